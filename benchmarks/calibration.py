@@ -20,7 +20,11 @@ import numpy.typing as npt
 from real_scores import CHANGES, differences, load
 
 from llama_index_rag_metrics.statistics import difference_intervals, mean_interval
-from llama_index_rag_metrics.statistics.rectifying import Rectified, rectified, rectified_interval
+from llama_index_rag_metrics.statistics.prediction_powered import (
+    Rectified,
+    rectified,
+    rectified_interval,
+)
 from llama_index_rag_metrics.statistics.resampling import Units
 from llama_index_rag_metrics.statistics.significance import t_p
 

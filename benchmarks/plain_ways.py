@@ -1,8 +1,9 @@
 """What two pieces of code that aren't plain gain: `python benchmarks/plain_ways.py`.
 
-`judging/lists.py` takes ids for strings and catches the TypeError of those that aren't; the plain
-way asks each id first. `scoring/totals.py` adds floats exactly by bit operations on columns; the
-plain way is a sum of fractions. `math.fsum` is exact, too, but its sums of parts don't add up.
+`rankings/judging/lists.py` takes ids for strings and catches the TypeError of those that are not;
+the plain way asks each id first. `scores/scoring/totals.py` adds floats exactly by bit operations
+on columns; the plain way is a sum of fractions. `math.fsum` is exact, too, but its sums of parts do
+not add up.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ import numpy as np
 from measure import Row, console_table, rounds_of, times
 from rich import print as show
 
-from llama_index_rag_metrics.judging import judge
-from llama_index_rag_metrics.scoring.totals import ExactSum
+from llama_index_rag_metrics.rankings.judging import judge
+from llama_index_rag_metrics.scores.scoring.totals import ExactSum
 
 QUERIES, RETRIEVED, RELEVANT, SCORES = 10_000, 100, 5, 200_000
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from real_scores import load
 
-from llama_index_rag_metrics.sweeps.choosing import undefeated
+from llama_index_rag_metrics.decisions.sweeps.sweep_result import undefeated
 
 Columns = npt.NDArray[np.float64]
 

@@ -4,7 +4,7 @@ import tempfile
 from pathlib import Path
 
 from llama_index_rag_metrics import read_qrels, read_run, score_rankings, write_qrels, write_run
-from llama_index_rag_metrics.evaluation.results.report import print_results
+from llama_index_rag_metrics.evaluation.results.results_report import print_results
 
 BM25 = """\
 q1 Q0 kiln 1 12.5 bm25

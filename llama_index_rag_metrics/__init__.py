@@ -9,22 +9,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from llama_index_rag_metrics.calls import combine_calls
-from llama_index_rag_metrics.errors import RagMetricsError
-from llama_index_rag_metrics.matching import (
-    ContainmentMatcher,
-    EditMatcher,
-    EmbeddingMatcher,
-    ExactMatcher,
-    GroupMatcher,
-    Matcher,
-    SpanMatcher,
-    TextMatcher,
-    TokenOverlapMatcher,
-    register_matcher,
-    unregister_matcher,
-)
-from llama_index_rag_metrics.metric_names import METRICS, metric, metrics
 from llama_index_rag_metrics.metrics import (
     DCG,
     ERR,
@@ -66,11 +50,9 @@ from llama_index_rag_metrics.metrics import (
     Tokens,
     WastedCalls,
 )
-from llama_index_rag_metrics.registration import register, unregister
-from llama_index_rag_metrics.relevance import Relevance
-from llama_index_rag_metrics.run import Call, Ranking, Run
-from llama_index_rag_metrics.span import Span
-from llama_index_rag_metrics.text_metrics import (
+from llama_index_rag_metrics.metrics.metric_names import METRICS, metric, metrics
+from llama_index_rag_metrics.metrics.registration import register, unregister
+from llama_index_rag_metrics.metrics.texts import (
     BM25Similarity,
     CohereRerankRelevancy,
     CohereRerankRelevancyMetric,
@@ -79,11 +61,35 @@ from llama_index_rag_metrics.text_metrics import (
     RerankRelevancy,
     TextMetric,
 )
+from llama_index_rag_metrics.rankings.combining import combine_calls
+from llama_index_rag_metrics.rankings.matching import (
+    ContainmentMatcher,
+    EditMatcher,
+    EmbeddingMatcher,
+    ExactMatcher,
+    GroupMatcher,
+    Matcher,
+    SpanMatcher,
+    TextMatcher,
+    TokenOverlapMatcher,
+    register_matcher,
+    unregister_matcher,
+)
+from llama_index_rag_metrics.rankings.relevance import Relevance
+from llama_index_rag_metrics.rankings.run import Call, Ranking, Run
+from llama_index_rag_metrics.rankings.span import Span
+from llama_index_rag_metrics.runtime.errors import RagMetricsError
 
 if TYPE_CHECKING:
-    from llama_index_rag_metrics.cache import Cache, SQLiteKVStore
-    from llama_index_rag_metrics.comparison import Comparison, compare, judgement_holes
-    from llama_index_rag_metrics.dataset import RetrievalDataset
+    from llama_index_rag_metrics.decisions.comparison import Comparison, compare, judgement_holes
+    from llama_index_rag_metrics.decisions.gate import (
+        Baseline,
+        GateReport,
+        Rule,
+        assert_retrieval,
+        check_rules,
+    )
+    from llama_index_rag_metrics.decisions.sweeps import Configuration, Sweep, asweep, sweep
     from llama_index_rag_metrics.evaluation import (
         EvaluationResults,
         Matched,
@@ -97,25 +103,20 @@ if TYPE_CHECKING:
         evaluate_stages,
         match_run,
     )
-    from llama_index_rag_metrics.evaluation.results.report import plot, write_html
+    from llama_index_rag_metrics.evaluation.mlflow_scorer import as_mlflow_scorer
+    from llama_index_rag_metrics.evaluation.phoenix_annotations import span_annotations
+    from llama_index_rag_metrics.evaluation.results.results_report import plot, write_html
     from llama_index_rag_metrics.evaluation.sessions.capturing import capture, record_retrieval
-    from llama_index_rag_metrics.formats.registered import register_format, unregister_format
-    from llama_index_rag_metrics.formats.runs import (
+    from llama_index_rag_metrics.files.registered_formats import register_format, unregister_format
+    from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
+    from llama_index_rag_metrics.files.runs import (
         Qrels,
         read_qrels,
         read_run,
         write_qrels,
         write_run,
     )
-    from llama_index_rag_metrics.formats.traces import read_traces
-    from llama_index_rag_metrics.fusion import fuse
-    from llama_index_rag_metrics.gate import (
-        Baseline,
-        GateReport,
-        Rule,
-        assert_retrieval,
-        check_rules,
-    )
+    from llama_index_rag_metrics.files.traces import read_traces
     from llama_index_rag_metrics.labels import (
         Calibration,
         JudgeCheck,
@@ -135,7 +136,7 @@ if TYPE_CHECKING:
         remember_texts,
         write_review_page,
     )
-    from llama_index_rag_metrics.nuggets import (
+    from llama_index_rag_metrics.labels.nuggets import (
         Nugget,
         Nuggets,
         aassign_nuggets,
@@ -143,11 +144,11 @@ if TYPE_CHECKING:
         assign_nuggets,
         create_nuggets,
     )
-    from llama_index_rag_metrics.observability import as_mlflow_scorer, span_annotations
-    from llama_index_rag_metrics.questions import generate_question_context_pairs
+    from llama_index_rag_metrics.labels.questions import generate_question_context_pairs
+    from llama_index_rag_metrics.rankings.fusion import fuse
+    from llama_index_rag_metrics.runtime.cache import Cache, SQLiteKVStore
     from llama_index_rag_metrics.scores import Scores
-    from llama_index_rag_metrics.scores.tracking import register_tracker, unregister_tracker
-    from llama_index_rag_metrics.scoring import (
+    from llama_index_rag_metrics.scores.scoring import (
         ScoreTotals,
         score_files,
         score_rankings,
@@ -155,7 +156,7 @@ if TYPE_CHECKING:
         score_table,
         table_totals,
     )
-    from llama_index_rag_metrics.sweeps import Configuration, Sweep, asweep, sweep
+    from llama_index_rag_metrics.scores.tracking import register_tracker, unregister_tracker
 
 __version__ = "0.1.0"
 
@@ -306,9 +307,9 @@ __all__ = [
 ]
 
 _LAZY = {
-    "cache": ("Cache", "SQLiteKVStore"),
-    "comparison": ("Comparison", "compare", "judgement_holes"),
-    "dataset": ("RetrievalDataset",),
+    "decisions.comparison": ("Comparison", "compare", "judgement_holes"),
+    "decisions.gate": ("Baseline", "GateReport", "Rule", "assert_retrieval", "check_rules"),
+    "decisions.sweeps": ("Configuration", "Sweep", "asweep", "sweep"),
     "evaluation": (
         "EvaluationResults",
         "Matched",
@@ -322,13 +323,14 @@ _LAZY = {
         "evaluate_stages",
         "match_run",
     ),
-    "evaluation.results.report": ("plot", "write_html"),
+    "evaluation.mlflow_scorer": ("as_mlflow_scorer",),
+    "evaluation.phoenix_annotations": ("span_annotations",),
+    "evaluation.results.results_report": ("plot", "write_html"),
     "evaluation.sessions.capturing": ("capture", "record_retrieval"),
-    "formats.registered": ("register_format", "unregister_format"),
-    "formats.runs": ("Qrels", "read_qrels", "read_run", "write_qrels", "write_run"),
-    "formats.traces": ("read_traces",),
-    "fusion": ("fuse",),
-    "gate": ("Baseline", "GateReport", "Rule", "assert_retrieval", "check_rules"),
+    "files.registered_formats": ("register_format", "unregister_format"),
+    "files.retrieval_dataset": ("RetrievalDataset",),
+    "files.runs": ("Qrels", "read_qrels", "read_run", "write_qrels", "write_run"),
+    "files.traces": ("read_traces",),
     "labels": (
         "Calibration",
         "JudgeCheck",
@@ -348,7 +350,7 @@ _LAZY = {
         "remember_texts",
         "write_review_page",
     ),
-    "nuggets": (
+    "labels.nuggets": (
         "Nugget",
         "Nuggets",
         "aassign_nuggets",
@@ -356,11 +358,11 @@ _LAZY = {
         "assign_nuggets",
         "create_nuggets",
     ),
-    "observability": ("as_mlflow_scorer", "span_annotations"),
-    "questions": ("generate_question_context_pairs",),
+    "labels.questions": ("generate_question_context_pairs",),
+    "rankings.fusion": ("fuse",),
+    "runtime.cache": ("Cache", "SQLiteKVStore"),
     "scores": ("Scores",),
-    "scores.tracking": ("register_tracker", "unregister_tracker"),
-    "scoring": (
+    "scores.scoring": (
         "ScoreTotals",
         "score_files",
         "score_rankings",
@@ -368,7 +370,7 @@ _LAZY = {
         "score_table",
         "table_totals",
     ),
-    "sweeps": ("Configuration", "Sweep", "asweep", "sweep"),
+    "scores.tracking": ("register_tracker", "unregister_tracker"),
 }
 """Modules that cost time to import, and the names that are taken from there when first used."""
 

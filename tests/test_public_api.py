@@ -121,7 +121,7 @@ print([one for one in {heavy!r} if one in sys.modules and one not in before])
 
 
 def test_agents_and_traces_are_loaded_when_they_are_met() -> None:
-    late = ["llama_index.core.agent", "llama_index_rag_metrics.formats.traces"]
+    late = ["llama_index.core.agent", "llama_index_rag_metrics.files.traces"]
     code = f"""
 import sys
 import llama_index.core.evaluation

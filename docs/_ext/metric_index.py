@@ -13,8 +13,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from llama_index_rag_metrics import METRICS
-from llama_index_rag_metrics.aliases import ALIASES
-from llama_index_rag_metrics.metric_names import MetricEntry
+from llama_index_rag_metrics.metrics.metric_names import ALIASES, MetricEntry
 
 VARIANT = re.compile(r"; (?:granular|f1): ")
 """What parts the definition of a metric from that of its variant, in one sentence."""

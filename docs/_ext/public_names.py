@@ -13,40 +13,40 @@ import llama_index_rag_metrics as package
 
 TITLES = {
     "evaluation": "Evaluating retrievers",
-    "dataset": "Datasets",
-    "questions": "Generated questions",
-    "relevance": "Relevance and runs",
-    "span": "Relevance and runs",
-    "run": "Relevance and runs",
-    "calls": "Several retrievals for one question",
-    "scoring": "Stored rankings",
-    "formats": "Reading and writing files",
+    "files.retrieval_dataset": "Datasets",
+    "labels.questions": "Generated questions",
+    "rankings": "Relevance and runs",
+    "rankings.combining": "Several retrievals for one question",
+    "scores.scoring": "Stored rankings",
+    "files": "Reading and writing files",
     "scores": "Scores",
     "labels": "Labels: checked, moved, pooled, reviewed, calibrated",
-    "nuggets": "Nuggets",
-    "nugget": "Nuggets",
-    "comparison": "Comparing",
-    "fusion": "Comparing",
-    "sweeps": "Comparing",
-    "gate": "The gate",
+    "decisions.calibration": "Labels: checked, moved, pooled, reviewed, calibrated",
+    "labels.nuggets": "Nuggets",
+    "rankings.nugget": "Nuggets",
+    "decisions": "Comparing",
+    "rankings.fusion": "Comparing",
+    "decisions.gate": "The gate",
     "metrics": "Metrics of rankings",
-    "text_metrics": "Metrics of texts",
-    "matching": "Matchers",
-    "metric_names": "Names",
-    "registration": "Names",
-    "cache": "Cache",
-    "observability": "Inside other tools",
-    "tokens": "Names",
-    "errors": "Errors",
+    "metrics.texts": "Metrics of texts",
+    "rankings.matching": "Matchers",
+    "metrics.metric_names": "Names",
+    "metrics.registration": "Names",
+    "rankings.tokens": "Names",
+    "runtime.cache": "Cache",
+    "evaluation.mlflow_scorer": "Inside other tools",
+    "evaluation.phoenix_annotations": "Inside other tools",
+    "runtime.errors": "Errors",
 }
-"""The heading under which the public names of a room stand, in the order of the page."""
+"""The headings of the page in order, by where a name is defined; the longest fit counts."""
 
 
-def room_of(name: str) -> str:
-    """The room in which a public name lives."""
+def title_of(name: str) -> str:
+    """The heading under which a public name stands."""
     value = getattr(package, name)
     module = value.__module__ if hasattr(value, "__module__") else type(value).__module__
-    return str(module).split(".")[1]
+    place = module.removeprefix(f"{package.__name__}.")
+    return TITLES[max((key for key in TITLES if f"{place}.".startswith(f"{key}.")), key=len)]
 
 
 def as_restructured(
@@ -85,7 +85,7 @@ class PublicNames(SphinxDirective):
         by_title: dict[str, list[str]] = {title: [] for title in TITLES.values()}
         for name in package.__all__:
             if name == getattr(getattr(package, name), "__name__", name):  # not another name of one
-                by_title[TITLES[room_of(name)]].append(name)
+                by_title[title_of(name)].append(name)
         lines: list[str] = []
         for title, names in by_title.items():
             names.sort(key=lambda name: inspect.isclass(getattr(package, name)))  # functions first

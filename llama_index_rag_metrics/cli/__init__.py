@@ -16,7 +16,7 @@ from llama_index_rag_metrics.cli.exit_codes import say
 from llama_index_rag_metrics.cli.gate import run_gate
 from llama_index_rag_metrics.cli.judge import run_judge
 from llama_index_rag_metrics.cli.labels import labels
-from llama_index_rag_metrics.cli.metrics import list_metrics
+from llama_index_rag_metrics.cli.metric_listing import list_metrics
 from llama_index_rag_metrics.cli.nuggets import run_nuggets
 from llama_index_rag_metrics.cli.score import run_score
 

@@ -112,8 +112,8 @@ def run_evaluate(
     with exit_codes(kept, run_evaluate, journal):
         from llama_index_rag_metrics.cli import several_retrievers as several
         from llama_index_rag_metrics.cli.opening import open_retrievers
-        from llama_index_rag_metrics.cli.tokenizers import tokenizer_named
-        from llama_index_rag_metrics.matching import as_matcher
+        from llama_index_rag_metrics.cli.retriever_factories import tokenizer_named
+        from llama_index_rag_metrics.rankings.matching import as_matcher
 
         check_files({"--json": json, "--html": html, "--output": output})
         as_matcher(matcher)

@@ -2,25 +2,86 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import typer
+from typer.models import ArgumentInfo, OptionInfo
 
-from llama_index_rag_metrics.cli.in_options import in_options
-from llama_index_rag_metrics.errors import GateFailed, InvalidInput, RagMetricsError
 from llama_index_rag_metrics.report.escape import terminal
-from llama_index_rag_metrics.writing import is_stream
+from llama_index_rag_metrics.runtime.atomic_files import is_stream
+from llama_index_rag_metrics.runtime.errors import GateFailed, InvalidInput, RagMetricsError
 
 if TYPE_CHECKING:
     from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
+    from llama_index_rag_metrics.decisions.gate import GateReport
     from llama_index_rag_metrics.evaluation import EvaluationResults
-    from llama_index_rag_metrics.gate import GateReport
     from llama_index_rag_metrics.scores import Scores
+
+
+_CALLED = {
+    "index_or_nodes": ("corpus", "new_nodes"),
+    "judgements": ("qrels", "output"),
+    "metrics": ("metric",),
+    "path": ("output",),
+}
+"""Arguments that a command's function calls otherwise."""
+
+_WORDS = {
+    ": use evaluate().": ", which `rag-metrics evaluate` has.",
+    "use evaluate(), or match_run() on a stored run, whose relevance and run score_rankings() "
+    "takes.": "`rag-metrics score --matcher` and `rag-metrics evaluate --matcher` have it.",
+    "Pass llm=..., or set Settings.llm.": "Set Settings.llm in the module of --retriever.",
+    "Pass embed_model=..., or set Settings.embed_model.": "Set Settings.embed_model in the module "
+    "of --retriever.",
+    "pass api_key=..., or set ": "set ",
+    "Give Ranking(ids, spans=...).": "Give RUN as JSON lines with retrieved_spans.",
+    "Give Ranking(ids, tokens=...) or texts,": "Give RUN as JSON lines with retrieved_texts,",
+    "Give them as forbidden={query id: ids}, or in a column forbidden_ids.": "Give RUN with a "
+    "column forbidden_ids.",
+    ", or columns={field: your column} to say what it is called here": "",
+}
+"""What programs are told to do, and what the command line is."""
+
+_COLUMNS = ", or --columns FIELD=COLUMN to say what it is called here"
+
+
+def in_options(error: RagMetricsError, command: Callable[..., Any] | None) -> str:
+    """What an error says to the user of a command.
+
+    Args:
+        error: the error.
+        command: the function of the command, whose annotations name its options.
+    """
+    options = dict(_options(command)) if command is not None else {}
+    text = str(error)
+    if isinstance(error, InvalidInput):
+        argument, space, rest = error.argument.partition(" ")
+        known = (name for name in (argument, *_CALLED.get(argument, ())) if name in options)
+        if name := next(known, None):
+            text = f"{options[name]}{space}{rest}{text.removeprefix(error.argument)}"
+    for words, instead in _WORDS.items():
+        is_columns = "columns=" in words and "columns" in options
+        text = text.replace(words, _COLUMNS if is_columns else instead)
+    return text
+
+
+def _options(command: Callable[..., Any]) -> Iterator[tuple[str, str]]:
+    """The parameters of a command's function, and what the command line calls each."""
+    for name, parameter in inspect.signature(command, eval_str=True).parameters.items():
+        for info in get_args(parameter.annotation):
+            if isinstance(info, OptionInfo):
+                # as an annotation, an option's first name stands where its default would
+                flags = [flag for flag in (info.default, *(info.param_decls or ())) if flag]
+                yield name, next((flag for flag in flags if flag.startswith("--")), flags[0])
+            elif isinstance(info, ArgumentInfo):
+                yield name, info.metavar or name.upper()
+
 
 FAILED_QUERIES, RULE_BROKEN, WRONG_USAGE, INTERRUPTED = 1, 1, 2, 130
 
@@ -67,7 +128,7 @@ def exit_for_results(
 
     Metrics of texts have none if nothing was retrieved, the others none if nothing is relevant.
     """
-    from llama_index_rag_metrics.text_metrics import TextMetric
+    from llama_index_rag_metrics.metrics.texts import TextMetric
 
     is_complete = not any(result.scores.failed for result in results)
     for result in results:
@@ -129,7 +190,7 @@ def check_files(files: Mapping[str, Path | None], read: Iterable[Path | None] = 
         if not os.access(path if is_stream(path) else folder, os.W_OK):
             raise InvalidInput(option, str(path), "a file that may be written")
         if option == "--html":
-            from llama_index_rag_metrics.report.html.libraries import check_libraries
+            from llama_index_rag_metrics.report.html.assets import check_libraries
 
             check_libraries()
 

@@ -114,7 +114,7 @@ def run_gate(
     """
     with exit_codes(command=run_gate):
         from llama_index_rag_metrics.cli import gate_files
-        from llama_index_rag_metrics.gate import check_rules
+        from llama_index_rag_metrics.decisions.gate import check_rules
 
         settings = gate_files.project_settings(Path("pyproject.toml"))
         measured = gate_files.read_scores(scores, system)

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from llama_index_rag_metrics.errors import FileFormatError, InvalidInput
-from llama_index_rag_metrics.formats.lines import Place, from_json, read_text
+from llama_index_rag_metrics.files.lines import Place, from_json, read_text
+from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
 from llama_index_rag_metrics.scores import Scores
 
 if sys.version_info >= (3, 11):
@@ -20,7 +20,7 @@ else:
     import tomli as tomllib
 
 if TYPE_CHECKING:
-    from llama_index_rag_metrics.gate import Baseline, GateReport
+    from llama_index_rag_metrics.decisions.gate import Baseline, GateReport
 
 _TABLE = "[tool.rag-metrics.gate]"
 
@@ -35,7 +35,7 @@ class Settings(NamedTuple):
 
     def coverage(self, min_coverage: float | None) -> float:
         """The share of the queries that must have a value: the option's, the project's, or ours."""
-        from llama_index_rag_metrics.gate.checking import MIN_COVERAGE
+        from llama_index_rag_metrics.decisions.gate.checking_rules import MIN_COVERAGE
 
         shares = (min_coverage, self.min_coverage, MIN_COVERAGE)
         return next(share for share in shares if share is not None)
@@ -111,7 +111,7 @@ def read_baseline(path: Path | None) -> Baseline | None:
         InvalidInput: there is no such file.
         FileFormatError: it isn't a baseline.
     """
-    from llama_index_rag_metrics.gate import Baseline
+    from llama_index_rag_metrics.decisions.gate import Baseline
 
     if path is None:
         return None
@@ -148,7 +148,7 @@ def store(
         UnknownMetric: there are no scores by one of the metrics.
         GateFailed: the scores break a rule, and `force` isn't set.
     """
-    from llama_index_rag_metrics.gate import update_baseline
+    from llama_index_rag_metrics.decisions.gate import update_baseline
     from llama_index_rag_metrics.report.escape import terminal as plain
 
     if path is None:

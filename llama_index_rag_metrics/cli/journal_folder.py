@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from llama_index_rag_metrics.errors import JournalMismatch
-from llama_index_rag_metrics.journal import read_fingerprint
+from llama_index_rag_metrics.runtime.errors import JournalMismatch
+from llama_index_rag_metrics.runtime.journal import read_fingerprint
 
 
 def file_of(folder: Path, name: str) -> Path:

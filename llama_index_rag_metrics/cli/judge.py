@@ -122,12 +122,15 @@ def run_judge(
         )
         from llama_index_rag_metrics.cli.run_files import Asked, read_stored
         from llama_index_rag_metrics.cli.several_retrievers import chosen_metrics
-        from llama_index_rag_metrics.evaluation.results.report import print_results, write_html
-        from llama_index_rag_metrics.formats.runs import read_qrels, write_qrels
-        from llama_index_rag_metrics.scores.export import to_json
-        from llama_index_rag_metrics.scoring import score_rankings
-        from llama_index_rag_metrics.trec_eval import at_level
-        from llama_index_rag_metrics.writing import write_text
+        from llama_index_rag_metrics.evaluation.results.results_report import (
+            print_results,
+            write_html,
+        )
+        from llama_index_rag_metrics.files.runs import read_qrels, write_qrels
+        from llama_index_rag_metrics.runtime.atomic_files import write_text
+        from llama_index_rag_metrics.scores.scores_export import to_json
+        from llama_index_rag_metrics.scores.scoring import score_rankings
+        from llama_index_rag_metrics.scores.trec_eval import at_level
 
         check_files({"--qrels": qrels, "--json": json, "--html": html})
         _check_check(check, own, {"--qrels": qrels, "--metric": metric, "--cache": cache})
@@ -173,7 +176,7 @@ def run_judge(
 
 def _check_check(check: bool, own: Path | None, others: dict[str, object]) -> None:
     """Whether `--check` stands beside options that fit it."""
-    from llama_index_rag_metrics.errors import InvalidInput
+    from llama_index_rag_metrics.runtime.errors import InvalidInput
 
     if own is not None and not check:
         raise InvalidInput("--own", str(own), "--check beside it")

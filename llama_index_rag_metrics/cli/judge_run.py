@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from llama_index.core.llms import LLM
 
-from llama_index_rag_metrics.cache import Cache, Usage
 from llama_index_rag_metrics.cli.exit_codes import say
 from llama_index_rag_metrics.cli.retriever_factories import broken, imported
-from llama_index_rag_metrics.dataset import RetrievalDataset
-from llama_index_rag_metrics.errors import InvalidInput, LabelWarning
+from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.labels import JudgeCheck, agreement, check_judge
-from llama_index_rag_metrics.matching import Matched
-from llama_index_rag_metrics.relevance import Relevance, RelevanceLike
+from llama_index_rag_metrics.metrics.texts import LLMRelevancy
+from llama_index_rag_metrics.rankings.matching import Matched
+from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
+from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.report.numbers import counted, score
-from llama_index_rag_metrics.run import Ranking, Run
-from llama_index_rag_metrics.text_metrics import LLMRelevancy
+from llama_index_rag_metrics.runtime.cache import Cache, Usage
+from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

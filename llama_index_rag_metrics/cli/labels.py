@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from llama_index_rag_metrics.amounts import check_share
 from llama_index_rag_metrics.cli import options
 from llama_index_rag_metrics.cli.exit_codes import check_files, exit_codes
 from llama_index_rag_metrics.cli.labels_review import run_agree, run_review
 from llama_index_rag_metrics.cli.showing import Format, show
 from llama_index_rag_metrics.report.numbers import counted
+from llama_index_rag_metrics.runtime.amounts import check_share
 
 LABELS_WRONG = 1
 
@@ -61,8 +61,8 @@ def run_check(
     Exit code 2: the command can't run as written.
     """
     with exit_codes("nothing was written", run_check):
-        from llama_index_rag_metrics.cli.passages import passages_of
-        from llama_index_rag_metrics.dataset import RetrievalDataset
+        from llama_index_rag_metrics.cli.retriever_factories import passages_of
+        from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
         from llama_index_rag_metrics.labels import check_labels
 
         check_share("alike", alike)
@@ -110,9 +110,9 @@ def run_move(
     Exit code 2: the command can't run as written.
     """
     with exit_codes("nothing was written", run_move):
-        from llama_index_rag_metrics.cli.passages import passages_of
-        from llama_index_rag_metrics.dataset import RetrievalDataset
-        from llama_index_rag_metrics.dataset.writing import check_ending
+        from llama_index_rag_metrics.cli.retriever_factories import passages_of
+        from llama_index_rag_metrics.files.dataset_writing import check_ending
+        from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
         from llama_index_rag_metrics.labels import move_labels
 
         check_share("threshold", threshold)
@@ -148,9 +148,9 @@ def run_remember(
     Exit code 2: the command can't run as written.
     """
     with exit_codes("nothing was written", run_remember):
-        from llama_index_rag_metrics.cli.passages import passages_of
-        from llama_index_rag_metrics.dataset import RetrievalDataset
-        from llama_index_rag_metrics.dataset.writing import check_ending
+        from llama_index_rag_metrics.cli.retriever_factories import passages_of
+        from llama_index_rag_metrics.files.dataset_writing import check_ending
+        from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
         from llama_index_rag_metrics.labels import remember_texts
 
         check_files({"--output": output}, [Path(corpus) if corpus else None])
@@ -230,11 +230,11 @@ def run_pool(
     Exit code 2: the command can't run as written.
     """
     with exit_codes("nothing was written", run_pool):
-        from llama_index_rag_metrics.dataset import RetrievalDataset
-        from llama_index_rag_metrics.errors import InvalidInput
-        from llama_index_rag_metrics.formats.runs import read_run
+        from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
+        from llama_index_rag_metrics.files.runs import read_run
         from llama_index_rag_metrics.labels import pool
-        from llama_index_rag_metrics.labels.pooling.choose import check_request
+        from llama_index_rag_metrics.labels.pooling import check_request
+        from llama_index_rag_metrics.runtime.errors import InvalidInput
 
         check_request(metric, n=n, strategy=strategy.value, level=level)
         check_files({"--output": output, "--html": html}, [*runs, qrels, dataset])

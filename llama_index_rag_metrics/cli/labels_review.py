@@ -94,8 +94,8 @@ def run_agree(
     Exit code 2: the command can't run as written.
     """
     with exit_codes("nothing was written", run_agree):
-        from llama_index_rag_metrics.errors import InvalidInput
         from llama_index_rag_metrics.labels import compare_reviewers
+        from llama_index_rag_metrics.runtime.errors import InvalidInput
 
         check_files({"--output": output, "--json": json, "--html": html}, [first, second, pool])
         if output is not None and pool is None:

@@ -1,9 +1,10 @@
-"""The table of metrics for people: definitions, parameters and other names."""
+"""`rag-metrics metrics`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from inspect import cleandoc
+from typing import Annotated
 
 from pydantic.fields import FieldInfo
 from rich import box
@@ -12,8 +13,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from llama_index_rag_metrics.aliases import ALIASES
-from llama_index_rag_metrics.metric_names import MetricEntry
+from llama_index_rag_metrics.cli import options
+from llama_index_rag_metrics.cli.exit_codes import exit_codes
+from llama_index_rag_metrics.metrics.metric_names import ALIASES, MetricEntry
 from llama_index_rag_metrics.report.terminal import Trimmed
 
 _CUTOFFS = {"k": "@k", "tokens": "@Ntokens"}
@@ -95,3 +97,19 @@ def _description(entry: MetricEntry) -> str:
     for section in ("Args:", "Raises:", "Examples:"):
         text = text.partition(f"\n\n{section}")[0]
     return "\n\n".join(part.replace("\n", " ") for part in text.split("\n\n"))
+
+
+def list_metrics(
+    name: Annotated[
+        str | None, options.argument("NAME", "A metric, by any of its names: prints all about it.")
+    ] = None,
+) -> None:
+    """List every metric: its names, range, definition and parameters."""
+    with exit_codes(command=list_metrics):
+        from llama_index_rag_metrics.metrics.metric_names import ALIASES, METRICS, metric
+
+        if name is None:
+            print_catalogue(METRICS.values())
+            return
+        known = ALIASES.get(name, name)
+        print_entry(METRICS[known] if known in METRICS else METRICS[metric(name).name])

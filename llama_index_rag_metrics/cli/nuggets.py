@@ -9,18 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from llama_index_rag_metrics.cli import options
-from llama_index_rag_metrics.cli.exit_codes import (
-    FAILED_QUERIES,
-    check_files,
-    exit_codes,
-    say,
-)
+from llama_index_rag_metrics.cli.exit_codes import FAILED_QUERIES, check_files, exit_codes, say
 from llama_index_rag_metrics.cli.showing import Format, show
-from llama_index_rag_metrics.errors import InvalidInput, LabelWarning
+from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
 
 if TYPE_CHECKING:
-    from llama_index_rag_metrics.dataset import RetrievalDataset
-    from llama_index_rag_metrics.nuggets import Nuggets
+    from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
+    from llama_index_rag_metrics.labels.nuggets import Nuggets
 
 _MOST_SAID = 5
 
@@ -90,13 +85,17 @@ def run_nuggets(
     """
     kept = cache or output.with_name(f"{output.name}.cache")
     with exit_codes(f"what the LLM answered is kept in {kept}", run_nuggets, kept):
-        from llama_index_rag_metrics.cache import Cache
         from llama_index_rag_metrics.cli.judge_run import llm_of
-        from llama_index_rag_metrics.dataset import RetrievalDataset
-        from llama_index_rag_metrics.formats.runs import read_run
-        from llama_index_rag_metrics.nuggets import Nuggets, assign_nuggets, create_nuggets
-        from llama_index_rag_metrics.nuggets.passages import corpus_of, labelled_texts, texts_of
-        from llama_index_rag_metrics.nuggets.reviewing import reviews_of_nuggets
+        from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
+        from llama_index_rag_metrics.files.runs import read_run
+        from llama_index_rag_metrics.labels.nuggets import Nuggets, assign_nuggets, create_nuggets
+        from llama_index_rag_metrics.labels.nuggets.nugget_passages import (
+            corpus_of,
+            labelled_texts,
+            texts_of,
+        )
+        from llama_index_rag_metrics.labels.nuggets.nugget_reviewing import reviews_of_nuggets
+        from llama_index_rag_metrics.runtime.cache import Cache
 
         used = None if llm is None else kept
         outputs = {"--output": output, "--to-review": to_review, "--cache": used, "--html": html}
@@ -149,7 +148,7 @@ def _with_nuggets(
     labelled: RetrievalDataset, stored: Nuggets | None, answers: str | None
 ) -> list[str]:
     """The questions that have nuggets, or may get some."""
-    from llama_index_rag_metrics.nuggets.passages import labelled_texts
+    from llama_index_rag_metrics.labels.nuggets.nugget_passages import labelled_texts
 
     if stored is not None:
         return [query_id for query_id, nuggets in stored.items() if nuggets]

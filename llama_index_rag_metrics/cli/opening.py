@@ -10,11 +10,11 @@ from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetr
 
 from llama_index_rag_metrics.cli.journal_folder import check_depths, fitting_depth, kept_depths
 from llama_index_rag_metrics.cli.retriever_factories import find, made, names_of
-from llama_index_rag_metrics.dataset import RetrievalDataset
-from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity
 from llama_index_rag_metrics.evaluation.source import as_retriever, retrieval_depth
-from llama_index_rag_metrics.formats.lines import OnError
+from llama_index_rag_metrics.files.lines import OnError
+from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.evaluation.source import Source

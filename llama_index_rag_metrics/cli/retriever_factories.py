@@ -7,17 +7,21 @@ import inspect
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from llama_index_rag_metrics.demo.retrievers import bm25, lsa
-from llama_index_rag_metrics.errors import InvalidInput, MissingExtra
-from llama_index_rag_metrics.masking import describe_error
+from llama_index_rag_metrics.labels.corpus import Passages
+from llama_index_rag_metrics.rankings.tokens import TokenCounter, Tokenizer
+from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra
+from llama_index_rag_metrics.runtime.masking import describe_error
 
 if TYPE_CHECKING:
     from llama_index.core.base.base_retriever import BaseRetriever
 
-    from llama_index_rag_metrics.dataset import RetrievalDataset
+    from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
+
 
 T = TypeVar("T")
 
@@ -153,3 +157,57 @@ def _parameters(factory: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
 def _required(parameter: inspect.Parameter) -> bool:
     variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     return parameter.default is inspect.Parameter.empty and parameter.kind not in variadic
+
+
+def tokenizer_named(spec: str | None) -> Tokenizer | None:
+    """The tokenizer of that name; None where none is named, which stands for LlamaIndex's.
+
+    Args:
+        spec: the name of an encoding of tiktoken, or "package.module:function".
+
+    Raises:
+        InvalidInput: there is no such tokenizer.
+    """
+    if spec is None:
+        return None
+    import tiktoken
+
+    encodings = tiktoken.list_encoding_names()
+    if spec in encodings:
+        try:
+            # as LlamaIndex does: a text that looks like a special token isn't an error
+            return partial(tiktoken.get_encoding(spec).encode, allowed_special="all")
+        except Exception as error:  # it may have to be downloaded
+            raise broken("--tokenizer", spec, "an encoding that can be loaded", error) from error
+    kinds = f"package.module:function, or one of {', '.join(encodings)}"
+    tokenizer: Tokenizer = imported(spec, "--tokenizer", kinds)
+    TokenCounter(tokenizer)  # which refuses what can't be one
+    return tokenizer
+
+
+_PASSAGE_KINDS = "a path that is there, or package.module:factory"
+_TOP_K = 10
+
+
+def passages_of(
+    argument: str, spec: str, dataset: RetrievalDataset, match_on: str = "node_id"
+) -> Passages:
+    """The passages of a path, or of what a factory makes.
+
+    Args:
+        argument: the name of the argument, for messages.
+        spec: a path as `Passages.of` takes it, or "package.module:factory" that makes an index, a
+            vector store or nodes; the current folder is importable.
+        dataset: the labels; factories that take a dataset get it.
+        match_on: which id of a node the labels use.
+
+    Raises:
+        InvalidInput: the factory can't be imported, fails, or makes nothing of that kind.
+        FileNotFoundError: there is no such path.
+    """
+    if ":" not in spec or Path(spec).exists():
+        return Passages.of(spec, match_on)
+    factory = imported(spec, argument, _PASSAGE_KINDS)
+    return made(
+        argument, spec, factory, dataset, _TOP_K, lambda source: Passages.of(source, match_on)
+    )

@@ -12,24 +12,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from llama_index_rag_metrics.cli.exit_codes import say
-from llama_index_rag_metrics.errors import InvalidInput, LinesSkipped, MistakenFile
-from llama_index_rag_metrics.formats.file_kinds import kind_of
-from llama_index_rag_metrics.formats.lines import LacksField, OnError, text_size
-from llama_index_rag_metrics.formats.runs import read_qrels, read_run, run_format
-from llama_index_rag_metrics.formats.runs.stored import FOLDER_FILES, StoredRun
-from llama_index_rag_metrics.formats.traces import read_traces
-from llama_index_rag_metrics.judging import Selection
-from llama_index_rag_metrics.matching import Matched, as_matcher
-from llama_index_rag_metrics.matching.ids import NODE_ID
+from llama_index_rag_metrics.files.file_kinds import kind_of
+from llama_index_rag_metrics.files.lines import LacksField, OnError, text_size
+from llama_index_rag_metrics.files.runs import read_qrels, read_run, run_format
+from llama_index_rag_metrics.files.runs.stored_runs import FOLDER_FILES, StoredRun
+from llama_index_rag_metrics.files.traces import read_traces
 from llama_index_rag_metrics.metrics import CallMetric
-from llama_index_rag_metrics.relevance import Relevance, RelevanceLike
-from llama_index_rag_metrics.run import Run
+from llama_index_rag_metrics.rankings.judging import Selection
+from llama_index_rag_metrics.rankings.matching import Matched, as_matcher
+from llama_index_rag_metrics.rankings.matching.id_matcher import NODE_ID
+from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
+from llama_index_rag_metrics.rankings.run import Run
+from llama_index_rag_metrics.rankings.tokens import Tokenizer
+from llama_index_rag_metrics.runtime.errors import InvalidInput, LinesSkipped, MistakenFile
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scoring import no_common_query, score_files, score_rankings
-from llama_index_rag_metrics.tokens import Tokenizer
+from llama_index_rag_metrics.scores.scoring import no_common_query, score_files, score_rankings
 
 if TYPE_CHECKING:
-    from llama_index_rag_metrics.dataset import RetrievalDataset
+    from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 
 _WITH_RELEVANCE = ("jsonl", "csv", "parquet", "arrow")
 _LARGE = 1 << 25
@@ -140,7 +140,7 @@ class Asked:
                 expected = "--questions DATASET beside it, which has the labels' texts"
                 raise InvalidInput("--matcher", matcher, expected)
             return cls(question_id, None, match_on, matcher)
-        from llama_index_rag_metrics.dataset import RetrievalDataset
+        from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 
         dataset = RetrievalDataset.load(questions, on_error=on_error)
         return cls(question_id, dataset, match_on, matcher)
@@ -157,8 +157,8 @@ class Asked:
             run: what was retrieved, with texts.
             judged: the labels; None or nothing: the dataset's.
         """
-        from llama_index_rag_metrics.dataset import RetrievalDataset
         from llama_index_rag_metrics.evaluation import match_run
+        from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 
         if self.questions is None or self.matcher is None:
             return None

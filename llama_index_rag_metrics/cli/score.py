@@ -147,16 +147,16 @@ def run_score(
     """
     with exit_codes("nothing was written", run_score):
         from llama_index_rag_metrics.cli import run_files
+        from llama_index_rag_metrics.cli.retriever_factories import tokenizer_named
         from llama_index_rag_metrics.cli.score_formats import TrecLines, print_scores
         from llama_index_rag_metrics.cli.several_retrievers import chosen_metrics
-        from llama_index_rag_metrics.cli.tokenizers import tokenizer_named
-        from llama_index_rag_metrics.errors import InvalidInput
-        from llama_index_rag_metrics.evaluation.results.report import write_html
-        from llama_index_rag_metrics.formats.beir import read_corpus
-        from llama_index_rag_metrics.formats.content import DatasetContent
-        from llama_index_rag_metrics.judging import Selection
-        from llama_index_rag_metrics.scores.export import ENDINGS, write_scores
-        from llama_index_rag_metrics.trec_eval import at_level
+        from llama_index_rag_metrics.evaluation.results.results_report import write_html
+        from llama_index_rag_metrics.files.beir import read_corpus
+        from llama_index_rag_metrics.files.dataset_content import DatasetContent
+        from llama_index_rag_metrics.rankings.judging import Selection
+        from llama_index_rag_metrics.runtime.errors import InvalidInput
+        from llama_index_rag_metrics.scores.scores_export import ENDINGS, write_scores
+        from llama_index_rag_metrics.scores.trec_eval import at_level
 
         check_files({"--output": output, "--html": html}, [*runs, qrels])
         if output is not None and output.suffix.lower() not in ENDINGS:

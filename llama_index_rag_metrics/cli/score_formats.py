@@ -8,10 +8,11 @@ import typer
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
 from llama_index_rag_metrics.cli.exit_codes import say
-from llama_index_rag_metrics.evaluation.results.report import print_results
-from llama_index_rag_metrics.report.delimited import to_csv
-from llama_index_rag_metrics.scores import Scores, export
-from llama_index_rag_metrics.trec_eval import (
+from llama_index_rag_metrics.evaluation.results.results_report import print_results
+from llama_index_rag_metrics.report.exports import to_csv
+from llama_index_rag_metrics.scores import Scores
+from llama_index_rag_metrics.scores import scores_export as export
+from llama_index_rag_metrics.scores.trec_eval import (
     LEFT_OUT,
     Version,
     columns,

@@ -11,26 +11,25 @@ import typer
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
 from llama_index_rag_metrics.cli.journal_folder import file_of, fitting
-from llama_index_rag_metrics.errors import LabelWarning
-from llama_index_rag_metrics.formats.runs import write_run
+from llama_index_rag_metrics.files.runs import write_run
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.report.terminal import print_heading, print_text
-from llama_index_rag_metrics.scores.export import to_json
-from llama_index_rag_metrics.writing import write_text
+from llama_index_rag_metrics.runtime.atomic_files import write_text
+from llama_index_rag_metrics.runtime.errors import LabelWarning
+from llama_index_rag_metrics.scores.scores_export import to_json
 
 if TYPE_CHECKING:
-    from llama_index_rag_metrics.comparison import Comparison
-    from llama_index_rag_metrics.dataset import RetrievalDataset
+    from llama_index_rag_metrics.decisions.comparison import Comparison
     from llama_index_rag_metrics.evaluation import EvaluationResults
     from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity
     from llama_index_rag_metrics.evaluation.source import Source
+    from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 
 
 def chosen_metrics(names: Iterable[str] | None) -> list[BaseRetrievalMetric]:
     """The metrics of those names, which may be joined by commas; by default the usual ones."""
-    from llama_index_rag_metrics.aliases import split_names
     from llama_index_rag_metrics.evaluation import DEFAULT_METRICS
-    from llama_index_rag_metrics.metric_names import metrics
+    from llama_index_rag_metrics.metrics.metric_names import metrics, split_names
 
     single = [part.strip() for name in names or () for part in split_names(name)]
     return metrics(single or DEFAULT_METRICS)
@@ -87,8 +86,8 @@ def show_all(
     html: Path | None = None,
 ) -> None:
     """Print what the evaluations come to, after it was written to the files that were asked for."""
-    from llama_index_rag_metrics.comparison.report import decisions
-    from llama_index_rag_metrics.evaluation.results.report import print_results, write_html
+    from llama_index_rag_metrics.decisions.comparison.comparison_report import decisions
+    from llama_index_rag_metrics.evaluation.results.results_report import print_results, write_html
 
     if json is not None:
         write_text(json, to_json([result.scores for result in results]))
@@ -102,7 +101,7 @@ def show_all(
 
 def compared(results: Sequence[EvaluationResults]) -> Comparison | None:
     """Each retriever against the first; None where there is nothing to compare."""
-    from llama_index_rag_metrics.comparison import compare
+    from llama_index_rag_metrics.decisions.comparison import compare
 
     first = results[0].scores
     if len(results) < 2 or first.counts.scored < 2:

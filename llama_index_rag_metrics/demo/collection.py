@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.resources import as_file, files
 
-from llama_index_rag_metrics.dataset import RetrievalDataset
+from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 
 
 def load_collection() -> RetrievalDataset:

@@ -12,7 +12,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import Normalizer
 
-from llama_index_rag_metrics.judging import FloatArray
+from llama_index_rag_metrics.runtime.arrays import FloatArray
 
 _NO_TERMS_IN_TEXT, _NO_TERMS_IN_QUERY = -2, -1
 """Directions of their own for what holds no known term, so that its similarity to all else is 0.

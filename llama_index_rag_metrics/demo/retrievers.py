@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle
 
-from llama_index_rag_metrics.errors import InvalidInput, MissingExtra
+from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra
 
 _UNSPACED = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7a3"
 _TOKENS = rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+"

@@ -7,13 +7,13 @@ from llama_index_rag_metrics.evaluation.evaluator import (
 )
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.evaluation.retrieved.run_matching import match_run
-from llama_index_rag_metrics.evaluation.stages.changes import StageChange
-from llama_index_rag_metrics.evaluation.stages.stages import (
+from llama_index_rag_metrics.evaluation.stages import (
+    StageChange,
     StageResults,
     aevaluate_stages,
     evaluate_stages,
 )
-from llama_index_rag_metrics.matching import Matched
+from llama_index_rag_metrics.rankings.matching import Matched
 
 __all__ = [
     "DEFAULT_METRICS",

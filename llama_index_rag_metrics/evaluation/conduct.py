@@ -4,33 +4,64 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from typing import Any
+from datetime import datetime, timezone
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
 
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 
-from llama_index_rag_metrics.errors import LabelWarning
 from llama_index_rag_metrics.evaluation.asking.collection import Collected, Collector
-from llama_index_rag_metrics.evaluation.asking.options import RunOptions
 from llama_index_rag_metrics.evaluation.asking.query import Asker
 from llama_index_rag_metrics.evaluation.asking.run_journal import Journal
+from llama_index_rag_metrics.evaluation.asking.run_options import RunOptions
 from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity, fingerprint
 from llama_index_rag_metrics.evaluation.plan import Plan
-from llama_index_rag_metrics.evaluation.results.about import describe
 from llama_index_rag_metrics.evaluation.results.evaluation_results import (
     EvaluationResults,
     build_results,
     every_query_failed,
 )
-from llama_index_rag_metrics.evaluation.results.report import system_of
+from llama_index_rag_metrics.evaluation.results.results_report import system_of
 from llama_index_rag_metrics.evaluation.retrieved.by_matcher import group_by_matcher
 from llama_index_rag_metrics.evaluation.retrieved.run_matching import Matching
-from llama_index_rag_metrics.matching import BY_ID, Matcher
-from llama_index_rag_metrics.run import Ranking
-from llama_index_rag_metrics.running.callers import warn_caller
-from llama_index_rag_metrics.running.sync import in_thread
+from llama_index_rag_metrics.metrics.texts import TextMetric
+from llama_index_rag_metrics.rankings.matching import BY_ID, Matcher
+from llama_index_rag_metrics.rankings.run import Ranking, Run
+from llama_index_rag_metrics.report.numbers import counted
+from llama_index_rag_metrics.runtime.callers import warn_caller
+from llama_index_rag_metrics.runtime.errors import LabelWarning
+from llama_index_rag_metrics.runtime.sync import in_thread
 from llama_index_rag_metrics.scores.answers import keep_answers
-from llama_index_rag_metrics.text_metrics import TextMetric
+
+if TYPE_CHECKING:
+    from llama_index_rag_metrics.evaluation.plan import Plan
+
+
+def describe(
+    plan: Plan, run: Run, *, retriever: str, postprocessors: Sequence[BaseNodePostprocessor]
+) -> dict[str, str]:
+    """What a reader wants to know of an evaluation, label to value, in the order of a report."""
+    from llama_index_rag_metrics import __version__
+
+    dataset, metrics, counter = plan.questions, plan.metrics, plan.counter
+    queries, documents = counted(len(dataset.queries)), len(dataset.corpus)
+    size = f"{queries}, {counted(documents, 'document', 'documents')}" if documents else queries
+    depth = max((len(ranking.ids) for ranking in run.values()), default=0)
+    recognising = [metric for metric in metrics if getattr(metric, "recognises", True)]
+    stages = [type(postprocessor).__qualname__ for postprocessor in postprocessors]
+    return {
+        "dataset": f"{dataset.name}: {size}" if dataset.name else size,
+        "evaluated": f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC",
+        "retriever": " → ".join(filter(None, [retriever, *stages])) or "stored rankings",
+        "retrieved": f"up to {counted(depth, 'item', 'items')} a query",
+        "metrics": ", ".join(metric.metric_name for metric in metrics),
+        "matched by": ", ".join(group_by_matcher(recognising, plan.options.matcher)),
+        **({} if counter is None else {"tokens by": counter.name}),
+        "workers": str(plan.options.workers),
+        "versions": f"llama-index-rag-metrics {__version__}, "
+        f"llama-index-core {version('llama-index-core')}",
+    }
 
 
 async def prepare_matchers(

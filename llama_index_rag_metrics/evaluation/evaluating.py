@@ -11,10 +11,10 @@ from llama_index_rag_metrics.evaluation.evaluator import RetrieverEvaluator
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.evaluation.retrievers.pipeline import listed_postprocessors
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
-from llama_index_rag_metrics.matching import MatcherLike, MatchOn, as_matcher
-from llama_index_rag_metrics.metric_names import metrics as resolve
-from llama_index_rag_metrics.running.sync import synchronous
-from llama_index_rag_metrics.scoring import Metrics
+from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
+from llama_index_rag_metrics.rankings.matching import MatcherLike, MatchOn, as_matcher
+from llama_index_rag_metrics.runtime.sync import synchronous
+from llama_index_rag_metrics.scores.scoring import Metrics
 
 DEFAULT_METRICS = ("ndcg@10", "hit_rate@5", "recall@5", "precision@5", "mrr@10", "ap@10")
 """What `evaluate` computes unless told otherwise."""

@@ -21,12 +21,8 @@ from llama_index.core.evaluation.retrieval.metrics_base import (
 from llama_index.core.storage.kvstore.types import BaseKVStore
 from pydantic import Field, SerializeAsAny, ValidationInfo, field_validator
 
-from llama_index_rag_metrics.cache import Cache
-from llama_index_rag_metrics.calls import Combine
-from llama_index_rag_metrics.dataset import RetrievalDataset
-from llama_index_rag_metrics.errors import InvalidInput
-from llama_index_rag_metrics.evaluation.asking.options import LatencyMode, RunOptions
 from llama_index_rag_metrics.evaluation.asking.query import LocalAsker, Question, compute, prepare
+from llama_index_rag_metrics.evaluation.asking.run_options import LatencyMode, RunOptions
 from llama_index_rag_metrics.evaluation.conduct import conduct
 from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity, identify_retriever
 from llama_index_rag_metrics.evaluation.permissions import ForbiddenLike
@@ -37,18 +33,32 @@ from llama_index_rag_metrics.evaluation.retrieved.modes import check_mode, mode_
 from llama_index_rag_metrics.evaluation.retrieved.places import Places
 from llama_index_rag_metrics.evaluation.retrieved.run_matching import Matching
 from llama_index_rag_metrics.evaluation.retrievers.pipeline import Pipeline
-from llama_index_rag_metrics.evaluation.sessions.asking import MOST_CALLS, asker_of, check_calls
+from llama_index_rag_metrics.evaluation.sessions.session_asker import (
+    MOST_CALLS,
+    asker_of,
+    check_calls,
+)
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
-from llama_index_rag_metrics.formats.lines import OnError
-from llama_index_rag_metrics.matching import BY_ID, Matcher, MatcherLike, MatchOn, as_matcher
-from llama_index_rag_metrics.metric_names import metrics as resolve
+from llama_index_rag_metrics.files.lines import OnError
+from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.metrics import RankingMetric
-from llama_index_rag_metrics.relevance import Relevance, RelevanceLike
-from llama_index_rag_metrics.run import Ranking
-from llama_index_rag_metrics.running.callers import warn_caller
-from llama_index_rag_metrics.running.sync import run_sync
-from llama_index_rag_metrics.scoring import Failed, Metrics, NoRelevant, ScoringOptions
-from llama_index_rag_metrics.tokens import Tokenizer
+from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
+from llama_index_rag_metrics.rankings.combining import Combine
+from llama_index_rag_metrics.rankings.matching import (
+    BY_ID,
+    Matcher,
+    MatcherLike,
+    MatchOn,
+    as_matcher,
+)
+from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
+from llama_index_rag_metrics.rankings.run import Ranking
+from llama_index_rag_metrics.rankings.tokens import Tokenizer
+from llama_index_rag_metrics.runtime.cache import Cache
+from llama_index_rag_metrics.runtime.callers import warn_caller
+from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.runtime.sync import run_sync
+from llama_index_rag_metrics.scores.scoring import Failed, Metrics, NoRelevant, ScoringOptions
 
 
 class RetrieverEvaluator(CoreRetrieverEvaluator):

@@ -13,7 +13,12 @@ from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from pydantic import BaseModel
 
-from llama_index_rag_metrics.digests import (
+from llama_index_rag_metrics.evaluation.retrievers.callables import (
+    CallableRetriever,
+    QueryEngineRetriever,
+)
+from llama_index_rag_metrics.evaluation.sessions.session_retriever import SessionRetriever
+from llama_index_rag_metrics.runtime.digests import (
     code_of,
     code_of_class,
     content,
@@ -21,9 +26,6 @@ from llama_index_rag_metrics.digests import (
     scalar,
     short_hash,
 )
-from llama_index_rag_metrics.evaluation.retrievers.callables import CallableRetriever
-from llama_index_rag_metrics.evaluation.retrievers.engines import QueryEngineRetriever
-from llama_index_rag_metrics.evaluation.sessions.retriever import SessionRetriever
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.evaluation.plan import Plan

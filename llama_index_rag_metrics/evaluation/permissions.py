@@ -12,18 +12,18 @@ import numpy as np
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 from llama_index.core.schema import BaseNode, TextNode
 
-from llama_index_rag_metrics.dataset.arguments import read_forbidden, refuse_unknown
-from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.evaluation.identity import identify_callable
-from llama_index_rag_metrics.masking import describe_error
-from llama_index_rag_metrics.matching import Matcher, MatchOn, item_ids
+from llama_index_rag_metrics.files.dataset_arguments import read_forbidden, refuse_unknown
 from llama_index_rag_metrics.metrics import PermittedRecall, RankingMetric
-from llama_index_rag_metrics.run import Ranking
+from llama_index_rag_metrics.rankings.matching import Matcher, MatchOn, item_ids
+from llama_index_rag_metrics.rankings.run import Ranking
+from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.runtime.masking import describe_error
 
 if TYPE_CHECKING:
     from llama_index.core.schema import NodeWithScore
 
-    from llama_index_rag_metrics.dataset import RetrievalDataset
+    from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
     from llama_index_rag_metrics.scores import Scores
 
 Forbids: TypeAlias = "Callable[[Mapping[str, Any], BaseNode], bool]"

@@ -8,16 +8,16 @@ from typing import Any
 
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
-from llama_index_rag_metrics.dataset import RetrievalDataset
-from llama_index_rag_metrics.evaluation.asking.options import RunOptions
+from llama_index_rag_metrics.evaluation.asking.run_options import RunOptions
 from llama_index_rag_metrics.evaluation.permissions import (
     ForbiddenLike,
     Permissions,
     permissions_for,
 )
 from llama_index_rag_metrics.evaluation.retrieved.places import Places, places_for
+from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.metrics import RankingMetric
-from llama_index_rag_metrics.tokens import TokenCounter, Tokenizer
+from llama_index_rag_metrics.rankings.tokens import TokenCounter, Tokenizer
 
 
 @dataclass(frozen=True)

@@ -17,17 +17,17 @@ from llama_index.core.schema import TransformComponent
 from llama_index.core.tools import BaseTool
 from llama_index.core.workflow import Workflow
 
-from llama_index_rag_metrics.dataset import RetrievalDataset
-from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.evaluation.retrieved.nodes import Retrieved
 from llama_index_rag_metrics.evaluation.retrievers.callables import (
     AsyncCallableRetriever,
     CallableRetriever,
+    QueryEngineRetriever,
 )
-from llama_index_rag_metrics.evaluation.retrievers.engines import QueryEngineRetriever
 from llama_index_rag_metrics.evaluation.sessions.programs import as_program
-from llama_index_rag_metrics.evaluation.sessions.retriever import SessionRetriever
-from llama_index_rag_metrics.wording import unawaited
+from llama_index_rag_metrics.evaluation.sessions.session_retriever import SessionRetriever
+from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
+from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.runtime.wording import unawaited
 
 Source: TypeAlias = (
     "BaseRetriever | BaseIndex[Any] | BaseQueryEngine | BaseChatEngine | Workflow"

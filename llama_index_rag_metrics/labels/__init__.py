@@ -3,16 +3,15 @@
 People judge it in a page. Where a judge gave many labels and people few, they are calibrated.
 """
 
-from llama_index_rag_metrics.labels.calibration.calibrate import Calibrated, Calibration, calibrate
-from llama_index_rag_metrics.labels.checking.check import check_labels
-from llama_index_rag_metrics.labels.checking.findings import Coverage, Finding, LabelFindings
-from llama_index_rag_metrics.labels.judge.agreement import Agreement, agreement
-from llama_index_rag_metrics.labels.judge.check import acheck_judge, check_judge
-from llama_index_rag_metrics.labels.judge.result import GradeChange, JudgeCheck, SelfPreference
-from llama_index_rag_metrics.labels.moving.move import move_labels
-from llama_index_rag_metrics.labels.moving.moves import Move, MovedLabels
-from llama_index_rag_metrics.labels.pooling.choose import pool
-from llama_index_rag_metrics.labels.pooling.result import PairOutlook, Pool, PoolItem
+from llama_index_rag_metrics.decisions.calibration import Calibrated, Calibration, calibrate
+from llama_index_rag_metrics.labels.checking import check_labels
+from llama_index_rag_metrics.labels.judge_agreement import Agreement, agreement
+from llama_index_rag_metrics.labels.judge_check import GradeChange, JudgeCheck, SelfPreference
+from llama_index_rag_metrics.labels.judge_checking import acheck_judge, check_judge
+from llama_index_rag_metrics.labels.label_findings import Coverage, Finding, LabelFindings
+from llama_index_rag_metrics.labels.label_pool import PairOutlook, Pool, PoolItem
+from llama_index_rag_metrics.labels.moving import Move, MovedLabels, move_labels
+from llama_index_rag_metrics.labels.pooling import pool
 from llama_index_rag_metrics.labels.remembering import remember_texts
 from llama_index_rag_metrics.labels.review import (
     ReviewerAgreement,

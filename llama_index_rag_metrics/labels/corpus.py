@@ -17,13 +17,13 @@ from llama_index.core.schema import BaseNode, NodeWithScore
 from llama_index.core.storage.docstore.types import BaseDocumentStore
 from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
-from llama_index_rag_metrics.dataset import RetrievalDataset
-from llama_index_rag_metrics.errors import InvalidInput, RagMetricsError
-from llama_index_rag_metrics.formats.beir import read_corpus
-from llama_index_rag_metrics.formats.content import DatasetContent
-from llama_index_rag_metrics.matching import MatchOn, SpanMatcher, item_id
-from llama_index_rag_metrics.running.sync import synchronous
-from llama_index_rag_metrics.span import Span
+from llama_index_rag_metrics.files.beir import read_corpus
+from llama_index_rag_metrics.files.dataset_content import DatasetContent
+from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
+from llama_index_rag_metrics.rankings.matching import MatchOn, SpanMatcher, item_id
+from llama_index_rag_metrics.rankings.span import Span
+from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError
+from llama_index_rag_metrics.runtime.sync import synchronous
 
 PassagesLike: TypeAlias = (
     "Passages | BaseIndex[Any] | BasePydanticVectorStore | BaseDocumentStore"

@@ -6,15 +6,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from llama_index_rag_metrics.errors import InvalidInput
-from llama_index_rag_metrics.matching import Expected, SpanMatcher
-from llama_index_rag_metrics.span import Span
+from llama_index_rag_metrics.rankings.matching import Expected, SpanMatcher
+from llama_index_rag_metrics.rankings.span import Span
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 if TYPE_CHECKING:
     from llama_index.core.schema import BaseNode
 
-    from llama_index_rag_metrics.dataset import RetrievalDataset
-    from llama_index_rag_metrics.relevance import Relevance
+    from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
+    from llama_index_rag_metrics.rankings.relevance import Relevance
 
 
 @dataclass

@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from llama_index_rag_metrics.matching.grams import distinct, gram_hashes
-from llama_index_rag_metrics.matching.normalisation import letters
+from llama_index_rag_metrics.rankings.matching.normalisation import letters
+from llama_index_rag_metrics.rankings.matching.text_matchers import distinct, gram_hashes
 
 Hashes = npt.NDArray[np.uint64]
 Positions = npt.NDArray[np.int64]

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from llama_index_rag_metrics.labels.corpus import Passages
 from llama_index_rag_metrics.labels.labelled import Label
 from llama_index_rag_metrics.labels.likeness import Lookup, Piece, covered, kept_in_order, text_hash
-from llama_index_rag_metrics.span import Span
+from llama_index_rag_metrics.rankings.span import Span
 
 Fate: TypeAlias = Literal["kept", "moved", "split", "changed", "lost"]
 """What became of a labelled passage: it has its id and its text; it is whole in another passage; it

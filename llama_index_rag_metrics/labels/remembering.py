@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from llama_index_rag_metrics.dataset import RetrievalDataset
-from llama_index_rag_metrics.errors import InvalidInput, LabelWarning
+from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.labels.corpus import Passages, PassagesLike
 from llama_index_rag_metrics.labels.labelled import Label, distinct, labels_of
 from llama_index_rag_metrics.labels.likeness import text_hash
-from llama_index_rag_metrics.running.callers import warn_caller
-from llama_index_rag_metrics.wording import first_of
+from llama_index_rag_metrics.runtime.callers import warn_caller
+from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
+from llama_index_rag_metrics.runtime.wording import first_of
 
 if TYPE_CHECKING:
-    from llama_index_rag_metrics.matching import MatchOn
+    from llama_index_rag_metrics.rankings.matching import MatchOn
 
 
 def remember_texts(

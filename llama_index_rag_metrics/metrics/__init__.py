@@ -8,14 +8,14 @@ from llama_index_rag_metrics.metrics.base import (
     RankingMetric,
     WholeRankingMetric,
 )
-from llama_index_rag_metrics.metrics.calls import (
+from llama_index_rag_metrics.metrics.costs import (
     CallMetric,
     Calls,
     NewRelevant,
     RepeatedCalls,
+    Tokens,
     WastedCalls,
 )
-from llama_index_rag_metrics.metrics.costs import Tokens
 from llama_index_rag_metrics.metrics.facets import ERRIA, AlphaNDCG, Complete, FacetRecall
 from llama_index_rag_metrics.metrics.gains import DCG, ERR, NDCG
 from llama_index_rag_metrics.metrics.groups import GroupAP, GroupF1, GroupMRR, GroupRecall

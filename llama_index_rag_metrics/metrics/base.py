@@ -30,16 +30,8 @@ from llama_index.core.evaluation.retrieval.metrics_base import (
 from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 from typing_extensions import Self
 
-from llama_index_rag_metrics.errors import (
-    InvalidInput,
-    NothingRelevant,
-    NotJudged,
-    UnknownParameter,
-)
-from llama_index_rag_metrics.judging import (
-    BoolArray,
+from llama_index_rag_metrics.rankings.judging import (
     Cutoff,
-    FloatArray,
     GroupHits,
     Hits,
     JudgedRankings,
@@ -47,12 +39,55 @@ from llama_index_rag_metrics.judging import (
     judge_calls,
     judge_one,
 )
-from llama_index_rag_metrics.matching import BY_ID, named_matcher, recognise
-from llama_index_rag_metrics.metrics.canonical_name import format_name
-from llama_index_rag_metrics.relevance import RelevanceLike
-from llama_index_rag_metrics.run import Call, Ranking
-from llama_index_rag_metrics.span import SpanLike, read_span
-from llama_index_rag_metrics.tokens import TokenCounter
+from llama_index_rag_metrics.rankings.matching import BY_ID, named_matcher, recognise
+from llama_index_rag_metrics.rankings.relevance import RelevanceLike
+from llama_index_rag_metrics.rankings.run import Call, Ranking
+from llama_index_rag_metrics.rankings.span import SpanLike, read_span
+from llama_index_rag_metrics.rankings.tokens import TokenCounter
+from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray
+from llama_index_rag_metrics.runtime.errors import (
+    InvalidInput,
+    NothingRelevant,
+    NotJudged,
+    UnknownParameter,
+)
+
+
+def format_name(metric: NamedMetric) -> str:
+    """The name of a metric with its parameters: `name[(param=value, ...)][@k]`.
+
+    A parameter at its default isn't named, nor is a field that is excluded from dumps: a service,
+    a model. `metric()` reads the name back.
+    """
+    fields = type(metric).model_fields
+    changed = {
+        field: value
+        for field, value in metric
+        if not fields[field].exclude
+        and (fields[field].is_required() or value != fields[field].get_default())
+    }
+    k, tokens = changed.pop("k", None), changed.pop("tokens", None)
+    name = metric.name
+    for variant, preset in metric.variants.items():
+        if all(getattr(metric, field) == value for field, value in preset.items()):
+            name = variant
+            changed = {field: value for field, value in changed.items() if field not in preset}
+            break
+    parameters = ", ".join(f"{field}={_format_value(value)}" for field, value in changed.items())
+    return name + (f"({parameters})" if parameters else "") + _format_cutoff(k, tokens)
+
+
+def _format_cutoff(k: object, tokens: object) -> str:
+    if tokens:
+        return f"@{tokens}tokens"
+    return f"@{k}" if k else ""
+
+
+def _format_value(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:.0f}" if isinstance(value, float) and value.is_integer() else str(value)
+
 
 Variants: TypeAlias = Mapping[str, Mapping[str, object]]
 """Names that stand for certain parameters, such as {"granular_mrr": {"use_granular_mrr": True}}."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import numpy as np
+from pydantic import Field
 
-from llama_index_rag_metrics.judging import FloatArray, JudgedRankings
 from llama_index_rag_metrics.metrics.base import CutMetric, RankingMetric
+from llama_index_rag_metrics.rankings.judging import JudgedRankings, calls_in
+from llama_index_rag_metrics.runtime.arrays import FloatArray, ratio
 
 
 class Tokens(CutMetric, RankingMetric):
@@ -33,3 +36,99 @@ class Tokens(CutMetric, RankingMetric):
 
     def _score(self, judged: JudgedRankings) -> FloatArray:
         return judged.tokens_at(self.cutoff).astype(np.float64)
+
+
+class CallMetric(RankingMetric):
+    """A metric of the calls of a question; a ranking without calls is one call."""
+
+
+class Calls(CallMetric):
+    """The retrievals that were made for a question. Less is cheaper.
+
+    Unbounded, and no measure of quality; a question for which none was made has 0.
+
+    Examples:
+        >>> Calls().compute(retrieved_ids=["a", "b"]).score
+        1.0
+    """
+
+    name = "calls"
+    bounds = (0.0, float("inf"))
+    needs_relevance: ClassVar[bool] = False
+    recognises: ClassVar[bool] = False
+    lower_is_better: ClassVar[bool] = True
+
+    def _score(self, judged: JudgedRankings) -> FloatArray:
+        return calls_in(judged).count.astype(np.float64)
+
+
+class RepeatedCalls(CallMetric):
+    """The share of a question's calls that ask what an earlier one has asked. Less is better.
+
+    Two different retrievers may be asked the same; where these aren't known, two different tools.
+    Case and white space don't matter. 0 where there is no call.
+
+    Examples:
+        >>> RepeatedCalls().compute(retrieved_ids=["a", "b"]).score
+        0.0
+    """
+
+    name = "repeated_calls"
+    needs_relevance: ClassVar[bool] = False
+    recognises: ClassVar[bool] = False
+    lower_is_better: ClassVar[bool] = True
+
+    def _score(self, judged: JudgedRankings) -> FloatArray:
+        calls = calls_in(judged)
+        return ratio(np.bincount(calls.query, calls.is_repeated, len(judged)), calls.count)
+
+
+class NewRelevant(CallMetric):
+    """The relevant items that a call brings and no earlier one had: mean over a question's calls.
+
+    Unbounded; 0 where there is no call.
+
+    Examples:
+        >>> NewRelevant().compute(expected_ids=["a", "b"], retrieved_ids=["a", "x", "b"]).score
+        2.0
+    """
+
+    name = "new_relevant"
+    bounds = (0.0, float("inf"))
+
+    min_grade: float = Field(1.0, gt=0, allow_inf_nan=False, description="relevant from this grade")
+
+    def _score(self, judged: JudgedRankings) -> FloatArray:
+        calls = calls_in(judged)
+        new = calls.new_relevant(self.min_grade)
+        return ratio(np.bincount(calls.query, new, len(judged)), calls.count)
+
+    def details(self, judged: JudgedRankings) -> Sequence[dict[str, Any]]:
+        """What each call brought, by query."""
+        calls = calls_in(judged)
+        rows: list[dict[str, Any]] = [{"by_call": []} for _ in range(len(judged))]
+        new = calls.new_relevant(self.min_grade)
+        for query, n_new in zip(calls.query.tolist(), new.tolist(), strict=True):
+            rows[query]["by_call"].append(n_new)
+        return rows
+
+
+class WastedCalls(CallMetric):
+    """The share of a question's calls that bring no new relevant item. Less is better.
+
+    0 where there is no call.
+
+    Examples:
+        >>> WastedCalls().compute(expected_ids=["a"], retrieved_ids=["x", "y"]).score
+        1.0
+    """
+
+    name = "wasted_calls"
+    lower_is_better: ClassVar[bool] = True
+
+    min_grade: float = Field(1.0, gt=0, allow_inf_nan=False, description="relevant from this grade")
+
+    def _score(self, judged: JudgedRankings) -> FloatArray:
+        calls = calls_in(judged)
+        wasted = calls.new_relevant(self.min_grade) == 0
+        return ratio(np.bincount(calls.query, wasted, len(judged)), calls.count)

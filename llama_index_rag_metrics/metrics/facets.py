@@ -13,8 +13,9 @@ from heapq import heapify, heappop, heapreplace
 import numpy as np
 from pydantic import Field
 
-from llama_index_rag_metrics.judging import FloatArray, GroupHits, JudgedRankings, Ranked, ratio
 from llama_index_rag_metrics.metrics.base import GroupMetric
+from llama_index_rag_metrics.rankings.judging import GroupHits, JudgedRankings, Ranked
+from llama_index_rag_metrics.runtime.arrays import FloatArray, ratio
 
 
 class Complete(GroupMetric):

@@ -8,9 +8,10 @@ import numpy as np
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 from typing_extensions import Self
 
-from llama_index_rag_metrics.errors import InvalidInput
-from llama_index_rag_metrics.judging import FloatArray, Hits, Ranked, ratio
 from llama_index_rag_metrics.metrics.base import GainMetric
+from llama_index_rag_metrics.rankings.judging import Hits, Ranked
+from llama_index_rag_metrics.runtime.arrays import FloatArray, ratio
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 GainMode: TypeAlias = Literal["linear", "exponential"]
 

@@ -5,9 +5,10 @@ The definitions are AutoRAG's.
 
 from __future__ import annotations
 
-from llama_index_rag_metrics.judging import FloatArray, GroupHits, ratio
 from llama_index_rag_metrics.metrics.base import GroupMetric
 from llama_index_rag_metrics.metrics.sets import precision
+from llama_index_rag_metrics.rankings.judging import GroupHits
+from llama_index_rag_metrics.runtime.arrays import FloatArray, ratio
 
 
 class GroupRecall(GroupMetric):

@@ -7,17 +7,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from llama_index_rag_metrics.judging import (
-    BoolArray,
-    FloatArray,
-    Hits,
-    IntArray,
-    JudgedRankings,
-    forbidden_in,
-    n_forbidden,
-    ratio,
-)
 from llama_index_rag_metrics.metrics.base import BinaryMetric, CutMetric, RankingMetric
+from llama_index_rag_metrics.rankings.judging import Hits, JudgedRankings, forbidden_in, n_forbidden
+from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray, ratio
 
 
 class LeakMetric(CutMetric, RankingMetric):

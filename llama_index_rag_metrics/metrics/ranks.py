@@ -7,8 +7,9 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
-from llama_index_rag_metrics.judging import FloatArray, Hits, ratio
 from llama_index_rag_metrics.metrics.base import BinaryMetric, Variants, WholeRankingMetric
+from llama_index_rag_metrics.rankings.judging import Hits
+from llama_index_rag_metrics.runtime.arrays import FloatArray, ratio
 
 
 class MRR(BinaryMetric):

@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import Field
 
-from llama_index_rag_metrics.errors import InvalidInput
-from llama_index_rag_metrics.judging import FloatArray, Hits, IntArray, JudgedRankings, ratio
 from llama_index_rag_metrics.metrics.base import BinaryMetric, CutMetric, RankingMetric, Variants
+from llama_index_rag_metrics.rankings.judging import Hits, JudgedRankings
+from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray, ratio
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 
 class HitRate(BinaryMetric):

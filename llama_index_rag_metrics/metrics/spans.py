@@ -12,9 +12,10 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from llama_index_rag_metrics.errors import InvalidInput
-from llama_index_rag_metrics.judging import FloatArray, IntArray, JudgedRankings, Unit, ratio
 from llama_index_rag_metrics.metrics.base import CutMetric, RankingMetric
+from llama_index_rag_metrics.rankings.judging import JudgedRankings, Unit
+from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray, ratio
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 
 class SpanMetric(CutMetric, RankingMetric):

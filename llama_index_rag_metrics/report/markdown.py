@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from llama_index_rag_metrics.report.escape import markdown as escape
-from llama_index_rag_metrics.report.lines import call_lines, retrieved_line, wanted_line
 from llama_index_rag_metrics.report.model import Cell, Listing, QueryAnswers, Report, Table, Tone
 from llama_index_rag_metrics.report.numbers import shown
+from llama_index_rag_metrics.report.query_lines import call_lines, retrieved_line, wanted_line
 
 _SIGNS: Mapping[Tone, str] = {"best": "✅", "alarm": "❌", "open": "⚠️"}
 _STRONG: tuple[Tone, ...] = ("best", "alarm")

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report.figure import Draw
-from llama_index_rag_metrics.span import Span
 
 Tone: TypeAlias = Literal["normal", "best", "quiet", "alarm", "open"]
 """How a value or a sentence looks; "open" is what isn't decided."""

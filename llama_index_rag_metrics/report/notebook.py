@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from llama_index_rag_metrics.report.escape import html as escape
-from llama_index_rag_metrics.report.lines import call_lines, retrieved_line, wanted_line
 from llama_index_rag_metrics.report.model import (
     Cell,
     Listing,
@@ -19,6 +18,7 @@ from llama_index_rag_metrics.report.model import (
     Tone,
 )
 from llama_index_rag_metrics.report.numbers import shown
+from llama_index_rag_metrics.report.query_lines import call_lines, retrieved_line, wanted_line
 
 _STYLES: dict[Tone, str] = {
     "normal": "",

@@ -9,11 +9,11 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from llama_index_rag_metrics.errors import InvalidInput, MissingExtra, UnknownMetric
 from llama_index_rag_metrics.report.escape import plotly as escape
 from llama_index_rag_metrics.report.figure import FIGURES, Axis, Figure, Series
 from llama_index_rag_metrics.report.model import Report
 from llama_index_rag_metrics.report.numbers import score
+from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra, UnknownMetric
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

@@ -62,13 +62,13 @@ class Reportable:
 
         A text that a spreadsheet would run, such as "=1+1", has an apostrophe before it.
         """
-        from llama_index_rag_metrics.report.delimited import to_csv, written
+        from llama_index_rag_metrics.report.exports import to_csv, written
 
         return written(to_csv(self.report().records), path)
 
     def to_json(self, path: str | Path | None = None) -> str:
         """The unrounded numbers as a list of JSON objects; written to `path`, if given."""
-        from llama_index_rag_metrics.report.delimited import to_json, written
+        from llama_index_rag_metrics.report.exports import to_json, written
 
         return written(to_json(self.report().records), path)
 
@@ -78,7 +78,7 @@ class Reportable:
         Raises:
             MissingExtra: pandas isn't installed.
         """
-        from llama_index_rag_metrics.report.delimited import to_pandas
+        from llama_index_rag_metrics.report.exports import to_pandas
 
         return to_pandas(self.report().records)
 

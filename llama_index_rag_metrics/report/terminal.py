@@ -23,7 +23,6 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from llama_index_rag_metrics.report.escape import terminal as plain
-from llama_index_rag_metrics.report.lines import call_lines, retrieved_line, wanted_line
 from llama_index_rag_metrics.report.model import (
     Cell,
     Failure,
@@ -34,6 +33,7 @@ from llama_index_rag_metrics.report.model import (
     Tone,
 )
 from llama_index_rag_metrics.report.numbers import shown
+from llama_index_rag_metrics.report.query_lines import call_lines, retrieved_line, wanted_line
 
 _STYLES: dict[Tone, str] = {
     "normal": "",

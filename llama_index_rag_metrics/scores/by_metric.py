@@ -6,8 +6,8 @@ from collections.abc import Collection
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
-from llama_index_rag_metrics.errors import UnknownMetric
-from llama_index_rag_metrics.metric_names import metric
+from llama_index_rag_metrics.metrics.metric_names import metric
+from llama_index_rag_metrics.runtime.errors import UnknownMetric
 
 Value = TypeVar("Value")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from llama_index_rag_metrics.judging import FloatArray
+from llama_index_rag_metrics.runtime.arrays import FloatArray
 
 
 def frozen_column(column: Sequence[float] | FloatArray) -> FloatArray:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from inspect import cleandoc
 
-from llama_index_rag_metrics.errors import RagMetricsError
-from llama_index_rag_metrics.metric_names import metric as resolve
 from llama_index_rag_metrics.metrics import NamedMetric
+from llama_index_rag_metrics.metrics.metric_names import metric as resolve
 from llama_index_rag_metrics.report import Term
+from llama_index_rag_metrics.runtime.errors import RagMetricsError
 
 _SIGNS = "R: how many items are relevant to the query. P: precision. n: how many were retrieved."
 

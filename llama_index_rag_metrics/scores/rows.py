@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from llama_index_rag_metrics.metric_names import lower_is_better
+from llama_index_rag_metrics.metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.report import Cell, Row, Tone
 from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.numbers import score, shown

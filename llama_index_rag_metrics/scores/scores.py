@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from llama_index_rag_metrics.amounts import check_whole
-from llama_index_rag_metrics.cache import Usage
-from llama_index_rag_metrics.errors import InvalidInput
-from llama_index_rag_metrics.jsonable import jsonable
-from llama_index_rag_metrics.judging import FloatArray
-from llama_index_rag_metrics.metric_names import limits_of, lower_is_better
+from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
 from llama_index_rag_metrics.report.reportable import Reportable
+from llama_index_rag_metrics.runtime.amounts import check_whole
+from llama_index_rag_metrics.runtime.arrays import FloatArray
+from llama_index_rag_metrics.runtime.atomic_files import write_text
+from llama_index_rag_metrics.runtime.cache import Usage
+from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.runtime.jsonable import jsonable
 from llama_index_rag_metrics.scores.by_metric import ByMetric, name_among
 from llama_index_rag_metrics.scores.counts import Counts, Reason
 from llama_index_rag_metrics.scores.freezing import frozen_column, frozen_rows, thawed
 from llama_index_rag_metrics.statistics.intervals import exact_mean, mean_intervals
-from llama_index_rag_metrics.writing import write_text
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.report import Report

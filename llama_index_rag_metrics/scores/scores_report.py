@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from llama_index_rag_metrics.errors import UnknownMetric
-from llama_index_rag_metrics.metric_names import lower_is_better
+from llama_index_rag_metrics.metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.report import (
     Failure,
     Listing,
@@ -24,11 +23,11 @@ from llama_index_rag_metrics.report import (
 from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.figure import Draw
 from llama_index_rag_metrics.report.numbers import counted, score
-from llama_index_rag_metrics.scores.export import per_query
-from llama_index_rag_metrics.scores.facets import facet_remarks, facet_sections
+from llama_index_rag_metrics.runtime.errors import UnknownMetric
+from llama_index_rag_metrics.scores.facet_rows import facet_remarks, facet_sections
 from llama_index_rag_metrics.scores.glossary import glossary
 from llama_index_rag_metrics.scores.mean_figures import Intervals, latency_figure, means_figure
-from llama_index_rag_metrics.scores.queries import queries_of
+from llama_index_rag_metrics.scores.query_columns import queries_of
 from llama_index_rag_metrics.scores.rows import (
     cost_rows,
     count_rows,
@@ -40,6 +39,7 @@ from llama_index_rag_metrics.scores.rows import (
     usage_rows,
 )
 from llama_index_rag_metrics.scores.scores import Scores
+from llama_index_rag_metrics.scores.scores_export import per_query
 from llama_index_rag_metrics.scores.systems import System, check_systems, metrics_of, query_answers
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from llama_index_rag_metrics.errors import InvalidInput
-from llama_index_rag_metrics.matching import Matched
-from llama_index_rag_metrics.relevance import Relevance
+from llama_index_rag_metrics.rankings.matching import Matched
+from llama_index_rag_metrics.rankings.relevance import Relevance
+from llama_index_rag_metrics.rankings.run import Call, Items, Run
 from llama_index_rag_metrics.report import Answer, CallAnswer, Cell, Item, QueryAnswers, Retrieved
 from llama_index_rag_metrics.report.escape import terminal as plain
-from llama_index_rag_metrics.run import Call, Items, Run
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.scores.scores import Scores
 
 

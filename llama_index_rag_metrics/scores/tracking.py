@@ -9,8 +9,8 @@ from hashlib import sha256
 from importlib import import_module
 from typing import Any, TypeAlias
 
-from llama_index_rag_metrics.errors import InvalidInput, MissingExtra
-from llama_index_rag_metrics.open_table import OpenTable
+from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra
+from llama_index_rag_metrics.runtime.open_table import OpenTable
 from llama_index_rag_metrics.scores.scores import Scores
 
 Tracker: TypeAlias = "str | Callable[..., object]"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from llama_index_rag_metrics.judging import BoolArray, FloatArray, ratio
+from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, ratio
 from llama_index_rag_metrics.statistics.resampling import BOOTSTRAP_STREAM, NOISE, Units, blocks
 
 FEWEST = 30

@@ -8,8 +8,8 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from llama_index_rag_metrics.errors import InvalidInput
-from llama_index_rag_metrics.judging import FloatArray, IntArray, ratio
+from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray, ratio
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units, flipped_sums
 
 Scaled: TypeAlias = Literal["holm", "bonferroni", "benjamini-hochberg", "none"]

@@ -26,7 +26,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from llama_index_rag_metrics.judging import BoolArray, FloatArray, ratio
+from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, ratio
 from llama_index_rag_metrics.statistics.intervals import (
     RESAMPLES,
     SEED,

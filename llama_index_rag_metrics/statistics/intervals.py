@@ -21,9 +21,9 @@ from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
 
-from llama_index_rag_metrics.amounts import check_amount, check_whole
-from llama_index_rag_metrics.errors import InvalidInput
-from llama_index_rag_metrics.judging import BoolArray, FloatArray, IntArray, ratio
+from llama_index_rag_metrics.runtime.amounts import check_amount, check_whole
+from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray, ratio
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.statistics.bootstrap import bca_ends, enough, why_not
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
 

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from llama_index_rag_metrics.judging import FloatArray
+from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.statistics.differences import pseudo_queries
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
 

@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-from llama_index_rag_metrics.judging import FloatArray, IntArray, ratio
+from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray, ratio
 
 _BLOCK = 1 << 22
 """This many cells, units × resamples, are held at once: 32 MB as 64-bit floats."""

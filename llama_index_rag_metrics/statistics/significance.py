@@ -12,7 +12,7 @@ import warnings
 
 import numpy as np
 
-from llama_index_rag_metrics.judging import FloatArray, ratio
+from llama_index_rag_metrics.runtime.arrays import FloatArray, ratio
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units, flips_reaching
 from llama_index_rag_metrics.statistics.student import student
 

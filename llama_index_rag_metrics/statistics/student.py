@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from llama_index_rag_metrics.judging import BoolArray, FloatArray, IntArray
+from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
 
 

@@ -16,7 +16,7 @@ from itertools import combinations
 
 import numpy as np
 
-from llama_index_rag_metrics.judging import FloatArray
+from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.statistics.resampling import NOISE
 
 

@@ -37,7 +37,7 @@ def test_a_page_without_its_extra_is_refused_before_any_work(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "llama_index_rag_metrics.report.html.libraries.find_spec", lambda package: None
+        "llama_index_rag_metrics.report.html.assets.find_spec", lambda package: None
     )
     message = refusal(run("demo", "--html", "report.html"))
     assert message.startswith("the HTML report needs an extra: python -m pip install")

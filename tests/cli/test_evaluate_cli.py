@@ -14,7 +14,7 @@ from support.paths import SHARED
 
 from llama_index_rag_metrics import Scores
 from llama_index_rag_metrics.cli.exit_codes import check_files
-from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 CRANFIELD = SHARED / "data" / "cranfield"
 

@@ -22,7 +22,7 @@ from llama_index_rag_metrics import RetrievalDataset, Scores
 from llama_index_rag_metrics.cli import app
 from llama_index_rag_metrics.demo.collection import load_collection
 from llama_index_rag_metrics.demo.retrievers import bm25, lsa
-from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 BUILDERS = {"bm25": bm25, "lsa": lsa}
 

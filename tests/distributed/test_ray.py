@@ -36,8 +36,8 @@ from llama_index_rag_metrics import (
     score_table,
     table_totals,
 )
-from llama_index_rag_metrics.errors import InvalidInput, RetrievalFailed, WorkersFailed
-from llama_index_rag_metrics.scoring import ScoringOptions, score_totals
+from llama_index_rag_metrics.runtime.errors import InvalidInput, RetrievalFailed, WorkersFailed
+from llama_index_rag_metrics.scores.scoring import ScoringOptions, score_totals
 
 os.environ |= {
     "RAY_USAGE_STATS_ENABLED": "0",

@@ -19,8 +19,8 @@ from llama_index_rag_metrics import (
     evaluate_stages,
     score_rankings,
 )
-from llama_index_rag_metrics.errors import InvalidInput, JournalMismatch
-from llama_index_rag_metrics.matching import carry_costs, flatten
+from llama_index_rag_metrics.rankings.matching import carry_costs, flatten
+from llama_index_rag_metrics.runtime.errors import InvalidInput, JournalMismatch
 
 
 class Words:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from llama_index_rag_metrics import Relevance, RetrievalDataset, score_rankings
-from llama_index_rag_metrics.errors import FileFormatError
+from llama_index_rag_metrics.runtime.errors import FileFormatError
 
 TOPICS = "1\tmoons?\n2\trings?\n3\tnothing?\n"
 QRELS = """\

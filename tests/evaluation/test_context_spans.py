@@ -16,7 +16,7 @@ from llama_index.core.node_parser import (
 from llama_index.core.schema import BaseNode, Document, NodeWithScore, TextNode
 
 from llama_index_rag_metrics import RetrievalDataset, SpanMatcher, evaluate, metric
-from llama_index_rag_metrics.relevance import Relevance
+from llama_index_rag_metrics.rankings.relevance import Relevance
 
 TEXT = " ".join(f"Sentence number {n} tells of the moon number {n}." for n in range(60))
 WANTED = TEXT[300:420]

@@ -30,7 +30,7 @@ from llama_index_rag_metrics import (
     aevaluate,
     evaluate,
 )
-from llama_index_rag_metrics.errors import (
+from llama_index_rag_metrics.runtime.errors import (
     DuplicateMetric,
     InvalidInput,
     LabelWarning,

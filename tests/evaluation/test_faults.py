@@ -33,10 +33,10 @@ from llama_index_rag_metrics import (
     evaluate,
     generate_question_context_pairs,
 )
-from llama_index_rag_metrics.errors import EveryQueryFailed, InvalidInput, QueryTimeout
 from llama_index_rag_metrics.evaluation import EvaluationResults
-from llama_index_rag_metrics.masking import register_secret
-from llama_index_rag_metrics.running.progress import progress
+from llama_index_rag_metrics.runtime.errors import EveryQueryFailed, InvalidInput, QueryTimeout
+from llama_index_rag_metrics.runtime.masking import register_secret
+from llama_index_rag_metrics.runtime.progress import progress
 
 QUERIES = {f"q{n}": f"{n}?" for n in range(12)}
 DATASET = RetrievalDataset(QUERIES, {query_id: ["d"] for query_id in QUERIES}, {"d": "a text"})

@@ -22,9 +22,9 @@ from llama_index_rag_metrics import (
     evaluate,
     generate_question_context_pairs,
 )
-from llama_index_rag_metrics.errors import GenerationFailed, LabelWarning, ScorerFailed
-from llama_index_rag_metrics.running.refusals import Refusal
-from llama_index_rag_metrics.running.sync import settled
+from llama_index_rag_metrics.runtime.errors import GenerationFailed, LabelWarning, ScorerFailed
+from llama_index_rag_metrics.runtime.retries import Refusal
+from llama_index_rag_metrics.runtime.sync import settled
 
 QUERIES = {f"q{n}": f"{n}?" for n in range(12)}
 DATASET = RetrievalDataset(QUERIES, {query_id: ["d"] for query_id in QUERIES})
@@ -53,7 +53,7 @@ def search() -> Iterator[Any]:
     server.stop(None).wait()
 
 
-@pytest.mark.filterwarnings("ignore::llama_index_rag_metrics.errors.EveryQueryFailed")
+@pytest.mark.filterwarnings("ignore::llama_index_rag_metrics.runtime.errors.EveryQueryFailed")
 @pytest.mark.parametrize(
     ("status", "n_sent"),
     [("UNAUTHENTICATED", 1), ("PERMISSION_DENIED", 1), ("UNAVAILABLE", 12)],
@@ -81,7 +81,7 @@ def test_grpc_forbids_one_query_of_many(search: Any) -> None:
     assert list(results.scores.failed) == ["q5"]
 
 
-@pytest.mark.filterwarnings("ignore::llama_index_rag_metrics.errors.EveryQueryFailed")
+@pytest.mark.filterwarnings("ignore::llama_index_rag_metrics.runtime.errors.EveryQueryFailed")
 @pytest.mark.parametrize(
     ("code", "status", "n_sent"),
     [

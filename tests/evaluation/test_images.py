@@ -20,7 +20,7 @@ from llama_index_rag_metrics import (
     evaluate,
     evaluate_stages,
 )
-from llama_index_rag_metrics.errors import InvalidInput, JournalMismatch
+from llama_index_rag_metrics.runtime.errors import InvalidInput, JournalMismatch
 
 KILN, GLAZE = [1.0, 0.0], [0.0, 1.0]
 

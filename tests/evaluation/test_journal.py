@@ -26,9 +26,14 @@ from support.processes import start
 from support.retrievers import Postprocessor, Scripted
 
 from llama_index_rag_metrics import RetrievalDataset, evaluate
-from llama_index_rag_metrics.errors import JournalBusy, JournalDamaged, JournalMismatch, RowsDropped
 from llama_index_rag_metrics.evaluation.asking.run_journal import Journal
-from llama_index_rag_metrics.run import Ranking
+from llama_index_rag_metrics.rankings.run import Ranking
+from llama_index_rag_metrics.runtime.errors import (
+    JournalBusy,
+    JournalDamaged,
+    JournalMismatch,
+    RowsDropped,
+)
 
 SCRIPT = {"one?": ["a"], "two?": ["x", "b"], "three?": ["x"]}
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from llama_index_rag_metrics import RetrievalDataset, evaluate
-from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 N = 12
 DATASET = RetrievalDataset(

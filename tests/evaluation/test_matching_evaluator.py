@@ -28,7 +28,7 @@ from llama_index_rag_metrics import (
     match_run,
     score_rankings,
 )
-from llama_index_rag_metrics.errors import InvalidInput, LabelWarning
+from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
 
 IO = "Io is covered with volcanoes that are fed by the tides of Jupiter."
 TITAN = "Titan has rivers and lakes of liquid methane under an orange haze."

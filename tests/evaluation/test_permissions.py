@@ -34,7 +34,7 @@ from llama_index_rag_metrics import (
     write_run,
 )
 from llama_index_rag_metrics.cli import app
-from llama_index_rag_metrics.errors import GateFailed, InvalidInput, JournalMismatch
+from llama_index_rag_metrics.runtime.errors import GateFailed, InvalidInput, JournalMismatch
 
 TENANTS: dict[str, Any] = {"n1": "acme", "n2": "blue", "n3": ["acme", "blue"], "n4": None}
 METRICS = ["recall@4", "leak@2", "leaked@4", "permitted_recall@4"]

@@ -28,9 +28,9 @@ from llama_index_rag_metrics import (
 )
 from llama_index_rag_metrics import metrics as resolve
 from llama_index_rag_metrics.cli.opening import depth
-from llama_index_rag_metrics.errors import EveryQueryFailed, InvalidInput
 from llama_index_rag_metrics.evaluation.source import retrieval_depth
 from llama_index_rag_metrics.metrics import BinaryMetric
+from llama_index_rag_metrics.runtime.errors import EveryQueryFailed, InvalidInput
 
 QUERIES = {f"q{n}": f"{n}?" for n in range(13)}
 DATASET = RetrievalDataset(queries=QUERIES, relevance={query_id: ["d"] for query_id in QUERIES})

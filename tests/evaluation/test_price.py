@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from llama_index_rag_metrics import Ranking, RetrievalDataset, Run, compare, evaluate
 from llama_index_rag_metrics.cli import app
-from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 DATASET = RetrievalDataset(
     {"q1": "a", "q2": "b"}, {"q1": ["n1"], "q2": ["n2"]}, {"n1": "x", "n2": "y"}

@@ -29,7 +29,7 @@ from support.retrievers import Postprocessor, Scripted, node
 from support.searching_workflows import Searching, SearchOnce
 
 from llama_index_rag_metrics import RetrievalDataset, RetrieverEvaluator, evaluate, evaluate_stages
-from llama_index_rag_metrics.errors import (
+from llama_index_rag_metrics.runtime.errors import (
     FieldsUnread,
     InvalidInput,
     MissingExtra,

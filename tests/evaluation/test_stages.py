@@ -27,8 +27,8 @@ from llama_index_rag_metrics import (
     evaluate,
     evaluate_stages,
 )
-from llama_index_rag_metrics.errors import InvalidInput, LabelWarning, RetrievalFailed
 from llama_index_rag_metrics.report.terminal import to_text
+from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning, RetrievalFailed
 
 DATASET = RetrievalDataset(
     queries={"q1": "one", "q2": "two", "q3": "three"},

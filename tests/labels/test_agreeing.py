@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from llama_index_rag_metrics import agreement
-from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 
 def test_by_hand() -> None:

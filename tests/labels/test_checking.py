@@ -17,8 +17,8 @@ from llama_index.core.schema import NodeWithScore, TextNode
 from support.paths import SHARED
 
 from llama_index_rag_metrics import LabelFindings, Relevance, RetrievalDataset, check_labels
-from llama_index_rag_metrics.errors import InvalidInput
-from llama_index_rag_metrics.labels.checking.findings import KINDS
+from llama_index_rag_metrics.labels.label_findings import KINDS
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 CRANFIELD = SHARED / "data" / "cranfield"
 

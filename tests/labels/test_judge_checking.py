@@ -14,16 +14,9 @@ import pytest
 from support.llms import Completing
 from support.openai_server import openai_server
 
-from llama_index_rag_metrics import (
-    JudgeCheck,
-    LLMRelevancy,
-    Ranking,
-    Run,
-    agreement,
-    check_judge,
-)
-from llama_index_rag_metrics.errors import BadAnswer, InvalidInput, ScorerFailed
-from llama_index_rag_metrics.labels.judge.check import turns
+from llama_index_rag_metrics import JudgeCheck, LLMRelevancy, Ranking, Run, agreement, check_judge
+from llama_index_rag_metrics.labels.judge_checking import turns
+from llama_index_rag_metrics.runtime.errors import BadAnswer, InvalidInput, ScorerFailed
 
 TEXTS = 5
 QUERIES = {f"q{n:02}": f"query {n}" for n in range(24)}

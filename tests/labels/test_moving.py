@@ -22,7 +22,7 @@ from llama_index_rag_metrics import (
     move_labels,
 )
 from llama_index_rag_metrics.demo.retrievers import bm25
-from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 SPANS = SHARED / "data" / "spans"
 

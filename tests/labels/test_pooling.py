@@ -15,11 +15,11 @@ import pytest
 from support import reference
 
 from llama_index_rag_metrics import Relevance, RetrievalDataset, Run, metric, pool, read_qrels
-from llama_index_rag_metrics.errors import InvalidInput
-from llama_index_rag_metrics.labels.pooling import choose
-from llama_index_rag_metrics.labels.pooling.belief import Belief
-from llama_index_rag_metrics.labels.pooling.items import PoolItems
-from llama_index_rag_metrics.labels.pooling.outlook import scores_if
+from llama_index_rag_metrics.labels import pooling as choose
+from llama_index_rag_metrics.labels.decisive import Belief
+from llama_index_rag_metrics.labels.label_pool import PoolItems
+from llama_index_rag_metrics.labels.pooling import scores_if
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 ORACLES: dict[str, Callable[..., float]] = {
     "precision@3": lambda grades, ranking: reference.precision(grades, ranking, k=3),

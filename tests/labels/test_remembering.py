@@ -18,7 +18,7 @@ from llama_index_rag_metrics import (
     move_labels,
     remember_texts,
 )
-from llama_index_rag_metrics.errors import FormatTooNarrow, InvalidInput, LabelWarning
+from llama_index_rag_metrics.runtime.errors import FormatTooNarrow, InvalidInput, LabelWarning
 
 MOONS = {
     "enceladus": "Enceladus is a moon of Saturn. Jets of water vapour rise from cracks in its ice.",

@@ -17,10 +17,10 @@ from llama_index_rag_metrics import (
     read_judgements,
     write_review_page,
 )
-from llama_index_rag_metrics.errors import FileFormatError, InvalidInput, LabelWarning
 from llama_index_rag_metrics.labels.review import SCALES, ItemKey, Judgement, ReviewPool
 from llama_index_rag_metrics.labels.review.scales import read_rubric
-from llama_index_rag_metrics.report.html.store import unpacked
+from llama_index_rag_metrics.report.html.packing import unpacked
+from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput, LabelWarning
 
 NUGGET = {"query_id": "q", "query": "Who?", "nugget_id": "n", "nugget": "It was she."}
 
@@ -153,7 +153,7 @@ class TestPool:
 
 class TestScales:
     def test_the_default_is_the_rubric_of_the_judge(self) -> None:
-        from llama_index_rag_metrics.text_metrics.judge import RUBRIC
+        from llama_index_rag_metrics.metrics.texts.llm_judge import RUBRIC
 
         choices = SCALES["relevance"].choices
         assert [(choice.grade, choice.key) for choice in choices] == [

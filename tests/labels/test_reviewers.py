@@ -17,8 +17,8 @@ from llama_index_rag_metrics import (
     read_qrels,
     score_rankings,
 )
-from llama_index_rag_metrics.errors import FileFormatError, InvalidInput, LabelWarning
 from llama_index_rag_metrics.labels.review import ItemKey, Judgement, read_reviews, write_reviews
+from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput, LabelWarning
 
 
 class TestReading:

@@ -9,7 +9,7 @@ from support.reference import REFERENCE
 from support.strategies import NAMES, chosen, queries
 
 from llama_index_rag_metrics import score_rankings
-from llama_index_rag_metrics.errors import NothingRelevant
+from llama_index_rag_metrics.runtime.errors import NothingRelevant
 
 each_metric = pytest.mark.parametrize("name", NAMES)
 

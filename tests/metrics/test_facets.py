@@ -19,7 +19,7 @@ from llama_index_rag_metrics import (
     score_rankings,
     score_table,
 )
-from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 HOPS = Relevance.facets({"hop 1": ["a", "b"], "hop 2": ["c"]}, weights={"hop 2": 3})
 

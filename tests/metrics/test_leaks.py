@@ -29,9 +29,9 @@ from llama_index_rag_metrics import (
     table_totals,
     write_run,
 )
-from llama_index_rag_metrics.errors import IdTypeMismatch, InvalidInput
-from llama_index_rag_metrics.judging import Selection, judge, judge_table
-from llama_index_rag_metrics.metric_names import lower_is_better
+from llama_index_rag_metrics.metrics.metric_names import lower_is_better
+from llama_index_rag_metrics.rankings.judging import Selection, judge, judge_table
+from llama_index_rag_metrics.runtime.errors import IdTypeMismatch, InvalidInput
 
 FORBIDDEN = {"q1": ["x"], "q2": ["y", "z"], "q3": ["x", "a"]}
 EXPECTED = {"q1": ["a"], "q3": ["a", "x"], "q4": ["b", "x"]}

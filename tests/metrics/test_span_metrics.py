@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.spans import SPAN_NAMES, by_sets, questions
 
 from llama_index_rag_metrics import Ranking, Relevance, Span, metric, score_rankings
-from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 
 def n_fitting(ranking: Ranking, budget: int) -> int:

@@ -13,9 +13,9 @@ from support.reference import distinct
 from support.strategies import NAMES, Query, chosen, queries
 
 from llama_index_rag_metrics import METRICS, Ranking, metric, score_rankings, score_table
-from llama_index_rag_metrics.errors import InvalidInput
-from llama_index_rag_metrics.judging import judge, judge_table
-from llama_index_rag_metrics.tokens import TokenCounter
+from llama_index_rag_metrics.rankings.judging import judge, judge_table
+from llama_index_rag_metrics.rankings.tokens import TokenCounter
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 CUT = [name for name in NAMES if "tokens" in METRICS[name].parameters]
 

@@ -21,10 +21,10 @@ from llama_index_rag_metrics import (
     evaluate,
     score_rankings,
 )
-from llama_index_rag_metrics.errors import InvalidInput, UnknownMetric
 from llama_index_rag_metrics.evaluation import EvaluationResults
-from llama_index_rag_metrics.evaluation.results.report import print_results, results_report
+from llama_index_rag_metrics.evaluation.results.results_report import print_results, results_report
 from llama_index_rag_metrics.report import Cell, Report, Row, Section, Table, terminal
+from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownMetric
 
 
 def to_text(reported: Any, width: int | None = None) -> str:

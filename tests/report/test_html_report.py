@@ -15,16 +15,17 @@ import pytest
 from support.reported import EVIL, LONG, METRICS, QUERIES, baseline, comparison, other, results
 
 from llama_index_rag_metrics import EvaluationResults, Ranking, Scores, check_rules, write_html
-from llama_index_rag_metrics.errors import InvalidInput, MissingExtra
 from llama_index_rag_metrics.evaluation import Matched
-from llama_index_rag_metrics.evaluation.results.report import results_report, system_of
+from llama_index_rag_metrics.evaluation.results.results_report import results_report, system_of
+from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.report import html as report_html
-from llama_index_rag_metrics.report.html import libraries, page
+from llama_index_rag_metrics.report.html import assets as libraries
+from llama_index_rag_metrics.report.html import page
 from llama_index_rag_metrics.report.html.elements import element, render
-from llama_index_rag_metrics.report.html.store import Texts, packed, packed_texts, unpacked
+from llama_index_rag_metrics.report.html.packing import Texts, packed, packed_texts, unpacked
 from llama_index_rag_metrics.report.model import Cell, Report, Row, Section, Table
 from llama_index_rag_metrics.report.reportable import Reportable
-from llama_index_rag_metrics.run import Run
+from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra
 from llama_index_rag_metrics.scores.systems import query_answers
 
 

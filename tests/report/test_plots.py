@@ -23,7 +23,6 @@ from llama_index_rag_metrics import (
     plot,
     score_rankings,
 )
-from llama_index_rag_metrics.errors import InvalidInput, MissingExtra, UnknownMetric
 from llama_index_rag_metrics.evaluation import Matched
 from llama_index_rag_metrics.evaluation.results import curves
 from llama_index_rag_metrics.evaluation.results.curves import (
@@ -32,8 +31,10 @@ from llama_index_rag_metrics.evaluation.results.curves import (
     interpolated_precision,
     means_by_cutoff,
 )
-from llama_index_rag_metrics.evaluation.results.report import system_of
-from llama_index_rag_metrics.judging import FloatArray, Hits
+from llama_index_rag_metrics.evaluation.results.results_report import system_of
+from llama_index_rag_metrics.rankings.judging import Hits
+from llama_index_rag_metrics.runtime.arrays import FloatArray
+from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra, UnknownMetric
 
 ESCAPED = "&lt;script&gt;alert(1)&lt;/script&gt;"
 

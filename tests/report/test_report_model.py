@@ -29,8 +29,8 @@ from llama_index_rag_metrics.report.model import Cell
 from llama_index_rag_metrics.report.numbers import shown
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.scores import Counts
-from llama_index_rag_metrics.scoring.remarks import Remarks
-from llama_index_rag_metrics.scoring.totals import ExactSum
+from llama_index_rag_metrics.scores.scoring.remarks import Remarks
+from llama_index_rag_metrics.scores.scoring.totals import ExactSum
 
 
 def stages() -> Reportable:

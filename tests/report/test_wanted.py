@@ -21,12 +21,12 @@ from llama_index_rag_metrics import (
     check_rules,
     evaluate,
 )
-from llama_index_rag_metrics.evaluation.results.report import results_report, system_of
+from llama_index_rag_metrics.evaluation.results.results_report import results_report, system_of
 from llama_index_rag_metrics.report.html import html_page
-from llama_index_rag_metrics.report.lines import retrieved_name, wanted_names
 from llama_index_rag_metrics.report.markdown import to_markdown
 from llama_index_rag_metrics.report.model import Item, QueryAnswers
 from llama_index_rag_metrics.report.notebook import to_notebook
+from llama_index_rag_metrics.report.query_lines import retrieved_name, wanted_names
 from llama_index_rag_metrics.report.terminal import print_report
 from llama_index_rag_metrics.scores.systems import query_answers
 

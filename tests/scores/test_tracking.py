@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llama_index_rag_metrics import RetrievalDataset, Scores, evaluate
-from llama_index_rag_metrics.errors import InvalidInput, MissingExtra
+from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra
 from llama_index_rag_metrics.scores.tracking import tracked_name
 
 

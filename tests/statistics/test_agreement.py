@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from llama_index_rag_metrics.statistics.agreement import cohens_kappa
+from llama_index_rag_metrics.statistics.kappa import cohens_kappa
 
 RNG = np.random.default_rng(17)
 GRADES = RNG.integers(0, 4, 200).astype(float)

@@ -10,13 +10,8 @@ import pytest
 from scipy import stats
 from support.intervals import ends, pseudo_change
 
-from llama_index_rag_metrics.judging import FloatArray, IntArray
-from llama_index_rag_metrics.statistics import (
-    Units,
-    difference_intervals,
-    pseudo_queries,
-    student,
-)
+from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
+from llama_index_rag_metrics.statistics import Units, difference_intervals, pseudo_queries, student
 from llama_index_rag_metrics.statistics.significance import t_p
 
 RNG = np.random.default_rng(41)

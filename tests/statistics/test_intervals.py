@@ -13,8 +13,8 @@ from scipy import stats
 from support.intervals import ends, width
 
 from llama_index_rag_metrics import Scores
-from llama_index_rag_metrics.comparison import mean_interval
-from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.decisions.comparison import mean_interval
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.statistics.bootstrap import FEWEST, bootstrap_means
 from llama_index_rag_metrics.statistics.intervals import Method, mean_intervals, wilson
 from llama_index_rag_metrics.statistics.resampling import Units, commonest, flips_reaching

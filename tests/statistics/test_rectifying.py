@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from llama_index_rag_metrics.statistics import mean_interval
-from llama_index_rag_metrics.statistics.rectifying import (
+from llama_index_rag_metrics.statistics.prediction_powered import (
     FEWEST_HUMAN,
     TOO_POOR,
     power_tuned,

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from scipy import stats
 from support.intervals import pseudo_change
 
-from llama_index_rag_metrics.comparison import (
+from llama_index_rag_metrics.decisions.comparison import (
     correct,
     detectable_difference,
     queries_to_decide,
 )
-from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.statistics import detectable_differences
 from llama_index_rag_metrics.statistics.corrections import max_t
 from llama_index_rag_metrics.statistics.resampling import Units, flipped_sums

@@ -34,9 +34,9 @@ from llama_index_rag_metrics import (
     sweep,
     write_run,
 )
-from llama_index_rag_metrics.errors import FileFormatError, RagMetricsError
-from llama_index_rag_metrics.formats.lines import OnError
-from llama_index_rag_metrics.gate.rules import parse_rules
+from llama_index_rag_metrics.decisions.gate.rules import parse_rules
+from llama_index_rag_metrics.files.lines import OnError
+from llama_index_rag_metrics.runtime.errors import FileFormatError, RagMetricsError
 
 MOST_SECONDS = 10.0  # what hangs takes longer, what a busy machine slows down does not
 
@@ -370,8 +370,8 @@ QUESTIONS["relevant_docs"] = {query_id: ["d1"] for query_id in QUESTIONS["querie
 
 def fuzz_sweep_journals(rng: random.Random, folder: Path) -> None:
     """Valid journals of a sweep, of which a row or the head is odd, with a fitting checksum."""
-    from llama_index_rag_metrics.journal import _from_line, _to_line
-    from llama_index_rag_metrics.sweeps.sweeping import file_name
+    from llama_index_rag_metrics.decisions.sweeps.sweeping import file_name
+    from llama_index_rag_metrics.runtime.journal import _from_line, _to_line
 
     def build(k: int) -> Callable[[str], list[str]]:
         return lambda _: ["d0", "d1"][:k]

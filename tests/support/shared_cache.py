@@ -12,7 +12,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from llama_index_rag_metrics.cache import Cache, Request, SQLiteKVStore
+from llama_index_rag_metrics.runtime.cache import Cache, Request, SQLiteKVStore
 
 
 class Resuming(SQLiteKVStore):

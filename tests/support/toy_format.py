@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from llama_index_rag_metrics.report.escape import terminal as plain
-from llama_index_rag_metrics.report.lines import retrieved_line, wanted_line
 from llama_index_rag_metrics.report.model import Listing, Report, Table
 from llama_index_rag_metrics.report.numbers import shown
+from llama_index_rag_metrics.report.query_lines import retrieved_line, wanted_line
 
 
 def to_rst(report: Report) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from llama_index_rag_metrics import Scores, check_rules
-from llama_index_rag_metrics.gate.verdicts import Verdict
-from llama_index_rag_metrics.judging.judged import FloatArray
+from llama_index_rag_metrics.decisions.gate.verdicts import Verdict
+from llama_index_rag_metrics.runtime.arrays import FloatArray
 
 Rankings: TypeAlias = "Mapping[str, Sequence[str] | None]"
 """What is retrieved for each question; None fails."""

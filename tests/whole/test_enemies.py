@@ -23,15 +23,15 @@ from llama_index_rag_metrics import (
     metric,
     score_rankings,
 )
-from llama_index_rag_metrics.aliases import split_names
 from llama_index_rag_metrics.cli.several_retrievers import chosen_metrics
-from llama_index_rag_metrics.errors import InvalidInput, RagMetricsError
-from llama_index_rag_metrics.gate.rules import parse_rules
-from llama_index_rag_metrics.masking import mask
-from llama_index_rag_metrics.questions.parsing import parse
-from llama_index_rag_metrics.report.delimited import to_csv
+from llama_index_rag_metrics.decisions.gate.rules import parse_rules
+from llama_index_rag_metrics.labels.questions.parsing import parse
+from llama_index_rag_metrics.metrics.metric_names import split_names
 from llama_index_rag_metrics.report.escape import markdown
-from llama_index_rag_metrics.scores.export import per_query
+from llama_index_rag_metrics.report.exports import to_csv
+from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError
+from llama_index_rag_metrics.runtime.masking import mask
+from llama_index_rag_metrics.scores.scores_export import per_query
 
 QUERIES = {f"q{number}": f"{number}?" for number in range(6)}
 DATASET = RetrievalDataset(QUERIES, {query_id: ["d"] for query_id in QUERIES}, {"d": "a text"})

@@ -30,8 +30,8 @@ from llama_index_rag_metrics import (
     sweep,
     write_run,
 )
-from llama_index_rag_metrics.errors import FileFormatError, InvalidInput
 from llama_index_rag_metrics.metrics import MRR
+from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
 
 KEY = "sk-proj-abcdefghijklmnop1234"
 SAID = f"401: Incorrect API key provided: {KEY} {'and so on ' * 500}"
@@ -88,7 +88,7 @@ def fused(folder: Path) -> Run:
     return fuse({"a": by_hand(folder), "b": by_hand(folder)})
 
 
-@pytest.mark.filterwarnings("ignore::llama_index_rag_metrics.errors.EveryQueryFailed")
+@pytest.mark.filterwarnings("ignore::llama_index_rag_metrics.runtime.errors.EveryQueryFailed")
 @pytest.mark.parametrize(
     "door",
     [
@@ -186,8 +186,8 @@ def test_a_value_that_an_error_quotes_is_masked_before_it_is_cut() -> None:
 
 KEPT_ELSEWHERE = {
     "masking.py": "describes them",
-    "text_metrics/cohere.py": "masks its own key, too",
-    "llms/asking.py": "masks what an LLM said",
+    "metrics/texts/cohere_rerank.py": "masks its own key, too",
+    "runtime/llms/structured_answers.py": "masks what an LLM said",
 }
 
 

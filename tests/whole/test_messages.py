@@ -24,7 +24,7 @@ from llama_index_rag_metrics import (
     score_rankings,
     unregister,
 )
-from llama_index_rag_metrics.errors import InvalidInput, UnknownMetric, UnknownParameter
+from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownMetric, UnknownParameter
 
 DATASET = {"queries": {"q": "?"}, "corpus": {}, "relevant_docs": {"q": ["a"]}}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from llama_index_rag_metrics.errors import MissingExtra
+from llama_index_rag_metrics.runtime.errors import MissingExtra
 
 
 def import_ray(purpose: str) -> Any:

@@ -9,23 +9,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 
-from llama_index_rag_metrics.cache import Cache
-from llama_index_rag_metrics.calls import Combine
 from llama_index_rag_metrics.distributed.ray.sharing import SharedStore, unpack
 from llama_index_rag_metrics.evaluation.asking.query import Asked, Computed, Question, prepare
 from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity, identify_retriever
 from llama_index_rag_metrics.evaluation.retrieved.places import Places
 from llama_index_rag_metrics.evaluation.retrievers.pipeline import Pipeline
-from llama_index_rag_metrics.evaluation.sessions.asking import asker_of
+from llama_index_rag_metrics.evaluation.sessions.session_asker import asker_of
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever
-from llama_index_rag_metrics.masking import describe_error
-from llama_index_rag_metrics.matching import MatchOn
-from llama_index_rag_metrics.run import Ranking
-from llama_index_rag_metrics.running.sync import in_thread
-from llama_index_rag_metrics.tokens import TokenCounter
+from llama_index_rag_metrics.rankings.combining import Combine
+from llama_index_rag_metrics.rankings.matching import MatchOn
+from llama_index_rag_metrics.rankings.run import Ranking
+from llama_index_rag_metrics.rankings.tokens import TokenCounter
+from llama_index_rag_metrics.runtime.cache import Cache
+from llama_index_rag_metrics.runtime.masking import describe_error
+from llama_index_rag_metrics.runtime.sync import in_thread
 
 if TYPE_CHECKING:
-    from llama_index_rag_metrics.dataset import RetrievalDataset
+    from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 
 
 @dataclass(frozen=True)

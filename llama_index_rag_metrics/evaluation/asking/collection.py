@@ -3,29 +3,74 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from llama_index.core.evaluation.retrieval.metrics_base import RetrievalMetricResult
+from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
+from llama_index.core.instrumentation.dispatcher import (  # type: ignore[attr-defined]
+    active_instrument_tags,
+    instrument_tags,
+)
+from llama_index.core.instrumentation.event_handlers import NullEventHandler
+from llama_index.core.instrumentation.span_handlers import NullSpanHandler
 
-from llama_index_rag_metrics.cache import Usage
-from llama_index_rag_metrics.errors import InvalidInput, QueryTimeout, RetrievalFailed
 from llama_index_rag_metrics.evaluation.asking.failed_queries import RETRIEVER, FailedQueries
 from llama_index_rag_metrics.evaluation.asking.query import Asker, Question
 from llama_index_rag_metrics.evaluation.asking.run_journal import Journal
-from llama_index_rag_metrics.evaluation.asking.tracing import ask_traced
-from llama_index_rag_metrics.evaluation.retrieved.label_check import count_by_text
-from llama_index_rag_metrics.evaluation.retrieved.run_matching import Matching, expected_texts
-from llama_index_rag_metrics.matching import LabelCheck, Matched
-from llama_index_rag_metrics.run import Ranking, Run
-from llama_index_rag_metrics.running.progress import Advance, progress
-from llama_index_rag_metrics.running.sync import loop_watched, out_of_reach
+from llama_index_rag_metrics.evaluation.retrieved.run_matching import (
+    Matching,
+    count_by_text,
+    expected_texts,
+)
+from llama_index_rag_metrics.rankings.matching import LabelCheck, Matched
+from llama_index_rag_metrics.rankings.run import Ranking, Run
+from llama_index_rag_metrics.runtime.cache import Usage
+from llama_index_rag_metrics.runtime.errors import InvalidInput, QueryTimeout, RetrievalFailed
+from llama_index_rag_metrics.runtime.progress import Advance, progress
+from llama_index_rag_metrics.runtime.sync import loop_watched, out_of_reach
 
 if TYPE_CHECKING:
+    from llama_index_rag_metrics.evaluation.asking.query import Asked
     from llama_index_rag_metrics.evaluation.plan import Plan
+
+
+QUERY_ID = "rag_metrics.query_id"
+"""The tag that names the question, on every span and event of it."""
+
+_dispatcher = get_dispatcher(__name__)
+
+
+async def ask_traced(ask: Callable[[str], Awaitable[Asked]], query_id: str, query: str) -> Asked:
+    """Ask a question, in a span and with a tag of its own where anybody listens."""
+    if not _is_listening():
+        return await ask(query)
+    with instrument_tags({**active_instrument_tags.get(), QUERY_ID: query_id}):
+        asked: Asked = await EvaluatedQuestion(ask).evaluate(query_id=query_id, query=query)
+        return asked
+
+
+class EvaluatedQuestion:
+    """What a question's span is called after."""
+
+    def __init__(self, ask: Callable[[str], Awaitable[Asked]]) -> None:
+        self._ask = ask
+
+    @_dispatcher.span  # type: ignore[untyped-decorator, unused-ignore]
+    async def evaluate(self, query_id: str, query: str) -> Any:
+        """Ask it; the span has the id and the text of the question."""
+        return await self._ask(query)
+
+
+def _is_listening() -> bool:
+    """Whether there is anybody for whom a span is worth its cost."""
+    root = get_dispatcher()
+    return any(not isinstance(handler, NullSpanHandler) for handler in root.span_handlers) or any(
+        not isinstance(handler, NullEventHandler) for handler in root.event_handlers
+    )
 
 
 _LONG = 3.0

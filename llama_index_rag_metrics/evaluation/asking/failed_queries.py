@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from llama_index_rag_metrics.amounts import check_amount
-from llama_index_rag_metrics.errors import InvalidInput
-from llama_index_rag_metrics.masking import describe_error
-from llama_index_rag_metrics.run import Call, Ranking
-from llama_index_rag_metrics.running.refusals import refuses_key
+from llama_index_rag_metrics.rankings.run import Call, Ranking
+from llama_index_rag_metrics.runtime.amounts import check_amount
+from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.runtime.masking import describe_error
+from llama_index_rag_metrics.runtime.retries import refuses_key
 
 NOT_ASKED = "not asked: "
 """How the error of a query begins that was never asked."""

@@ -20,22 +20,22 @@ from llama_index.core.evaluation.retrieval.metrics_base import (
 )
 from llama_index.core.schema import MetadataMode
 
-from llama_index_rag_metrics.cache import Cache, Usage
-from llama_index_rag_metrics.errors import UnusableAnswer
 from llama_index_rag_metrics.evaluation.asking.failed_queries import failed_ranking
 from llama_index_rag_metrics.evaluation.retrieved.modes import mode_note, node_texts, of_mode
 from llama_index_rag_metrics.evaluation.retrieved.places import Places
 from llama_index_rag_metrics.evaluation.retrievers.pipeline import Pipeline
-from llama_index_rag_metrics.masking import describe_error, register_secrets_of
-from llama_index_rag_metrics.matching import MatchOn, item_ids, names_of, node_span
-from llama_index_rag_metrics.relevance import Relevance
-from llama_index_rag_metrics.run import Call, Ranking
-from llama_index_rag_metrics.running.refusals import http_status
-from llama_index_rag_metrics.running.sync import in_thread
-from llama_index_rag_metrics.running.threads import within
-from llama_index_rag_metrics.text_metrics import TextMetric
-from llama_index_rag_metrics.text_metrics.base import HasCorpus
-from llama_index_rag_metrics.tokens import TokenCounter
+from llama_index_rag_metrics.metrics.texts import TextMetric
+from llama_index_rag_metrics.metrics.texts.text_metric import HasCorpus
+from llama_index_rag_metrics.rankings.matching import MatchOn, item_ids, names_of, node_span
+from llama_index_rag_metrics.rankings.relevance import Relevance
+from llama_index_rag_metrics.rankings.run import Call, Ranking
+from llama_index_rag_metrics.rankings.tokens import TokenCounter
+from llama_index_rag_metrics.runtime.cache import Cache, Usage
+from llama_index_rag_metrics.runtime.errors import UnusableAnswer
+from llama_index_rag_metrics.runtime.masking import describe_error, register_secrets_of
+from llama_index_rag_metrics.runtime.retries import http_status
+from llama_index_rag_metrics.runtime.sync import in_thread
+from llama_index_rag_metrics.runtime.threads import within
 
 if TYPE_CHECKING:
     from llama_index.core.schema import NodeWithScore

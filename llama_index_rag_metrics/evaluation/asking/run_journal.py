@@ -10,9 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from llama_index_rag_metrics.journal import UNREADABLE, JsonLinesJournal, read_rows
-from llama_index_rag_metrics.run import Call, Items, Ranking
-from llama_index_rag_metrics.span import Span
+from llama_index_rag_metrics.rankings.run import Call, Items, Ranking
+from llama_index_rag_metrics.rankings.span import Span
+from llama_index_rag_metrics.runtime.journal import UNREADABLE, JsonLinesJournal, read_rows
 
 _FORMAT = "llama-index-rag-metrics journal, version 2"
 _MARKS = ("forbidden", "forbidden_unknown")

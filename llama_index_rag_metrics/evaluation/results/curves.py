@@ -8,15 +8,15 @@ from itertools import takewhile
 
 import numpy as np
 
-from llama_index_rag_metrics.errors import RagMetricsError
-from llama_index_rag_metrics.judging import judge
-from llama_index_rag_metrics.matching import BY_ID
-from llama_index_rag_metrics.metric_names import metric as resolve
 from llama_index_rag_metrics.metrics import RankingMetric
-from llama_index_rag_metrics.relevance import Relevance
-from llama_index_rag_metrics.run import Ranking
+from llama_index_rag_metrics.metrics.metric_names import metric as resolve
+from llama_index_rag_metrics.rankings.judging import judge
+from llama_index_rag_metrics.rankings.matching import BY_ID
+from llama_index_rag_metrics.rankings.relevance import Relevance
+from llama_index_rag_metrics.rankings.run import Ranking
+from llama_index_rag_metrics.runtime.errors import RagMetricsError
+from llama_index_rag_metrics.scores.scoring import EVERY_QUERY, score_with
 from llama_index_rag_metrics.scores.systems import System
-from llama_index_rag_metrics.scoring import EVERY_QUERY, score_with
 
 RECALL_LEVELS = tuple(level / 10 for level in range(11))
 """Where trec_eval's `iprec_at_recall` looks."""

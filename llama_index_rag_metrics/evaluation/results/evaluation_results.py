@@ -15,24 +15,24 @@ from llama_index.core.evaluation.retrieval.metrics_base import (
     RetrievalMetricResult,
 )
 
-from llama_index_rag_metrics.dataset.summary import unread_labels
-from llama_index_rag_metrics.errors import EveryQueryFailed
 from llama_index_rag_metrics.evaluation.asking.collection import Collected
 from llama_index_rag_metrics.evaluation.asking.failed_queries import NOT_ASKED
 from llama_index_rag_metrics.evaluation.retrieved.by_matcher import matcher_names, score_by_matcher
 from llama_index_rag_metrics.evaluation.sessions.judged_sessions import Sessions
-from llama_index_rag_metrics.matching import Matched
+from llama_index_rag_metrics.files.dataset_summary import unread_labels
 from llama_index_rag_metrics.metrics import RankingMetric
-from llama_index_rag_metrics.relevance import Relevance
+from llama_index_rag_metrics.rankings.matching import Matched
+from llama_index_rag_metrics.rankings.relevance import Relevance
+from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.report.reportable import Reportable
-from llama_index_rag_metrics.run import Run
-from llama_index_rag_metrics.running.garbage import collection_paused
+from llama_index_rag_metrics.runtime.errors import EveryQueryFailed
+from llama_index_rag_metrics.runtime.garbage import collection_paused
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scores.digests import ranking_digest
+from llama_index_rag_metrics.scores.answers import ranking_digest
 
 if TYPE_CHECKING:
-    from llama_index_rag_metrics.dataset import RetrievalDataset
     from llama_index_rag_metrics.evaluation.plan import Plan
+    from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
     from llama_index_rag_metrics.report import Report
 
 
@@ -103,7 +103,7 @@ class EvaluationResults(Reportable, list[RetrievalEvalResult]):
 
     def report(self, *, full: bool = False) -> Report:
         """Means, counts, latency, what went wrong, and each query's ranking."""
-        from llama_index_rag_metrics.evaluation.results.report import results_report
+        from llama_index_rag_metrics.evaluation.results.results_report import results_report
 
         return results_report([self], full=full)
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
 from llama_index_rag_metrics.evaluation.retrieved.places import Places, unplaced_note
-from llama_index_rag_metrics.matching import BY_ID, Matched, Matcher, named_matcher
 from llama_index_rag_metrics.metrics import RankingMetric
-from llama_index_rag_metrics.run import Run
+from llama_index_rag_metrics.rankings.matching import BY_ID, Matched, Matcher, named_matcher
+from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scoring import ScoringOptions, score_with
+from llama_index_rag_metrics.scores.scoring import ScoringOptions, score_with
 
 if TYPE_CHECKING:
-    from llama_index_rag_metrics.dataset import RetrievalDataset
+    from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 
 
 def matcher_of(metric: RankingMetric, default: Matcher[Any] | None) -> Matcher[Any] | None:

@@ -9,7 +9,7 @@ from typing import Any, cast
 from llama_index.core.evaluation.retrieval.base import RetrievalEvalMode
 from llama_index.core.schema import BaseNode, ImageNode, NodeWithScore
 
-from llama_index_rag_metrics.errors import InvalidInput, UnusableAnswer
+from llama_index_rag_metrics.runtime.errors import InvalidInput, UnusableAnswer
 
 
 def check_mode(mode: str) -> None:

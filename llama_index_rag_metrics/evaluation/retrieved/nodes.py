@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 
 from llama_index.core.schema import BaseNode, NodeWithScore, TextNode
 
-from llama_index_rag_metrics.errors import UnusableAnswer
-from llama_index_rag_metrics.run import has_order
+from llama_index_rag_metrics.rankings.run import has_order
+from llama_index_rag_metrics.runtime.errors import UnusableAnswer
 
 Retrieved: TypeAlias = "Iterable[NodeWithScore | BaseNode | str]"
 

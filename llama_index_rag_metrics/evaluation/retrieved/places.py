@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from llama_index_rag_metrics.errors import InvalidInput
-from llama_index_rag_metrics.matching import Matcher, SpanMatcher, node_span
 from llama_index_rag_metrics.metrics import RankingMetric
-from llama_index_rag_metrics.relevance import Relevance
-from llama_index_rag_metrics.run import Run
-from llama_index_rag_metrics.span import Span
+from llama_index_rag_metrics.rankings.matching import Matcher, SpanMatcher, node_span
+from llama_index_rag_metrics.rankings.relevance import Relevance
+from llama_index_rag_metrics.rankings.run import Run
+from llama_index_rag_metrics.rankings.span import Span
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 if TYPE_CHECKING:
     from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
     from llama_index.core.schema import BaseNode
 
-    from llama_index_rag_metrics.dataset import RetrievalDataset
+    from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 
 
 class Places:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from llama_index_rag_metrics.cache import Cache
-from llama_index_rag_metrics.errors import InvalidInput
-from llama_index_rag_metrics.masking import describe_error
-from llama_index_rag_metrics.matching import (
+from llama_index_rag_metrics.rankings.matching import (
+    ContainmentMatcher,
     Expected,
     GroupMatcher,
     Matched,
@@ -23,17 +22,22 @@ from llama_index_rag_metrics.matching import (
     flatten,
     stand_ins,
 )
-from llama_index_rag_metrics.relevance import Relevance
-from llama_index_rag_metrics.run import Call, Ranking, Run
-from llama_index_rag_metrics.running.threads import within
-from llama_index_rag_metrics.span import read_span
+from llama_index_rag_metrics.rankings.relevance import Relevance
+from llama_index_rag_metrics.rankings.run import Call, Ranking, Run
+from llama_index_rag_metrics.rankings.span import read_span
+from llama_index_rag_metrics.runtime.cache import Cache
+from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.runtime.masking import describe_error
+from llama_index_rag_metrics.runtime.sync import in_thread
+from llama_index_rag_metrics.runtime.threads import within
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from llama_index.core.storage.kvstore.types import BaseKVStore
 
-    from llama_index_rag_metrics.dataset import RetrievalDataset
+    from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
+
 
 InThread: TypeAlias = Callable[..., Awaitable[Any]]
 """Calls a blocking function with arguments in a thread."""
@@ -213,7 +217,7 @@ def match_run(
         >>> match_run(run, dataset, "exact").stands_for["q"]
         [['n1'], ['expected text 1']]
     """
-    from llama_index_rag_metrics.running.sync import run_sync
+    from llama_index_rag_metrics.runtime.sync import run_sync
 
     ready = as_matcher(matcher)
     if ready is None:
@@ -323,3 +327,40 @@ def _span(matcher: SpanMatcher, dataset: RetrievalDataset, item: str) -> Any:
     if matcher.span_of(item) is None and None not in place:
         return read_span(item, place)
     return matcher.span_of(item)
+
+
+_MOST_QUERIES = 500
+"""Comparing texts takes about a millisecond a query; that many say what is the matter."""
+
+
+async def count_by_text(dataset: RetrievalDataset, run: Run) -> tuple[int, int]:
+    """How many expected passages are recognised by their texts, and of how many.
+
+    A passage that several queries expect counts once. Of a long run, the first 500 queries count.
+    """
+    with_texts = (
+        query_id
+        for query_id in dataset.queries
+        if run[query_id].texts and knows_texts(dataset, query_id)
+    )
+    asked = list(islice(with_texts, _MOST_QUERIES))
+    if not asked:
+        return 0, 0
+    matching = Matching(ContainmentMatcher(), dataset.select(asked))
+    for query_id in asked:
+        await matching.match(query_id, run[query_id], in_thread)
+    matched = matching.finish(run.select(asked))
+    expected = _named(dataset, matched.relevance)
+    named = _named(dataset, {query_id: ranking.ids for query_id, ranking in matched.run.items()})
+    return len(expected & named), len(expected)
+
+
+def _named(
+    dataset: RetrievalDataset, ids: Mapping[str, Sequence[str]]
+) -> set[str | tuple[str, str]]:
+    """The ids of all queries; one that the dataset doesn't have means something else in each."""
+    return {
+        item if item in dataset.relevance.get(query_id, ()) else (query_id, item)
+        for query_id, items in ids.items()
+        for item in items
+    }

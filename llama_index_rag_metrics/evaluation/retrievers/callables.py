@@ -6,12 +6,14 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
+from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
-from llama_index_rag_metrics.errors import UnusableAnswer
 from llama_index_rag_metrics.evaluation.retrieved.nodes import CAPTURED, as_nodes
-from llama_index_rag_metrics.running.sync import run_sync
+from llama_index_rag_metrics.rankings.combining import WRITTEN
+from llama_index_rag_metrics.runtime.errors import UnusableAnswer
+from llama_index_rag_metrics.runtime.sync import in_thread, run_sync
 
 T = TypeVar("T")
 
@@ -53,3 +55,74 @@ class AsyncCallableRetriever(CallableRetriever):
 
 async def _awaited(awaitable: Awaitable[T]) -> T:
     return await awaitable
+
+
+class QueryEngineRetriever(BaseRetriever):
+    """Asks a query engine for the nodes that it would answer from.
+
+    An engine that can't retrieve without answering, such as a router, is queried: the source nodes
+    of its answer are what was retrieved, in their order.
+
+    Attributes:
+        is_async: whether the engine's asynchronous methods may be used: one that was built with
+            `use_async=False` calls stores that have none.
+        notes: what a reader of the results should know of it.
+    """
+
+    def __init__(self, engine: BaseQueryEngine) -> None:
+        super().__init__()
+        self.engine = engine
+        self.is_async = getattr(engine, "_use_async", True) is not False
+        self.notes: list[str] = []
+        self._name = type(engine).__name__
+        self._retrieves = type(engine).retrieve is not BaseQueryEngine.retrieve
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        if self._retrieves:
+            try:
+                return list(self.engine.retrieve(query_bundle))
+            except NotImplementedError as error:
+                self._retrieves_not(error)
+        return self._sources(self.engine.query(query_bundle))
+
+    async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        if self._retrieves:
+            aretrieve = getattr(self.engine, "aretrieve", None)
+            if aretrieve is None:
+                return await in_thread(self._retrieve, query_bundle)
+            try:
+                return list(await aretrieve(query_bundle))
+            except NotImplementedError as error:
+                self._retrieves_not(error)
+        return self._sources(await self.engine.aquery(query_bundle))
+
+    def _retrieves_not(self, error: NotImplementedError) -> None:
+        """An engine around another passes on that the inner one can't retrieve."""
+        if "support retrieve" not in str(error):
+            raise error
+        self._retrieves = False
+
+    def _sources(self, answer: Any) -> list[NodeWithScore]:
+        sources = getattr(answer, "source_nodes", None)
+        if sources is None:
+            remedy = "Evaluate the retriever that it uses."
+            expected = "a response with source_nodes"
+            raise UnusableAnswer(f"answer of {self._name}", type(answer), expected, remedy)
+        self._note(
+            f"{self._name} can't retrieve without answering: the source nodes of its answers, "
+            "without texts that it wrote itself, are what it retrieved"
+        )
+        if not sources:
+            self._note(f"{self._name} gave answers without source nodes: nothing was retrieved")
+        return [node for node in sources if not is_written(node)]
+
+    def _note(self, note: str) -> None:
+        if note not in self.notes:
+            self.notes.append(note)
+
+
+def is_written(node: NodeWithScore) -> bool:
+    """Whether the engine made the node of an answer of its own."""
+    inner = node.node
+    is_bare = node.score is None and not inner.metadata and not inner.relationships
+    return is_bare and WRITTEN.match(inner.get_content()) is not None

@@ -18,9 +18,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
-from llama_index_rag_metrics.errors import QueryTimeout
-from llama_index_rag_metrics.masking import describe_error
-from llama_index_rag_metrics.running.threads import Threads, within
+from llama_index_rag_metrics.runtime.errors import QueryTimeout
+from llama_index_rag_metrics.runtime.masking import describe_error
+from llama_index_rag_metrics.runtime.threads import Threads, within
 
 T = TypeVar("T")
 

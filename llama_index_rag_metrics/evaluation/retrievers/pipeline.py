@@ -10,11 +10,13 @@ from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
-from llama_index_rag_metrics.errors import InvalidInput, UnusableAnswer
-from llama_index_rag_metrics.evaluation.retrievers.callables import AsyncCallableRetriever
+from llama_index_rag_metrics.evaluation.retrievers.callables import (
+    AsyncCallableRetriever,
+    QueryEngineRetriever,
+)
 from llama_index_rag_metrics.evaluation.retrievers.dual import Answer, DualCall
-from llama_index_rag_metrics.evaluation.retrievers.engines import QueryEngineRetriever
-from llama_index_rag_metrics.running.threads import Threads
+from llama_index_rag_metrics.runtime.errors import InvalidInput, UnusableAnswer
+from llama_index_rag_metrics.runtime.threads import Threads
 
 T = TypeVar("T")
 

@@ -19,15 +19,15 @@ from llama_index.core.instrumentation.dispatcher import (  # type: ignore[attr-d
 from llama_index.core.instrumentation.span import active_span_id
 from llama_index.core.schema import NodeWithScore
 
-from llama_index_rag_metrics.amounts import check_amount
-from llama_index_rag_metrics.calls import Combine, combine_calls
-from llama_index_rag_metrics.errors import CaptureDamaged, InvalidInput
 from llama_index_rag_metrics.evaluation.retrieved.nodes import Retrieved, as_nodes, copied
 from llama_index_rag_metrics.evaluation.sessions.recording import RECORDER, TAG, Retrieval
-from llama_index_rag_metrics.masking import describe_error
-from llama_index_rag_metrics.matching import MatchOn, item_ids, node_span
+from llama_index_rag_metrics.rankings.combining import Combine, combine_calls
+from llama_index_rag_metrics.rankings.matching import MatchOn, item_ids, node_span
+from llama_index_rag_metrics.rankings.run import Call, Ranking
 from llama_index_rag_metrics.report.numbers import counted
-from llama_index_rag_metrics.run import Call, Ranking
+from llama_index_rag_metrics.runtime.amounts import check_amount
+from llama_index_rag_metrics.runtime.errors import CaptureDamaged, InvalidInput
+from llama_index_rag_metrics.runtime.masking import describe_error
 
 
 @dataclass(eq=False, repr=False)

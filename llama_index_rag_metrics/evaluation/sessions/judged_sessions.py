@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from llama_index_rag_metrics.judging import FloatArray, judge_calls
-from llama_index_rag_metrics.relevance import Relevance
-from llama_index_rag_metrics.run import Ranking, Run
+from llama_index_rag_metrics.rankings.judging import judge_calls
+from llama_index_rag_metrics.rankings.relevance import Relevance
+from llama_index_rag_metrics.rankings.run import Ranking, Run
+from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scoring import Metrics, score_rankings
+from llama_index_rag_metrics.scores.scoring import Metrics, score_rankings
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -15,8 +15,8 @@ from llama_index.core.chat_engine.types import BaseChatEngine
 from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.workflow import StartEvent, Workflow
 
-from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.evaluation.retrievers.dual import Ways, says_it_cannot
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 InThread: TypeAlias = Callable[..., Awaitable[Any]]
 """Calls a blocking function with arguments in a thread."""

@@ -1,14 +1,14 @@
 """Review by people: the page in which they judge a pool, what they said, and how far they agree."""
 
-from llama_index_rag_metrics.labels.review.items import ItemKey, ReviewItem, ReviewPool
-from llama_index_rag_metrics.labels.review.judgements import (
+from llama_index_rag_metrics.labels.review.review_items import ItemKey, ReviewItem, ReviewPool
+from llama_index_rag_metrics.labels.review.review_judgements import (
     Judgement,
     MergedJudgements,
     read_judgements,
     read_reviews,
     write_reviews,
 )
-from llama_index_rag_metrics.labels.review.page import write_review_page
+from llama_index_rag_metrics.labels.review.review_page import write_review_page
 from llama_index_rag_metrics.labels.review.reviewers import (
     Disagreement,
     ReviewerAgreement,

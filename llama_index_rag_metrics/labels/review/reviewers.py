@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from llama_index_rag_metrics.errors import InvalidInput
-from llama_index_rag_metrics.labels.review.items import ItemKey, PoolLike, ReviewPool
-from llama_index_rag_metrics.labels.review.judgements import (
+from llama_index_rag_metrics.labels.review.review_items import ItemKey, PoolLike, ReviewPool
+from llama_index_rag_metrics.labels.review.review_judgements import (
     Grade,
     Judgement,
     ReviewsLike,
@@ -21,8 +20,9 @@ from llama_index_rag_metrics.labels.review.judgements import (
 )
 from llama_index_rag_metrics.labels.review.scales import SCALES
 from llama_index_rag_metrics.report.reportable import Reportable
-from llama_index_rag_metrics.statistics.agreement import Kappa, cohens_kappa
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.statistics.intervals import check_options
+from llama_index_rag_metrics.statistics.kappa import Kappa, cohens_kappa
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.report import Report

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from llama_index_rag_metrics.formats.judgements import format_grade
+from llama_index_rag_metrics.files.judgements import format_grade
 from llama_index_rag_metrics.report import (
     Cell,
     Listing,
@@ -20,13 +20,13 @@ from llama_index_rag_metrics.report import (
 from llama_index_rag_metrics.report.numbers import counted, percent, score
 
 if TYPE_CHECKING:
-    from llama_index_rag_metrics.labels.review.judgements import Grade
+    from llama_index_rag_metrics.labels.review.review_judgements import Grade
     from llama_index_rag_metrics.labels.review.reviewers import (
         Disagreement,
         ReviewerAgreement,
         ScaleAgreement,
     )
-    from llama_index_rag_metrics.statistics.agreement import Kappa
+    from llama_index_rag_metrics.statistics.kappa import Kappa
 
 _MOST_SHOWN, _MOST_ON_PAGE = 5, 200
 _EXPLAINED = (

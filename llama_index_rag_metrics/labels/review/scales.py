@@ -9,8 +9,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from llama_index_rag_metrics.formats.lines import Place, from_json, read_text, to_json
-from llama_index_rag_metrics.text_metrics.judge import RUBRIC
+from llama_index_rag_metrics.files.lines import Place, from_json, read_text, to_json
+from llama_index_rag_metrics.metrics.texts.llm_judge import RUBRIC
 
 _GRADE_LINE = re.compile(r"^(\d):[ \t]+(.+)$", re.MULTILINE)
 _FIELDS = ("grade", "key", "label", "rubric")

@@ -7,22 +7,24 @@ from pathlib import Path
 from string import Template
 from typing import Any, Literal, TypeAlias
 
-from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.report import escape
 from llama_index_rag_metrics.report.figure import FIGURES
 from llama_index_rag_metrics.report.html import sections
-from llama_index_rag_metrics.report.html.assets import asset, carriers, script_source
-from llama_index_rag_metrics.report.html.content import Content, content_of
-from llama_index_rag_metrics.report.html.elements import Element, element, render
-from llama_index_rag_metrics.report.html.libraries import (
+from llama_index_rag_metrics.report.html.assets import (
+    asset,
+    carriers,
     check_libraries,
     plots_library,
+    script_source,
     table_library,
 )
-from llama_index_rag_metrics.report.html.store import CUT, packed, packed_texts
+from llama_index_rag_metrics.report.html.elements import Element, element, render
+from llama_index_rag_metrics.report.html.packing import CUT, packed, packed_texts
+from llama_index_rag_metrics.report.html.page_content import Content, content_of
 from llama_index_rag_metrics.report.model import Report
 from llama_index_rag_metrics.report.plots import COLOURS, draw
-from llama_index_rag_metrics.writing import write_text
+from llama_index_rag_metrics.runtime.atomic_files import write_text
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 Cut: TypeAlias = int | Literal["auto", "never"]
 

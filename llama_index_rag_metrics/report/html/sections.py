@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 
 from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.html.elements import Element, element
-from llama_index_rag_metrics.report.lines import call_lines, retrieved_line, wanted_line
 from llama_index_rag_metrics.report.model import (
     Cell,
     Listing,
@@ -18,6 +17,7 @@ from llama_index_rag_metrics.report.model import (
     Table,
 )
 from llama_index_rag_metrics.report.numbers import score, shown
+from llama_index_rag_metrics.report.query_lines import call_lines, retrieved_line, wanted_line
 
 _MANY = 8
 """A table of more columns than this is set smaller."""

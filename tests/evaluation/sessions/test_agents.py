@@ -32,7 +32,7 @@ from llama_index_rag_metrics import (
     record_retrieval,
     sweep,
 )
-from llama_index_rag_metrics.errors import InvalidInput, JournalMismatch, UnusableAnswer
+from llama_index_rag_metrics.runtime.errors import InvalidInput, JournalMismatch, UnusableAnswer
 
 WORDS = ["saturn", "mars", "venus", "pluto", "earth", "moon", "io", "titan"]
 NODES = [TextNode(id_=word, text=f"{word} is far away") for word in WORDS]

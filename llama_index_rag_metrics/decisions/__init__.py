@@ -1,0 +1,1 @@
+"""What follows from scores: comparisons, sweeps, the gate, calibration."""

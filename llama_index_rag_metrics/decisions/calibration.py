@@ -1,0 +1,351 @@
+"""calibrate(): many questions scored by a judge's labels, few by people's, one honest number."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from llama_index_rag_metrics.evaluation import EvaluationResults
+from llama_index_rag_metrics.metrics.metric_names import limits_of
+from llama_index_rag_metrics.report.numbers import counted, percent, score
+from llama_index_rag_metrics.report.reportable import Reportable
+from llama_index_rag_metrics.runtime.arrays import FloatArray
+from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.runtime.wording import first_of
+from llama_index_rag_metrics.scores import Scores
+from llama_index_rag_metrics.scores.by_metric import name_among
+from llama_index_rag_metrics.statistics.intervals import (
+    MeanInterval,
+    check_options,
+    exact_mean,
+    mean_interval,
+)
+from llama_index_rag_metrics.statistics.kappa import Kappa, cohens_kappa
+from llama_index_rag_metrics.statistics.prediction_powered import (
+    Rectified,
+    rectified,
+    rectified_interval,
+)
+
+if TYPE_CHECKING:
+    from llama_index_rag_metrics.report import Report
+
+Scored: TypeAlias = "EvaluationResults | Scores | Mapping[str, float]"
+"""Results of an evaluation, bare scores, or query id to one score."""
+
+ONE_SCORE = "score"
+"""What a metric is called that was given without a name."""
+
+_MOST_VALUES = 10
+"""With more different scores, whether two of them are exactly equal says little."""
+
+_COUNT_NOTHING = (
+    'Score both sides with no_relevant="zero": who leaves questions out by their labels has no '
+    "random sample."
+)
+
+_UNLIKE = 0.01
+"""Below this p value, the questions that people scored look unlike the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Calibrated:
+    """What a metric is, by people's few scores and a judge's many.
+
+    Attributes:
+        metric: its name.
+        mean: the calibrated mean; people's own where the judge doesn't help.
+        low: the lower end of its interval; None where none is given.
+        high: the upper end.
+        human: the mean of people's scores alone, with its interval.
+        judge_mean: the mean of the judge's scores alone, which no interval makes right.
+        n_human: how many questions people scored.
+        n_judged: how many the judge scored, those of the people among them.
+        worth: as many questions scored by people would tell as much; `n_human` where the judge
+            doesn't help.
+        weight: how far the judge is trusted, from 0 to 1 (λ of PPI++).
+        bias: the judge's mean minus people's, over the questions that both scored.
+        kappa: their agreement beyond chance, any disagreement counting alike; None where there are
+            too many different scores for two to be equal.
+        weighted_kappa: the same, disagreements counting by their squared distance.
+        sentence: what that comes to.
+    """
+
+    metric: str
+    mean: float
+    low: float | None
+    high: float | None
+    human: MeanInterval
+    judge_mean: float
+    n_human: int
+    n_judged: int
+    worth: float
+    weight: float
+    bias: float
+    kappa: Kappa | None
+    weighted_kappa: Kappa
+    sentence: str
+
+    @property
+    def helps(self) -> bool:
+        """Whether the judge makes the number more certain."""
+        return self.weight > 0
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Calibration(Reportable):
+    """Means from few human labels and many of a judge; `compare` and the gate take it as a system.
+
+    Attributes:
+        human: people's scores by these metrics.
+        judge: the judge's.
+        metrics: metric name to what came of it.
+        slices: value of the metadata to metric name to what came of it there.
+        slice_key: the key of the metadata; None for no slices.
+        confidence: of the intervals.
+        notes: what a reader of the numbers should know.
+
+    Examples:
+        >>> human = {f"q{n}": float(n % 3 > 0) for n in range(60)}
+        >>> judge = {f"q{n}": float(n % 3 > 0 or n % 4 == 0) for n in range(400)}
+        >>> calibration = calibrate(judge, human)
+        >>> [(name, round(each.mean, 4)) for name, each in calibration.metrics.items()]
+        [('score', 0.6667)]
+    """
+
+    human: Scores
+    judge: Scores
+    metrics: Mapping[str, Calibrated]
+    slices: Mapping[Hashable, Mapping[str, Calibrated]]
+    slice_key: str | None
+    confidence: float
+    notes: tuple[str, ...]
+
+    def __getitem__(self, metric: str) -> Calibrated:
+        """What came of one metric."""
+        return self.metrics[name_among(metric, self.metrics)]
+
+    def __iter__(self) -> Iterator[Calibrated]:
+        return iter(self.metrics.values())
+
+    @property
+    def name(self) -> str:
+        """What the scored system is called."""
+        return self.human.name or self.judge.name
+
+    def report(self, *, full: bool = False) -> Report:
+        """Human, judged and calibrated means, and agreement; as a table, one row per metric."""
+        from llama_index_rag_metrics.decisions.calibration_report import calibration_report
+
+        return calibration_report(self)
+
+    def __repr__(self) -> str:
+        human, judge = self.human.counts.scored, self.judge.counts.scored
+        return f"<Calibration of {self.name or 'unnamed'}: {human} human, {judge} judged questions>"
+
+
+def calibrate(
+    judge_scores: Scored,
+    human_scores: Scored,
+    *,
+    metrics: Sequence[str] | None = None,
+    confidence: float = 0.95,
+    slices: str | None = None,
+) -> Calibration:
+    """Combine many scores by a judge's labels and a few by people's into one honest number.
+
+    What the judge gets wrong on average is measured where people labelled, too, and taken off
+    everywhere (prediction-powered inference: Angelopoulos, Duchi and Zrnic, PPI++, 2023). The worse
+    the judge, the less it counts; one that knows nothing leaves people's scores as they are.
+
+    The questions that people labelled must be drawn at random from those that the judge labelled.
+    Twenty are the fewest; 50 to 100 are usual.
+
+    Args:
+        judge_scores: of all questions, by the judge's labels.
+        human_scores: of some of them, by people's labels: the same rankings, the same metrics.
+        metrics: names of metrics; None for those that both have.
+        confidence: of the intervals.
+        slices: a key of the queries' metadata; agreement and means of each of its values, too.
+
+    Raises:
+        InvalidInput: the judge didn't score a question that people did, there is no metric in
+            common, or an argument can't be used.
+        UnknownMetric: one side has no scores by a metric that is wanted.
+
+    Examples:
+        >>> human = {f"q{n}": float(n % 3 > 0) for n in range(60)}
+        >>> judge = {f"q{n}": float(n % 3 > 0 or n % 4 == 0) for n in range(400)}  # too lenient
+        >>> rate = calibrate(judge, human)["score"]
+        >>> round(rate.judge_mean, 4), round(rate.mean, 4), rate.n_human, round(rate.worth)
+        (0.75, 0.6667, 60, 137)
+    """
+    check_options(confidence, 100, 0)
+    judge, human = _scores("judge_scores", judge_scores), _scores("human_scores", human_scores)
+    names = _metrics(judge, human, metrics)
+    for metric in names:
+        _check_pairs(judge, human, metric)
+    judge, human = (
+        side.replace(columns={metric: side.column(metric) for metric in names})
+        for side in (judge, human)
+    )
+    parts = {} if slices is None else _slices(judge, human, slices)
+    return Calibration(
+        human=human,
+        judge=judge,
+        metrics={metric: _calibrated(judge, human, metric, confidence) for metric in names},
+        slices={
+            value: {metric: _calibrated(*sides, metric, confidence) for metric in names}
+            for value, sides in parts.items()
+        },
+        slice_key=slices,
+        confidence=confidence,
+        notes=tuple(_notes(judge, human, names)),
+    )
+
+
+def split(
+    judge: Mapping[str, float], human: Mapping[str, float]
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """People's scores, the judge's of the same questions, and the judge's of the others."""
+    return (
+        np.array([*human.values()], np.float64),
+        np.array([judge[query_id] for query_id in human], np.float64),
+        np.array([judge[query_id] for query_id in judge if query_id not in human], np.float64),
+    )
+
+
+def _calibrated(judge: Scores, human: Scores, metric: str, confidence: float) -> Calibrated:
+    by_judge, by_people = judge.by_query(metric), human.by_query(metric)
+    ours, theirs, others = split(by_judge, by_people)
+    limits = limits_of(metric)
+    combined, interval = rectified_interval(
+        rectified(ours, theirs, others), confidence=confidence, limits=limits
+    )
+    weighted = cohens_kappa(ours, theirs, weights="quadratic", confidence=confidence)
+    discrete = len(np.unique(np.concatenate([ours, theirs]))) <= _MOST_VALUES
+    bias = exact_mean(theirs) - exact_mean(ours)
+    return Calibrated(
+        metric=metric,
+        mean=interval.mean,
+        low=interval.low,
+        high=interval.high,
+        human=mean_interval(ours, confidence=confidence, limits=limits),
+        judge_mean=exact_mean(np.array([*by_judge.values()])),
+        n_human=combined.n,
+        n_judged=combined.n_judged,
+        worth=combined.worth,
+        weight=combined.weight,
+        bias=bias,
+        kappa=cohens_kappa(ours, theirs, confidence=confidence) if discrete else None,
+        weighted_kappa=weighted,
+        sentence=_sentence(metric, interval, combined, confidence),
+    )
+
+
+def _sentence(
+    metric: str,
+    interval: MeanInterval,
+    combined: Rectified,
+    confidence: float,
+) -> str:
+    if not interval.n:
+        return f"{metric} has no value: people scored no question."
+    number = f"{metric} is {score(interval.mean)}"
+    if interval.low is not None and interval.high is not None:
+        ends = f"{score(interval.low)} to {score(interval.high)}"
+        number += f" ({percent(confidence)} interval {ends})"
+    return f"{number}{', by ' if combined.why_alone else ': '}{in_words(combined)}."
+
+
+def in_words(combined: Rectified) -> str:
+    """What people's and the judge's scores come to."""
+    if combined.why_alone:
+        people = counted(combined.n, "human question", "human questions")
+        return f"{people} alone: {combined.why_alone}"
+    worth = f"{math.floor(combined.worth):,} human ones"
+    return f"{combined.n:,} human and {combined.n_judged:,} judged questions are worth {worth}"
+
+
+def _scores(argument: str, scores: object) -> Scores:
+    if isinstance(scores, EvaluationResults):
+        return scores.scores
+    if isinstance(scores, Scores):
+        return scores
+    if isinstance(scores, Mapping) and all(
+        isinstance(value, (int, float)) and math.isfinite(value) for value in scores.values()
+    ):
+        return Scores([*scores], {ONE_SCORE: [float(value) for value in scores.values()]})
+    expected = "results of an evaluation, Scores, or a mapping of query id to a finite score"
+    remedy = ""
+    if isinstance(scores, (Mapping, Sequence)) and not isinstance(scores, str):
+        remedy = "Calibrate the systems of stages or of a sweep one by one."
+    raise InvalidInput(argument, scores, expected, remedy)
+
+
+def _metrics(judge: Scores, human: Scores, wanted: Sequence[str] | None) -> tuple[str, ...]:
+    if wanted is not None:
+        chosen = [wanted] if isinstance(wanted, str) else list(wanted)
+        for side in (judge, human):
+            chosen = [name_among(metric, side.metric_names) for metric in chosen]
+        names = tuple(dict.fromkeys(chosen))
+    else:
+        names = tuple(metric for metric in human.metric_names if metric in judge)
+    if not names:
+        remedy = f"People's scores have {', '.join(human) or 'none'}."
+        raise InvalidInput("judge_scores", list(judge), "a metric that both have", remedy)
+    return names
+
+
+def _check_pairs(judge: Scores, human: Scores, metric: str) -> None:
+    by_judge, by_people = judge.by_query(metric), human.by_query(metric)
+    if not by_people:
+        expected = "a question with a value"
+        raise InvalidInput(f"human_scores by {metric}", "none", expected)
+    for argument, side in (("judge_scores", by_judge), ("human_scores", by_people)):
+        if infinite := [query_id for query_id, value in side.items() if not math.isfinite(value)]:
+            raise InvalidInput(f"{argument} by {metric}", first_of(infinite), "finite scores")
+    if missing := [query_id for query_id in by_people if query_id not in by_judge]:
+        remedy = "Let the judge label these, too, or leave them out of human_scores."
+        if any(judge.excluded.get(query_id) == "no_relevant" for query_id in missing):
+            remedy = _COUNT_NOTHING
+        raise InvalidInput(
+            f"judge_scores by {metric}",
+            f"none for {first_of(missing)}",
+            f"one for each of the {counted(len(by_people))} that people scored",
+            remedy,
+        )
+
+
+def _slices(judge: Scores, human: Scores, key: str) -> dict[Hashable, tuple[Scores, Scores]]:
+    """The scores apart by a value of the metadata, where people scored questions of it."""
+    metadata = {**human.metadata, **judge.metadata}
+    by_judge, by_people = (side.replace(metadata=metadata).slices(key) for side in (judge, human))
+    return {
+        value: (by_judge[value], part) for value, part in by_people.items() if value in by_judge
+    }
+
+
+def _notes(judge: Scores, human: Scores, metrics: Sequence[str]) -> Iterator[str]:
+    """Whether the questions that people scored look like the others to the judge."""
+    from scipy.special import stdtr
+
+    for side, name in ((human, "people"), (judge, "the judge")):
+        if n_without := list(side.excluded.values()).count("no_relevant"):
+            yield f"{name} found nothing relevant for {counted(n_without)}. {_COUNT_NOTHING}"
+    for metric in metrics:
+        _, theirs, others = split(judge.by_query(metric), human.by_query(metric))
+        if min(len(theirs), len(others)) < 2:
+            continue
+        error = math.sqrt(theirs.var(ddof=1) / len(theirs) + others.var(ddof=1) / len(others))
+        apart = exact_mean(theirs) - exact_mean(others)
+        if error and 2 * stdtr(len(theirs) - 1, -abs(apart) / error) < _UNLIKE / len(metrics):
+            yield (
+                f"the judge's {metric} is {score(exact_mean(theirs))} on the questions that people "
+                f"scored and {score(exact_mean(others))} on the others: they don't look drawn at "
+                "random, which calibration takes for granted"
+            )

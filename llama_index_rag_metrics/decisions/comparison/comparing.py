@@ -1,0 +1,437 @@
+"""compare(): is one system better than another, by how much, and how sure is that?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from llama_index_rag_metrics.decisions.calibration import Calibration, in_words
+from llama_index_rag_metrics.decisions.comparison.comparison import Comparison
+from llama_index_rag_metrics.decisions.comparison.comparison_sentences import verdict
+from llama_index_rag_metrics.decisions.comparison.difference import Difference, Settings, Test
+from llama_index_rag_metrics.decisions.comparison.pairing import Clusters, OnMissing, Paired, pair
+from llama_index_rag_metrics.evaluation import EvaluationResults
+from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
+from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
+from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownMetric
+from llama_index_rag_metrics.runtime.wording import unawaited
+from llama_index_rag_metrics.scores import Scores
+from llama_index_rag_metrics.scores.by_metric import name_among
+from llama_index_rag_metrics.statistics.corrections import (
+    Correction,
+    MaxT,
+    correct,
+    distinct,
+    max_t,
+)
+from llama_index_rag_metrics.statistics.differences import difference_intervals
+from llama_index_rag_metrics.statistics.intervals import (
+    RESAMPLES,
+    SEED,
+    MeanInterval,
+    Method,
+    exact_mean,
+    mean_intervals,
+)
+from llama_index_rag_metrics.statistics.power import detectable_differences
+from llama_index_rag_metrics.statistics.prediction_powered import rectified_interval
+from llama_index_rag_metrics.statistics.resampling import NOISE, Units
+from llama_index_rag_metrics.statistics.significance import randomisation_p, t_p, wilcoxon_p
+
+
+def decided(parts: Sequence[Comparison], paired: Paired) -> list[Comparison]:
+    """Comparisons with corrected p values and verdicts, corrected for all of them together.
+
+    Those of the primary metric are one family, those of all other metrics another.
+
+    Args:
+        parts: the comparison of all queries, or those of the slices.
+        paired: the scores of all queries.
+    """
+    rows = [(part, difference) for part in parts for difference in part]
+    if not rows:
+        return list(parts)
+    settings = parts[0].settings
+    (columns, clusters), (changes, _) = (
+        paired.in_order(np.stack(list(side), axis=1))
+        for side in zip(*(_columns(*row, paired) for row in rows), strict=True)
+    )
+    units = Units.of(columns, clusters, changes)
+    decisions = iter(_decide([difference for _, difference in rows], units, paired, settings))
+    return [replace(part, differences=tuple(next(decisions) for _ in part)) for part in parts]
+
+
+def _columns(
+    part: Comparison, difference: Difference, paired: Paired
+) -> tuple[FloatArray, FloatArray]:
+    """(queries,) what the differences say, and the differences; NaN outside the part."""
+    system, baseline, metric = difference.system, difference.baseline, difference.metric
+    evidence = part.paired.evidence(system, metric, baseline)
+    changes = part.paired.differences(system, baseline, metric)
+    if len(part.query_ids) == len(paired.query_ids):
+        return evidence, changes
+    rows = {query_id: row for row, query_id in enumerate(paired.query_ids)}
+    inside = [rows[query_id] for query_id in part.query_ids]
+    whole = np.full((2, len(rows)), np.nan)
+    whole[:, inside] = evidence, changes
+    return whole[0], whole[1]
+
+
+def _decide(
+    differences: Sequence[Difference], units: Units, paired: Paired, settings: Settings
+) -> list[Difference]:
+    primary = np.array([difference.metric == settings.primary for difference in differences])
+    families = [np.flatnonzero(primary), np.flatnonzero(~primary)]
+    p_values = np.array([difference.p_of(settings.test) for difference in differences])
+    corrected, levels = _corrected(p_values, families, units, settings)
+    widest = np.array([paired.widest(difference.metric) for difference in differences])
+    comparisons = np.ones(len(differences), np.int64)
+    detectable: dict[int, float | None] = {}
+    for family, level in zip(families, levels, strict=True):
+        if settings.correction != "none":
+            once = settings.correction == "max-t"
+            comparisons[family] = len(distinct(units, family) if once else family)
+        smallest = detectable_differences(units.columns(family), widest[family], alpha=level)
+        detectable |= dict(zip(family.tolist(), smallest, strict=True))
+    rows = [
+        replace(
+            difference,
+            p_corrected=float(corrected[position]),
+            significant=bool(corrected[position] <= settings.alpha),
+            # what Wilcoxon's test detects isn't a difference of means
+            detectable=None if settings.test == "wilcoxon" else detectable[position],
+            primary=bool(primary[position]),
+            comparisons=int(comparisons[position]),
+        )
+        for position, difference in enumerate(differences)
+    ]
+    return [replace(difference, verdict=verdict(difference, settings)) for difference in rows]
+
+
+def _corrected(
+    p_values: FloatArray, families: Sequence[IntArray], units: Units, settings: Settings
+) -> MaxT:
+    """Corrected p values, and of each family the level for a difference alone."""
+    if settings.correction == "max-t":
+        options = {"resamples": settings.resamples, "seed": settings.seed}
+        return max_t(units, p_values, families, alpha=settings.alpha, **options)
+    corrected = p_values.copy()
+    levels = []
+    for family in families:
+        corrected[family] = correct(p_values[family], settings.correction)
+        shares = 1 if settings.correction == "none" else max(1, len(family))
+        levels.append(settings.alpha / shares)
+    return MaxT(corrected, levels)
+
+
+def compare(
+    systems: Mapping[str, EvaluationResults | Scores | Calibration],
+    baseline: str,
+    *,
+    metrics: Sequence[str] | None = None,
+    primary: str | None = None,
+    confidence: float = 0.95,
+    correction: Correction | None = None,
+    test: Test = "t",
+    method: Method = "t",
+    resamples: int = RESAMPLES,
+    seed: int = SEED,
+    on_missing: OnMissing = "error",
+    clusters: Clusters | None = None,
+    slices: str | None = None,
+) -> Comparison:
+    """Compare systems with a baseline, paired by query.
+
+    Args:
+        systems: two or more, by name: the results of an evaluation, or bare scores. If all of them
+            are made by `calibrate`, the differences are calibrated, too.
+        baseline: the name of the system that the others are compared with.
+        metrics: names of metrics; None takes those that all systems have.
+        primary: the metric that a decision is about; None for the first. Its p values are corrected
+            over systems alone, so that looking at more metrics costs it nothing; those of all other
+            metrics are corrected among themselves.
+        confidence: of the intervals; the tests' level is 1 - confidence.
+        correction: of p values: "max-t" (Westfall and Young's step-down, the default), "holm" (the
+            default for Wilcoxon's test), "bonferroni", "benjamini-hochberg" or "none".
+        test: whose p values are corrected and decide: "t", "randomisation" or "wilcoxon". All three
+            are reported.
+        method: how intervals are made: "t", which is always given and agrees with the test, or
+            "bca", the bootstrap, which needs 30 queries that changed.
+        resamples: random flips of signs, and bootstrap samples.
+        seed: of the random numbers: the same seed gives the same numbers.
+        on_missing: what to do if the systems have different queries: raise ("error"), or keep those
+            that all of them have ("intersect").
+        clusters: what queries belong to, such as the document that they were made from: a key of
+            their metadata, or query id to cluster. Whole clusters are then resampled and flipped.
+        slices: a key of the queries' metadata; each of its values is compared on its own, and p
+            values are corrected for all slices together.
+
+    Raises:
+        InvalidInput: the systems have different queries, a score is infinite, or an argument can't
+            be used.
+        UnknownMetric: a system has no scores by a metric that is wanted.
+
+    Examples:
+        >>> a = Scores(["q1", "q2", "q3"], {"mrr": [1.0, 0.5, 0.0]})
+        >>> b = Scores(["q1", "q2", "q3"], {"mrr": [1.0, 1.0, 0.5]})
+        >>> found = compare({"bm25": a, "hybrid": b}, "bm25")["hybrid", "mrr"]
+        >>> round(found.difference, 4), found.wins, found.ties, found.losses, found.significant
+        (0.3333, 2, 1, 0, False)
+    """
+    if not isinstance(systems, Mapping):
+        expected = "a mapping of name to results or scores"
+        raise InvalidInput("systems", systems, expected, 'For example {"bm25": a, "hybrid": b}.')
+    scores = {name: _scores(name, system) for name, system in systems.items()}
+    if len(scores) < 2:
+        raise InvalidInput("systems", list(scores), "two systems or more")
+    if not isinstance(baseline, str) or baseline not in scores:
+        raise InvalidInput("baseline", baseline, " or ".join(map(repr, scores)))
+    calibrations = {
+        name: system for name, system in systems.items() if isinstance(system, Calibration)
+    }
+    paired = pair(scores, baseline, metrics=metrics, on_missing=on_missing, clusters=clusters)
+    if calibrations:
+        _check_calibrated(scores, calibrations, test, method, clusters)
+        judges = {name: calibration.judge for name, calibration in calibrations.items()}
+        judged = pair(judges, baseline, metrics=[*paired.columns], on_missing=on_missing)
+        metadata = {**judged.metadata, **paired.metadata}
+        judged = replace(judged, metadata=metadata)
+        paired = replace(paired, metadata=metadata, judged=judged)
+    settings = Settings(
+        confidence=confidence,
+        correction=correction or ("holm" if test == "wilcoxon" else "max-t"),
+        test=test,
+        resamples=resamples,
+        seed=seed,
+        on_missing=on_missing,
+        clusters=clusters if clusters is None or isinstance(clusters, str) else "given",
+        slices=slices,
+        primary=primary_of(primary, [*paired.columns]),
+        method=method,
+    )
+    results = {
+        name: system if isinstance(system, EvaluationResults) else None
+        for name, system in systems.items()
+    }
+    whole = _compare(paired, scores, results, baseline, settings)
+    parts = {} if slices is None else paired.slices(slices)
+    sliced = {
+        value: _compare(part, scores, results, baseline, settings) for value, part in parts.items()
+    }
+    return replace(
+        decided([whole], paired)[0],
+        calibrations=calibrations,
+        slices=dict(zip(sliced, decided([*sliced.values()], paired), strict=True)),
+    )
+
+
+def primary_of(wanted: str | None, names: Sequence[str]) -> str:
+    """The name of the metric that decides: the first, or the one wanted, perhaps by an alias.
+
+    Raises:
+        InvalidInput: it is none of these.
+    """
+    try:
+        return names[0] if wanted is None else name_among(wanted, names)
+    except UnknownMetric:
+        raise InvalidInput("primary", wanted, " or ".join(map(repr, names))) from None
+
+
+def _scores(name: str, system: object) -> Scores:
+    if isinstance(system, EvaluationResults):
+        return system.scores
+    if isinstance(system, Scores):
+        return system
+    if isinstance(system, Calibration):
+        return system.human
+    expected = "the results of an evaluation, Scores, or what calibrate() made"
+    raise InvalidInput(f"system {name!r}", system, expected, unawaited(system))
+
+
+def _check_calibrated(
+    scores: Mapping[str, Scores],
+    calibrations: Mapping[str, Calibration],
+    test: Test,
+    method: Method,
+    clusters: Clusters | None,
+) -> None:
+    """What calibrated scores can't be compared with, and by."""
+    if alone := [name for name in scores if name not in calibrations]:
+        remedy = "Calibrate these, too, or compare human scores: calibration.human."
+        raise InvalidInput("systems", alone, "all of them from calibrate(), or none", remedy)
+    for argument, value, allowed in (
+        ("test", test, ("t", "randomisation")),
+        ("method", method, ("t",)),
+        ("clusters", clusters, (None,)),
+    ):
+        if value not in allowed:
+            expected = f"{' or '.join(map(repr, allowed))} with calibrated scores"
+            raise InvalidInput(argument, value, expected)
+
+
+def _compare(
+    paired: Paired,
+    scores: Mapping[str, Scores],
+    results: Mapping[str, EvaluationResults | None],
+    baseline: str,
+    settings: Settings,
+) -> Comparison:
+    """Everything but what depends on how many comparisons there are."""
+    keys = [(name, metric) for name in paired.systems for metric in paired.columns]
+    means = dict(zip(keys, _means(paired, keys, settings), strict=True))
+    return Comparison(
+        systems=dict(scores),
+        results=results,
+        baseline=baseline,
+        metric_names=tuple(paired.columns),
+        query_ids=paired.query_ids,
+        means=means,
+        differences=tuple(_differences(paired, baseline, means, settings)),
+        slices={},
+        notes=_notes(paired, settings),
+        settings=settings,
+        paired=paired,
+    )
+
+
+def _means(
+    paired: Paired, keys: Sequence[tuple[str, str]], settings: Settings
+) -> list[MeanInterval]:
+    """Of each (system, metric) the mean with its interval."""
+    if paired.judged is None:
+        columns, clusters = paired.in_order(np.stack([paired.column(*key) for key in keys], axis=1))
+        return mean_intervals(
+            columns,
+            limits=[limits_of(metric) for _, metric in keys],
+            confidence=settings.confidence,
+            method=settings.method,
+            resamples=settings.resamples,
+            seed=settings.seed,
+            clusters=clusters,
+        )
+    return [
+        rectified_interval(
+            paired.rectified(name, metric),
+            confidence=settings.confidence,
+            limits=limits_of(metric),
+        )[1]
+        for name, metric in keys
+    ]
+
+
+def _differences(
+    paired: Paired,
+    baseline: str,
+    means: Mapping[tuple[str, str], MeanInterval],
+    settings: Settings,
+) -> Iterator[Difference]:
+    """Of each other system by each metric, neither corrected nor decided yet."""
+    keys = [(name, metric) for name, metric in means if name != baseline]
+    evidence, clusters = paired.in_order(
+        np.stack([paired.evidence(name, metric, baseline) for name, metric in keys], axis=1)
+    )
+    changes, _ = paired.in_order(
+        np.stack([paired.differences(name, baseline, metric) for name, metric in keys], axis=1)
+    )
+    units = Units.of(evidence, clusters, changes)
+    p_values = {
+        "randomisation": randomisation_p(units, settings.resamples, settings.seed),
+        "t": t_p(units),
+        "wilcoxon": wilcoxon_p(Units.of(changes, clusters)),
+    }
+    intervals = difference_intervals(
+        units,
+        widest=np.array([paired.widest(metric) for _, metric in keys]),
+        limit=np.array([paired.limit(metric) for _, metric in keys]),
+        confidence=settings.confidence,
+        # Wilcoxon's test isn't of the mean, so that no interval of the mean can agree with it
+        p_values=p_values["t" if settings.test == "wilcoxon" else settings.test],
+        method=settings.method,
+        resamples=settings.resamples,
+        seed=settings.seed,
+    )
+    for position, ((name, metric), interval) in enumerate(zip(keys, intervals, strict=True)):
+        p_of = {test: float(p[position]) for test, p in p_values.items()}
+        yield _difference(name, baseline, metric, paired, means, interval, p_of)
+
+
+def _difference(
+    system: str,
+    baseline: str,
+    metric: str,
+    paired: Paired,
+    means: Mapping[tuple[str, str], MeanInterval],
+    interval: MeanInterval,
+    p_values: Mapping[str, float],
+) -> Difference:
+    column = paired.differences(system, baseline, metric)
+    both = ~np.isnan(column)
+    values = column[both]
+    sides = [
+        exact_mean(paired.column(name, metric)[both])
+        if paired.judged is None
+        else means[name, metric].mean
+        for name in (baseline, system)
+    ]
+    gains = -values if lower_is_better(metric) else values
+    return Difference(
+        system=system,
+        baseline=baseline,
+        metric=metric,
+        n=len(values),
+        baseline_mean=sides[0],
+        mean=sides[1],
+        difference=interval.mean,
+        low=interval.low,
+        high=interval.high,
+        method=interval.method,
+        p_randomisation=p_values["randomisation"],
+        p_t=p_values["t"],
+        p_wilcoxon=p_values["wilcoxon"],
+        p_corrected=1.0,
+        significant=False,
+        effect_size=_effect_size(values),
+        wins=int((gains > 0).sum()),
+        ties=int((values == 0).sum()),
+        losses=int((gains < 0).sum()),
+        detectable=None,
+        note=interval.note or _worth(paired, system, metric, baseline),
+    )
+
+
+def _worth(paired: Paired, system: str, metric: str, baseline: str) -> str:
+    """What the judge adds to the difference; "" where there is no judge."""
+    if paired.judged is None:
+        return ""
+    return in_words(paired.rectified(system, metric, baseline))
+
+
+def _effect_size(differences: FloatArray) -> float | None:
+    """Mean / standard deviation (n - 1); 0 where all are 0, None where there is no deviation."""
+    if not differences.any():
+        return 0.0
+    if len(differences) < 2 or float(np.ptp(differences)) <= NOISE:
+        return None
+    # sorted, so that rounding doesn't depend on the order of the queries
+    return exact_mean(differences) / float(np.sort(differences).std(ddof=1))
+
+
+def _notes(paired: Paired, settings: Settings) -> tuple[str, ...]:
+    notes = list(paired.notes)
+    if paired.judged is not None:
+        notes.append(
+            "means and differences are calibrated, each on its own, so that a difference isn't "
+            "exactly that of the means; better, same and worse are counted by people's scores"
+        )
+    if settings.test == "wilcoxon":
+        notes.append("Wilcoxon's test is of symmetry about 0, not of the mean")
+    if paired.clusters is not None:
+        n = len(set(paired.clusters.tolist()))
+        notes.append(
+            f"{len(paired.query_ids)} queries in {n} clusters: these are resampled and flipped as "
+            "a whole, t is cluster-robust, Wilcoxon's test takes their means, and Tukey's is left "
+            "out"
+        )
+    return tuple(notes)

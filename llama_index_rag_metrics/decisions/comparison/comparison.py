@@ -1,0 +1,193 @@
+"""Comparison: systems beside a baseline, every number with its uncertainty."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from llama_index_rag_metrics.decisions.calibration import Calibration
+from llama_index_rag_metrics.decisions.comparison.comparison_sentences import decision
+from llama_index_rag_metrics.decisions.comparison.difference import Difference, Settings
+from llama_index_rag_metrics.decisions.comparison.holes import Holes, judgement_holes
+from llama_index_rag_metrics.decisions.comparison.pairing import Paired
+from llama_index_rag_metrics.evaluation import EvaluationResults
+from llama_index_rag_metrics.report.reportable import Reportable
+from llama_index_rag_metrics.runtime.atomic_files import write_text
+from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.runtime.jsonable import jsonable
+from llama_index_rag_metrics.scores import Scores
+from llama_index_rag_metrics.scores.by_metric import name_among
+from llama_index_rag_metrics.statistics.intervals import MeanInterval
+from llama_index_rag_metrics.statistics.tukey import TukeyPair, tukey_pairs
+
+if TYPE_CHECKING:
+    from llama_index_rag_metrics.report import Report
+
+_FORMAT = "llama-index-rag-metrics comparison, version 1"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison(Reportable):
+    """Systems compared with a baseline, paired by query.
+
+    Attributes:
+        systems: name to scores, in the order given.
+        results: name to the results of an evaluation, with its rankings; None where only scores
+            were given.
+        baseline: the name of the baseline.
+        metric_names: the metrics compared.
+        query_ids: the queries compared, in the baseline's order.
+        means: (system, metric) to the mean with its interval, over the queries with a value.
+        differences: by system, then metric; also `comparison["hybrid", "ndcg@10"]`.
+        slices: value of the metadata to the comparison of those queries; p values are corrected for
+            all slices together.
+        notes: what a reader of the numbers should know.
+        settings: how it was made.
+        calibrations: name to what `calibrate` made of it, where systems were given so.
+
+    Examples:
+        >>> from llama_index_rag_metrics import compare, score_rankings
+        >>> expected = {"q1": ["a"], "q2": ["b"], "q3": ["c"]}
+        >>> lists = {
+        ...     "bm25": {"q1": ["x", "a"], "q2": ["x", "b"], "q3": ["c"]},
+        ...     "hybrid": {"q1": ["a", "x"], "q2": ["b", "x"], "q3": ["c"]},
+        ... }
+        >>> systems = {name: score_rankings(expected, run, "mrr") for name, run in lists.items()}
+        >>> comparison = compare(systems, baseline="bm25")
+        >>> comparison.decision
+        'No measurable difference between hybrid and bm25 by mrr.'
+        >>> round(comparison["hybrid", "mrr"].difference, 4)
+        0.3333
+    """
+
+    systems: Mapping[str, Scores]
+    results: Mapping[str, EvaluationResults | None]
+    baseline: str
+    metric_names: tuple[str, ...]
+    query_ids: tuple[str, ...]
+    means: Mapping[tuple[str, str], MeanInterval]
+    differences: tuple[Difference, ...]
+    slices: Mapping[Hashable, Comparison]
+    notes: tuple[str, ...]
+    settings: Settings
+    paired: Paired = field(repr=False)
+    calibrations: Mapping[str, Calibration] = field(default_factory=dict)
+
+    def __getitem__(self, key: tuple[str, str]) -> Difference:
+        """The difference of (system, metric)."""
+        if not isinstance(key, tuple) or len(key) != 2:
+            remedy = f"As in comparison[{[*self.systems][-1]!r}, {self.metric_names[0]!r}]."
+            raise InvalidInput("comparison[...]", key, "a system and a metric", remedy)
+        system, metric = key[0], name_among(key[1], self.metric_names)
+        for difference in self.differences:
+            if (difference.system, difference.metric) == (system, metric):
+                return difference
+        raise InvalidInput("system", system, " or ".join(map(repr, self.others)))
+
+    def __iter__(self) -> Iterator[Difference]:
+        return iter(self.differences)
+
+    @property
+    def decision(self) -> str:
+        """The result of the comparison by the primary metric, as one plain line."""
+        return decision(self)
+
+    def by_query(self, system: str, metric: str) -> dict[str, float]:
+        """Query id to system minus baseline, of the queries with a value for both."""
+        column = self.paired.differences(system, self.baseline, metric)
+        pairs = zip(self.query_ids, column.tolist(), strict=True)
+        return {query_id: value for query_id, value in pairs if value == value}  # noqa: PLR0124
+
+    @cached_property
+    def tukey(self) -> tuple[TukeyPair, ...]:
+        """All pairs of three or more systems by Tukey's test, metric by metric.
+
+        Empty for two systems, with clusters, which the test can't take into account, and of
+        calibrated scores. A metric is left out where systems differ by the same on every query.
+        """
+        if len(self.systems) < 3 or self.paired.clusters is not None or self.calibrations:
+            return ()
+        return tuple(
+            pair
+            for metric in self.metric_names
+            for pair in tukey_pairs(
+                tuple(self.systems),
+                metric,
+                self.paired.columns[metric],
+                self.settings.confidence,
+            )
+        )
+
+    @cached_property
+    def holes(self) -> Mapping[str, tuple[Holes, ...]]:
+        """System to its means if unjudged retrieved items were not relevant, and if they were.
+
+        Only for systems given as results of an evaluation: bare scores have no rankings.
+        """
+        return {
+            name: judgement_holes(results, self.metric_names, query_ids=self.query_ids)
+            for name, results in self.results.items()
+            if results is not None
+        }
+
+    @property
+    def names(self) -> list[str]:
+        """The systems, the baseline first."""
+        return [self.baseline, *self.others]
+
+    @property
+    def others(self) -> list[str]:
+        """The systems but the baseline, in the order given."""
+        return [name for name in self.systems if name != self.baseline]
+
+    def report(self, *, full: bool = False) -> Report:
+        """The decision, differences, means and remarks; as a table, one row per difference."""
+        from llama_index_rag_metrics.decisions.comparison.comparison_report import comparison_report
+
+        return comparison_report(self)
+
+    def to_json(self, path: str | Path | None = None) -> str:
+        """All numbers as JSON; written to `path`, if given.
+
+        Raises:
+            InvalidInput: JSON can't hold a value of the slices' metadata.
+        """
+        content = {
+            "format": _FORMAT,
+            "systems": list(self.systems),
+            "baseline": self.baseline,
+            "settings": asdict(self.settings),
+            "decision": self.decision,
+            "notes": self.notes,
+            "queries": len(self.query_ids),
+            "means": [
+                {"system": system, "metric": metric, **asdict(mean)}
+                for (system, metric), mean in self.means.items()
+            ],
+            "differences": [asdict(difference) for difference in self.differences],
+            "holes": {
+                system: [asdict(hole) for hole in holes] for system, holes in self.holes.items()
+            },
+            "calibrations": {
+                system: [asdict(calibration) for calibration in by_metric]
+                for system, by_metric in self.calibrations.items()
+            },
+            "tukey": [asdict(pair) for pair in self.tukey],
+            "slices": [
+                {"value": value, "differences": [asdict(difference) for difference in part]}
+                for value, part in self.slices.items()
+            ],
+        }
+        text = json.dumps(jsonable(content, "comparison"), ensure_ascii=False, allow_nan=False)
+        if path is not None:
+            write_text(path, text)
+        return text
+
+    def __repr__(self) -> str:
+        others = ", ".join(self.others)
+        metrics, queries = ", ".join(self.metric_names), f"{len(self.query_ids)} queries"
+        return f"<Comparison of {others} with {self.baseline}: {queries}; {metrics}>"

@@ -1,0 +1,190 @@
+"""What a comparison means: a plain line for the decision, and one sentence for each difference.
+
+A sentence says the decision first, then the number with its interval, then what would be needed to
+know more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from llama_index_rag_metrics.metrics.metric_names import lower_is_better
+from llama_index_rag_metrics.report.numbers import between, counted, p_value, percent, score, signed
+from llama_index_rag_metrics.statistics.intervals import excludes_0
+from llama_index_rag_metrics.statistics.resampling import Units
+from llama_index_rag_metrics.statistics.significance import beats_all
+
+if TYPE_CHECKING:
+    from llama_index_rag_metrics.decisions.comparison.comparison import Comparison
+    from llama_index_rag_metrics.decisions.comparison.difference import Difference, Settings
+
+_FAR = 10
+"""How many queries would be needed isn't said beyond this many times those at hand: a guess."""
+
+_WORDS = ("", "", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+
+
+def decision(comparison: Comparison) -> str:
+    """One plain line, by the primary metric, for somebody who knows no statistics.
+
+    >>> from llama_index_rag_metrics import Scores, compare
+    >>> a = Scores(["q1", "q2", "q3"], {"mrr": [1.0, 0.5, 0.0]})
+    >>> b = Scores(["q1", "q2", "q3"], {"mrr": [1.0, 1.0, 0.5]})
+    >>> decision(compare({"bm25": a, "hybrid": b}, "bm25"))
+    'No measurable difference between hybrid and bm25 by mrr.'
+    """
+    metric = comparison.settings.primary
+    differences = [difference for difference in comparison if difference.metric == metric]
+    if len(differences) == 1:
+        return f"{_outcome(differences[0], comparison.settings)}."
+    if winner := _best(comparison, differences):
+        return f"{winner} is the best of {_number(len(differences) + 1)} by {metric}."
+    return f"{'; '.join(_groups(differences, comparison))}."
+
+
+def verdict(difference: Difference, settings: Settings) -> str:
+    """The decision about one difference, the numbers that it rests on, and what would tell more.
+
+    Args:
+        difference: the difference, p values corrected.
+        settings: how it was tested.
+    """
+    outcome = _outcome(difference, settings)
+    if difference.n == 0:
+        return f"{outcome}."
+    if difference.n == 1:
+        return f"{outcome}: {signed(difference.difference, 0.0)}."
+    if difference.changed == 0:
+        return f"{outcome}: {_interval(difference, settings)}."
+    uncertainty = f"{_interval(difference, settings)}; {_p(difference, settings)}"
+    evidence = (
+        f"{signed(difference.difference, 0.0)} ({uncertainty}); {difference.changed:,} of "
+        f"{counted(difference.n)} changed ({difference.wins:,} better, {difference.losses:,} worse)"
+    )
+    if settings.test == "wilcoxon" and (difference.significant or excludes_0(difference)):
+        evidence += "; Wilcoxon's test speaks of symmetry about 0, not of the mean"
+    return f"{outcome}: {evidence}{'' if difference.significant else _more(difference, settings)}."
+
+
+def _outcome(difference: Difference, settings: Settings) -> str:
+    system, baseline, metric = difference.system, difference.baseline, difference.metric
+    names = f"{system} and {baseline}"
+    if difference.n == 0:
+        return f"Nothing can be said about {names}: no query has a value of {metric} for both"
+    if difference.n == 1:
+        return f"A single query can't tell {names} apart by {metric}"
+    if difference.changed == 0:
+        return f"{names} score the same by {metric} on all {counted(difference.n)}"
+    if not difference.significant:
+        return f"No measurable difference between {names} by {metric}"
+    if settings.test == "wilcoxon":
+        return f"{system} differs from {baseline} by {metric}"
+    return f"{system} is {'better' if difference.gain > 0 else 'worse'} than {baseline} by {metric}"
+
+
+def _groups(differences: Sequence[Difference], comparison: Comparison) -> list[str]:
+    """The systems that are better, those that are worse, and the others, each in a clause."""
+    baseline, metric = comparison.baseline, comparison.settings.primary
+    shown = [difference for difference in differences if difference.significant]
+    others = [difference.system for difference in differences if not difference.significant]
+    clauses = []
+    if comparison.settings.test == "wilcoxon":
+        kinds = [("different from", [difference.system for difference in shown])]
+    else:
+        kinds = [
+            ("better than", [difference.system for difference in shown if difference.gain > 0]),
+            ("worse than", [difference.system for difference in shown if difference.gain < 0]),
+        ]
+    for kind, systems in kinds:
+        if systems:
+            verb = "is" if len(systems) == 1 else "are"
+            clauses.append(f"{_listed(systems)} {verb} {kind} {baseline} by {metric}")
+    most = max(difference.n for difference in differences)
+    if most == 0:
+        return [f"Nothing can be said: no query has a value of {metric} for {baseline} and another"]
+    if most == 1:
+        return [f"A single query can't tell the systems apart by {metric}"]
+    if not clauses:
+        return [f"No system differs measurably from {baseline} by {metric}"]
+    if others:
+        clauses.append(f"no measurable difference for {_listed(others)}")
+    return clauses
+
+
+def _best(comparison: Comparison, differences: Sequence[Difference]) -> str | None:
+    """The system that is shown to be better than every other one, if there is one.
+
+    Where it differs from the baseline, so it does by the corrected test, too: the line never says
+    more than the verdicts below it.
+    """
+    settings, paired = comparison.settings, comparison.paired
+    scores = paired.columns[settings.primary]
+    complete = scores[~np.isnan(scores).any(axis=1)]
+    if not len(complete) or settings.test == "wilcoxon":
+        return None
+    sign = -1.0 if lower_is_better(settings.primary) else 1.0
+    winner = paired.systems[int((sign * complete.mean(axis=0)).argmax())]
+    others = [name for name in paired.systems if name != winner]
+    leads = [sign * paired.evidence(winner, settings.primary, name) for name in others]
+    shown = beats_all(Units.of(np.stack(leads, axis=1), paired.clusters), settings.alpha)
+    agreed = [
+        difference.significant
+        for difference in differences
+        if winner in (difference.system, difference.baseline)
+    ]
+    return winner if shown and all(agreed) else None
+
+
+def _listed(names: Sequence[str]) -> str:
+    head = ", ".join(names[:-1])
+    return f"{head} and {names[-1]}" if head else names[-1]
+
+
+def _number(n: int) -> str:
+    return _WORDS[n] if n < len(_WORDS) else f"{n:,}"
+
+
+def _interval(difference: Difference, settings: Settings) -> str:
+    if difference.low is None or difference.high is None:
+        return "no interval: " + difference.note.split(":", maxsplit=1)[0]
+    ends = between(difference.low, difference.high)
+    return f"{percent(settings.confidence)} interval {ends}"
+
+
+def _p(difference: Difference, settings: Settings) -> str:
+    alone = settings.correction == "none" or difference.comparisons == 1
+    p = p_value(difference.p_corrected)
+    return f"{'p' if alone else 'corrected p'} {p if p.startswith('<') else f'= {p}'}"
+
+
+def _more(difference: Difference, settings: Settings) -> str:
+    if difference.p_of(settings.test) <= settings.alpha:
+        return (
+            f"; alone it would count as a difference, but it is one of {difference.comparisons} "
+            "comparisons"
+        )
+    if settings.test == "wilcoxon":
+        return ""
+    n, detectable, seen = counted(difference.n), difference.detectable, abs(difference.difference)
+    if detectable is None:
+        what = "" if settings.clusters is None else "clusters "
+        return f"; too few {what}changed to say how large a difference {n} would show"
+    least = f"; {n} would show a true difference of {score(detectable)} in 4 of 5 cases"
+    needed = difference.n * (detectable / seen) ** 2 if seen else math.inf
+    if not difference.n < needed <= _FAR * difference.n:
+        return least
+    return f"{least}; about {_up(needed):,} would show one as large as this"
+
+
+def _up(n: float) -> int:
+    """Rounded up to two digits.
+
+    >>> _up(200.1), _up(58)
+    (210, 58)
+    """
+    unit = int(10 ** max(0, len(str(math.ceil(n))) - 2))
+    return math.ceil(n / unit) * unit

@@ -1,0 +1,273 @@
+"""Holes in judgements: what the means would be if unjudged retrieved items were (not) relevant.
+
+Judgements are never complete: a new retriever finds items that nobody judged, and they count as not
+relevant. So each mean is taken again with the unjudged items that it sees, those within its k,
+judged not relevant, and once more with all of them judged relevant. For hit rate, reciprocal rank,
+precision and rank-biased precision these are bounds, whatever the true judgements are. For other
+metrics they are two cases among many: a relevant item also raises what a perfect ranking would
+reach, so that the worst case can lie elsewhere.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, NamedTuple
+
+from llama_index_rag_metrics.evaluation import EvaluationResults
+from llama_index_rag_metrics.evaluation.results.curves import ranking_metric
+from llama_index_rag_metrics.metrics import (
+    MRR,
+    RBP,
+    CallMetric,
+    GroupMetric,
+    HitRate,
+    Judged,
+    Precision,
+    RankingMetric,
+)
+from llama_index_rag_metrics.rankings.matching import BY_ID
+from llama_index_rag_metrics.rankings.relevance import Relevance
+from llama_index_rag_metrics.rankings.run import Run
+from llama_index_rag_metrics.report import Cell, Records, Report, Row, Section, Table
+from llama_index_rag_metrics.report.reportable import Reportable
+from llama_index_rag_metrics.runtime.amounts import check_amount
+from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.scores.scoring import EVERY_QUERY, score_with
+from llama_index_rag_metrics.statistics.intervals import exact_mean
+
+if TYPE_CHECKING:
+    from llama_index_rag_metrics.report import Report
+
+
+@dataclass(frozen=True, slots=True)
+class Holes(Reportable):
+    """A mean with the unjudged retrieved items taken as not relevant and as relevant.
+
+    Attributes:
+        metric: the metric's name.
+        mean: as it was scored.
+        not_relevant: the mean with the unjudged items within k judged not relevant.
+        relevant: the mean with them judged relevant.
+        n: how many queries.
+        unjudged: how many unjudged items there are within k, over all queries.
+        retrieved: how many items there are within k.
+        bounds: whether the mean lies between the two whatever the judgements of these items are;
+            if not, the two are "as if", not the worst and the best case.
+    """
+
+    metric: str
+    mean: float
+    not_relevant: float
+    relevant: float
+    n: int
+    unjudged: int
+    retrieved: int
+    bounds: bool
+
+    def report(self, *, full: bool = False) -> Report:
+        """The mean and the two others."""
+        return JudgementHoles([self]).report()
+
+
+class JudgementHoles(Reportable, tuple[Holes, ...]):
+    """The holes under several metrics."""
+
+    def report(self, *, full: bool = False) -> Report:
+        """A row a metric."""
+
+        return holes_report(self)
+
+
+def judgement_holes(
+    results: EvaluationResults,
+    metrics: Iterable[str] | None = None,
+    *,
+    query_ids: Iterable[str] | None = None,
+    grade: float = 1.0,
+) -> JudgementHoles:
+    """Compute each mean again, with unjudged retrieved items as not relevant and as relevant.
+
+    Unjudged is what has no grade or a negative one; where the judgements name relevant items only,
+    that is everything else. Metrics of texts, groups, spans, leaks and calls, those with a cutoff
+    by tokens, `judged` itself, and metrics of your own are left out: unjudged items don't affect
+    them, or the effect isn't known.
+
+    Args:
+        results: of an evaluation. Its rankings and relevance are needed; bare scores have none.
+        metrics: names of some of its metrics; None for all.
+        query_ids: only these of its queries; None for all that are scored.
+        grade: the grade of an item taken as relevant, above 0; raised to a metric's `min_grade`.
+
+    Raises:
+        InvalidInput: these aren't the results of an evaluation, or the grade isn't above 0.
+        UnknownMetric: the results have no such metric.
+
+    Examples:
+        >>> from llama_index_rag_metrics import evaluate, judgement_holes
+        >>> judged = {"q1": {"d1": 1, "d3": 0}}
+        >>> dataset = {"queries": {"q1": "x?"}, "corpus": {}, "relevant_docs": judged}
+        >>> results = evaluate(lambda query: ["d2", "d1", "d3"], dataset, ["mrr"])
+        >>> [hole] = judgement_holes(results)
+        >>> hole.not_relevant, hole.mean, hole.relevant  # an unjudged item stands first
+        (0.5, 0.5, 1.0)
+    """
+    if not isinstance(results, EvaluationResults):
+        remedy = "Bare Scores know no rankings."
+        raise InvalidInput("results", type(results).__name__, "results of an evaluation", remedy)
+    check_amount("grade", grade, "a number above 0", lambda value: 0 < value < math.inf)
+    chosen = None if query_ids is None else set(query_ids)
+    answering: list[RankingMetric] = []
+    alike: dict[Hashable, list[_Scored]] = {}
+    for name in results.scores.metric_names if metrics is None else metrics:
+        by_query = results.scores.by_query(name)
+        scores = {
+            query_id: by_query[query_id]
+            for query_id in by_query
+            if chosen is None or query_id in chosen
+        }
+        metric = _answering(name)
+        if metric is not None and scores:
+            answering.append(metric)
+            view = (metric.match, getattr(metric, "k", None), tuple(scores))
+            alike.setdefault(view, []).append(_Scored(metric, scores))
+    by_metric = {
+        holes.metric: holes
+        for scored in alike.values()
+        for holes in _holes(scored, *judged_by(scored[0].metric, results), grade)
+    }
+    return JudgementHoles(by_metric[metric.metric_name] for metric in answering)
+
+
+class _Scored(NamedTuple):
+    """A metric and its scores by query id."""
+
+    metric: RankingMetric
+    scores: Mapping[str, float]
+
+
+def _holes(
+    scored: Sequence[_Scored], relevance: Mapping[str, Relevance], run: Run, grade: float
+) -> Iterator[Holes]:
+    """The holes under metrics of one cutoff and of the same queries, which are judged once."""
+    query_ids, cutoff = scored[0].scores, getattr(scored[0].metric, "k", None)
+    rankings = [
+        list(dict.fromkeys(run[query_id].ids)) if query_id in run else [] for query_id in query_ids
+    ]
+    judged = [relevance.get(query_id, Relevance()).grades for query_id in query_ids]
+    seen = [ranking[:cutoff] for ranking in rankings]
+    unjudged = [
+        [item for item in items if not grades.get(item, -1) >= 0]
+        for items, grades in zip(seen, judged, strict=True)
+    ]
+
+    def means_if(grade: float, metrics: Sequence[RankingMetric]) -> dict[str, float]:
+        filled = [
+            Relevance({**grades, **dict.fromkeys(items, grade)})
+            for grades, items in zip(judged, unjudged, strict=True)
+        ]
+        again = score_with(metrics, filled, rankings, EVERY_QUERY)
+        return {name: exact_mean(again[name]) for name in again}
+
+    by_grade: dict[float, list[RankingMetric]] = {}
+    for metric, _ in scored:
+        needed = max(grade, getattr(metric, "min_grade", grade))
+        by_grade.setdefault(needed, []).append(metric)
+    not_relevant = means_if(0.0, [metric for metric, _ in scored])
+    relevant = {
+        name: mean
+        for needed, metrics in by_grade.items()
+        for name, mean in means_if(needed, metrics).items()
+    }
+    for metric, scores in scored:
+        yield Holes(
+            metric=metric.metric_name,
+            mean=math.fsum(scores.values()) / len(scores),
+            not_relevant=not_relevant[metric.metric_name],
+            relevant=relevant[metric.metric_name],
+            n=len(scores),
+            unjudged=sum(map(len, unjudged)),
+            retrieved=sum(map(len, seen)),
+            bounds=_is_bounded(metric),
+        )
+
+
+def _answering(name: str) -> RankingMetric | None:
+    """The metric of a name, if unjudged items are a question for it."""
+    metric = ranking_metric(name)
+    if metric is None or isinstance(metric, (CallMetric, GroupMetric, Judged)):
+        return None
+    needs_more_than_ids = (
+        metric.needs_tokens,
+        metric.needs_spans,
+        metric.needs_documents,
+        metric.needs_forbidden,
+    )
+    return None if any(needs_more_than_ids) else metric
+
+
+def judged_by(
+    metric: RankingMetric, results: EvaluationResults
+) -> tuple[Mapping[str, Relevance], Run]:
+    """What the metric was judged by: the results' ids, or what its matcher made of them."""
+    named = {
+        metric.match
+        for metric in map(_answering, results.scores.metric_names)
+        if metric is not None
+    }
+    default = next((name for name in results.matched if name not in named), BY_ID)
+    matched = results.matched.get(default if metric.match is None else metric.match)
+    return (results.relevance, results.run) if matched is None else (matched.relevance, matched.run)
+
+
+def _is_bounded(metric: RankingMetric) -> bool:
+    """Whether one more relevant item can only raise the score, and nothing else changes it."""
+    if isinstance(metric, HitRate):
+        return not metric.use_granular_hit_rate
+    if isinstance(metric, MRR):
+        return not metric.use_granular_mrr
+    return isinstance(metric, (Precision, RBP))
+
+
+EXPLAINED = (
+    "What each mean would be if the unjudged items that it counts had been judged. Bounds hold "
+    "whatever the judgements are; the two cases are examples."
+)
+_HEAD = ("unjudged within k", "as scored", "if not relevant", "if relevant", "")
+
+
+def holes_report(holes: Sequence[Holes]) -> Report:
+    """The report of the holes under some metrics; as a table, one row a metric."""
+    table = Table("", _HEAD, [[_row(hole.metric, hole) for hole in holes]])
+    rows = [asdict(hole) for hole in holes]
+    return Report(
+        title="Unjudged items",
+        sections=[Section("Unjudged items", [table], EXPLAINED)],
+        metrics=[hole.metric for hole in holes],
+        records=Records({field.name: [row[field.name] for row in rows] for field in fields(Holes)}),
+    )
+
+
+def hole_tables(by_system: Mapping[str, Sequence[Holes]]) -> list[Table]:
+    """One table for all systems with unjudged items within k; none where nobody has any."""
+    rows = [
+        _row(f"{hole.metric} of {name}", hole)
+        for name, holes in by_system.items()
+        for hole in holes
+        if hole.unjudged
+    ]
+    return [Table("Unjudged items", _HEAD, [rows], place="detail")] if rows else []
+
+
+def _row(label: str, holes: Holes) -> Row:
+    return Row(
+        label,
+        [
+            Cell((holes.unjudged, holes.retrieved), "share"),
+            Cell(holes.mean, "score"),
+            Cell(holes.not_relevant, "score"),
+            Cell(holes.relevant, "score"),
+            Cell("bounds" if holes.bounds else "two cases", tone="quiet"),
+        ],
+    )

@@ -1,0 +1,422 @@
+"""Baseline: the scores that a change is measured against, in a file of the user's repository.
+
+One line a query, sorted, so that a diff shows which queries changed. It holds no texts: of each
+question, its judgements and its ranking there is a fingerprint that shows whether they are still
+the same. Scores are written with 12 decimals, so that the last bits of another machine change
+nothing.
+
+Beside the scores, which `update_baseline` replaces, the file holds the anchor, which it leaves as
+it is: many small losses, each tolerable, add up against it. The history lists the updates.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timezone
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from llama_index_rag_metrics.decisions.comparison.pairing import check_finite
+from llama_index_rag_metrics.decisions.gate.results import Results, judge_of, scores_of
+from llama_index_rag_metrics.decisions.gate.rules import Rule, parse_rules
+from llama_index_rag_metrics.evaluation import EvaluationResults
+from llama_index_rag_metrics.files.lines import Place, from_json, read_text
+from llama_index_rag_metrics.rankings.relevance import Relevance
+from llama_index_rag_metrics.runtime.atomic_files import write_text
+from llama_index_rag_metrics.runtime.errors import BaselineMismatch, FileFormatError, InvalidInput
+from llama_index_rag_metrics.runtime.jsonable import jsonable
+from llama_index_rag_metrics.scores import Scores
+from llama_index_rag_metrics.scores.by_metric import name_among
+
+_DIGITS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """Of a query: "" for what isn't known.
+
+    Attributes:
+        question: of its text.
+        judgements: of what is relevant to it.
+        ranking: of the ids that were retrieved, in order.
+    """
+
+    question: str = ""
+    judgements: str = ""
+    ranking: str = ""
+
+
+def fingerprints(results: Results) -> dict[str, Fingerprint]:
+    """Query id to the fingerprint of its question, judgements and ranking, as far as known."""
+    scores = scores_of(results)
+    relevance = results.relevance if isinstance(results, EvaluationResults) else {}
+    return {
+        query_id: Fingerprint(
+            _digest(scores.queries[query_id]) if query_id in scores.queries else "",
+            _digest(_plain(relevance[query_id])) if query_id in relevance else "",
+            scores.rankings.get(query_id, ""),
+        )
+        for query_id in (*scores.query_ids, *scores.excluded)
+    }
+
+
+def _plain(relevance: Relevance) -> Any:
+    grades = sorted((str(item), float(grade)) for item, grade in relevance.grades.items())
+    groups = sorted(sorted(map(str, group)) for group in relevance.alternatives or ())
+    return [grades, groups]
+
+
+def _digest(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=True, separators=(",", ":"))
+    return sha256(text.encode("ascii")).hexdigest()[:_DIGITS]
+
+
+_VARIABLES = ("GITHUB_SHA", "CI_COMMIT_SHA", "BUILDKITE_COMMIT", "GIT_COMMIT")
+"""Where services of continuous integration name the commit."""
+
+_PATIENCE = 5.0
+_HISTORY_DIGITS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """One update of a stored baseline.
+
+    Attributes:
+        date: the day, as 2026-01-31, in UTC.
+        commit: the commit that was measured; "" where it isn't known.
+        means: metric name to mean; a metric without a value is left out.
+        forced: whether a rule had failed, and the scores were stored anyway.
+    """
+
+    date: str
+    commit: str
+    means: Mapping[str, float]
+    forced: bool = False
+
+
+def today() -> str:
+    """The day in UTC."""
+    return datetime.now(timezone.utc).date().isoformat()
+
+
+def commit_of(folder: Path) -> str:
+    """The commit that a folder is at, of the service's environment or of git; "" if unknown."""
+    for variable in _VARIABLES:
+        if commit := os.environ.get(variable, ""):
+            return commit[:_HISTORY_DIGITS]
+    try:
+        shown = subprocess.run(
+            ["git", "rev-parse", "--verify", "HEAD"],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=_PATIENCE,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return shown.stdout.strip()[:_HISTORY_DIGITS]
+
+
+_FORMAT = "llama-index-rag-metrics baseline, version 2"
+_OLDER = "llama-index-rag-metrics baseline, version 1"
+"""The first format, without rankings, anchor and history, which can still be read."""
+
+_DECIMALS, _DECIMALS_OF_MEANS = 12, 6
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """Scores to measure a change against.
+
+    Attributes:
+        scores: those of every query; also which queries are left out of the means, and why.
+        fingerprints: query id to the fingerprints of its question, judgements and ranking.
+        rules: the rules that are stored with it.
+        version: the version of this package that made it.
+        anchor: the baseline that updates leave alone; None where this baseline is its own anchor.
+        history: the updates, oldest first.
+        judged: a judge's scores, of these queries and more, where the results were calibrated.
+
+    Examples:
+        >>> baseline = Baseline.of(Scores(["q1"], {"mrr": [0.5]}), rules="mrr >= baseline - 0.02")
+        >>> print(baseline.to_json())
+        {
+         "format": "llama-index-rag-metrics baseline, version 2",
+         "version": "...",
+         "name": "",
+         "rules": ["mrr >= baseline - 0.02 at 95%"],
+         "metrics": ["mrr"],
+         "means": {"mrr": 0.5},
+         "history": [],
+         "queries": {
+          "q1": {"scores": [0.5]}
+         },
+         "anchor": null
+        }
+        <BLANKLINE>
+    """
+
+    scores: Scores
+    fingerprints: Mapping[str, Fingerprint] = field(default_factory=dict)
+    rules: tuple[Rule, ...] = ()
+    version: str = ""
+    anchor: Baseline | None = None
+    history: tuple[Update, ...] = ()
+    judged: Scores | None = None
+
+    @classmethod
+    def of(
+        cls,
+        results: Results,
+        *,
+        metrics: Sequence[str] | None = None,
+        rules: str | Rule | Iterable[str | Rule] = (),
+    ) -> Baseline:
+        """Make a baseline of results.
+
+        Args:
+            results: of an evaluation, or bare scores, which know no judgements.
+            metrics: which to keep; None for all.
+            rules: what to keep with them.
+
+        Raises:
+            InvalidInput: a query id isn't a text, a score is infinite, or a rule can't be read.
+            UnknownMetric: there are no scores by one of the metrics.
+        """
+        from llama_index_rag_metrics import __version__
+
+        scores = scores_of(results)
+        judge = judge_of(results)
+        kept = (
+            scores.metric_names
+            if metrics is None
+            else [name_among(metric, scores.metric_names) for metric in metrics]
+        )
+        return cls(
+            _kept(scores, kept),
+            fingerprints(results),
+            parse_rules(rules) if rules else (),
+            __version__,
+            judged=None if judge is None else _kept(judge, kept),
+        )
+
+    def to_json(self) -> str:
+        """The text of the file."""
+        lines = _fields(
+            {
+                "format": _FORMAT,
+                "version": self.version,
+                "name": self.scores.name,
+                "rules": [str(rule) for rule in self.rules],
+                "metrics": list(self.scores.metric_names),
+                "means": self._means(),
+            }
+        )
+        updates = [f"  {_line({**asdict(update)})}" for update in self.history]
+        lines.append(f' "history": {_block("[", updates, "]")},')
+        lines.append(f' "queries": {_block("{", self._rows(), "}")},')
+        lines += self._judged_rows()
+        if self.anchor is None:
+            return "\n".join(["{", *lines, ' "anchor": null', "}", ""])
+        anchor = _fields(
+            {
+                "version": self.anchor.version,
+                "name": self.anchor.scores.name,
+                "metrics": list(self.anchor.scores.metric_names),
+                "means": self.anchor._means(),
+            }
+        )
+        rows = _block("{", self.anchor._rows(), "}")
+        return "\n".join(
+            [
+                "{",
+                *lines,
+                ' "anchor": {',
+                *anchor,
+                *self.anchor._judged_rows(),
+                f' "queries": {rows}',
+                " }",
+                "}",
+                "",
+            ]
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Write the file, and its folder where there is none; whole or not at all."""
+        write_text(path, self.to_json())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Baseline:
+        """Read the file, including files that older versions of this package wrote.
+
+        Raises:
+            FileFormatError: `save` didn't write it, or it was damaged since.
+            FileNotFoundError: there is none.
+        """
+        data = from_json(read_text(Path(path)), Place(str(path)))
+        form = data.get("format") if isinstance(data, dict) else None
+        if form not in (_FORMAT, _OLDER):
+            expected = f"a file whose format is {_FORMAT!r}"
+            if str(form).startswith(_FORMAT.partition(",")[0]):
+                expected += "; upgrade this package, or delete the file and store a new one"
+            raise FileFormatError(str(path), None, expected)
+        try:
+            return _read(data)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            expected = "a baseline as it was written; store a new one"
+            raise FileFormatError(str(path), None, expected, f"{error}") from error
+
+    def check_queries(self, results: Results, *, intersect: bool = False) -> tuple[str, ...]:
+        """The ids of the queries that are the same in both.
+
+        Those with another question or other judgements aren't the same; what one side doesn't know
+        isn't compared.
+
+        Raises:
+            BaselineMismatch: they aren't all the same; with `intersect`, none is.
+        """
+        now, scores = fingerprints(results), scores_of(results)
+        before = {*self.scores.query_ids, *self.scores.excluded}
+        after = {*scores.query_ids, *scores.excluded}
+        common = before & after
+        differences = {
+            "missing now": before - after,
+            "new": after - before,
+            "with another question": self._changed("question", common, now),
+            "with other judgements": self._changed("judgements", common, now),
+        }
+        same = common.difference(*differences.values())
+        if (not same and (before or after)) or (any(differences.values()) and not intersect):
+            listed = {what: sorted(map(str, ids)) for what, ids in differences.items() if ids}
+            raise BaselineMismatch(listed, len(same))
+        return tuple(
+            query_id for query_id in (*scores.query_ids, *scores.excluded) if query_id in same
+        )
+
+    def _means(self) -> Any:
+        means = self.scores.means.items()
+        return jsonable({metric: round(mean, _DECIMALS_OF_MEANS) for metric, mean in means})
+
+    def _rows(self) -> Iterator[str]:
+        columns = [self.scores.by_query(metric) for metric in self.scores]
+        for query_id in sorted({*self.scores.query_ids, *self.scores.excluded}):
+            prints = asdict(self.fingerprints.get(query_id, Fingerprint()))
+            row: dict[str, Any] = {part: digest for part, digest in prints.items() if digest}
+            if query_id in self.scores.excluded:
+                row["excluded"] = self.scores.excluded[query_id]
+            else:
+                row["scores"] = [by_query.get(query_id) for by_query in columns]
+            yield f"  {_line(query_id)}: {_line(row)}"
+
+    def _judged_rows(self) -> list[str]:
+        if self.judged is None:
+            return []
+        columns = [self.judged.by_query(metric) for metric in self.scores]
+        rows = [
+            f"  {_line(query_id)}: {_line([by_query.get(query_id) for by_query in columns])}"
+            for query_id in sorted(self.judged.query_ids)
+        ]
+        return [f' "judged": {_block("{", rows, "}")},']
+
+    def _changed(self, part: str, common: set[str], now: Mapping[str, Fingerprint]) -> set[str]:
+        changed = set()
+        for query_id in common:
+            before, after = (
+                getattr(side.get(query_id), part, "") for side in (self.fingerprints, now)
+            )
+            if before and after and before != after:
+                changed.add(query_id)
+        return changed
+
+
+def _kept(scores: Scores, metrics: Sequence[str]) -> Scores:
+    """Scores by some metrics, as the file has them."""
+    for query_id in (*scores.query_ids, *scores.excluded):
+        if not isinstance(query_id, str):
+            raise InvalidInput("query id", query_id, "a text", "Convert it with str().")
+    check_finite(scores, metrics)
+    columns = {metric: scores.by_query(metric) for metric in metrics}
+    return Scores(
+        scores.query_ids,
+        {
+            metric: [
+                round(by_query.get(query_id, math.nan), _DECIMALS) for query_id in scores.query_ids
+            ]
+            for metric, by_query in columns.items()
+        },
+        excluded=scores.excluded,
+        name=scores.name,
+    )
+
+
+def _fields(values: Mapping[str, Any]) -> list[str]:
+    return [f" {_line(key)}: {_line(value)}," for key, value in values.items()]
+
+
+def _block(start: str, lines: Iterable[str], end: str) -> str:
+    """Lines in brackets, one below the other."""
+    listed = ",\n".join(lines)
+    return f"{start}\n{listed}\n {end}" if listed else start + end
+
+
+def _line(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def _read(data: Mapping[str, Any]) -> Baseline:
+    anchor = data.get("anchor")
+    return Baseline(
+        _read_scores(data),
+        {
+            query_id: Fingerprint(
+                row.get("question", ""), row.get("judgements", ""), row.get("ranking", "")
+            )
+            for query_id, row in data["queries"].items()
+        },
+        parse_rules(rules) if (rules := data.get("rules")) else (),
+        data["version"],
+        None if anchor is None else _read(anchor),
+        tuple(Update(**update) for update in data.get("history", ())),
+        None if (judged := data.get("judged")) is None else _read_judged(judged, data["metrics"]),
+    )
+
+
+def _read_judged(rows: Mapping[str, Sequence[float | None]], metrics: Sequence[str]) -> Scores:
+    columns = zip(*rows.values(), strict=True)
+    return Scores(
+        [*rows],
+        {
+            metric: [math.nan if score is None else score for score in column]
+            for metric, column in zip(metrics, columns, strict=True)
+        },
+    )
+
+
+def _read_scores(data: Mapping[str, Any]) -> Scores:
+    metrics, rows = data["metrics"], data["queries"]
+    scored = {query_id: row["scores"] for query_id, row in rows.items() if "excluded" not in row}
+    if any(len(row) != len(metrics) for row in scored.values()):
+        raise ValueError(f"a query without {len(metrics)} scores")
+    if any(score is not None and math.isnan(score) for row in scored.values() for score in row):
+        raise ValueError("a score that is NaN, where null stands for none")
+    scores = Scores(
+        list(scored),
+        {
+            metric: [
+                math.nan if row[column] is None else float(row[column]) for row in scored.values()
+            ]
+            for column, metric in enumerate(metrics)
+        },
+        excluded={query_id: row["excluded"] for query_id, row in rows.items() if "excluded" in row},
+        name=data["name"],
+    )
+    check_finite(scores, metrics)
+    return scores

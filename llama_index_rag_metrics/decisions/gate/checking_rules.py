@@ -1,0 +1,297 @@
+"""check_rules(): may this change be merged?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from pathlib import Path
+from typing import TypeAlias
+
+from llama_index_rag_metrics.decisions.calibration import Calibration
+from llama_index_rag_metrics.decisions.comparison.pairing import Clusters, OnMissing
+from llama_index_rag_metrics.decisions.gate.baseline import Baseline
+from llama_index_rag_metrics.decisions.gate.measuring import Measured, against, alone, name_in
+from llama_index_rag_metrics.decisions.gate.results import Results, judge_of, scores_of
+from llama_index_rag_metrics.decisions.gate.rules import Rule, parse_rules
+from llama_index_rag_metrics.decisions.gate.step_down import decide
+from llama_index_rag_metrics.decisions.gate.verdicts import GateReport, Verdict, WorstQuery
+from llama_index_rag_metrics.evaluation import EvaluationResults
+from llama_index_rag_metrics.evaluation.results.results_report import systems_of
+from llama_index_rag_metrics.report.numbers import counted
+from llama_index_rag_metrics.runtime.amounts import check_amount, check_whole
+from llama_index_rag_metrics.runtime.errors import BaselineMismatch, InvalidInput
+from llama_index_rag_metrics.scores import Scores
+from llama_index_rag_metrics.scores.answers import answer_of
+
+
+def worst_queries(
+    results: Results,
+    columns: Mapping[str, tuple[float, float | None]],
+    rule: Rule,
+    metric: str,
+    n: int,
+) -> tuple[WorstQuery, ...]:
+    """The n queries that speak most against a rule, worst first; among equals, as they came.
+
+    Args:
+        results: for questions, judgements and rankings, as far as they are known.
+        columns: query id to (score now, score before), of the queries that decided.
+        rule: against the baseline, the queries that lost most count, and only those that lost;
+            else the queries with the worst scores, without those of the best score there is.
+        metric: the name under which the results have the rule's metric.
+        n: at most this many.
+    """
+    sign = -1.0 if rule.lower_is_better else 1.0
+    goodness = {
+        query_id: sign * (now - (before or 0.0)) for query_id, (now, before) in columns.items()
+    }
+    ceiling = 0.0 if rule.baseline else max(goodness.values(), default=inf)
+    if not rule.baseline and ceiling == min(goodness.values(), default=inf):
+        ceiling = inf
+    below = [query_id for query_id, good in goodness.items() if good < ceiling]
+    ids = sorted(below, key=lambda query_id: goodness[query_id])[:n]
+    return tuple(_describe(query_id, metric, results, *columns[query_id]) for query_id in ids)
+
+
+def _describe(
+    query_id: str,
+    metric: str,
+    results: Results,
+    now: float,
+    before: float | None,
+) -> WorstQuery:
+    known = results if isinstance(results, EvaluationResults) else scores_of(results)
+    (system,) = systems_of(known)
+    answer = answer_of(system, query_id, metric)
+    details = system.scores.details.get(metric, {}).get(query_id, {})
+    ranks, ids = (details.get(f"forbidden_{kind}", ()) for kind in ("ranks", "ids"))
+    return WorstQuery(
+        query_id,
+        system.scores.queries.get(query_id, ""),
+        now,
+        before,
+        tuple(answer.get("wanted", ())),
+        tuple(answer.get("got", ())),
+        system.scores.failed.get(query_id, ""),
+        tuple(zip(ranks, ids, strict=True)),
+    )
+
+
+BaselineLike: TypeAlias = "Baseline | Results | str | Path"
+"""A baseline, the results that make one, or the file that holds one."""
+
+MIN_COVERAGE = 0.95
+"""With fewer values than this share of the queries, a rule fails."""
+
+
+def check_rules(
+    results: Results,
+    rules: str | Rule | Iterable[str | Rule],
+    *,
+    baseline: BaselineLike | None = None,
+    on_missing: OnMissing = "error",
+    clusters: Clusters | None = None,
+    min_coverage: float = MIN_COVERAGE,
+    worst: int = 5,
+) -> GateReport:
+    """Check results against rules.
+
+    A rule against the baseline is decided by the one-sided bounds of the paired differences: it
+    passes where even the worse bound is within the limit, fails where even the better bound is
+    beyond it, and is inconclusive in between. It is tested against the baseline's anchor, too,
+    unless a rule of its own says how far the metric may be from the anchor. All rules together fail
+    an unchanged system in at most 1 - confidence of the cases; each passes a change exactly at its
+    limit in about as many. Where all rankings are known to be identical, a rule that an unchanged
+    system satisfies passes, however few queries there are.
+
+    A rule fails if fewer queries than `min_coverage` asks for have a value.
+
+    Args:
+        results: of an evaluation; bare scores, which know no rankings to show; or what `calibrate`
+            made, whose baseline must have been stored from such, too.
+        rules: such as "ndcg@10 >= baseline - 0.02"; see `Rule`.
+        baseline: what rules with the word baseline or anchor are measured against.
+        on_missing: what to do where the baseline is of other queries, other questions or other
+            judgements: raise, or compare those that are the same.
+        clusters: what queries belong to, as for `compare`; clusters are taken as a whole.
+        min_coverage: the share of the queries, from 0 to 1, that must have a value, or against the
+            baseline one on both sides.
+        worst: how many of the worst queries to keep in a verdict.
+
+    Raises:
+        InvalidInput: a rule or an argument can't be used, a score is infinite, or there are no
+            scores by a rule's metric, or no baseline.
+        BaselineMismatch: the baseline is of other queries.
+        UnknownMetric: a rule names no metric.
+
+    Examples:
+        >>> before = Scores(["q1", "q2"], {"mrr": [1.0, 0.5], "recall@5": [1.0, 1.0]})
+        >>> after = Scores(["q1", "q2"], {"mrr": [1.0, 0.5], "recall@5": [1.0, 0.0]})
+        >>> for verdict in check_rules(
+        ...     after, ["mrr >= baseline - 0.1 as observed", "recall@5 >= 0.8"], baseline=before
+        ... ):
+        ...     print(verdict.outcome, "-", verdict.sentence)
+        pass - mrr is 0.7500 against 0.7500 in the baseline, 0.0000 over 2 queries; the rule \
+tolerates a loss of up to 0.1.
+        fail - recall@5 is 0.5000 over 2 queries; the rule wants 0.8 or more.
+    """
+    expected = "a number from 0 to 1, such as 0.95"
+    check_amount("min_coverage", min_coverage, expected, lambda share: 0 <= share <= 1)
+    check_whole("worst", worst, 0)
+    parsed, scores, judge = parse_rules(rules), scores_of(results), judge_of(results)
+    if judge is not None and clusters is not None:
+        raise InvalidInput("clusters", clusters, "None with calibrated scores")
+    stored = _stored(baseline)
+    relative = [rule for rule in parsed if rule.baseline]
+    notes: list[str] = []
+    sides: dict[str, Side] = {}
+    if relative:
+        if stored is None:
+            expected = "a baseline, since the rule compares with it"
+            raise InvalidInput("baseline", None, expected, f"The rule is '{relative[0]}'.")
+        sides = _sides(stored, results, on_missing, notes)
+    measured = list(_measured(parsed, scores, judge, sides, clusters, notes))
+    for _, measure in measured:
+        notes += measure.notes
+    verdicts = [
+        replace(verdict, worst=worst_queries(results, measure.columns, rule, measure.metric, worst))
+        for verdict, (rule, measure) in zip(decide(measured, min_coverage), measured, strict=True)
+    ]
+    if any(verdict.metric == "failed" and verdict.outcome != "pass" for verdict in verdicts):
+        notes += _failures(scores, worst)
+    notes += _remarks(verdicts)
+    decided = {verdict.metric for verdict in verdicts}
+    notes += [
+        note for note in scores.notes if decided.intersection(note.partition(": ")[0].split(", "))
+    ]
+    return GateReport(tuple(verdicts), scores.name, tuple(dict.fromkeys(notes)))
+
+
+@dataclass(frozen=True)
+class Side:
+    """What rules are measured against: the baseline or the anchor, and the queries in common."""
+
+    stored: Baseline
+    same: Sequence[str]
+
+
+def _stored(baseline: BaselineLike | None) -> Baseline | None:
+    if baseline is None or isinstance(baseline, Baseline):
+        return baseline
+    if isinstance(baseline, (EvaluationResults, Scores, Calibration)):
+        return Baseline.of(baseline)
+    if isinstance(baseline, (str, Path)):
+        return Baseline.load(baseline)
+    expected = "a Baseline, the path of one, or the results that make one"
+    raise InvalidInput("baseline", baseline, expected)
+
+
+def _sides(
+    stored: Baseline,
+    results: Results,
+    on_missing: OnMissing,
+    notes: list[str],
+) -> dict[str, Side]:
+    """The baseline and its anchor, by the word that stands for them in a rule."""
+    same = stored.check_queries(results, intersect=on_missing == "intersect")
+    notes += _version_note(stored)
+    notes += _common_note("baseline", stored, results, same)
+    sides = {"baseline": Side(stored, same)}
+    if stored.anchor is None:
+        return sides
+    try:
+        common: Sequence[str] = stored.anchor.check_queries(results, intersect=True)
+    except BaselineMismatch:
+        common = ()
+    notes += _common_note("anchor", stored.anchor, results, common)
+    return {**sides, "anchor": Side(stored.anchor, common)}
+
+
+def _measured(
+    rules: Sequence[Rule],
+    scores: Scores,
+    judge: Scores | None,
+    sides: dict[str, Side],
+    clusters: Clusters | None,
+    notes: list[str],
+) -> Iterator[tuple[Rule, Measured]]:
+    """Every rule with what decides it; for rules against the baseline, the anchor, too."""
+    anchored = {name_in(scores, rule.metric) for rule in rules if rule.anchor}
+    for rule in rules:
+        if not rule.baseline:
+            yield rule, alone(rule, scores, clusters, judge)
+            continue
+        side = sides.get(rule.reference, sides["baseline"])
+        yield rule, against(rule, scores, side.stored, side.same, clusters, judge)
+        metric = name_in(scores, rule.metric)
+        if rule.anchor or "anchor" not in sides or metric in anchored:
+            continue
+        anchor = sides["anchor"]
+        if metric in anchor.stored.scores:
+            again = replace(rule, anchor=True)
+            if again not in rules:
+                stored, same = anchor.stored, anchor.same
+                yield again, against(again, scores, stored, same, clusters, judge)
+        else:
+            notes.append(
+                f"the anchor has no scores by {metric}, so losses in small steps go unnoticed; "
+                "store a new anchor to notice them"
+            )
+
+
+def _common_note(name: str, stored: Baseline, results: Results, same: Sequence[str]) -> list[str]:
+    now, before = (
+        len({*side.query_ids, *side.excluded}) for side in (scores_of(results), stored.scores)
+    )
+    if len(same) == now == before:
+        return []
+    return [
+        f"rules against the {name} are decided by {counted(len(same))}, those that are the same "
+        f"now ({now:,}) and in the {name} ({before:,})"
+    ]
+
+
+def _remarks(verdicts: Sequence[Verdict]) -> list[str]:
+    """What a reader should know about the bounds of rules that aren't kept."""
+    notes = []
+    open_ones = [verdict for verdict in verdicts if verdict.outcome == "inconclusive"]
+    if any(verdict.needed for verdict in open_ones):
+        notes.append(
+            "the number of queries needed decides 4 in 5 cases in which nothing truly changed; fix "
+            "it before you measure, because looking again after each addition lets more losses pass"
+        )
+    if any(verdict.together > 1 for verdict in verdicts if verdict.outcome != "pass"):
+        most = max(verdict.together for verdict in verdicts)
+        notes.append(
+            f"{most} tests are corrected together (Holm), so that an unchanged system fails no "
+            "more often than with a single one"
+        )
+    if any(
+        verdict.rule.baseline and verdict.rule.confidence is not None and verdict.difference == 0.0
+        for verdict in open_ones
+    ):
+        notes.append(
+            "equal scores prove little with few queries; only identical rankings pass without "
+            "proof. Rankings are known to scores of `evaluate`, `score` and score_rankings; score "
+            "older ones again"
+        )
+    return notes
+
+
+def _failures(scores: Scores, most: int) -> list[str]:
+    """Which queries failed, and with what: the first ones."""
+    listed = [f"{query_id} failed: {error}" for query_id, error in scores.failed.items()][:most]
+    more = len(scores.failed) - len(listed)
+    return [*listed, f"{more:,} more failed"] if listed and more else listed
+
+
+def _version_note(stored: Baseline) -> list[str]:
+    from llama_index_rag_metrics import __version__
+
+    if stored.version == __version__:
+        return []
+    return [
+        f"the baseline was stored by version {stored.version or 'unknown'} of this package, and "
+        f"this is {__version__}"
+    ]

@@ -1,0 +1,173 @@
+"""Rule: what a change must satisfy, as one line that people and programs can read.
+
+    ndcg@10 >= baseline - 0.02            no more than 0.02 worse than the baseline, at 95 %
+    ndcg@10 >= baseline - 0.02 at 99%     the same with more confidence
+    ndcg@10 > baseline                    better than the baseline, at 95 %
+    ndcg@10 >= baseline - 0.05 as observed    the drop seen is no more than 0.05, proof or not
+    ndcg@10 >= anchor - 0.05              against the anchor, which updates of the baseline leave
+    recall@5 >= 0.8                       the mean is at least 0.8
+    recall@5 >= 0.8 at 95%                the one-sided bound of the mean is at least 0.8
+    failed <= 0                           a count: queries, scored, failed, empty, …
+
+`<=` and `<` are for metrics of which less is better. A bound asks for proof that a change is
+tolerable, so that few queries leave it open; a rule on what was observed is never open, but mere
+chance breaks it now and then. Together they stop both a proven loss and a large one.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, cast, get_args
+
+from llama_index_rag_metrics.runtime.amounts import check_amount
+from llama_index_rag_metrics.runtime.errors import InvalidInput
+
+Sign: TypeAlias = Literal[">=", ">", "<=", "<"]
+_SIGNS: tuple[str, ...] = get_args(Sign)
+
+CONFIDENCE = 0.95
+"""Of a rule against the baseline that names none."""
+
+_NUMBER = r"(?:\d+(?:\.\d*)?|\.\d+)(?:e[-+]?\d+)?"
+_RULE = re.compile(
+    rf"""\s*(?P<metric>(?:[^()<>=]|\([^()]*\))+?)\s*(?P<sign>>=|<=|>|<)\s*
+    (?:(?P<reference>baseline|anchor)(?:\s*(?P<direction>[-+−])\s*(?P<offset>{_NUMBER}))?
+      |(?P<threshold>[-−]?{_NUMBER}))
+    (?:\s+(?:at\s+(?P<percent>{_NUMBER})\s*%|(?P<observed>(?:as\s+)?observed)))?\s*""",
+    re.VERBOSE | re.IGNORECASE,
+)
+_EXAMPLES = (
+    "'ndcg@10 >= baseline - 0.02', 'ndcg@10 >= baseline - 0.05 as observed', 'recall@5 >= 0.8' or "
+    "'recall@5 >= 0.8 at 95%'"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What a metric must satisfy.
+
+    Attributes:
+        metric: its name, or that of a count.
+        sign: how the metric must compare with the limit: ">=", ">", "<=" or "<".
+        value: the limit, or with `baseline` what is added to the baseline's mean: -0.02 tolerates
+            0.02 less.
+        baseline: whether the limit is relative to the baseline or the anchor.
+        confidence: of the one-sided bounds that decide, between 0.5 and 1; None decides by what was
+            observed. A rule against the baseline has 0.95 unless it is `observed`.
+        anchor: whether it is relative to the anchor, the baseline that updates leave as it is.
+        observed: whether a rule against the baseline is decided by the difference observed.
+
+    Raises:
+        InvalidInput: a part can't be used.
+
+    Examples:
+        >>> Rule.parse("ndcg@10 >= baseline - 0.02")
+        Rule(metric='ndcg@10', sign='>=', value=-0.02, baseline=True, confidence=0.95, ...)
+        >>> str(Rule("recall@5", ">=", 0.8))
+        'recall@5 >= 0.8'
+        >>> Rule.parse("ndcg@10 >= 80%")
+        Traceback (most recent call last):
+        ...
+        llama_index_rag_metrics.runtime.errors.InvalidInput: rule: expected a metric, a comparison \
+and a limit, got 'ndcg@10 >= 80%'. For example ...; limits are in the metric's own unit.
+    """
+
+    metric: str
+    sign: Sign
+    value: float = 0.0
+    baseline: bool = False
+    confidence: float | None = None
+    anchor: bool = False
+    observed: bool = False
+
+    def __post_init__(self) -> None:
+        if self.sign not in _SIGNS:
+            raise InvalidInput("sign of a rule", self.sign, " or ".join(map(repr, _SIGNS)))
+        check_amount("value of a rule, its limit", self.value, "a finite number", math.isfinite)
+        if self.anchor:
+            object.__setattr__(self, "baseline", True)
+        if self.observed and self.confidence is not None:
+            raise InvalidInput("rule", str(self), "a confidence or observed=True, not both")
+        if not self.baseline:
+            object.__setattr__(self, "observed", False)
+        elif self.confidence is None and not self.observed:
+            object.__setattr__(self, "confidence", CONFIDENCE)
+        if self.confidence is not None:
+            expected = "a number between 0.5 and 1, which is between 50% and 100%"
+            check_amount(
+                "confidence of a rule", self.confidence, expected, lambda level: 0.5 < level < 1
+            )
+
+    @classmethod
+    def parse(cls, text: str) -> Rule:
+        """Read a rule as `str` writes it.
+
+        Raises:
+            InvalidInput: this isn't a rule.
+        """
+        # in a run of spaces, the pattern would try every one as the end of the metric's name
+        match = _RULE.fullmatch(" ".join(text.split()))
+        if match is None:
+            remedy = f"For example {_EXAMPLES}; limits are in the metric's own unit."
+            raise InvalidInput("rule", text, "a metric, a comparison and a limit", remedy)
+        limit = (match["direction"] or "") + (match["offset"] or match["threshold"] or "0")
+        percent = match["percent"]
+        return cls(
+            match["metric"],
+            cast("Sign", match["sign"]),
+            float(limit.replace("−", "-")),
+            match["reference"] is not None,
+            None if percent is None else round(float(percent) / 100, 12),
+            anchor=(match["reference"] or "").lower() == "anchor",
+            observed=match["observed"] is not None,
+        )
+
+    @property
+    def lower_is_better(self) -> bool:
+        """Whether less of the metric is better."""
+        return self.sign in {"<=", "<"}
+
+    @property
+    def strict(self) -> bool:
+        """Whether the limit itself breaks the rule."""
+        return self.sign in {">", "<"}
+
+    @property
+    def reference(self) -> str:
+        """What the limit is relative to: "baseline" or "anchor"."""
+        return "anchor" if self.anchor else "baseline"
+
+    @property
+    def tolerance(self) -> float:
+        """How much worse than the baseline is tolerated; below 0, how much better is wanted."""
+        return self.value if self.lower_is_better else -self.value
+
+    @property
+    def limit(self) -> str:
+        """The right-hand side, without the confidence."""
+        if not self.baseline:
+            return f"{self.value:.12g}"
+        offset = f" {'-' if self.value < 0 else '+'} {abs(self.value):.12g}" if self.value else ""
+        return f"{self.reference}{offset}"
+
+    def __str__(self) -> str:
+        how = " as observed" if self.observed else ""
+        if self.confidence is not None:
+            how = f" at {self.confidence * 100:.10g}%"
+        return f"{self.metric} {self.sign} {self.limit}{how}"
+
+
+def parse_rules(rules: str | Rule | Iterable[str | Rule]) -> tuple[Rule, ...]:
+    """Rules from their lines; each once, in the order given.
+
+    Raises:
+        InvalidInput: one isn't a rule, or there is none.
+    """
+    listed = [rules] if isinstance(rules, (str, Rule)) else list(rules)
+    if not listed:
+        raise InvalidInput("rules", listed, "at least one rule", f"For example {_EXAMPLES}.")
+    parsed = (rule if isinstance(rule, Rule) else Rule.parse(rule) for rule in listed)
+    return tuple(dict.fromkeys(parsed))

@@ -1,0 +1,102 @@
+"""What the fixture `assert_retrieval` of the pytest plugin gives: the gate as an assertion.
+
+The plugin itself, with its options, is the module `llama_index_rag_metrics_pytest`, which imports
+this one when the fixture is first used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from llama_index_rag_metrics.decisions.gate import (
+    Baseline,
+    GateReport,
+    Rule,
+    assert_retrieval,
+    update_baseline,
+)
+from llama_index_rag_metrics.decisions.gate.checking_rules import BaselineLike
+from llama_index_rag_metrics.decisions.gate.results import Results
+from llama_index_rag_metrics.decisions.gate.rules import parse_rules
+from llama_index_rag_metrics.runtime.errors import InvalidInput
+
+
+class RetrievalAssertion:
+    """`assert_retrieval` with the baseline of a test session.
+
+    Args:
+        baseline: the file of the baseline that a call doesn't name itself; None for none.
+        root: what a path in a call is relative to.
+        update: whether to store the scores as the baseline instead of comparing them with it.
+        strict: whether an inconclusive rule fails, too.
+        force: whether to store scores that break a rule.
+        new_anchor: whether what is stored becomes the anchor, too.
+    """
+
+    def __init__(
+        self,
+        baseline: Path | None,
+        *,
+        root: Path,
+        update: bool,
+        strict: bool,
+        force: bool = False,
+        new_anchor: bool = False,
+    ) -> None:
+        self._baseline, self._root = baseline, root
+        self._update, self._strict = update, strict
+        self._force, self._new_anchor = force, new_anchor
+        self._stored: dict[Path, str] = {}
+
+    def __call__(
+        self,
+        results: Results,
+        *rules: str | Rule,
+        baseline: BaselineLike | None = None,
+        strict: bool | None = None,
+        **options: Any,
+    ) -> GateReport:
+        """Assert that results satisfy rules.
+
+        Args:
+            results: of an evaluation, or bare scores.
+            rules: such as "ndcg@10 >= baseline - 0.02"; see `Rule`.
+            baseline: a baseline of this call's own; a path is relative to pytest's rootdir.
+            strict: whether an inconclusive rule is a failure; None as in pytest's configuration.
+            options: further ones of `llama_index_rag_metrics.assert_retrieval`.
+
+        Raises:
+            GateFailed: a rule is broken.
+            InvalidInput: a rule can't be used, there is no baseline for it, or two tests would
+                store different scores in the same one.
+        """
+        __tracebackhide__ = True
+        chosen = self._baseline if baseline is None else baseline
+        if isinstance(chosen, (str, Path)) and any(rule.baseline for rule in parse_rules(rules)):
+            chosen = self._file(self._root / chosen, results, rules)
+        return assert_retrieval(
+            results,
+            *rules,
+            baseline=chosen,
+            strict=self._strict if strict is None else strict,
+            **options,
+        )
+
+    def _file(self, path: Path, results: Results, rules: Sequence[str | Rule]) -> Path:
+        """The file of the baseline, which is there."""
+        __tracebackhide__ = True
+        if self._update:
+            text = Baseline.of(results).to_json()
+            if self._stored.get(path, text) != text:
+                remedy = "Give each test a baseline of its own, as baseline='FILE'."
+                raise InvalidInput("baseline", str(path), "one test's scores", remedy)
+            update_baseline(
+                path, results, judged_by=rules, force=self._force, new_anchor=self._new_anchor
+            )
+            self._stored[path] = text
+        if not path.is_file():
+            remedy = "Store one with pytest --rag-update-baseline."
+            raise InvalidInput("baseline", str(path), "a file", remedy)
+        return path

@@ -1,0 +1,400 @@
+"""Sweep: every configuration of a grid with its quality and its cost, and what is best of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from llama_index_rag_metrics.decisions.comparison.pairing import pair
+from llama_index_rag_metrics.evaluation import EvaluationResults
+from llama_index_rag_metrics.evaluation.asking.failed_queries import NOT_ASKED
+from llama_index_rag_metrics.evaluation.results.results_report import system_of
+from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
+from llama_index_rag_metrics.rankings.run import Run
+from llama_index_rag_metrics.report.reportable import Reportable
+from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
+from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.statistics.corrections import max_t
+from llama_index_rag_metrics.statistics.intervals import (
+    RESAMPLES,
+    SEED,
+    MeanInterval,
+    mean_intervals,
+)
+from llama_index_rag_metrics.statistics.resampling import NOISE, Units
+from llama_index_rag_metrics.statistics.significance import beats_all, t_p
+
+if TYPE_CHECKING:
+    from llama_index_rag_metrics.decisions.comparison import Comparison
+    from llama_index_rag_metrics.report import Report
+
+
+def undefeated(
+    scores: FloatArray,
+    *,
+    alpha: float = 0.05,
+    clusters: IntArray | None = None,
+    resamples: int = RESAMPLES,
+    seed: int = SEED,
+) -> IntArray:
+    """The positions of the configurations that no other one is shown to beat.
+
+    Args:
+        scores: (queries, configurations), more is better, none NaN.
+        alpha: how often a winner is named though there is none, at most.
+        clusters: (queries,) the number of each query's cluster, or None.
+        resamples: random flips of signs.
+        seed: of the random numbers.
+
+    Examples:
+        >>> scores = np.repeat([[0.1, 0.9, 0.9]], 20, axis=0)
+        >>> scores += np.linspace(-0.05, 0.05, 20).reshape(-1, 1) * [[1, 2, 2]]
+        >>> undefeated(scores)
+        array([1, 2])
+    """
+    n_queries, n = scores.shape
+    if n < 2 or n_queries < 2:
+        return np.arange(n)
+    best = int(scores.mean(axis=0).argmax())
+    if beats_all(Units.of(scores[:, [best]] - np.delete(scores, best, axis=1), clusters), alpha):
+        return np.array([best])
+    kept = [
+        position
+        for position in range(n)
+        if not _is_beaten(scores, position, alpha, clusters, resamples, seed)
+    ]
+    return np.array(kept, np.int64)
+
+
+def _is_beaten(
+    scores: FloatArray,
+    position: int,
+    alpha: float,
+    clusters: IntArray | None,
+    resamples: int,
+    seed: int,
+) -> bool:
+    """Whether some other configuration is shown to be better than this one.
+
+    The tests are two-sided, so that those on the one side that counts have half of alpha.
+    """
+    others = np.delete(scores, position, axis=1)
+    units = Units.of(others - scores[:, [position]], clusters)
+    is_better = units.means > NOISE
+    alone = t_p(units)
+    # correction makes no p value smaller: most configurations are told without it
+    if not (is_better & (alone <= alpha)).any():
+        return False
+    # nor larger than Holm's, which is at most this: the flips are drawn where neither decides
+    if (is_better & (alone * len(alone) <= alpha)).any():
+        return True
+    corrected = max_t(
+        units,
+        alone,
+        [np.arange(others.shape[1])],
+        alpha=alpha,
+        resamples=resamples,
+        seed=seed,
+    ).p_values
+    return bool((is_better & (corrected <= alpha)).any())
+
+
+def pareto_front(columns: FloatArray) -> IntArray:
+    """The positions of the rows that no other row is at least as good as everywhere and better
+    than somewhere.
+
+    Args:
+        columns: (rows, qualities), more is better.
+
+    Examples:
+        >>> pareto_front(np.array([[0.9, -300.0], [0.8, -100.0], [0.7, -200.0]]))
+        array([0, 1])
+    """
+    at_least = (columns[:, np.newaxis] >= columns[np.newaxis]).all(axis=2)
+    better = (columns[:, np.newaxis] > columns[np.newaxis]).any(axis=2)
+    front: IntArray = np.flatnonzero(~(at_least & better).any(axis=0))
+    return front
+
+
+@dataclass(frozen=True, eq=False)
+class Configuration:
+    """One configuration of a sweep.
+
+    Attributes:
+        name: its parameters as a text, such as "chunk_size=128, top_k=5".
+        params: its parameters.
+        results: of its evaluation; None where there was none.
+        error: why it can't be compared with the others; "" where it can.
+        shown: parameter to its value as a text, without a secret.
+
+    Examples:
+        >>> from llama_index_rag_metrics import sweep
+        >>> def build(top_k):
+        ...     return lambda query: ["d2", "d1"][:top_k]
+        >>> dataset = {"queries": {"q1": "x?", "q2": "y?"}, "corpus": {},
+        ...            "relevant_docs": {"q1": ["d1"], "q2": ["d2"]}}
+        >>> found = sweep(build, {"top_k": [1, 2]}, dataset, ["recall"], count_tokens=False)
+        >>> [(configuration.name, configuration.mean("recall")) for configuration in found]
+        [('top_k=1', 0.5), ('top_k=2', 1.0)]
+    """
+
+    name: str
+    params: Mapping[str, Any] = field(repr=False)
+    results: EvaluationResults | None = field(default=None, repr=False)
+    error: str = ""
+    shown: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def mean(self, metric: str) -> float | None:
+        """The mean by a metric; None where there is none."""
+        return None if self.results is None else system_of(self.results).mean(metric)
+
+    @cached_property
+    def tokens(self) -> float | None:
+        """The mean tokens per query that a model has to read; None if they weren't counted."""
+        return None if self.results is None else self.results.run.mean_tokens
+
+    @cached_property
+    def price(self) -> float | None:
+        """The price of the tokens of 1,000 queries; None if no price was given."""
+        return None if self.results is None else system_of(self.results).price
+
+    @cached_property
+    def p95(self) -> float | None:
+        """The seconds in which 95 % of the queries were answered; None if they weren't timed."""
+        latency = None if self.results is None else self.results.run.latency
+        return None if latency is None else latency.p95
+
+
+class Sweep(Reportable, Sequence[Configuration]):
+    """What `sweep` found: its configurations in the order of the grid.
+
+    Attributes:
+        primary: the metric that decides.
+        metric_names: all metrics.
+        confidence: 1 - this is how often a winner is named though there is none, at most.
+        is_timed: whether latencies compare: not where several configurations were evaluated at
+            once.
+
+    Examples:
+        >>> from llama_index_rag_metrics import sweep
+        >>> def build(top_k):
+        ...     return lambda query: ["d2", "d1"][:top_k]
+        >>> dataset = {"queries": {f"q{n}": "x?" for n in range(10)}, "corpus": {},
+        ...            "relevant_docs": {f"q{n}": ["d1" if n else "d2"] for n in range(10)}}
+        >>> found = sweep(build, {"top_k": [1, 2]}, dataset, ["recall"], count_tokens=False)
+        >>> found.winner.name, found["top_k=1"].mean("recall")
+        ('top_k=2', 0.1)
+    """
+
+    def __init__(
+        self,
+        configurations: Sequence[Configuration],
+        *,
+        primary: str,
+        metric_names: Sequence[str],
+        confidence: float = 0.95,
+        is_timed: bool = True,
+    ) -> None:
+        self._configurations = tuple(configurations)
+        self.primary = primary
+        self.metric_names = tuple(metric_names)
+        self.confidence = confidence
+        self.is_timed = is_timed
+
+    def __getitem__(self, key: Any) -> Any:
+        """A configuration by its position or its name."""
+        if not isinstance(key, str):
+            return self._configurations[key]
+        chosen = next((configuration for configuration in self if configuration.name == key), None)
+        if chosen is None:
+            raise InvalidInput(
+                "configuration",
+                key,
+                " or ".join(repr(configuration.name) for configuration in self),
+            )
+        return chosen
+
+    def __len__(self) -> int:
+        return len(self._configurations)
+
+    def __iter__(self) -> Iterator[Configuration]:
+        return iter(self._configurations)
+
+    @cached_property
+    def finished(self) -> list[Configuration]:
+        """The configurations that were evaluated, and have a mean by the primary metric."""
+        return [
+            configuration
+            for configuration in self
+            if not configuration.error and configuration.mean(self.primary) is not None
+        ]
+
+    @property
+    def failed(self) -> list[Configuration]:
+        """The configurations that have no results, failed on every question or were given up, or
+        have no value by the primary metric."""
+        finished = {configuration.name for configuration in self.finished}
+        return [configuration for configuration in self if configuration.name not in finished]
+
+    @cached_property
+    def undefeated(self) -> tuple[Configuration, ...]:
+        """The winner, or those that no other one is shown to beat, by the primary metric.
+
+        They can't be told apart with these queries. Whichever is truly the best is among them in
+        at least `confidence` of sweeps.
+        """
+        finished = self.finished
+        if len(finished) < 2:
+            return tuple(finished)
+        scores = {
+            configuration.name: configuration.results.scores
+            for configuration in finished
+            if configuration.results is not None
+        }
+        paired = pair(scores, finished[0].name, metrics=[self.primary])
+        columns = self._sign * paired.columns[self.primary]
+        complete = columns[~np.isnan(columns).any(axis=1)]
+        kept = undefeated(complete, alpha=round(1 - self.confidence, 12))
+        return tuple(finished[position] for position in kept)
+
+    @property
+    def winner(self) -> Configuration | None:
+        """The configuration that is shown to beat all others; None if there is none, or if one
+        failed, that might be better."""
+        return None if self.failed else self._leader
+
+    @property
+    def _leader(self) -> Configuration | None:
+        """The one that is shown to beat all others that were evaluated."""
+        (first, *others) = self.undefeated or (None,)
+        return first if not others and len(self.finished) > 1 else None
+
+    @property
+    def ranked(self) -> list[Configuration]:
+        """The evaluated configurations, best mean first (which may be chance); ties, cheapest
+        first."""
+        return sorted(
+            self.finished,
+            key=lambda configuration: (-self._quality(configuration), *self._cost(configuration)),
+        )
+
+    def interval(self, configuration: Configuration) -> MeanInterval:
+        """The interval of a configuration's mean by the primary metric, with `confidence`."""
+        if configuration.results is None:
+            raise InvalidInput("configuration", configuration.name, "one that was evaluated")
+        column = configuration.results.scores[self.primary]
+        limits = [limits_of(self.primary)]
+        return mean_intervals(column.reshape(-1, 1), confidence=self.confidence, limits=limits)[0]
+
+    @property
+    def cheapest(self) -> Configuration | None:
+        """Of those that can't be told apart, the one with the fewest tokens, then the lowest
+        p95."""
+        return min(
+            self.undefeated,
+            key=lambda configuration: (*self._cost(configuration), -self._quality(configuration)),
+            default=None,
+        )
+
+    @cached_property
+    def front(self) -> tuple[Configuration, ...]:
+        """The Pareto front: no other configuration is as good in quality, tokens and p95, and
+        better in one of them.
+
+        It goes by observed values, so chance can put a configuration on the front.
+        """
+        finished = self.finished
+        rows = [
+            (self._quality(configuration), *(-cost for cost in self._cost(configuration)))
+            for configuration in finished
+        ]
+        return (
+            tuple(finished[position] for position in pareto_front(np.array(rows))) if rows else ()
+        )
+
+    @property
+    def decision(self) -> str:
+        """The result in one or two sentences."""
+        finished = self.finished
+        if not finished:
+            return "No configuration could be evaluated."
+        if len(finished) == 1:
+            return f"Only {finished[0].name} was evaluated: there is nothing to compare it with."
+        if self.failed:
+            n = f"{len(self.failed)} of {len(self)} configurations failed"
+            return f"No decision, since {n}. Of the others: {self._decision_of_finished}"
+        return self._decision_of_finished
+
+    @property
+    def _decision_of_finished(self) -> str:
+        finished, primary = self.finished, self.primary
+        if (leader := self._leader) is not None:
+            return f"{leader.name} is the best of {len(finished)} by {primary}."
+        n, cheapest = len(self.undefeated), self.cheapest
+        these = "These" if n == len(finished) else f"{n} of"
+        tied = f"{these} {len(finished)} can't be told apart by {primary}"
+        costs = ", then ".join(self._cost_names)
+        if cheapest is None or not costs:
+            return f"{tied}."
+        return f"{tied}; the cheapest, by {costs}, is {cheapest.name}."
+
+    def compare(self, baseline: str | None = None, **options: Any) -> Comparison:
+        """The configurations compared with one of them, corrected for their number.
+
+        Args:
+            baseline: the name of a configuration; None takes the first that was evaluated.
+            options: the further arguments of `compare`.
+        """
+        from llama_index_rag_metrics.decisions.comparison import compare
+
+        systems = {
+            configuration.name: configuration.results
+            for configuration in self.finished
+            if configuration.results is not None
+        }
+        first = next(iter(systems), "")
+        return compare(systems, baseline or first, **{"primary": self.primary, **options})
+
+    def report(self, *, full: bool = False) -> Report:
+        """The decision, and every configuration with its quality and cost."""
+        from llama_index_rag_metrics.decisions.sweeps.sweep_report import sweep_report
+
+        return sweep_report(self)
+
+    def __repr__(self) -> str:
+        return f"<Sweep of {len(self)} configurations: {self.decision}>"
+
+    @property
+    def _sign(self) -> float:
+        return -1.0 if lower_is_better(self.primary) else 1.0
+
+    def _quality(self, configuration: Configuration) -> float:
+        mean = configuration.mean(self.primary)
+        return -np.inf if mean is None else self._sign * mean
+
+    @cached_property
+    def _cost_names(self) -> list[str]:
+        """The costs that all configurations have."""
+        finished = self.finished
+        known = {"tokens": all(configuration.tokens is not None for configuration in finished)}
+        known["p95"] = self.is_timed and all(
+            configuration.p95 is not None for configuration in finished
+        )
+        return [name for name, has in known.items() if has]
+
+    def _cost(self, configuration: Configuration) -> list[float]:
+        return [getattr(configuration, name) for name in self._cost_names]
+
+
+def given_up(run: Run) -> str:
+    """Why a run says nothing of its retriever: it failed on every query, or wasn't asked to the
+    end; "" where neither is so."""
+    errors = [ranking.error for ranking in run.values() if ranking.error is not None]
+    unasked = next((error for error in errors if error.startswith(NOT_ASKED)), None)
+    if unasked is not None:
+        return unasked
+    return f"every question failed: {errors[0]}" if errors and len(errors) == len(run) else ""

@@ -1,0 +1,215 @@
+"""sweep(): every configuration of a grid built, evaluated and compared."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from llama_index_rag_metrics.decisions.comparison.comparing import primary_of
+from llama_index_rag_metrics.decisions.sweeps.grid import Grid, Point, combinations
+from llama_index_rag_metrics.decisions.sweeps.sweep_result import Configuration, Sweep, given_up
+from llama_index_rag_metrics.evaluation import DEFAULT_METRICS, aevaluate
+from llama_index_rag_metrics.evaluation.asking.run_journal import read_finished
+from llama_index_rag_metrics.evaluation.asking.run_options import check_count, check_price
+from llama_index_rag_metrics.evaluation.identity import identify_callable
+from llama_index_rag_metrics.evaluation.source import Source
+from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
+from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
+from llama_index_rag_metrics.rankings.tokens import TokenCounter, Tokenizer
+from llama_index_rag_metrics.runtime.cache import Cache
+from llama_index_rag_metrics.runtime.errors import (
+    InvalidInput,
+    JournalBusy,
+    JournalDamaged,
+    JournalMismatch,
+)
+from llama_index_rag_metrics.runtime.journal import read_fingerprint
+from llama_index_rag_metrics.runtime.masking import describe_error, register_secrets_of
+from llama_index_rag_metrics.runtime.sync import in_thread, synchronous, together
+from llama_index_rag_metrics.scores.scoring import Metrics
+from llama_index_rag_metrics.statistics.intervals import RESAMPLES, SEED, check_options
+
+Build: TypeAlias = "Callable[..., Any]"
+"""Makes a retriever, an index, a query engine or a callable of the parameters of a configuration;
+may be asynchronous."""
+
+_LONGEST_NAME = 80
+
+
+async def asweep(
+    build: Build,
+    grid: Grid,
+    dataset: Any,
+    metrics: Metrics = DEFAULT_METRICS,
+    *,
+    primary: str | None = None,
+    confidence: float = 0.95,
+    at_once: int = 1,
+    journal: str | Path | None = None,
+    cache: Any = None,
+    tokenizer: Tokenizer | None = None,
+    count_tokens: bool = True,
+    price_per_million: float | None = None,
+    show_progress: bool = False,
+    **options: Any,
+) -> Sweep:
+    """Evaluate every configuration of a grid, and name the best one if there is one.
+
+    `asweep` is awaited; `sweep` isn't.
+
+    Args:
+        build: makes what is evaluated, `build(chunk_size=128, top_k=5)`: a retriever, an index, a
+            query engine or a callable from query text to ids; a function, perhaps asynchronous.
+        grid: parameter to its values, of which every combination is evaluated, or a list of
+            configurations, {parameter: value} each. {"embed": {"small": model, ...}} gives values
+            names. Without a name, an object is known by a digest of what it holds, and a secret,
+            such as an api_key, is shown as a digest.
+        dataset: a `RetrievalDataset`, or what `RetrievalDataset.of` takes. Labels have to fit every
+            configuration: ids of chunks change with the chunk size, while spans, texts and ids of
+            documents don't.
+        metrics: names or metrics. The first one decides.
+        primary: the name of the metric that decides; None for the first.
+        confidence: 1 - this is how often a winner is named though there is none, at most.
+        at_once: how many configurations are evaluated at once. With more than one, they disturb
+            each other's latency, and p95 is left out.
+        journal: a folder with a journal for each configuration. A second call goes on where the
+            first ended, and builds only what it still has to ask.
+        cache: what all configurations share, so that nothing paid is asked twice; see
+            `aevaluate_dataset`. By default, a file beside the journal's folder; without one,
+            memory, for this call only.
+        tokenizer: counts the tokens that a model has to read; LlamaIndex's `get_tokenizer()` unless
+            given.
+        count_tokens: whether they are counted. What was retrieved needs texts for that.
+        price_per_million: the price of a million of these tokens.
+        show_progress: whether to show a progress bar for each configuration.
+        options: the further arguments of `evaluate`, such as `matcher`, `workers` or `forbidden`.
+
+    Returns:
+        The configurations. One that can't be built or evaluated, or fails on every question, is
+        listed with its error; the others go on, but there is no winner then.
+
+    Raises:
+        InvalidInput: the grid or an option can't be used, such as a journal of objects without
+            names of which nobody can tell what they hold.
+        JournalMismatch: a journal is of another `build`, dataset or option.
+        JournalBusy: a journal is being written by another run.
+
+    Examples:
+        >>> def build(top_k):
+        ...     return lambda query: ["d2", "d1"][:top_k]
+        >>> dataset = {"queries": {"q1": "x?", "q2": "y?"}, "corpus": {},
+        ...            "relevant_docs": {"q1": ["d1"], "q2": ["d1"]}}
+        >>> found = sweep(build, {"top_k": [1, 2]}, dataset, ["recall"], count_tokens=False)
+        >>> [configuration.mean("recall") for configuration in found]
+        [0.0, 1.0]
+    """
+    _check(build, at_once, confidence, price_per_million, options)
+    named = combinations(grid)
+    chosen = resolve(metrics)
+    names = [metric.metric_name for metric in chosen]
+    decides = primary_of(primary, names)
+    questions = RetrievalDataset.of(dataset)
+    shared = Cache.of(cache, journal)
+    counter = TokenCounter.of(tokenizer) if count_tokens else None
+    room = asyncio.Semaphore(at_once)
+    for point in named.values():
+        register_secrets_of(point.params, *point.params.values())
+    identity = identify_callable(build)
+    # of all, before any is built
+    identities = {
+        name: name if journal is None else point.identity() for name, point in named.items()
+    }
+
+    async def evaluated(name: str, point: Point) -> Configuration:
+        async with room:
+            params, texts = point.params, {key: value.text for key, value in point.items()}
+            path = None if journal is None else Path(journal, file_name(name))
+            try:
+                results = await aevaluate(
+                    await _source(build, params, path, questions),
+                    questions,
+                    chosen,
+                    name=name,
+                    retriever_id=f"{identity} with {identities[name]}",
+                    journal=path,
+                    cache=shared,
+                    tokenizer=counter,
+                    price_per_million=price_per_million,
+                    show_progress=show_progress,
+                    **options,
+                )
+            except (JournalMismatch, JournalDamaged, JournalBusy):
+                raise
+            except Exception as error:  # noqa: BLE001 - any build, any error: it is listed
+                return Configuration(name, params, error=describe_error(error), shown=texts)
+            return Configuration(name, params, results, given_up(results.run), texts)
+
+    return Sweep(
+        await together(evaluated(*pair) for pair in named.items()),
+        primary=decides,
+        metric_names=names,
+        confidence=confidence,
+        is_timed=at_once == 1,
+    )
+
+
+sweep = synchronous(asweep)
+
+
+def _check(
+    build: object,
+    at_once: object,
+    confidence: float,
+    price_per_million: object,
+    options: Mapping[str, Any],
+) -> None:
+    if not callable(build):
+        expected = "a function of the parameters, which returns a retriever or an index"
+        raise InvalidInput("build", build, expected)
+    for name in ("name", "retriever_id"):
+        if name in options:
+            raise InvalidInput(name, options[name], "no such argument, since sweep() sets it")
+    check_count("at_once", at_once, "configurations to evaluate at once")
+    check_options(confidence, RESAMPLES, SEED)
+    check_price(price_per_million)
+
+
+def file_name(name: str) -> str:
+    """The journal of a configuration: its name as far as a file can have it, and a hash of it.
+
+    >>> file_name("chunk_size=128, top_k=5")
+    'chunk_size-128-top_k-5.cb15b60b.jsonl'
+    """
+    readable = re.sub(r"[^\w.]+", "-", name).strip("-")[:_LONGEST_NAME]
+    return f"{readable}.{sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}.jsonl"
+
+
+async def _source(
+    build: Build, params: dict[str, Any], path: Path | None, questions: RetrievalDataset
+) -> Source:
+    """What a configuration asks; where its journal has every answer, nothing is built."""
+    if path is not None and read_finished(path) >= questions.queries.keys():
+        # the journals of what captures calls say how these are combined
+        has_calls = "combine" in read_fingerprint(path)
+        return _never_asked_for_calls if has_calls else _never_asked
+    made: Any = (
+        build(**params)
+        if inspect.iscoroutinefunction(build)
+        else await in_thread(partial(build, **params))
+    )
+    source: Source = await made if inspect.isawaitable(made) else made
+    return source
+
+
+def _never_asked(query: str) -> list[str]:
+    raise AssertionError("the journal has the answer to every query")
+
+
+async def _never_asked_for_calls(query: str) -> list[str]:
+    return _never_asked(query)

@@ -1,0 +1,163 @@
+"""The report of evaluations; and `write_html` and `plot`, for any result or several."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from llama_index_rag_metrics.evaluation.results.curve_figures import curve_figures
+from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
+from llama_index_rag_metrics.report import Report
+from llama_index_rag_metrics.report.html import Cut, write_page
+from llama_index_rag_metrics.report.plots import plot as plot_report
+from llama_index_rag_metrics.report.reportable import Reportable
+from llama_index_rag_metrics.report.terminal import print_report
+from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.scores import Scores
+from llama_index_rag_metrics.scores.scores_report import queries_report, systems_report
+from llama_index_rag_metrics.scores.systems import System, shown_name
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+    from rich.console import Console
+
+Reported: TypeAlias = EvaluationResults | Scores
+"""What a report takes for one retriever."""
+
+Several: TypeAlias = Reported | Sequence[Reported] | Mapping[str, Reported]
+"""What a report takes for one or several retrievers; the keys of a mapping are their names."""
+
+
+def system_of(reported: Reported, name: str = "") -> System:
+    """One system of a report, called by this name, or by its own."""
+    if isinstance(reported, Scores):
+        return System.of(reported, name)
+    return System(
+        name or shown_name(reported.scores, "score"),
+        reported.scores,
+        reported.run,
+        reported.relevance,
+        {metric: reported.matched[way] for metric, way in reported.matched_by.items()},
+        reported.about,
+        reported.price_per_million,
+    )
+
+
+def systems_of(reported: Several) -> list[System]:
+    """The systems of a report, each with a name to show.
+
+    Raises:
+        InvalidInput: one of them is neither results nor scores.
+    """
+    if isinstance(reported, (EvaluationResults, Scores)):
+        return [system_of(reported)]
+    if isinstance(reported, Mapping):
+        results = [*reported.items()]
+    else:
+        results = [("", system) for system in reported]
+    systems = []
+    for number, (name, system) in enumerate(results, 1):
+        if not isinstance(system, (EvaluationResults, Scores)):
+            expected = "results or scores of retrievers, or {name: results or scores}"
+            raise InvalidInput("reported", system, expected)
+        scores = system if isinstance(system, Scores) else system.scores
+        unnamed = "score" if len(results) == 1 else f"system {number}"
+        systems.append(system_of(system, name or shown_name(scores, unnamed)))
+    return systems
+
+
+def results_report(reported: Several, **options: Any) -> Report:
+    """The report of the results of one or several retrievers, or of their scores.
+
+    Args:
+        reported: the results.
+        options: those of `systems_report`.
+
+    Raises:
+        InvalidInput: there are no results, or no query has a key to slice by.
+        UnknownMetric: the metric wasn't computed.
+    """
+    systems = systems_of(reported)
+    return systems_report(systems, figures=curve_figures(systems), **options)
+
+
+def print_results(
+    reported: Several,
+    *,
+    per_query: bool = False,
+    console: Console | None = None,
+    **options: Any,
+) -> None:
+    """Print the report of one or several retrievers, side by side.
+
+    Args:
+        reported: the results of one or several retrievers, or their scores.
+        per_query: print every query's scores, too.
+        console: where to; None is standard output.
+        options: those of `systems_report`: metric, worst, slice_by.
+
+    Raises:
+        InvalidInput: there are no results, or no query has a key of `slice_by`.
+        UnknownMetric: the metric wasn't computed.
+    """
+    print_report(results_report(reported, **options), console=console)
+    if per_query:
+        print_report(queries_report(systems_of(reported)), console=console)
+
+
+def write_html(
+    reported: Reportable | Several,
+    path: str | Path,
+    *,
+    title: str | None = None,
+    cut: Cut = "auto",
+) -> Path:
+    """Write the report as one HTML file that works offline.
+
+    Args:
+        reported: any result, such as a comparison; or the results or scores of several retrievers,
+            by name or one after another.
+        path: the file; an existing one is replaced.
+        title: the heading; made of the systems' names unless given.
+        cut: how many characters of each retrieved text are kept; "never" for whole texts. "auto"
+            keeps 300, or fewer where the file would have more than 20 MB; the page says so.
+
+    Returns:
+        The path.
+
+    Raises:
+        MissingExtra: plotly or itables isn't installed.
+        InvalidInput: `cut` isn't a number of characters.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> from llama_index_rag_metrics import score_rankings, write_html
+        >>> scores = score_rankings({"q1": ["a"]}, {"q1": ["c", "a"]}, "mrr")
+        >>> with TemporaryDirectory() as folder:
+        ...     write_html({"bm25": scores}, Path(folder, "report.html")).name
+        'report.html'
+    """
+    return write_page(_report_of(reported, full=True), path, title=title, cut=cut)
+
+
+def plot(
+    reported: Reportable | Several, kind: str = "means", metric: str | None = None
+) -> go.Figure:
+    """Draw one figure of any result, or of the results or scores of several retrievers.
+
+    For the kinds of figures and for errors see `Reportable.plot`.
+
+    Examples:
+        >>> from llama_index_rag_metrics import Scores
+        >>> plot(Scores(["q1", "q2"], {"mrr": [1.0, 0.5]})).data[0].x
+        (0.75,)
+    """
+    return plot_report(_report_of(reported), kind, metric)
+
+
+def _report_of(reported: Reportable | Several, *, full: bool = False) -> Report:
+    if isinstance(reported, Reportable):
+        return reported.report(full=full)
+    return results_report(reported, full=full)

@@ -1,0 +1,438 @@
+"""Stages: a retriever alone and after each of its postprocessors, every query asked once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.schema import QueryBundle
+
+from llama_index_rag_metrics.evaluation.asking.collection import Collector
+from llama_index_rag_metrics.evaluation.asking.query import Asked, LocalAsker, prepare
+from llama_index_rag_metrics.evaluation.asking.run_options import LatencyMode, RunOptions
+from llama_index_rag_metrics.evaluation.conduct import conduct, prepare_matchers, warn_of
+from llama_index_rag_metrics.evaluation.evaluating import DEFAULT_METRICS
+from llama_index_rag_metrics.evaluation.permissions import ForbiddenLike
+from llama_index_rag_metrics.evaluation.plan import Plan
+from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
+from llama_index_rag_metrics.evaluation.retrieved.modes import mode_note, of_mode
+from llama_index_rag_metrics.evaluation.retrieved.nodes import copied
+from llama_index_rag_metrics.evaluation.retrievers.pipeline import Pipeline, checked_postprocessor
+from llama_index_rag_metrics.evaluation.sessions.session_retriever import SessionRetriever
+from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
+from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
+from llama_index_rag_metrics.rankings.matching import MatcherLike, MatchOn, as_matcher, names_of
+from llama_index_rag_metrics.rankings.relevance import Relevance
+from llama_index_rag_metrics.rankings.run import Latency, Ranking, Run
+from llama_index_rag_metrics.rankings.tokens import Tokenizer
+from llama_index_rag_metrics.report.reportable import Reportable
+from llama_index_rag_metrics.runtime.cache import Cache
+from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.runtime.sync import synchronous
+from llama_index_rag_metrics.scores.scoring import Failed, Metrics, NoRelevant, ScoringOptions
+
+if TYPE_CHECKING:
+    from llama_index.core.schema import NodeWithScore
+
+    from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
+    from llama_index_rag_metrics.report import Report
+
+
+Change: TypeAlias = Literal["gained", "lost", "raised", "lowered"]
+
+
+@dataclass(frozen=True, slots=True)
+class StageChange:
+    """What a stage did to one relevant item of one query.
+
+    Attributes:
+        stage: the stage.
+        previous: the stage before it.
+        query_id: the query.
+        item: the id of the relevant item.
+        grade: its grade, 1 or more.
+        before: its rank in the previous stage, None where it wasn't there.
+        after: its rank in this stage, None where it isn't there.
+
+    Examples:
+        >>> from llama_index_rag_metrics import StageChange
+        >>> print(StageChange("reranked", "retrieved", "q1", "d2", 1.0, before=2, after=None))
+        d2: relevant, retrieved at 2, dropped by reranked
+    """
+
+    stage: str
+    previous: str
+    query_id: str
+    item: str
+    grade: float
+    before: int | None
+    after: int | None
+
+    @property
+    def kind(self) -> Change:
+        """Whether the item came in, was dropped, or moved up or down."""
+        if self.before is None:
+            return "gained"
+        if self.after is None:
+            return "lost"
+        return "raised" if self.after < self.before else "lowered"
+
+    def __str__(self) -> str:
+        if self.before is None:
+            return f"{self.item}: relevant, not retrieved, put at {self.after} by {self.stage}"
+        done = "dropped" if self.after is None else f"moved to {self.after}"
+        return f"{self.item}: relevant, retrieved at {self.before}, {done} by {self.stage}"
+
+
+def changes_of(
+    previous: str, before: EvaluationResults, stage: str, after: EvaluationResults
+) -> Iterator[StageChange]:
+    """What a stage did to the relevant items of the queries that neither stage failed on."""
+    (relevance, earlier), (_, later) = _judged(before), _judged(after)
+    failed = {**before.run.failed, **after.run.failed}
+    for query_id, judged in relevance.items():
+        if query_id in failed or query_id not in later:
+            continue
+        ranks = [_ranks(run[query_id]) for run in (earlier, later)]
+        for item, grade in judged.grades.items():
+            was, now = (rank_of.get(item) for rank_of in ranks)
+            if grade >= 1 and was != now:
+                yield StageChange(stage, previous, query_id, item, grade, was, now)
+
+
+def _judged(results: EvaluationResults) -> tuple[Mapping[str, Relevance], Run]:
+    """Relevance and rankings: the results' own, or what the matcher made of them."""
+    matched = next(iter(results.matched.values()), None)
+    return (results.relevance, results.run) if matched is None else (matched.relevance, matched.run)
+
+
+def _ranks(ranking: Ranking) -> dict[str, int]:
+    return {item: rank for rank, item in enumerate(dict.fromkeys(ranking.ids), 1)}
+
+
+Postprocessors: TypeAlias = "Sequence[BaseNodePostprocessor] | Mapping[str, BaseNodePostprocessor]"
+
+RETRIEVER = "retriever"
+"""The name of the first stage."""
+
+
+class StageResults(Reportable, Mapping[str, EvaluationResults]):
+    """The results of every stage, by its name, in order; `compare` takes it as it is.
+
+    A stage's results are those of the pipeline up to it, and so are the latencies of its run.
+    `stage_latency` has the seconds of a stage alone.
+
+    Attributes:
+        seconds: stage to the seconds that it took on each query it finished.
+
+    Examples:
+        >>> from llama_index_rag_metrics import evaluate_stages
+        >>> dataset = {"queries": {"q1": "x?"}, "corpus": {}, "relevant_docs": {"q1": ["d1"]}}
+        >>> from llama_index.core.postprocessor import SimilarityPostprocessor
+        >>> stages = evaluate_stages(
+        ...     lambda query: ["d2", "d1"], [SimilarityPostprocessor()], dataset, ["mrr"]
+        ... )
+        >>> list(stages)
+        ['retriever', 'SimilarityPostprocessor']
+    """
+
+    def __init__(
+        self,
+        results: Mapping[str, EvaluationResults],
+        seconds: Mapping[str, Mapping[str, float]],
+    ) -> None:
+        self._results = dict(results)
+        self.seconds = {stage: dict(of) for stage, of in seconds.items()}
+
+    def __getitem__(self, stage: str) -> EvaluationResults:
+        return self._results[stage]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._results)
+
+    def __len__(self) -> int:
+        return len(self._results)
+
+    @property
+    def stage_latency(self) -> dict[str, Latency | None]:
+        """Stage to the percentiles of the seconds that it took alone, without those before it."""
+        return {
+            stage: Run(
+                {
+                    query_id: Ranking(
+                        latency=took, concurrency=self[stage].run[query_id].concurrency
+                    )
+                    for query_id, took in of.items()
+                }
+            ).latency
+            for stage, of in self.seconds.items()
+        }
+
+    @cached_property
+    def changes(self) -> tuple[StageChange, ...]:
+        """What each stage did to the relevant items, in the order of stages and queries.
+
+        Only where a rank changed, and only on queries that neither stage failed on.
+        """
+        return tuple(
+            change
+            for previous, stage in pairwise(self)
+            for change in changes_of(previous, self[previous], stage, self[stage])
+        )
+
+    def lost(self, stage: str) -> list[StageChange]:
+        """The relevant items that a stage dropped, the best placed first."""
+        return sorted(self._of(stage, "lost"), key=lambda change: change.before or 0)
+
+    def gained(self, stage: str) -> list[StageChange]:
+        """The relevant items that a stage brought in, the best placed first."""
+        return sorted(self._of(stage, "gained"), key=lambda change: change.after or 0)
+
+    def _of(self, stage: str, kind: Change) -> list[StageChange]:
+        if stage not in self._results:
+            raise InvalidInput("stage", stage, " or ".join(map(repr, self)))
+        return [change for change in self.changes if change.stage == stage and change.kind == kind]
+
+    def __repr__(self) -> str:
+        return f"<StageResults of {' → '.join(self)}>"
+
+    def report(self, *, full: bool = False) -> Report:
+        """What every stage reaches, gains, loses and takes, and what was lost."""
+        from llama_index_rag_metrics.evaluation.stages_report import stages_report
+
+        return stages_report(self, full=full)
+
+
+async def aevaluate_stages(
+    retriever: Source,
+    postprocessors: Postprocessors,
+    dataset: Any,
+    metrics: Metrics = DEFAULT_METRICS,
+    *,
+    match_on: MatchOn = "node_id",
+    matcher: MatcherLike | None = None,
+    workers: int = 8,
+    use_async: bool | None = None,
+    show_progress: bool = False,
+    cache: Any = None,
+    no_relevant: NoRelevant = "exclude",
+    failed: Failed = "zero",
+    raise_on_error: bool = False,
+    timeout: float | None = None,
+    max_failures: float | None = None,
+    latency: LatencyMode = "load",
+    latency_sample: int | None = None,
+    tokenizer: Tokenizer | None = None,
+    ignore_identical_ids: bool = False,
+    forbidden: ForbiddenLike | None = None,
+    price_per_million: float | None = None,
+) -> StageResults:
+    """Evaluate a retriever alone and after each postprocessor, asking every query once.
+
+    `aevaluate_stages` is awaited; `evaluate_stages` isn't. If a stage fails on a query, that stage
+    and those after it have failed on it.
+
+    Args:
+        retriever: a retriever, an index, a query engine, or a callable from query text to ids.
+        postprocessors: LlamaIndex's node postprocessors in the order in which they are applied, or
+            name to postprocessor; unnamed ones are called by their class.
+        dataset: a `RetrievalDataset`, or what `RetrievalDataset.of` takes.
+        metrics: names or metrics.
+
+    The further arguments are those of `RetrieverEvaluator.aevaluate_dataset`.
+
+    Raises:
+        InvalidInput: an argument can't be used.
+        RetrievalFailed: with `raise_on_error`.
+
+    Examples:
+        >>> from llama_index.core.postprocessor import SimilarityPostprocessor
+        >>> from llama_index.core.schema import NodeWithScore, TextNode
+        >>> def retrieve(query):
+        ...     scored = [("d1", 0.9), ("d2", 0.2)]
+        ...     return [NodeWithScore(node=TextNode(id_=one, text=one), score=score)
+        ...             for one, score in scored]
+        >>> dataset = {"queries": {"q1": "x?"}, "corpus": {}, "relevant_docs": {"q1": ["d2"]}}
+        >>> cutoff = SimilarityPostprocessor(similarity_cutoff=0.5)
+        >>> stages = evaluate_stages(retrieve, {"cutoff": cutoff}, dataset, ["mrr"])
+        >>> [results.scores.means["mrr"] for results in stages.values()]
+        [0.5, 0.0]
+        >>> print(stages.lost("cutoff")[0])
+        d2: relevant, retrieved at 2, dropped by cutoff
+
+        Awaited:
+
+        >>> import asyncio
+        >>> from llama_index_rag_metrics import aevaluate_stages
+        >>> awaited = asyncio.run(aevaluate_stages(retrieve, [cutoff], dataset, ["mrr"]))
+        >>> list(awaited)
+        ['retriever', 'SimilarityPostprocessor']
+    """
+    named = _named(postprocessors)
+    options = RunOptions(
+        workers=workers,
+        show_progress=show_progress,
+        match_on=match_on,
+        matcher=as_matcher(matcher),
+        cache=Cache.of(cache),
+        scoring=ScoringOptions(no_relevant, failed),
+        raise_on_error=raise_on_error,
+        use_async=use_async,
+        timeout=timeout,
+        max_failures=max_failures,
+        latency=latency,
+        latency_sample=latency_sample,
+        tokenizer=tokenizer,
+        price_per_million=price_per_million,
+    )
+    plan = Plan.of(dataset, resolve(metrics), options, forbidden)
+    prepared = await prepare(plan.computed, plan.questions, options.cache)
+    await prepare_matchers(plan.metrics, options)
+    source = as_retriever(retriever, retrieval_depth(plan.metrics))
+    pipeline = Pipeline(source, (), workers, use_async, timeout)
+    asker = _StageAsker(pipeline, match_on, named, plan)
+    collected = await Collector(asker, plan).collect()
+    warn_of(collected)
+    asked = replace(
+        options,
+        show_progress=False,
+        raise_on_error=False,
+        ignore_identical_ids=ignore_identical_ids,
+        latency="load",
+        latency_sample=None,
+    )
+    results = {}
+    for stage in asker.seconds:
+        results[stage] = await conduct(
+            LocalAsker(Pipeline(source, (), workers, timeout=timeout), match_on, prepared),
+            replace(plan, options=replace(asked, name=stage)),
+            stored=asker.rankings(stage, collected.run),
+        )
+        results[stage].run.stage = stage
+        scores = results[stage].scores
+        results[stage].scores = scores.replace(notes=[*scores.notes, *collected.notes])
+    return StageResults(results, asker.seconds_by_query_id())
+
+
+evaluate_stages = synchronous(aevaluate_stages)
+
+
+_ONE_STAGE = (
+    "all that the program retrieved for a question is one stage here: evaluate() keeps its calls "
+    "apart; for the stages of its tools, evaluate their retriever and postprocessors"
+)
+
+
+class _StageAsker(LocalAsker):
+    """Asks every query once, and keeps what every stage made of it.
+
+    Attributes:
+        finished: stage to query to the ranking after it; those of queries that it failed on aren't
+            there.
+        seconds: stage to query to what it took alone.
+        nodes: stage to query to what came after it.
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        match_on: MatchOn,
+        postprocessors: Mapping[str, BaseNodePostprocessor],
+        plan: Plan,
+    ) -> None:
+        super().__init__(
+            pipeline,
+            match_on,
+            mode=plan.questions.mode,
+            counter=plan.counter,
+            places=plan.places,
+        )
+        self.plan = plan
+        self.postprocess = {name: pipeline.postprocess(of) for name, of in postprocessors.items()}
+        stages = (RETRIEVER, *postprocessors)
+        self.finished: dict[str, dict[str, Ranking]] = {stage: {} for stage in stages}
+        self.seconds: dict[str, dict[str, float]] = {stage: {} for stage in stages}
+        self.nodes: dict[str, dict[str, Sequence[NodeWithScore]]] = {stage: {} for stage in stages}
+
+    @property
+    def notes(self) -> list[str]:
+        is_program = isinstance(self.pipeline.retriever, SessionRetriever)
+        return [_ONE_STAGE] if is_program else []
+
+    async def retrieve(self, query: str) -> Asked:
+        nodes: list[NodeWithScore] = []
+        ranking = Ranking()
+        names: set[tuple[str, str]] = set()
+        ids: list[str] = []
+        notes: dict[str, None] = {}
+        total = 0.0
+        for stage, finished in self.finished.items():
+            if stage in self.postprocess:
+                nodes = [copied(node) for node in nodes]
+                nodes, seconds = await self.postprocess[stage](nodes, QueryBundle(query))
+            else:
+                nodes, seconds = await self.pipeline.ask(query)
+            self.seconds[stage][query] = seconds
+            total += seconds
+            ranking = finished[query] = self.ranking(nodes, total)
+            self.nodes[stage][query] = [copied(node) for node in of_mode(nodes, self.mode)]
+            # what a later stage drops may be a label all the same
+            names.update(names_of(nodes))
+            notes |= dict.fromkeys(mode_note(nodes, self.mode))
+            ids += ranking.ids
+        notes |= {note: None for pipeline in self.postprocess.values() for note in pipeline.notes}
+        return Asked(ranking, names, dropped=ids, notes=[*self.pipeline.notes, *notes])
+
+    def seconds_by_query_id(self) -> dict[str, dict[str, float]]:
+        """Stage to query id to what it took alone, of the queries that it finished."""
+        queries = self.plan.questions.queries
+        return {
+            stage: {query_id: of[query] for query_id, query in queries.items() if query in of}
+            for stage, of in self.seconds.items()
+        }
+
+    def rankings(self, stage: str, run: Run) -> dict[str, Ranking]:
+        """Query id to the ranking after a stage; the run's, of the last stage, where it failed."""
+        permissions = self.plan.permissions
+        rankings = {
+            query_id: replace(
+                self.finished[stage].get(query, run[query_id]),
+                concurrency=run[query_id].concurrency,
+            )
+            for query_id, query in self.plan.questions.queries.items()
+        }
+        if permissions is None:
+            return rankings
+        queries, nodes = self.plan.questions.queries, self.nodes[stage]
+        return {
+            query_id: permissions.mark(query_id, ranking, nodes.get(queries[query_id], ()))
+            for query_id, ranking in rankings.items()
+        }
+
+
+def _named(postprocessors: Postprocessors) -> dict[str, BaseNodePostprocessor]:
+    """The postprocessors by name; those of one class are numbered from the second on."""
+    if not isinstance(postprocessors, (Mapping, Sequence)):
+        expected = "a list of LlamaIndex's node postprocessors, or a mapping of names to them"
+        raise InvalidInput(
+            "postprocessors", postprocessors, expected, "They stand before the dataset."
+        )
+    named: dict[str, BaseNodePostprocessor] = {}
+    pairs = (
+        postprocessors.items()
+        if isinstance(postprocessors, Mapping)
+        else [("", postprocessor) for postprocessor in postprocessors]
+    )
+    for name, postprocessor in pairs:
+        checked_postprocessor("postprocessors", postprocessor)
+        first = name or type(postprocessor).__name__
+        names = (first, *(f"{first} {number}" for number in range(2, len(postprocessors) + 2)))
+        named[next(free for free in names if free not in {RETRIEVER, *named})] = postprocessor
+    if not named:
+        remedy = "evaluate() evaluates a retriever alone."
+        raise InvalidInput("postprocessors", postprocessors, "at least one postprocessor", remedy)
+    return named

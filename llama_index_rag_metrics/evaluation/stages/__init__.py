@@ -1,1 +1,0 @@
-"""Stages: a retriever alone and after each of its postprocessors."""

@@ -1,0 +1,181 @@
+"""What follows from a dataset: the fields of its nodes, and a hash of its texts."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from llama_index_rag_metrics.files.beir import read_corpus
+from llama_index_rag_metrics.files.dataset_content import DatasetContent
+from llama_index_rag_metrics.files.frame import frame_records, is_frame
+from llama_index_rag_metrics.files.lines import Faults
+from llama_index_rag_metrics.files.records import read_document
+from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
+from llama_index_rag_metrics.runtime.errors import InvalidInput
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+Corpus: TypeAlias = "Mapping[str, str] | pd.DataFrame | str | os.PathLike[str]"
+"""{document id: text}, a data frame of documents, or a file like BEIR's corpus.jsonl."""
+
+Metadata: TypeAlias = "Mapping[str, Any] | Iterable[tuple[str, Any]]"
+"""{key: value}, or what `dict` takes as such."""
+
+
+OF_QUERIES = ("relevance", "metadata", "expected_texts", "forbidden")
+"""The parts of a dataset that are by query."""
+
+_TEXT_HASH = re.compile("sha256:[0-9a-f]{64}")
+
+
+def read_texts(part: str, texts: Mapping[str, str]) -> dict[str, str]:
+    """Texts by id."""
+    _check_mapping(part, texts, "a mapping from id to text, such as {'q1': 'Why?'}")
+    for key, text in texts.items():
+        _check_id(part, key)
+        if not isinstance(text, str):
+            raise InvalidInput(f"{part}[{key!r}]", text, "a text")
+    return dict(texts.items())
+
+
+def read_titles(titles: Mapping[str, str | None]) -> dict[str, str]:
+    """Titles by document id, where there is any."""
+    _check_mapping("titles", titles, "a mapping from id to text")
+    return read_texts(
+        "titles", {key: text for key, text in titles.items() if text not in ("", None)}
+    )
+
+
+def read_relevance(relevance: Mapping[str, RelevanceLike | None]) -> dict[str, Relevance]:
+    """Relevance by query id, in any form; None is left out, since it says that none was judged."""
+    _check_mapping(
+        "relevance", relevance, "a mapping from query id to relevant ids, such as {'q1': ['d1']}"
+    )
+    judged = {
+        query_id: _read_judgements(query_id, judgements)
+        for query_id, judgements in relevance.items()
+        if judgements is not None
+    }
+    for query_id, judgements in judged.items():
+        for document_id in judgements.grades:
+            _check_id(f"relevance[{query_id!r}]", document_id)
+    return judged
+
+
+def _read_judgements(query_id: str, judgements: RelevanceLike) -> Relevance:
+    try:
+        return Relevance.of(judgements)
+    except InvalidInput as error:
+        argument, *others = error.args
+        place = f"relevance[{query_id!r}]"
+        if argument != "expected_ids":
+            place = f"{place}, {argument}"
+        raise InvalidInput(place, *others) from None
+
+
+def read_metadata(part: str, metadata: Mapping[str, Metadata | None]) -> dict[str, dict[str, Any]]:
+    """Metadata by id, where there is any."""
+    expected = "a mapping from id to metadata, which is a mapping, too"
+    _check_mapping(part, metadata, expected)
+    rows = {}
+    for key, row in metadata.items():
+        try:
+            rows[key] = {} if row is None else dict(row)
+        except (TypeError, ValueError):
+            raise InvalidInput(f"{part}[{key!r}]", row, "a mapping from key to value") from None
+    return {key: row for key, row in rows.items() if row}
+
+
+def read_forbidden(forbidden: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
+    """Lists of forbidden ids by query id."""
+    _check_mapping("forbidden", forbidden, "a mapping from query id to ids")
+    for query_id, ids in forbidden.items():
+        if isinstance(ids, str):
+            raise InvalidInput(f"forbidden[{query_id!r}]", ids, "a list of ids")
+    return {query_id: list(dict.fromkeys(ids)) for query_id, ids in forbidden.items()}
+
+
+def read_text_hashes(text_hashes: Mapping[str, str]) -> dict[str, str]:
+    """Hashes of texts by passage id."""
+    hashes = read_texts("text_hashes", text_hashes)
+    for passage_id, text_hash in hashes.items():
+        if not _TEXT_HASH.fullmatch(text_hash):
+            expected = "a hash that remember_texts() made: sha256: and 64 digits"
+            raise InvalidInput(f"text_hashes[{passage_id!r}]", text_hash, expected)
+    return hashes
+
+
+def read_expected_texts(expected_texts: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
+    """Lists of texts by query id."""
+    _check_mapping("expected_texts", expected_texts, "a mapping from query id to texts")
+    for query_id, texts in expected_texts.items():
+        if isinstance(texts, str):
+            raise InvalidInput(f"expected_texts[{query_id!r}]", texts, "a list of texts")
+    return {query_id: list(texts) for query_id, texts in expected_texts.items()}
+
+
+def refuse_unknown(part: str, ids: Iterable[str], known: Collection[str], where: str) -> None:
+    """Raise unless every id is known."""
+    unknown = [key for key in ids if key not in known]
+    if unknown:
+        raise InvalidInput(part, unknown, f"only ids of {where}")
+
+
+def with_corpus(content: DatasetContent, corpus: Corpus | None, faults: Faults) -> DatasetContent:
+    """Add the documents of a mapping, a data frame, or a file like BEIR's corpus.jsonl."""
+    if isinstance(corpus, (str, os.PathLike)):
+        read_corpus(Path(corpus), content, faults)
+    elif isinstance(corpus, Mapping):
+        content.corpus.update(corpus)
+    elif corpus is not None and not is_frame(corpus):
+        expected = "{document id: text}, a data frame, or a path to JSON lines of documents"
+        raise InvalidInput("corpus", corpus, expected)
+    elif corpus is not None:
+        faults.each(
+            frame_records(corpus), lambda record, place: read_document(content, record, place)
+        )
+    return content
+
+
+_ID_REMEDY = "Use str(id); grades are written as {id: grade}."
+
+
+def _check_mapping(argument: str, value: object, expected: str) -> None:
+    if not hasattr(value, "items"):
+        raise InvalidInput(argument, value, expected)
+
+
+def _check_id(argument: str, key: object) -> None:
+    if not isinstance(key, str) or not key:
+        raise InvalidInput(argument, key, "ids that are texts and not empty", _ID_REMEDY)
+
+
+def node_fields(content: DatasetContent) -> Iterator[dict[str, Any]]:
+    """The fields of a LlamaIndex node for each document; metadata is carried, not embedded."""
+    for document_id in content.corpus:
+        metadata = content.document_metadata.get(document_id, {})
+        yield {
+            "id_": document_id,
+            "text": content.indexed_text(document_id),
+            "metadata": dict(metadata),
+            "excluded_embed_metadata_keys": list(metadata),
+            "excluded_llm_metadata_keys": list(metadata),
+        }
+
+
+def digest(*parts: Mapping[str, str]) -> str:
+    """A hash of texts by id, whatever their order."""
+    combined = sha256()
+    for part in parts:
+        combined.update(b"%d;" % len(part))
+        for key in sorted(part):
+            for text in (key, part[key]):
+                raw = text.encode("utf-8", "surrogatepass")
+                combined.update(b"%d:%b" % (len(raw), raw))
+    return combined.hexdigest()

@@ -1,0 +1,103 @@
+"""What a dataset is made of: the plain parts that every format reads into and writes from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from llama_index_rag_metrics.rankings.relevance import Relevance
+from llama_index_rag_metrics.runtime.errors import FileFormatError, FormatTooNarrow
+
+Part: TypeAlias = Literal[
+    "grades",
+    "groups",
+    "spans",
+    "nothing relevant",
+    "metadata",
+    "expected texts",
+    "document metadata",
+    "mode",
+    "forbidden ids",
+    "hashes of texts",
+]
+"""A part of a dataset that some formats can't hold."""
+
+
+@dataclass
+class DatasetContent:
+    """The parts of a dataset; `RetrievalDataset` says what each is."""
+
+    queries: dict[str, str] = field(default_factory=dict)
+    relevance: dict[str, Relevance] = field(default_factory=dict)
+    corpus: dict[str, str] = field(default_factory=dict)
+    metadata: dict[str, dict[str, Any]] = field(default_factory=dict)
+    expected_texts: dict[str, list[str]] = field(default_factory=dict)
+    titles: dict[str, str] = field(default_factory=dict)
+    document_metadata: dict[str, dict[str, Any]] = field(default_factory=dict)
+    forbidden: dict[str, list[str]] = field(default_factory=dict)
+    text_hashes: dict[str, str] = field(default_factory=dict)
+    name: str = field(default="", compare=False)
+    mode: str = "text"
+    notes: list[str] = field(default_factory=list, compare=False)
+    skipped: Sequence[FileFormatError] = field(default=(), compare=False)
+
+    def indexed_text(self, document_id: str) -> str:
+        """The text to index a document by: its title and its text, on lines of their own."""
+        lines = (self.titles.get(document_id, ""), self.corpus[document_id])
+        return "\n".join(filter(None, lines))
+
+
+def check_fits(
+    content: DatasetContent, form: str, lacks: Collection[Part], *, lossy: bool = False
+) -> None:
+    """Refuse to write what the format can't hold.
+
+    Args:
+        content: what is to be written.
+        form: the name of the format.
+        lacks: the parts that it can't hold.
+        lossy: whether the caller agreed to leave those out.
+
+    Raises:
+        FormatTooNarrow: the content has such a part, and the caller didn't agree.
+    """
+    if lossy:
+        return
+    losses = [
+        f"{wording} ({example!r})"
+        for part, (wording, examples) in _PARTS.items()
+        if part in lacks and (example := next(iter(examples(content)), None)) is not None
+    ]
+    if losses:
+        raise FormatTooNarrow(form, losses)
+
+
+def _judged(test: Callable[[Relevance], bool]) -> Callable[[DatasetContent], Iterable[str]]:
+    return lambda content: (
+        query_id for query_id, relevance in content.relevance.items() if test(relevance)
+    )
+
+
+def _given(part: str) -> Callable[[DatasetContent], Mapping[str, object]]:
+    return lambda content: getattr(content, part)
+
+
+_PARTS: Mapping[Part, tuple[str, Callable[[DatasetContent], Iterable[str]]]] = {
+    "grades": ("grades", _judged(lambda relevance: relevance.is_graded)),
+    "groups": (
+        "groups of alternatives",
+        _judged(lambda relevance: relevance.alternatives is not None),
+    ),
+    "spans": ("places in documents", _judged(lambda relevance: relevance.spans is not None)),
+    "nothing relevant": (
+        "a judgement of no document at all",
+        _judged(lambda relevance: not relevance.grades),
+    ),
+    "metadata": ("metadata of queries", _given("metadata")),
+    "expected texts": ("expected texts", _given("expected_texts")),
+    "document metadata": ("metadata of documents", _given("document_metadata")),
+    "forbidden ids": ("forbidden ids", _given("forbidden")),
+    "hashes of texts": ("hashes of labelled texts", _given("text_hashes")),
+    "mode": ("another mode than text", lambda content: {content.mode} - {"text"}),
+}

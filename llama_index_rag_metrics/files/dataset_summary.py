@@ -1,0 +1,123 @@
+"""A summary of a dataset: its size, its first questions, and what needs checking."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from llama_index_rag_metrics.files.dataset_content import DatasetContent
+from llama_index_rag_metrics.files.fields import FORBIDDEN, RELEVANCE, meant_as_labels, nearest
+from llama_index_rag_metrics.rankings.relevance import Relevance
+from llama_index_rag_metrics.report import Cell, Row, Table
+from llama_index_rag_metrics.report.escape import html as escape
+from llama_index_rag_metrics.report.notebook import set_table
+from llama_index_rag_metrics.report.numbers import counted
+
+_SHOWN = 5
+
+
+def findings(dataset: DatasetContent) -> list[str]:
+    """What to check before trusting the scores, one sentence each."""
+    queries, corpus = dataset.queries, dataset.corpus
+    expected = {item: relevance for relevance in dataset.relevance.values() for item in relevance}
+    absent = [
+        item for item, relevance in expected.items() if not _is_there(item, relevance, corpus)
+    ]
+    nothing = [query_id for query_id, relevance in dataset.relevance.items() if not relevance]
+    blank = [query_id for query_id, text in queries.items() if not text.strip()]
+    bare = [document_id for document_id in corpus if not dataset.indexed_text(document_id).strip()]
+    remarks = [
+        _share(_unjudged(dataset), queries, "queries are unjudged"),
+        _share(nothing, queries, "queries have nothing relevant"),
+        _share(absent if corpus else (), expected, "expected ids aren't in the corpus"),
+        _share(blank, queries, "queries have no text"),
+        _share(bare, corpus, "documents have no text"),
+    ]
+    return [*dataset.notes, *filter(None, remarks), *unread_labels(dataset)]
+
+
+def unread_labels(dataset: DatasetContent) -> list[str]:
+    """Fields that were taken for metadata, and may be meant as labels."""
+    keys = dict.fromkeys(key for row in dataset.metadata.values() for key in row)
+    remarks = misnamed_fields(dataset)
+    if remarks or dataset.relevance or dataset.expected_texts or not keys:
+        return remarks
+    held = ", ".join(map(repr, list(keys)[:_SHOWN]))
+    names = " or ".join(map(repr, RELEVANCE))
+    return [f"no query has labels, which are read from fields called {names}, not from {held}"]
+
+
+def misnamed_fields(dataset: DatasetContent) -> list[str]:
+    """Metadata that is called nearly like a field which its queries lack, one sentence a name."""
+    queries = dataset.queries
+    numbered = all(query_id == f"q{number}" for number, query_id in enumerate(queries, 1))
+    lacking = {
+        "labels": (_unjudged(dataset), meant_as_labels),
+        "forbidden ids": (
+            queries.keys() - dataset.forbidden.keys(),
+            lambda key: nearest(key, FORBIDDEN[:1]),
+        ),
+        "ids": (queries if numbered else (), lambda key: nearest(key, ("query_id", "question_id"))),
+    }
+    remarks = []
+    for what, (query_ids, meant) in lacking.items():
+        holders: dict[str, list[str]] = {}
+        for query_id in query_ids:
+            for key in dataset.metadata.get(query_id, ()):
+                holders.setdefault(key, []).append(query_id)
+        for key, held in holders.items():
+            if (field := meant(key)) is not None:
+                unread = f"a field {key!r} that isn't read (did you mean {field!r}?)"
+                remarks.append(_share(held, queries, f"queries have no {what}, but {unread}"))
+    return remarks
+
+
+def _is_there(item: str, relevance: Relevance, corpus: Mapping[str, str]) -> bool:
+    """Whether the corpus has an expected item, or the document that it is a part of."""
+    place = (relevance.spans or {}).get(item)
+    return item in corpus or (place is not None and place.source in corpus)
+
+
+def summary(dataset: DatasetContent) -> str:
+    """How many queries, judgements and documents there are."""
+    n = len(dataset.queries)
+    judged = n - len(_unjudged(dataset))
+    judgements = sum(len(relevance.grades) for relevance in dataset.relevance.values())
+    extent = "judged" if judged == n else f"{judged} of them judged"
+    counts = [f"{counted(n)}, {extent}"]
+    if dataset.relevance:
+        counts[0] += f" ({counted(judgements, 'judgement', 'judgements')})"
+    if dataset.corpus:
+        counts.append(counted(len(dataset.corpus), "document", "documents"))
+    return ", ".join(counts)
+
+
+def as_html(dataset: DatasetContent) -> str:
+    """The summary and the first questions, with everything that the dataset holds escaped."""
+    rows = [
+        Row(query_id, [Cell(dataset.queries[query_id]), Cell(_relevant(dataset, query_id))])
+        for query_id in list(dataset.queries)[:_SHOWN]
+    ]
+    table = Table("", ["query", "relevant"], [rows], first="id", text_columns=2)
+    more = len(dataset.queries) - _SHOWN
+    return (
+        f"<p><b>{escape(dataset.name or 'RetrievalDataset')}</b>: {escape(summary(dataset))}</p>"
+        f"{set_table(table)}"
+        f"{f'<p>… and {more} more</p>' if more > 0 else ''}"
+    )
+
+
+def _unjudged(dataset: DatasetContent) -> list[str]:
+    judged = {*dataset.relevance, *dataset.expected_texts}
+    return [query_id for query_id in dataset.queries if query_id not in judged]
+
+
+def _relevant(dataset: DatasetContent, query_id: str) -> str:
+    if query_id in dataset.relevance:
+        return ", ".join(dataset.relevance[query_id]) or "nothing"
+    return "by text" if query_id in dataset.expected_texts else "unjudged"
+
+
+def _share(some: Collection[str], of: Collection[str], what: str) -> str:
+    examples = ", ".join(map(repr, sorted(some)[:_SHOWN]))
+    more = ", …" if len(some) > _SHOWN else ""
+    return f"{len(some)} of {len(of)} {what}: {examples}{more}" if some else ""

@@ -1,0 +1,119 @@
+"""Collections of Hugging Face's datasets library, laid out as BEIR's and MTEB's are."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from llama_index_rag_metrics.files.beir import read_query
+from llama_index_rag_metrics.files.dataset_content import DatasetContent
+from llama_index_rag_metrics.files.fields import DOC_ID, GRADE, QUERY_ID, first_of
+from llama_index_rag_metrics.files.judgements import Judgements, read_grade
+from llama_index_rag_metrics.files.lines import Faults, Place
+from llama_index_rag_metrics.files.records import read_document, read_id
+from llama_index_rag_metrics.rankings.relevance import Relevance
+from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra
+
+
+def read_hugging_face(
+    name: str | os.PathLike[str],
+    split: str | None = None,
+    *,
+    qrels: str | os.PathLike[str] | None = None,
+    subset: str | None = None,
+    corpus: bool = True,
+    faults: Faults | None = None,
+) -> DatasetContent:
+    """Read a collection that has the configurations corpus, queries, and qrels or default.
+
+    Questions that the split doesn't judge are left out, as BEIR's own loader does.
+
+    Args:
+        name: of the collection, or its local folder.
+        split: of the judgements: by default test, else the only one there is.
+        qrels: the collection of the judgements, where that is another, as with BEIR's own
+            ("BeIR/scifact-qrels"); by default `name`.
+        subset: of a collection in several languages: "de" for de-corpus, de-queries and de-qrels.
+        corpus: whether to read the documents.
+        faults: what to do with a row that can't be read.
+
+    Raises:
+        InvalidInput: there is no such part or split, or there are several and none was chosen.
+        FileFormatError: a row can't be read, or repeats an id or a judgement.
+        MissingExtra: the datasets library isn't installed.
+    """
+    faults = faults or Faults()
+    collection = _Collection(os.fspath(name))
+    content = DatasetContent(name=os.path.basename(collection.name))  # noqa: PTH119 (a hub's name)
+    prefix = f"{subset}-" if subset else ""
+    questions = collection.rows([f"{prefix}queries"], split)
+    faults.each(questions, lambda row, place: read_query(content, row, place))
+    judged = _Collection(os.fspath(qrels)) if qrels else collection
+    names = [f"{prefix}qrels", *([subset] if subset else ["default"])]
+    content.relevance = _read_judgements(judged.rows(names, split), content, faults)
+    for query_id in content.queries.keys() - content.relevance.keys():
+        del content.queries[query_id]
+        content.metadata.pop(query_id, None)
+    if corpus:
+        documents = collection.rows([f"{prefix}corpus"], split)
+        faults.each(documents, lambda row, place: read_document(content, row, place))
+    return content
+
+
+@dataclass
+class _Collection:
+    """The configurations of one name: each a table, in one or several splits."""
+
+    name: str
+
+    @cached_property
+    def _library(self) -> Any:
+        try:
+            import datasets
+        except ImportError as error:
+            raise MissingExtra("from_hugging_face()", "datasets") from error
+        return datasets
+
+    def rows(self, names: Sequence[str], split: str | None) -> Iterator[tuple[Place, Any]]:
+        """The rows of the first configuration that there is, and where each of them is."""
+        known = self._library.get_dataset_config_names(self.name)
+        configuration = next((name for name in names if name in known), None)
+        if configuration is None:
+            expected = f"a collection with the configuration {' or '.join(names)}"
+            remedy = f"It has {sorted(known)}. Judgements that lie elsewhere: qrels='…'."
+            raise InvalidInput("name", self.name, expected, remedy)
+        splits = self._library.get_dataset_split_names(self.name, configuration)
+        chosen = _choose(split, splits, configuration)
+        table = self._library.load_dataset(self.name, configuration, split=chosen)
+        where = f"{self.name}, {configuration}, {chosen}"
+        return ((Place(f"{where}, row {number}"), row) for number, row in enumerate(table, 1))
+
+
+def _choose(split: str | None, splits: Sequence[str], configuration: str) -> str:
+    """MTEB names the split of corpus and queries after them, or after the judgements."""
+    if len(splits) == 1 and (split is None or splits[0] in configuration):
+        return splits[0]
+    wanted = split or "test"
+    if wanted not in splits:
+        raise InvalidInput(
+            "split", split, f"one of {sorted(splits)}, the splits of {configuration}"
+        )
+    return wanted
+
+
+def _read_judgements(
+    rows: Iterator[tuple[Place, Any]], content: DatasetContent, faults: Faults
+) -> dict[str, Relevance]:
+    judgements = Judgements(content.queries, "a query id of queries")
+
+    def read(row: dict[str, Any], place: Place) -> None:
+        query_id, document_id, grade = (first_of(row, names) for names in (QUERY_ID, DOC_ID, GRADE))
+        judgements.add(
+            read_id(query_id, place), read_id(document_id, place), read_grade(grade, place), place
+        )
+
+    faults.each(rows, read)
+    return judgements.relevance()

@@ -1,0 +1,117 @@
+"""Judgements that come one a line, gathered into Relevance; grades as text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+
+from llama_index_rag_metrics.files.lines import Place
+from llama_index_rag_metrics.rankings.relevance import Relevance
+from llama_index_rag_metrics.runtime.errors import FileFormatError
+
+
+class Qrels(dict[str, Relevance]):
+    """Query id to Relevance.
+
+    Attributes:
+        skipped: the error of every line that `on_error="skip"` left out.
+
+    Examples:
+        >>> from llama_index_rag_metrics import read_qrels
+        >>> read_qrels({"q1": {"d1": 2, "d2": 0}})
+        {'q1': Relevance({'d1': 2.0, 'd2': 0.0})}
+    """
+
+    skipped: tuple[FileFormatError, ...] = ()
+
+
+class Judgements:
+    """The judgements of a file, each (query, document) once.
+
+    Args:
+        known: the query ids that there are; None takes any.
+        expected: what a query id is expected to be, where it isn't known.
+    """
+
+    def __init__(self, known: Collection[str] | None = None, expected: str = "") -> None:
+        self._known = known
+        self._expected = expected
+        self._grades: dict[str, dict[str, float]] = {}
+
+    def add(self, query_id: str, document_id: str, grade: float, place: Place) -> None:
+        """Add one.
+
+        Raises:
+            FileFormatError: it was there before, or its query isn't known.
+        """
+        if self._known is not None and query_id not in self._known:
+            raise place.wrong(self._expected, query_id)
+        grades = self._grades.setdefault(query_id, {})
+        if document_id in grades:
+            raise place.wrong("every judgement once", f"{query_id} {document_id}")
+        grades[document_id] = grade
+
+    def relevance(self) -> dict[str, Relevance]:
+        """Query id to its Relevance, in the order of the file."""
+        return {query_id: Relevance(grades) for query_id, grades in self._grades.items()}
+
+
+class FacetJudgements:
+    """The judgements of a file by facet, each (query, facet, document) once.
+
+    Each facet holds the documents with a grade above 0 there; one without any is left out.
+
+    Args:
+        known: the query ids that there are; None takes any.
+        expected: what a query id is expected to be, where it isn't known.
+    """
+
+    def __init__(self, known: Collection[str] | None = None, expected: str = "") -> None:
+        self._known = known
+        self._expected = expected
+        self._by_facet: dict[tuple[str, str], Judgements] = {}
+
+    def add(self, query_id: str, facet: str, document_id: str, grade: float, place: Place) -> None:
+        """Add one.
+
+        Raises:
+            FileFormatError: it was there before, or its query isn't known.
+        """
+        key = query_id, facet
+        judgements = self._by_facet.get(key) or Judgements(self._known, self._expected)
+        judgements.add(query_id, document_id, grade, place)
+        self._by_facet[key] = judgements
+
+    def relevance(self) -> dict[str, Relevance]:
+        """Query id to its facets, in the order of the file."""
+        facets: dict[str, dict[str, Relevance]] = {}
+        for (query_id, facet), judgements in self._by_facet.items():
+            relevant = judgements.relevance()[query_id]
+            facets.setdefault(query_id, {}).update({facet: relevant} if relevant else {})
+        return {
+            query_id: Relevance.facets(by_name) if by_name else Relevance()
+            for query_id, by_name in facets.items()
+        }
+
+
+def format_grade(grade: float) -> str:
+    """A grade as text: whole numbers without a point, as every tool reads them."""
+    return str(int(grade)) if grade == int(grade) else repr(grade)
+
+
+def read_grade(text: object, place: Place) -> float:
+    """A grade, a finite number, or its text."""
+    grade = read_number(text)
+    if not math.isfinite(grade):
+        raise place.wrong("a grade, a finite number", text)
+    return grade
+
+
+def read_number(value: object) -> float:
+    """A number, or its text as every language writes it; NaN where it is none."""
+    if isinstance(value, str) and ("_" in value or not value.isascii()):
+        return math.nan
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        return math.nan

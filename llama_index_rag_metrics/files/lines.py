@@ -1,0 +1,312 @@
+"""Text in and out of files: gzip, byte order marks and line ends are dealt with here, once."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import json
+import re
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import IO, Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
+
+from llama_index_rag_metrics.runtime.atomic_files import whole_file
+from llama_index_rag_metrics.runtime.callers import warn_caller
+from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput, LinesSkipped
+
+T = TypeVar("T")
+OnError: TypeAlias = Literal["raise", "skip"]
+"""What to do with a line that can't be read."""
+
+LONGEST_LINE = 1 << 26
+"""Bytes of a line in a .gz file, or of a run that is streamed: more is a bomb."""
+
+MOST_UNPACKED = 32
+"""A .gz file that is read whole may unpack to so many times its size, or to a line's bytes."""
+
+_STEP = 1 << 20
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_BROKEN_GZIP = (EOFError, gzip.BadGzipFile, zlib.error)
+_JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:]', re.DOTALL)
+
+
+class LacksField(FileFormatError):
+    """A record or a table has no such field, under none of its names."""
+
+
+class Place(NamedTuple):
+    """Where something was read, for the errors about it."""
+
+    path: str
+    line: int | None = None
+
+    def wrong(self, expected: str, value: object = "") -> FileFormatError:
+        """The error to raise: what was expected here, and what was found."""
+        return FileFormatError(self.path, self.line, expected, value)
+
+    def lacks(self, field: str, names: Iterable[object]) -> LacksField:
+        """The error to raise where a record has these fields, and not that one."""
+        expected = f"{field}, or columns={{field: your column}} to say what it is called here"
+        return LacksField(self.path, self.line, expected, sorted(map(str, names)))
+
+    def item(self, number: int) -> Place:
+        """A part of this place that has a number and no line of its own, counted from 1."""
+        return Place(f"{self.path}, item {number}")
+
+
+def check_on_error(on_error: object) -> None:
+    """Whether this says what to do with a line that can't be read.
+
+    Raises:
+        InvalidInput: it doesn't.
+    """
+    if on_error not in ("raise", "skip"):
+        raise InvalidInput("on_error", on_error, "'raise' or 'skip'")
+
+
+class Faults:
+    """What is wrong with the lines of a file: raised at once, or skipped, counted and listed.
+
+    Args:
+        on_error: whether the first bad line ends the read, or bad lines are left out.
+
+    Attributes:
+        ends: whether the first bad line ends the read.
+        skipped: the error of every line that was left out.
+    """
+
+    def __init__(self, on_error: OnError = "raise") -> None:
+        check_on_error(on_error)
+        self.ends = on_error == "raise"
+        self.skipped: list[FileFormatError] = []
+
+    def apart(self) -> Faults:
+        """Others of the same kind, for what isn't to be counted among these."""
+        return Faults("raise" if self.ends else "skip")
+
+    def take(self, error: FileFormatError) -> None:
+        """Raise the error, or keep it."""
+        if self.ends:
+            raise error
+        self.skipped.append(error)
+
+    def each(self, items: Iterable[tuple[Place, T]], read: Callable[[T, Place], None]) -> None:
+        """Read every item; one that can't be read is taken as a fault."""
+        for place, item in items:
+            try:
+                read(item, place)
+            except FileFormatError as error:
+                self.take(error)
+
+    def warn(self) -> None:
+        """Tell how many were skipped, where there are any."""
+        if self.skipped:
+            self.skipped.sort(key=lambda error: error.line or 0)
+            warn_caller(LinesSkipped(list(map(str, self.skipped))))
+
+
+def read_lines(path: Path, faults: Faults | None = None) -> Iterator[tuple[Place, str]]:
+    """Every line that isn't blank, without its end, and where it is.
+
+    Raises:
+        FileFormatError: a line isn't UTF-8 text, unless `faults` skips it; the file isn't whole.
+        FileNotFoundError: there is no such file.
+    """
+    name, faults = str(path), faults or Faults()
+    for number, raw in raw_lines(path):
+        try:
+            line = raw.decode().rstrip("\r\n")
+        except UnicodeDecodeError as error:
+            faults.take(Place(name, number).wrong("UTF-8 text", str(error)))
+            continue
+        if line.strip(" \t"):
+            yield Place(name, number), line
+
+
+def raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Every line as it stands in the file, a byte order mark apart, and its number.
+
+    Raises:
+        FileFormatError: the file isn't whole.
+        FileNotFoundError: there is no such file.
+    """
+    number = 0
+    try:
+        with open_bytes(path) as file:
+            # a few bytes of gzip can be a line of any length; one of a plain file is really there
+            lines = _bounded_lines(file, path) if path.suffix == ".gz" else file
+            for number, raw in enumerate(lines, 1):
+                yield number, raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
+    except _BROKEN_GZIP as error:
+        raise Place(str(path), number + 1).wrong("a whole gzip file", str(error)) from error
+
+
+def read_blocks(
+    path: Path, size: int, on_read: Callable[[int], object]
+) -> Iterator[tuple[int, bytes]]:
+    """The file in blocks of whole lines, and how many lines stand before each.
+
+    Args:
+        path: the file, plain or .gz.
+        size: bytes of a block, about.
+        on_read: is told how many bytes of the file have been read.
+
+    Raises:
+        FileFormatError: the file isn't whole.
+        FileNotFoundError: there is no such file.
+    """
+    n_before = 0
+    try:
+        with open_bytes(path) as file:
+            stored = getattr(file, "fileobj", file)  # gzip's own position is that in the text
+            while block := file.read(size):
+                if not block.endswith(b"\n"):
+                    block += _line(file, path, n_before + block.count(b"\n") + 1)
+                yield n_before, block if n_before else block.removeprefix(codecs.BOM_UTF8)
+                n_before += block.count(b"\n")
+                on_read(stored.tell())
+    except _BROKEN_GZIP as error:
+        raise Place(str(path), n_before + 1).wrong("a whole gzip file", str(error)) from error
+
+
+def text_size(path: Path, enough: int | None = None) -> int:
+    """How many bytes of text a file holds, unpacked if it is .gz.
+
+    Args:
+        path: the file, plain or .gz.
+        enough: stop counting here; None counts all.
+
+    Raises:
+        FileFormatError: the file isn't whole.
+    """
+    if path.suffix != ".gz":
+        return path.stat().st_size
+    size = 0
+    for _, block in read_blocks(path, _STEP, bool):
+        size += len(block)
+        if enough is not None and size >= enough:
+            break
+    return size
+
+
+def _bounded_lines(file: IO[bytes], path: Path) -> Iterator[bytes]:
+    number = 1
+    while line := _line(file, path, number):
+        yield line
+        number += 1
+
+
+def _line(file: IO[bytes], path: Path, number: int) -> bytes:
+    """The next line, or the rest of one."""
+    line = file.readline(LONGEST_LINE + 1)
+    if len(line) > LONGEST_LINE:
+        expected = f"lines of at most {LONGEST_LINE >> 20} MiB"
+        raise Place(str(path), number).wrong(expected, line[:40])
+    return line
+
+
+def read_text(path: Path) -> str:
+    """The whole text of a file.
+
+    Raises:
+        FileFormatError: the file isn't UTF-8 text, or not whole, or unpacks to far more than it is.
+        FileNotFoundError: there is no such file.
+    """
+    raw = b""
+    try:
+        with open_bytes(path) as file:
+            raw = file.read() if path.suffix != ".gz" else _bounded(file, path)
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise Place(str(path), line).wrong("UTF-8 text", str(error)) from error
+    except _BROKEN_GZIP as error:
+        raise Place(str(path)).wrong("a whole gzip file", str(error)) from error
+
+
+def _bounded(file: IO[bytes], path: Path) -> bytes:
+    most = max(LONGEST_LINE, MOST_UNPACKED * path.stat().st_size)
+    raw = file.read(most + 1)
+    if len(raw) > most:
+        expected = f"a .gz file that unpacks to at most {most:,} bytes (gunzip it to read it all)"
+        raise Place(str(path)).wrong(expected)
+    return raw
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """Write lines, as UTF-8."""
+    with whole_file(path) as partial, open_bytes(partial, "wb") as file:
+        file.writelines(f"{line}\n".encode() for line in lines)
+
+
+def from_json(text: str, place: Place) -> Any:
+    """Parse JSON in which no object repeats a key.
+
+    Raises:
+        FileFormatError: it isn't JSON, or a key is repeated; names the line.
+    """
+    try:
+        return json.loads(text, object_pairs_hook=_without_repeats)
+    except json.JSONDecodeError as error:
+        here = Place(place.path, place.line or error.lineno)
+        raise here.wrong(f"JSON ({error.msg}, column {error.colno})") from error
+    except (ValueError, RecursionError) as error:  # more digits or brackets than Python takes
+        raise place.wrong(f"JSON ({error})") from error
+    except _RepeatedKeyError as error:
+        here = Place(place.path, place.line or _line_of_repeated_key(text))
+        raise here.wrong("every key once", error.args[0]) from None
+
+
+def to_json(value: object, *, ascii_only: bool = False, indent: int | None = None) -> str:
+    """JSON as legible as UTF-8 allows: half a surrogate pair is escaped.
+
+    Raises:
+        InvalidInput: JSON can't hold a value.
+    """
+    try:
+        text = json.dumps(value, ensure_ascii=ascii_only, indent=indent)
+    except TypeError as error:
+        raise InvalidInput("metadata", str(error), "values that JSON can hold") from error
+    return to_json(value, ascii_only=True, indent=indent) if is_broken(text) else text
+
+
+def is_broken(text: str) -> bool:
+    """Whether the text has half a surrogate pair, which UTF-8 can't hold."""
+    return _SURROGATE.search(text) is not None
+
+
+def open_bytes(path: Path, mode: Literal["rb", "wb"] = "rb") -> IO[bytes]:
+    """Open a file, plain or .gz."""
+    if path.suffix == ".gz":
+        return cast(IO[bytes], gzip.open(path, mode))
+    return path.open(mode, _STEP)
+
+
+class _RepeatedKeyError(Exception):
+    """An object of JSON has a key twice."""
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        seen: set[str] = set()
+        raise _RepeatedKeyError(next(key for key, _ in pairs if key in seen or seen.add(key)))  # type: ignore[func-returns-value]
+    return members
+
+
+def _line_of_repeated_key(text: str) -> int | None:
+    keys: list[set[str]] = []
+    last = None
+    for token in _JSON_TOKEN.finditer(text):
+        if token[0] in "{[":
+            keys.append(set())
+        elif token[0] in "}]":
+            keys.pop()
+        elif token[0] == ":" and last is not None:
+            key = json.loads(last[0])
+            if key in keys[-1]:
+                return text.count("\n", 0, last.start()) + 1
+            keys[-1].add(key)
+        last = token
+    return None

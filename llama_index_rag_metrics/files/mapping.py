@@ -1,0 +1,149 @@
+"""A dataset as one JSON object: our own, which holds all of it.
+
+It has the keys of LlamaIndex's `EmbeddingQAFinetuneDataset`, with `relevance` for `relevant_docs`,
+so that one reader serves both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeGuard, TypeVar
+
+from llama_index_rag_metrics.files.dataset_content import DatasetContent
+from llama_index_rag_metrics.files.lines import Faults, Place, to_json, write_lines
+from llama_index_rag_metrics.files.records import read_id, read_relevance, read_texts
+
+T = TypeVar("T")
+
+_FORMAT = "llama-index-rag-metrics dataset, version 1"
+_JUDGEMENTS = {"relevance", "relevant_docs"}
+_OPTIONAL = (
+    "corpus",
+    "titles",
+    "metadata",
+    "document_metadata",
+    "expected_texts",
+    "forbidden",
+    "text_hashes",
+)
+
+
+def is_mapping(data: Mapping[str, object]) -> bool:
+    """Whether this is a dataset of ours, or LlamaIndex's old one."""
+    return "format" in data or isinstance(data.get("queries"), Mapping)
+
+
+def is_dataset(data: object) -> TypeGuard[Mapping[str, object]]:
+    """Whether this can be nothing but such a dataset.
+
+    Qrels and runs may have a query with the id "queries", too, but grades or scores in it, no text.
+    """
+    if not isinstance(data, Mapping) or not isinstance(queries := data.get("queries"), Mapping):
+        return False
+    return data.get("format") == _FORMAT or any(isinstance(text, str) for text in queries.values())
+
+
+def has_judgements(data: object) -> TypeGuard[Mapping[str, object]]:
+    """Whether this can be nothing but such a dataset, and has judgements."""
+    return is_dataset(data) and not _JUDGEMENTS.isdisjoint(data)
+
+
+def read_mapping(
+    data: Mapping[str, object], place: Place, faults: Faults | None = None
+) -> DatasetContent:
+    """Read our own JSON object, or the old one.
+
+    Raises:
+        FileFormatError: a part can't be read, or speaks of a query that isn't there.
+    """
+    if data.get("format", _FORMAT) != _FORMAT:
+        raise place.wrong(f'"format": "{_FORMAT}"', data["format"])
+    faults = faults or Faults()
+    known = ["queries", *sorted(_JUDGEMENTS), *_OPTIONAL]
+    for name, value in data.items():
+        if isinstance(value, Mapping) and name not in known:
+            faults.take(place.wrong(f"only the parts {', '.join(known)}", name))
+
+    def part(name: str, read: Callable[[Any, Place], T]) -> dict[str, T]:
+        return _part(data, name, read, place, faults)
+
+    content = DatasetContent(
+        queries=part("queries", _text),
+        relevance=part("relevance", read_relevance) or part("relevant_docs", read_relevance),
+        corpus=part("corpus", _text),
+        metadata=part("metadata", _metadata),
+        expected_texts=part("expected_texts", read_texts),
+        forbidden=part("forbidden", lambda value, here: [*read_relevance(value, here).grades]),
+        text_hashes=part("text_hashes", _text),
+        titles=part("titles", _text),
+        document_metadata=part("document_metadata", _metadata),
+        name=str(data.get("name", "")),
+        mode=str(data.get("mode", "text")),
+        notes=read_texts(data.get("notes", []), place),
+    )
+    parts: tuple[dict[str, Any], ...]
+    parts = content.relevance, content.metadata, content.expected_texts, content.forbidden
+    for of_queries in parts:
+        for query_id in of_queries.keys() - content.queries.keys():
+            faults.take(place.wrong('only ids of "queries"', query_id))
+            del of_queries[query_id]
+    return content
+
+
+def write_mapping(content: DatasetContent, path: Path) -> None:
+    """Write our own JSON object; parts that are empty are left out."""
+    relevance = {
+        query_id: relevance.to_plain() for query_id, relevance in content.relevance.items()
+    }
+    parts = {name: part for name in _OPTIONAL if (part := getattr(content, name))}
+    extras = {"mode": content.mode} if content.mode != "text" else {}
+    notes = {"notes": content.notes} if content.notes else {}
+    data = {
+        "format": _FORMAT,
+        "name": content.name,
+        "queries": content.queries,
+        "relevance": relevance,
+        **parts,
+        **extras,
+        **notes,
+    }
+    write_lines(path, [to_json(data, indent=1)])
+
+
+def _part(
+    data: Mapping[str, object],
+    name: str,
+    read: Callable[[Any, Place], T],
+    place: Place,
+    faults: Faults,
+) -> dict[str, T]:
+    part = data.get(name)
+    if part is None:
+        return {}
+    if not isinstance(part, Mapping):
+        raise place.wrong(f'"{name}" to be an object, {{id: …}}', part)
+    values: dict[str, T] = {}
+
+    def keep(entry: tuple[object, object], here: Place) -> None:
+        values[read_id(entry[0], place)] = read(entry[1], here)
+
+    entries = (
+        (Place(f"{place.path}, {name} of {key!r}", place.line), (key, value))
+        for key, value in part.items()
+        if value is not None or read is _text
+    )
+    faults.each(entries, keep)
+    return values
+
+
+def _text(value: object, place: Place) -> str:
+    if not isinstance(value, str):
+        raise place.wrong("a text", value)
+    return value
+
+
+def _metadata(value: object, place: Place) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise place.wrong("an object, {key: value}", value)
+    return dict(value)

@@ -1,0 +1,329 @@
+"""A question or a document as a record: one JSON line, one row of a table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from llama_index_rag_metrics.files.dataset_content import DatasetContent
+from llama_index_rag_metrics.files.fields import (
+    ANSWERED,
+    DOCUMENT_ID,
+    EXAMPLE,
+    EXPECTED_SPANS,
+    EXPECTED_TEXTS,
+    FORBIDDEN,
+    GENERATED_FROM,
+    QUERY,
+    QUERY_ID,
+    REFERENCES,
+    RELEVANCE,
+    SOURCE,
+    SUPPORTING_FACTS,
+    TEXT,
+    TEXT_HASH,
+)
+from llama_index_rag_metrics.files.lines import Faults, Place, from_json, to_json
+from llama_index_rag_metrics.files.nugget_files import are_nuggets, read_nugget_facets
+from llama_index_rag_metrics.files.span_fields import read_expected_spans
+from llama_index_rag_metrics.files.squad import take_answers
+from llama_index_rag_metrics.rankings.relevance import Relevance, refuse_pairs
+from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.runtime.wording import cut
+
+
+def read_supporting_facts(facts: object, place: Place) -> Relevance:
+    """The documents that are needed together, a facet each, called after their titles.
+
+    Args:
+        facts: [[title, sentence], …], or {"title": [title, …], …}.
+        place: where it was read.
+
+    Raises:
+        FileFormatError: it is neither.
+
+    Examples:
+        >>> facts = [["Enceladus", 0], ["Cassini", 2], ["Enceladus", 3]]
+        >>> read_supporting_facts(facts, Place("hotpot.json"))
+        Relevance.facets({'Enceladus': ['Enceladus'], 'Cassini': ['Cassini']})
+    """
+    titles = facts.get("title") if isinstance(facts, Mapping) else facts
+    expected = "supporting facts, [[title, sentence], …] or {'title': [title, …]}"
+    if not isinstance(titles, (list, tuple)):
+        raise place.wrong(expected, facts)
+    if not isinstance(facts, Mapping):
+        if not all(isinstance(fact, (list, tuple)) and fact for fact in titles):
+            raise place.wrong(expected, facts)
+        titles = [fact[0] for fact in titles]
+    if not all(isinstance(title, str) and title for title in titles):
+        raise place.wrong(expected, facts)
+    return Relevance.facets({title: [title] for title in titles})
+
+
+_COLLECTIONS = (list, tuple, set, frozenset)
+_SEPARATORS, _SPACE = re.compile("[,;|]"), re.compile(r"\s")
+
+
+def read_questions(
+    records: Iterable[tuple[Place, object]], faults: Faults | None = None
+) -> DatasetContent:
+    """A dataset of questions, one a record.
+
+    Raises:
+        FileFormatError: a record isn't a question, or repeats an id.
+    """
+    content = DatasetContent()
+    (faults or Faults()).each(records, lambda record, place: read_question(content, record, place))
+    return content
+
+
+def read_question(content: DatasetContent, record: object, place: Place) -> None:
+    """Add the question of a record; one without an id is called after its position, "q1" on.
+
+    Fields that have no other meaning become metadata of the query.
+
+    Raises:
+        FileFormatError: it isn't a question, or repeats an id.
+    """
+    fields = _fields(record, place)
+    given_id = take(fields, QUERY_ID)
+    query = take(fields, QUERY)
+    if not isinstance(query, str):
+        raise place.wrong(f"a question, one text, under {_either(QUERY)}", query or record)
+    query_id = f"q{len(content.queries) + 1}" if given_id is None else read_id(given_id, place)
+    if query_id in content.queries:
+        raise place.wrong("every query id once", query_id)
+    judgements, texts = take(fields, RELEVANCE), take(fields, EXPECTED_TEXTS)
+    if texts is None and not ANSWERED & set(fields):
+        texts = fields.pop(GENERATED_FROM, None)
+    # whatever can't be read is raised before anything of the record is kept
+    relevance = None if judgements is None else read_relevance(judgements, place)
+    if relevance is None and REFERENCES in fields:
+        relevance = read_references(fields.pop(REFERENCES), take(fields, SOURCE), place)
+    if relevance is None and (spans := take(fields, EXPECTED_SPANS)) is not None:
+        relevance = read_expected_spans(spans, place)
+    if relevance is None and SUPPORTING_FACTS in fields:
+        relevance = read_supporting_facts(fields.pop(SUPPORTING_FACTS), place)
+    answered = take_answers(fields, place) if relevance is None else None
+    if answered is not None:
+        relevance, (document, text) = answered
+    expected = None if texts is None else read_texts(texts, place)
+    ids = take(fields, FORBIDDEN)
+    forbidden = None if ids is None else [*read_relevance(ids, place).grades]
+    content.queries[query_id] = query
+    if answered is not None:
+        content.corpus[document] = text
+    if relevance is not None:
+        content.relevance[query_id] = relevance
+    if expected is not None:
+        content.expected_texts[query_id] = expected
+    if forbidden is not None:
+        content.forbidden[query_id] = forbidden
+    if metadata := take_metadata(fields):
+        content.metadata[query_id] = metadata
+
+
+def read_document(
+    content: DatasetContent, record: object, place: Place, id_names: Iterable[str] = DOCUMENT_ID
+) -> None:
+    """Add the document of a record; fields that have no other meaning become its metadata.
+
+    Raises:
+        FileFormatError: it isn't a document, or repeats an id.
+    """
+    fields = _fields(record, place)
+    document_id = read_id(take(fields, id_names), place)
+    text, title = take(fields, TEXT), fields.pop("title", "")
+    if not isinstance(text, str) or not isinstance(title, str):
+        raise place.wrong(f"a text under {_either(TEXT)}", record)
+    if document_id in content.corpus:
+        raise place.wrong("every document id once", document_id)
+    content.corpus[document_id] = text
+    if title:
+        content.titles[document_id] = title
+    if metadata := take_metadata(fields):
+        content.document_metadata[document_id] = metadata
+
+
+def read_text_hash(content: DatasetContent, record: Mapping[str, Any], place: Place) -> None:
+    """Add the hash of a passage's text, of a record that has the hash alone.
+
+    Raises:
+        FileFormatError: it isn't a hash, or repeats an id.
+    """
+    passage_id = read_id(record.get("document_id"), place)
+    if not isinstance(record[TEXT_HASH], str):
+        raise place.wrong(f"a text under {TEXT_HASH!r}", record[TEXT_HASH])
+    if passage_id in content.text_hashes:
+        raise place.wrong("the hash of every passage once", passage_id)
+    content.text_hashes[passage_id] = record[TEXT_HASH]
+
+
+def question_record(content: DatasetContent, query_id: str) -> dict[str, Any]:
+    """The record that `read_question` reads, without what isn't given."""
+    record: dict[str, Any] = {"query_id": query_id, "query": content.queries[query_id]}
+    if query_id in content.relevance:
+        record["relevance"] = content.relevance[query_id].to_plain()
+    parts = {
+        "expected_texts": "expected_texts",
+        "forbidden": "forbidden_ids",
+        "metadata": "metadata",
+    }
+    for part, name in parts.items():
+        if query_id in (by_query := getattr(content, part)):
+            record[name] = by_query[query_id]
+    return record
+
+
+def document_record(
+    content: DatasetContent, document_id: str, id_name: str = "document_id"
+) -> dict[str, Any]:
+    """The record that `read_document` reads."""
+    record: dict[str, Any] = {
+        id_name: document_id,
+        "title": content.titles.get(document_id, ""),
+        "text": content.corpus[document_id],
+    }
+    if document_id in content.document_metadata:
+        record["metadata"] = content.document_metadata[document_id]
+    return record
+
+
+def read_id(value: object, place: Place) -> str:
+    """An id as a string: numbers, as other tools write them, are spelled out."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    if not isinstance(value, str) or not value:
+        numbers = ", or {id: number}" if isinstance(value, (list, tuple)) else ""
+        raise place.wrong(f"an id, a text that isn't empty{numbers}", value)
+    return value
+
+
+def read_relevance(value: object, place: Place) -> Relevance:
+    """Relevance in any form: ids, {id: grade}, groups of ids, nuggets, or ready."""
+    if isinstance(value, Relevance):
+        return value
+    if are_nuggets(value):
+        return read_nugget_facets(value, place)
+    try:
+        if isinstance(value, Mapping) and isinstance(value.get("facets"), Mapping):
+            facets = {name: _read_ids(group, place) for name, group in value["facets"].items()}
+            weights = value.get("weights")
+            if weights is not None and not isinstance(weights, Mapping):
+                raise place.wrong("weights, {facet: weight}", weights)
+            return Relevance.facets(facets, weights=weights, **_read_grades(value, place))
+        if isinstance(value, Mapping) and isinstance(value.get("groups"), list):
+            groups = [_read_ids(group, place) for group in value["groups"]]
+            return Relevance.groups(groups, **_read_grades(value, place))
+        if isinstance(value, Mapping) and isinstance(value.get("spans"), Mapping):
+            judged = read_relevance(value.get("judgements", list(value["spans"])), place)
+            return judged.with_spans(value["spans"])
+        if isinstance(value, Mapping):
+            return Relevance(
+                {read_id(document_id, place): grade for document_id, grade in value.items()}
+            )
+        if not isinstance(value, _COLLECTIONS):
+            return Relevance([_read_only_id(value, place)])
+        refuse_pairs(value)
+        if value and all(isinstance(item, _COLLECTIONS) for item in value):
+            return Relevance.groups([_read_ids(group, place) for group in value])
+        return Relevance(_read_ids(value, place))
+    except InvalidInput as error:
+        raise place.wrong("spans, ids, {id: grade}, groups of ids or facets", str(error)) from error
+
+
+def _read_only_id(value: object, place: Place) -> str:
+    """An id that stands where a list could, unless it looks like several."""
+    if isinstance(value, str) and looks_like_several(value):
+        escaped = cut(to_json([value]))
+        raise place.wrong(
+            f'one id, a list such as ["d1", "d2"], or {escaped} if it is one id', value
+        )
+    return read_id(value, place)
+
+
+def looks_like_several(text: str) -> bool:
+    """Whether a text may be several ids: d1,d2 or d1|d2 or d1;d2 or d1 d2 or [d1].
+
+    Titles and names of files may have spaces: where a part is a plain word, the text is one id.
+    """
+    parts = [part.strip() for part in _SEPARATORS.split(text.strip())]
+    if len(parts) > 1:
+        return not any(_SPACE.search(part) for part in parts)
+    words = text.split()
+    is_list = text.startswith("[") and text.endswith("]")
+    return is_list or (len(words) > 1 and not any(word.isalpha() for word in words))
+
+
+def _read_ids(value: object, place: Place) -> list[str]:
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise place.wrong("a list of ids", value)
+    return [read_id(document_id, place) for document_id in value]
+
+
+def _read_grades(value: Mapping[str, Any], place: Place) -> dict[str, Any]:
+    """The grades beside groups or facets, as an argument, if there are any."""
+    grades = value.get("grades")
+    if not isinstance(grades, Mapping):
+        return {}
+    return {"grades": {read_id(item, place): grade for item, grade in grades.items()}}
+
+
+def read_references(value: object, source: object, place: Place) -> Relevance:
+    """Passages by their places: JSON, or a list, of {"start_index", "end_index"}.
+
+    Args:
+        value: the passages.
+        source: the document of those that don't name one by "document_id".
+        place: where they were read.
+
+    Raises:
+        FileFormatError: they aren't such.
+    """
+    passages = from_json(value, place) if isinstance(value, str) else value
+    expected = 'references, a list of {"start_index": first character, "end_index": the one after}'
+    if not isinstance(passages, (list, tuple)):
+        raise place.wrong(expected, value)
+    try:
+        return Relevance.of_spans(
+            (
+                read_id(passage.get("document_id", source), place),
+                passage["start_index"],
+                passage["end_index"],
+            )
+            for passage in passages
+        )
+    except (InvalidInput, LookupError, TypeError, AttributeError) as error:
+        raise place.wrong(expected, str(error)) from error
+
+
+def read_texts(value: object, place: Place) -> list[str]:
+    """One text, or a list of them."""
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, (list, tuple)) or not all(isinstance(text, str) for text in texts):
+        raise place.wrong("expected texts, a list of texts", value)
+    return list(texts)
+
+
+def take_metadata(fields: dict[str, Any]) -> dict[str, Any]:
+    """What is left of a record, as metadata; a field of that name stands above the others."""
+    metadata = fields.pop("metadata", {})
+    return {**fields, **(metadata if isinstance(metadata, Mapping) else {"metadata": metadata})}
+
+
+def _fields(record: object, place: Place) -> dict[str, Any]:
+    if not isinstance(record, Mapping):
+        raise place.wrong(f"a record, {{field: value}}, such as {EXAMPLE}", record)
+    return {key: value for key, value in record.items() if value is not None}
+
+
+def take(fields: dict[str, Any], names: Iterable[str]) -> Any:
+    present = next((name for name in names if name in fields), None)
+    return None if present is None else fields.pop(present)
+
+
+def _either(names: Iterable[str]) -> str:
+    return " or ".join(map(repr, names))

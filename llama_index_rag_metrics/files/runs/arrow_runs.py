@@ -1,0 +1,238 @@
+"""Parquet, Arrow IPC and Feather: one row a query, or one row a document."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from llama_index_rag_metrics.files.fields import CALLS, KNOWN, MODEL_CONTEXT
+from llama_index_rag_metrics.files.lines import Place
+from llama_index_rag_metrics.rankings.judging import RETRIEVED
+from llama_index_rag_metrics.runtime.atomic_files import whole_file
+from llama_index_rag_metrics.runtime.errors import FileFormatError, MissingExtra
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ArrowForm: TypeAlias = Literal["parquet", "arrow"]
+
+_ROWS_AT_ONCE = 16_384
+_SAMPLED_GROUPS, _SAMPLED_ROWS = 8, 1_024
+"""What tells about how many ids a row of a Parquet file has."""
+
+
+def read_arrow(path: Path, form: ArrowForm) -> Iterator[tuple[Place, Any]]:
+    """The rows of a file as records of the columns that mean something, batch by batch.
+
+    Raises:
+        FileFormatError: it is no such file.
+        MissingExtra: pyarrow isn't installed.
+    """
+    rows = (row for batch in read_batches(path, form) for row in batch.to_pylist())
+    for number, row in enumerate(rows, 1):
+        place = Place(f"{path}, row {number}")
+        yield place, {name: value for name, value in row.items() if value is not None}
+
+
+def read_batches(
+    path: Path,
+    form: ArrowForm,
+    *,
+    rows: int = _ROWS_AT_ONCE,
+    columns: Collection[str] = KNOWN,
+) -> Iterator[pa.RecordBatch]:
+    """A file as record batches.
+
+    Args:
+        path: the file.
+        form: which kind of file.
+        rows: at most this many rows in a batch.
+        columns: which columns to read, of those that are there.
+
+    Raises:
+        FileFormatError: it is no such file.
+        MissingExtra: pyarrow isn't installed.
+    """
+    if not path.stat().st_size:
+        return
+    with _reading(path, form):
+        for batch in (_parquet if form == "parquet" else _ipc)(path, rows, columns):
+            # whoever follows offsets that were damaged reads beside the buffers, and dies of it
+            batch.validate(full=True)
+            yield batch
+
+
+def write_arrow(
+    path: Path,
+    form: ArrowForm,
+    records: Iterable[dict[str, Any]],
+    fields: set[str],
+) -> None:
+    """Write records as rows.
+
+    Args:
+        path: the file.
+        form: which kind of file.
+        records: the rows; what one hasn't is null.
+        fields: the columns.
+
+    Raises:
+        MissingExtra: pyarrow isn't installed.
+    """
+    pa = _pyarrow()
+    schema = pa.schema([column for column in _schema(pa) if column.name in fields])
+    rows = iter(records)
+    with whole_file(path) as partial:
+        if form == "parquet":
+            from pyarrow.parquet import ParquetWriter
+
+            writer: Any = ParquetWriter(partial, schema)
+        else:
+            writer = pa.ipc.new_file(str(partial), schema)
+        with writer:
+            while some := list(islice(rows, _ROWS_AT_ONCE)):
+                writer.write_table(pa.Table.from_pylist(some, schema=schema))
+
+
+def _schema(pa: Any) -> Any:
+    texts, numbers = pa.list_(pa.string()), pa.list_(pa.float64())
+    span = pa.struct({"source": pa.string(), "start": pa.int64(), "end": pa.int64()})
+    columns = {
+        "retrieved_ids": texts,
+        "scores": numbers,
+        "retrieved_texts": texts,
+        "retrieved_tokens": pa.list_(pa.int64()),
+        "retrieved_spans": pa.list_(span),
+    }
+    outcome = {"latency": pa.float64(), "error": pa.string()}
+    asked = {name: pa.string() for name in ("query", "asked_by", "retriever")}
+    return pa.schema(
+        {
+            "query_id": pa.string(),
+            **columns,
+            "expected_ids": texts,
+            "grades": numbers,
+            "expected_spans": pa.list_(span),
+            "forbidden_ids": texts,
+            "forbidden_unknown_ids": texts,
+            **outcome,
+            CALLS: pa.list_(pa.struct([*{**asked, **columns, **outcome}.items()])),
+            MODEL_CONTEXT: pa.struct([*{**columns, **outcome}.items()]),
+        }
+    )
+
+
+def column_names(path: Path, form: ArrowForm) -> list[str]:
+    """The names of the columns of a file.
+
+    Raises:
+        FileFormatError: it is no such file.
+        MissingExtra: pyarrow isn't installed.
+    """
+    if not path.stat().st_size:
+        return []
+    with _reading(path, form) as pa:
+        if form == "parquet":
+            from pyarrow.parquet import read_schema
+
+            return list(read_schema(path).names)
+        with pa.memory_map(str(path)) as file:
+            return list(_ipc_reader(file).schema.names)
+
+
+def count_ids(path: Path, form: ArrowForm) -> tuple[int, int]:
+    """How many rows a file has, and about how many ids were retrieved in all of them.
+
+    Raises:
+        FileFormatError: it is no such file.
+        MissingExtra: pyarrow isn't installed.
+    """
+    if not path.stat().st_size:
+        return 0, 0
+    with _reading(path, form) as pa:
+        return _count_parquet(path) if form == "parquet" else _count_ipc(pa, path)
+
+
+def _count_parquet(path: Path) -> tuple[int, int]:
+    # the metadata of a column would say it exactly, but pyarrow dies of damaged ones
+    from pyarrow.parquet import ParquetFile
+
+    with ParquetFile(path, pre_buffer=False) as file:
+        names = file.schema_arrow.names
+        column = RETRIEVED if RETRIEVED in names else names[0]
+        n_groups = file.num_row_groups
+        rows = ids = 0
+        for group in range(0, n_groups, max(1, n_groups // _SAMPLED_GROUPS)):
+            for batch in islice(file.iter_batches(_SAMPLED_ROWS, [group], [column]), 1):
+                rows, ids = rows + len(batch), ids + _n_values(batch)
+        n_rows = file.metadata.num_rows
+        return n_rows, n_rows * ids // max(1, rows)
+
+
+def _count_ipc(pa: Any, path: Path) -> tuple[int, int]:
+    with pa.memory_map(str(path)) as file:
+        counts = [(len(batch), _n_values(batch)) for batch in _ipc_batches(file)]
+    return sum(rows for rows, _ in counts), sum(ids for _, ids in counts)
+
+
+def _n_values(batch: pa.RecordBatch) -> int:
+    ids = batch.column(RETRIEVED) if RETRIEVED in batch.schema.names else batch.column(0)
+    return len(getattr(ids, "values", ids))
+
+
+def _parquet(path: Path, rows: int, columns: Collection[str]) -> Iterator[pa.RecordBatch]:
+    from pyarrow.parquet import ParquetFile
+
+    with ParquetFile(path, pre_buffer=False) as file:  # which would hold the whole file in memory
+        names = [name for name in file.schema_arrow.names if name in columns]
+        yield from file.iter_batches(rows, columns=names or None)
+
+
+def _ipc(path: Path, rows: int, columns: Collection[str]) -> Iterator[pa.RecordBatch]:
+    with _pyarrow().memory_map(str(path)) as file:
+        for batch in _ipc_batches(file):
+            names = [name for name in batch.schema.names if name in columns]
+            whole = batch.select(names or batch.schema.names)
+            yield from (whole.slice(start, rows) for start in range(0, len(whole), rows))
+
+
+def _ipc_batches(file: Any) -> Iterator[pa.RecordBatch]:
+    reader = _ipc_reader(file)
+    if hasattr(reader, "num_record_batches"):
+        return map(reader.get_batch, range(reader.num_record_batches))
+    return iter(reader)
+
+
+def _ipc_reader(file: Any) -> Any:
+    ipc = _pyarrow().ipc
+    is_file = file.read(6) == b"ARROW1"
+    file.seek(0)
+    return ipc.open_file(file) if is_file else ipc.open_stream(file)
+
+
+@contextmanager
+def _reading(path: Path, form: ArrowForm) -> Iterator[Any]:
+    """Arrow, whose errors say which file can't be read."""
+    pa = _pyarrow()
+    damage = (pa.ArrowException, ValueError, LookupError, TypeError, OverflowError, MemoryError)
+    try:
+        yield pa
+    except FileFormatError:
+        raise
+    except (*damage, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # there is no such file, or it may not be read
+        kind = "a Parquet file" if form == "parquet" else "an Arrow IPC or Feather file"
+        raise Place(str(path)).wrong(kind, str(error)) from error
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow
+        import pyarrow.ipc
+    except ImportError as error:
+        raise MissingExtra("a Parquet or Arrow file", "batch") from error
+    return pyarrow

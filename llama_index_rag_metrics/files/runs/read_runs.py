@@ -1,0 +1,415 @@
+"""Reading runs and qrels: which format a source is in, and what is made of it."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Literal, TypeVar
+
+from llama_index_rag_metrics.files.beir import HEADER, read_judgements
+from llama_index_rag_metrics.files.fields import LISTS, QUERY_ID, is_long
+from llama_index_rag_metrics.files.file_kinds import kind_of, name_of
+from llama_index_rag_metrics.files.frame import frame_table, is_frame, records_of
+from llama_index_rag_metrics.files.judgements import Qrels, read_number
+from llama_index_rag_metrics.files.lines import (
+    Faults,
+    OnError,
+    Place,
+    from_json,
+    read_lines,
+    read_text,
+)
+from llama_index_rag_metrics.files.mapping import has_judgements, read_mapping
+from llama_index_rag_metrics.files.records import read_id, read_relevance
+from llama_index_rag_metrics.files.registered_formats import FORMATS
+from llama_index_rag_metrics.files.runs.arrow_runs import column_names, read_arrow
+from llama_index_rag_metrics.files.runs.mistaken_files import QRELS, RUN, read_as
+from llama_index_rag_metrics.files.runs.run_fields import read_ids
+from llama_index_rag_metrics.files.runs.run_order import by_score
+from llama_index_rag_metrics.files.runs.run_records import (
+    QrelsRecords,
+    Records,
+    RunRecords,
+    as_record,
+    check_long,
+    column_fields,
+    rename,
+    renamed,
+    warn_unread,
+)
+from llama_index_rag_metrics.files.runs.trec_run import read_trec_run
+from llama_index_rag_metrics.files.text_tables import read_cell, read_table
+from llama_index_rag_metrics.files.trec import COMMENT, split_columns
+from llama_index_rag_metrics.files.trec import read_qrels as read_trec_qrels
+from llama_index_rag_metrics.rankings.relevance import Relevance
+from llama_index_rag_metrics.rankings.run import Ranking, Run
+from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownFormat
+
+T = TypeVar("T")
+
+
+class Reader(ABC, Generic[T]):
+    """A source of any form, read query by query or record by record."""
+
+    kind: ClassVar[str]
+    loader: ClassVar[str]
+    understood: ClassVar[tuple[str, ...]]
+    formats: ClassVar[tuple[str, ...]]
+    name = ""
+    make_records: ClassVar[Callable[[], Records[Any]]]
+
+    def __init__(self, columns: Mapping[str, str] | None = None) -> None:
+        self.whole: dict[str, T] = {}
+        self._records: Records[T] = type(self).make_records()
+        self._fields = column_fields(columns or {})
+        self._named: set[frozenset[str]] = set()
+
+    def record(self, record: Mapping[str, Any], place: Place) -> None:
+        """Read a record of one query or of one document."""
+        self._records.add(record, place)
+
+    def row_reader(self, names: Sequence[str]) -> Callable[[Sequence[Any], Place], None]:
+        """What reads the rows, of one document each, of a table with these columns."""
+        return self._records.row_reader(names)
+
+    @abstractmethod
+    def value(self, value: Any, place: Place) -> T:
+        """Read what a mapping has for one query."""
+
+    @abstractmethod
+    def lines(self, path: Path, form: str, faults: Faults) -> None:
+        """Read a file of a format of TREC's or BEIR's."""
+
+    @abstractmethod
+    def text_form(self, columns: list[str]) -> str:
+        """The format of a text file whose first line has these columns."""
+
+    def result(self) -> dict[str, T]:
+        """All that was read."""
+        return {**self.whole, **self._records.by_query()}
+
+    def read(self, source: Any, form: str | None, faults: Faults) -> None:
+        """Read a source of any form, and warn of fields that are called nearly like others."""
+        self._read(source, form, faults)
+        is_path = isinstance(source, (str, os.PathLike))
+        warn_unread(str(source) if is_path else f"this {type(source).__name__}", self._named)
+        self._named.clear()
+
+    def _read(self, source: Any, form: str | None, faults: Faults) -> None:
+        if isinstance(source, (str, os.PathLike)):
+            with read_as(self.kind, Path(source), form, self._fields):
+                self._read_path(Path(source), form, faults)
+            return
+        if form is not None:
+            raise InvalidInput("format", form, "a path to a file of that format as the source")
+        place = Place(f"this {type(source).__name__}")
+        if is_frame(source):
+            names, rows = frame_table(source)
+            fields = rename(names, self._fields)
+            check_long(fields, Place("the data frame"))
+            if is_long(fields):
+                self._named.add(frozenset(fields))
+                faults.each(rows, self.row_reader(fields))
+            else:
+                faults.each(records_of(names, rows), self._plain_record)
+        elif isinstance(source, Mapping):
+            self.read_value(source, place, faults)
+        elif hasattr(source, "to_dict"):
+            self.name = str(getattr(source, "name", None) or "")
+            self.read_value(source.to_dict(), place, faults)
+        elif isinstance(source, Iterable):
+            self._read_items(source, place, faults)
+        else:
+            raise UnknownFormat(
+                place.path, "it has none of their attributes", self.understood, self.kind
+            )
+
+    def _read_path(self, path: Path, form: str | None, faults: Faults) -> None:
+        if form is not None and form not in self.formats and form not in FORMATS:
+            raise InvalidInput("format", form, f"one of {', '.join((*self.formats, *FORMATS))}")
+        if path.is_dir():
+            raise UnknownFormat(str(path), "it is a folder", self.understood, self.kind)
+        self.name = name_of(path)
+        form = form or self.form_of(path)
+        if form == "jsonl":
+            faults.each(read_lines(path, faults), self._json_record)
+        elif form == "json":
+            self._read_json(path, faults)
+        elif form in ("csv", "tsv"):
+            names, rows = read_table(path, "," if form == "csv" else "\t", faults)
+            names = rename([name.strip() for name in names], self._fields)
+            check_long(names, Place(str(path), 1))
+            self._read_table(names, rows, faults)
+        elif form in ("parquet", "arrow"):
+            kind: Literal["parquet", "arrow"] = "parquet" if form == "parquet" else "arrow"
+            self._named.add(frozenset(rename(column_names(path, kind), self._fields)))
+            faults.each(read_arrow(path, kind), self._plain_record)
+        elif form in FORMATS:
+            self.read(FORMATS[form].load(path, self.loader), None, faults)
+        elif form != "empty":
+            self.lines(path, form, faults)
+
+    def form_of(self, path: Path) -> str:
+        """Which of the formats a file is in, "empty" if there is nothing in it."""
+        if path.exists() and not path.is_file():
+            return "trec"  # a pipe can be read once only, so that its beginning can't tell
+        kind = kind_of(path)
+        if kind not in ("text", "tsv"):
+            return kind
+        lines = (line for _, line in read_lines(path, Faults("skip")))
+        first = next((line for line in lines if not line.startswith(COMMENT)), None)
+        return "empty" if first is None else self.text_form(first.split("\t"))
+
+    def _read_json(self, path: Path, faults: Faults) -> None:
+        text, place = read_text(path), Place(str(path))
+        if text.strip():
+            self.read_value(from_json(text, place), place, faults)
+
+    def read_value(self, data: object, place: Place, faults: Faults) -> None:
+        """Read what a JSON file or a mapping holds."""
+        if isinstance(data, Mapping):
+            items = (
+                (Place(f"{place.path}, query {query_id!r}"), (query_id, value))
+                for query_id, value in data.items()
+            )
+            faults.each(items, self._entry)
+        elif isinstance(data, list):
+            self._read_items(data, place, faults)
+        else:
+            raise place.wrong("{query id: …} or a list of records", data)
+
+    def _read_items(self, items: Iterable[object], place: Place, faults: Faults) -> None:
+        numbered = ((place.item(number), item) for number, item in enumerate(items, 1))
+        faults.each(numbered, self._plain_record)
+
+    def _entry(self, pair: tuple[object, object], place: Place) -> None:
+        query_id = read_id(pair[0], place)
+        if query_id in self.whole:
+            raise place.wrong("every query id once", query_id)
+        self.whole[query_id] = self.value(pair[1], place)
+
+    def _json_record(self, line: str, place: Place) -> None:
+        record = from_json(line, place)
+        if not isinstance(record, dict):
+            raise place.wrong("a record, {field: value}", line)
+        self._plain_record(record, place)
+
+    def _plain_record(self, record: Any, place: Place) -> None:
+        fields = as_record(renamed(record, self._fields), place)
+        self._named.add(frozenset(fields))
+        self.record(fields, place)
+
+    def _read_table(
+        self, names: list[str], rows: Iterable[tuple[Place, list[str]]], faults: Faults
+    ) -> None:
+        """Read a table of texts."""
+        self._named.add(frozenset(names))
+
+        def read(cells: list[str], place: Place) -> None:
+            fields = {
+                name: read_cell(text, place) if name in LISTS else text
+                for name, text in zip(names, cells, strict=True)
+                if text
+            }
+            self.record(fields, place)
+
+        faults.each(rows, self.row_reader(names) if is_long(names) else read)
+
+
+def is_heading(columns: Sequence[str]) -> bool:
+    """Whether these are the names of a table's columns, and not its first row."""
+    return bool({*QUERY_ID} & {name.strip() for name in columns})
+
+
+TRACES = "traces"
+
+RUN_FORMATS = ("trec", "jsonl", "json", "csv", "tsv", "parquet", "arrow", TRACES)
+QRELS_FORMATS = ("trec", "beir", *RUN_FORMATS[1:-1])
+
+
+def read_run(
+    source: Any,
+    *,
+    format: str | None = None,  # noqa: A002
+    name: str = "",
+    on_error: OnError = "raise",
+    columns: Mapping[str, str] | None = None,
+) -> Run:
+    """Read rankings, from a file or from objects of other tools.
+
+    Scores are ordered as by trec_eval: by score as 64-bit float, descending, and ties by document
+    id, descending. That holds for TREC runs, whose rank column isn't read, for {query id:
+    {document id: score}}, and for tables without ranks. A table with one row per document is
+    ordered by its column `rank` if it has one. A list of ids is a ranking as it is.
+
+    Args:
+        source: a path, plain or .gz, to a TREC run, JSONL, CSV, TSV, JSON {query id: {document id:
+            score}}, Parquet, Arrow IPC or Feather; or in memory {query id: {document id: score} or
+            ids}, a data frame of pandas or polars, an Arrow table, a ranx Run, or an iterable of
+            ir_measures' ScoredDoc or of records. A record or row holds a query (`query_id`,
+            `retrieved_ids`, perhaps `scores`, `retrieved_texts`) or a document (`query_id`,
+            `doc_id`, `score` or `rank`); the names that other tools use are known. Files of traces
+            are read by `read_traces`, which has further arguments for them.
+        format: "trec", "jsonl", "json", "csv", "tsv", "parquet", "arrow" or "traces"; None tells it
+            by the file's name, and where that says nothing, by its beginning.
+        name: what to call the run; by default the tag of a TREC run, or the file's name.
+        on_error: "raise" ends at the first line that can't be read; "skip" leaves such lines out,
+            warns of them, and lists them in the run's `skipped`.
+        columns: what fields are called in the source: {"retrieved_ids": "my_ids"}.
+
+    Raises:
+        FileFormatError: a line can't be read, or repeats a document; says where and why.
+        MistakenFile: it is another kind of file, such as qrels; says which, and what reads it.
+        UnknownFormat: the source is nothing that is understood.
+        MissingExtra: Parquet and Arrow need the extra `batch`.
+        FileNotFoundError: there is no such file.
+
+    Examples:
+        >>> run = read_run({"q1": {"d1": 0.2, "d2": 0.9, "d3": 0.2}})
+        >>> run["q1"].ids
+        ['d2', 'd3', 'd1']
+    """
+    if isinstance(source, Run):
+        return source.replaced(source, name=name)
+    if isinstance(source, (str, os.PathLike)) and (format or run_format(Path(source))) == TRACES:
+        if columns:
+            raise InvalidInput("columns", columns, "none for traces")
+        from llama_index_rag_metrics.files.traces import read_traces
+
+        return read_traces(source, name=name, on_error=on_error)
+    faults, reader = Faults(on_error), _RunReader(columns)
+    reader.read(source, format, faults)
+    faults.warn()
+    return Run(reader.result(), name=name or reader.name, skipped=faults.skipped)
+
+
+def read_qrels(
+    source: Any,
+    *,
+    format: str | None = None,  # noqa: A002
+    on_error: OnError = "raise",
+    columns: Mapping[str, str] | None = None,
+) -> Qrels:
+    """Read judgements, from a file or from objects of other tools.
+
+    Args:
+        source: a path, plain or .gz, to TREC qrels, BEIR's qrels (.tsv), JSONL, CSV, JSON {query
+            id: {document id: grade}}, Parquet, Arrow IPC or Feather, or to the JSON of a dataset;
+            or in memory {query id: {document id: grade}, ids or Relevance}, a data frame of pandas
+            or polars, an Arrow table, ranx Qrels, or an iterable of ir_measures' Qrel or of
+            records. A record or row holds a query (`query_id`, `expected_ids`, perhaps `grades`) or
+            a judgement (`query_id`, `doc_id`, `grade`); the names that other tools use are known.
+        format: "trec", "beir", "jsonl", "json", "csv", "tsv", "parquet" or "arrow"; None tells it
+            by the file's name, and where that says nothing, by its beginning.
+        on_error, columns: as of `read_run`.
+
+    Raises:
+        FileFormatError: a line can't be read, or repeats a judgement; says where and why.
+        MistakenFile: it is another kind of file, such as a run; says which, and what reads it.
+        UnknownFormat: the source is nothing that is understood.
+        MissingExtra: Parquet and Arrow need the extra `batch`.
+        FileNotFoundError: there is no such file.
+
+    Examples:
+        >>> read_qrels({"q1": {"d1": 2, "d7": 0}})
+        {'q1': Relevance({'d1': 2.0, 'd7': 0.0})}
+    """
+    if isinstance(source, Qrels):
+        return source
+    faults, reader = Faults(on_error), _QrelsReader(columns)
+    reader.read(source, format, faults)
+    faults.warn()
+    qrels = Qrels(reader.result())
+    qrels.skipped = tuple(faults.skipped)
+    return qrels
+
+
+def run_format(path: Path) -> str:
+    """Which of a run's formats a file is in, "empty" if there is nothing in it.
+
+    Raises:
+        FileFormatError: the file isn't text.
+        FileNotFoundError: there is no such file.
+    """
+    return _RunReader().form_of(path)
+
+
+def qrels_format(path: Path) -> str:
+    """Which of the formats of qrels a file is in, "empty" if there is nothing in it."""
+    return _QrelsReader().form_of(path)
+
+
+class _RunReader(Reader[Ranking]):
+    kind = RUN
+    loader = "run"
+    understood = (
+        "a TREC run",
+        "JSONL, CSV, TSV, Parquet, Arrow or a data frame, one row per query (query_id, "
+        "retrieved_ids) or a document (query_id, doc_id, score or rank)",
+        "{query id: {document id: score}}, as a mapping or in JSON",
+    )
+    formats = RUN_FORMATS
+    make_records = RunRecords
+
+    def value(self, value: Any, place: Place) -> Ranking:
+        if isinstance(value, Ranking):
+            return value
+        if not isinstance(value, Mapping):
+            return Ranking(read_ids(value, place))
+        scores = {read_id(item, place): read_number(score) for item, score in value.items()}
+        if wrong := next((item for item, score in scores.items() if score != score), None):  # noqa: PLR0124
+            raise place.wrong("a score, a number", value.get(wrong))
+        if len(scores) < len(value):
+            raise place.wrong("every document once", list(value))
+        return by_score(scores)
+
+    def lines(self, path: Path, form: str, faults: Faults) -> None:
+        self.whole, tag = read_trec_run(path, faults)
+        self.name = tag or self.name
+
+    def form_of(self, path: Path) -> str:
+        from llama_index_rag_metrics.files.traces.containers import is_trace_file
+
+        form = super().form_of(path)
+        return TRACES if form in ("json", "jsonl") and is_trace_file(path) else form
+
+    def text_form(self, columns: list[str]) -> str:
+        return "tsv" if is_heading(columns) else "trec"
+
+
+class _QrelsReader(Reader[Relevance]):
+    kind = QRELS
+    loader = "qrels"
+    understood = (
+        "TREC qrels",
+        "BEIR's qrels",
+        "JSONL, CSV, Parquet, Arrow or a data frame, one row per query (query_id, expected_ids) "
+        "or a judgement (query_id, doc_id, grade)",
+        "{query id: {document id: grade}}, as a mapping or in JSON",
+    )
+    formats = QRELS_FORMATS
+    make_records = QrelsRecords
+
+    def value(self, value: Any, place: Place) -> Relevance:
+        return read_relevance(value, place)
+
+    def read_value(self, data: object, place: Place, faults: Faults) -> None:
+        if has_judgements(data):
+            data = read_mapping(data, place, faults).relevance
+        super().read_value(data, place, faults)
+
+    def lines(self, path: Path, form: str, faults: Faults) -> None:
+        read: Callable[[Path, Faults], dict[str, Relevance]]
+        read = read_judgements if form == "beir" else read_trec_qrels
+        self.whole = read(path, faults)
+
+    def text_form(self, columns: list[str]) -> str:
+        if len(columns) == len(HEADER):
+            is_named = is_heading(columns)
+            # TREC's columns may have tabs or spaces between them, and even both
+            if not is_named and len(split_columns("\t".join(columns))) > len(HEADER):
+                return "trec"
+            return "tsv" if is_named and tuple(columns) != HEADER else "beir"
+        return "tsv" if is_heading(columns) else "trec"

@@ -1,0 +1,283 @@
+"""TREC runs of any size, as a stream of tables: a row a query, with its ranking as a list.
+
+A run is read in blocks of lines by Arrow's parser; a block that it can't read is read line by line,
+which says what is wrong and where. A run whose queries aren't contiguous is parted on disk first,
+so that all lines of a query come together.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from llama_index_rag_metrics.files.lines import Faults, Place, raw_lines, read_blocks, text_size
+from llama_index_rag_metrics.files.runs.trec_run import ONCE, run_lines
+from llama_index_rag_metrics.files.trec import COMMENT
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_BLOCK = 1 << 25
+_PART = 1 << 28
+_COLUMNS = ("query_id", "iter", "doc_id", "rank", "score", "tag")
+_READ = ["query_id", "doc_id", "score"]
+_OTHER_SPACES = (b"\t", b"\r", b"\v", b"\f")
+_TO_SPACES = bytes.maketrans(b"".join(_OTHER_SPACES), b"    ")
+_BEGINS_COMMENT = COMMENT.encode()
+_COMMENT_LINE = re.compile(rb"^" + _BEGINS_COMMENT + rb".*\n?", re.MULTILINE)
+_LOOSE_SPACE = re.compile(rb" +\n *|\n +|  +")
+
+OnRead: TypeAlias = Callable[[int], object]
+"""Receives how many bytes of the file have been read."""
+
+
+class Scattered(Exception):
+    """The lines of a query don't stand together: the run has to be parted first."""
+
+
+class TrecStream:
+    """The rankings of a TREC run as tables: `query_id`, `retrieved_ids`.
+
+    Args:
+        path: the run, plain or .gz.
+        faults: what to do with a line that can't be read, and with a repeated document.
+        on_read: is told how far into the file reading has come.
+
+    Attributes:
+        tag: that of the last line, once all tables have been read.
+    """
+
+    def __init__(self, path: Path, faults: Faults, on_read: OnRead) -> None:
+        self.tag = b""
+        self._path = path
+        self._faults = faults
+        self._on_read = on_read
+        self._repeating: set[str] = set()
+
+    def contiguous(self) -> Iterator[pl.DataFrame]:
+        """The tables of a run whose queries are contiguous.
+
+        Raises:
+            FileFormatError: a line can't be read, or a query has a document twice.
+            Scattered: a query's lines don't stand together; known at the latest after the last
+                table.
+        """
+        import polars as pl
+
+        hashes: list[Any] = [np.array([], np.uint64)]
+        held: pl.DataFrame | None = None
+        for block in self._blocks():
+            lines = block if held is None else pl.concat([held, block])
+            stretch = lines["query_id"].rle_id().to_numpy()
+            last = int(np.searchsorted(stretch, stretch[-1]))
+            held = lines[last:]
+            if last:
+                ranked = self._rankings(lines[:last], stretch[:last])
+                hashes.append(ranked["query_id"].hash().to_numpy())
+                yield ranked
+        if held is not None:
+            ranked = self._rankings(held, np.zeros(len(held), np.int64))
+            hashes.append(ranked["query_id"].hash().to_numpy())
+            yield ranked
+        seen = np.concatenate(hashes)
+        if len(np.unique(seen)) < len(seen):
+            raise Scattered
+        self._take_repeats()
+
+    def parted(self) -> Iterator[pl.DataFrame]:
+        """The tables of any TREC run, by way of temporary files as large as the run.
+
+        Every query goes to one of several files, each small enough to be sorted in memory. The
+        queries come file by file, sorted in each.
+
+        Raises:
+            FileFormatError: a line can't be read, or a query has a document twice.
+        """
+        import polars as pl
+        import pyarrow as pa
+
+        n_parts = max(1, 8 * text_size(self._path) // _PART)
+        with tempfile.TemporaryDirectory() as folder:
+            files = [Path(folder, str(number)) for number in range(n_parts)]
+            with ExitStack() as stack:
+                writers: dict[int, Any] = {}
+                for block in self._blocks():
+                    part = block["query_id"].hash() % n_parts
+                    for (number,), lines in block.with_columns(part=part).group_by("part"):
+                        table = lines.select(_READ).to_arrow()
+                        if number not in writers:
+                            stream = pa.ipc.new_stream(str(files[number]), table.schema)
+                            writers[number] = stack.enter_context(stream)
+                        writers[number].write_table(table)
+            for number in sorted(writers):
+                lines = pl.read_ipc_stream(files[number]).sort("query_id", maintain_order=True)
+                yield self._rankings(lines, lines["query_id"].rle_id().to_numpy())
+        self._take_repeats()
+
+    def _blocks(self) -> Iterator[pl.DataFrame]:
+        """The lines of the file, some at a time: query id, document id and score."""
+        for n_before, block in read_blocks(self._path, _BLOCK, self._on_read):
+            frame = _parse(block, _COLUMNS, "score", goes_on=True)
+            if frame is None:
+                frame = self._parse_exactly(block, n_before)
+            elif len(frame):
+                self.tag = _last_tag(block)
+            if len(frame):
+                yield frame
+
+    def _parse_exactly(self, block: bytes, n_before: int) -> pl.DataFrame:
+        """A block as `read_run` reads it, line by line."""
+        import polars as pl
+
+        rows = []
+        numbered = enumerate(BytesIO(block), n_before + 1)
+        for _, *row, tag in run_lines(numbered, self._path, self._faults):
+            rows.append(row)
+            self.tag = tag
+        schema = {"query_id": pl.String, "doc_id": pl.String, "score": pl.Float64}
+        return pl.DataFrame(rows, schema=schema, orient="row")
+
+    def _rankings(self, lines: pl.DataFrame, query: npt.NDArray[Any]) -> pl.DataFrame:
+        """Lines as rankings.
+
+        Args:
+            lines: the lines of some queries, all of each, in the order of the file.
+            query: (lines,) the number of the line's query, ascending.
+
+        Raises:
+            Scattered: two queries have the same id.
+        """
+        import polars as pl
+
+        lines = lines.with_columns(pl.Series("query", query))
+        ranked = _ranked(lines)
+        if not ranked["query_id"].is_unique().all():
+            raise Scattered
+        repeats = ranked["retrieved_ids"].list.n_unique() < ranked["retrieved_ids"].list.len()
+        if repeats.any():
+            self._repeating.update(ranked.filter(repeats)["query_id"])
+            if self._faults.ends:
+                self._take_repeats()
+            ranked = _ranked(lines.unique(["query", "doc_id"], keep="first", maintain_order=True))
+        return ranked
+
+    def _take_repeats(self) -> None:
+        """Find the lines that repeat a document of their query; the tables don't know them."""
+        if not self._repeating:
+            return
+        seen: set[tuple[str, str]] = set()
+        lines = run_lines(raw_lines(self._path), self._path, Faults("skip"))
+        for number, query_id, document_id, *_ in lines:
+            if query_id not in self._repeating:
+                continue
+            if (query_id, document_id) in seen:
+                place = Place(str(self._path), number)
+                self._faults.take(place.wrong(ONCE, f"{query_id} {document_id}"))
+            seen.add((query_id, document_id))
+
+
+def qrels_table(path: Path) -> pl.DataFrame | None:
+    """TREC qrels as columns: `query_id`, `expected_ids`, `grades`, a row a query.
+
+    None where Arrow's parser can't read the file as it is, or where a judgement is repeated: then
+    `read_qrels` says what is wrong, or reads what the parser doesn't know.
+    """
+    import polars as pl
+
+    names = ("query_id", "iter", "doc_id", "grade")
+    blocks = [
+        _parse(block, names, "grade", goes_on=False) for _, block in read_blocks(path, _BLOCK, bool)
+    ]
+    read = [frame for frame in blocks if frame is not None]
+    if not read or len(read) < len(blocks):
+        return None
+    judged = (
+        pl.concat(read)
+        .group_by("query_id", maintain_order=True)
+        .agg(pl.col("doc_id").alias("expected_ids"), pl.col("grade").alias("grades"))
+    )
+    ids = judged["expected_ids"]
+    return judged if (ids.list.n_unique() == ids.list.len()).all() else None
+
+
+def _parse(
+    block: bytes, names: Sequence[str], number: str, *, goes_on: bool
+) -> pl.DataFrame | None:
+    """A block as Arrow reads it, or None where it can't, or where what it reads is odd.
+
+    Args:
+        block: whole lines.
+        names: of their columns.
+        number: the column to read as a number, beside the two ids.
+        goes_on: whether further columns may follow.
+    """
+    import polars as pl
+    import pyarrow as pa
+    from pyarrow import csv
+
+    if any(space in block for space in _OTHER_SPACES):
+        block = block.translate(_TO_SPACES)
+    if b"  " in block or b" \n" in block:
+        block = _LOOSE_SPACE.sub(_tight, block.strip(b" \n"))
+    if block.startswith(_BEGINS_COMMENT) or b"\n" + _BEGINS_COMMENT in block:
+        block = _COMMENT_LINE.sub(b"", block)
+    if block.startswith(codecs.BOM_UTF8):  # which Arrow leaves out of any block
+        return None
+    types = {"query_id": pa.string(), "doc_id": pa.string(), number: pa.float64()}
+    further = block[: block.find(b"\n")].count(b" ") + 1 - len(names) if goes_on else 0
+    if further > 0:
+        names = (*names, *map(str, range(further)))
+        types["rank"] = pa.float64()  # as `run_lines` asks of such lines
+    try:
+        table = csv.read_csv(
+            pa.py_buffer(block),
+            csv.ReadOptions(column_names=names),
+            csv.ParseOptions(delimiter=" ", quote_char=False),
+            csv.ConvertOptions(include_columns=list(types), column_types=types, null_values=[]),
+        )
+    except pa.ArrowInvalid:
+        return None
+    frame = pl.DataFrame(pl.from_arrow(table))
+    is_odd = not frame[number].is_finite().all() or (frame["query_id"] == "").any()
+    if is_odd or (further > 0 and frame["rank"].is_nan().any()):
+        return None
+    return frame.drop("rank", strict=False)
+
+
+def _tight(gap: re.Match[bytes]) -> bytes:
+    return b"\n" if b"\n" in gap[0] else b" "
+
+
+def _last_tag(block: bytes) -> bytes:
+    """The tag of the last line that isn't blank or a comment."""
+    end = len(block)
+    while end > 0:
+        start = block.rfind(b"\n", 0, end) + 1
+        columns = block[start:end].split()
+        if columns and not columns[0].startswith(_BEGINS_COMMENT):
+            return columns[_COLUMNS.index("tag")]
+        end = start - 1
+    return b""
+
+
+def _ranked(lines: pl.DataFrame) -> pl.DataFrame:
+    """Lines with the ascending number of their `query`, as rankings in trec_eval's order."""
+    import polars as pl
+
+    query, score = lines["query"].to_numpy(), lines["score"].to_numpy()
+    if not ((query[1:] > query[:-1]) | (score[1:] < score[:-1])).all():
+        lines = lines.sort("query", "score", "doc_id", descending=[False, True, True])
+    return (
+        lines.group_by("query", maintain_order=True)
+        .agg(pl.first("query_id"), pl.col("doc_id").alias("retrieved_ids"))
+        .drop("query")
+    )

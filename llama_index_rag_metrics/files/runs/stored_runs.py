@@ -1,0 +1,323 @@
+"""A stored run as a stream of tables, whatever its format, so that its size doesn't matter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias, TypeGuard
+
+import numpy as np
+import numpy.typing as npt
+
+from llama_index_rag_metrics.files.fields import CALLS
+from llama_index_rag_metrics.files.file_kinds import name_of
+from llama_index_rag_metrics.files.lines import Faults, OnError, Place, raw_lines
+from llama_index_rag_metrics.files.runs.arrow_runs import (
+    ArrowForm,
+    column_names,
+    count_ids,
+    read_batches,
+)
+from llama_index_rag_metrics.files.runs.mistaken_files import RUN, read_as
+from llama_index_rag_metrics.files.runs.read_runs import read_run, run_format
+from llama_index_rag_metrics.files.runs.run_blocks import OnRead, TrecStream
+from llama_index_rag_metrics.files.runs.run_records import warn_unread
+from llama_index_rag_metrics.files.runs.trec_run import run_lines
+from llama_index_rag_metrics.rankings.judging import (
+    EXPECTED,
+    EXPECTED_SPANS,
+    FORBIDDEN,
+    GRADES,
+    QUERY_ID,
+    RETRIEVED,
+    RETRIEVED_SPANS,
+    TOKENS,
+    span_series,
+)
+from llama_index_rag_metrics.rankings.run import Ranking
+from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra, UnknownFormat
+
+if TYPE_CHECKING:
+    import polars as pl
+    import pyarrow as pa
+
+    Columns: TypeAlias = pl.DataFrame | pa.RecordBatch
+
+_MOST_ROWS, _MOST_IDS = 1 << 17, 1 << 20
+"""So much is read at once, whichever is less."""
+
+_ERROR = "error"
+_COLUMNS = (QUERY_ID, RETRIEVED, EXPECTED, GRADES, _ERROR)
+FOLDER_FILES = (".parquet", ".arrow", ".feather")
+
+
+class StoredRun:
+    """A run in a file, or in a folder of Parquet and Arrow files.
+
+    Args:
+        path: where it is.
+        on_error: what to do with a line that can't be read.
+        further: columns that Parquet and Arrow files have beside those of a run, to be read, too.
+        measured: which of `retrieved_tokens`, `retrieved_spans`, `expected_spans` and
+            `forbidden_ids` to read; with `retrieval_calls` a run that holds calls is refused.
+
+    Attributes:
+        size: bytes of all its files.
+        holds_relevance: whether the tables have a column `expected_ids`, or `expected_spans`, of
+            their own.
+
+    Raises:
+        FileFormatError: a file isn't what its name says.
+        FileNotFoundError: there is nothing at that path.
+        InvalidInput: a further column isn't there, or the run holds calls, which tables don't.
+        MissingExtra: polars or pyarrow isn't installed.
+        UnknownFormat: a folder holds no Parquet or Arrow files.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        on_error: OnError = "raise",
+        further: Sequence[str] = (),
+        measured: Sequence[str] = (),
+    ) -> None:
+        if not (find_spec("polars") and find_spec("pyarrow")):
+            raise MissingExtra("score_files()", "batch")
+        self.path = path
+        self._on_error = on_error
+        self._tag = b""
+        self._measured = measured
+        self._files = _files(path)
+        self.size = sum(file.stat().st_size for file in self._files)
+        self._form = run_format(self._files[0])
+        names = column_names(self._files[0], self._form) if _is_arrow(self._form) else ()
+        warn_unread(str(path), [names])
+        if CALLS in measured and any(
+            CALLS in column_names(*file_and_form) for file_and_form in self._arrow_files()
+        ):
+            raise calls_left_out(path)
+        own = (*_COLUMNS[:3], *measured, *([] if EXPECTED in names else [EXPECTED_SPANS]))
+        self._needed = list(dict.fromkeys(name for name in (*own, *further) if name in names))
+        self._columns = {*_COLUMNS, *self._needed}
+        self._is_wide = self._needed[:2] == [*_COLUMNS[:2]]
+        if path.is_dir() and not self._is_wide:
+            why = f"{self._files[0].name} has the columns {', '.join(names) or 'none'}"
+            raise UnknownFormat(
+                str(path), why, ["query_id and retrieved_ids, a row a query"], "a run"
+            )
+        if lacking := [name for name in further if name not in names]:
+            expected = f"columns of {path}, which has {', '.join(names) or 'none'}"
+            raise InvalidInput("keep", lacking[0], expected)
+        self.holds_relevance = self._is_wide and not {EXPECTED, EXPECTED_SPANS}.isdisjoint(names)
+
+    def holds(self, path: Path) -> bool:
+        """Whether a file is the run or stands in its folder."""
+        own, other = self.path.resolve(), path.resolve()
+        return other == own or own in other.parents
+
+    @property
+    def name(self) -> str:
+        """The tag of a TREC run's last line, once its tables have been read; or the file's name."""
+        return self._tag.decode(errors="replace") or name_of(self.path)
+
+    def check_not_empty(self) -> None:
+        """A run has at least one ranking.
+
+        Raises:
+            FileFormatError: the first line can't be read.
+            InvalidInput: it has none.
+        """
+        faults = Faults(self._on_error)
+        if self._form == "trec":
+            with read_as(RUN, self.path):
+                lines = run_lines(raw_lines(self.path), self.path, faults)
+                is_empty = next(lines, None) is None
+        else:
+            is_empty = not any(
+                count_ids(*file_and_form)[0] for file_and_form in self._arrow_files()
+            )
+        if is_empty:
+            faults.warn()
+            raise InvalidInput("RUN", str(self.path), "a file with at least one ranking")
+
+    def tables(self, on_read: OnRead, *, parted: bool = False) -> Iterator[Columns]:
+        """The rankings: `query_id`, `retrieved_ids`; `expected_ids`, `grades`, `error` if there.
+
+        Args:
+            on_read: is told how many bytes have been read.
+            parted: whether a TREC run is parted on disk first.
+
+        Raises:
+            FileFormatError: a line can't be read.
+            Scattered: the run has to be parted first, and all tables so far are void; raised at the
+                latest after the last one.
+        """
+        if self._is_wide:
+            return self._stored_tables(on_read)
+        if self._form == "trec":
+            return self._trec_tables(on_read, parted)
+        return self._read_tables()
+
+    def _trec_tables(self, on_read: OnRead, parted: bool) -> Iterator[pl.DataFrame]:
+        faults = Faults(self._on_error)
+        stream = TrecStream(self.path, faults, on_read)
+        with read_as(RUN, self.path):
+            yield from stream.parted() if parted else stream.contiguous()
+        self._tag = stream.tag
+        faults.warn()
+
+    def _stored_tables(self, on_read: OnRead) -> Iterator[Columns]:
+        import polars as pl
+
+        done, seen = 0, [np.array([], np.uint64)]
+        tells_errors = any(
+            _ERROR in column_names(*file_and_form) for file_and_form in self._arrow_files()
+        )
+        for file, form in self._arrow_files():
+            size, n_read = file.stat().st_size, 0
+            names = column_names(file, form)
+            if lacking := [name for name in self._needed if name not in names]:
+                raise Place(str(file)).wrong(f"a column {lacking[0]!r}", ", ".join(names))
+            n_rows, n_ids = count_ids(file, form)
+            rows = min(_MOST_ROWS, max(1, _MOST_IDS * n_rows // max(1, n_ids)))
+            for batch in read_batches(file, form, rows=rows, columns=self._columns):
+                query_ids = _query_ids(batch)
+                if query_ids.null_count():
+                    row = n_read + int(query_ids.is_null().arg_max() or 0) + 1
+                    raise Place(f"{file}, row {row}").wrong("a query id", None)
+                seen.append(query_ids.hash().to_numpy())
+                yield _uniform(batch, query_ids, tells_errors)
+                n_read += len(batch)
+                on_read(done + size * n_read // n_rows)
+            done += size
+        hashes = np.sort(np.concatenate(seen))
+        if not hashes.size:
+            yield pl.DataFrame(
+                schema={**dict.fromkeys(self._needed, pl.Null), "query_id": pl.String}
+            )
+        if (again := hashes[1:][hashes[1:] == hashes[:-1]]).size:
+            self._check_once(again)
+
+    def _check_once(self, hashes: npt.NDArray[np.uint64]) -> None:
+        """No two rows have the same query id.
+
+        Args:
+            hashes: of query ids that might be the same.
+
+        Raises:
+            FileFormatError: two are; says where.
+        """
+        seen: set[str] = set()
+        for file, form in self._arrow_files():
+            n_read = 0
+            for batch in read_batches(file, form, rows=_MOST_ROWS, columns=_COLUMNS[:1]):
+                query_ids = _query_ids(batch)
+                for row in np.flatnonzero(np.isin(query_ids.hash(), hashes)).tolist():
+                    if query_ids[row] in seen:
+                        place = Place(f"{file}, row {n_read + row + 1}")
+                        raise place.wrong("every query id once", query_ids[row])
+                    seen.add(query_ids[row])
+                n_read += len(batch)
+
+    def place_of(self, query_id: str | None) -> Place:
+        """Where the row of a query is; the run where it has no row of its own, or none is asked."""
+        if self._is_wide and query_id is not None:
+            for file, form in self._arrow_files():
+                n_read = 0
+                for batch in read_batches(file, form, rows=_MOST_ROWS, columns=_COLUMNS[:1]):
+                    rows = (_query_ids(batch) == query_id).arg_true()
+                    if len(rows):
+                        return Place(f"{file}, row {n_read + rows[0] + 1}")
+                    n_read += len(batch)
+        return Place(str(self.path))
+
+    def _arrow_files(self) -> Iterator[tuple[Path, ArrowForm]]:
+        for file in self._files:
+            form = run_format(file)
+            if _is_arrow(form):
+                yield file, form
+
+    def _read_tables(self) -> Iterator[pl.DataFrame]:
+        import polars as pl
+
+        run = read_run(self.path, on_error=self._on_error)
+        if CALLS in self._measured and run.calls:
+            raise calls_left_out(self.path)
+        rankings = iter(run.items())
+        while some := list(islice(rankings, _MOST_ROWS)):
+            yield pl.DataFrame(
+                [
+                    pl.Series("query_id", [query_id for query_id, _ in some], pl.String),
+                    pl.Series(
+                        "retrieved_ids", [[*ranking.ids] for _, ranking in some], pl.List(pl.String)
+                    ),
+                    pl.Series("error", [ranking.error for _, ranking in some], pl.String),
+                    *self._measures([ranking for _, ranking in some]),
+                ]
+            )
+
+    def _measures(self, rankings: Sequence[Ranking]) -> Iterator[pl.Series]:
+        """The columns of tokens, spans and forbidden ids, of those that are to be read."""
+        import polars as pl
+
+        if TOKENS in self._measured and any(ranking.tokens is not None for ranking in rankings):
+            yield pl.Series(TOKENS, [ranking.tokens for ranking in rankings], pl.List(pl.Int64))
+        if RETRIEVED_SPANS in self._measured and any(
+            ranking.spans is not None for ranking in rankings
+        ):
+            yield span_series(RETRIEVED_SPANS, [ranking.spans for ranking in rankings])
+        if FORBIDDEN in self._measured and any(
+            ranking.forbidden is not None for ranking in rankings
+        ):
+            ids = [
+                None if ranking.forbidden is None else [*ranking.forbidden] for ranking in rankings
+            ]
+            yield pl.Series(FORBIDDEN, ids, pl.List(pl.String))
+
+
+def calls_left_out(run: object) -> InvalidInput:
+    """The error of metrics of calls where a run is scored as a table, which has none."""
+    expected = "a run without calls for these metrics, since tables don't hold them"
+    remedy = "score_rankings(qrels, read_run(path), …) reads them."
+    return InvalidInput("run", str(run), expected, remedy)
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    inside = sorted(file for file in path.rglob("*") if file.is_file())
+    files = [file for file in inside if file.suffix in FOLDER_FILES and not _is_hidden(file, path)]
+    if not files:
+        why = f"the folder holds {[file.name for file in inside[:8]]}"
+        raise UnknownFormat(str(path), why, [f"files called {' or '.join(FOLDER_FILES)}"], "a run")
+    return [file for file in files if file.stat().st_size] or files[:1]
+
+
+def _is_hidden(file: Path, folder: Path) -> bool:
+    """Whether writers of data sets mark the file, or a folder that it is in, as no part of it."""
+    return any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)
+
+
+def _query_ids(batch: pa.RecordBatch) -> pl.Series:
+    import polars as pl
+
+    query_ids: pl.Series = pl.Series(pl.from_arrow(batch.column("query_id"))).cast(pl.String)
+    return query_ids
+
+
+def _uniform(batch: pa.RecordBatch, query_ids: pl.Series, tells_errors: bool) -> pa.RecordBatch:
+    """A batch as those of the other files: query ids are texts, errors have a column."""
+    import pyarrow as pa
+
+    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+    if columns["query_id"].type != pa.string():
+        columns["query_id"] = query_ids.to_arrow().cast(pa.string())
+    if tells_errors and _ERROR not in columns:
+        columns[_ERROR] = pa.nulls(len(batch), pa.string())
+    return pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
+
+
+def _is_arrow(form: str) -> TypeGuard[ArrowForm]:
+    return form in ("parquet", "arrow")

@@ -1,0 +1,102 @@
+"""TREC runs: query id, Q0, document id, rank, score and tag, by trec_eval's rules."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from llama_index_rag_metrics.files.lines import Faults, Place, raw_lines
+from llama_index_rag_metrics.files.runs.run_order import by_score, ordering_scores
+from llama_index_rag_metrics.files.trec import COMMENT, fitting_id, fitting_query_id
+from llama_index_rag_metrics.rankings.run import Ranking
+
+_BEGINS_COMMENT = COMMENT.encode()
+_UNNAMED = "run"
+ONCE = "every document once a query"
+
+
+def read_trec_run(path: Path, faults: Faults) -> tuple[dict[str, Ranking], str]:
+    """The rankings, and the tag of the last line, which is the one that trec_eval keeps.
+
+    The rank column isn't read: the order is that of the scores.
+
+    Raises:
+        FileFormatError: a line has fewer than six columns, no score, or repeats a document.
+    """
+    scores: dict[str, dict[str, float]] = {}
+    tag = b""
+    for number, query_id, item, score, its_tag in run_lines(raw_lines(path), path, faults):
+        tag = its_tag
+        by_document = scores.setdefault(query_id, {})
+        if item in by_document:
+            faults.take(Place(str(path), number).wrong(ONCE, f"{query_id} {item}"))
+        else:
+            by_document[item] = score
+    rankings = {query_id: by_score(by_document) for query_id, by_document in scores.items()}
+    return rankings, tag.decode(errors="replace")
+
+
+def run_lines(
+    lines: Iterable[tuple[int, bytes]], path: Path, faults: Faults
+) -> Iterator[tuple[int, str, str, float, bytes]]:
+    """Number, query id, document id, score and tag of every line that isn't blank or a comment.
+
+    Args:
+        lines: the lines, with their numbers.
+        path: the file that they are from, for errors.
+        faults: takes the lines that have fewer than six columns, or no score.
+    """
+    for number, raw in lines:
+        columns = raw.split()  # of bytes: at the white space that C knows
+        if not columns or columns[0].startswith(_BEGINS_COMMENT):
+            continue
+        try:
+            query_id, item, score = _columns(columns)
+        except _BadLine as bad:
+            expected, value = bad.args
+            line = raw.decode(errors="replace").strip() if value is None else value
+            faults.take(Place(str(path), number).wrong(expected, line))
+        else:
+            yield number, query_id, item, score, columns[5]
+
+
+class _BadLine(Exception):
+    """What was expected of a line, and what it has instead, or None for the line itself."""
+
+
+def _columns(columns: Sequence[bytes]) -> tuple[str, str, float]:
+    # what follows the tag doesn't count; but an id with a space in it also makes a column more
+    if len(columns) < 6 or (len(columns) > 6 and math.isnan(_number(columns[3]))):
+        raise _BadLine("6 columns: query id, Q0, document id, rank, score, tag", None)
+    try:
+        query_id, item = columns[0].decode(), columns[2].decode()
+    except UnicodeDecodeError as error:
+        raise _BadLine("UTF-8 text", str(error)) from error
+    score = _number(columns[4])
+    if score != score:  # noqa: PLR0124
+        raise _BadLine("a score, a number", columns[4].decode(errors="replace"))
+    return query_id, item, score
+
+
+def _number(text: bytes) -> float:
+    """The number, infinite ones included, or NaN where it is none."""
+    try:
+        return math.nan if b"_" in text else float(text)
+    except ValueError:
+        return math.nan
+
+
+def trec_run_rows(rankings: Mapping[str, Ranking], name: str) -> Iterator[str]:
+    """The lines of a TREC run; a query for which nothing was retrieved has none.
+
+    Raises:
+        FormatTooNarrow: an id has a space.
+    """
+    tag = re.sub(r"\s+", "-", name.strip()) or _UNNAMED
+    for query_id, ranking in rankings.items():
+        scores = ordering_scores(ranking)
+        for rank, (item, score) in enumerate(zip(ranking.ids, scores, strict=True), 1):
+            ids = fitting_query_id(query_id), fitting_id(item)
+            yield f"{ids[0]} Q0 {ids[1]} {rank} {score!r} {tag}"

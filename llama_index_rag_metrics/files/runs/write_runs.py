@@ -1,0 +1,251 @@
+"""Writing runs and qrels, in every format that is read."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from llama_index_rag_metrics.files.beir import judgement_rows
+from llama_index_rag_metrics.files.file_kinds import kind_by_name, name_of
+from llama_index_rag_metrics.files.judgements import format_grade
+from llama_index_rag_metrics.files.lines import is_broken, to_json, write_lines
+from llama_index_rag_metrics.files.runs.arrow_runs import write_arrow
+from llama_index_rag_metrics.files.runs.read_runs import QRELS_FORMATS, RUN_FORMATS
+from llama_index_rag_metrics.files.runs.run_fields import ranking_record
+from llama_index_rag_metrics.files.runs.run_order import ordering_scores
+from llama_index_rag_metrics.files.runs.run_records import relevance_record
+from llama_index_rag_metrics.files.runs.trec_run import trec_run_rows
+from llama_index_rag_metrics.files.trec import qrels_rows
+from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
+from llama_index_rag_metrics.rankings.run import Ranking, Run
+from llama_index_rag_metrics.report.escape import csv_line
+from llama_index_rag_metrics.runtime.errors import FormatTooNarrow, InvalidInput
+
+_WHOLE = ("jsonl", "parquet", "arrow")
+"""Formats with a record a query: they hold all of a run."""
+
+_WIDE = "JSONL"
+_NAMES = {
+    "trec": "TREC's format",
+    "beir": "BEIR's qrels",
+    "json": "JSON of {query id: {document id: number}}",
+    "csv": "CSV",
+    "tsv": "TSV",
+    "parquet": "Parquet",
+    "arrow": "Arrow",
+}
+
+
+def write_run(
+    run: Run | Mapping[str, Any],
+    path: str | os.PathLike[str],
+    format: str | None = None,  # noqa: A002
+    *,
+    relevance: Mapping[str, RelevanceLike] | None = None,
+    lossy: bool = False,
+) -> None:
+    """Write rankings.
+
+    JSONL, Parquet and Arrow have one record a query and hold all of a ranking, the calls of an
+    agent, too. The others hold ids, order and scores: texts, latencies, spans and calls are left
+    out, and so is, in all but JSON, a query for which nothing was retrieved. TREC runs and JSON
+    keep the order by scores: if the ranking has none, or if trec_eval would order it otherwise by
+    its own, n, n - 1, …, 1 are written. The tag of a TREC run is the run's name, or that of the
+    file without its endings.
+
+    Args:
+        run: a Run, or {query id: ids or Ranking}.
+        path: the file; .gz is compressed, where the format is text.
+        format: "trec", "jsonl", "json", "csv", "tsv", "parquet" or "arrow"; None tells it by the
+            file's name, and takes "trec" for any other.
+        relevance: query id to what is relevant, to stand beside the ranking as `expected_ids` and
+            `grades`, in the formats with one record a query.
+        lossy: leave out what would change a score or a count and the format can't hold: that a
+            retriever failed on a query, and repetitions of an id.
+
+    Raises:
+        FormatTooNarrow: the format can't hold it, as an id with a space in a TREC run.
+        MissingExtra: Parquet and Arrow need the extra `batch`.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> from llama_index_rag_metrics import write_run
+        >>> with TemporaryDirectory() as folder:
+        ...     write_run({"q1": ["d3", "d1"]}, Path(folder, "bm25.run"))
+        ...     print(Path(folder, "bm25.run").read_text(encoding="utf-8"), end="")
+        q1 Q0 d3 1 2.0 bm25
+        q1 Q0 d1 2 1.0 bm25
+    """
+    rankings = run if isinstance(run, Run) else Run(run)
+    target, form = Path(path), _form(Path(path), format, RUN_FORMATS)
+    if form in _WHOLE:
+        _write_records(target, form, rankings, relevance)
+        return
+    if relevance is not None:
+        raise InvalidInput("format", form, f"{', '.join(_WHOLE)}, which hold relevance, too")
+    kept = rankings if form in ("csv", "tsv") else _without_repeats(rankings, form, lossy=lossy)
+    if rankings.failed and not lossy:
+        raise _narrow(form, f"that the retriever failed on {next(iter(rankings.failed))!r}", True)
+    if form == "trec":
+        with _narrowed(form):
+            rows = list(trec_run_rows(kept, rankings.name or name_of(target)))
+        write_lines(target, rows)
+    elif form == "json":
+        scored = {
+            query_id: dict(zip(ranking.ids, ordering_scores(ranking), strict=True))
+            for query_id, ranking in kept.items()
+        }
+        write_lines(target, [to_json(scored)])
+    else:
+        write_lines(target, list(_table(_run_table(kept), form)))
+
+
+def write_qrels(
+    qrels: Mapping[str, RelevanceLike],
+    path: str | os.PathLike[str],
+    format: str | None = None,  # noqa: A002
+) -> None:
+    """Write judgements.
+
+    Args:
+        qrels: query id to Relevance, {document id: grade}, ids or groups of ids.
+        path: the file; .gz is compressed, where the format is text.
+        format: "trec", "beir", "jsonl", "json", "csv", "tsv", "parquet" or "arrow"; None tells it
+            by the file's name, takes "beir" for .tsv and "trec" for any unknown ending.
+
+    Raises:
+        FormatTooNarrow: the format can't hold it: groups are for JSONL and JSON only; a query that
+            is judged to have nothing relevant, and no document judged, is for those with one
+            record a query and JSON; grades in TREC qrels are whole.
+        MissingExtra: Parquet and Arrow need the extra `batch`.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> from llama_index_rag_metrics import write_qrels
+        >>> with TemporaryDirectory() as folder:
+        ...     write_qrels({"q1": {"d1": 2, "d2": 0}}, Path(folder, "qrels.txt"))
+        ...     print(Path(folder, "qrels.txt").read_text(encoding="utf-8"), end="")
+        q1 0 d1 2
+        q1 0 d2 0
+    """
+    relevance = {query_id: Relevance.of(judgements) for query_id, judgements in qrels.items()}
+    target, form = Path(path), _form(Path(path), format, QRELS_FORMATS)
+    if form == "tsv" and format is None:
+        form = "beir"
+    for query_id, judgements in relevance.items():
+        if judgements.alternatives is not None and form not in ("jsonl", "json"):
+            raise _narrow(form, f"groups of alternatives ({query_id!r})")
+        if not judgements.grades and form in ("trec", "beir", "csv", "tsv"):
+            raise _narrow(form, f"a judgement of no document at all ({query_id!r})")
+    if form in _WHOLE:
+        _write_records(target, form, None, relevance)
+    elif form == "json":
+        plain = {query_id: judgements.to_plain() for query_id, judgements in relevance.items()}
+        write_lines(target, [to_json(plain)])
+    elif form in ("trec", "beir"):
+        with _narrowed(form):
+            rows = qrels_rows(relevance) if form == "trec" else list(judgement_rows(relevance))
+        write_lines(target, rows)
+    else:
+        write_lines(target, list(_table(_qrels_table(relevance), form)))
+
+
+def _form(path: Path, form: str | None, known: tuple[str, ...]) -> str:
+    if form is not None and form not in known:
+        raise InvalidInput("format", form, f"one of {', '.join(known)}")
+    if form is not None:
+        return form
+    if path.name.lower().removesuffix(".gz").endswith(".json"):
+        return "json"
+    kind = kind_by_name(path)
+    return "trec" if kind is None or kind == "text" else kind
+
+
+def _write_records(
+    path: Path,
+    form: str,
+    run: Run | None,
+    relevance: Mapping[str, RelevanceLike] | None,
+) -> None:
+    judged = {
+        query_id: Relevance.of(judgements) for query_id, judgements in (relevance or {}).items()
+    }
+    query_ids = list(dict.fromkeys([*(run or ()), *(judged if run is None else ())]))
+    records = [
+        {
+            **(ranking_record(query_id, run[query_id]) if run is not None else {}),
+            **(relevance_record(query_id, judged[query_id]) if query_id in judged else {}),
+        }
+        for query_id in query_ids
+    ]
+    if form == "jsonl":
+        write_lines(path, map(to_json, records))
+        return
+    for query_id, judgements in judged.items():
+        if judgements.alternatives is not None:
+            raise _narrow(form, f"groups of alternatives ({query_id!r})")
+    always = {"query_id", *(["retrieved_ids"] if run is not None else ["expected_ids", "grades"])}
+    fields = always.union(*records)
+    write_arrow(path, "parquet" if form == "parquet" else "arrow", records, fields)
+
+
+def _without_repeats(run: Run, form: str, *, lossy: bool) -> dict[str, Ranking]:
+    kept = {}
+    for query_id, ranking in run.items():
+        first = {item: position for position, item in reversed(list(enumerate(ranking.ids)))}
+        if len(first) < len(ranking.ids):
+            if not lossy:
+                raise _narrow(form, f"an id twice in one ranking ({query_id!r})", True)
+            positions = sorted(first.values())
+            scores = ranking.scores and [ranking.scores[position] for position in positions]
+            ranking = Ranking([ranking.ids[position] for position in positions], scores)  # noqa: PLW2901
+        kept[query_id] = ranking
+    return kept
+
+
+def _run_table(rankings: Mapping[str, Ranking]) -> Iterator[tuple[str, ...]]:
+    yield "query_id", "doc_id", "rank", "score"
+    for query_id, ranking in rankings.items():
+        scores = ranking.scores or [None] * len(ranking.ids)
+        for rank, (item, score) in enumerate(zip(ranking.ids, scores, strict=True), 1):
+            yield query_id, item, str(rank), _score_cell(score)
+
+
+def _score_cell(score: float | None) -> str:
+    """NaN is no score: what is read back has none there, either."""
+    return "" if score is None or math.isnan(score) else repr(float(score))
+
+
+def _qrels_table(relevance: Mapping[str, Relevance]) -> Iterator[tuple[str, ...]]:
+    yield "query_id", "doc_id", "grade"
+    for query_id, judgements in relevance.items():
+        for item, grade in judgements.grades.items():
+            yield query_id, item, format_grade(grade)
+
+
+def _table(rows: Iterable[tuple[str, ...]], form: str) -> Iterator[str]:
+    """The lines of a table; CSV quotes what needs it, TSV refuses it."""
+    for row in rows:
+        if any(map(is_broken, row)) or (form == "tsv" and re.search(r"[\t\r\n]", "".join(row))):
+            raise _narrow(form, f"the ids {row[:2]!r}")
+        yield csv_line(row) if form == "csv" else "\t".join(row)
+
+
+@contextmanager
+def _narrowed(form: str) -> Iterator[None]:
+    """Let what a dataset's writer refuses speak of runs and qrels."""
+    try:
+        yield
+    except FormatTooNarrow as error:
+        raise FormatTooNarrow(_NAMES[form], error.args[1], lossy=False, wide=_WIDE) from None
+
+
+def _narrow(form: str, loss: str, lossy: bool = False) -> FormatTooNarrow:
+    return FormatTooNarrow(_NAMES[form], [loss], lossy=lossy, wide=_WIDE)

@@ -1,0 +1,108 @@
+"""Questions whose answers stand in a text: SQuAD's files, and rows of that shape.
+
+Each text is a document, and each answer a place in it, so that any chunking of the texts is judged
+by the span metrics. Several answers to a question count together: what any annotator marked is
+expected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
+from typing import Any, TypeGuard
+
+from llama_index_rag_metrics.files.lines import Place
+from llama_index_rag_metrics.rankings.relevance import Relevance
+from llama_index_rag_metrics.runtime.errors import InvalidInput
+
+CONTEXT, ANSWERS, TITLE = "context", "answers", "title"
+
+_EXPECTED = "answers, {'text': [text, …], 'answer_start': [its first character, …]}"
+
+
+def is_squad(data: Mapping[str, object]) -> bool:
+    """Whether this is a file of SQuAD: articles with paragraphs."""
+    articles = data.get("data")
+    return isinstance(articles, list) and all(
+        isinstance(article, Mapping) and isinstance(article.get("paragraphs"), list)
+        for article in articles
+    )
+
+
+def squad_rows(data: Mapping[str, Any], place: Place) -> Iterator[tuple[Place, dict[str, Any]]]:
+    """The questions of a file of SQuAD as rows, as Hugging Face's data sets have them.
+
+    Raises:
+        FileFormatError: a paragraph has no context, or no list of questions.
+    """
+    for article in data["data"]:
+        title = article.get("title", "")
+        for paragraph in article["paragraphs"]:
+            fields = paragraph if isinstance(paragraph, Mapping) else {}
+            context, questions = fields.get("context"), fields.get("qas")
+            if not isinstance(context, str) or not isinstance(questions, list):
+                raise place.wrong("a paragraph with 'context' and 'qas'", paragraph)
+            for question in questions:
+                if not isinstance(question, Mapping):
+                    raise place.wrong("a question with 'id' and 'question'", question)
+                here = Place(f"{place.path}, question {question.get('id')!r}")
+                yield here, {TITLE: title, CONTEXT: context, **question}
+
+
+def take_answers(fields: dict[str, Any], place: Place) -> tuple[Relevance, tuple[str, str]] | None:
+    """What a row's answers make relevant, taken out of it.
+
+    Args:
+        fields: the fields of a question.
+        place: where it was read.
+
+    Returns:
+        The places of the answers, and the document, (id, text), that they are in; None where the
+        row doesn't say where its answers stand.
+
+    Raises:
+        FileFormatError: an answer doesn't stand where it is said to.
+    """
+    context, answers = fields.get(CONTEXT), fields.get(ANSWERS)
+    pairs = _pairs(answers, is_impossible="is_impossible" in fields)
+    if not isinstance(context, str) or pairs is None:
+        return None
+    title = fields.pop(TITLE, "") or ""
+    del fields[CONTEXT], fields[ANSWERS]
+    digest = sha256(context.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    document = f"{title}/{digest}" if title else digest
+    spans = []
+    for text, start in pairs:
+        if context[start : start + len(text)] != text:
+            raise place.wrong(f"{text!r} at character {start} of the context", context[start:][:80])
+        spans.append((document, start, start + len(text)))
+    try:
+        return Relevance.of_spans(spans), (document, context)
+    except InvalidInput as error:
+        raise place.wrong(_EXPECTED, str(error)) from error
+
+
+def _pairs(answers: Any, *, is_impossible: bool) -> list[tuple[str, int]] | None:
+    """Text and first character of each answer; None where that isn't said."""
+    if isinstance(answers, Mapping):
+        texts, starts = _list(answers.get("text")), _list(answers.get("answer_start"))
+        if texts is None or starts is None or len(texts) != len(starts):
+            return None
+        pairs = list(zip(texts, starts, strict=True))
+    else:
+        listed = _list(answers)
+        if listed is None or not (listed or is_impossible):
+            return None
+        if not _are_records(listed):
+            return None
+        pairs = [(answer.get("text"), answer.get("answer_start")) for answer in listed]
+    is_known = all(isinstance(text, str) and type(start) is int for text, start in pairs)
+    return pairs if is_known else None
+
+
+def _are_records(value: Any) -> TypeGuard[Sequence[Mapping[str, Any]]]:
+    return isinstance(value, (list, tuple)) and all(isinstance(item, Mapping) for item in value)
+
+
+def _list(value: Any) -> Sequence[Any] | None:
+    return value if isinstance(value, (list, tuple)) else None

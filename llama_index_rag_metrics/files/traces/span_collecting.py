@@ -1,0 +1,273 @@
+"""What matters of a stream of spans, kept trace by trace: the rest is let go at once."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Literal, TypeAlias
+from unicodedata import normalize
+
+from llama_index_rag_metrics.files.lines import Faults
+from llama_index_rag_metrics.files.records import read_id
+from llama_index_rag_metrics.files.traces.dialects import Dialect, begins_agent
+from llama_index_rag_metrics.files.traces.genai import GenAI
+from llama_index_rag_metrics.files.traces.llamaindex import LlamaIndexEvents
+from llama_index_rag_metrics.files.traces.mlflow_traces import MLflow
+from llama_index_rag_metrics.files.traces.openinference import OpenInference
+from llama_index_rag_metrics.files.traces.trace_documents import Columns, Retrieved, is_written
+from llama_index_rag_metrics.files.traces.trace_spans import (
+    DROPPED,
+    TraceSpan,
+    from_json_text,
+    mapping,
+)
+from llama_index_rag_metrics.runtime.errors import FileFormatError
+
+DIALECTS: list[Dialect] = [OpenInference(), MLflow(), GenAI(), LlamaIndexEvents()]
+"""How instrumentations record retrievals; the first that knows a span reads it."""
+
+Texts: TypeAlias = Mapping[str, Sequence[str]]
+"""The texts of questions, to the ids of the questions that have them."""
+
+_TAGS = "llamaindex."
+"""What `llama-index-observability-otel` writes before the name of a tag."""
+
+
+def comparable(question: str) -> str:
+    """The text of a question without what nobody sees: white space around it, and how an accented
+    letter is composed."""
+    return normalize("NFC", question.strip())
+
+
+class Work:
+    """A retrieval, a reranking or an answer: one span, and its documents.
+
+    Attributes:
+        retrieved: its documents; None where the span holds none, or they can't be read.
+        is_readable: whether what the span holds could be read.
+    """
+
+    __slots__ = ("begin", "end", "error", "is_readable", "question", "retrieved", "span_id")
+
+    def __init__(self, span_id: str) -> None:
+        self.span_id = span_id
+        self.begin: float | None = None
+        self.end: float | None = None
+        self.question: str | None = None
+        self.retrieved: Retrieved | None = None
+        self.error: str | None = None
+        self.is_readable = False
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether it is known what the caller got: documents, or an error."""
+        return self.retrieved is not None or self.error is not None
+
+    @property
+    def seconds(self) -> float | None:
+        """How long it took."""
+        if self.begin is None or self.end is None:
+            return None
+        return max(0.0, self.end - self.begin)
+
+
+class Trace:
+    """What is kept of a trace.
+
+    Attributes:
+        agents: spans of agents.
+        answers: what says which documents it was made from.
+        parents: span to its parent, of all spans.
+        question_ids: span to the id of the question that an attribute of it names.
+        asked: span to a text that was asked there, if it is that of a known question.
+        telling: spans that say what was asked there, retrievals apart.
+        tools: span to the name of the tool that it is.
+        question: what was asked at the root.
+    """
+
+    __slots__ = (
+        "agents",
+        "answers",
+        "asked",
+        "parents",
+        "question",
+        "question_ids",
+        "rerankings",
+        "retrievals",
+        "telling",
+        "tools",
+    )
+
+    def __init__(self) -> None:
+        self.agents: set[str] = set()
+        self.telling: set[str] = set()
+        self.parents: dict[str, str | None] = {}
+        self.question_ids: dict[str, str] = {}
+        self.asked: dict[str, str] = {}
+        self.tools: dict[str, str] = {}
+        self.retrievals: list[Work] = []
+        self.rerankings: list[Work] = []
+        self.answers: list[Work] = []
+        self.question: str | None = None
+
+    def above(self, span_id: str) -> Iterator[str]:
+        """The span and what it is part of, up to the root; spans that part each other end it."""
+        seen: set[str] = set()
+        outer: str | None = span_id
+        while outer is not None and outer not in seen:
+            seen.add(outer)
+            yield outer
+            outer = self.parents.get(outer)
+
+    def is_inside(self, span_id: str, others: Container[str]) -> bool:
+        """Whether the span is part of one of the others."""
+        return any(outer in others for outer in islice(self.above(span_id), 1, None))
+
+    def ask_agents(self) -> None:
+        """Take for the question of an agent that doesn't say it the only known one in it."""
+        texts: dict[str, set[str]] = {}
+        agents = self.agents - self.telling
+        for span_id, text in self.asked.items():
+            for outer in self.above(span_id):
+                if outer in agents:
+                    texts.setdefault(outer, set()).add(text)
+        self.asked |= {agent: text for agent, (text, *more) in texts.items() if not more}
+
+
+class Collector:
+    """Takes spans in any order, and keeps what sessions are made of.
+
+    Args:
+        columns: makes columns of documents.
+        question_id: the attribute that names the question, if one does.
+        texts: the known questions.
+        faults: what to do with a span that can't be read.
+
+    Attributes:
+        traces: trace id to what is kept of it.
+        n_spans: how many spans there were.
+        n_repeated: how many of them had come before; the first counts.
+        attributes: names of attributes, of a few spans, for messages.
+        example: something that was asked, for messages.
+    """
+
+    def __init__(
+        self, columns: Columns, question_id: str | None, texts: Texts, faults: Faults
+    ) -> None:
+        self._columns = columns
+        self._question_id = question_id
+        self._texts = texts
+        self._faults = faults
+        self.traces: dict[str, Trace] = {}
+        self.n_spans = 0
+        self.n_repeated = 0
+        self.attributes: dict[str, None] = {}
+        self.example = ""
+
+    def add(self, span: TraceSpan) -> None:
+        """Keep what matters of a span.
+
+        Raises:
+            FileFormatError: it can't be read, and that ends the read.
+        """
+        self.n_spans += 1
+        trace = self.traces.get(span.trace_id)
+        if trace is None:
+            trace = self.traces[span.trace_id] = Trace()
+        # exporters send again what they doubt has arrived
+        if span.span_id and span.span_id in trace.parents:
+            self.n_repeated += 1
+            return
+        trace.parents[span.span_id] = span.parent_id
+        try:
+            self._read(trace, span)
+        except FileFormatError as error:
+            self._faults.take(error)
+        except RecursionError:
+            self._faults.take(span.place.wrong("values that aren't nested so deeply"))
+
+    def _read(self, trace: Trace, span: TraceSpan) -> None:
+        if self._question_id is not None and (named := self._named(span)) is not None:
+            trace.question_ids[span.span_id] = named
+        if self._texts and span.parent_id is not None and begins_agent(span):
+            trace.agents.add(span.parent_id)
+        for dialect in DIALECTS:
+            kind = dialect.kind(span)
+            if kind is not None:
+                break
+        else:
+            return
+        if kind == "retrieval" or kind == "reranking":  # noqa: PLR1714 - mypy
+            self._read_work(trace, span, dialect, kind)
+            return
+        if kind == "tool":
+            trace.tools[span.span_id] = dialect.tool(span)
+        elif kind in ("answer", "agent"):
+            self._read_answer(trace, span, dialect)
+        if span.parent_id is None or self._texts:
+            question = dialect.question(span)
+            self._note_question(trace, span, question)
+            if kind == "agent":
+                trace.agents.add(span.span_id)
+            if question is not None:
+                trace.telling.add(span.span_id)
+
+    def _read_answer(self, trace: Trace, span: TraceSpan, dialect: Dialect) -> None:
+        try:
+            documents = dialect.documents(span, "answer")
+            if documents is None or not self._columns.tell(documents):
+                return
+            work = Work(span.span_id)
+            work.begin, work.end = span.times
+            retrieved = [document for document in documents if not is_written(document)]
+            work.retrieved = self._columns.read(retrieved, span.place)
+        except FileFormatError:
+            return  # what it was made from isn't known then
+        trace.answers.append(work)
+
+    def _read_work(
+        self,
+        trace: Trace,
+        span: TraceSpan,
+        dialect: Dialect,
+        kind: Literal["retrieval", "reranking"],
+    ) -> None:
+        work = Work(span.span_id)
+        (trace.retrievals if kind == "retrieval" else trace.rerankings).append(work)
+        work.begin, work.end = span.times
+        work.question = dialect.question(span)
+        self._note_question(trace, span, work.question)
+        work.error = span.error
+        if work.error is None:
+            documents = dialect.documents(span, kind)
+            if documents is not None and span.dropped:
+                expected = f"all attributes of a span with documents; {DROPPED}"
+                raise span.place.wrong(expected, f"{span.dropped} were dropped")
+            is_told = kind == "retrieval" or self._columns.tell(documents or ())
+            if documents is not None and is_told:
+                work.retrieved = self._columns.read(documents, span.place)
+        work.is_readable = True
+
+    def _note_question(self, trace: Trace, span: TraceSpan, question: str | None) -> None:
+        if question is None:
+            return
+        self.example = self.example or question
+        if span.parent_id is None:
+            trace.question = question
+        if self._texts and (text := comparable(question)) in self._texts:
+            trace.asked[span.span_id] = text
+
+    def _named(self, span: TraceSpan) -> str | None:
+        """The id of the question, if the span has the attribute that names it."""
+        name = self._question_id or ""
+        if len(self.attributes) < 40:
+            self.attributes.update(dict.fromkeys(span.attributes))
+        for key in (name, f"{_TAGS}{name}"):
+            if (question_id := span.get(key)) is not None:
+                return read_id(question_id, span.place)
+        outer, dot, inner = name.partition(".")
+        if dot and outer in span.attributes:
+            value = mapping(from_json_text(span.get(outer), outer, span.place))
+            if (question_id := value.get(inner)) is not None:
+                return read_id(question_id, span.place)
+        return None

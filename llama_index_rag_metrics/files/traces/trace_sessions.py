@@ -1,0 +1,388 @@
+"""From traces to a run: which question a retrieval was made for, and what its caller got."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from operator import attrgetter
+from typing import NamedTuple
+
+from llama_index_rag_metrics.files.traces.span_collecting import Texts, Trace, Work
+from llama_index_rag_metrics.files.traces.trace_documents import Retrieved
+from llama_index_rag_metrics.rankings.combining import Combine, combine_calls
+from llama_index_rag_metrics.rankings.run import Call, Ranking
+from llama_index_rag_metrics.runtime.errors import InvalidInput
+
+_BEGIN = attrgetter("begin")
+
+
+@dataclass
+class Remarks:
+    """How much of the traces couldn't be used, and why.
+
+    Attributes:
+        without_documents: retrieval spans that hold no documents.
+        unreadable: retrieval spans that can't be read.
+        left_out: questions that such a retrieval was made for.
+        unknown: traces with retrievals for no question that is known.
+        beside: retrievals for no question that is known, in traces of one that is.
+        stray: rerankings of more or less than one retrieval.
+        failed_rerankings: rerankings that failed.
+        silent_rerankings: rerankings that don't say what they returned.
+        asked_again: questions that were asked several times; the last counts.
+        nameless: documents without an id.
+        repeated: spans that had come before.
+    """
+
+    without_documents: int = 0
+    unreadable: int = 0
+    left_out: set[str] = field(default_factory=set)
+    unknown: int = 0
+    beside: int = 0
+    stray: int = 0
+    failed_rerankings: int = 0
+    silent_rerankings: int = 0
+    asked_again: set[str] = field(default_factory=set)
+    nameless: int = 0
+    repeated: int = 0
+
+    def notes(self) -> list[str]:
+        """A sentence for each that isn't 0."""
+        counts = {
+            "retrieval spans without documents (was recording them turned off?)": (
+                self.without_documents
+            ),
+            "retrieval spans that can't be read": self.unreadable,
+            "questions left out, since a retrieval for them isn't known": len(self.left_out),
+            "traces with retrievals for no known question": self.unknown,
+            "retrievals left out: only an attribute, question_id=, could tell which question of "
+            "their trace they are for": self.beside,
+            "rerankings that failed, so the order before them counts": self.failed_rerankings,
+            "rerankings without documents, so the order before them counts": (
+                self.silent_rerankings
+            ),
+            "rerankings left out, since they aren't of one retrieval": self.stray,
+            "questions asked several times, of which the last time counts": len(self.asked_again),
+            "documents without an id, which go by a digest of their text (labels find them by "
+            "match_on= and a key of their metadata, or by a matcher)": self.nameless,
+            "spans that came again, which count once": self.repeated,
+        }
+        return [f"{what}: {n:,}" for what, n in counts.items() if n]
+
+
+class Session(NamedTuple):
+    """The calls of one question.
+
+    Attributes:
+        calls: the calls, in order.
+        question: its text, if that is known.
+        spans: the span of each call.
+        root: the outermost span that they are part of; of several traces, that of the first call.
+        context: what the answer says that it was made from; None where it doesn't.
+    """
+
+    calls: list[Call]
+    question: str | None
+    spans: list[str]
+    root: str | None
+    context: Ranking | None
+
+
+class _Asking(NamedTuple):
+    """One time that a question was asked: for whom, when, and what was retrieved or answered."""
+
+    query_id: str
+    key: tuple[str, str]
+    begin: float
+    question: str | None
+    call: Call | None = None
+    span_id: str = ""
+    root: str | None = None
+    answer: Retrieved | None = None
+
+
+def sessions(
+    traces: dict[str, Trace],
+    texts: Texts,
+    *,
+    by_attribute: bool,
+    remarks: Remarks,
+) -> dict[str, Session]:
+    """Query id to its session, in the order in which the source first has the questions.
+
+    Args:
+        traces: trace id to what was kept of it; emptied on the way, to spare memory.
+        texts: the known questions; then only these count.
+        by_attribute: whether an attribute names the question; then only such spans count.
+        remarks: is told what couldn't be used.
+    """
+    asked: dict[str, dict[tuple[str, str], list[_Asking]]] = {}
+    for trace_id in list(traces):
+        for asking in _askings(trace_id, traces.pop(trace_id), texts, by_attribute, remarks):
+            asked.setdefault(asking.query_id, {}).setdefault(asking.key, []).append(asking)
+    made = {}
+    for query_id, times in asked.items():
+        if query_id in remarks.left_out:
+            continue
+        if len(times) > 1:
+            remarks.asked_again.add(query_id)
+        last = max(times.values(), key=lambda askings: askings[0].begin)
+        last.sort(key=_BEGIN)
+        made[query_id] = _session(last)
+    return made
+
+
+def _session(askings: Sequence[_Asking]) -> Session:
+    """What one time of asking a question makes, in order."""
+    calls: list[Call] = []
+    spans, root, question = [], None, None
+    for asking in askings:
+        question = question or asking.question
+        if asking.call is not None:
+            root = root if calls else asking.root
+            calls.append(asking.call)
+            spans.append(asking.span_id)
+    return Session(calls, question or _only_query(calls), spans, root, _context(askings))
+
+
+def _only_query(calls: Sequence[Call]) -> str | None:
+    """What all calls asked alike; None if a tool asked, whose words an agent wrote."""
+    queries = {call.query for call in calls}
+    is_own = len(queries) == 1 and not any(call.asked_by for call in calls)
+    return next(iter(queries)) or None if is_own else None
+
+
+def rankings(made: Mapping[str, Session], combine: Combine = "first_seen") -> dict[str, Ranking]:
+    """Query id to ranking. Plain ones, where every question was retrieved for once, as it is.
+
+    Args:
+        made: the sessions.
+        combine: what the ranking of a session is; see `combine_calls`.
+
+    Raises:
+        InvalidInput: a session's context isn't known, and is to be its ranking.
+    """
+    is_plain = combine != "context" and all(
+        len(session.calls) == 1 and session.calls[0].query in ("", session.question or "")
+        for session in made.values()
+    )
+    if is_plain:
+        return {
+            query_id: replace(session.calls[0].ranking, context=session.context)
+            for query_id, session in made.items()
+        }
+    if combine == "context":
+        _check_contexts(made)
+    return {query_id: _ranking(session, combine) for query_id, session in made.items()}
+
+
+def _ranking(session: Session, combine: Combine) -> Ranking:
+    calls, context = session.calls, session.context
+    if _has_failed(session):
+        return Ranking(error=calls[-1].error, calls=tuple(calls))
+    return combine_calls(calls, combine, context if calls or context else Ranking())
+
+
+def _has_failed(session: Session) -> bool:
+    return bool(session.calls) and all(call.error is not None for call in session.calls)
+
+
+def _check_contexts(made: Mapping[str, Session]) -> None:
+    lacking = [
+        query_id
+        for query_id, session in made.items()
+        if session.calls and session.context is None and not _has_failed(session)
+    ]
+    if lacking:
+        expected = "'first_seen', 'last' or 'rrf'"
+        n, of = f"{len(lacking):,}", f"{len(made):,}"
+        remedy = f"For {n} of {of} questions ({lacking[0]!r}) no span says what the answer is from."
+        raise InvalidInput("combine", "context", expected, remedy)
+
+
+def _context(askings: Sequence[_Asking]) -> Ranking | None:
+    """What the answers were made from, each item once, with texts also from its retrieval."""
+    answers = [asking.answer for asking in askings if asking.answer is not None]
+    if not answers:
+        return None
+    texts = {
+        item: text
+        for asking in askings
+        if (call := asking.call) is not None and call.texts is not None
+        for item, text in zip(call.ids, call.texts, strict=True)
+    }
+    scores: dict[str, float | None] = {}
+    for answer in answers:
+        of_answer = answer.scores or [None] * len(answer.ids)
+        for item, score in zip(answer.ids, of_answer, strict=True):
+            if item not in scores:
+                scores[item] = score
+        texts |= dict(zip(answer.ids, answer.texts or (), strict=False))
+    is_scored = any(score is not None for score in scores.values())
+    return Ranking(
+        list(scores),
+        [*scores.values()] if is_scored else None,
+        [texts.get(item, "") for item in scores] if texts else None,
+    )
+
+
+def _askings(
+    trace_id: str, trace: Trace, texts: Texts, by_attribute: bool, remarks: Remarks
+) -> Iterator[_Asking]:
+    """What was asked in a trace, retrieval by retrieval; a question without any, once."""
+    seen: set[str] = set()
+    n_beside = 0
+    trace.ask_agents()
+    for work, outer, call in _calls(trace, remarks):
+        above = [work.span_id, *outer]
+        questions = _questions(trace_id, trace, above, texts, by_attribute)
+        n_beside += not questions
+        for query_id, key, question in questions:
+            seen.add(query_id)
+            if call is None:
+                remarks.left_out.add(query_id)
+            else:
+                begin = work.begin or 0.0
+                yield _Asking(query_id, key, begin, question, call, work.span_id, above[-1])
+    for work in _answers(trace):
+        above = [*trace.above(work.span_id)]
+        for query_id, key, question in _questions(trace_id, trace, above, texts, by_attribute):
+            if query_id in seen:
+                begin = work.begin or 0.0
+                yield _Asking(query_id, key, begin, question, answer=work.retrieved)
+    remarks.unknown += bool(trace.retrievals) and not seen
+    remarks.beside += n_beside if seen else 0
+    for query_id, key, question in _silent(trace_id, trace, texts, by_attribute):
+        if query_id not in seen:
+            seen.add(query_id)
+            yield _Asking(query_id, key, 0.0, question)
+
+
+def _silent(
+    trace_id: str, trace: Trace, texts: Texts, by_attribute: bool
+) -> Iterator[tuple[str, tuple[str, str], str | None]]:
+    """The questions that a trace is about, whether or not anything was retrieved for them."""
+    if by_attribute:
+        for query_id in trace.question_ids.values():
+            yield query_id, ("", ""), trace.question
+        return
+    for span_id, text in trace.asked.items():
+        if not trace.is_inside(span_id, trace.asked):
+            for query_id in texts[text]:
+                yield query_id, (trace_id, span_id), text
+
+
+def _questions(
+    trace_id: str, trace: Trace, above: Sequence[str], texts: Texts, by_attribute: bool
+) -> Sequence[tuple[str, tuple[str, str], str | None]]:
+    """The questions that a span and those above it are for: their id, the asking, and the text."""
+    if by_attribute:
+        named = next(filter(None, map(trace.question_ids.get, above)), None)
+        # all that has the attribute is of one asking, in however many traces
+        return () if named is None else [(named, ("", ""), trace.question)]
+    if texts:
+        top = next((span_id for span_id in reversed(above) if span_id in trace.asked), None)
+        if top is None:
+            return ()
+        text = trace.asked[top]
+        return [(query_id, (trace_id, top), text) for query_id in texts[text]]
+    return [(trace_id, (trace_id, ""), trace.question)]
+
+
+def _answers(trace: Trace) -> Iterator[Work]:
+    """The outermost answers that say what they were made from, and aren't part of a retrieval."""
+    inside = {work.span_id for work in trace.answers + trace.retrievals}
+    for answer in trace.answers:
+        if not trace.is_inside(answer.span_id, inside):
+            yield answer
+
+
+def _calls(trace: Trace, remarks: Remarks) -> Iterator[tuple[Work, Sequence[str], Call | None]]:
+    """The outermost retrievals, what they are part of, and what their callers got.
+
+    The last is None where it isn't known.
+    """
+    answers = {work.span_id for work in trace.retrievals if work.is_answer or not work.is_readable}
+    outermost, rerankings = (
+        [work for work in works if not trace.is_inside(work.span_id, answers)]
+        for works in (trace.retrievals, trace.rerankings)
+    )
+    within = {work.span_id: [*trace.above(work.span_id)][1:] for work in outermost + rerankings}
+    covering = {
+        span_id for work in outermost if work.span_id in answers for span_id in within[work.span_id]
+    }
+    answered: list[Work] = []
+    for work in outermost:
+        if not work.is_readable:
+            remarks.unreadable += 1
+            yield work, within[work.span_id], None
+        elif work.is_answer:
+            answered.append(work)
+        elif work.span_id not in covering:
+            remarks.without_documents += 1
+            yield work, within[work.span_id], None
+    reranked = _reranked(rerankings, answered, within, remarks)
+    for work in answered:
+        outer = within[work.span_id]
+        yield work, outer, _call(trace, work, reranked.get(work.span_id, []), outer)
+
+
+def _reranked(
+    rerankings: Sequence[Work],
+    answered: Sequence[Work],
+    within: Mapping[str, Sequence[str]],
+    remarks: Remarks,
+) -> dict[str, list[Work]]:
+    """Retrieval to its rerankings: those of what it retrieved, after it, under the same span."""
+    reranked: dict[str, list[Work]] = {}
+    every = {work.span_id for work in rerankings}
+    told = {work.span_id for work in rerankings if work.retrieved is not None}
+    told.update(*(within[span_id] for span_id in told))
+    for reranking in sorted(rerankings, key=lambda work: work.begin or 0.0):
+        around = within[reranking.span_id]
+        if reranking.retrieved is None:
+            # a postprocessor calls others: of these, one that tells is enough
+            if reranking.span_id not in told and every.isdisjoint(around):
+                remarks.failed_rerankings += reranking.error is not None
+                remarks.silent_rerankings += reranking.error is None
+            continue
+        ids = set(reranking.retrieved.ids)
+        fitting = [
+            work
+            for work in answered
+            if work.retrieved is not None
+            and (work.begin or 0.0) <= (reranking.begin or 0.0)
+            and ids <= set(work.retrieved.ids)
+        ]
+        nearest = max(
+            fitting,
+            key=lambda work: (len({*within[work.span_id]}.intersection(around)), work.begin or 0.0),
+            default=None,
+        )
+        if nearest is None:
+            remarks.stray += 1
+        else:
+            reranked.setdefault(nearest.span_id, []).append(reranking)
+    return reranked
+
+
+def _call(trace: Trace, work: Work, rerankings: Sequence[Work], above: Sequence[str]) -> Call:
+    retrieved = work.retrieved
+    if rerankings:
+        retrieved = _reordered(retrieved, rerankings[-1].retrieved)
+    seconds = [step.seconds for step in (work, *rerankings)]
+    latency = None if None in seconds else sum(filter(None, seconds))
+    asked_by = next((trace.tools[outer] for outer in above if outer in trace.tools), "")
+    question = work.question or ""
+    if work.error is not None or retrieved is None:
+        return Call(latency=latency, error=work.error, query=question, asked_by=asked_by)
+    ids, scores, texts = retrieved
+    return Call(ids, scores, texts, latency, query=question, asked_by=asked_by)
+
+
+def _reordered(before: Retrieved | None, after: Retrieved | None) -> Retrieved | None:
+    """What came after a reranking, with the texts from before where it tells none."""
+    if after is None or before is None or after.texts is not None or before.texts is None:
+        return after
+    texts = dict(zip(before.ids, before.texts, strict=True))
+    return after._replace(texts=[texts.get(item, "") for item in after.ids])

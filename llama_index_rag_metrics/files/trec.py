@@ -1,0 +1,270 @@
+"""TREC's files: qrels, and topics in the classic <top> form or as two columns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from llama_index_rag_metrics.files.dataset_content import DatasetContent, Part, check_fits
+from llama_index_rag_metrics.files.judgements import (
+    FacetJudgements,
+    Judgements,
+    format_grade,
+    read_grade,
+)
+from llama_index_rag_metrics.files.lines import (
+    Faults,
+    Place,
+    is_broken,
+    read_lines,
+    read_text,
+    write_lines,
+)
+from llama_index_rag_metrics.rankings.relevance import Relevance
+from llama_index_rag_metrics.runtime.errors import FormatTooNarrow
+
+COMMENT = "#"
+"""What the comments in runs and qrels begin with."""
+
+_NAME = "TREC's qrels and topics"
+_SPACE = re.compile(r"[ \t\v\f\r]+")
+_SPACES = re.compile(r"[ \t\v\f\r\n]")
+_TOPIC = re.compile(r"<top>(.*?)(?:</top>|(?=<top>)|\Z)", re.DOTALL | re.IGNORECASE)
+_NUMBER = re.compile(r"<num>\s*(?:Number\s*:)?(.*?)(?=</?[a-z]|\Z)", re.DOTALL | re.IGNORECASE)
+_TITLE = re.compile(r"<title>\s*(?:Topic\s*:)?(.*?)(?=</?[a-z]|\Z)", re.DOTALL | re.IGNORECASE)
+_ID_HEADINGS = {"qid", "query_id", "query-id", "topic_id", "_id", "id"}
+_QUERY_HEADINGS = {"query", "text", "title", "question"}
+
+
+def read_qrels(
+    path: Path, faults: Faults | None = None, known: Collection[str] | None = None
+) -> dict[str, Relevance]:
+    """Read judgements: query id, anything, document id and grade, with spaces between them.
+
+    A line that begins with # is a comment, as to trec_eval since version 10.
+
+    Args:
+        path: the file.
+        faults: what to do with a line that can't be read.
+        known: the ids of the topics that there are; None takes any.
+
+    Raises:
+        FileFormatError: a line can't be read, repeats a judgement, or judges an unknown topic.
+    """
+    judgements = Judgements(known, "the id of a topic")
+
+    def read(columns: Sequence[str], place: Place) -> None:
+        query_id, _, document_id, grade = columns
+        judgements.add(query_id, document_id, read_grade(grade, place), place)
+
+    _each_judgement(path, faults, "query id, 0, document id, grade", read)
+    return judgements.relevance()
+
+
+def read_diversity_qrels(
+    path: Path, faults: Faults | None = None, known: Collection[str] | None = None
+) -> dict[str, Relevance]:
+    """Read judgements by subtopic: topic, subtopic, document and grade, with spaces between them.
+
+    Each subtopic is a facet of the documents with a grade above 0 there; one without any is left
+    out, as ndeval leaves it out.
+
+    Args:
+        path: the file.
+        faults: what to do with a line that can't be read.
+        known: the ids of the topics that there are; None takes any.
+
+    Raises:
+        FileFormatError: a line can't be read, repeats a judgement, or judges an unknown topic.
+    """
+    judgements = FacetJudgements(known, "the id of a topic")
+
+    def read(columns: Sequence[str], place: Place) -> None:
+        topic, subtopic, document_id, grade = columns
+        judgements.add(topic, subtopic, document_id, read_grade(grade, place), place)
+
+    _each_judgement(path, faults, "topic, subtopic, document id, grade", read)
+    return judgements.relevance()
+
+
+def _each_judgement(
+    path: Path,
+    faults: Faults | None,
+    headings: str,
+    read: Callable[[Sequence[str], Place], None],
+) -> None:
+    """Read the lines of a file of judgements, but for comments: four columns each."""
+    faults = faults or Faults()
+
+    def read_line(line: str, place: Place) -> None:
+        columns = split_columns(line)
+        if columns[0].startswith(COMMENT):
+            return
+        if len(columns) != 4:
+            raise place.wrong(f"4 columns: {headings}", line)
+        read(columns, place)
+
+    faults.each(read_lines(path, faults), read_line)
+
+
+def qrels_rows(relevance: Mapping[str, Relevance]) -> list[str]:
+    """The lines of a qrels file.
+
+    Raises:
+        FormatTooNarrow: a grade isn't whole, or an id has a space.
+    """
+    return [
+        f"{fitting_query_id(query_id)} 0 {fitting_id(document_id)} {_fitting_grade(grade)}"
+        for query_id, judgements in relevance.items()
+        for document_id, grade in judgements.grades.items()
+    ]
+
+
+def split_columns(line: str) -> list[str]:
+    """The columns of a line, with white space between them as C knows it."""
+    return _SPACE.split(line.strip(" \t\v\f\r"))
+
+
+def fitting_query_id(query_id: str) -> str:
+    """The id of a query, where a file of columns can hold it.
+
+    Raises:
+        FormatTooNarrow: as `fitting_id`; or it begins like a comment.
+    """
+    if query_id.startswith(COMMENT):
+        raise FormatTooNarrow(_NAME, [f"the id {query_id!r}, which begins a comment"], lossy=False)
+    return fitting_id(query_id)
+
+
+def fitting_id(document_id: str) -> str:
+    """The id, where a file of columns can hold it.
+
+    Raises:
+        FormatTooNarrow: it is empty, has a space or a line end, or begins like a byte order mark.
+    """
+    if (
+        not document_id
+        or _SPACES.search(document_id)
+        or document_id[0] == "\ufeff"
+        or is_broken(document_id)
+    ):
+        raise FormatTooNarrow(_NAME, [f"the id {document_id!r}"], lossy=False)
+    return document_id
+
+
+def read_topics(path: Path, faults: Faults | None = None) -> dict[str, str]:
+    """Read questions: the <num> and <title> of <top> blocks, or lines of id, tab, question.
+
+    Raises:
+        FileFormatError: a topic can't be read, or repeats an id.
+    """
+    queries: dict[str, str] = {}
+    faults = faults or Faults()
+
+    def read(topic: tuple[str, str], place: Place) -> None:
+        query_id, query = topic
+        if not query_id or _SPACE.search(query_id):
+            raise place.wrong("a topic id without spaces", query_id)
+        if query_id in queries:
+            raise place.wrong("every topic id once", query_id)
+        queries[query_id] = query
+
+    faults.each(_topics(path, faults), read)
+    return queries
+
+
+def read_trec(
+    qrels: Path, topics: Path, faults: Faults | None = None, *, subtopics: bool = False
+) -> DatasetContent:
+    """Read the questions of a topics file and their judgements.
+
+    Args:
+        qrels: the judgements.
+        topics: the questions.
+        faults: what to do with a line that can't be read.
+        subtopics: whether the second column of the qrels is a subtopic.
+
+    Raises:
+        FileFormatError: a line can't be read, repeats a judgement, or judges an unknown topic.
+    """
+    queries = read_topics(topics, faults)
+    read = read_diversity_qrels if subtopics else read_qrels
+    return DatasetContent(queries, read(qrels, faults, known=queries), name=qrels.stem)
+
+
+def write_trec(content: DatasetContent, qrels: Path, topics: Path, *, lossy: bool = False) -> None:
+    """Write qrels and two columns of topics.
+
+    Raises:
+        FormatTooNarrow: TREC's files can't hold groups, metadata, expected texts, grades that
+            aren't whole, ids with spaces, or questions of several lines.
+    """
+    lacks: tuple[Part, ...] = (
+        "groups",
+        "spans",
+        "nothing relevant",
+        "metadata",
+        "expected texts",
+        "forbidden ids",
+        "hashes of texts",
+        "mode",
+    )
+    check_fits(content, _NAME, lacks, lossy=lossy)
+    topic_rows = [
+        f"{fitting_id(query_id)}\t{_fitting_query(query)}"
+        for query_id, query in content.queries.items()
+    ]
+    rows = qrels_rows(content.relevance)
+    write_lines(topics, topic_rows)
+    write_lines(qrels, rows)
+
+
+def _topics(path: Path, faults: Faults) -> Iterator[tuple[Place, tuple[str, str]]]:
+    first = next(iter(read_lines(path, faults.apart())), None)
+    if first is not None and first[1].lstrip().startswith("<"):
+        return _blocks(path, faults)
+    return _columns(path, faults)
+
+
+def _blocks(path: Path, faults: Faults) -> Iterator[tuple[Place, tuple[str, str]]]:
+    text = read_text(path)
+    line, end = 1, 0
+    for block in _TOPIC.finditer(text):
+        line += text.count("\n", end, block.start())
+        end = block.end()
+        place = Place(str(path), line)
+        line += text.count("\n", block.start(), end)
+        number, title = _NUMBER.search(block[1]), _TITLE.search(block[1])
+        if number is None or title is None:
+            faults.take(place.wrong("a topic with <num> and <title>", " ".join(block[1].split())))
+            continue
+        yield place, (number[1].strip(), " ".join(title[1].split()))
+    if not end:
+        raise Place(str(path), 1).wrong("<top> … <num> … <title> … </top>", text[:80])
+
+
+def _columns(path: Path, faults: Faults) -> Iterator[tuple[Place, tuple[str, str]]]:
+    for place, line in read_lines(path, faults):
+        query_id, tab, query = line.partition("\t")
+        if not tab:
+            faults.take(place.wrong("a topic id, a tab and a question", line))
+            continue
+        headings = query_id.strip().lower(), query.strip().lower()
+        if place.line == 1 and headings[0] in _ID_HEADINGS and headings[1] in _QUERY_HEADINGS:
+            continue
+        yield place, (query_id, query)
+
+
+def _fitting_query(query: str) -> str:
+    if re.search(r"[\t\r\n]", query) or is_broken(query):
+        raise FormatTooNarrow(_NAME, [f"the question {query!r}, which isn't one line"], lossy=False)
+    return query
+
+
+def _fitting_grade(grade: float) -> str:
+    if grade != int(grade):
+        raise FormatTooNarrow(
+            _NAME, [f"the grade {grade}, since trec_eval cuts it off"], lossy=False
+        )
+    return format_grade(grade)

@@ -1,1 +1,0 @@
-"""Many judgements of an LLM, corrected by few of people."""

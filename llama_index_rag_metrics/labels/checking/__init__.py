@@ -1,1 +1,0 @@
-"""Checking labels against what can be retrieved today."""

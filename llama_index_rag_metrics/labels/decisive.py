@@ -1,0 +1,314 @@
+"""What a judgement could do to a difference: its effect, and the bounds of all that are missing.
+
+Carterette, Allan and Sitaraman, "Minimal test collections for retrieval evaluation", SIGIR 2006,
+write a metric as a sum over relevant items, and over pairs of them, divided by what depends on the
+relevant items alone. A difference of two systems is then such a sum, too: an item that both rank
+alike can't change it, whatever it is worth.
+
+| metric | weight of an item | weight of a pair | divided by |
+|---|---|---|---|
+| precision@k | 1 within k | | k |
+| recall | 1 within k | | R |
+| ndcg@k | gain / log2(rank + 1) within k | | the ideal DCG |
+| ap | 1 / rank within k | 1 / the lower rank within k | R |
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from llama_index_rag_metrics.labels.label_pool import PoolItems
+from llama_index_rag_metrics.metrics import NDCG, AveragePrecision, Precision, RankingMetric, Recall
+from llama_index_rag_metrics.metrics.metric_names import metric as resolve
+from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray
+from llama_index_rag_metrics.runtime.errors import InvalidInput
+
+_CLASSES = 6
+_PRIOR = 2.0
+"""How many judgements the average rate is worth in a class of which little is known."""
+
+_SAME = 2.0
+"""How many relevant items it takes to believe that a question has more than others."""
+
+_LIKELIEST = 0.95
+
+
+class Belief:
+    """What is believed of the unjudged items of a pool.
+
+    Args:
+        items: the items, judged and not.
+        rng: where samples come from.
+    """
+
+    def __init__(self, items: PoolItems, rng: np.random.Generator) -> None:
+        self._items = items
+        self._rng = rng
+        self._unjudged = np.flatnonzero(items.unjudged)
+        judged = np.flatnonzero(~np.isnan(items.grade) & (items.rank > 0).any(axis=1))
+        self._class = _classes(items)
+        relevant = items.grade[judged] > 0
+        of_class = self._class[judged]
+        hits = np.bincount(of_class[relevant], minlength=_CLASSES)
+        n = np.bincount(of_class, minlength=_CLASSES)
+        average = (hits.sum() + 1) / (n.sum() + 2)
+        strength = min(_PRIOR, 2.0 * n.sum() + 2.0)
+        self._alpha = hits + strength * average
+        self._beta = n - hits + strength * (1 - average)
+        rate = self._alpha / (self._alpha + self._beta)
+        n_queries = len(items.query_ids)
+        query = items.query[judged]
+        self._found = np.bincount(query[relevant], minlength=n_queries) + _SAME
+        self._expected = np.bincount(query, rate[of_class], n_queries) + _SAME
+        positive = items.grade[judged][relevant]
+        self._grades = positive if len(positive) else np.ones(1)
+
+    @property
+    def rate(self) -> FloatArray:
+        """(items,) how likely each is to be relevant; 0 or 1 where it was judged."""
+        rate = (self._items.known > 0).astype(np.float64)
+        mean = self._alpha / (self._alpha + self._beta)
+        rate[self._unjudged] = self._rate(mean, self._found / self._expected)
+        return np.asarray(rate, np.float64)
+
+    @property
+    def gain(self) -> float:
+        """The grade of a relevant item, on average."""
+        return float(self._grades.mean())
+
+    def sample(self) -> FloatArray:
+        """(items,) grades as they could turn out; those that were given as they are."""
+        grade = self._items.known.copy()
+        of_class = self._rng.beta(self._alpha, self._beta)
+        of_query = self._rng.gamma(self._found, 1 / self._expected)
+        rate = self._rate(of_class, of_query)
+        drawn = self._rng.random(len(rate)) < rate
+        grade[self._unjudged] = np.where(drawn, self._rng.choice(self._grades, len(rate)), 0.0)
+        return np.asarray(grade, np.float64)
+
+    def _rate(self, of_class: FloatArray, of_query: FloatArray) -> FloatArray:
+        rate = of_class[self._class[self._unjudged]]
+        rate = rate * of_query[self._items.query[self._unjudged]]
+        capped: FloatArray = np.minimum(rate, _LIKELIEST)
+        return capped
+
+
+def _classes(items: PoolItems) -> IntArray:
+    """(items,) classes of as many items each, by the sum of 1 / rank over the systems."""
+    with np.errstate(divide="ignore"):
+        evidence = np.where(items.rank > 0, 1 / items.rank, 0.0).sum(axis=1)
+    edges = np.quantile(evidence, np.arange(1, _CLASSES) / _CLASSES) if len(evidence) else []
+    return np.asarray(np.searchsorted(edges, evidence, side="right"), np.int64)
+
+
+Divisor = Callable[[FloatArray], float]
+
+_MOST_AT_ONCE = 4_000_000
+"""Numbers that are held at once while bounds are worked out."""
+
+
+def checked_metric(metric: str | RankingMetric) -> RankingMetric:
+    """A metric that is such a sum.
+
+    Raises:
+        InvalidInput: it isn't.
+        UnknownMetric: there is no metric of that name.
+    """
+    chosen = resolve(metric) if isinstance(metric, str) else metric
+    is_uncut = isinstance(chosen, (NDCG, Precision)) and chosen.k is None
+    is_curved = isinstance(chosen, NDCG) and chosen.mode == "exponential"
+    if isinstance(chosen, (Recall, AveragePrecision, NDCG, Precision)) and not (
+        is_uncut or is_curved or chosen.tokens
+    ):
+        return chosen
+    expected = "ndcg@k, precision@k, recall, recall@k, ap or ap@k, with linear gains"
+    raise InvalidInput("metric", getattr(chosen, "metric_name", chosen), expected)
+
+
+@dataclass(frozen=True)
+class Query:
+    """The items of one question under a metric.
+
+    Attributes:
+        grade: (items,) the gain of each: its grade, or 0 and 1 for binary metrics.
+        is_open: (items,) whether it is unjudged.
+        rate: (items,) how likely it is to be relevant.
+        weight: (items, systems) the weight of each item.
+        rank: (items, systems) the ranks that pairs take their weight from; none for other metrics.
+        low: the gain of an open item if it is relevant, at least;
+        high: and at most.
+        divisor: the gains of the relevant items, best first, to the divisor.
+    """
+
+    grade: FloatArray
+    is_open: BoolArray
+    rate: FloatArray
+    weight: FloatArray
+    rank: IntArray | None
+    low: float
+    high: float
+    divisor: Divisor
+
+    @cached_property
+    def middle(self) -> float:
+        """The gain of an open item if it is relevant, in between."""
+        return (self.low + self.high) / 2
+
+    @cached_property
+    def divisors(self) -> dict[float, FloatArray]:
+        """Gain to (open + 2,) the divisor with 0, 1, … further relevant items of that gain."""
+        judged = self.grade[self.grade > 0]
+        n_open = int(self.is_open.sum())
+        return {
+            gain: np.array(
+                [
+                    self.divisor(np.sort(np.concatenate([judged, np.full(n, gain)]))[::-1])
+                    for n in range(n_open + 2)
+                ]
+            )
+            for gain in {self.low, self.middle, self.high}
+        }
+
+    def effects(self, first: IntArray, second: IntArray) -> FloatArray:
+        """(differences, items) how much a difference changes if an item turns out relevant.
+
+        Args:
+            first: (differences,) the systems of which the others are taken off.
+            second: (differences,) those that are taken off.
+
+        Returns:
+            0 for items that are judged.
+        """
+        return np.concatenate([self._effects(*block) for block in self._blocks(first, second)])
+
+    def highest(self, first: IntArray, second: IntArray) -> FloatArray:
+        """(differences,) bounds that they can't exceed, however the open items are judged."""
+        return np.concatenate([self._highest(*block) for block in self._blocks(first, second)])
+
+    def _blocks(self, first: IntArray, second: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
+        """The differences, as many at once as fit into memory with all pairs of items."""
+        each = len(self.grade) ** (1 if self.rank is None else 2)
+        n_blocks = max(1, math.ceil(len(first) * each / _MOST_AT_ONCE))
+        return zip(np.array_split(first, n_blocks), np.array_split(second, n_blocks), strict=True)
+
+    def _pairs(self, first: IntArray, second: IntArray) -> FloatArray | None:
+        """(differences, items, items) the weights of pairs of items; 0 on the diagonal."""
+        if self.rank is None:
+            return None
+        rank = self.rank.T
+        lower = np.maximum(rank[:, :, None], rank[:, None, :])
+        both = (rank[:, :, None] > 0) & (rank[:, None, :] > 0)
+        weight = np.where(both, 1 / np.maximum(lower, 1), 0.0)
+        weight[:, np.arange(rank.shape[1]), np.arange(rank.shape[1])] = 0.0
+        pairs: FloatArray = weight[first] - weight[second]
+        return pairs
+
+    def _effects(self, first: IntArray, second: IntArray) -> FloatArray:
+        gain = np.where(self.is_open, self.middle, self.grade)
+        delta = (self.weight[:, first] - self.weight[:, second]).T
+        paired = _sums(self._pairs(first, second), self.rate)
+        own = gain * delta + paired
+        whole = delta @ (gain * self.rate) + 0.5 * (paired @ self.rate)
+        n_open = float(self.rate[self.is_open].sum())
+        divisors = self.divisors[self.middle]
+        with_it, without = (
+            np.interp(n_open - self.rate + step, np.arange(len(divisors)), divisors)
+            for step in (1.0, 0.0)
+        )
+        rest = whole[:, None] - self.rate * own
+        effect = _ratio(rest + own, with_it) - _ratio(rest, without)
+        return np.where(self.is_open, effect, 0.0)
+
+    def _highest(self, first: IntArray, second: IntArray) -> FloatArray:
+        delta = (self.weight[:, first] - self.weight[:, second]).T
+        pairs = self._pairs(first, second)
+        known = (self.grade > 0).astype(np.float64)
+        paired = np.broadcast_to(_sums(pairs, known), delta.shape)
+        fixed = delta @ self.grade + 0.5 * (paired @ known)
+        opened = delta[:, self.is_open]
+        most = np.maximum(self.low * opened, self.high * opened) + paired[:, self.is_open]
+        if pairs is not None:
+            among = pairs[:, self.is_open][:, :, self.is_open]
+            most = most + np.maximum(among, 0.0).sum(axis=2) / 2
+        most = -np.sort(-most, axis=1)
+        n = most.shape[1] + 1
+        upper = np.broadcast_to(fixed[:, None], (len(fixed), n)).copy()
+        upper[:, 1:] += np.cumsum(most, axis=1)
+        lowest, highest = self.divisors[self.low][:n], self.divisors[self.high][:n]
+        best = np.where(upper > 0, _ratio(upper, lowest), _ratio(upper, highest))
+        greatest: FloatArray = best.max(axis=1)
+        return np.minimum(greatest, 1.0)
+
+
+def queries_of(
+    metric: RankingMetric, items: PoolItems, rate: FloatArray, highest_grade: float
+) -> list[Query]:
+    """Every question's items under a metric.
+
+    Args:
+        metric: one that `checked_metric` gave.
+        items: the items.
+        rate: (items,) how likely each is to be relevant.
+        highest_grade: the best grade that an item can have.
+    """
+    k: Any = metric.model_dump().get("k")
+    min_grade = getattr(metric, "min_grade", None)
+    rank = np.where((items.rank > 0) & (items.rank <= (k or np.inf)), items.rank, 0)
+    place = np.maximum(rank, 1)
+    gain = items.known if min_grade is None else (items.known >= min_grade).astype(np.float64)
+    divisor: Divisor = _n_relevant
+    weight = (rank > 0).astype(np.float64)
+    low = high = 1.0
+    if isinstance(metric, NDCG):
+        weight /= np.log2(place + 1)
+        divisor = partial(_ideal_gain, k)
+        positive = items.known[items.known > 0]
+        low, high = float(positive.min(initial=1.0)), max(highest_grade, 1.0)
+    elif isinstance(metric, Precision):
+        divisor = partial(_constant, k)
+    elif isinstance(metric, AveragePrecision):
+        weight /= place
+    begin = np.searchsorted(items.query, np.arange(len(items.query_ids) + 1))
+    return [
+        Query(
+            gain[start:end],
+            items.unjudged[start:end],
+            rate[start:end],
+            weight[start:end],
+            rank[start:end] if isinstance(metric, AveragePrecision) else None,
+            low,
+            high,
+            divisor,
+        )
+        for start, end in pairwise(begin.tolist())
+    ]
+
+
+def _n_relevant(gains: FloatArray) -> float:
+    return float(len(gains))
+
+
+def _constant(k: int, _: FloatArray) -> float:
+    return float(k)
+
+
+def _ideal_gain(k: int, gains: FloatArray) -> float:
+    return float((gains[:k] / np.log2(np.arange(2, len(gains[:k]) + 2))).sum())
+
+
+def _sums(pairs: FloatArray | None, weight: FloatArray) -> FloatArray:
+    """(differences, items) the weights of the pairs of each item, each by that of the other one."""
+    return np.zeros((1, len(weight))) if pairs is None else pairs @ weight
+
+
+def _ratio(part: FloatArray, whole: FloatArray) -> FloatArray:
+    """The quotient of each part by the divisor of its column, 0 where that is 0."""
+    divisor = np.broadcast_to(whole, part.shape)
+    return np.divide(part, divisor, out=np.zeros_like(part), where=divisor != 0)

@@ -1,0 +1,249 @@
+"""Labels moved to new nodes: by their places in the documents, then by their texts."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
+from llama_index_rag_metrics.labels.corpus import Passages, PassagesLike
+from llama_index_rag_metrics.labels.labelled import Label, distinct, judged, labels_of
+from llama_index_rag_metrics.labels.likeness import Piece
+from llama_index_rag_metrics.labels.locating import By, Fate, Finder, Found
+from llama_index_rag_metrics.rankings.relevance import Relevance
+from llama_index_rag_metrics.report.numbers import counted
+from llama_index_rag_metrics.report.reportable import Reportable
+from llama_index_rag_metrics.runtime.amounts import check_share
+
+if TYPE_CHECKING:
+    from llama_index.core.schema import BaseNode
+
+    from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
+    from llama_index_rag_metrics.report import Report
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """What became of one label of one question.
+
+    Attributes:
+        query_id: the question.
+        item: the id that it was labelled with.
+        grade: its grade, which the new ids keep.
+        fate: "kept": its id still has its text; "moved": one node holds it whole; "split": it lies
+            over several; "changed": its text was edited; "lost": less than the threshold of it is
+            left, and no new id has its label.
+        pieces: the new ids, that with the largest share of the label's text first.
+        others: nodes with a smaller share, which aren't labelled.
+        score: the share of the label's text that the new nodes hold together, in [0, 1]; None where
+            the dataset has no more than a hash of the text, and no new node has the whole text.
+        by: whether it was found by its "id", its "place" in the document or its "text"; "" if not.
+    """
+
+    query_id: str
+    item: str
+    grade: float
+    fate: Fate
+    pieces: tuple[Piece, ...] = ()
+    others: tuple[Piece, ...] = ()
+    score: float | None = 0.0
+    by: By = ""
+
+    def __str__(self) -> str:
+        if self.fate == "lost":
+            left = "its text isn't known, or by a hash that no node has"
+            if self.score is not None:
+                left = f"{self.score:.0%} of its text is left"
+            return f"{self.item!r} is lost: {left}"
+        to = ", ".join(map(str, self.pieces))
+        return f"{self.item!r} is {self.fate}: {to}"
+
+
+@dataclass(frozen=True)
+class MovedLabels(Reportable):
+    """What `move_labels` made.
+
+    Attributes:
+        dataset: the dataset with the new ids, whose corpus is the new nodes.
+        moves: what became of every label, in the order of the questions.
+        notes: what a user of the new labels should know.
+
+    Examples:
+        >>> from llama_index_rag_metrics import RetrievalDataset, move_labels
+        >>> dataset = RetrievalDataset({"q1": "Which moon?"}, {"q1": ["d1"]}, {"d1": "Enceladus."})
+        >>> moved = move_labels(dataset, {"n7": "Enceladus."})
+        >>> moved.counts["moved"], len(moved.of("lost"))
+        (1, 0)
+    """
+
+    dataset: RetrievalDataset
+    moves: Sequence[Move]
+    notes: Sequence[str] = ()
+
+    @property
+    def counts(self) -> dict[Fate, int]:
+        """How many labels are kept, moved, split, changed and lost."""
+        counts = Counter(move.fate for move in self.moves)
+        fates: tuple[Fate, ...] = ("kept", "moved", "split", "changed", "lost")
+        return {fate: counts[fate] for fate in fates}
+
+    def of(self, *fates: Fate) -> list[Move]:
+        """The labels with these fates."""
+        return [move for move in self.moves if move.fate in fates]
+
+    def report(self, *, full: bool = False) -> Report:
+        """A table of what became of the labels, and those that deserve a look."""
+        from llama_index_rag_metrics.labels.moving_report import moves_report
+
+        return moves_report(self, full=full)
+
+
+def move_labels(
+    dataset: RetrievalDataset,
+    new_nodes: PassagesLike,
+    *,
+    old_nodes: Iterable[BaseNode] = (),
+    threshold: float = 0.5,
+) -> MovedLabels:
+    """Move labels to new nodes, after documents were split or ingested again.
+
+    A label goes to every node that holds at least `threshold` of its text: by its place in the
+    document where that is known and the texts agree there, or else by its text. Where none holds
+    that much and several do together, it goes to these. Several new ids of one label become a
+    group of alternatives: any of them meets the need. So scores by the new ids are what
+    `matcher="span"` finds, in the metrics of groups. Grades are kept; where labels of one question
+    come together in one node, the best grade counts. What is lost has no label any more, and is
+    listed.
+
+    Args:
+        dataset: the labels. Their places are those of `Relevance.of_spans`, of `old_nodes`, or the
+            metadata "ref_doc_id", "start_char_idx" and "end_char_idx" of its documents; their texts
+            are its corpus', its expected texts', or those of `old_nodes`.
+        new_nodes: what can be retrieved now; as `check_labels` takes it.
+        old_nodes: the nodes that the labels name, where the dataset doesn't have them.
+        threshold: the share of a label's text from which a node holds it, as of `SpanMatcher`, in
+            (0, 1].
+
+    Returns:
+        The new dataset, and what became of every label.
+
+    Raises:
+        InvalidInput: `new_nodes` is nothing of that kind, or the threshold is out of range.
+
+    Examples:
+        >>> from llama_index_rag_metrics import RetrievalDataset
+        >>> dataset = RetrievalDataset(
+        ...     {"q1": "Which moon has geysers?"}, {"q1": ["d1"]}, {"d1": "Enceladus has geysers."}
+        ... )
+        >>> moved = move_labels(dataset, {"n7": "Saturn has moons. Enceladus has geysers."})
+        >>> moved.dataset.relevance["q1"], moved.counts["moved"]
+        (Relevance(['n7']), 1)
+    """
+    check_share("threshold", threshold)
+    passages = Passages.of(new_nodes)
+    labels = labels_of(dataset, tuple(old_nodes))
+    by_id = distinct(labels)
+    finder = Finder(passages, by_id.values(), threshold)
+    located = {label_id: finder.find(label) for label_id, label in by_id.items()}
+    moves = [
+        _move(query_id, item, label, located[label.id], threshold)
+        for (query_id, item), label in labels.items()
+    ]
+    notes = _notes(moves)
+    return MovedLabels(_relabelled(dataset, moves, passages, notes), moves, notes)
+
+
+def _move(query_id: str, item: str, label: Label, located: Found, threshold: float) -> Move:
+    enough = tuple(piece for piece in located.pieces if (piece.share or 0.0) >= threshold)
+    pieces = enough or located.pieces
+    return Move(
+        query_id,
+        item,
+        label.queries[query_id],
+        located.fate,
+        pieces,
+        tuple(piece for piece in located.pieces if piece not in pieces),
+        located.score,
+        located.by,
+    )
+
+
+def _relabelled(
+    dataset: RetrievalDataset, moves: Sequence[Move], passages: Passages, notes: Sequence[str]
+) -> RetrievalDataset:
+    """The dataset with the new ids and the new corpus."""
+    by_query: defaultdict[str, dict[str, Move]] = defaultdict(dict)
+    for move in moves:
+        by_query[move.query_id][move.item] = move
+    relevance = {
+        query_id: _new_relevance(old, by_query[query_id])
+        for query_id in dataset.queries
+        if (old := judged(dataset, query_id)) is not None
+    }
+    metadata = {passage_id: _place_metadata(passages, passage_id) for passage_id in passages.texts}
+    return RetrievalDataset(
+        dataset.queries,
+        relevance,
+        passages.texts,
+        dataset.metadata,
+        document_metadata=metadata,
+        name=dataset.name,
+        mode=dataset.mode,
+        notes=[*dataset.notes, *notes],
+    )
+
+
+def _new_relevance(old: Relevance, moves: Mapping[str, Move]) -> Relevance:
+    """The relevance of one question, by the new ids."""
+    grades: dict[str, float] = {}
+    for move in moves.values():
+        for piece in move.pieces:
+            grades[piece.id] = max(move.grade, grades.get(piece.id, move.grade))
+    if old.facet_names is not None:
+        facets = {
+            name: ids
+            for name, group in zip(old.facet_names, old.alternatives or (), strict=True)
+            if (ids := _ids(group, moves)) or not group
+        }
+        weighted = dict(zip(old.facet_names, old.weights or (), strict=True))
+        weights = {name: weighted[name] for name in facets}
+        return Relevance.facets(facets, weights=weights, grades=grades)
+    needs = old.alternatives or [(item,) for item in old]
+    groups = [ids for group in needs if (ids := _ids(group, moves))]
+    is_plain = old.alternatives is None and all(len(ids) == 1 for ids in groups)
+    if is_plain and len({ids[0] for ids in groups}) == len(groups):
+        return Relevance(grades)
+    return Relevance.groups(groups, grades) if groups else Relevance(grades)
+
+
+def _ids(group: Iterable[str], moves: Mapping[str, Move]) -> list[str]:
+    """The new ids of some alternatives."""
+    return list(dict.fromkeys(piece.id for item in group for piece in moves[item].pieces))
+
+
+def _place_metadata(passages: Passages, passage_id: str) -> dict[str, Any]:
+    """Where a node is, as `SpanMatcher` and the next move read it."""
+    place = passages.places.get(passage_id)
+    if place is None or place.source == passage_id:
+        return {}
+    return {"ref_doc_id": place.source, "start_char_idx": place.start, "end_char_idx": place.end}
+
+
+def _notes(moves: Sequence[Move]) -> list[str]:
+    """What a user of the new labels should know."""
+    labels = counted(len(moves), "label", "labels")
+    notes = []
+    if lost := [move for move in moves if move.fate == "lost"]:
+        questions = counted(len({move.query_id for move in lost}), "question", "questions")
+        reason = "the text isn't there any more"
+        notes.append(f"{len(lost):,} of {labels} lost, of {questions}: {reason}")
+    if unsure := sum(1 for move in moves if move.score is None):
+        notes.append(
+            f"{unsure:,} of {labels} can't be followed: the text isn't known, or by a hash that no "
+            "node has, and a hash can't tell an edit from a split"
+        )
+    if changed := sum(1 for move in moves if move.fate == "changed"):
+        notes.append(f"{changed:,} of {labels} moved to a text that was edited since")
+    return notes

@@ -1,1 +1,0 @@
-"""Moving labels to new nodes."""

@@ -1,0 +1,153 @@
+"""The passages of each question: of a run, several runs, a dataset's labels, or given by text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
+from llama_index_rag_metrics.rankings.run import Ranking, Run
+from llama_index_rag_metrics.rankings.tokens import TokenCounter
+from llama_index_rag_metrics.runtime.errors import InvalidInput
+
+Texts: TypeAlias = "Mapping[str, Mapping[str, str]]"
+"""Query id to {passage id: text}."""
+
+PassagesLike: TypeAlias = "Run | Sequence[Run] | Texts"
+
+
+_OVERLAP = 4
+"""The part of a piece that the next one begins with: a quarter."""
+
+
+class Passage(NamedTuple):
+    """A text, or a piece of one that is too long to be read at once."""
+
+    id: str
+    text: str
+
+
+def texts_of(
+    source: PassagesLike,
+    query_ids: Sequence[str],
+    depth: int | None,
+    corpus: Mapping[str, str] | None,
+) -> dict[str, dict[str, str]]:
+    """The texts of each question's passages, by their ids.
+
+    Args:
+        source: a run, several, or texts. What several retrieved stands there once.
+        query_ids: the questions.
+        depth: how many distinct items of each ranking count, best first; None: all.
+        corpus: document id to text, for rankings without texts.
+
+    Raises:
+        InvalidInput: the text of an item isn't known, or this is none of these.
+    """
+    if isinstance(source, Mapping) and not isinstance(source, Run):
+        asked = [query_id for query_id in query_ids if query_id in source]
+        return {query_id: _checked(query_id, source[query_id]) for query_id in asked}
+    runs = [source] if isinstance(source, Run) else source
+    if not isinstance(runs, Sequence) or not all(isinstance(run, Run) for run in runs):
+        raise InvalidInput("passages", source, "a Run, a list of them, or {query id: {id: text}}")
+    texts: dict[str, dict[str, str]] = {}
+    for run in runs:
+        for query_id in query_ids:
+            if query_id in run:
+                retrieved = _retrieved(query_id, run[query_id], depth, corpus or {})
+                texts.setdefault(query_id, {}).update(retrieved)
+    return texts
+
+
+def corpus_of(dataset: RetrievalDataset) -> dict[str, str]:
+    """Document id to what is indexed of it: its title and its text."""
+    return {document_id: dataset.indexed_text(document_id) for document_id in dataset.corpus}
+
+
+def labelled_texts(dataset: RetrievalDataset) -> dict[str, dict[str, str]]:
+    """The texts of what is relevant to each question, best first, as far as they are known.
+
+    Labels by text alone are called after their place.
+    """
+    texts: dict[str, dict[str, str]] = {}
+    for query_id in dataset.queries:
+        relevance = dataset.relevance.get(query_id)
+        grades = {} if relevance is None else relevance.grades
+        best_first = sorted(relevance or (), key=lambda item: -grades[item])
+        known = {item: dataset.indexed_text(item) for item in best_first if item in dataset.corpus}
+        if not known:
+            expected = dataset.expected_texts.get(query_id, ())
+            known = {f"expected {place}": text for place, text in enumerate(expected, 1)}
+        if known:
+            texts[query_id] = known
+    return texts
+
+
+def windows(
+    passages: Mapping[str, str], budget: int, counter: TokenCounter, most: int
+) -> Iterator[list[Passage]]:
+    """The passages in order, so many at a time as fit; long ones in pieces.
+
+    Args:
+        passages: id to text.
+        budget: how many tokens a window has room for.
+        counter: counts the tokens.
+        most: how many passages a window holds at most.
+    """
+    window: list[Passage] = []
+    spent = 0
+    for passage_id, text in passages.items():
+        for piece in pieces(text, budget, counter):
+            (cost,) = counter.count([piece])
+            if window and (spent + cost > budget or len(window) == most):
+                yield window
+                window, spent = [], 0
+            window.append(Passage(passage_id, piece))
+            spent += cost
+    if window:
+        yield window
+
+
+def pieces(text: str, budget: int, counter: TokenCounter) -> list[str]:
+    """A text in pieces that have at most so many tokens, and overlap: a sentence may be in between.
+
+    >>> a_letter_each = TokenCounter(lambda text: list(text))
+    >>> pieces("abcdefghijklmnop", 10, a_letter_each)
+    ['abcdefgh', 'ghijklmnop']
+    """
+    text = text.strip()
+    if not text:
+        return []
+    (n_tokens,) = counter.count([text])
+    n = -(-n_tokens // budget)
+    while max(counter.count(parts := _parts(text, n))) > budget and n < len(text):
+        n += 1
+    return parts
+
+
+def _parts(text: str, n: int) -> list[str]:
+    """So many parts of about equal length; each begins with the end of the one before."""
+    length = -(-len(text) // n)
+    begins = (max(0, part * length - length // _OVERLAP) for part in range(n))
+    return [text[begin : (part + 1) * length].strip() for part, begin in enumerate(begins)]
+
+
+def _retrieved(
+    query_id: str, ranking: Ranking, depth: int | None, corpus: Mapping[str, str]
+) -> dict[str, str]:
+    texts = corpus
+    if ranking.texts is not None:
+        # of an item that stands there twice the first text counts
+        texts = dict(zip(reversed(ranking.ids), reversed(ranking.texts), strict=True))
+    ids = list(dict.fromkeys(ranking.ids))[:depth]
+    if unknown := [item for item in ids if item not in texts]:
+        argument = f"texts of what was retrieved for {query_id!r}"
+        remedy = "Give a run with texts, or corpus={id: text}."
+        raise InvalidInput(argument, unknown[0], "the text of every item", remedy)
+    return {item: texts[item] for item in ids}
+
+
+def _checked(query_id: str, texts: Mapping[str, str]) -> dict[str, str]:
+    if not isinstance(texts, Mapping) or not all(isinstance(t, str) for t in texts.values()):
+        raise InvalidInput(f"passages of {query_id!r}", texts, "{passage id: text}")
+    return dict(texts)

@@ -1,0 +1,211 @@
+"""What a good answer to each question says, and which passages say it."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from llama_index_rag_metrics.files.fields import NUGGETS, QUERY, QUERY_ID, first_of
+from llama_index_rag_metrics.files.lines import from_json, read_lines, to_json, write_lines
+from llama_index_rag_metrics.files.nugget_files import nuggets_record, read_nuggets
+from llama_index_rag_metrics.files.records import read_id
+from llama_index_rag_metrics.files.runs.mistaken_files import FACTS, read_as
+from llama_index_rag_metrics.rankings.nugget import Nugget, facets_of
+from llama_index_rag_metrics.rankings.relevance import Relevance
+from llama_index_rag_metrics.report.reportable import Reportable
+from llama_index_rag_metrics.runtime.amounts import check_amount
+from llama_index_rag_metrics.runtime.cache import Usage
+from llama_index_rag_metrics.runtime.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from llama_index_rag_metrics.labels.nuggets.nugget_passages import PassagesLike
+    from llama_index_rag_metrics.report import Report
+
+
+def read_file(
+    path: Path,
+) -> tuple[dict[str, list[Nugget]], dict[str, str], dict[str, str]]:
+    """The nuggets, the text and the error of each question, a question a line.
+
+    Raises:
+        FileFormatError: a line can't be read, or repeats a question.
+        FileNotFoundError: there is no such file.
+    """
+    by_query: dict[str, list[Nugget]] = {}
+    queries: dict[str, str] = {}
+    errors: dict[str, str] = {}
+    with read_as(FACTS, path):
+        for place, line in read_lines(path):
+            record = from_json(line, place)
+            if not isinstance(record, Mapping) or NUGGETS not in record:
+                raise place.wrong(f"a question with {NUGGETS!r}", record)
+            query_id = read_id(first_of(record, QUERY_ID), place)
+            if query_id in by_query:
+                raise place.wrong("every question once", query_id)
+            by_query[query_id] = read_nuggets(record[NUGGETS], place)
+            if texts := [str(record[name]) for name in QUERY if record.get(name)]:
+                queries[query_id] = texts[0]
+            if record.get("error"):
+                errors[query_id] = str(record["error"])
+    return by_query, queries, errors
+
+
+@dataclass(frozen=True, eq=False)
+class Nuggets(Mapping[str, Sequence[Nugget]], Reportable):
+    """The nuggets of each question: query id to nuggets, the most important first.
+
+    Attributes:
+        by_query: query id to nuggets; none where a question failed.
+        queries: query id to question.
+        errors: query id to what went wrong, of the questions or passages that failed.
+        usage: what the LLM was asked for.
+
+    Raises:
+        InvalidInput: a nugget of a question stands twice.
+
+    Examples:
+        >>> nuggets = Nuggets({"q1": [Nugget("a moon of Saturn", supports={"d1": "full"})]})
+        >>> nuggets.relevance()
+        {'q1': Relevance.facets({'a moon of Saturn': ['d1']})}
+    """
+
+    by_query: Mapping[str, Sequence[Nugget]]
+    queries: Mapping[str, str] = field(default_factory=dict)
+    errors: Mapping[str, str] = field(default_factory=dict)
+    usage: Usage = field(default_factory=Usage)
+
+    def __post_init__(self) -> None:
+        for query_id, nuggets in self.by_query.items():
+            texts = [nugget.text for nugget in nuggets]
+            if repeated := next((text for text in texts if texts.count(text) > 1), None):
+                raise InvalidInput(f"nuggets of {query_id!r}", repeated, "every nugget once")
+
+    def __getitem__(self, query_id: str) -> Sequence[Nugget]:
+        return self.by_query[query_id]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.by_query)
+
+    def __len__(self) -> int:
+        return len(self.by_query)
+
+    def relevance(
+        self,
+        *,
+        partial: bool = False,
+        vital_only: bool = False,
+        vital_weight: float = 1.0,
+        okay_weight: float = 0.5,
+    ) -> dict[str, Relevance]:
+        """The nuggets as facets, by question: what every metric of rankings takes.
+
+        `facet_recall` by the defaults is AutoNuggetizer's score "Weighted Strict" of what was
+        retrieved; with `vital_only` it is "Vital Strict", with `okay_weight=1` "All Strict". A
+        nugget that no passage supports counts as missed. Passages that were looked at and support
+        nothing have grade 0.
+
+        Args:
+            partial: whether a passage supplies what it supports in part.
+            vital_only: without the nuggets that are okay.
+            vital_weight: how much a vital nugget counts in `facet_recall`, above 0.
+            okay_weight: how much another one counts, above 0; of no account with `vital_only`.
+
+        Returns:
+            Without the questions for which no passage was looked at: they are unjudged.
+
+        Raises:
+            InvalidInput: a weight isn't above 0.
+        """
+        weights = {"vital_weight": vital_weight}
+        if not vital_only:
+            weights["okay_weight"] = okay_weight
+        for argument, weight in weights.items():
+            expected = "a number above 0"
+            check_amount(argument, weight, expected, lambda value: 0 < value < math.inf)
+        return {
+            query_id: facets_of(
+                nuggets,
+                partial=partial,
+                vital_only=vital_only,
+                vital_weight=vital_weight,
+                okay_weight=okay_weight,
+            )
+            for query_id, nuggets in self.by_query.items()
+            if any(nugget.supports for nugget in nuggets)
+        }
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write JSON lines, a question each, that can be edited and that `read_qrels` reads, too.
+
+        Whoever rewords a nugget deletes its supports, so that `assign_nuggets` finds them anew.
+        """
+        records = (
+            nuggets_record(key, self.queries.get(key, ""), of_query, self.errors.get(key))
+            for key, of_query in self.items()
+        )
+        write_lines(Path(path), map(to_json, records))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Nuggets:
+        """Read what `save` wrote, or what the nuggetizer of TREC's RAG track did.
+
+        Raises:
+            FileFormatError: a line can't be read; says where and why.
+            FileNotFoundError: there is no such file.
+        """
+        return cls(*read_file(Path(path)))
+
+    def to_review(
+        self,
+        path: str | os.PathLike[str],
+        passages: PassagesLike | None = None,
+        *,
+        corpus: Mapping[str, str] | None = None,
+        depth: int | None = 10,
+    ) -> None:
+        """Write what people are to say, for `rag-metrics labels review`.
+
+        Without passages: whether each nugget is vital, okay or to be dropped. With them: how far
+        each passage supports each nugget. What the LLM said isn't in it: people judge blind.
+
+        Args:
+            path: the file, JSON lines.
+            passages, corpus, depth: as of `assign_nuggets`.
+
+        Raises:
+            InvalidInput: the text of a passage isn't known.
+        """
+        from llama_index_rag_metrics.labels.nuggets.nugget_reviewing import (
+            importance_lines,
+            support_lines,
+        )
+
+        if passages is None:
+            lines = importance_lines(self)
+        else:
+            lines = support_lines(self, passages, depth, corpus)
+        write_lines(Path(path), map(to_json, lines))
+
+    def reviewed(self, *paths: str | os.PathLike[str]) -> Nuggets:
+        """The nuggets as people left them: what they said counts, the rest stays.
+
+        Args:
+            paths: what `rag-metrics labels review` exported; later files count more.
+
+        Raises:
+            FileFormatError: a line can't be read.
+            InvalidInput: a judgement is about a nugget that isn't there.
+        """
+        from llama_index_rag_metrics.labels.nuggets.nugget_reviewing import apply_reviews
+
+        return apply_reviews(self, [Path(path) for path in paths])
+
+    def report(self, *, full: bool = False) -> Report:
+        """How many nuggets there are, how far they are supported, and which nothing supports."""
+        from llama_index_rag_metrics.labels.nuggets.nuggets_report import nuggets_report
+
+        return nuggets_report(self, full=full)

@@ -1,1 +1,0 @@
-"""What to judge next, and when enough is judged."""

@@ -1,0 +1,346 @@
+"""Generating questions: an LLM is asked about every node, and its questions become a dataset."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from uuid import NAMESPACE_OID, uuid5
+
+from llama_index.core.schema import BaseNode, MetadataMode
+
+from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
+from llama_index_rag_metrics.labels.questions.parsing import normal_form, parse
+from llama_index_rag_metrics.runtime.amounts import check_whole
+from llama_index_rag_metrics.runtime.cache import identity
+from llama_index_rag_metrics.runtime.errors import GenerationFailed, InvalidInput, NoQuestions
+from llama_index_rag_metrics.runtime.journal import JsonLinesJournal
+from llama_index_rag_metrics.runtime.masking import describe_error, register_secrets_of
+from llama_index_rag_metrics.runtime.progress import progress
+from llama_index_rag_metrics.runtime.retries import (
+    FORBIDDEN,
+    UNAUTHORIZED,
+    Refusal,
+    attempts,
+    http_status,
+)
+from llama_index_rag_metrics.runtime.settings_models import model_of_settings
+from llama_index_rag_metrics.runtime.sync import each, synchronous
+from llama_index_rag_metrics.runtime.threads import Threads, within
+from llama_index_rag_metrics.runtime.wording import first_of
+
+if TYPE_CHECKING:
+    from llama_index.core.llms import LLM
+    from llama_index.core.prompts import BasePromptTemplate
+
+
+_FORMAT = "llama-index-rag-metrics questions, version 2"
+
+
+class AnswerJournal(JsonLinesJournal[tuple[str, str]]):
+    """The answers by node id.
+
+    Args:
+        path: the file; it and its folder are made where they don't exist.
+        fingerprint: what the answers are of, by aspect.
+
+    Attributes:
+        answers: node id to answer, of the nodes that were finished before.
+    """
+
+    def __init__(self, path: str | Path, fingerprint: Mapping[str, str]) -> None:
+        super().__init__(path, _FORMAT, fingerprint, _answer)
+        self.answers = dict(self.rows)
+
+    def record(self, node_id: str, answer: str) -> None:
+        """Keep the answer on a node."""
+        self.write({"node_id": node_id, "answer": answer})
+
+
+def _answer(row: Mapping[str, Any]) -> tuple[str, str]:
+    node_id, answer = row["node_id"], row["answer"]
+    if not (isinstance(node_id, str) and isinstance(answer, str)):
+        raise TypeError(row)
+    return node_id, answer
+
+
+logger = logging.getLogger(__name__)
+
+OnFailure: TypeAlias = Literal["skip", "fail", "continue"]
+
+DEFAULT_PROMPT = """\
+Here is a passage of a document:
+
+<passage>
+{context_str}
+</passage>
+
+Write {num_questions_per_chunk} different questions that this passage answers by itself. Let each
+be about another part of it. Name what you ask about, so that someone who hasn't seen the passage
+understands the question, and never mention "the passage" or "the text". Write in the language of
+the passage. Put each question on a line of its own, end it with a question mark, and write nothing
+else.
+"""
+
+_FIRST_PAUSE = 0.25
+"""Seconds before the second attempt on a node; doubled for each further one."""
+
+
+async def agenerate_question_context_pairs(
+    nodes: Sequence[BaseNode],
+    llm: LLM | None = None,
+    qa_generate_prompt_tmpl: str | BasePromptTemplate = DEFAULT_PROMPT,
+    num_questions_per_chunk: int = 2,
+    retry_limit: int = 3,
+    on_failure: OnFailure = "skip",
+    save_every: int | None = None,
+    output_path: str | os.PathLike[str] | None = None,
+    verbose: bool = False,
+    *,
+    workers: int = 4,
+    show_progress: bool = False,
+    journal: str | os.PathLike[str] | None = None,
+) -> RetrievalDataset:
+    """Let an LLM write questions about nodes, for a dataset in which each node answers its own.
+
+    `generate_question_context_pairs` takes the arguments of LlamaIndex's removed function of that
+    name, in their order. The event loop is never blocked.
+
+    Args:
+        nodes: the nodes; their ids become the document ids of the dataset. Nodes without text are
+            not asked about.
+        llm: any LLM of LlamaIndex; by default `Settings.llm`.
+        qa_generate_prompt_tmpl: the prompt, with {context_str} and {num_questions_per_chunk}.
+        num_questions_per_chunk: how many questions to ask for, and to keep at most, for each node.
+        retry_limit: how often a node is tried. The next attempt comes when the LLM's service says
+            (Retry-After), unless that is over a minute.
+        on_failure: whether a node on which the LLM keeps failing is left out and named in the
+            dataset's notes ("skip", or "continue" in old code), or ends the run ("fail").
+        save_every: accepted for old code, and ignored: the journal keeps every node at once.
+        output_path: as in LlamaIndex: the dataset is saved there by `save_json` at the end, and a
+            journal is kept beside it unless `journal` says where.
+        verbose: the old name of `show_progress`.
+        workers: how many nodes are asked about at once.
+        show_progress: show a progress bar on standard error.
+        journal: a file that keeps every answer. A second call with it asks about the other nodes
+            only, even after kill -9. It takes nodes with the same ids: a splitter gives them with
+            its `id_func`.
+
+    Returns:
+        A dataset with stable query ids. A question about several nodes is in it once, with all of
+        them relevant. The notes say how many nodes failed or gave fewer questions than asked, and
+        which lines of theirs were refused; the log has all refused lines at level INFO.
+
+    Raises:
+        InvalidInput: an argument can't be used.
+        NoQuestions: the answers hold no question at all.
+        GenerationFailed: a node failed and `on_failure` is "fail", or every node did.
+        JournalMismatch: the journal is of other nodes, another prompt, model or number.
+        JournalDamaged: the journal is a file of another kind, or a line of it can't be read.
+        JournalBusy: another process is writing the journal.
+
+    Examples:
+        >>> from llama_index.core.llms import CompletionResponse, MockLLM
+        >>> from llama_index.core.schema import TextNode
+        >>> class Questioner(MockLLM):
+        ...     def complete(self, prompt, formatted=False, **options):
+        ...         return CompletionResponse(text="1. Which moon has geysers?")
+        >>> nodes = [TextNode(id_="d1", text="Enceladus has geysers.")]
+        >>> dataset = generate_question_context_pairs(
+        ...     nodes, llm=Questioner(), num_questions_per_chunk=1
+        ... )
+        >>> list(dataset.queries.values()), list(dataset.relevance.values())
+        (['Which moon has geysers?'], [Relevance(['d1'])])
+    """
+    _check(num_questions_per_chunk, retry_limit, workers, on_failure)
+    if llm is None:
+        llm = model_of_settings("llm", "generate_question_context_pairs")
+    corpus = _corpus(nodes)
+    prompts = {
+        node_id: _prompt(qa_generate_prompt_tmpl, text, num_questions_per_chunk)
+        for node_id, text in corpus.items()
+        if text.strip()
+    }
+    if journal is None and output_path is not None:
+        journal = f"{os.fspath(output_path)}.journal"
+    fingerprint = {
+        "nodes": RetrievalDataset(corpus).fingerprint()[:16],
+        "prompt": _digest(_prompt(qa_generate_prompt_tmpl, "", num_questions_per_chunk)),
+        "num_questions_per_chunk": str(num_questions_per_chunk),
+        "model": f"{llm.class_name()} {llm.metadata.model_name}",
+        "settings": _digest(json.dumps(identity(llm), sort_keys=True)),
+    }
+    kept = AnswerJournal(Path(journal), fingerprint) if journal is not None else None
+    try:
+        generation = _Generation(llm, prompts, kept, retry_limit, on_failure)
+        await generation.run(workers, show_progress or verbose)
+    finally:
+        if kept is not None:
+            kept.close()
+    dataset = _dataset(corpus, generation, num_questions_per_chunk)
+    if output_path is not None:
+        dataset.save_json(output_path)
+    return dataset
+
+
+generate_question_context_pairs = synchronous(agenerate_question_context_pairs)
+
+
+@dataclass(repr=False)
+class _Generation:
+    """One run over the nodes: the answers so far, and the nodes that failed."""
+
+    llm: LLM
+    prompts: Mapping[str, str]
+    journal: AnswerJournal | None
+    attempts: int
+    on_failure: OnFailure
+    failures: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.answers = dict(self.journal.answers) if self.journal is not None else {}
+        self._refusal = Refusal()
+
+    async def run(self, workers: int, show_progress: bool) -> None:
+        """Ask about every node that has no answer yet.
+
+        Raises:
+            GenerationFailed: a node failed that may not, or there is no answer at all.
+        """
+        left = [node_id for node_id in self.prompts if node_id not in self.answers]
+        register_secrets_of(self.llm)
+        threads = Threads(workers, "rag-metrics-questions")
+        n_done = len(self.prompts) - len(left)
+        with progress("generating questions", len(self.prompts), n_done, show_progress) as advance:
+
+            async def attempt(node_id: str) -> None:
+                await self._answer(node_id, threads)
+                advance(failed=node_id in self.failures)
+
+            try:
+                await each(left, attempt, min(workers, len(left)))
+            finally:
+                threads.close()
+        if self.failures and not self.answers:
+            raise self._failed(len(self.prompts))
+
+    async def _answer(self, node_id: str, threads: Threads) -> None:
+        complete = partial(self._complete, self.prompts[node_id], threads)
+        tries = attempts(
+            self.attempts,
+            _FIRST_PAUSE,
+            lambda error: http_status(error) not in (UNAUTHORIZED, FORBIDDEN),
+        )
+        try:
+            answer: str = await tries(self._refusal.ask, complete)
+        except Exception as error:  # noqa: BLE001 - recorded by node
+            self.failures[node_id] = describe_error(error)
+            if self.on_failure == "fail":
+                raise self._failed(1) from None  # its cause may show a key
+        else:
+            self.answers[node_id] = answer
+            if self.journal is not None:
+                self.journal.record(node_id, answer)
+
+    async def _complete(self, prompt: str, threads: Threads) -> str:
+        if _is_asynchronous(self.llm):
+            try:
+                return (await within(None, self.llm.acomplete(prompt))).text
+            except NotImplementedError:
+                pass
+        return (await threads.call(self.llm.complete, prompt)).text
+
+    def _failed(self, asked: int) -> GenerationFailed:
+        node_id, error = next(iter(self.failures.items()))
+        return GenerationFailed(node_id, error, len(self.failures), asked)
+
+
+def _is_asynchronous(llm: LLM) -> bool:
+    """Whether `acomplete` is more than LlamaIndex's default, a blocking call of `complete`."""
+    from llama_index.core.llms import CustomLLM
+
+    # LlamaIndex's instrumentation wraps the method anew at every access.
+    return inspect.unwrap(type(llm).acomplete) is not inspect.unwrap(CustomLLM.acomplete)
+
+
+def _dataset(
+    corpus: Mapping[str, str], generation: _Generation, asked_for: int
+) -> RetrievalDataset:
+    queries: dict[str, str] = {}
+    relevant: dict[str, list[str]] = {}
+    id_of: dict[str, str] = {}
+    fewer = 0
+    refused: list[str] = []
+    for node_id in generation.prompts:
+        if node_id not in generation.answers:
+            continue
+        answer = parse(generation.answers[node_id])
+        if len(answer.questions) < asked_for:
+            fewer += 1
+            refused += [f"{node_id!r}: {line!r}" for line in answer.refused]
+        for question in answer.questions[:asked_for]:
+            new_id = str(uuid5(NAMESPACE_OID, f"{node_id}\n{question}"))
+            query_id = id_of.setdefault(normal_form(question), new_id)
+            queries.setdefault(query_id, question)
+            relevant.setdefault(query_id, []).append(node_id)
+    for line in refused:
+        logger.info("generate_question_context_pairs: not a question, from node %s", line)
+    n = len(generation.prompts)
+    if not queries:
+        raise NoQuestions(n, refused)
+    empty = len(corpus) - n
+    failures = [f"{node_id!r} ({error})" for node_id, error in generation.failures.items()]
+    notes = []
+    if fewer:
+        notes.append(f"{fewer} of {n} nodes gave fewer than {asked_for} questions")
+    if refused:
+        notes.append(f"{len(refused)} lines weren't questions: {first_of(refused)}")
+    if empty:
+        nothing = "have no text, so nothing was asked about them"
+        notes.append(f"{empty} of {len(corpus)} nodes {nothing}")
+    if failures:
+        notes.append(f"{len(failures)} of {n} nodes failed: {', '.join(failures[:5])}")
+    for note in notes:
+        logger.warning("generate_question_context_pairs: %s", note)
+    return RetrievalDataset(queries, relevant, corpus, notes=notes)
+
+
+def _corpus(nodes: Sequence[BaseNode]) -> dict[str, str]:
+    corpus: dict[str, str] = {}
+    for node in nodes:
+        text = node.get_content(metadata_mode=MetadataMode.NONE)
+        if corpus.setdefault(node.node_id, text) != text:
+            raise InvalidInput("nodes", node.node_id, "every node id once")
+    if not corpus:
+        raise InvalidInput("nodes", nodes, "at least one node")
+    return corpus
+
+
+def _prompt(template: str | BasePromptTemplate, text: str, number: int) -> str:
+    try:
+        prompt = template.format(context_str=text, num_questions_per_chunk=number)
+    except (KeyError, IndexError, ValueError) as error:
+        expected = "a prompt with no braces but {context_str} and {num_questions_per_chunk}"
+        raise InvalidInput("qa_generate_prompt_tmpl", template, expected) from error
+    if text not in prompt:
+        raise InvalidInput("qa_generate_prompt_tmpl", template, "a prompt with {context_str} in it")
+    return prompt
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _check(number: int, attempts: int, workers: int, on_failure: str) -> None:
+    counts = {"num_questions_per_chunk": number, "retry_limit": attempts, "workers": workers}
+    for argument, count in counts.items():
+        check_whole(argument, count)
+    if on_failure not in ("skip", "fail", "continue"):
+        raise InvalidInput("on_failure", on_failure, "'skip' or 'fail'")

@@ -1,0 +1,244 @@
+"""What reviewers said: read, and brought together as Relevance."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from llama_index_rag_metrics.files.judgements import Qrels, read_grade
+from llama_index_rag_metrics.files.lines import Place, from_json, read_lines, to_json, write_lines
+from llama_index_rag_metrics.files.runs.mistaken_files import REVIEW, read_as
+from llama_index_rag_metrics.labels.review.review_items import ItemKey, read_key
+from llama_index_rag_metrics.labels.review.scales import DEFAULT, SCALES
+from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
+from llama_index_rag_metrics.runtime.callers import warn_caller
+from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
+
+Grade: TypeAlias = float | str
+"""A number, or a word of a scale of words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What one reviewer said of one item.
+
+    Attributes:
+        key: the item.
+        grade: a number, or a word of the scale; None where it isn't judged.
+        scale: the name of the scale.
+        skipped: whether the reviewer passed over it.
+        reviewer: who.
+        judged_at: when, ISO 8601.
+        note: what they remarked.
+    """
+
+    key: ItemKey
+    grade: Grade | None
+    scale: str = DEFAULT
+    skipped: bool = False
+    reviewer: str = ""
+    judged_at: str = ""
+    note: str = ""
+
+    @property
+    def query_id(self) -> str:
+        return self.key.query_id
+
+    @property
+    def doc_id(self) -> str | None:
+        return self.key.doc_id
+
+    @property
+    def nugget_id(self) -> str | None:
+        return self.key.nugget_id
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether it is graded and not skipped; a negative grade is none, as everywhere."""
+        if self.skipped:
+            return False
+        return isinstance(self.grade, str) or (self.grade is not None and self.grade >= 0)
+
+    def record(self) -> dict[str, Any]:
+        """The judgement as a line, which `read_reviews` reads."""
+        return {
+            **self.key.record(),
+            **({} if self.scale == DEFAULT else {"scale": self.scale}),
+            "grade": self.grade,
+            "skipped": self.skipped,
+            "reviewer": self.reviewer,
+            "judged_at": self.judged_at,
+            "note": self.note,
+        }
+
+
+ReviewsLike: TypeAlias = (
+    "Sequence[Judgement] | Mapping[str, RelevanceLike] | str | os.PathLike[str]"
+)
+
+
+class MergedJudgements(Qrels):
+    """Query id to Relevance, from several reviewers.
+
+    Attributes:
+        undecided: the (query id, passage) pairs on which they differ and nobody else decides.
+    """
+
+    undecided: tuple[tuple[str, str], ...] = ()
+
+
+def read_reviews(path: str | os.PathLike[str]) -> list[Judgement]:
+    """Read what the review page exported, line by line, skipped items and notes included.
+
+    Args:
+        path: JSON lines of query_id, doc_id or nugget_id or both, grade, and perhaps scale,
+            skipped, reviewer, judged_at and note.
+
+    Raises:
+        FileFormatError: a line can't be read, or repeats an item; says where and why.
+        FileNotFoundError: there is no such file.
+    """
+    judgements: dict[ItemKey, Judgement] = {}
+    with read_as(REVIEW, Path(path)):
+        for place, line in read_lines(Path(path)):
+            judgement = _read_judgement(from_json(line, place), place)
+            if (key := judgement.key) in judgements:
+                raise place.wrong("every item once in a file", " ".join(filter(None, key)))
+            judgements[key] = judgement
+    return list(judgements.values())
+
+
+def write_reviews(judgements: Iterable[Judgement], path: str | os.PathLike[str]) -> None:
+    """Write judgements as the page exports them."""
+    write_lines(Path(path), (to_json(judgement.record()) for judgement in judgements))
+
+
+def read_judgements(*reviews: ReviewsLike) -> MergedJudgements:
+    """What people judged, as judgements for `pool`, `score_rankings`, `evaluate` and the like.
+
+    A passage that one reviewer graded has that grade, and so has one that the first two of its
+    reviewers graded alike. Where these differ, the next that graded it decides. Where there is no
+    such, it stays unjudged: `undecided` lists it, and a warning says how many there are. Skipped
+    items are unjudged. Judgements of nuggets are left out.
+
+    Args:
+        reviews: a file that the review page exported for each reviewer, or what `read_reviews`
+            made of it; a third pass over the disagreements comes last.
+
+    Raises:
+        FileFormatError: a line can't be read; says where and why.
+        FileNotFoundError: there is no such file.
+        InvalidInput: a grade of a passage is a word, or reviewers graded it by different scales.
+
+    Examples:
+        >>> first = {"q1": {"d1": 3, "d2": 0, "d3": 1}}
+        >>> second, third = {"q1": {"d1": 3, "d2": 2}}, {"q1": {"d2": 1}}
+        >>> read_judgements(first, second, third)
+        {'q1': Relevance({'d1': 3.0, 'd2': 1.0, 'd3': 1.0})}
+    """
+    graded: dict[ItemKey, list[float]] = {}
+    scales: dict[ItemKey, str] = {}
+    for judgement in (judgement for source in reviews for judgement in as_reviews(source)):
+        if judgement.nugget_id is not None or not judgement.is_judged:
+            continue
+        if not isinstance(judgement.grade, (int, float)):
+            raise InvalidInput("grade", judgement.grade, "numbers for passages")
+        scale = scales.setdefault(judgement.key, judgement.scale)
+        check_scale("reviews", judgement, scale)
+        graded.setdefault(judgement.key, []).append(judgement.grade)
+    if len(names := sorted(set(scales.values()))) > 1:
+        several = ", ".join(map(repr, names))
+        warn_caller(LabelWarning(f"grades by different scales stand side by side: {several}"))
+    undecided: list[tuple[str, str]] = []
+    grades: dict[str, dict[str, float]] = {}
+    for key, by_reviewer in graded.items():
+        passage = str(key.doc_id)
+        if (grade := _decided(by_reviewer)) is None:
+            undecided.append((key.query_id, passage))
+        else:
+            grades.setdefault(key.query_id, {})[passage] = grade
+    merged = MergedJudgements({key: Relevance(of_query) for key, of_query in grades.items()})
+    merged.undecided = tuple(undecided)
+    if undecided:
+        warn_caller(
+            LabelWarning(
+                f"reviewers differ on {len(undecided)} of {len(graded)} passages, which stay "
+                "unjudged; `compare_reviewers` lists them for a third pass"
+            )
+        )
+    return merged
+
+
+def as_reviews(source: ReviewsLike, argument: str = "reviews") -> Sequence[Judgement]:
+    """Judgements from a file, from {query id: relevance}, or ready.
+
+    Raises:
+        InvalidInput: it is nothing of these.
+    """
+    if isinstance(source, (str, os.PathLike)):
+        return read_reviews(source)
+    if isinstance(source, Mapping):
+        return [
+            Judgement(ItemKey(query_id, item), grade)
+            for query_id, relevance in source.items()
+            for item, grade in Relevance.of(relevance).grades.items()
+        ]
+    if isinstance(source, Sequence):
+        judgements = [entry for entry in source if isinstance(entry, Judgement)]
+        if len(judgements) == len(source):
+            return judgements
+    expected = "a file of judgements, what read_reviews() made of it, or {query id: relevance}"
+    raise InvalidInput(argument, source, expected)
+
+
+def check_scale(argument: str, judgement: Judgement, scale: str) -> None:
+    """Whether a judgement can be compared with one by this scale.
+
+    Raises:
+        InvalidInput: it is by another scale.
+    """
+    if judgement.scale != scale:
+        item = " ".join(filter(None, judgement.key))
+        expected = f"grades by {scale!r}, by which another reviewer judged {item}"
+        raise InvalidInput(argument, judgement.scale, expected)
+
+
+def _decided(grades: Sequence[float]) -> float | None:
+    """The grade of a passage by those of its reviewers, in order; None where it is open."""
+    if len(grades) == 1 or grades[0] == grades[1]:
+        return grades[0]
+    return grades[2] if len(grades) > 2 else None
+
+
+def _read_judgement(record: object, place: Place) -> Judgement:
+    if not isinstance(record, Mapping):
+        raise place.wrong("a judgement, {field: value}", record)
+    if "grade" not in record:
+        raise place.wrong("a field 'grade'", sorted(record))
+    key, grade = read_key(record, place), record["grade"]
+    if grade is not None and (isinstance(grade, bool) or not isinstance(grade, str)):
+        grade = read_grade(None if isinstance(grade, bool) else grade, place)
+    scale, skipped = record.get("scale", DEFAULT), record.get("skipped", False)
+    texts = {name: record.get(name, "") for name in ("reviewer", "judged_at", "note")}
+    for name, text in {"scale": scale, **texts}.items():
+        if not isinstance(text, str):
+            raise place.wrong(f"{name}, a text", text)
+    if not isinstance(skipped, bool):
+        raise place.wrong("skipped, true or false", skipped)
+    _check_grade(grade, scale, place)
+    return Judgement(key, grade, scale, skipped, **texts)
+
+
+def _check_grade(grade: Grade | None, scale: str, place: Place) -> None:
+    """Whether a grade is of its scale, if that is a known one; below 0 it is no judgement."""
+    if grade is None or scale not in SCALES or (not isinstance(grade, str) and grade < 0):
+        return
+    if grade not in SCALES[scale].grades:
+        wanted = ", ".join(map(str, SCALES[scale].grades))
+        expected = f"a grade of the scale {scale!r}, one of {wanted}"
+        if scale == DEFAULT:
+            expected += "; grades by another rubric name it as their 'scale'"
+        raise place.wrong(expected, grade)

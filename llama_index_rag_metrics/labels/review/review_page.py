@@ -1,0 +1,147 @@
+"""The page in which people judge a pool: one HTML file, which keeps at once what they do."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from llama_index_rag_metrics.labels.review.review_items import PoolLike, ReviewPool
+from llama_index_rag_metrics.labels.review.review_judgements import (
+    Judgement,
+    ReviewsLike,
+    as_reviews,
+)
+from llama_index_rag_metrics.labels.review.scales import DEFAULT, read_rubric
+from llama_index_rag_metrics.report import escape
+from llama_index_rag_metrics.report.html.assets import asset, carriers, script_source
+from llama_index_rag_metrics.report.html.elements import render
+from llama_index_rag_metrics.report.html.packing import packed
+from llama_index_rag_metrics.runtime.amounts import check_whole
+from llama_index_rag_metrics.runtime.atomic_files import write_text
+from llama_index_rag_metrics.runtime.errors import InvalidInput
+
+OUTPUT = "judgements.jsonl"
+
+_ANOTHER_SCALE = (
+    "Give the rubric by which they were graded, or write a page without them, with another output."
+)
+
+
+def write_review_page(
+    pool: PoolLike,
+    path: str | os.PathLike[str],
+    *,
+    judgements: ReviewsLike | None = None,
+    output: str = OUTPUT,
+    rubric: str | os.PathLike[str] | None = None,
+    seed: int = 0,
+    title: str = "Review",
+) -> Path:
+    """Write a page in which somebody judges a pool: one HTML file that works offline.
+
+    The reviewer sees a question and a passage, never a system, a rank or an id, grades by keyboard,
+    and exports the judgements as JSON lines, which `read_judgements` reads. The browser keeps every
+    grade at once, by pool and reviewer.
+
+    Args:
+        pool: what `pool` made, or a file of it: JSON lines of query_id, query, doc_id and text.
+            Nuggets have nugget_id and nugget, instead of a passage or beside it; `scale` names
+            another scale than "relevance": "importance", "support", or one of your own, as an
+            object.
+        path: the page.
+        judgements: what is judged by now; the page shows it, and exports it again. For a second
+            reviewer who is to be independent write a page without.
+        output: what the page calls the file that it exports.
+        rubric: a file with a rubric of your own: a line such as "2: The passage …" for each grade,
+            and before these what is asked; or, as .json, a scale. The judgements name it, so that
+            grades by two rubrics are told apart: a scale by its name, a text by what it says.
+        seed: of the random order of questions, and of the passages of each.
+        title: the title of the page.
+
+    Returns:
+        The path of the page.
+
+    Raises:
+        FileFormatError: a line can't be read, or repeats an item; says where and why.
+        FileNotFoundError: there is no such file.
+        InvalidInput: there is nothing to review, or it was judged by another scale.
+
+    Examples:
+        >>> import tempfile
+        >>> from llama_index_rag_metrics import RetrievalDataset, pool
+        >>> dataset = RetrievalDataset({"q": "Who?"}, {}, {"y": "She.", "z": "He."})
+        >>> runs = {"a": {"q": ["x", "y"]}, "b": {"q": ["x", "z"]}}
+        >>> pooled = pool(runs, metric="precision@2", dataset=dataset)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     page = write_review_page(pooled, f"{folder}/judgements.html")
+        ...     page.name
+        'judgements.html'
+    """
+    read, target = ReviewPool.of(pool), Path(path)
+    for source in (pool, judgements):
+        if isinstance(source, (str, os.PathLike)) and Path(source).absolute() == target.absolute():
+            raise InvalidInput("path", str(path), "another file than the pool and the judgements")
+    check_whole("seed", seed, -math.inf, "a whole number")
+    if rubric is not None:
+        scale = read_rubric(Path(rubric))
+        if scale.name != DEFAULT and read.scales.get(scale.name, scale) != scale:
+            raise InvalidInput("rubric", scale.name, "a name that no other scale of the pool has")
+        items = [
+            replace(item, scale=scale.name) if item.scale == DEFAULT else item
+            for item in read.items
+        ]
+        read = ReviewPool(items, {**read.scales, scale.name: scale})
+    reviews = () if judgements is None else as_reviews(judgements, "judgements")
+    return write_text(target, _page(_content(read, reviews, seed, output, title), title))
+
+
+def _content(
+    pool: ReviewPool, reviews: Sequence[Judgement], seed: int, output: str, title: str
+) -> dict[str, Any]:
+    scales = {item.key: item.scale for item in pool.items}
+    known = [judgement for judgement in reviews if judgement.key in scales]
+    for judgement in known:
+        if judgement.is_judged and judgement.scale != scales[judgement.key]:
+            expected = f"grades by {scales[judgement.key]!r}, by which the page asks"
+            raise InvalidInput("judgements", judgement.scale, expected, _ANOTHER_SCALE)
+    judged = sum(1 for judgement in known if judgement.grade is not None)
+    used = set(scales.values())
+    return {
+        "pool": pool.digest,
+        "title": title,
+        "output": output,
+        "extent": f"{pool.extent}, {judged:,} judged already." if judged else f"{pool.extent}.",
+        "default_scale": DEFAULT,
+        "scales": {name: scale.record() for name, scale in pool.scales.items() if name in used},
+        "queries": pool.queries,
+        "items": [
+            # the page has each question once
+            {
+                "scale": item.scale,
+                **{name: text for name, text in item.record().items() if name != "query"},
+            }
+            for item in pool.shuffled(seed)
+        ],
+        "judgements": [judgement.record() for judgement in known],
+        "others": [judgement.record() for judgement in reviews if judgement.key not in scales],
+    }
+
+
+def _page(content: Mapping[str, Any], title: str) -> str:
+    parts = {
+        name: asset(name, __package__)
+        for name in ("page.html", "review.css", "storage.js", "review.js")
+    }
+    script = asset("carried.js") + parts["storage.js"] + parts["review.js"]
+    return Template(parts["page.html"]).substitute(
+        title=escape.html(title),
+        policy=script_source(script),
+        css=asset("base.css") + parts["review.css"],
+        script=script,
+        chunks=render(*carriers({"review": packed(content)})),
+    )

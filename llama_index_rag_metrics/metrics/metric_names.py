@@ -1,0 +1,505 @@
+"""The names of the metrics: one ordered table, and reading `name[(param=value, ...)][@k]`.
+
+`METRICS` is the registry, the order of reports and the source of the command line's help in one.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, TypeVar
+
+from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
+
+from llama_index_rag_metrics.metrics import (
+    NamedMetric,
+    costs,
+    facets,
+    gains,
+    groups,
+    leaks,
+    ranks,
+    sets,
+    spans,
+)
+from llama_index_rag_metrics.metrics import costs as calls
+from llama_index_rag_metrics.metrics import texts as text_metrics
+from llama_index_rag_metrics.metrics import trec_measures as trec_eval
+from llama_index_rag_metrics.metrics.base import Variants
+from llama_index_rag_metrics.runtime.errors import (
+    DuplicateMetric,
+    InvalidInput,
+    RagMetricsError,
+    UnknownMetric,
+    UnknownParameter,
+)
+
+ALIASES: Mapping[str, str] = {
+    "success": "hit_rate",
+    "hit": "hit_rate",
+    "hr": "hit_rate",
+    "rr": "mrr",
+    "recip_rank": "mrr",
+    "reciprocal_rank": "mrr",
+    "p": "precision",
+    "set_p": "precision",
+    "setp": "precision",
+    "r": "recall",
+    "set_recall": "recall",
+    "setr": "recall",
+    "set_f": "f",
+    "setf": "f",
+    "f1_score": "f1",
+    "f_score": "f",
+    "fbeta": "f",
+    "map": "ap",
+    "map_cut": "ap",
+    "average_precision": "ap",
+    "mean_average_precision": "ap",
+    "rprec": "r_precision",
+    "rprecision": "r_precision",
+    "ndcg_cut": "ndcg",
+    "11pt_avg": "eleven_point_average",
+    "relative_p": "relative_precision",
+    "set_relative_p": "relative_precision",
+    "unj": "unjudged",
+    "rbp_resid": "rbp_residual",
+    "ndcg_burges": "ndcg(mode=exponential)",
+    "dcg_burges": "dcg(mode=exponential)",
+    "acc": "accuracy",
+    "strec": "facet_recall",
+    "s_recall": "facet_recall",
+    "subtopic_recall": "facet_recall",
+}
+"""What trec_eval, ir_measures, ranx and others call them; case and dashes don't matter."""
+
+PARAMETER_ALIASES: Mapping[str, str] = {"rel": "min_grade", "b": "beta", "dcg": "mode"}
+VALUE_ALIASES: Mapping[str, str] = {"exp-log2": "exponential", "log2": "linear"}
+"""What ir_measures calls the modes of its parameter `dcg`."""
+
+ELSEWHERE: Mapping[str, str] = {
+    "context_precision": "ap",
+    "contextual_precision": "ap",
+    "context_recall": "facet_recall",
+    "contextual_recall": "facet_recall",
+    "context_relevance": "llm_relevancy",
+    "contextual_relevancy": "llm_relevancy",
+    "id_based_context_precision": "precision",
+    "id_based_context_recall": "recall",
+}
+"""What is closest to the metrics of ragas and DeepEval, which measure something else."""
+
+
+def split_names(text: str) -> list[str]:
+    """The names between commas; a comma between the parameters of one doesn't divide.
+
+    >>> split_names("ndcg(ideal=all,mode=linear)@5,mrr")
+    ['ndcg(ideal=all,mode=linear)@5', 'mrr']
+    """
+    names: list[str] = []
+    end, is_inside = len(text), False
+    # from the end, since what counts is which bracket comes next; a pattern that looks ahead at
+    # every comma would take quadratic time
+    for place in range(len(text) - 1, -1, -1):
+        if text[place] in "()":
+            is_inside = text[place] == ")"
+        elif text[place] == "," and not is_inside:
+            names.append(text[place + 1 : end])
+            end = place
+    return [text[:end], *reversed(names)]
+
+
+def respelt(name: str) -> list[str]:
+    """What may be meant by a name whose cutoff or parameter is written in another way.
+
+    >>> respelt("ndcg10"), respelt("rbp.80"), respelt("ndcg@10@5"), respelt("mrr@")
+    (['ndcg@10'], ['rbp(p=0.80)'], ['ndcg@10', 'ndcg@5', 'ndcg'], ['mrr@10', 'mrr'])
+    """
+    bare, *cutoffs = re.split(r"[@(]+", name.strip()[:_LONGEST])
+    bare = bare.strip()
+    if cutoffs:
+        return [*([f"{bare}@{k}" for k in cutoffs if k.isdecimal()] or [f"{bare}@10"]), bare]
+    if known := ELSEWHERE.get(bare.lower().replace(" ", "_")):
+        return [known]
+    if number := re.fullmatch(r"(\D+?)\.?(\d+)", bare):
+        uncut, k = number.groups()
+        return [f"rbp(p=0.{k})" if uncut.lower() == "rbp" else f"{uncut}@{k}"]
+    return []
+
+
+_LONGEST = 100
+"""In characters, of a name that is guessed at."""
+
+SQUARED_BETA = ("set_f", "setf")
+"""trec_eval and ir_measures give F the square of beta: set_F_4 and SetF(beta=4) are f(beta=2)."""
+
+AMBIGUOUS: Mapping[str, str] = {
+    "hits": "hit_rate, a share, or num_rel_ret, the count that ranx calls hits",
+    "gm_map": "ap, whose geometric mean --format trec prints as gm_map",
+    "gm_bpref": "bpref, whose geometric mean --format trec prints as gm_bpref",
+}
+"""Names that mean different numbers in other tools, or no number per query."""
+
+
+def root(squared: object) -> object:
+    """The beta of such a name's value, if that is a number."""
+    return math.sqrt(squared) if isinstance(squared, (int, float)) and squared > 0 else squared
+
+
+AnyMetric = TypeVar("AnyMetric", bound=NamedMetric)
+
+# words and single groups: nothing can be matched in two ways, so that any text takes linear time
+_NAME = re.compile(
+    r"(?P<name>11pt_avg|[A-Za-z][\w\-]*(?: +[\w\-]+)*)"
+    r"(?:\s*\((?P<parameters>[^()]*)\))?(?:\s*@\s*(?P<k>[^\s@]+))?"
+)
+_LONGEST_GUESSED = 100
+"""In characters: the search for similar names takes more than linear time."""
+
+_F_BETA = re.compile(r"f(?P<beta>[1-9]\d*)")
+
+
+@dataclass(frozen=True)
+class MetricEntry:
+    """One row of the table of metrics.
+
+    Attributes:
+        name: the bare name.
+        metric_class: the class.
+        preset: the parameters that the name stands for, such as {"use_granular_mrr": True}.
+    """
+
+    name: str
+    metric_class: type[NamedMetric]
+    preset: Mapping[str, object]
+
+    @property
+    def definition(self) -> str:
+        """The first sentence of the class's documentation."""
+        first = (self.metric_class.__doc__ or "").strip().split("\n\n")[0]
+        return " ".join(first.split())  # Python 3.13 takes the indentation away
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """The parameters that can still be given, by name: pydantic's field information."""
+        fields = self.metric_class.model_fields
+        return {
+            name: field
+            for name, field in fields.items()
+            if name not in self.preset and not field.exclude
+        }
+
+    @property
+    def needs(self) -> list[str]:
+        """The fields that need a value, such as a reranker."""
+        fields = self.metric_class.model_fields
+        return [name for name, field in fields.items() if field.is_required()]
+
+    def build(self, parameters: Mapping[str, object]) -> NamedMetric:
+        """The metric with these parameters."""
+        for name in parameters:
+            if name not in self.parameters:
+                near = get_close_matches(name, self.parameters, n=3, cutoff=0.5)
+                raise UnknownParameter(f"{self.name}({name})", near or list(self.parameters))
+        return self.metric_class(**{**self.preset, **parameters})
+
+
+class MetricTable(Mapping[str, MetricEntry]):
+    """Every metric by its bare name, in the order of reports.
+
+    Examples:
+        >>> from llama_index_rag_metrics import METRICS
+        >>> METRICS["ndcg"].metric_class.__name__, "ngcd" in METRICS, list(METRICS)[:2]
+        ('NDCG', False, ['hit_rate', 'granular_hit_rate'])
+    """
+
+    def __init__(self, classes: Iterable[type[NamedMetric]]) -> None:
+        self._entries: dict[str, MetricEntry] = {}
+        for metric_class in classes:
+            self.add(metric_class)
+
+    def add(self, metric_class: type[AnyMetric]) -> type[AnyMetric]:
+        """Put a metric class into the table, with its variants; it can then be called by name.
+
+        A class of the same qualified name, as from a notebook cell run twice, is replaced.
+
+        Raises:
+            DuplicateMetric: another metric has the name.
+            InvalidInput: the class has no name, or one that `metric()` couldn't read.
+        """
+        presets: Variants = {getattr(metric_class, "name", ""): {}, **metric_class.variants}
+        for name in presets:
+            match = _NAME.fullmatch(name.strip())
+            if match is None or match["name"] != name:
+                expected = "letters, digits and underscores, such as name = 'my_metric'"
+                raise InvalidInput(f"name of {metric_class.__name__}", name, expected)
+            known = self._entries.get(name)
+            if known is not None and _identity(known.metric_class) != _identity(metric_class):
+                raise DuplicateMetric(name)
+        for name, preset in presets.items():
+            self._entries[name] = MetricEntry(name, metric_class, dict(preset))
+        return metric_class
+
+    def remove(self, metric_class: type[NamedMetric]) -> None:
+        """Take a metric class out of the table again."""
+        for name in (metric_class.name, *metric_class.variants):
+            if name in self._entries and self._entries[name].metric_class is metric_class:
+                del self._entries[name]
+
+    def __getitem__(self, name: str) -> MetricEntry:
+        return self._entries[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+
+METRICS = MetricTable(
+    [
+        sets.HitRate,
+        ranks.MRR,
+        sets.Precision,
+        sets.Recall,
+        sets.FScore,
+        ranks.AveragePrecision,
+        ranks.RPrecision,
+        gains.NDCG,
+        gains.DCG,
+        ranks.RBP,
+        gains.ERR,
+        ranks.BPref,
+        ranks.InfAP,
+        sets.Judged,
+        costs.Tokens,
+        calls.Calls,
+        calls.NewRelevant,
+        calls.WastedCalls,
+        calls.RepeatedCalls,
+        sets.Accuracy,
+        groups.GroupRecall,
+        groups.GroupF1,
+        groups.GroupMRR,
+        groups.GroupAP,
+        facets.Complete,
+        facets.FacetRecall,
+        facets.AlphaNDCG,
+        facets.ERRIA,
+        spans.SpanRecall,
+        spans.SpanPrecision,
+        spans.SpanF1,
+        spans.SpanIoU,
+        leaks.Leak,
+        leaks.Leaked,
+        leaks.PermittedRecall,
+        text_metrics.EmbeddingSimilarity,
+        text_metrics.BM25Similarity,
+        text_metrics.RerankRelevancy,
+        text_metrics.CohereRerankRelevancy,
+        text_metrics.LLMRelevancy,
+    ]
+)
+
+TREC_EVAL = MetricTable(trec_eval.CLASSES)
+"""What only trec_eval has: these can be called by name, but no list or registry has them."""
+
+
+def metric(name: str) -> NamedMetric:
+    """The metric with that name.
+
+    Args:
+        name: `name[(param=value, ...)][@k]`, such as "ndcg(mode=exponential)@10". Other tools'
+            spellings are understood: "map", "success@5", "recip_rank", "ndcg_cut_10", "P_5".
+
+    Raises:
+        UnknownMetric: no metric has that name; the message lists the nearest ones.
+        UnknownParameter: the metric has no such parameter.
+        InvalidInput: a value is out of range.
+
+    Examples:
+        >>> metric("nDCG@10").metric_name
+        'ndcg@10'
+        >>> metric("P_5").metric_name
+        'precision@5'
+        >>> metric("ngcd@10")
+        Traceback (most recent call last):
+        ...
+        llama_index_rag_metrics.runtime.errors.UnknownMetric: unknown metric 'ngcd@10'. Did you \
+mean 'ndcg@10'? `rag-metrics metrics` lists every metric with its parameters.
+    """
+    entry, parameters = _parse(name)
+    return entry.build(parameters)
+
+
+def metrics(
+    names: str | BaseRetrievalMetric | Iterable[str | BaseRetrievalMetric],
+) -> list[BaseRetrievalMetric]:
+    """The metrics with those names, in that order; metric objects are taken as they are.
+
+    Raises:
+        DuplicateMetric: two of them have the same name.
+
+    Examples:
+        >>> [m.metric_name for m in metrics(["hit_rate@5", "f1@5"])]
+        ['hit_rate@5', 'f1@5']
+    """
+    is_one = isinstance(names, (str, BaseRetrievalMetric)) or not isinstance(names, Iterable)
+    listed: list[Any] = [names] if is_one else list(names)
+    if not listed:
+        raise InvalidInput("metrics", listed, "at least one metric", "For example ['ndcg@10'].")
+    chosen = [metric(name) if isinstance(name, str) else _ready(name) for name in listed]
+    seen: set[str] = set()
+    for named in chosen:
+        if named.metric_name in seen:
+            raise DuplicateMetric(named.metric_name)
+        seen.add(named.metric_name)
+    return chosen
+
+
+def _ready(value: object) -> BaseRetrievalMetric:
+    if isinstance(value, BaseRetrievalMetric):
+        return value
+    remedy = f"Write {value.__name__}()." if isinstance(value, type) else ""
+    raise InvalidInput("metric", value, "a name such as 'ndcg@10' or a metric", remedy)
+
+
+def limits_of(name: str) -> tuple[float, float]:
+    """The lowest and the highest score that a metric can give; infinite where unknown.
+
+    >>> limits_of("ndcg@10"), limits_of("dcg"), limits_of("helpfulness by hand")
+    ((0.0, 1.0), (0.0, inf), (-inf, inf))
+    """
+    try:
+        entry, _ = _parse(name)
+    except RagMetricsError:
+        return -math.inf, math.inf
+    return entry.metric_class.bounds
+
+
+def lower_is_better(name: str) -> bool:
+    """Whether less is better by a metric; False where the name isn't known.
+
+    >>> lower_is_better("leaked@10"), lower_is_better("ndcg@10"), lower_is_better("by hand")
+    (True, False, False)
+    """
+    try:
+        entry, _ = _parse(name)
+    except RagMetricsError:
+        return False
+    return entry.metric_class.lower_is_better
+
+
+def _parse(name: str, *, guess: bool = True) -> tuple[MetricEntry, dict[str, object]]:
+    name = str(name)
+    match = _NAME.fullmatch(name.strip())
+    if match is None:
+        if (
+            guess
+            and len(several := [part.strip() for part in split_names(name) if part.strip()]) > 1
+        ):
+            raise InvalidInput("metric", name, "one name", f"Give several as a list: {several}.")
+        raise UnknownMetric(name, _respelt(name) if guess else ())
+    entry_and_parameters = _find(match["name"]) or _find_with_cutoff(match["name"])
+    if entry_and_parameters is None:
+        raise UnknownMetric(name.strip(), (_respelt(name) or _nearest(match)) if guess else ())
+    entry, parameters = entry_and_parameters
+    cutoff = {} if match["k"] is None else _cutoff(match["k"])
+    for more in (cutoff, _parameters(name, match["parameters"], entry)):
+        if twice := parameters.keys() & more.keys():
+            raise InvalidInput("metric", name, f"{twice.pop()} to be given once")
+        parameters |= more
+    return entry, parameters
+
+
+def _find(name: str) -> tuple[MetricEntry, dict[str, object]] | None:
+    """The metric that a name without parameters stands for, and the parameters that it implies."""
+    bare = _bare(name)
+    for known in (name, bare):
+        for table in (METRICS, TREC_EVAL):
+            if known in table:
+                return table[known], {}
+    if bare in AMBIGUOUS:
+        raise InvalidInput("metric", name, AMBIGUOUS[bare])
+    if bare in ALIASES:
+        return _parse(ALIASES[bare])
+    if beta := _F_BETA.fullmatch(bare):
+        return METRICS["f"], {"beta": float(beta["beta"])}
+    return None
+
+
+def _bare(name: str) -> str:
+    return re.sub(r"[\s\-]+", "_", name).lower()
+
+
+def _find_with_cutoff(name: str) -> tuple[MetricEntry, dict[str, object]] | None:
+    """The same for a name that ends in its cutoff, as trec_eval writes it."""
+    uncut, _, k = _bare(name).rpartition("_")
+    entry_and_parameters = _find(uncut) if k.isdecimal() else None
+    if entry_and_parameters is None:
+        return None
+    entry, parameters = entry_and_parameters
+    if uncut in SQUARED_BETA:
+        return entry, {"beta": root(_literal(k))}
+    return entry, {**parameters, "k": _literal(k)}
+
+
+def _parameters(name: str, text: str | None, entry: MetricEntry) -> dict[str, object]:
+    parameters: dict[str, object] = {}
+    for part in filter(None, map(str.strip, (text or "").split(","))):
+        key, equals, value = (piece.strip() for piece in part.partition("="))
+        key = key if key in entry.parameters else PARAMETER_ALIASES.get(key, key)
+        if not equals or not value:
+            raise InvalidInput("metric", name, "parameters written as name=value")
+        if key in parameters:
+            raise InvalidInput("metric", name, f"{key} to be given once")
+        literal = _literal(value)
+        if key == "beta" and _bare(name.partition("(")[0].strip()) in SQUARED_BETA:
+            literal = root(literal)
+        parameters[key] = VALUE_ALIASES.get(str(literal), literal) if key == "mode" else literal
+    return parameters
+
+
+def _cutoff(text: str) -> dict[str, object]:
+    """What stands behind the @: a rank, or tokens."""
+    in_tokens = text.removesuffix("tokens")
+    return {"k": _literal(text)} if in_tokens == text else {"tokens": _literal(in_tokens)}
+
+
+def _literal(text: str) -> object:
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    for number in (int, float):
+        try:
+            return number(text)
+        except ValueError:
+            continue
+    return text.strip("'\"")
+
+
+def _respelt(name: str) -> list[str]:
+    """The usual names of what may be meant by another way of writing one."""
+    near = []
+    for text in respelt(name):
+        with suppress(ValueError):
+            entry, parameters = _parse(text, guess=False)
+            usual = entry.build(parameters).metric_name
+            near.append(text if "=" in text else usual)
+    return list(dict.fromkeys(near))[:2]
+
+
+def _nearest(match: re.Match[str]) -> list[str]:
+    if len(match["name"]) > _LONGEST_GUESSED:
+        return []
+    near = get_close_matches(match["name"].lower(), [*METRICS, *ALIASES], n=2, cutoff=0.5)
+    entries = {entry.name: entry for entry, _ in map(_parse, near)}
+    cutoff = f"@{match['k']}" if match["k"] else ""
+    return [name + cutoff if "k" in entry.parameters else name for name, entry in entries.items()]
+
+
+def _identity(metric_class: type) -> tuple[str, str]:
+    return metric_class.__module__, metric_class.__qualname__

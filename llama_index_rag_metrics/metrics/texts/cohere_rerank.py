@@ -1,0 +1,443 @@
+"""How relevant Cohere's reranker finds what was retrieved."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import ssl
+import warnings
+import zlib
+from collections.abc import Sequence
+from contextvars import ContextVar
+from functools import cache
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard, TypeVar
+from urllib.parse import urlsplit
+
+from pydantic import Field, PrivateAttr, SecretStr, field_validator
+
+from llama_index_rag_metrics.metrics.texts.clients import ClientPool, Opened, admission
+from llama_index_rag_metrics.metrics.texts.text_metric import HasCorpus, TextMetric, TextScores
+from llama_index_rag_metrics.runtime.cache import Cache, Request, Tally, Usage
+from llama_index_rag_metrics.runtime.errors import (
+    BadAnswer,
+    InvalidInput,
+    MissingExtra,
+    MissingKey,
+    ScorerFailed,
+)
+from llama_index_rag_metrics.runtime.masking import MASK, mask_and_cut, register_secret
+from llama_index_rag_metrics.runtime.retries import attempts
+from llama_index_rag_metrics.runtime.sync import in_thread
+
+if TYPE_CHECKING:
+    import httpx
+
+
+MOST_BYTES = 16 << 20
+"""Of an answer, unzipped: a thousand scores take a hundredth of that."""
+
+_HEADERS_OF_THE_CODING = ("content-encoding", "content-length", "transfer-encoding")
+
+
+class AnswerRefused(Exception):
+    """An answer that isn't read on, or a redirect that isn't followed: asking again is no use."""
+
+
+class OpenConnection(UserWarning):
+    """A key and texts would travel unencrypted: the scorer, and the host."""
+
+    def __str__(self) -> str:
+        scorer, host = self.args
+        return f"{scorer}: the key and the texts go to {host} over plain http. Use https."
+
+
+def guarded_client(**options: Any) -> httpx.AsyncClient:
+    """A client that follows redirects within one host only, and reads answers up to a size.
+
+    Args:
+        options: those of `httpx.AsyncClient`.
+    """
+    import httpx
+
+    class Guarded(httpx.AsyncHTTPTransport):
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            response = await super().handle_async_request(request)
+            try:
+                _check_redirect(request, response)
+                body = await _read(response)
+            finally:
+                await response.aclose()
+            headers = [
+                (name, value)
+                for name, value in response.headers.multi_items()
+                if name.lower() not in _HEADERS_OF_THE_CODING
+            ]
+            return httpx.Response(
+                response.status_code,
+                headers=headers,
+                content=body,
+                extensions=response.extensions,
+                request=request,
+            )
+
+    verify = options.pop("verify", True)
+    return httpx.AsyncClient(transport=Guarded(verify=verify), follow_redirects=True, **options)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether what is sent to that host never leaves this machine."""
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+def _check_redirect(request: httpx.Request, response: httpx.Response) -> None:
+    if not response.has_redirect_location:
+        return
+    url = request.url
+    target = url.join(response.headers["location"])
+    same_place = (target.host, target.scheme, target.port) == (url.host, url.scheme, url.port)
+    upgraded = target.host == url.host and (url.scheme, target.scheme) == ("http", "https")
+    if not same_place and not upgraded:
+        where = f"{target.scheme}://{target.host}"
+        raise AnswerRefused(f"a redirect to {where}, which would get the query and the texts")
+
+
+async def _read(response: httpx.Response) -> bytes:
+    coding = response.headers.get("content-encoding", "identity").strip().lower()
+    if coding not in ("identity", "gzip", "deflate", ""):
+        raise AnswerRefused(f"an answer in the coding {coding!r}")
+    # gzip and zlib are told apart by the header of the data
+    unzipped = zlib.decompressobj(zlib.MAX_WBITS | 32) if coding in ("gzip", "deflate") else None
+    body = bytearray()
+    async for chunk in response.stream:  # type: ignore[union-attr]
+        body += chunk if unzipped is None else unzipped.decompress(chunk, MOST_BYTES + 1)
+        if len(body) > MOST_BYTES:
+            raise AnswerRefused(f"an answer of more than {MOST_BYTES >> 20} MB")
+    return bytes(body)
+
+
+Self = TypeVar("Self", bound="CohereRerankRelevancy")
+
+KEY_VARIABLES = ("CO_API_KEY", "COHERE_API_KEY")
+
+_ENDPOINT = "https://api.cohere.com"
+_MOST_DOCUMENTS = 1_000
+"""In one request; Cohere advises against more."""
+
+_RETRIED = frozenset({408, 409, 429})
+"""Tried again, as is 5xx: the others stay as they are, however often one asks."""
+
+_MOST_CHARACTERS = 300
+"""Of what a service says."""
+
+_FIRST_PAUSE = 0.5
+"""Seconds before the second attempt."""
+
+_retry_after: ContextVar[list[str]] = ContextVar("_retry_after")
+"""What the answer to the request that is under way says of when to come back."""
+
+
+class CohereRerankRelevancy(TextMetric):
+    """The relevance of the retrieved texts to the query by Cohere's reranker, max over the texts.
+
+    Scores are in [0, 1]. They depend on the model, and those of different models can't be compared.
+    Nothing retrieved scores 0. It computes the same as LlamaIndex core's metric of that name, and
+    can replace it: https://docs.cohere.com/reference/rerank.
+
+    Args:
+        model: the model; part of the name unless it is the default.
+        api_key: the key; by default that of the environment, CO_API_KEY or COHERE_API_KEY. It isn't
+            shown, logged, stored or pickled: other processes read it from their environment.
+        base_url: where to ask; by default CO_API_URL, or Cohere.
+        timeout: seconds to wait for an answer.
+        max_retries: how often a request is sent again after a temporary refusal (408, 409, 429,
+            5xx) or a broken connection. It waits as long as the answer's Retry-After says, unless
+            that is over a minute.
+        rate_limiter: asked before every request: an object with `async_acquire` or `acquire`, such
+            as LlamaIndex's TokenBucketRateLimiter.
+        max_tokens_per_doc: where Cohere cuts a text; None: its default.
+
+    Raises:
+        MissingKey: there is no key, and something would have to be sent.
+        ScorerFailed: Cohere refused, or didn't answer; BadAnswer: it answered something else.
+
+    Examples:
+        >>> cohere = CohereRerankRelevancy(api_key="secret", agg="mean", k=5)
+        >>> cohere.metric_name
+        'cohere_rerank_relevancy(agg=mean)@5'
+        >>> cohere.compute("who?", retrieved_texts=[]).score
+        0.0
+    """
+
+    name = "cohere_rerank_relevancy"
+    bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    model: str = Field("rerank-v3.5", min_length=1, description="Cohere's model")
+    max_tokens_per_doc: int | None = Field(
+        None, gt=0, strict=True, description="where a text is cut; None: Cohere's default"
+    )
+    base_url: str | None = Field(None, exclude=True, repr=False, description="where to ask")
+    timeout: float = Field(60.0, gt=0, exclude=True, repr=False, description="seconds to wait")
+    max_retries: int = Field(2, ge=0, exclude=True, repr=False, description="further attempts")
+    rate_limiter: Any = Field(None, exclude=True, repr=False, description="asked before requests")
+    _api_key: SecretStr | None = PrivateAttr(None)
+    _clients: ClientPool[Any] = PrivateAttr(default_factory=ClientPool)
+
+    def __init__(
+        self,
+        model: str = "rerank-v3.5",
+        api_key: str | SecretStr | None = None,
+        **parameters: Any,
+    ) -> None:
+        super().__init__(**{"model": model, **parameters})
+        if api_key is not None:
+            self._api_key = _read_key(api_key)
+
+    @field_validator("rate_limiter")
+    @classmethod
+    def _can_be_asked(cls, limiter: Any) -> Any:
+        ways = [getattr(limiter, method, None) for method in ("async_acquire", "acquire")]
+        if limiter is not None and not any(map(callable, ways)):
+            expected = "an object with async_acquire or acquire, such as a TokenBucketRateLimiter"
+            raise InvalidInput("rate_limiter", limiter, expected)
+        return limiter
+
+    def prepare(self: Self, dataset: HasCorpus, cache: Cache) -> Self:
+        _sdk()
+        self._check_endpoint()
+        return super().prepare(dataset, cache)
+
+    async def ascore(self, query: str, texts: Sequence[str]) -> TextScores:
+        self._check_endpoint()
+        bill = Tally(Usage(self.model))
+        requests = [
+            Request(
+                "rerank",
+                self.model,
+                self._endpoint,
+                {"service": "cohere", "max_tokens_per_doc": self.max_tokens_per_doc},
+                query,
+                text,
+            )
+            for text in texts
+        ]
+
+        async def ask(positions: list[int]) -> list[float]:
+            bill.usage += Usage(fresh=len(positions))
+            return await self._rerank(query, [texts[position] for position in positions], bill)
+
+        with self._counting(bill):
+            fetched = await self._cache.fetch(
+                requests, ask, batch_size=_MOST_DOCUMENTS, is_valid=_is_score
+            )
+        bill.usage += Usage(cached=fetched.cached)
+        return TextScores([float(score) for score in fetched.values], bill.usage)
+
+    async def _rerank(self, query: str, texts: list[str], bill: Tally) -> list[float]:
+        cut = self.max_tokens_per_doc
+        request: dict[str, Any] = {
+            "model": self.model,
+            "query": query,
+            "documents": texts,
+            "request_options": {"max_retries": 0},
+        }
+        if cut is not None:
+            request["max_tokens_per_doc"] = cut
+        tries = attempts(
+            self.max_retries + 1, _FIRST_PAUSE, lambda error: isinstance(error, _Refused)
+        )
+        try:
+            answer: Any = await tries(self._attempt, request, bill)
+        except _Refused as refused:
+            raise refused.failure from None  # the error's own text may hold the key
+        bill.usage += Usage(units=_units(answer))
+        return self._scores(answer, len(texts))
+
+    async def _attempt(self, request: dict[str, Any], bill: Tally) -> Any:
+        """The answer.
+
+        Raises:
+            _Refused: it may be another one when the request is sent again.
+        """
+        await admission(self.rate_limiter)
+        bill.usage += Usage(requests=1)
+        header: list[str] = []
+        _retry_after.set(header)
+        try:
+            async with self._clients.client(self._opened) as client:
+                return await asyncio.wait_for(client.rerank(**request), self.timeout)
+        except MissingExtra:
+            raise
+        except Exception as error:  # noqa: BLE001 - told apart
+            failure, passing = self._failure(error)
+        raise (_Refused(failure, header[-1] if header else None) if passing else failure)
+
+    def _scores(self, answer: Any, n: int) -> list[float]:
+        """The scores in the order of the texts."""
+        results, request_id = (getattr(answer, field, None) for field in ("results", "id"))
+
+        def wrong(reason: str) -> BadAnswer:
+            return BadAnswer(self.name, self._masked(reason), self._request_id(request_id))
+
+        if not isinstance(results, list):
+            raise wrong("the answer has no results")
+        if len(results) != n:
+            raise wrong(f"{len(results)} scores for {n} texts")
+        scores: dict[int, float] = {}
+        for result in results:
+            index, score = (getattr(result, field, None) for field in ("index", "relevance_score"))
+            if type(index) is not int or not 0 <= index < n or index in scores:
+                expected = f"each index from 0 to {n - 1} once"
+                raise wrong(f"index {index!r} instead of {expected}")
+            if not _is_score(score):
+                expected = "a number from 0 to 1"
+                raise wrong(f"score {score!r} instead of {expected}")
+            scores[index] = float(score)
+        return [scores[index] for index in range(n)]
+
+    def _failure(self, error: Exception) -> tuple[Exception, bool]:
+        """The error to raise, and whether it may pass when the request is sent again."""
+        import httpx
+        from cohere.core.api_error import ApiError
+
+        if isinstance(error, (asyncio.TimeoutError, httpx.TimeoutException)):
+            return ScorerFailed(self.name, f"no answer within {self.timeout:g} s"), False
+        if isinstance(error, (AnswerRefused, zlib.error)):
+            return BadAnswer(self.name, self._masked(f"refused: {error}")), False
+        if isinstance(error, httpx.TransportError):
+            reason = f"the connection failed: {type(error).__name__} {error}"
+            return ScorerFailed(self.name, self._masked(reason)), True
+        if isinstance(error, UnicodeEncodeError):
+            return ScorerFailed(self.name, f"the request can't be sent: {error}"), False
+        if not isinstance(error, ApiError):
+            reason = f"the answer can't be read: {type(error).__name__} {error}"
+            return BadAnswer(self.name, self._masked(reason)), False
+        body, status = error.body, error.status_code
+        message = body.get("message") if isinstance(body, dict) else body
+        request_id = body.get("id") if isinstance(body, dict) else None
+        reason = self._masked(f"status {status}: {message}")
+        request_id = self._request_id(request_id)
+        if status is None or 200 <= status < 300:
+            return BadAnswer(self.name, f"the answer isn't JSON; {reason}", request_id), False
+        return (
+            ScorerFailed(self.name, reason, request_id, status),
+            status in _RETRIED or status >= 500,
+        )
+
+    def _masked(self, text: str) -> str:
+        """A service may echo the key anywhere: masked first, and only then cut."""
+        return mask_and_cut(text.replace(self._key().get_secret_value(), MASK), _MOST_CHARACTERS)
+
+    def _request_id(self, request_id: object) -> str | None:
+        return None if request_id is None else self._masked(str(request_id))
+
+    async def _opened(self) -> Opened[Any]:
+        # in a thread: importing and reading certificates take longer than a loop should stand still
+        return await in_thread(self._client)
+
+    def _client(self) -> Opened[Any]:
+        _sdk()
+        import httpx
+        from cohere import AsyncClientV2
+
+        # httpx logs the URLs of requests: a user and a password go another way
+        url = httpx.URL(self._endpoint)
+        http = guarded_client(
+            verify=_certificates(),
+            timeout=self.timeout,
+            auth=httpx.BasicAuth(url.username, url.password) if url.userinfo else None,
+            event_hooks={"response": [_note_retry_after]},
+        )
+        client = AsyncClientV2(
+            api_key=self._key().get_secret_value(),
+            base_url=str(url.copy_with(userinfo=b"")),
+            timeout=self.timeout,
+            httpx_client=http,
+            log_warning_experimental_features=False,
+        )
+        return client, http.aclose
+
+    @property
+    def _endpoint(self) -> str:
+        return self.base_url or os.environ.get("CO_API_URL") or _ENDPOINT
+
+    def _check_endpoint(self) -> None:
+        """Have the secrets masked in every error, and warn where they would travel in the open.
+
+        Raises:
+            MissingKey: there is no key.
+        """
+        parts = urlsplit(self._endpoint)
+        register_secret(self._key())
+        register_secret(parts.password)
+        host = parts.hostname or ""
+        if parts.scheme == "http" and not is_loopback(host):
+            warnings.warn(OpenConnection(self.name, host), stacklevel=2)
+
+    def _key(self) -> SecretStr:
+        keys = (_read_key(os.environ.get(variable, "")) for variable in KEY_VARIABLES)
+        for key in (self._api_key, *keys):
+            if key:
+                return key
+        raise MissingKey(self.name, KEY_VARIABLES)
+
+    def __getstate__(self) -> dict[Any, Any]:
+        state = super().__getstate__()
+        private = {**(state["__pydantic_private__"] or {}), "_api_key": None}
+        return {**state, "__pydantic_private__": private}
+
+
+class _Refused(Exception):
+    """Refused for now."""
+
+    def __init__(self, failure: Exception, retry_after: str | None) -> None:
+        super().__init__(str(failure))
+        self.failure = failure
+        self.headers = {} if retry_after is None else {"retry-after": retry_after}
+
+
+CohereRerankRelevancyMetric = CohereRerankRelevancy
+"""LlamaIndex core's name."""
+
+
+def _read_key(api_key: str | SecretStr) -> SecretStr:
+    """The key, which an error of the client would show if it didn't fit into a header."""
+    key = api_key.get_secret_value() if isinstance(api_key, SecretStr) else api_key
+    if not isinstance(key, str) or not re.fullmatch("[ -~]*", key.strip()):
+        shown = SecretStr("hidden") if isinstance(key, str) else type(key)
+        raise InvalidInput("api_key", shown, "a text of ASCII characters in one line")
+    return SecretStr(key.strip())
+
+
+async def _note_retry_after(response: httpx.Response) -> None:
+    """Kept here, since the errors of old SDKs have no headers."""
+    if "retry-after" in response.headers:
+        _retry_after.get([]).append(response.headers["retry-after"])
+
+
+def _is_score(score: Any) -> TypeGuard[float]:
+    return type(score) in (int, float) and 0 <= score <= 1
+
+
+def _units(answer: Any) -> float:
+    billed = getattr(getattr(answer, "meta", None), "billed_units", None)
+    units = getattr(billed, "search_units", None)
+    return float(units) if isinstance(units, (int, float)) else 0.0
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    """Read once: that takes far longer than all else about a client."""
+    import httpx
+
+    return httpx.create_ssl_context()
+
+
+def _sdk() -> None:
+    try:
+        import cohere  # noqa: F401
+    except ImportError as error:
+        raise MissingExtra("cohere_rerank_relevancy", "cohere") from error

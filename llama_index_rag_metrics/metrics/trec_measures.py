@@ -1,0 +1,391 @@
+"""What trec_eval has beside the usual metrics: counts of a query, and measures of its own.
+
+Each is trec_eval's measure of the same name, to the last bit where its arithmetic can be followed.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar, Literal, TypeAlias
+
+import numpy as np
+from pydantic import Field, field_validator
+
+from llama_index_rag_metrics.metrics.base import (
+    BinaryMetric,
+    GainMetric,
+    NamedMetric,
+    WholeRankingMetric,
+)
+from llama_index_rag_metrics.metrics.gains import discounted_gain
+from llama_index_rag_metrics.rankings.judging import Hits, JudgedRankings, Ranked
+from llama_index_rag_metrics.rankings.judging.judged import best_first
+from llama_index_rag_metrics.runtime.arrays import FloatArray, ratio
+from llama_index_rag_metrics.runtime.errors import InvalidInput
+
+Rounding: TypeAlias = Literal["up", "nearest"]
+
+_LEVELS = ":".join(f"{tenth / 10}" for tenth in range(11))
+
+
+class RetrievedCount(WholeRankingMetric):
+    """How many distinct items were retrieved (trec_eval num_ret).
+
+    Examples:
+        >>> RetrievedCount().compute(expected_ids=["a"], retrieved_ids=["x", "a"]).score
+        2.0
+    """
+
+    name = "num_ret"
+    bounds = (0.0, math.inf)
+
+    def score(self, hits: Hits) -> FloatArray:
+        return hits.depth.astype(np.float64)
+
+
+class RelevantCount(WholeRankingMetric):
+    """How many items are relevant, retrieved or not (trec_eval num_rel).
+
+    Examples:
+        >>> RelevantCount().compute(expected_ids=["a", "b"], retrieved_ids=["x", "a"]).score
+        2.0
+    """
+
+    name = "num_rel"
+    bounds = (0.0, math.inf)
+
+    def score(self, hits: Hits) -> FloatArray:
+        return hits.n_relevant.astype(np.float64)
+
+
+class HitCount(BinaryMetric):
+    """How many relevant items were retrieved, within rank k (trec_eval num_rel_ret, ranx hits).
+
+    Examples:
+        >>> HitCount().compute(expected_ids=["a", "b"], retrieved_ids=["x", "a"]).score
+        1.0
+    """
+
+    name = "num_rel_ret"
+    bounds = (0.0, math.inf)
+
+    def score(self, hits: Hits) -> FloatArray:
+        return hits.count.astype(np.float64)
+
+
+class NonrelevantCount(WholeRankingMetric):
+    """How many items were retrieved that are judged not relevant (trec_eval num_nonrel_judged_ret).
+
+    Examples:
+        >>> relevance = {"a": 1, "x": 0}
+        >>> NonrelevantCount().compute(expected_ids=relevance, retrieved_ids=["x", "a", "y"]).score
+        1.0
+    """
+
+    name = "num_nonrel_judged_ret"
+    bounds = (0.0, math.inf)
+
+    def score(self, hits: Hits) -> FloatArray:
+        judged = hits.judged.at(None, 0.0)
+        return (judged.count - hits.count).astype(np.float64)
+
+
+class InterpolatedPrecision(WholeRankingMetric):
+    """The highest precision at any rank by which a share of the relevant items was found.
+
+    trec_eval's iprec_at_recall. 0 where fewer items were retrieved than the share stands for.
+
+    Args:
+        recall: the share.
+        rounding: how many hits the share stands for: "up", ⌊recall · R + 0.9⌋ as trec_eval up to
+            version 9, or "nearest", ⌊recall · R + 0.5⌋ as version 10.
+
+    Examples:
+        >>> half = InterpolatedPrecision(recall=0.5)
+        >>> half.compute(expected_ids=["a", "b"], retrieved_ids=["x", "a", "b"]).score
+        0.6666666666666666
+    """
+
+    name = "iprec_at_recall"
+    recall: float = Field(ge=0, le=1, description="a share of the relevant items")
+    rounding: Rounding = Field("up", description="how the share is rounded: up or nearest")
+
+    def score(self, hits: Hits) -> FloatArray:
+        return _interpolated(hits, self.recall, self.rounding)
+
+
+class ElevenPointAverage(WholeRankingMetric):
+    """The mean of the interpolated precision at recall 0, 0.1, …, 1 (trec_eval 11pt_avg).
+
+    Args:
+        levels: the levels of recall, ascending, with colons between them.
+        rounding: as in `iprec_at_recall`.
+
+    Examples:
+        >>> average = ElevenPointAverage(levels="0.5:1")
+        >>> average.compute(expected_ids=["a", "b"], retrieved_ids=["a", "x"]).score
+        0.5
+    """
+
+    name = "eleven_point_average"
+    levels: str = Field(_LEVELS, description="levels of recall, ascending, as in 0.2:0.5:0.8")
+    rounding: Rounding = Field("up", description="how a level is rounded: up or nearest")
+
+    @field_validator("levels")
+    @classmethod
+    def _ascending(cls, levels: str) -> str:
+        try:
+            numbers = list(map(float, levels.split(":")))
+        except ValueError:
+            numbers = []
+        if not numbers or numbers != sorted(numbers) or not 0 <= numbers[0] <= numbers[-1] <= 1:
+            raise InvalidInput("levels", levels, "ascending numbers from 0 to 1, as in 0.2:0.5:0.8")
+        return levels
+
+    def score(self, hits: Hits) -> FloatArray:
+        levels = list(map(float, self.levels.split(":")))
+        total = np.zeros(hits.n_queries)
+        for level in reversed(levels):  # trec_eval adds from the end
+            total += _interpolated(hits, level, self.rounding)
+        return total / len(levels)
+
+
+class SetAP(WholeRankingMetric):
+    """Precision times recall of all that was retrieved: hits² / (n · R) (trec_eval set_map).
+
+    Examples:
+        >>> SetAP().compute(expected_ids=["a", "b"], retrieved_ids=["a", "x"]).score
+        0.25
+    """
+
+    name = "set_map"
+
+    def score(self, hits: Hits) -> FloatArray:
+        count, n_relevant = hits.count.astype(np.float64), hits.n_relevant.astype(np.float64)
+        return ratio(count * count, hits.depth * n_relevant)
+
+
+class RelativePrecision(BinaryMetric):
+    """Precision over the best that was possible: hits / min(n, R), @k: hits within k / min(k, R).
+
+    trec_eval's set_relative_P, and with a cutoff relative_P_k.
+
+    Examples:
+        >>> RelativePrecision(k=5).compute(expected_ids=["a", "b"], retrieved_ids=["a", "x"]).score
+        0.5
+    """
+
+    name = "relative_precision"
+
+    def score(self, hits: Hits) -> FloatArray:
+        return ratio(hits.count, np.minimum(hits.length, hits.n_relevant))
+
+
+class PrecisionAtMultiple(WholeRankingMetric):
+    """Precision at rank ⌊multiple · R + 0.9⌋ (trec_eval Rprec_mult).
+
+    Args:
+        multiple: how many times the number of relevant items the rank is.
+
+    Examples:
+        >>> twice = PrecisionAtMultiple(multiple=2)
+        >>> twice.compute(expected_ids=["a"], retrieved_ids=["x", "a", "y"]).score
+        0.5
+    """
+
+    name = "r_precision_multiple"
+    multiple: float = Field(gt=0, allow_inf_nan=False, description="of R")
+
+    def score(self, hits: Hits) -> FloatArray:
+        rank = np.floor(self.multiple * hits.n_relevant + 0.9)
+        return ratio(hits.sum_by_query(hits.rank <= rank[hits.query]), rank)
+
+
+class BinaryG(WholeRankingMetric):
+    """Σ over hits of 1 / log2(2 + non-relevant items above), over R (trec_eval binG).
+
+    Examples:
+        >>> BinaryG().compute(expected_ids=["a"], retrieved_ids=["x", "y", "a"]).score
+        0.5
+    """
+
+    name = "bin_g"
+
+    def score(self, hits: Hits) -> FloatArray:
+        above = hits.rank - hits.ordinal
+        return ratio(hits.sum_by_query(1 / np.log2(2 + above)), hits.n_relevant)
+
+
+class Utility(WholeRankingMetric):
+    """Relevant items retrieved less others retrieved (trec_eval utility, with its defaults).
+
+    Examples:
+        >>> Utility().compute(expected_ids=["a"], retrieved_ids=["x", "y", "a"]).score
+        -1.0
+    """
+
+    name = "utility"
+    bounds = (-math.inf, math.inf)
+
+    def score(self, hits: Hits) -> FloatArray:
+        return (2 * hits.count - hits.depth).astype(np.float64)
+
+
+class Unjudged(GainMetric):
+    """How many of the first k items are unjudged, over k (trec_eval 10 unj); without k, over n.
+
+    Missing ranks count as judged. An item with a negative grade isn't judged.
+
+    Examples:
+        >>> Unjudged(k=5).compute(expected_ids={"a": 1, "b": 0}, retrieved_ids=["x", "b"]).score
+        0.2
+    """
+
+    name = "unjudged"
+    needs_relevance: ClassVar[bool] = False
+
+    def _score(self, judged: JudgedRankings) -> FloatArray:
+        return self.score(judged.at(self.cutoff, 0.0))
+
+    def score(self, hits: Hits) -> FloatArray:
+        return ratio(hits.depth - hits.count, hits.length)
+
+
+class GradedRBP(GainMetric):
+    """Rank-biased precision of graded relevance: (1 - p) Σ gain · p^(rank - 1) (trec_eval 10 rbp).
+
+    The gain is the grade, over the query's highest judged grade where that is above 1. Moffat and
+    Zobel, "Rank-biased precision for measurement of retrieval effectiveness", TOIS 27(1), 2008.
+
+    Args:
+        p: the reader's persistence, between 0 and 1.
+
+    Examples:
+        >>> score = GradedRBP(p=0.5).compute(expected_ids={"a": 2, "b": 1}, retrieved_ids=["b"])
+        >>> score.score
+        0.25
+    """
+
+    name = "graded_rbp"
+    p: float = Field(0.9, gt=0, lt=1, description="the reader's persistence")
+
+    def score(self, hits: Hits) -> FloatArray:
+        judged = hits.judged
+        highest = np.ones(hits.n_queries)
+        np.maximum.at(highest, judged.judged_query, judged.judged_grade)
+        gain = hits.grade / highest[hits.query]
+        return (1 - self.p) * hits.sum_by_query(gain * np.power(self.p, hits.rank - 1))
+
+
+class RBPResidual(GainMetric):
+    """The most that rank-biased precision could rise (trec_eval 10 rbp_resid).
+
+    It would rise by this if every item without a judgement, at any rank, were relevant:
+    1 - (1 - p) Σ p^(rank - 1) over the judged items. trec_eval has 0 where all items are judged.
+
+    Args:
+        p: the reader's persistence, between 0 and 1.
+
+    Examples:
+        >>> RBPResidual(p=0.5).compute(expected_ids={"a": 1}, retrieved_ids=["a", "x"]).score
+        0.5
+    """
+
+    name = "rbp_residual"
+    needs_relevance: ClassVar[bool] = False
+    p: float = Field(0.9, gt=0, lt=1, description="the reader's persistence")
+
+    def _score(self, judged: JudgedRankings) -> FloatArray:
+        return self.score(judged.at(self.cutoff, 0.0))
+
+    def score(self, hits: Hits) -> FloatArray:
+        known = (1 - self.p) * hits.sum_by_query(np.power(self.p, hits.rank - 1))
+        return np.where(hits.count < hits.depth, 1 - known, 0.0)
+
+
+class MappedNDCG(GainMetric):
+    """nDCG with your own gains for some grades (trec_eval ndcg.1=3,2=9).
+
+    A grade that isn't named is its own gain; grade 0 may have a gain. The ideal ranking has
+    all judged items with a gain above 0.
+
+    Args:
+        gains: whole grades and their gains, as in "1:3;2:9".
+
+    Examples:
+        >>> ndcg = MappedNDCG(gains="1:3;2:9", k=2)
+        >>> ndcg.compute(expected_ids={"a": 1, "b": 1}, retrieved_ids=["a", "b"]).score
+        1.0
+    """
+
+    name = "mapped_ndcg"
+    gains: str = Field(description="whole grades and their gains, as in 1:3;2:9")
+
+    @field_validator("gains")
+    @classmethod
+    def _pairs(cls, gains: str) -> str:
+        try:
+            pairs = _gain_pairs(gains)
+        except ValueError:
+            pairs = {}
+        if not pairs or any(grade < 0 or grade % 1 for grade in pairs):
+            raise InvalidInput("gains", gains, "whole grades from 0 on and gains, as in 1:3;2:9")
+        return gains
+
+    def _score(self, judged: JudgedRankings) -> FloatArray:
+        return self.score(judged.at(self.cutoff, 0.0))
+
+    def score(self, hits: Hits) -> FloatArray:
+        judged = hits.judged
+        is_judged = judged.judged_grade >= 0
+        query = judged.judged_query[is_judged]
+        counts = np.bincount(query, minlength=hits.n_queries)
+        best = best_first(self._mapped(judged.judged_grade[is_judged]), counts)
+        ideal = Ranked(hits.n_queries, query, np.empty(0, np.int64), best)
+        ideal.rank = ideal.ordinal
+        counted = best > 0
+        if hits.cutoff is not None:
+            counted &= ideal.rank <= np.broadcast_to(hits.cutoff, hits.n_queries)[query]
+        ideal = Ranked(hits.n_queries, query[counted], ideal.rank[counted], best[counted])
+        ranked = Ranked(hits.n_queries, hits.query, hits.rank, self._mapped(hits.grade))
+        return ratio(discounted_gain(ranked, "linear"), discounted_gain(ideal, "linear"))
+
+    def _mapped(self, grade: FloatArray) -> FloatArray:
+        gain: FloatArray = grade.copy()
+        for of_grade, mapped in _gain_pairs(self.gains).items():
+            gain[grade == of_grade] = mapped
+        return gain
+
+
+def _interpolated(hits: Hits, recall: float, rounding: Rounding) -> FloatArray:
+    """(queries,) the highest precision at any rank with this recall or more."""
+    wanted = np.floor(recall * hits.n_relevant + (0.9 if rounding == "up" else 0.5))
+    counted = hits.ordinal >= wanted[hits.query]
+    best = np.zeros(hits.n_queries)
+    precision = hits.ordinal / hits.rank
+    np.maximum.at(best, hits.query[counted], precision[counted])
+    return best
+
+
+def _gain_pairs(text: str) -> dict[float, float]:
+    pairs = (pair.split(":") for pair in text.split(";"))
+    return {float(grade): float(gain) for grade, gain in pairs}
+
+
+CLASSES: tuple[type[NamedMetric], ...] = (
+    RetrievedCount,
+    RelevantCount,
+    HitCount,
+    NonrelevantCount,
+    InterpolatedPrecision,
+    ElevenPointAverage,
+    SetAP,
+    RelativePrecision,
+    PrecisionAtMultiple,
+    BinaryG,
+    Utility,
+    Unjudged,
+    GradedRBP,
+    RBPResidual,
+    MappedNDCG,
+)

@@ -1,0 +1,396 @@
+"""JudgedRankings: rankings and relevance brought together, as flat arrays without a single id.
+
+Metrics read only this. It knows one cutoff and one threshold, `at(k, min_grade)`; a metric is then
+a weight per hit, summed by query, over a normaliser.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray, none_of_them
+from llama_index_rag_metrics.runtime.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from llama_index_rag_metrics.rankings.judging.forbidden import Forbidden
+    from llama_index_rag_metrics.rankings.judging.judged_calls import JudgedCalls
+    from llama_index_rag_metrics.rankings.judging.judged_spans import Spans, Unit
+
+
+@dataclass(frozen=True)
+class TokenBudget:
+    """A cutoff by tokens: whole items in rank order, until the first that doesn't fit.
+
+    Attributes:
+        tokens: how many tokens there is room for.
+    """
+
+    tokens: int
+
+
+Cutoff: TypeAlias = "int | TokenBudget"
+
+
+@dataclass(frozen=True, eq=False)
+class JudgedRankings:
+    """The judged result of a batch of queries, one or a million.
+
+    Attributes:
+        depth: (queries,) how many distinct items were retrieved.
+        item_query: (items,) position of the query of every retrieved item that has a judgement.
+        item_rank: (items,) its rank from 1; the items are sorted by query, then rank.
+        item_grade: (items,) its grade, 0 and negative ones included.
+        judged_grade: (judgements,) all grades of a query, retrieved or not, best first.
+        judged_offset: (queries + 1,) where each query's grades begin in `judged_grade`.
+        group_query: (groups,) position of the query of every group of alternatives.
+        group_weight: (groups,) how much the group counts where groups are weighted.
+        group_name: (groups,) the name of a facet, "" where it has none.
+        pair_group: (pairs,) a group, and
+        pair_item: (pairs,) one of its retrieved items; sorted by group, then rank.
+        member_group: (members,) a group, and
+        member_item: (members,) the number of one of its items, retrieved or not; a query's numbers
+            follow the ids, descending, as trec_eval and ndeval break ties.
+        member_grade: (members,) its grade.
+        tokens: (retrieved,) the length in tokens of every distinct retrieved item, by query, then
+            rank; None where it isn't known.
+        spans: by unit, where the expected passages and the retrieved items are; empty unless asked
+            for.
+        forbidden: what must not have been retrieved; None where nobody said.
+        calls: the calls that the rankings are the sums of; None where they are one each.
+    """
+
+    depth: IntArray
+    item_query: IntArray
+    item_rank: IntArray
+    item_grade: FloatArray
+    judged_grade: FloatArray
+    judged_offset: IntArray
+    group_query: IntArray = field(default_factory=none_of_them)
+    group_weight: FloatArray = field(default_factory=lambda: np.array([]))
+    group_name: Sequence[str] = ()
+    pair_group: IntArray = field(default_factory=none_of_them)
+    pair_item: IntArray = field(default_factory=none_of_them)
+    member_group: IntArray = field(default_factory=none_of_them)
+    member_item: IntArray = field(default_factory=none_of_them)
+    member_grade: FloatArray = field(default_factory=lambda: np.array([]))
+    tokens: IntArray | None = None
+    spans: Mapping[Unit, Spans] = field(default_factory=dict)
+    forbidden: Forbidden | None = None
+    calls: JudgedCalls | None = None
+    _views: dict[tuple[Cutoff | None, float | None], Hits] = field(
+        default_factory=dict, init=False, repr=False
+    )
+
+    def __len__(self) -> int:
+        return len(self.depth)
+
+    @cached_property
+    def judged_query(self) -> IntArray:
+        """(judgements,) position of the query of every judgement."""
+        return np.repeat(np.arange(len(self)), np.diff(self.judged_offset))
+
+    @cached_property
+    def n_gaining(self) -> IntArray:
+        """(queries,) how many items have a grade above 0, retrieved or not."""
+        return self.count_judgements(None)
+
+    def count_judgements(self, lowest: float | None, below: float | None = math.inf) -> IntArray:
+        """(queries,) how many judgements have a grade from `lowest` to under `below`.
+
+        None stands for the smallest grade above 0.
+        """
+        counted = _reaches(self.judged_grade, lowest) & ~_reaches(self.judged_grade, below)
+        return np.bincount(self.judged_query[counted], minlength=len(self))
+
+    def at(self, cutoff: Cutoff | None = None, min_grade: float | None = None) -> Hits:
+        """The hits within a cutoff, memoised.
+
+        Args:
+            cutoff: a rank, or tokens; None for the whole ranking.
+            min_grade: the grade from which an item is relevant; None takes every grade above 0.
+
+        Raises:
+            InvalidInput: a cutoff by tokens, and how many an item has isn't known.
+        """
+        view = self._views.get((cutoff, min_grade))
+        if view is None:
+            view = self._views[cutoff, min_grade] = self._view(cutoff, min_grade)
+        return view
+
+    def forget_views(self) -> None:
+        """Let go of the views, which refer back here, so that memory is free at once."""
+        self._views.clear()
+
+    def n_fitting(self, budget: TokenBudget) -> IntArray:
+        """(queries,) how many items fit into this many tokens: the rank at which each query is cut.
+
+        Raises:
+            InvalidInput: how many tokens an item has isn't known.
+        """
+        if self.tokens is None:
+            expected = "the number of tokens of every retrieved item"
+            remedy = "Give texts or token counts, or use a cutoff by rank, such as @10."
+            raise InvalidInput(f"cutoff of {budget.tokens} tokens", None, expected, remedy)
+        spent, begin = self._spent
+        end = np.searchsorted(spent, spent[begin] + budget.tokens, side="right") - 1
+        fitting: IntArray = np.minimum(end - begin, self.depth)
+        return fitting
+
+    @cached_property
+    def _spent(self) -> tuple[IntArray, IntArray]:
+        """The tokens of all items above each one, and where each query's items begin."""
+        tokens = none_of_them() if self.tokens is None else self.tokens
+        spent = np.concatenate([[0], np.cumsum(tokens)])
+        return spent, np.cumsum(self.depth) - self.depth
+
+    def tokens_at(self, cutoff: Cutoff | None) -> IntArray:
+        """(queries,) the tokens of the items within a cutoff."""
+        if self.tokens is None:
+            return self.n_fitting(TokenBudget(0))
+        spent, begin = self._spent
+        within: IntArray = spent[begin + self.at(cutoff).depth] - spent[begin]
+        return within
+
+    def is_within(self, query: IntArray, rank: IntArray, cutoff: Cutoff | None) -> BoolArray:
+        """(items,) whether items of these queries at these ranks are within a cutoff."""
+        return np.broadcast_to(self._within(query, rank, self._ranks(cutoff)), rank.shape)
+
+    def _ranks(self, cutoff: Cutoff | None) -> IntArray | int | None:
+        """The rank within which items count: one for all queries, or (queries,)."""
+        return self.n_fitting(cutoff) if isinstance(cutoff, TokenBudget) else cutoff
+
+    def _within(
+        self, query: IntArray, rank: IntArray, last: IntArray | int | None
+    ) -> BoolArray | np.bool_:
+        """(items,) whether the rank is within the last that counts."""
+        if last is None:
+            return np.True_
+        return np.asarray(rank <= (last if isinstance(last, int) else last[query]), np.bool_)
+
+    def _view(self, cutoff: Cutoff | None, min_grade: float | None) -> Hits:
+        last = self._ranks(cutoff)
+        kept = _reaches(self.item_grade, min_grade)
+        kept &= self._within(self.item_query, self.item_rank, last)
+        item = np.flatnonzero(kept)
+        return Hits(
+            n_queries=len(self),
+            query=self.item_query[item],
+            rank=self.item_rank[item],
+            grade=self.item_grade[item],
+            judged=self,
+            cutoff=last,
+            min_grade=min_grade,
+            item=item,
+        )
+
+    def groups_at(self, cutoff: Cutoff | None = None, min_grade: float | None = None) -> GroupHits:
+        """The retrieved members of groups within a cutoff; without groups, one group per item."""
+        hits = self.at(cutoff, min_grade)
+        grouped = np.bincount(self.group_query, minlength=len(self))
+        weight = np.bincount(self.group_query, self.group_weight, minlength=len(self))
+        rank, grade = self.item_rank[self.pair_item], self.item_grade[self.pair_item]
+        kept = _reaches(grade, min_grade)
+        kept &= self._within(self.item_query[self.pair_item], rank, hits.cutoff)
+        pairs = np.flatnonzero(kept)
+        alone = np.flatnonzero(grouped[hits.query] == 0)
+        group = self.pair_group[pairs]
+        return GroupHits(
+            n_queries=len(self),
+            query=np.concatenate([self.group_query[group], hits.query[alone]]),
+            rank=np.concatenate([rank[pairs], hits.rank[alone]]),
+            grade=np.concatenate([grade[pairs], hits.grade[alone]]),
+            group=np.concatenate([group, len(self.group_query) + alone]),
+            weight=np.concatenate([self.group_weight[group], np.ones(len(alone))]),
+            n_groups=np.where(grouped > 0, grouped, hits.n_relevant),
+            total_weight=np.where(grouped > 0, weight, hits.n_relevant),
+            hits=hits,
+        )
+
+    def ideal(self, length: IntArray | int | None = None) -> Ranked:
+        """The best possible ranking of each query: its grades above 0, best first.
+
+        Args:
+            length: at most this many items; one number, or (queries,).
+        """
+        taken = np.diff(self.judged_offset)
+        if length is not None:
+            taken = np.minimum(taken, length)
+        query = np.repeat(np.arange(len(self)), taken)
+        rank = 1 + np.arange(len(query)) - np.repeat(np.cumsum(taken) - taken, taken)
+        grade = self.judged_grade[self.judged_offset[query] + rank - 1]
+        kept = grade > 0
+        return Ranked(len(self), query[kept], rank[kept], grade[kept])
+
+
+@dataclass(eq=False)
+class Ranked:
+    """Ranked items of a batch of queries, flat: each query's items together, by rank.
+
+    Attributes:
+        n_queries: how many queries the batch has.
+        query: (items,) position of the item's query.
+        rank: (items,) rank from 1.
+        grade: (items,) grade.
+    """
+
+    n_queries: int
+    query: IntArray
+    rank: IntArray
+    grade: FloatArray
+
+    def sum_by_query(self, weight: npt.ArrayLike) -> FloatArray:
+        """(queries,) the sum of one weight per item, added in the order of the items.
+
+        Each query is summed on its own: its score is the same, to the last bit, in any batch.
+        """
+        total = np.bincount(self.query, np.asarray(weight, np.float64), self.n_queries)
+        return total.astype(np.float64, copy=False)
+
+    @cached_property
+    def count(self) -> IntArray:
+        """(queries,) how many items the query has here."""
+        return np.bincount(self.query, minlength=self.n_queries)
+
+    @cached_property
+    def ordinal(self) -> IntArray:
+        """(items,) 1 for the query's first item, 2 for its second, and so on."""
+        return _ordinal(self.query)
+
+    @property
+    def first(self) -> BoolArray:
+        """(items,) whether the item is its query's first."""
+        return np.asarray(self.ordinal == 1, np.bool_)
+
+    def by_ordinal(self) -> Iterator[IntArray]:
+        """The positions of every query's first item, then of every second item, and so on."""
+        order = np.argsort(self.ordinal, kind="stable")
+        return iter(np.split(order, np.cumsum(np.bincount(self.ordinal)[1:-1])))
+
+
+@dataclass(eq=False)
+class Hits(Ranked):
+    """The hits of a batch of queries within a cutoff: what a formula reads.
+
+    Attributes:
+        judged: the judged rankings that this is a view of.
+        cutoff: the rank within which items count, one for all queries or (queries,) where it is
+            by tokens; None for whole rankings.
+        min_grade: the grade from which an item is relevant, or None for every grade above 0.
+        item: (hits,) position of each hit among the judged items.
+    """
+
+    judged: JudgedRankings
+    cutoff: IntArray | int | None
+    min_grade: float | None
+    item: IntArray
+
+    @property
+    def depth(self) -> IntArray:
+        """(queries,) how many distinct items were retrieved within the cutoff."""
+        depth = self.judged.depth
+        return depth if self.cutoff is None else np.minimum(depth, self.cutoff)
+
+    @property
+    def length(self) -> IntArray | int:
+        """The ranks that count: k, where missing ranks are non-relevant, or else those that are
+        there, by query."""
+        return self.judged.depth if self.cutoff is None else self.cutoff
+
+    @cached_property
+    def n_relevant(self) -> IntArray:
+        """(queries,) R: how many items are relevant, retrieved or not."""
+        return self.judged.count_judgements(self.min_grade)
+
+    @cached_property
+    def n_nonrelevant(self) -> IntArray:
+        """(queries,) how many items were judged and aren't relevant, retrieved or not."""
+        return self.judged.count_judgements(0.0, self.min_grade)
+
+    @cached_property
+    def nonrelevant_above(self) -> IntArray:
+        """(hits,) how many judged non-relevant items were retrieved above the hit."""
+        grade = self.judged.item_grade
+        return self._count_above((grade >= 0) & ~_reaches(grade, self.min_grade))
+
+    @cached_property
+    def pooled_above(self) -> IntArray:
+        """(hits,) how many pooled but unjudged items (grade below 0) stand above the hit."""
+        return self._count_above(self.judged.item_grade < 0)
+
+    def _count_above(self, counted: BoolArray) -> IntArray:
+        before: IntArray = np.cumsum(counted) - counted
+        start = np.searchsorted(self.judged.item_query, self.query)
+        return before[self.item] - before[start]
+
+
+@dataclass(eq=False)
+class GroupHits(Ranked):
+    """The retrieved members of groups within a cutoff, sorted by group, then rank.
+
+    An item that is in several groups stands here once for each.
+
+    Attributes:
+        group: (items,) the group; each group's items stand together.
+        weight: (items,) the weight of the group.
+        n_groups: (queries,) how many groups the query has, found or not.
+        total_weight: (queries,) the weight of all its groups, found or not.
+        hits: the hits within the same cutoff, without regard to groups.
+    """
+
+    group: IntArray
+    weight: FloatArray
+    n_groups: IntArray
+    total_weight: FloatArray
+    hits: Hits
+
+    @cached_property
+    def ordinal(self) -> IntArray:
+        """(items,) 1 for the group's first retrieved item, 2 for its second, and so on."""
+        return _ordinal(self.group)
+
+    @property
+    def n_found(self) -> IntArray:
+        """(items,) how many items of the same group are here."""
+        return np.bincount(self.group)[self.group]
+
+
+def _ordinal(key: IntArray) -> IntArray:
+    position = np.arange(len(key))
+    begins = np.empty(len(key), np.bool_)
+    begins[:1] = True
+    np.not_equal(key[1:], key[:-1], out=begins[1:])
+    return position - np.maximum.accumulate(np.where(begins, position, 0)) + 1
+
+
+def _reaches(grade: FloatArray, min_grade: float | None) -> BoolArray:
+    return np.asarray(grade > 0 if min_grade is None else grade >= min_grade, np.bool_)
+
+
+def check_tokens(tokens: IntArray) -> IntArray:
+    """Token counts, if they can be such.
+
+    Raises:
+        InvalidInput: one is below 0.
+    """
+    if tokens.size and tokens.min() < 0:
+        raise InvalidInput("tokens", int(tokens.min()), "numbers from 0 on")
+    return tokens
+
+
+def best_first(grade: FloatArray, counts: npt.ArrayLike) -> FloatArray:
+    """The grades of every query, which stand together, brought into order: best first.
+
+    >>> best_first(np.array([1.0, 2.0, 0.0, 3.0]), [2, 2])
+    array([2., 1., 3., 0.])
+    """
+    if not grade.size or grade.min() == grade.max():
+        return grade
+    counts = np.asarray(counts, np.int64)
+    return grade[np.lexsort((-grade, np.repeat(np.arange(len(counts)), counts)))]

@@ -1,0 +1,286 @@
+"""What every matcher shares, and how what it found becomes an ordinary ranking of ids.
+
+A matcher says of each retrieved item which expected items it covers. The convention, from there:
+
+* A retrieved item that covers expected items stands for their ids: all of them, in order of grade,
+  best first, then as they are listed. So a chunk that covers several expected passages takes
+  several consecutive ranks, one for each.
+* One that covers none stands for its own id.
+* The result, flattened, is a ranking like any other, and judging closes it up as always: an id
+  counts at its first rank, and later copies are dropped. So each expected item is credited once,
+  at its best rank, and a chunk that covers only what was credited before is a repetition, as a
+  repeated id is.
+* An expected item that is known by its text alone has an id of its own and grade 1.
+
+So every metric of ids works unchanged, without any knowledge of matching.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, ClassVar, Generic, TypeVar
+
+from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
+from llama_index_rag_metrics.runtime.amounts import check_share
+from llama_index_rag_metrics.runtime.cache import Cache, Usage
+from llama_index_rag_metrics.runtime.errors import InvalidInput
+
+Passage = TypeVar("Passage")
+"""What items are compared by: texts, or spans."""
+
+Kept = TypeVar("Kept")
+
+AnyMatcher = TypeVar("AnyMatcher", bound="Matcher[Any]")
+
+
+class Matcher(ABC, Generic[Passage]):
+    """Decides which expected items a retrieved one covers.
+
+    A matcher of your own is a subclass of `TextMatcher` with a `kind`, a `default` and `match`.
+
+    Args:
+        threshold: the similarity from which a retrieved item covers an expected one, above 0 and up
+            to 1; by default the class's `default`.
+
+    Attributes:
+        kind: what the matcher is called.
+        default: the threshold unless one is given.
+        is_pure: whether the same texts always give the same answer, which may then be remembered.
+
+    Raises:
+        InvalidInput: the threshold is out of range.
+
+    Examples:
+        >>> from llama_index_rag_metrics import ContainmentMatcher, Matcher
+        >>> matcher = ContainmentMatcher(threshold=0.5)
+        >>> isinstance(matcher, Matcher), matcher.name
+        (True, 'text>=0.5')
+        >>> matcher.match(["It has geysers."], ["We saw that it has geysers.", "Nothing."])
+        [[0], []]
+    """
+
+    kind: ClassVar[str]
+    default: ClassVar[float]
+    is_pure: ClassVar[bool] = True
+
+    def __init__(self, threshold: float | None = None) -> None:
+        chosen = self.default if threshold is None else threshold
+        check_share("threshold", chosen)
+        self.threshold = float(chosen)
+
+    @property
+    def name(self) -> str:
+        """The kind, and the threshold where it isn't the default: "text", "text>=0.6"."""
+        return self.kind if self.threshold == self.default else f"{self.kind}>={self.threshold!r}"
+
+    def prepare(self: AnyMatcher, cache: Cache) -> AnyMatcher:
+        """This matcher for one run, of which it uses the cache, if it asks for anything."""
+        return self
+
+    @property
+    def usage(self) -> Usage | None:
+        """What was asked of a model so far; None where nothing is ever asked."""
+        return None
+
+    @abstractmethod
+    def match(self, expected: Sequence[Passage], retrieved: Sequence[Passage]) -> list[list[int]]:
+        """For each retrieved item the positions of the expected items that it covers, ascending."""
+
+    async def amatch(
+        self, expected: Sequence[Passage], retrieved: Sequence[Passage]
+    ) -> list[list[int]]:
+        """The asynchronous twin of `match`, for matchers that wait for something."""
+        return self.match(expected, retrieved)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(threshold={self.threshold:g})"
+
+
+class TextMatcher(Matcher[str]):
+    """A matcher that compares the texts of items. A blank text covers nothing.
+
+    Examples:
+        >>> from llama_index_rag_metrics import TextMatcher
+        >>> class SameLength(TextMatcher):
+        ...     kind = "length"
+        ...     default = 1.0
+        ...     def match(self, expected, retrieved):
+        ...         lengths = [len(text) for text in expected]
+        ...         return [[n for n, length in enumerate(lengths) if length == len(text)]
+        ...                 for text in retrieved]
+        >>> SameLength().match(["abc", "de"], ["xy"])
+        [[1]]
+    """
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What is expected of one query, as a matcher sees it.
+
+    Attributes:
+        relevance: by what the ranking of matched ids is judged; None where nothing was given.
+        ids: the ids of the expected items, best grade first, then as listed.
+        passages: the text or the span of each.
+    """
+
+    relevance: Relevance | None
+    ids: tuple[str, ...] = ()
+    passages: tuple[Any, ...] = ()
+
+    @classmethod
+    def of(cls, relevance: Relevance | None, passages: dict[str, Any]) -> Expected:
+        """Relevance, and what is known of its ids; an id of which nothing is known isn't found."""
+        grades = {} if relevance is None else relevance.grades
+        known = sorted(
+            (item for item in grades if item in passages), key=lambda item: -grades[item]
+        )
+        return cls(relevance, tuple(known), tuple(passages[item] for item in known))
+
+    @classmethod
+    def of_texts(cls, relevance: RelevanceLike | None, texts: Sequence[str]) -> Expected:
+        """Relevance and its texts, in the same order; without relevance, the texts alone.
+
+        Args:
+            relevance: what is relevant.
+            texts: one for each relevant id, or for each judged id.
+
+        Raises:
+            InvalidInput: there are more texts than ids, or fewer.
+
+        Examples:
+            >>> Expected.of_texts({"a": 1, "b": 2}, ["one", "two"]).passages
+            ('two', 'one')
+            >>> Expected.of_texts(None, ["one", "two"]).relevance
+            Relevance(['expected text 1', 'expected text 2'])
+        """
+        if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
+            raise InvalidInput("expected_texts", texts, "a list of texts")
+        judged = None if relevance is None else Relevance.of(relevance)
+        if texts and (judged is None or not judged.grades):
+            distinct = dict.fromkeys(texts)
+            own = {f"expected text {n}": text for n, text in enumerate(distinct, 1)}
+            return cls.of(Relevance(own.keys()), own)
+        if judged is None:
+            return cls(None)
+        listed = relevance if type(relevance) is list else ()
+        for ids in (judged, judged.grades, listed):
+            if len(ids) == len(texts) and all(isinstance(item, str) for item in ids):
+                return cls.of(judged, dict(zip(ids, texts, strict=True)))
+        expected = f"a text for each of the {len(judged)} expected ids, in the same order"
+        raise InvalidInput("expected_texts", list(texts), expected)
+
+
+def stand_ins(
+    expected_ids: Sequence[str], matches: Sequence[Sequence[int]], retrieved_ids: Sequence[str]
+) -> list[list[str]]:
+    """For each retrieved item the ids that it stands for, by the convention of this module.
+
+    Args:
+        expected_ids: best grade first.
+        matches: for each retrieved item the positions of the expected ones that it covers.
+        retrieved_ids: the items' own ids. One that reads like an expected id, but covers another
+            item or none, isn't that item: it stands for another name.
+
+    Examples:
+        >>> stand_ins(["a", "b"], [[], [0, 1], [1]], ["x", "y", "a"])
+        [['x'], ['a', 'b'], ['b']]
+    """
+    taken = set(expected_ids)
+    return [
+        [expected_ids[position] for position in covered]
+        or [own if own not in taken else _another(own, taken)]
+        for covered, own in zip(matches, retrieved_ids, strict=True)
+    ]
+
+
+def flatten(stands_for: Sequence[Sequence[str]]) -> list[str]:
+    """The ranking of ids that is judged."""
+    return list(chain.from_iterable(stands_for))
+
+
+def carry_costs(
+    stands_for: Sequence[Sequence[str]], retrieved_ids: Sequence[str], tokens: Sequence[int]
+) -> list[int]:
+    """What each item of the flattened ranking costs, so that a budget counts whole chunks.
+
+    The cost of a retrieved item stands with the first item that it stands for, and the others are
+    free: they come with it. A repetition's cost is carried to the next item, since the budget is
+    spent on it all the same; a copy of a retrieved item costs nothing.
+
+    Args:
+        stands_for: for each retrieved item the ids that it stands for.
+        retrieved_ids: the items' own ids.
+        tokens: how many tokens each retrieved item has.
+
+    Examples:
+        >>> carry_costs([["a"], ["a"], ["b", "c"]], ["n1", "n2", "n3"], [10, 20, 30])
+        [10, 0, 50, 0]
+    """
+    costs: list[int] = []
+    credited: set[str] = set()
+    paid: set[str] = set()
+    due = 0
+    for stand_in, own, cost in zip(stands_for, retrieved_ids, tokens, strict=True):
+        due += 0 if own in paid else cost
+        paid.add(own)
+        for item in stand_in:
+            is_new = item not in credited
+            credited.add(item)
+            costs.append(due if is_new else 0)
+            due = 0 if is_new else due
+    return costs
+
+
+class Memory(Generic[Kept]):
+    """What was worked out about the last texts, up to a total weight; threads may share it.
+
+    Args:
+        limit: the weight up to which it keeps; what wasn't used for longest goes first.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._forget()
+
+    def get(self, text: str) -> Kept | None:
+        with self._lock:
+            if text not in self._kept:
+                return None
+            self._kept.move_to_end(text)
+            return self._kept[text][0]
+
+    def keep(self, text: str, value: Kept, weight: int) -> None:
+        with self._lock:
+            if text in self._kept or weight > self.limit:
+                return
+            self._kept[text] = value, weight
+            self._weight += weight
+            while self._weight > self.limit:
+                self._weight -= self._kept.popitem(last=False)[1][1]
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def __getstate__(self) -> dict[str, int]:
+        return {"limit": self.limit}
+
+    def __setstate__(self, state: dict[str, int]) -> None:
+        self.limit = state["limit"]
+        self._forget()
+
+    def _forget(self) -> None:
+        self._kept: OrderedDict[str, tuple[Kept, int]] = OrderedDict()
+        self._weight = 0
+        self._lock = threading.Lock()
+
+
+def _another(own: str, taken: set[str]) -> str:
+    name = f"retrieved {own}"
+    while name in taken:
+        name += "'"
+    return name

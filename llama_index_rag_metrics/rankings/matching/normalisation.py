@@ -1,0 +1,116 @@
+"""Texts made comparable: letters without case, width, spaces and punctuation; and words.
+
+Chinese, Japanese, Korean, Thai and their like are written without spaces, or with spaces that
+writers set as they please: there two neighbouring characters make a word.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+import unicodedata
+from collections.abc import Callable
+
+from llama_index_rag_metrics.rankings.matching.matcher import Memory
+
+_DROPPED = frozenset(("Cc", "Cf", "Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Zs", "Zl", "Zp"))
+"""Unicode's categories of control and format characters, punctuation and spaces. Marks (Mn, Mc) are
+no punctuation: they are the vowels and tones of Thai and Hindi."""
+
+_SPACELESS = re.compile(
+    "(["
+    "\u0e00-\u0eff"  # Thai, Lao
+    "\u0f00-\u109f\u1780-\u17ff\ua9e0-\ua9ff\uaa60-\uaa7f"  # Tibetan, Myanmar, Khmer
+    "\u1100-\u11ff\u3130-\u318f\uac00-\ud7ff"  # Hangul
+    "\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3400-\u9fff\uf900-\ufaff\U00020000-\U000323af"  # Han
+    "\u3040-\u30ff\u31f0-\u31ff"  # Hiragana, Katakana
+    "]+)"
+)
+
+
+class _Table(dict[int, str | None]):
+    """A table for `str.translate` that fills itself by a rule; None drops the character."""
+
+    def __init__(self, rule: Callable[[str], str | None]) -> None:
+        super().__init__()
+        self._rule = rule
+
+    def __missing__(self, code: int) -> str | None:
+        self[code] = self._rule(chr(code))
+        return self[code]
+
+
+def _in_letters(character: str) -> str | None:
+    is_dropped = unicodedata.category(character) in _DROPPED or character in string.punctuation
+    return None if is_dropped else character
+
+
+def _in_words(character: str) -> str | None:
+    category = unicodedata.category(character)
+    if category[0] in "LMN":
+        return character
+    # a soft hyphen, a joiner and their like are inside words; a space without width isn't
+    return None if category == "Cf" and character != "\u200b" else " "
+
+
+_LEFT_OUT = _Table(_in_letters)
+_SPACED = _Table(_in_words)
+_LETTERS: Memory[str] = Memory(limit=2**24)
+_WORDS: Memory[tuple[str, ...]] = Memory(limit=2**21)
+
+
+def letters(text: str) -> str:
+    """The text in NFKC without case, width, spaces and punctuation; remembered.
+
+    A text of nothing but punctuation keeps it.
+
+    >>> letters("Ｔhe  Café—\\u00ab1 ½\\u00bb")
+    'thecafé11⁄2'
+    >>> letters("c'est-à-dire…") == letters("C’EST À DIRE")
+    True
+    """
+    normal = _LETTERS.get(text)
+    if normal is None:
+        folded = _fold(text)
+        normal = unicodedata.normalize("NFKC", folded.translate(_LEFT_OUT))
+        normal = normal or "".join(folded.split())
+        _LETTERS.keep(text, normal, len(text) + len(normal))
+    return normal
+
+
+def words(text: str) -> tuple[str, ...]:
+    """The words of a text, in order, without case, width, punctuation and symbols; remembered.
+
+    Scripts without spaces are cut into pairs of characters, as Lucene's CJKAnalyzer does; a
+    character that stands alone stays alone.
+
+    >>> words("State-of-the-art RAG")
+    ('state', 'of', 'the', 'art', 'rag')
+    >>> words("The KILN's 2 keys, 窯の温度は１２４０°")
+    ('the', 'kiln', 's', '2', 'keys', '窯の', 'の温', '温度', '度は', '1240')
+    """
+    split = _WORDS.get(text)
+    if split is None:
+        split = tuple(_split(_fold(text)))
+        _WORDS.keep(text, split, len(text) + len(split))
+    return split
+
+
+def _split(folded: str) -> list[str]:
+    parts: list[str] = []
+    for word in folded.translate(_SPACED).split():
+        if word.isascii():
+            parts.append(word)
+            continue
+        if not any(map(str.isalnum, word)):  # a mark that was on a symbol
+            continue
+        for number, run in enumerate(_SPACELESS.split(word)):
+            if number % 2:
+                parts += [run[n : n + 2] for n in range(len(run) - 1)] or [run]
+            elif run:
+                parts.append(run)
+    return parts
+
+
+def _fold(text: str) -> str:
+    return unicodedata.normalize("NFKC", text).casefold()

@@ -1,0 +1,385 @@
+"""Relevance: what is relevant to one query.
+
+LlamaIndex's evaluators pass the caller's `expected_ids` object to a metric unchanged, and nothing
+else about relevance. So `Relevance` is a `list[str]` of the relevant ids that also carries grades
+and groups, and it reaches every metric through the stock evaluator.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Mapping
+from numbers import Real
+from types import MappingProxyType
+from typing import Any, NoReturn, TypeAlias
+
+from llama_index_rag_metrics.rankings.span import Span, SpanLike, read_span
+from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.runtime.wording import id_remedy, shorten
+
+RelevanceLike: TypeAlias = (
+    "Relevance | Mapping[str, float] | Iterable[str] | Iterable[Iterable[str]]"
+)
+"""What the entry points take for one query: ids, {id: grade}, groups of ids, or a Relevance."""
+
+Groups: TypeAlias = tuple[tuple[str, ...], ...]
+Plain: TypeAlias = "list[str] | dict[str, float] | list[list[str]] | dict[str, Any]"
+
+HIGHEST_GRADE = 1e300
+"""Gains are summed in 64-bit floats; the sum of any number of them has to stay finite."""
+
+
+class Relevance(list[str]):
+    """What is relevant to one query: binary, graded, groups of alternatives, or named facets.
+
+    As a list it holds the ids with a grade above 0, each once, in the order given. It can't be
+    changed, so that metrics and reports may share it.
+
+    Args:
+        judgements: relevant ids (grade 1 each), or a mapping from id to grade. Grades are finite;
+            0 means judged and not relevant, a negative grade means pooled but unjudged.
+
+    Attributes:
+        grades: every judgement, id to grade, read-only; ids with grade 0 or less included.
+        alternatives: the groups of ids given to `Relevance.groups` or `Relevance.facets`, or None.
+        facet_names: the name of each group, or None where the groups have none.
+        weights: how much each group counts in `facet_recall`, or None without groups.
+        spans: id to its place in a document, for the span metrics, or None where none is known.
+
+    Raises:
+        InvalidInput: an id or a grade can't be used.
+
+    Examples:
+        >>> Relevance({"d1": 3, "d2": 1, "d7": 0})
+        Relevance({'d1': 3.0, 'd2': 1.0, 'd7': 0.0})
+        >>> list(Relevance({"d1": 3, "d2": 1, "d7": 0}))
+        ['d1', 'd2']
+        >>> Relevance(["d1", "d2", "d1"])
+        Relevance(['d1', 'd2'])
+        >>> Relevance.groups([["a1", "a2"], ["b"]])
+        Relevance.groups([['a1', 'a2'], ['b']])
+        >>> Relevance.facets({"hop 1": ["a", "b"], "hop 2": ["c"]}, weights={"hop 2": 2})
+        Relevance.facets({'hop 1': ['a', 'b'], 'hop 2': ['c']}, weights={'hop 2': 2.0})
+    """
+
+    __slots__ = ("_alternatives", "_facet_names", "_grades", "_spans", "_weights")
+    _grades: dict[str, float]
+    _alternatives: Groups | None
+    _facet_names: tuple[str, ...] | None
+    _weights: tuple[float, ...] | None
+    _spans: dict[str, Span] | None
+
+    def __init__(self, judgements: Iterable[str] | Mapping[str, float] = ()) -> None:
+        if hasattr(self, "_grades"):
+            self._refuse()
+        self._grades = _read_grades(judgements)
+        self._alternatives = self._facet_names = self._weights = self._spans = None
+        if isinstance(judgements, Relevance):
+            self._alternatives = judgements._alternatives
+            self._facet_names = judgements._facet_names
+            self._weights = judgements._weights
+            self._spans = judgements._spans
+        super().__init__(item for item, grade in self._grades.items() if grade > 0)
+
+    @classmethod
+    def groups(
+        cls, groups: Iterable[Iterable[str]], grades: Mapping[str, float] | None = None
+    ) -> Relevance:
+        """Alternatives: (a1 or a2) and b. Each group is one need, met by any of its ids.
+
+        Metrics without groups see the grade of every id. An id may be in several groups.
+
+        Args:
+            groups: one iterable of ids for each group; an empty group is an error.
+            grades: id to grade; above 0 for the ids of groups, 1 by default. Further ids are judged
+                and belong to no group.
+
+        Raises:
+            InvalidInput: a group is empty or isn't a collection of ids, or the grade of one of its
+                ids isn't above 0.
+        """
+        alternatives = tuple(_read_group(group) for group in groups)
+        if () in alternatives:
+            raise InvalidInput("group", [], "at least one id", "Leave an empty group out.")
+        return cls._of_alternatives(alternatives, grades)
+
+    @classmethod
+    def _of_alternatives(
+        cls, alternatives: Groups, grades: Mapping[str, float] | None
+    ) -> Relevance:
+        members = dict.fromkeys((item for group in alternatives for item in group), 1.0)
+        relevance = cls({**members, **_read_grades(grades or {})})
+        for item in members:
+            if relevance._grades[item] <= 0:
+                expected = "a number above 0, since it is in a group"
+                raise InvalidInput(f"grade of {item!r}", relevance._grades[item], expected)
+        relevance._alternatives = alternatives
+        relevance._weights = (1.0,) * len(alternatives)
+        return relevance
+
+    @classmethod
+    def facets(
+        cls,
+        facets: Mapping[str, Iterable[str]],
+        *,
+        weights: Mapping[str, float] | None = None,
+        grades: Mapping[str, float] | None = None,
+    ) -> Relevance:
+        """Several things that are needed at once: subtopics, nuggets, the hops of a question.
+
+        Each facet is a group of ids that each supply it; an id may supply several facets.
+
+        Args:
+            facets: facet name to the ids that supply it. A facet without ids is needed, and nothing
+                is known to supply it: it counts as missed.
+            weights: facet name to how much it counts in `facet_recall`, above 0; 1 by default.
+            grades: as of `groups`.
+
+        Raises:
+            InvalidInput: a facet isn't a collection of ids, or a weight names no facet or isn't
+                above 0.
+        """
+        if not isinstance(facets, Mapping):
+            raise InvalidInput("facets", facets, "a mapping from facet name to ids")
+        relevance = cls._of_alternatives(tuple(map(_read_group, facets.values())), grades)
+        relevance._facet_names = tuple(facets)
+        for name, weight in (weights or {}).items():
+            if name not in facets:
+                expected = f"facets to be weighted, which are {', '.join(map(repr, facets))}"
+                raise InvalidInput("weights", name, expected)
+            if not isinstance(weight, Real) or not 0 < weight <= HIGHEST_GRADE:
+                raise InvalidInput(f"weight of facet {name!r}", weight, "a finite number above 0")
+        relevance._weights = tuple(float((weights or {}).get(name, 1.0)) for name in facets)
+        return relevance
+
+    @classmethod
+    def of_spans(
+        cls, spans: Iterable[SpanLike], grades: Iterable[float] | None = None
+    ) -> Relevance:
+        """Passages by their places: the parts of documents that should be in the context.
+
+        Each gets an id that says where it is, such as "moons.txt[100:200]".
+
+        Args:
+            spans: (document id, start, end), in characters; they may overlap. One that is given
+                twice is one passage.
+            grades: one for each span; 1 by default.
+
+        Raises:
+            InvalidInput: a span can't be used, there isn't one grade for each span, or one that is
+                given twice has two grades.
+
+        Examples:
+            >>> Relevance.of_spans([("moons.txt", 100, 200)]).spans["moons.txt[100:200]"]
+            Span(source='moons.txt', start=100, end=200)
+        """
+        read = [read_span(f"passage {n}", place) for n, place in enumerate(spans, 1)]
+        numbers = [1.0] * len(read) if grades is None else list(grades)
+        if len(numbers) != len(read):
+            raise InvalidInput("grades", len(numbers), f"one for each of the {len(read)} spans")
+        ids = [f"{span.source}[{span.start}:{span.end}]" for span in read]
+        judged: dict[str, float] = {}
+        for item, grade in zip(ids, numbers, strict=True):
+            if judged.setdefault(item, grade) != grade:
+                both = (judged[item], grade)
+                raise InvalidInput(f"grades of {item!r}", both, "one grade", "It is given twice.")
+        return cls(judged).with_spans(dict(zip(ids, read, strict=True)))
+
+    def with_spans(self, spans: Mapping[str, SpanLike]) -> Relevance:
+        """The same relevance, with the places of its ids.
+
+        Args:
+            spans: id to (document id, start, end), in characters; ids that aren't judged are left
+                out.
+
+        Raises:
+            InvalidInput: a span isn't (document id, start, end).
+        """
+        placed = Relevance(self)
+        read = {item: read_span(item, span) for item, span in spans.items()}
+        placed._spans = {item: read[item] for item in self._grades if item in read}
+        return placed
+
+    @classmethod
+    def of(cls, judgements: RelevanceLike) -> Relevance:
+        """Any accepted form of relevance, as a Relevance: the inverse of `to_plain`.
+
+        >>> Relevance.of([["a1", "a2"], ["b"]]).alternatives
+        (('a1', 'a2'), ('b',))
+
+        Raises:
+            InvalidInput: an id or a grade can't be used, or the value is no form of relevance.
+        """
+        if isinstance(judgements, Relevance):
+            return judgements
+        if isinstance(judgements, Mapping):
+            plain: Mapping[str, Any] = judgements
+            if isinstance(plain.get("facets"), Mapping):
+                return cls.facets(**plain)
+            if isinstance(plain.get("groups"), list):
+                return cls.groups(**plain)
+            if isinstance(plain.get("spans"), Mapping):
+                return cls.of(plain["judgements"]).with_spans(plain["spans"])
+        if isinstance(judgements, (Mapping, str, bytes)) or not isinstance(judgements, Iterable):
+            return cls(judgements)
+        items: list[Any] = list(judgements)
+        refuse_pairs(items)
+        if items and all(isinstance(item, (list, tuple, set, frozenset)) for item in items):
+            return cls.groups(items)
+        return cls(items)
+
+    @property
+    def grades(self) -> Mapping[str, float]:
+        return MappingProxyType(self._grades)
+
+    @property
+    def alternatives(self) -> Groups | None:
+        return self._alternatives
+
+    @property
+    def facet_names(self) -> tuple[str, ...] | None:
+        return self._facet_names
+
+    @property
+    def weights(self) -> tuple[float, ...] | None:
+        return self._weights
+
+    @property
+    def spans(self) -> Mapping[str, Span] | None:
+        return None if self._spans is None else MappingProxyType(self._spans)
+
+    @property
+    def is_graded(self) -> bool:
+        """Whether any judgement differs from grade 1."""
+        return any(grade != 1 for grade in self._grades.values())
+
+    def to_plain(self) -> Plain:
+        """The shortest JSON form that holds all of it: `Relevance.of` reads it back.
+
+        A list of ids, {id: grade}, a list of groups, {"groups": them, "grades": {id: grade}} where
+        grades differ from 1, or {"facets": {name: ids}}, with "weights" and "grades" where they do;
+        with spans, {"judgements": one of these, "spans": {id: span}}.
+        """
+        if self._spans is not None:
+            spans = {item: list(span) for item, span in self._spans.items()}
+            return {"judgements": self._without_spans().to_plain(), "spans": spans}
+        if self._facet_names is not None:
+            return self._plain_facets()
+        if self.alternatives is not None:
+            groups = [list(group) for group in self.alternatives]
+            return {"groups": groups, "grades": dict(self._grades)} if self.is_graded else groups
+        return dict(self._grades) if self.is_graded else list(self)
+
+    def _without_spans(self) -> Relevance:
+        bare = Relevance(self)
+        bare._spans = None
+        return bare
+
+    def _plain_facets(self) -> dict[str, Any]:
+        names, groups, weights = (
+            self._facet_names or (),
+            self.alternatives or (),
+            self.weights or (),
+        )
+        weighted = {
+            name: weight for name, weight in zip(names, weights, strict=True) if weight != 1
+        }
+        facets = {name: list(group) for name, group in zip(names, groups, strict=True)}
+        parts: dict[str, Any] = {"facets": facets}
+        if weighted:
+            parts["weights"] = weighted
+        if self.is_graded:
+            parts["grades"] = dict(self._grades)
+        return parts
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Relevance):
+            return self.__reduce__() == other.__reduce__()
+        return list.__eq__(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._spans is not None:
+            return Relevance.of, (self.to_plain(),)
+        if self._facet_names is not None:
+            return Relevance.of, (self._plain_facets(),)
+        if self.alternatives is not None:
+            grades = self._grades if self.is_graded else None
+            return Relevance.groups, (self.alternatives, grades)
+        return Relevance, (self._grades,)
+
+    def __repr__(self) -> str:
+        if self._spans is not None:
+            spans = {item: tuple(span) for item, span in self._spans.items()}
+            return f"{self._without_spans()!r}.with_spans({spans!r})"
+        if self._facet_names is not None:
+            plain = self._plain_facets()
+            options = (
+                f", {name}={plain[name]!r}" for name in ("weights", "grades") if name in plain
+            )
+            return f"Relevance.facets({plain['facets']!r}{''.join(options)})"
+        if self.alternatives is None:
+            return f"Relevance({self.to_plain()!r})"
+        grades = f", grades={self._grades!r}" if self.is_graded else ""
+        return f"Relevance.groups({[list(group) for group in self.alternatives]!r}{grades})"
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError("a Relevance can't be changed: build a new one from .grades")
+
+    append = extend = insert = remove = pop = clear = sort = reverse = _refuse
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
+
+
+def _read_grades(judgements: object) -> dict[str, float]:
+    if isinstance(judgements, Relevance):
+        return judgements._grades
+    if isinstance(judgements, (str, bytes)) or not isinstance(judgements, Iterable):
+        expected = "a list of ids or a mapping from id to grade"
+        remedy = "Write one id as ['id']." if isinstance(judgements, str) else ""
+        raise InvalidInput("expected_ids", judgements, expected, remedy or id_remedy(judgements))
+    if isinstance(judgements, Mapping):
+        return {_read_id(item): _read_grade(item, grade) for item, grade in judgements.items()}
+    return dict.fromkeys(map(_read_id, judgements), 1.0)
+
+
+def _read_id(item: Any) -> Any:
+    if isinstance(item, tuple) or not isinstance(item, Hashable):
+        remedy = "For groups, use Relevance.groups(...); for grades, {id: grade}."
+        raise InvalidInput("expected_ids", item, "an id", id_remedy(item) or remedy)
+    if item is None:
+        raise InvalidInput("expected_ids", item, "an id", "Leave out items without an id.")
+    return item
+
+
+def _read_grade(item: object, grade: object) -> float:
+    try:
+        number = float(grade) if isinstance(grade, Real) else math.nan
+    except OverflowError:
+        number = math.inf
+    if not abs(number) <= HIGHEST_GRADE:
+        expected = f"a finite number of at most {HIGHEST_GRADE:g}"
+        raise InvalidInput(f"grade of {item!r}", grade, expected)
+    return number
+
+
+def refuse_pairs(items: Iterable[object]) -> None:
+    """Grades are a mapping: in pairs they would be taken for ids.
+
+    Raises:
+        InvalidInput: there are pairs of an id and a number.
+    """
+    pairs = [item for item in items if isinstance(item, (list, tuple)) and len(item) == 2]
+    kinds = str, Real
+    if graded := {item[0]: item[1] for item in pairs if all(map(isinstance, item, kinds))}:
+        expected = "ids, {id: grade} or groups of ids"
+        raise InvalidInput("expected_ids", pairs, expected, f"Write grades as {shorten(graded)}.")
+
+
+def _read_group(group: object) -> tuple[str, ...]:
+    if isinstance(group, (str, bytes)) or not isinstance(group, Iterable):
+        raise InvalidInput("group", group, "a collection of ids", "Write one id as ['id'].")
+    return tuple(dict.fromkeys(map(_read_id, group)))

@@ -1,0 +1,301 @@
+"""Run: what was retrieved, query by query."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, KeysView, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from llama_index_rag_metrics.rankings.span import Span
+from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
+from llama_index_rag_metrics.runtime.masking import describe_error
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """What was retrieved, best first: the columns that a ranking and a call share.
+
+    Attributes:
+        ids: the retrieved ids, best first, as returned: an id may repeat.
+        scores: the retriever's score of each item, if it gave any.
+        texts: the text of each item.
+        latency: seconds that retrieval took, postprocessors included, while other workers of the
+            run were asking their queries.
+        error: what went wrong, where retrieval failed; the ranking is then empty. Keys in it are
+            masked, and it is cut after 1,000 characters.
+        spans: where each item is in its document, or None where that isn't known.
+        tokens: how many tokens each item has; for cutoffs by tokens.
+    """
+
+    ids: Sequence[str] = ()
+    scores: Sequence[float | None] | None = None
+    texts: Sequence[str] | None = None
+    latency: float | None = None
+    error: str | None = None
+    spans: Sequence[Span | None] | None = None
+    tokens: Sequence[int] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("ids", "scores", "texts", "spans", "tokens"):
+            column = getattr(self, name)
+            if column is None:
+                continue
+            if type(column) is not list and not has_order(column):
+                raise InvalidInput(name, column, "a list, best first")
+            if len(column) != len(self.ids):
+                raise InvalidInput(name, len(column), f"one for each of the {len(self.ids)} ids")
+        if self.error is not None:
+            object.__setattr__(self, "error", describe_error(self.error))
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Items):
+    """One of several retrievals that were made for a question, by an agent or a workflow.
+
+    Only the outermost counts: what a fusion retriever asks of its members is part of its own call.
+    The columns are those of `Ranking`.
+
+    Attributes:
+        query: what was asked; an agent's own words, not the question's.
+        asked_by: the tool or the step that asked, "" where that isn't known.
+        retriever: who was asked, by its class, with a number where others of this class were asked
+            the same question; "" where that isn't known.
+
+    Examples:
+        >>> Call(["d3", "d1"], query="moons of Saturn", asked_by="search").ids
+        ['d3', 'd1']
+    """
+
+    query: str = field(default="", kw_only=True)
+    asked_by: str = field(default="", kw_only=True)
+    retriever: str = field(default="", kw_only=True)
+
+    @property
+    def ranking(self) -> Ranking:
+        """What the call retrieved, as the ranking of a query of its own."""
+        return Ranking(
+            self.ids, self.scores, self.texts, self.latency, self.error, self.spans, self.tokens
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking(Items):
+    """What was retrieved for one query.
+
+    The columns are those of `Items`.
+
+    Attributes:
+        concurrency: how many queries ran at once with this one, itself included.
+        calls: the calls that make up the ranking, in order, where the question could have several:
+            a session. None for the single retrieval of a plain retriever.
+        context: what finally went to the model, of a session or in a trace that shows it.
+        forbidden: the ids that the asker may not see, as far as they are known; for leaks.
+        forbidden_unknown: the retrieved ids of which nobody knows whether the asker may see them.
+
+    Examples:
+        >>> from llama_index_rag_metrics import read_run
+        >>> ranking = read_run({"q1": {"d1": 0.4, "d2": 0.9}})["q1"]
+        >>> ranking.ids, ranking.scores
+        (['d2', 'd1'], [0.9, 0.4])
+    """
+
+    concurrency: int | None = field(default=None, compare=False)
+    calls: Sequence[Call] | None = field(default=None, kw_only=True)
+    context: Ranking | None = field(default=None, kw_only=True)
+    forbidden: Collection[str] | None = field(default=None, kw_only=True)
+    forbidden_unknown: Collection[str] | None = field(default=None, kw_only=True)
+
+    def without(self, item: str) -> Ranking:
+        """The ranking without one item, wherever it stands."""
+        kept = [position for position, other in enumerate(self.ids) if other != item]
+        if len(kept) == len(self.ids):
+            return self
+        columns: dict[str, Any] = {}
+        for name in ("ids", "scores", "texts", "spans", "tokens"):
+            column = getattr(self, name)
+            columns[name] = None if column is None else [column[position] for position in kept]
+        return replace(self, **columns)
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Seconds a query took: percentiles over the queries that were timed and didn't fail.
+
+    If some queries were asked one at a time, by `latency="alone"`, only these count.
+
+    Attributes:
+        concurrency: how many queries were asked at once; None if that isn't known, or varied.
+    """
+
+    n: int
+    mean: float
+    p50: float
+    p95: float
+    p99: float
+    concurrency: int | None = None
+
+
+class Run(Mapping[str, Ranking]):
+    """The rankings of a retriever, by query id, in the order in which they were added.
+
+    Args:
+        rankings: query id to ranked ids, or to a `Ranking`.
+        name: what to call the retriever in reports.
+        stage: which stage of a pipeline returned this, such as "retriever" or a reranker's name.
+        skipped: the error of every line that `read_run(..., on_error="skip")` left out.
+        queries: query id to its text, where the source of the rankings holds it, as traces do.
+        notes: what a reader should know about how the rankings came about.
+
+    Examples:
+        >>> run = Run({"q1": ["d3", "d1"]}, name="bm25")
+        >>> list(run["q1"].ids)
+        ['d3', 'd1']
+    """
+
+    def __init__(
+        self,
+        rankings: Mapping[str, Ranking | Sequence[str]] | None = None,
+        *,
+        name: str = "",
+        stage: str = "",
+        skipped: Iterable[FileFormatError] = (),
+        queries: Mapping[str, str] | None = None,
+        notes: Iterable[str] = (),
+    ) -> None:
+        self.name = name
+        self.stage = stage
+        self.skipped = tuple(skipped)
+        self.queries = dict(queries or {})
+        self.notes = tuple(notes)
+        self._rankings: dict[str, Ranking] = {}
+        for query_id, ranking in (rankings or {}).items():
+            self._rankings[query_id] = _ranking(query_id, ranking)
+
+    @property
+    def failed(self) -> dict[str, str]:
+        """Query id to error of the queries on which the retriever failed."""
+        return {
+            query_id: ranking.error
+            for query_id, ranking in self.items()
+            if ranking.error is not None
+        }
+
+    @property
+    def empty(self) -> list[str]:
+        """The queries for which nothing was retrieved, without an error."""
+        return [
+            query_id
+            for query_id, ranking in self.items()
+            if not ranking.ids and ranking.error is None
+        ]
+
+    @property
+    def calls(self) -> dict[str, Sequence[Call]]:
+        """Query id to its calls, in order, for the queries that could have several."""
+        return {
+            query_id: ranking.calls
+            for query_id, ranking in self.items()
+            if ranking.calls is not None
+        }
+
+    @property
+    def latency(self) -> Latency | None:
+        """Percentiles of the seconds that a query took, or None where nothing was timed.
+
+        Failed queries are left out: a refused connection isn't a fast answer, and a timeout only
+        shows how long the caller waited. If some queries were asked alone, only these count.
+        """
+        timed = [
+            (ranking.latency, ranking.concurrency)
+            for ranking in self.values()
+            if ranking.latency is not None and ranking.error is None
+        ]
+        if not timed:
+            return None
+        alone = [(latency, n) for latency, n in timed if n == 1]
+        seconds, at_once = zip(*(alone or timed), strict=True)
+        p50, p95, p99 = np.percentile(seconds, [50, 95, 99]).tolist()
+        concurrency = at_once[0] if len(set(at_once)) == 1 else None
+        return Latency(len(seconds), float(np.mean(seconds)), p50, p95, p99, concurrency)
+
+    @property
+    def mean_tokens(self) -> float | None:
+        """The tokens of what a query retrieved, copies dropped; None where they weren't counted.
+
+        Failed queries are left out: they have nothing for a model to read.
+        """
+        spent = []
+        for ranking in self.values():
+            if ranking.error is None:
+                if ranking.tokens is None:
+                    return None
+                first = dict(zip(reversed(ranking.ids), reversed(ranking.tokens), strict=True))
+                spent.append(sum(first.values()))
+        return float(np.mean(spent)) if spent else None
+
+    def without_identical_ids(self) -> Run:
+        """The run without items that have their own query's id, which BEIR's evaluation drops."""
+        rankings = {query_id: ranking.without(query_id) for query_id, ranking in self.items()}
+        return self.replaced(rankings)
+
+    def replaced(self, rankings: Mapping[str, Ranking], *, name: str = "") -> Run:
+        """A run with other rankings, and perhaps another name; everything else is kept."""
+        return Run(
+            rankings,
+            name=name or self.name,
+            stage=self.stage,
+            skipped=self.skipped,
+            queries=self.queries,
+            notes=self.notes,
+        )
+
+    def select(self, query_ids: Iterable[str]) -> Run:
+        """The run for some of the queries only."""
+        return self.replaced({query_id: self[query_id] for query_id in query_ids})
+
+    def __getitem__(self, query_id: str) -> Ranking:
+        return self._rankings[query_id]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rankings)
+
+    def __len__(self) -> int:
+        return len(self._rankings)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Run) and self._rankings == other._rankings
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<Run {self.name or 'unnamed'}: {len(self)} queries, {len(self.failed)} failed>"
+
+
+def has_order(collection: object) -> bool:
+    """Whether it can be a ranking: a set has no order, or a different one in every process.
+
+    Examples:
+        >>> has_order(["a", "b"]), has_order({"a", "b"}), has_order("ab"), has_order({"a": 1})
+        (True, False, False, False)
+    """
+    if type(collection) in (list, tuple):  # most are, and the tests below take their time
+        return True
+    if isinstance(collection, (str, bytes, Mapping)):
+        return False
+    if isinstance(collection, AbstractSet):  # some sets are sequences, too, and a dict has an order
+        return isinstance(collection, (Sequence, KeysView))
+    return isinstance(collection, Iterable)
+
+
+def _ranking(query_id: str, ranking: Ranking | Sequence[str]) -> Ranking:
+    if isinstance(ranking, Ranking):
+        return ranking
+    if not has_order(ranking):
+        remedy = "`read_run` takes {query id: {document id: score}}."
+        argument = f"ranking of query {query_id!r}"
+        is_scored = isinstance(ranking, Mapping)
+        raise InvalidInput(argument, ranking, "a list of ids, best first", remedy * is_scored)
+    return Ranking(ids=list(ranking))

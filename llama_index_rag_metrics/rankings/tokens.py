@@ -1,0 +1,171 @@
+"""How many tokens a text has: its cost in a prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from hashlib import blake2b
+from itertools import accumulate
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from llama_index.core.utils import get_tokenizer
+
+from llama_index_rag_metrics.runtime.errors import InvalidInput
+
+Tokenizer: TypeAlias = "Callable[[str], Sequence[Any]] | Any"
+"""A function from a text to its tokens, or an object whose `encode` is one."""
+
+Places: TypeAlias = npt.NDArray[np.int64]
+
+
+class TokenCounter:
+    """Counts the tokens of texts; each distinct text is counted once and kept by its hash.
+
+    Args:
+        tokenizer: by default LlamaIndex's `get_tokenizer()`.
+
+    Attributes:
+        name: what to call the tokenizer in results.
+
+    Raises:
+        InvalidInput: `tokenizer` isn't one.
+
+    Examples:
+        >>> counter = TokenCounter(str.split)
+        >>> counter.count(["one two", "three"])
+        [2, 1]
+        >>> counter.name
+        'str.split'
+    """
+
+    def __init__(self, tokenizer: Tokenizer | None = None) -> None:
+        chosen = get_tokenizer() if tokenizer is None else tokenizer
+        encode = chosen if callable(chosen) else getattr(chosen, "encode", None)
+        if not callable(encode) or isinstance(chosen, (str, type)):
+            raise InvalidInput("tokenizer", tokenizer, "a function from a text to its tokens")
+        self.name = _name(chosen)
+        self._tokenizer = chosen
+        self._encode = encode
+        self._counts: dict[bytes, int] = {}
+
+    def count(self, texts: Iterable[str]) -> list[int]:
+        """The number of tokens of each text."""
+        return [self._count(text) for text in texts]
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer | TokenCounter | None) -> TokenCounter:
+        """The counter itself, or one for the tokenizer."""
+        return tokenizer if isinstance(tokenizer, cls) else cls(tokenizer)
+
+    def last_characters(self, text: str) -> Places:
+        """(tokens,) the place of each token's last character in a text.
+
+        Raises:
+            InvalidInput: the tokenizer doesn't say where its tokens are.
+        """
+        return _last_characters(self._tokenizer, self._encode, text)
+
+    def _count(self, text: str) -> int:
+        key = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        if key not in self._counts:
+            self._counts[key] = _length(self._encode(text))
+        return self._counts[key]
+
+
+class DocumentTokens:
+    """Where the tokens of documents end; a document is parted into tokens when it is asked for.
+
+    Args:
+        documents: document id to text.
+        tokenizer: by default LlamaIndex's `get_tokenizer()`.
+
+    Examples:
+        >>> DocumentTokens({"moons": "Enceladus has geysers."}, str.split)("moons")
+        array([ 8, 12, 21])
+    """
+
+    def __init__(
+        self, documents: Mapping[str, str], tokenizer: Tokenizer | TokenCounter | None = None
+    ) -> None:
+        self._documents = documents
+        self._tokenizer = tokenizer
+        self._known: dict[str, Places] = {}
+
+    def __call__(self, document_id: str) -> Places:
+        """(tokens,) the place of each token's last character.
+
+        Raises:
+            InvalidInput: the document isn't known.
+        """
+        if document_id not in self._known:
+            text = self._documents.get(document_id)
+            if text is None:
+                expected = "the text of every document that a span is in"
+                remedy = "Give the dataset a corpus, or score_rankings() documents={id: text}."
+                raise InvalidInput("documents", f"none called {document_id!r}", expected, remedy)
+            self._tokenizer = TokenCounter.of(self._tokenizer)
+            self._known[document_id] = self._tokenizer.last_characters(text)
+        return self._known[document_id]
+
+
+def n_fitting(tokens: Iterable[int], budget: int) -> int:
+    """How many items fit, one after another, until the first that doesn't.
+
+    >>> n_fitting([3, 2, 4, 1], 5)
+    2
+    """
+    return sum(spent <= budget for spent in accumulate(tokens))
+
+
+def _length(tokens: Any) -> int:
+    """How many tokens: those of Hugging Face come as a mapping, or as an encoding with ids."""
+    ids = tokens.get("input_ids", tokens) if hasattr(tokens, "get") else tokens
+    return len(getattr(ids, "ids", ids))
+
+
+def _last_characters(tokenizer: Any, encode: Callable[[str], Any], text: str) -> Places:
+    owner = _owner(tokenizer)
+    if getattr(owner, "is_fast", False) and callable(owner):  # of Hugging Face's transformers
+        pairs = owner(text, return_offsets_mapping=True, add_special_tokens=False)["offset_mapping"]
+        return _last_of(pairs)
+    tokens = encode(text)
+    if hasattr(tokens, "offsets"):  # of Hugging Face's tokenizers
+        return _last_of(tokens.offsets)
+    if hasattr(owner, "decode_tokens_bytes"):  # tiktoken, whose tokens may part a character
+        ends = np.cumsum([len(token) for token in owner.decode_tokens_bytes(tokens)])
+        sizes = [len(character.encode("utf-8", "surrogatepass")) for character in text]
+        return np.searchsorted(np.cumsum(sizes), ends)
+    place, places = 0, []
+    for token in tokens:
+        place = text.find(token, place) if isinstance(token, str) and token else -1
+        if place < 0:
+            expected = (
+                "one that says where its tokens are: tiktoken's, or one that returns their texts"
+            )
+            raise InvalidInput("tokenizer", _name(tokenizer), expected)
+        place += len(token)
+        places.append(place - 1)
+    return np.array(places, np.int64)
+
+
+def _last_of(pairs: Iterable[tuple[int, int]]) -> Places:
+    """The last characters of tokens from their ends; special tokens hold no text."""
+    return np.array([end - 1 for start, end in pairs if end > start], np.int64)
+
+
+def _owner(tokenizer: Any) -> Any:
+    while isinstance(tokenizer, partial):
+        tokenizer = tokenizer.func
+    return getattr(tokenizer, "__self__", tokenizer)
+
+
+def _name(tokenizer: Any) -> str:
+    while isinstance(tokenizer, partial):
+        tokenizer = tokenizer.func
+    owner = _owner(tokenizer)
+    for attribute in ("name", "name_or_path"):
+        if isinstance(name := getattr(owner, attribute, None), str) and name:
+            return name
+    return str(getattr(tokenizer, "__qualname__", type(tokenizer).__qualname__))

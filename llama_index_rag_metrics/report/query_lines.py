@@ -1,0 +1,112 @@
+"""What was wanted and what came, in one line each: for every output of text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llama_index_rag_metrics.rankings.span import Span
+from llama_index_rag_metrics.report.escape import terminal as plain
+from llama_index_rag_metrics.report.model import Answer, Item, QueryAnswers, Retrieved
+
+_MOST_TEXT = 300
+_MOST_PASSAGE = 60
+_MOST_ITEMS = 10
+
+
+def wanted_line(query: QueryAnswers) -> str:
+    """What is relevant, best grade first; what is recognised by its text, with the text.
+
+    >>> wanted_line(QueryAnswers("q1", "", wanted=[[Item("a1", 1), Item("a2", 1)], [Item("b", 2)]]))
+    'a1 or a2, b'
+    """
+    return _shortened(wanted_names(query))
+
+
+def wanted_names(query: QueryAnswers) -> list[str]:
+    """Each need of a query, in words."""
+    return [" or ".join(map(_wanted, need)) for need in query.wanted]
+
+
+def retrieved_line(answer: Answer, most: int = 1) -> str:
+    """What came first, with its grade; what was recognised, with what it stands for.
+
+    >>> retrieved_line(Answer("bm25", score=None, retrieved=[Retrieved("c1", 2.0, "Io.")]))
+    'c1 [2]  Io.'
+
+    Args:
+        answer: of one system.
+        most: how many items; the text of the first is shown where there is one only.
+    """
+    if answer.error is not None:
+        return f"failed: {plain(answer.error)}"
+    if answer.retrieved is None:
+        return ""
+    if not answer.retrieved:
+        return "nothing retrieved"
+    if most > 1:
+        return _shortened([retrieved_name(item) for item in answer.retrieved], most)
+    first = answer.retrieved[0]
+    line = (first.text or "").strip().partition("\n")[0]
+    return f"{retrieved_name(first)}  {plain(line[:_MOST_TEXT])}".rstrip()
+
+
+def call_lines(answer: Answer) -> list[str]:
+    """One line a call: who asked what, and what came, new or known.
+
+    >>> from llama_index_rag_metrics.report.model import CallAnswer
+    >>> call = CallAnswer("moons", "search", [Retrieved("a", 1.0), Retrieved("b", None)], [True, 0])
+    >>> call_lines(Answer("agent", score=None, calls=[call]))
+    ['1. search “moons”: a [1], b (known)']
+    """
+    lines = []
+    for number, call in enumerate(answer.calls or (), 1):
+        asked = f"{number}. {plain(call.asked_by)} {_quoted(' '.join(call.query.split()))}"
+        if call.error is not None:
+            came = f"failed: {plain(call.error)}"
+        else:
+            names = [
+                retrieved_name(item) + ("" if is_new else " (known)")
+                for item, is_new in zip(call.retrieved, call.is_new, strict=True)
+            ]
+            came = _shortened(names) or "nothing retrieved"
+        lines.append(f"{' '.join(asked.split())}: {came}")
+    return lines
+
+
+def place_of(span: Span) -> str:
+    """Where a span is.
+
+    >>> place_of(Span("moons.txt", 10, 40))
+    'moons.txt, characters 10 to 40'
+    """
+    return f"{plain(span.source)}, characters {span.start} to {span.end}"
+
+
+def _wanted(item: Item) -> str:
+    return plain(str(item.id)) + ("" if item.passage is None else f" {_quoted(item.passage)}")
+
+
+def _quoted(passage: str | Span) -> str:
+    if isinstance(passage, Span):
+        return f"({place_of(passage)})"
+    text = plain(passage[:_MOST_TEXT])
+    return f"“{text[: _MOST_PASSAGE - 1]}…”" if len(text) > _MOST_PASSAGE else f"“{text}”"
+
+
+def retrieved_name(item: Retrieved) -> str:
+    """An item that came, with its grade, or with what it stands for."""
+    name = plain(str(item.id))
+    if item.stands_for:
+        return (
+            f"{name} = {', '.join(_graded(judged.id, judged.grade) for judged in item.stands_for)}"
+        )
+    return name if item.grade is None else _graded(item.id, item.grade)
+
+
+def _graded(item: str, grade: float) -> str:
+    return f"{plain(str(item))} [{grade:g}]"
+
+
+def _shortened(parts: Sequence[str], most: int = _MOST_ITEMS) -> str:
+    more = len(parts) - most
+    return ", ".join(parts[:most]) + (f", and {more} more" if more > 0 else "")

@@ -1,0 +1,1 @@
+"""How work runs, and survives: errors, event loop, threads, retries, cache, journal, files."""

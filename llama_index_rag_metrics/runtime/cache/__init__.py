@@ -1,0 +1,28 @@
+"""The cache: nothing paid is asked twice.
+
+One cache serves embeddings, reranks and judgements. It lies on LlamaIndex's `BaseKVStore`, so that
+a team may share one in Redis or Postgres; by default on SQLite, in a file that survives kill -9 and
+several processes at once. A key is a hash of all that a value depends on and of no secret; a value
+is JSON. Requests for the same value that are under way in one event loop become one; where a store
+knows of claims, as SQLite's does, so do those of several processes.
+"""
+
+from llama_index_rag_metrics.runtime.cache.claims import ClaimingStore
+from llama_index_rag_metrics.runtime.cache.fetching import Cache, Fetched
+from llama_index_rag_metrics.runtime.cache.keys import Request, identity, without_credentials
+from llama_index_rag_metrics.runtime.cache.shared_store import Keeper
+from llama_index_rag_metrics.runtime.cache.sqlite import SQLiteKVStore
+from llama_index_rag_metrics.runtime.cache.usage import Tally, Usage
+
+__all__ = [
+    "Cache",
+    "ClaimingStore",
+    "Fetched",
+    "Keeper",
+    "Request",
+    "SQLiteKVStore",
+    "Tally",
+    "Usage",
+    "identity",
+    "without_credentials",
+]

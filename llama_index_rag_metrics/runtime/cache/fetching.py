@@ -1,0 +1,290 @@
+"""Fetching values through the cache: those that nobody has are asked for, once."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from llama_index.core.storage.kvstore import SimpleKVStore
+from llama_index.core.storage.kvstore.types import BaseKVStore
+
+from llama_index_rag_metrics.runtime.cache.claims import ClaimingStore, Rows
+from llama_index_rag_metrics.runtime.cache.keys import Request
+from llama_index_rag_metrics.runtime.cache.sqlite import SQLiteKVStore
+from llama_index_rag_metrics.runtime.callers import warn_caller
+from llama_index_rag_metrics.runtime.errors import CacheWarning, InvalidInput
+from llama_index_rag_metrics.runtime.masking import describe_error
+
+
+async def read_rows(store: BaseKVStore, keys: Sequence[str], collection: str) -> Rows:
+    """Those of the keys that are in the store."""
+    if isinstance(store, SQLiteKVStore):
+        return await store.aget_many(keys, collection)
+    if isinstance(store, SimpleKVStore):
+        return {key: row for key in keys if (row := store.get(key, collection))}
+    values = await asyncio.gather(*(store.aget(key, collection=collection) for key in keys))
+    return {key: row for key, row in zip(keys, values, strict=True) if row}
+
+
+COLLECTION = "rag_metrics"
+"""Where values are, in a store that holds other things, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """The values of some requests.
+
+    Attributes:
+        values: one a request, in order; None where asking gave none.
+        fresh: how many distinct ones had to be asked for.
+        cached: how many distinct ones were there already, or under way.
+    """
+
+    values: list[Any]
+    fresh: int
+    cached: int
+
+
+class Cache:
+    """Keeps what was paid for.
+
+    A store that fails warns once, and the run goes on with what memory holds.
+
+    Args:
+        store: any key-value store of LlamaIndex; a path, for a file of SQLite; or None, to keep
+            values in memory only.
+
+    Attributes:
+        fresh: how many values were asked for.
+        cached: how many were there already, or under way.
+
+    Examples:
+        >>> cache = Cache()
+        >>> async def ask(positions: list[int]) -> list[float]:
+        ...     return [0.5 for _ in positions]
+        >>> request = Request("rerank", "some model", query="who?", text="she did")
+        >>> asyncio.run(cache.fetch([request], ask)).values
+        [0.5]
+        >>> asyncio.run(cache.fetch([request], ask))
+        Fetched(values=[0.5], fresh=0, cached=1)
+    """
+
+    def __init__(self, store: BaseKVStore | str | os.PathLike[str] | None = None) -> None:
+        if store is None:
+            store = SimpleKVStore()
+        if not isinstance(store, (BaseKVStore, str, os.PathLike)):
+            raise InvalidInput("cache", store, "a path or a key-value store of LlamaIndex")
+        self.store = store if isinstance(store, BaseKVStore) else SQLiteKVStore(store)
+        self.fresh = 0
+        self.cached = 0
+        self._failed = False
+        self._memory: dict[str, Any] = {}
+        self._reset()
+
+    @classmethod
+    def of(
+        cls,
+        cache: Cache | BaseKVStore | str | os.PathLike[str] | None,
+        journal: str | os.PathLike[str] | None = None,
+    ) -> Cache:
+        """A cache from what `evaluate(cache=..., journal=...)` takes: by default, a file beside it.
+
+        >>> str(Cache.of(None, "runs/bm25.jsonl").store.path.name)
+        'bm25.jsonl.cache'
+        """
+        if cache is None and journal is not None:
+            beside = Path(journal).absolute()
+            cache = beside.with_name(f"{beside.name}.cache")
+        return cache if isinstance(cache, cls) else cls(cache)  # type: ignore[arg-type]
+
+    async def fetch(
+        self,
+        requests: Sequence[Request],
+        ask: Callable[[list[int]], Awaitable[Sequence[Any]]],
+        *,
+        batch_size: int | None = None,
+        is_valid: Callable[[Any], bool] = lambda _: True,
+    ) -> Fetched:
+        """The values of some requests, asking only for those that nobody has asked for.
+
+        Args:
+            requests: the requests.
+            ask: gives the values, which are JSON, of the requests at these positions, in order;
+                None for one that it has none for, which isn't kept, and whoever waits for it asks.
+                What it raises is raised here, and by everybody who waits for the same values; what
+                earlier batches gave is kept.
+            batch_size: how many requests to ask for at once; None: all.
+            is_valid: whether a value from the store can be one; others are asked for again.
+        """
+        positions: dict[str, int] = {}
+        for position, request in enumerate(requests):
+            positions.setdefault(request.key, position)
+        values: dict[str, Any] = {}
+        fresh = without = 0
+        while missing := [key for key in positions if key not in values]:
+            with self._lock:
+                under_way = self._futures.setdefault(asyncio.get_running_loop(), {})
+            theirs = {key: under_way[key] for key in missing if key in under_way}
+            ours = [key for key in missing if key not in theirs]
+            with self._released(ours), _claimed(under_way, ours) as mine:
+                todo, again = list(mine), False
+                while todo:
+                    stored, elsewhere = await self._read(todo, is_valid, wait=again)
+                    _resolve(mine, stored)
+                    values |= stored
+                    absent = [key for key in todo if key not in stored and key not in elsewhere]
+                    size = batch_size or max(len(absent), 1)
+                    for start in range(0, len(absent), size):
+                        batch = absent[start : start + size]
+                        answers = await ask([positions[key] for key in batch])
+                        received = dict(zip(batch, answers, strict=True))
+                        answered = {
+                            key: value for key, value in received.items() if value is not None
+                        }
+                        fresh += len(answered)
+                        without += len(received) - len(answered)
+                        self.fresh += len(answered)
+                        _resolve(mine, answered)
+                        values |= received
+                        await self._write(answered)
+                        self._give_up([key for key in received if key not in answered])
+                    # in the caller's order: an LLM's grade may depend on a text's place
+                    todo, again = [key for key in todo if key in elsewhere], True
+            for key, future in theirs.items():
+                try:
+                    values[key] = await asyncio.shield(future)
+                except _Abandoned:
+                    continue
+        cached = len(positions) - fresh - without
+        self.cached += cached
+        return Fetched([values[request.key] for request in requests], fresh, cached)
+
+    async def known(
+        self, requests: Sequence[Request], *, is_valid: Callable[[Any], bool] = lambda _: True
+    ) -> list[bool]:
+        """Of each request, whether its value is there; nothing is asked for, or claimed."""
+        absent = [request.key for request in requests if request.key not in self._memory]
+        try:
+            rows = await read_rows(self.store, absent, COLLECTION) if absent else {}
+        except Exception as error:  # noqa: BLE001 - any store, any error: the run goes on
+            self._warn(error)
+            rows = {}
+        there = {*self._memory, *_values(rows, is_valid)}
+        return [request.key in there for request in requests]
+
+    async def _read(
+        self, keys: list[str], is_valid: Callable[[Any], bool], *, wait: bool
+    ) -> tuple[dict[str, Any], set[str]]:
+        """The values that are there, and the keys that another process is asking for."""
+        stored = {key: self._memory[key] for key in keys if key in self._memory}
+        absent = [key for key in keys if key not in stored]
+        elsewhere: list[str] = []
+        if not absent:
+            return stored, set()
+        try:
+            # a store that can't be written any longer may still be read, as on a full disk
+            if isinstance(self.store, ClaimingStore) and not self._failed:
+                rows, elsewhere = await self.store.aclaim(absent, COLLECTION, wait=wait)
+            else:
+                rows = await read_rows(self.store, absent, COLLECTION)
+        except Exception as error:  # noqa: BLE001 - any store, any error: the run goes on
+            self._warn(error)
+            rows = {}
+        return stored | _values(rows, is_valid), set(elsewhere)
+
+    @contextmanager
+    def _released(self, keys: Sequence[str]) -> Iterator[None]:
+        """Claims that other processes wait for end with the block, also where nothing was put."""
+        is_put = False
+        try:
+            yield
+            is_put = not self._failed
+        finally:
+            if not is_put:
+                self._give_up(keys)
+
+    def _give_up(self, keys: Sequence[str]) -> None:
+        if keys and isinstance(self.store, ClaimingStore):
+            self.store.release(keys)
+
+    async def _write(self, values: Mapping[str, Any]) -> None:
+        if not self._failed:
+            pairs = [(key, {"value": value}) for key, value in values.items()]
+            try:
+                await self.store.aput_all(pairs, collection=COLLECTION)
+            except Exception as error:  # noqa: BLE001 - any store, any error: the run goes on
+                self._warn(error)
+        if self._failed:
+            self._memory.update(values)
+
+    def _warn(self, error: Exception) -> None:
+        if not self._failed:
+            self._failed = True
+            what = describe_error(error)
+            warn_caller(CacheWarning(f"the cache fails, and the run goes on without it: {what}"))
+
+    def _reset(self) -> None:
+        self._lock = threading.Lock()
+        self._futures: WeakKeyDictionary[
+            asyncio.AbstractEventLoop, dict[str, asyncio.Future[Any]]
+        ] = WeakKeyDictionary()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in vars(self).items() if key not in ("_lock", "_futures")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._reset()
+
+    def __repr__(self) -> str:
+        return f"<Cache on {type(self.store).__name__}: {self.cached} cached, {self.fresh} fresh>"
+
+
+class _Abandoned(Exception):
+    """Whoever asked was cancelled, or was given nothing: somebody else has to ask."""
+
+
+@contextmanager
+def _claimed(
+    under_way: dict[str, asyncio.Future[Any]], keys: Sequence[str]
+) -> Iterator[dict[str, asyncio.Future[Any]]]:
+    """Futures of the keys, for others to wait for; they fail with the block, and end with it."""
+    loop = asyncio.get_running_loop()
+    mine: dict[str, asyncio.Future[Any]] = {key: loop.create_future() for key in keys}
+    under_way.update(mine)
+    try:
+        yield mine
+    except BaseException as error:
+        failure = error if isinstance(error, Exception) else _Abandoned()
+        for future in mine.values():
+            if not future.done():
+                future.set_exception(failure)
+                future.exception()  # asyncio would log that nobody looked
+        raise
+    finally:
+        for key, future in mine.items():
+            del under_way[key]
+            if not future.done():
+                future.set_exception(_Abandoned())
+                future.exception()
+
+
+def _values(rows: Mapping[str, Any], is_valid: Callable[[Any], bool]) -> dict[str, Any]:
+    """The values in what a store gave, as far as they can be values."""
+    return {
+        key: row["value"]
+        for key, row in rows.items()
+        if isinstance(row, dict) and "value" in row and is_valid(row["value"])
+    }
+
+
+def _resolve(futures: Mapping[str, asyncio.Future[Any]], values: Mapping[str, Any]) -> None:
+    for key, value in values.items():
+        futures[key].set_result(value)

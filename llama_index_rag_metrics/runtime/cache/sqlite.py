@@ -1,0 +1,283 @@
+"""LlamaIndex's key-value store on SQLite: the cache's own store."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+from weakref import ref
+
+from llama_index.core.storage.kvstore.types import DEFAULT_BATCH_SIZE, DEFAULT_COLLECTION
+
+from llama_index_rag_metrics.runtime.amounts import check_amount
+from llama_index_rag_metrics.runtime.atomic_files import open_private
+from llama_index_rag_metrics.runtime.cache import claims as leases
+from llama_index_rag_metrics.runtime.cache.claims import ClaimingStore, Rows
+from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.runtime.sync import in_thread
+
+_BUSY_SECONDS = 30.0
+_ENTRIES = "entries (collection TEXT, key TEXT, value TEXT, PRIMARY KEY (collection, key))"
+
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.02, 0.3
+"""Seconds between two looks at what others ask for."""
+
+_RENEWALS = 5
+"""How often a lease is renewed in the time in which it would lapse."""
+
+
+class SQLiteKVStore(ClaimingStore):
+    """A key-value store of LlamaIndex in one file of SQLite.
+
+    Written ahead (WAL): a killed process loses nothing that was put, and several processes may use
+    the file at once. A power cut may lose what was put last. Needs a local disk: SQLite's locks
+    don't work on network file systems.
+
+    Processes that share a file ask for each value once: who asks claims it, and the others wait.
+    Claims are renewed while their process lives, and lapse when it has died.
+
+    Args:
+        path: the file; it and its folder are made where they don't exist.
+        lapse: seconds after which others ask for what a process claimed that has died or hangs.
+
+    Examples:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     store = SQLiteKVStore(Path(folder) / "store.sqlite")
+        ...     store.put("a", {"value": 1})
+        ...     print(store.get("a"), store.get("b"), store.delete("a"))
+        ...     store.close()
+        {'value': 1} None True
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, lapse: float = 15.0) -> None:
+        expected = "a number of seconds above 0"
+        check_amount("lapse", lapse, expected, lambda seconds: 0 < seconds < 1e9)
+        self.path = Path(path)
+        if self.path.is_symlink():
+            remedy = "It is a link. Give the path of the file itself."
+            raise InvalidInput("cache", str(path), "the path of a file", remedy)
+        self.lapse = lapse
+        self._lock = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+        self._process = 0
+        self._holding = threading.Lock()
+        self._held: dict[str, set[tuple[str, str]]] = {}
+        self._is_renewing = False
+
+    def put_all(
+        self,
+        kv_pairs: list[tuple[str, dict[str, Any]]],
+        collection: str = DEFAULT_COLLECTION,
+        batch_size: int = DEFAULT_BATCH_SIZE,
+    ) -> None:
+        """Put all of them at once, or none; `batch_size` has no effect."""
+        rows = [(collection, key, json.dumps(val)) for key, val in kv_pairs]
+        claims = [row[:2] for row in rows]
+        with self._transaction() as connection:
+            connection.executemany("INSERT OR REPLACE INTO entries VALUES (?, ?, ?)", rows)
+            leases.drop(connection, claims)
+        self._settle(claims)
+
+    async def aput_all(
+        self,
+        kv_pairs: list[tuple[str, dict[str, Any]]],
+        collection: str = DEFAULT_COLLECTION,
+        batch_size: int = DEFAULT_BATCH_SIZE,
+    ) -> None:
+        await in_thread(self.put_all, kv_pairs, collection, batch_size)
+
+    def get(self, key: str, collection: str = DEFAULT_COLLECTION) -> dict[str, Any] | None:
+        return self.get_many([key], collection).get(key)
+
+    async def aget(self, key: str, collection: str = DEFAULT_COLLECTION) -> dict[str, Any] | None:
+        return await in_thread(self.get, key, collection)
+
+    def get_many(self, keys: Sequence[str], collection: str = DEFAULT_COLLECTION) -> Rows:
+        """The values of those keys that are there."""
+        with self._connected() as connection:
+            return _rows(connection, keys, collection)
+
+    async def aget_many(self, keys: Sequence[str], collection: str = DEFAULT_COLLECTION) -> Rows:
+        """The asynchronous twin of `get_many`."""
+        return await in_thread(self.get_many, keys, collection) if keys else {}
+
+    def get_all(self, collection: str = DEFAULT_COLLECTION) -> dict[str, dict[str, Any]]:
+        with self._connected() as connection:
+            return _select(connection, "WHERE collection = ?", collection)
+
+    async def aget_all(self, collection: str = DEFAULT_COLLECTION) -> dict[str, dict[str, Any]]:
+        return await in_thread(self.get_all, collection)
+
+    def delete(self, key: str, collection: str = DEFAULT_COLLECTION) -> bool:
+        with self._connected() as connection:
+            statement = "DELETE FROM entries WHERE collection = ? AND key = ?"
+            return connection.execute(statement, (collection, key)).rowcount > 0
+
+    async def adelete(self, key: str, collection: str = DEFAULT_COLLECTION) -> bool:
+        return await in_thread(self.delete, key, collection)
+
+    def close(self) -> None:
+        """Close the file; the next use opens it again."""
+        with self._lock:
+            if self._connection is not None and self._process == os.getpid():
+                self._connection.close()
+            self._connection = None
+
+    async def aclaim(
+        self, keys: Sequence[str], collection: str, *, wait: bool = False
+    ) -> tuple[Rows, list[str]]:
+        pause = _SHORTEST_PAUSE
+        while wait and len(await in_thread(self._claimed, keys, collection)) == len(keys):
+            await asyncio.sleep(pause)
+            pause = min(1.5 * pause, _LONGEST_PAUSE)
+        # most often all are there, and nothing has to be written
+        rows = await self.aget_many(keys, collection)
+        absent = [key for key in keys if key not in rows]
+        if not absent:
+            return rows, []
+        lease = uuid4().hex
+        try:
+            more, mine = await in_thread(self._claim, lease, absent, collection)
+        except sqlite3.OperationalError:
+            # such as a full disk: what is there is worth having, and `put` says what is wrong
+            return rows, []
+        # held from here on only: where the caller was cancelled meanwhile, the lease lapses
+        self._hold(lease, {(collection, key) for key in mine})
+        rows |= more
+        return rows, [key for key in absent if key not in rows and key not in mine]
+
+    def release(self, keys: Sequence[str]) -> None:
+        with self._holding:
+            held = set().union(*self._held.values())
+        given_up = [claim for claim in held if claim[1] in set(keys)]
+        if given_up:
+            threading.Thread(target=self._release, args=(given_up,), daemon=True).start()
+
+    def _release(self, claims: list[tuple[str, str]]) -> None:
+        self._settle(claims)
+        with suppress(sqlite3.Error), self._transaction() as connection:  # they lapse anyway
+            leases.drop(connection, claims)
+
+    def _claimed(self, keys: Sequence[str], collection: str) -> set[str]:
+        with self._connected() as connection:
+            return leases.claimed(connection, keys, collection)
+
+    def _claim(self, lease: str, keys: Sequence[str], collection: str) -> tuple[Rows, set[str]]:
+        """What is there by now, and those of the keys that are claimed with this lease."""
+        with self._transaction() as connection:
+            rows = _rows(connection, keys, collection)
+            mine = set(keys) - rows.keys() - leases.claimed(connection, keys, collection)
+            if mine:
+                leases.claim(connection, lease, self.lapse, mine, collection)
+        return rows, mine
+
+    def _hold(self, lease: str, claims: set[tuple[str, str]]) -> None:
+        if not claims:
+            return
+        with self._holding:
+            self._held[lease] = claims
+            is_renewed, self._is_renewing = self._is_renewing, True
+        if not is_renewed:
+            arguments = (ref(self), self.lapse / _RENEWALS)
+            threading.Thread(
+                target=_keep_renewing, args=arguments, name="rag-metrics-claims", daemon=True
+            ).start()
+
+    def _settle(self, claims: Iterable[tuple[str, str]]) -> None:
+        with self._holding:
+            for lease, held in list(self._held.items()):
+                held.difference_update(claims)
+                if not held:
+                    del self._held[lease]
+
+    def renew(self) -> bool:
+        """Renew the leases of all that is being asked for; whether there was any."""
+        with self._holding:
+            held = list(self._held)
+            self._is_renewing = bool(held)
+        if held:
+            with suppress(sqlite3.Error), self._transaction() as connection:
+                leases.renew(connection, held, self.lapse)
+        return bool(held)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._connected() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def _connected(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            # SQLite forbids carrying a connection over into a forked process
+            if self._connection is None or self._process != os.getpid():
+                if self._process not in (0, os.getpid()):
+                    self._held, self._is_renewing = {}, False
+                self._connection = self._open()
+                self._process = os.getpid()
+            yield self._connection
+
+    def _open(self) -> sqlite3.Connection:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        # only its owner may read what was asked; SQLite's further files have the same permissions
+        os.close(open_private(self.path, os.O_RDWR))
+        connection = sqlite3.connect(
+            self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        )
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = NORMAL")
+            for table in (_ENTRIES, *leases.TABLES):
+                connection.execute(f"CREATE TABLE IF NOT EXISTS {table} WITHOUT ROWID")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def __del__(self) -> None:
+        if "_lock" in vars(self):
+            self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(type(self), lapse=self.lapse), (self.path,)
+
+
+def _rows(connection: sqlite3.Connection, keys: Sequence[str], collection: str) -> Rows:
+    """Those of the keys that are there."""
+    rows: Rows = {}
+    for marks, some in leases.chunks(keys):
+        condition = f"WHERE collection = ? AND key IN {marks}"
+        rows |= _select(connection, condition, collection, *some)
+    return rows
+
+
+def _select(connection: sqlite3.Connection, condition: str, *values: str) -> Rows:
+    rows: Rows = {}
+    for key, value in connection.execute(f"SELECT key, value FROM entries {condition}", values):
+        with suppress(ValueError, RecursionError):  # what was damaged isn't there
+            rows[key] = json.loads(value)
+    return rows
+
+
+def _keep_renewing(store: ref[SQLiteKVStore], seconds: float) -> None:
+    while True:
+        time.sleep(seconds)
+        held = store()
+        if held is None or not held.renew():
+            return

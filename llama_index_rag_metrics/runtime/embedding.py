@@ -1,0 +1,135 @@
+"""Embeddings, fetched through the cache: the one way for metrics and matchers."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from llama_index_rag_metrics.runtime.cache import Cache, Request, Tally, Usage, identity
+from llama_index_rag_metrics.runtime.errors import BadAnswer
+from llama_index_rag_metrics.runtime.settings_models import model_of_settings
+from llama_index_rag_metrics.runtime.sync import in_thread
+
+if TYPE_CHECKING:
+    from llama_index.core.base.embeddings.base import BaseEmbedding
+
+Vector: TypeAlias = npt.NDArray[np.float64]
+
+
+class Embedder:
+    """An embedding model behind a cache.
+
+    Texts are embedded in the model's batches, in a thread, since most of LlamaIndex's embeddings
+    block in the end; what the cache has, or what is under way, isn't asked for.
+
+    Args:
+        model: the model.
+        cache: keeps the embeddings.
+        scorer: who wants them, for errors.
+        label: tells models apart that the cache can't; in place of the model's name.
+
+    Attributes:
+        tally: what was asked for so far.
+    """
+
+    def __init__(self, model: BaseEmbedding, cache: Cache, scorer: str, label: str = "") -> None:
+        self.model = model
+        self.scorer = scorer
+        self.tally = Tally(Usage(label or model.model_name))
+        self._cache = cache
+        self._settings = identity(model)
+
+    async def embed(
+        self, texts: Iterable[str] = (), queries: Iterable[str] = ()
+    ) -> tuple[Mapping[str, Vector], Mapping[str, Vector]]:
+        """The embeddings of texts, and of queries, which many models embed otherwise.
+
+        Raises:
+            BadAnswer: the model gave embeddings that aren't finite, or of different lengths.
+        """
+        model = self.model
+        of_queries = await self._fetch(
+            "embedding of a query",
+            queries,
+            lambda some: [model.get_query_embedding(text) for text in some],
+            batch_size=1,
+        )
+        of_texts = await self._fetch(
+            "embedding", texts, model.get_text_embedding_batch, model.embed_batch_size
+        )
+        lengths = {len(vector) for vectors in (of_queries, of_texts) for vector in vectors.values()}
+        if len(lengths) > 1:
+            raise BadAnswer(self.scorer, "the embeddings have different lengths")
+        return of_texts, of_queries
+
+    async def _fetch(
+        self,
+        kind: str,
+        texts: Iterable[str],
+        embed: Callable[[list[str]], Sequence[Sequence[float]]],
+        batch_size: int,
+    ) -> dict[str, Vector]:
+        asked = list(dict.fromkeys(texts))
+        requests = [
+            Request(kind, self.tally.usage.model, parameters=self._settings, text=text)
+            for text in asked
+        ]
+
+        async def ask(positions: list[int]) -> list[str]:
+            self.tally.usage += Usage(requests=1, fresh=len(positions))
+            embedded = await in_thread(embed, [asked[position] for position in positions])
+            if len(embedded) != len(positions):
+                reason = f"{len(embedded)} embeddings for {len(positions)} texts"
+                raise BadAnswer(self.scorer, reason)
+            return [self._packed(vector) for vector in embedded]
+
+        fetched = await self._cache.fetch(requests, ask, batch_size=batch_size, is_valid=_is_packed)
+        self.tally.usage += Usage(cached=fetched.cached)
+        vectors = [np.frombuffer(base64.b64decode(value), "<f8") for value in fetched.values]
+        return dict(zip(asked, vectors, strict=True))
+
+    def _packed(self, vector: Sequence[float]) -> str:
+        """An embedding as the cache keeps it: 64-bit floats in base64."""
+        numbers = np.asarray(vector, "<f8")
+        if numbers.ndim != 1 or not len(numbers) or not np.isfinite(numbers).all():
+            raise BadAnswer(self.scorer, "an embedding isn't a list of finite numbers")
+        return base64.b64encode(numbers.tobytes()).decode()
+
+
+def _is_packed(value: object) -> bool:
+    try:
+        numbers = np.frombuffer(base64.b64decode(value, validate=True), "<f8")  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return False
+    return bool(len(numbers)) and bool(np.isfinite(numbers).all())
+
+
+def embed_model_or_default(embed_model: BaseEmbedding | None) -> BaseEmbedding:
+    """The model given, or `Settings.embed_model` as it is now."""
+    if embed_model is not None:
+        return embed_model
+    model: BaseEmbedding = model_of_settings("embed_model", "comparing embeddings")
+    return model
+
+
+def dots(vector: Vector, others: Vector) -> Vector:
+    """(others,) the dot product of a vector with each row.
+
+    Summed row by row: a product of matrices has other bits, depending on what else is in it.
+    """
+    products: Vector = (others * vector).sum(axis=1)
+    return products
+
+
+def cosines(vector: Vector, others: Vector) -> Vector:
+    """(others,) the cosine of a vector with each row, in [-1, 1]; 0 where one has no direction.
+
+    >>> cosines(np.array([3.0, 4.0]), np.array([[6.0, 8.0], [3.0, 0.0], [0.0, 0.0]])).tolist()
+    [1.0, 0.6, 0.0]
+    """
+    norms = np.sqrt(dots(vector, vector[None]) * (others * others).sum(axis=1))
+    return np.clip(dots(vector, others) / np.where(norms > 0, norms, np.inf), -1.0, 1.0)

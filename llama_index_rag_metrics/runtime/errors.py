@@ -1,0 +1,486 @@
+"""The class that every error of this package shares."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, distribution
+from typing import ClassVar
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+from llama_index_rag_metrics.runtime.wording import first_of, shorten
+
+
+class RagMetricsError(Exception):
+    """Base class of every error that this package raises on purpose.
+
+    Examples:
+        >>> from llama_index_rag_metrics import RagMetricsError, metric
+        >>> try:
+        ...     metric("ngcd@10")
+        ... except RagMetricsError as error:
+        ...     print(type(error).__name__)
+        UnknownMetric
+    """
+
+    def __repr__(self) -> str:
+        # what it was made of may hold a key; its message masks that
+        return f"{type(self).__name__}({str(self)!r})"
+
+
+_DISTRIBUTION = "llama-index-rag-metrics"
+_CREDENTIALS = re.compile(r"(?<=://)(?!git@)[^/]*(?=@)|(?<=\?).*")
+
+
+class InvalidInput(RagMetricsError, ValueError):
+    """An argument can't be used: the message has its name, its value, and what was expected."""
+
+    def __init__(self, argument: str, value: object, expected: str, remedy: str = "") -> None:
+        super().__init__(argument, value, expected, remedy)
+        self.argument = argument
+        self.value = value
+
+    def __str__(self) -> str:
+        argument, value, expected, remedy = self.args
+        sentence = f"{argument}: expected {expected}, got {shorten(value)}."
+        return f"{sentence} {remedy}" if remedy else sentence
+
+
+class UnusableAnswer(InvalidInput):
+    """What a retriever returned can't be evaluated, on any query: ends a run without answers."""
+
+
+class NotJudged(RagMetricsError, ValueError):
+    """The metric needs relevance and none was given."""
+
+    def __str__(self) -> str:
+        return (
+            "expected_ids is None: the query is unjudged, and this metric needs relevance. "
+            "Pass the relevant ids, a {id: grade} mapping or a Relevance."
+        )
+
+
+class NothingRelevant(RagMetricsError, ValueError):
+    """There are judgements, but none has a grade above 0."""
+
+    def __str__(self) -> str:
+        return (
+            "expected_ids holds nothing relevant (it is empty, or every grade is 0 or less), "
+            "so the metric has no value. Score a dataset instead: it leaves such queries out of "
+            "the means and counts them (no_relevant='exclude')."
+        )
+
+
+class NoRetrieval(RagMetricsError, ValueError):
+    """No retrieval was given, which isn't the same as an empty one."""
+
+    def __init__(self, argument: str) -> None:
+        super().__init__(argument)
+        self.argument = argument
+
+    def __str__(self) -> str:
+        return f"{self.argument} is None: pass what was retrieved; an empty list is fine, scored 0."
+
+
+class IdTypeMismatch(RagMetricsError, TypeError, ValueError):
+    """Expected and retrieved ids have different types, so they could never match."""
+
+    def __init__(self, type_names: Iterable[str]) -> None:
+        super().__init__(tuple(sorted(type_names)))
+
+    def __str__(self) -> str:
+        types = ", ".join(self.args[0])
+        return (
+            f"expected_ids and retrieved_ids mix ids of different types ({types}); "
+            "ids compare exactly, so these can never match. Convert one side, e.g. with str()."
+        )
+
+
+class MissingExtra(RagMetricsError, ImportError):
+    """An optional dependency isn't installed."""
+
+    def __init__(self, purpose: str, extra: str) -> None:
+        super().__init__(purpose, extra)
+
+    def __str__(self) -> str:
+        purpose, extra = self.args
+        return f"{purpose} needs an extra: python -m pip install {_requirement(extra)}"
+
+
+def _requirement(extra: str) -> str:
+    """What pip takes: the folder, file or address of this installation (PEP 610), or the name."""
+    name = f"{_DISTRIBUTION}[{extra}]"
+    try:
+        origin = json.loads(distribution(_DISTRIBUTION).read_text("direct_url.json") or "")
+        url, vcs = origin["url"], origin.get("vcs_info")
+        if url.startswith("file:") and not vcs:
+            path = url2pathname(urlsplit(url).path)
+            editable = "-e " if origin.get("dir_info", {}).get("editable") else ""
+            return f"{editable}'{path}[{extra}]'"
+        address = _CREDENTIALS.sub("***", url)
+        if vcs:
+            revision = vcs.get("requested_revision") or vcs["commit_id"]
+            address = f"{vcs['vcs']}+{address}@{revision}"
+        if "subdirectory" in origin:
+            address += f"#subdirectory={origin['subdirectory']}"
+    except (PackageNotFoundError, ValueError, LookupError, TypeError, AttributeError):
+        return f"'{name}'"
+    return f"'{name} @ {address}'"
+
+
+class UnknownName(RagMetricsError, ValueError):
+    """An unknown name, with the nearest known ones."""
+
+    kind: ClassVar[str] = "name"
+    remedy: ClassVar[str] = ""
+
+    def __init__(self, given: str, nearest: Sequence[str] = ()) -> None:
+        super().__init__(given, tuple(nearest))
+        self.given = given
+        self.nearest = tuple(nearest)
+
+    def __str__(self) -> str:
+        guess = f" Did you mean {' or '.join(map(repr, self.nearest))}?" if self.nearest else ""
+        return f"unknown {self.kind} {shorten(self.given)}.{guess} {self.remedy}".rstrip()
+
+
+class UnknownMetric(UnknownName):
+    """No metric has this name."""
+
+    kind = "metric"
+    remedy = "`rag-metrics metrics` lists every metric with its parameters."
+
+
+class UnknownParameter(UnknownName):
+    """The metric has no such parameter."""
+
+    kind = "metric parameter"
+
+
+class DuplicateMetric(RagMetricsError, ValueError):
+    """Two metrics of one evaluation have the same name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+
+    def __str__(self) -> str:
+        return (
+            f"two metrics are called {self.args[0]!r}, and one would overwrite the other. "
+            "Drop one, or give it other parameters: they are part of the name."
+        )
+
+
+class FileFormatError(RagMetricsError, ValueError):
+    """A file can't be read: the message says where, and what was expected there."""
+
+    def __init__(self, path: str, line: int | None, expected: str, value: object = "") -> None:
+        super().__init__(path, line, expected, value)
+        self.path = path
+        self.line = line
+
+    def __str__(self) -> str:
+        path, line, expected, value = self.args
+        place = path if line is None else f"{path}, line {line}"
+        is_known = not isinstance(value, str) or value  # an array has no truth, nor equals a text
+        return f"{place}: expected {expected}{f', got {shorten(value)}' if is_known else ''}."
+
+
+class UnknownFormat(RagMetricsError, ValueError):
+    """A path or an object isn't a dataset, a run or qrels in any supported form."""
+
+    def __init__(
+        self, what: str, reason: str, understood: Sequence[str], kind: str = "a dataset"
+    ) -> None:
+        super().__init__(what, reason, tuple(understood), kind)
+
+    def __str__(self) -> str:
+        what, reason, understood, kind = self.args
+        return f"{what} isn't {kind}: {reason}. Supported forms: {'; '.join(understood)}."
+
+
+class MistakenFile(FileFormatError, UnknownFormat):
+    """A file can't be read as what it was given for, and is of another kind: says what reads it."""
+
+    def __init__(self, path: str, wanted: str, kind: str, readers: str) -> None:
+        RagMetricsError.__init__(self, path, wanted, kind, readers)
+        self.path = path
+        self.line = None
+
+    def __str__(self) -> str:
+        path, wanted, kind, readers = self.args
+        return f"{path} isn't {wanted} but {kind}. {readers}"
+
+
+class FormatTooNarrow(RagMetricsError, ValueError):
+    """A format can't hold everything that is to be written, and part would silently be lost."""
+
+    def __init__(
+        self,
+        form: str,
+        losses: Iterable[str],
+        *,
+        lossy: bool = True,
+        wide: str = "save('….json')",
+    ) -> None:
+        super().__init__(form, tuple(losses))
+        self.lossy = lossy
+        self.wide = wide
+
+    def __str__(self) -> str:
+        form, losses = self.args
+        way_out = "lossy=True leaves out what doesn't fit; " if self.lossy else ""
+        return f"{form} can't hold {'; '.join(losses)}. {way_out}{self.wide} holds everything."
+
+
+class FieldsUnread(UserWarning):
+    """Fields or columns aren't read, though their names are nearly those of others that are."""
+
+
+class LinesSkipped(UserWarning):
+    """Lines that couldn't be read were left out, as `on_error="skip"` asked."""
+
+    def __init__(self, errors: Sequence[str]) -> None:
+        super().__init__(tuple(errors))
+
+    def __str__(self) -> str:
+        (errors,) = self.args
+        more = f" And {len(errors) - 3:,} more; `.skipped` lists all." if len(errors) > 3 else ""
+        return f"{len(errors):,} skipped: {' '.join(errors[:3])}{more}"
+
+
+class JournalMismatch(RagMetricsError, ValueError):
+    """The journal belongs to another run."""
+
+    def __init__(
+        self,
+        path: str,
+        differing: Mapping[str, tuple[str, str]],
+        remedy: str = "Give this run a journal of its own.",
+    ) -> None:
+        super().__init__(path, dict(differing), remedy)
+
+    def __str__(self) -> str:
+        path, differing, remedy = self.args
+        aspects = "; ".join(
+            f"{aspect} is {now!r}, but the journal has {then!r}"
+            for aspect, (then, now) in differing.items()
+        )
+        return f"journal {path!r} is of another run: {aspects}. {remedy}"
+
+
+class JournalDamaged(RagMetricsError, ValueError):
+    """The journal can't be read."""
+
+    def __init__(self, path: str, line: int) -> None:
+        super().__init__(path, line)
+
+    def __str__(self) -> str:
+        path, line = self.args
+        return (
+            f"{path}, line {line}: expected the first line of a journal written by this package. "
+            "Give the run another journal."
+        )
+
+
+class JournalBusy(RagMetricsError):
+    """Another process is writing the journal: its path, and which process."""
+
+    def __str__(self) -> str:
+        path, holder = self.args
+        return f"journal {path!r} is in use by {holder}: wait, or use another path."
+
+
+class RowsDropped(UserWarning):
+    """Rows of a journal were damaged: its path, and their lines."""
+
+    def __str__(self) -> str:
+        path, lines = self.args
+        which = f"{len(lines):,} of its rows can't be read (line {first_of([*map(str, lines)])})"
+        return f"{path}: {which}; they are dropped, and their contents are asked for again."
+
+
+class CacheWarning(UserWarning):
+    """The cache can't be read or written; the run continues without it."""
+
+
+class RetrievalFailed(RagMetricsError):
+    """A retriever failed on a query, and `raise_on_error=True` ends the run there."""
+
+    def __init__(self, query_id: str, error: str) -> None:
+        super().__init__(query_id, error)
+        self.query_id = query_id
+
+    def __str__(self) -> str:
+        return f"retrieval failed on query {self.args[0]!r}: {self.args[1]}"
+
+
+class StrayError(RagMetricsError):
+    """A call raised something that would end more than itself: StopIteration, SystemExit, etc."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(error)
+
+    @property
+    def stray(self) -> BaseException:
+        cause: BaseException = self.args[0]
+        return cause
+
+    def __str__(self) -> str:
+        if isinstance(self.stray, asyncio.CancelledError):
+            return "it was cancelled by code that ran meanwhile, such as one that cancels all tasks"
+        return f"{type(self.stray).__name__} was raised, which isn't an error to be handled"
+
+
+class QueryTimeout(RagMetricsError, TimeoutError):
+    """Something took longer than `timeout` allows."""
+
+    def __init__(self, seconds: float, remark: str = "") -> None:
+        super().__init__(seconds, remark)
+        self.seconds, self.remark = seconds, remark
+
+    def __str__(self) -> str:
+        return f"not finished within {self.seconds:g} s (timeout={self.seconds:g}){self.remark}"
+
+
+class CaptureDamaged(RagMetricsError):
+    """Some retrievals couldn't be recorded, so the rest is no basis for scores."""
+
+    def __init__(self, n_faults: int, first: str) -> None:
+        super().__init__(n_faults, first)
+
+    def __str__(self) -> str:
+        n_faults, first = self.args
+        return f"{n_faults} events of retrievals couldn't be recorded; the first: {first}"
+
+
+class TooManyCalls(RagMetricsError):
+    """A question made more retrievals than it may."""
+
+    def __init__(self, max_calls: int) -> None:
+        super().__init__(max_calls)
+
+    def __str__(self) -> str:
+        return (
+            f"stopped at retrieval {self.args[0] + 1}: max_calls={self.args[0]}. Give a higher "
+            "max_calls if questions need more."
+        )
+
+
+class WorkersFailed(RagMetricsError):
+    """No worker of a cluster could be made ready."""
+
+    def __init__(self, workers: int, reason: str) -> None:
+        super().__init__(workers, reason)
+
+    def __str__(self) -> str:
+        workers, reason = self.args
+        return f"none of {workers} workers is left that could build the retriever: {reason}"
+
+
+class EveryQueryFailed(UserWarning):
+    """The retriever failed on every query: something is wrong with it or with its setup."""
+
+    def __init__(self, error: str, times: int) -> None:
+        super().__init__(error, times)
+
+    def __str__(self) -> str:
+        error, times = self.args
+        return f"retrieval failed on every query, {times} times with: {error}"
+
+
+class LabelWarning(UserWarning):
+    """The labels of a dataset don't match what was retrieved."""
+
+
+class WorkerWarning(UserWarning):
+    """A worker of a cluster is gone for good; the run continues with the others."""
+
+
+class MissingKey(RagMetricsError, ValueError):
+    """A service needs an API key, and there is none."""
+
+    def __init__(self, scorer: str, variables: Sequence[str]) -> None:
+        super().__init__(scorer, tuple(variables))
+
+    def __str__(self) -> str:
+        scorer, variables = self.args
+        return f"{scorer} needs an API key: pass api_key=..., or set {' or '.join(variables)}."
+
+
+class ScorerFailed(RagMetricsError):
+    """A service or a model that scores texts gave no score."""
+
+    def __init__(
+        self, scorer: str, reason: str, request_id: str | None = None, status: int | None = None
+    ) -> None:
+        super().__init__(scorer, reason, request_id, status)
+        self.request_id, self.status = request_id, status
+
+    def __str__(self) -> str:
+        name, reason, request_id, _ = self.args
+        return f"{name}: {reason}" + (f" (request {request_id})" if request_id else "")
+
+
+class BadAnswer(ScorerFailed):
+    """A service or a model returned something other than scores of the texts."""
+
+
+class GenerationFailed(RagMetricsError):
+    """Asking the LLM for questions failed, for one node or for all."""
+
+    def __init__(self, node_id: str, error: str, failed: int, asked: int) -> None:
+        super().__init__(node_id, error, failed, asked)
+        self.node_id = node_id
+
+    def __str__(self) -> str:
+        node_id, error, failed, asked = self.args
+        extent = f"{failed} of {asked} nodes failed; the first is" if failed > 1 else "it failed on"
+        return f"generating questions failed: {extent} node {node_id!r}: {error}"
+
+
+class NoQuestions(RagMetricsError, ValueError):
+    """The LLM answered, and nothing in its answers is a question."""
+
+    def __init__(self, nodes: int, refused: Sequence[str]) -> None:
+        super().__init__(nodes, tuple(refused))
+
+    def __str__(self) -> str:
+        nodes, refused = self.args
+        if not nodes:
+            return "no questions: none of the nodes has any text. Pass nodes with text."
+        said = f" Answers by node: {first_of(refused)}." if refused else " They are empty."
+        return (
+            f"no questions in the LLM's answers for {nodes} nodes.{said} Questions end with a "
+            "question mark or begin like 'Explain …', one per line: ask for that in "
+            "qa_generate_prompt_tmpl, or leave it out for the prompt of this package."
+        )
+
+
+class BaselineMismatch(RagMetricsError, ValueError):
+    """The baseline has other queries than the scores that are compared with it."""
+
+    def __init__(self, differences: Mapping[str, Sequence[str]], in_common: int) -> None:
+        super().__init__({what: tuple(ids) for what, ids in differences.items()}, in_common)
+
+    def __str__(self) -> str:
+        differences, in_common = self.args
+        listed = "; ".join(
+            f"{len(ids)} {what} ({', '.join(ids[:5])}{', …' if len(ids) > 5 else ''})"
+            for what, ids in differences.items()
+        )
+        way_out = f", or compare the {in_common} in common (on_missing='intersect')"
+        return (
+            f"the baseline has other queries: {listed or 'it has none'}. "
+            f"Store a new baseline{way_out if in_common else ''}."
+        )
+
+
+class GateFailed(RagMetricsError, AssertionError):
+    """A rule is broken: the message says which, with the numbers and the worst queries."""
+
+
+class InconclusiveGate(UserWarning):
+    """The queries are too few to tell whether a rule is kept."""

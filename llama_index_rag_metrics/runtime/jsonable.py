@@ -1,0 +1,79 @@
+"""Values as JSON holds them: plain numbers for numpy's, ISO texts for dates, null for NaN."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import date, time
+from typing import Any
+
+import numpy as np
+
+from llama_index_rag_metrics.runtime.errors import InvalidInput
+
+_MISSING = {"NAType", "NaTType"}
+"""What pandas calls missing, by type, since pandas may not be installed."""
+
+_UNHOLDABLE = object()
+
+
+def jsonable(value: Any, *path: object, strict: bool = True) -> Any:
+    """The value as JSON holds it, however deep.
+
+    Args:
+        value: the value.
+        path: where it is, for errors: the name of an argument, then keys.
+        strict: raise for what JSON can't hold, rather than leave it as it is.
+
+    Raises:
+        InvalidInput: JSON can't hold a value; says which, and where it is.
+
+    Examples:
+        >>> jsonable({"day": date(2024, 2, 29), "n": np.int64(3), "share": math.nan})
+        {'day': '2024-02-29', 'n': 3, 'share': None}
+    """
+    if value is None or isinstance(value, (str, int)):
+        return value
+    if type(value) is float and math.isfinite(value):
+        return value
+    if isinstance(value, Mapping):
+        return {
+            _key(key, path, strict): jsonable(member, *path, key, strict=strict)
+            for key, member in value.items()
+        }
+    if isinstance(value, np.ndarray):
+        return jsonable(list(value) if value.ndim else value[()], *path, strict=strict)
+    if isinstance(value, (list, tuple)):
+        return [jsonable(member, *path, index, strict=strict) for index, member in enumerate(value)]
+    plain = _plain(value)
+    if plain is _UNHOLDABLE:
+        return _refuse(value, path) if strict else value
+    return plain
+
+
+def _plain(value: Any) -> Any:
+    if type(value).__name__ in _MISSING:
+        return None
+    if isinstance(value, (date, time)):
+        return value.isoformat()
+    if isinstance(value, np.datetime64):
+        return None if np.isnat(value) else str(value)
+    if isinstance(value, (float, np.floating)) and not math.isinf(value):
+        return None if math.isnan(value) else float(value)
+    if isinstance(value, (np.bool_, np.integer)) and not isinstance(value, np.timedelta64):
+        return value.item()
+    return _UNHOLDABLE
+
+
+def _key(key: Any, path: tuple[object, ...], strict: bool) -> Any:
+    plain = jsonable(key, *path, key, strict=strict)
+    if isinstance(plain, list):
+        return _refuse(key, (*path, key)) if strict else key
+    return plain
+
+
+def _refuse(value: object, path: tuple[object, ...]) -> None:
+    argument, *keys = path or ("value",)
+    place = f"{argument}{''.join(f'[{key!r}]' for key in keys)}"
+    remedy = "Make it a text or a number, or leave it out."
+    raise InvalidInput(place, value, "what JSON can hold", remedy)

@@ -1,0 +1,56 @@
+"""Tables of what goes by a name, to which users add their own: matchers, trackers, formats."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Generic, TypeVar
+
+from llama_index_rag_metrics.runtime.errors import InvalidInput
+
+Entry = TypeVar("Entry")
+
+
+class OpenTable(dict[str, Entry], Generic[Entry]):
+    """Names to what they stand for: the package's own, which stay, and those that were added.
+
+    Args:
+        argument: what signatures call the name, for messages.
+        entries: what the entries are, for messages: "the registered …".
+        own: the package's.
+        taken: further names that nothing may be added by.
+    """
+
+    def __init__(
+        self,
+        argument: str,
+        entries: str,
+        own: Mapping[str, Entry] | None = None,
+        taken: Iterable[str] = (),
+    ) -> None:
+        super().__init__(own or {})
+        self._argument = argument
+        self._entries = entries
+        self._own = frozenset(self)
+        self._taken = frozenset(taken)
+
+    def add(self, name: str, entry: Entry) -> None:
+        """Add an entry.
+
+        Raises:
+            InvalidInput: the name is taken.
+        """
+        if name in self or name in self._taken:
+            raise InvalidInput(self._argument, name, f"none of {[*sorted(self._taken), *self]}")
+        self[name] = entry
+
+    def remove(self, name: str) -> None:
+        """Remove an entry that was added.
+
+        Raises:
+            InvalidInput: none of that name was added.
+        """
+        if name in self._own or name not in self:
+            added = sorted(self.keys() - self._own)
+            expected = f"one of {added}, the registered {self._entries}"
+            raise InvalidInput(self._argument, name, expected)
+        del self[name]

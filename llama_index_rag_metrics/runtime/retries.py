@@ -1,0 +1,199 @@
+"""Sending a request again: when the service says so, else after twice as long each time."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from email.utils import parsedate_to_datetime
+from typing import Any, TypeVar
+
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
+from tenacity.stop import stop_after_attempt, stop_base
+from tenacity.wait import wait_base, wait_exponential, wait_random
+
+T = TypeVar("T")
+
+UNAUTHORIZED, FORBIDDEN = 401, 403
+
+_REFUSALS = {
+    # gRPC's status codes
+    "UNAUTHENTICATED": UNAUTHORIZED,
+    "PERMISSION_DENIED": FORBIDDEN,
+    # AWS's, which come with status 400 or 403, by service
+    "ExpiredToken": UNAUTHORIZED,
+    "ExpiredTokenException": UNAUTHORIZED,
+    "InvalidAccessKeyId": UNAUTHORIZED,
+    "InvalidClientTokenId": UNAUTHORIZED,
+    "InvalidSignatureException": UNAUTHORIZED,
+    "MissingAuthenticationToken": UNAUTHORIZED,
+    "MissingAuthenticationTokenException": UNAUTHORIZED,
+    "SignatureDoesNotMatch": UNAUTHORIZED,
+    "UnrecognizedClientException": UNAUTHORIZED,
+    "AccessDenied": FORBIDDEN,
+    "AccessDeniedException": FORBIDDEN,
+    "UnauthorizedOperation": FORBIDDEN,
+}
+"""What services without the statuses of HTTP call a refused key, as the status that it is."""
+
+
+class Refusal:
+    """Has a service that refuses the key asked once, and not again: the others get its error.
+
+    The first request goes alone.
+    """
+
+    def __init__(self) -> None:
+        self._error: Exception | None = None
+        self._has_answered = self._was_asked = False
+        self._first = asyncio.Lock()
+
+    async def ask(self, request: Callable[[], Awaitable[T]]) -> T:
+        if not self._was_asked:
+            async with self._first:
+                if not self._was_asked:
+                    return await self._noted(request)
+        return await self._noted(request)
+
+    async def _noted(self, request: Callable[[], Awaitable[T]]) -> T:
+        if self._error is not None:
+            raise self._error
+        try:
+            answer = await request()
+        except Exception as error:
+            if refuses_key(http_status(error), has_answered=self._has_answered):
+                self._error = error
+            raise
+        finally:
+            self._was_asked = True
+        self._has_answered = True
+        return answer
+
+
+def refuses_key(status: int | None, *, has_answered: bool) -> bool:
+    """Whether asking again is of no use; a service that forbids one query may allow others."""
+    return status == UNAUTHORIZED or (status == FORBIDDEN and not has_answered)
+
+
+def http_status(error: BaseException | None) -> int | None:
+    """The status of the HTTP answer that an error, or what it came from, speaks of.
+
+    What gRPC and AWS refuse by a code of their own has the status that HTTP has for it.
+    """
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        if (status := _status(error)) is not None:
+            return status
+        error = error.__cause__ or error.__context__
+    return None
+
+
+def _status(error: BaseException) -> int | None:
+    response = getattr(error, "response", None)
+    # botocore's errors hold a plain dict
+    answer = response if isinstance(response, Mapping) else {}
+    codes = (_grpc_code(error), _member(answer, "Error", "Code"))
+    for code in codes:
+        if isinstance(code, str) and code in _REFUSALS:
+            return _REFUSALS[code]
+    for holder in (error, response):
+        status = getattr(holder, "status_code", None) or getattr(holder, "status", None)
+        if type(status) is int:
+            return status
+    status = _member(answer, "ResponseMetadata", "HTTPStatusCode")
+    return status if type(status) is int else None
+
+
+def _grpc_code(error: BaseException) -> object:
+    """The name of the status of a gRPC call, whose errors have a method that tells it."""
+    code = getattr(error, "code", None)
+    try:
+        return getattr(code() if callable(code) else code, "name", None)
+    except Exception:  # noqa: BLE001 - another library's method of that name
+        return None
+
+
+def _member(answer: Mapping[Any, Any], *keys: str) -> object:
+    part: object = answer
+    for key in keys:
+        part = part.get(key) if isinstance(part, Mapping) else None
+    return part
+
+
+LONGEST_PAUSE = 60.0
+"""Seconds; who is told to come back later than that gives up."""
+
+
+def attempts(
+    most: int, first_pause: float, again: Callable[[BaseException], bool]
+) -> AsyncRetrying:
+    """The attempts at one request; the last one's error is raised as it is.
+
+    Args:
+        most: how many attempts there are.
+        first_pause: seconds before the second attempt, doubled for each further one, where the
+            service doesn't say how long.
+        again: whether an error may pass.
+    """
+    return AsyncRetrying(
+        sleep=asyncio.sleep,
+        stop=stop_after_attempt(most) | _AskedForTooLong(),
+        wait=_AsAsked(first_pause),
+        retry=retry_if_exception(lambda error: isinstance(error, Exception) and again(error)),
+        reraise=True,
+    )
+
+
+def seconds_asked(error: BaseException | None) -> float | None:
+    """How long the service asks to wait, in the `Retry-After` of the answer that an error holds.
+
+    Args:
+        error: has `headers`, or a `response` that has them, as those of httpx and OpenAI's client.
+
+    Returns:
+        Seconds, 0 for a moment that has passed; None where nothing, or nothing legible, is asked.
+    """
+    headers: Any = getattr(getattr(error, "response", None), "headers", None)
+    if headers is None:
+        headers = getattr(error, "headers", None)
+    if not isinstance(headers, Mapping):
+        return None
+    asked = next((value for name, value in headers.items() if name.lower() == "retry-after"), None)
+    return None if asked is None else _seconds(str(asked))
+
+
+def _seconds(asked: str) -> float | None:
+    """RFC 9110, 10.2.3: a number of seconds, or a moment."""
+    try:
+        seconds = float(asked)
+    except ValueError:
+        pass
+    else:
+        return seconds if seconds >= 0 else None
+    try:
+        # a moment without a zone is in UTC, and naive: `timestamp` would take it for local time
+        moment = parsedate_to_datetime(asked.replace("-0000", "+0000"))
+    except (TypeError, ValueError):
+        return None
+    return max(0.0, moment.timestamp() - time.time())
+
+
+class _AsAsked(wait_base):
+    def __init__(self, first_pause: float) -> None:
+        self._else = wait_exponential(multiplier=first_pause, max=LONGEST_PAUSE) + wait_random(
+            0, first_pause / 10
+        )
+
+    def __call__(self, retry_state: RetryCallState) -> float:
+        asked = seconds_asked(_error(retry_state))
+        return self._else(retry_state) if asked is None else asked
+
+
+class _AskedForTooLong(stop_base):
+    def __call__(self, retry_state: RetryCallState) -> bool:
+        return (seconds_asked(_error(retry_state)) or 0) > LONGEST_PAUSE
+
+
+def _error(retry_state: RetryCallState) -> BaseException | None:
+    return retry_state.outcome.exception() if retry_state.outcome is not None else None

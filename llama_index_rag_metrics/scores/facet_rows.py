@@ -1,0 +1,175 @@
+"""Which facets were found and which were missed, over all queries and query by query."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+
+from llama_index_rag_metrics.metrics.metric_names import metric as resolve
+from llama_index_rag_metrics.report import Row, Section, Table
+from llama_index_rag_metrics.report.escape import terminal as plain
+from llama_index_rag_metrics.runtime.errors import RagMetricsError
+from llama_index_rag_metrics.scores.rows import marked, score_cell
+from llama_index_rag_metrics.scores.scores import Scores
+from llama_index_rag_metrics.scores.systems import System
+
+_MOST = 20
+"""Facets in the table: the ones least found."""
+
+_CALLS = 6
+"""Calls that have a column of their own."""
+
+
+def facet_metric(scores: Scores) -> str | None:
+    """The first metric that says which named facets it found; None where there is none."""
+    of_facets = (
+        metric
+        for metric in scores
+        if any("missed" in row for row in scores.details.get(metric, {}).values())
+    )
+    return next(of_facets, None)
+
+
+def facet_sections(systems: Sequence[System]) -> list[Section]:
+    """How often each facet that several queries have was found, the least found first."""
+    tallies = [_Tally.of(system.scores) for system in systems]
+    wanted = Counter[str]()
+    for tally in tallies:
+        wanted |= tally.wanted
+    names = [name for name, n in wanted.items() if n > 1]
+    if not names:
+        return []
+    names.sort(key=lambda name: max(tally.share(name) or 0.0 for tally in tallies))
+    metrics = list(dict.fromkeys(tally.metric for tally in tallies if tally.metric))
+    rows = [
+        Row(
+            f"{plain(name)} ({wanted[name]})",
+            marked(metrics[0], [score_cell(tally.share(name)) for tally in tallies]),
+        )
+        for name in names[:_MOST]
+    ]
+    left_out = f"; {len(names) - _MOST} more" if len(names) > _MOST else ""
+    table = Table(
+        f"Facets by {', '.join(metrics)}",
+        [system.name for system in systems],
+        [rows],
+        first="facet",
+        by_system=True,
+        remark=f"(share of the queries with it in which it was found{left_out})",
+    )
+    by_call = [
+        _by_call(system, names[:_MOST], f" of {system.name}" if len(systems) > 1 else "")
+        for system in systems
+    ]
+    tables = [table, *(calls for calls in by_call if calls is not None)]
+    return [Section("Facets", tables, text=" ".join(_never_found(systems, tallies)))]
+
+
+def facet_remarks(systems: Sequence[System]) -> Callable[[str], list[str]]:
+    """What tells the facets of a query that were missed, a line a system."""
+    metrics = [facet_metric(system.scores) for system in systems]
+
+    def remarks(query_id: str) -> list[str]:
+        lines = []
+        for system, metric in zip(systems, metrics, strict=True):
+            row = system.scores.details[metric].get(query_id, {}) if metric else {}
+            if missed := row.get("missed"):
+                lines.append(f"{system.name}: {_quoted(missed)} not found, by {metric}")
+        return lines
+
+    return remarks
+
+
+def _by_call(system: System, names: Sequence[str], of_system: str) -> Table | None:
+    """How often each facet had been found after the first call, the second, and so on.
+
+    None where no calls are known.
+    """
+    first_calls = _first_calls(system)
+    most = max((len(ranking.calls or ()) for ranking in system.run.values()), default=0)
+    if not first_calls or most == 0:
+        return None
+    ends = [*range(1, min(most, _CALLS) + 1), *([most] if most > _CALLS else [])]
+    head = [f"call {number}" for number in ends]
+    if most > _CALLS:
+        head[-1] = "all calls"
+    rows = []
+    for name in names:
+        counts = first_calls.get(name, Counter[int]())
+        total = counts.total()
+        found_by = [sum(counts[number] for number in range(1, end + 1)) for end in ends]
+        cells = [score_cell(n / total if total else None) for n in found_by]
+        rows.append(Row(f"{plain(name)} ({total})", cells))
+    return Table(
+        f"Facets by call{of_system}",
+        head,
+        [rows],
+        first="facet",
+        remark="(share of the sessions with it in which it had been found by then, at any rank)",
+    )
+
+
+def _first_calls(system: System) -> dict[str, Counter[int]]:
+    """Facet to the number of the call that found it first, 0 for none, and in how many sessions."""
+    first: dict[str, Counter[int]] = defaultdict(Counter)
+    metric = facet_metric(system.scores)
+    if metric is None:
+        return first
+    try:
+        min_grade = getattr(resolve(metric), "min_grade", 1.0)
+    except RagMetricsError:  # a metric that isn't registered: nobody knows which grade it wants
+        return first
+    relevance, run = system.judged_by(metric)
+    for query_id in system.scores.details[metric]:
+        judged, ranking = relevance.get(query_id), run.get(query_id)
+        if judged is None or judged.facet_names is None:
+            continue
+        if ranking is None or ranking.calls is None:
+            continue
+        for name, members in zip(judged.facet_names, judged.alternatives or (), strict=True):
+            wanted = {item for item in members if judged.grades[item] >= min_grade}
+            brought = (
+                number
+                for number, call in enumerate(ranking.calls, 1)
+                if not wanted.isdisjoint(call.ids)
+            )
+            first[name][next(brought, 0)] += 1
+    return first
+
+
+class _Tally:
+    """How many queries of a system have each facet, and in how many it was found."""
+
+    def __init__(self, metric: str | None) -> None:
+        self.metric = metric
+        self.wanted = Counter[str]()
+        self._found = Counter[str]()
+
+    @classmethod
+    def of(cls, scores: Scores) -> _Tally:
+        tally = cls(facet_metric(scores))
+        for row in scores.details[tally.metric].values() if tally.metric else ():
+            tally._found.update(row.get("found", ()))
+            tally.wanted.update((*row.get("found", ()), *row.get("missed", ())))
+        return tally
+
+    def share(self, name: str) -> float | None:
+        return self._found[name] / self.wanted[name] if self.wanted[name] else None
+
+
+def _never_found(systems: Sequence[System], tallies: Sequence[_Tally]) -> Iterator[str]:
+    for system, tally in zip(systems, tallies, strict=True):
+        names = [name for name, n in tally.wanted.items() if n > 1 and tally.share(name) == 0]
+        if names:
+            is_or_are = "is" if len(names) == 1 else "are"
+            yield f"{plain(system.name)}: {_quoted(names)} {is_or_are} never found."
+
+
+def _quoted(names: Sequence[str]) -> str:
+    """Facets in words.
+
+    >>> _quoted(["hop 1", "hop 2"])
+    "'hop 1', 'hop 2'"
+    """
+    shown = [f"'{plain(name)}'" for name in names[:_MOST]]
+    return ", ".join([*shown, *([f"{len(names) - _MOST} more"] if len(names) > _MOST else [])])

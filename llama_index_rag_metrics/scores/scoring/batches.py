@@ -1,0 +1,208 @@
+"""Scoring a batch of judged queries: one column a metric, and which queries have no score.
+
+Every way of scoring stored rankings ends here, whatever its rankings came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
+
+from llama_index_rag_metrics.metrics import RankingMetric
+from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
+from llama_index_rag_metrics.rankings.judging import JudgedRankings
+from llama_index_rag_metrics.rankings.matching import BY_ID
+from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray
+from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.runtime.masking import describe_error
+from llama_index_rag_metrics.scores import Counts, Reason
+from llama_index_rag_metrics.scores.scoring.remarks import Overlap, Remarks, Sides
+from llama_index_rag_metrics.scores.scoring.scoring_options import ScoringOptions
+
+Metrics: TypeAlias = str | BaseRetrievalMetric | Iterable[str | BaseRetrievalMetric]
+
+REASONS: tuple[Reason | None, ...] = (None, "unjudged", "no_relevant", "failed")
+"""Why a query isn't scored, by its code in `ScoredBatch.reason`."""
+
+_UNJUDGED, _NO_RELEVANT, _FAILED = 1, 2, 3
+
+
+@dataclass(eq=False)
+class ScoredBatch:
+    """The scores of a batch of queries.
+
+    Attributes:
+        columns: metric name to (queries,) scores; they mean nothing for a query that isn't scored.
+        reason: (queries,) a code of `REASONS`; 0 where the query is scored.
+        depth: (queries,) how many distinct items were retrieved.
+        n_relevant: (queries,) how many items have a grade above 0.
+        is_failed: (queries,) whether the retriever failed.
+        remarks: what a reader of the numbers should know.
+        details: metric name to what the metric says beside each score, for those that do.
+        own: metric name to (queries,) whether it has a value, of metrics for which that isn't
+            `is_scored`.
+        errors: metric name to what went wrong with it, of a tolerant scoring.
+        digests: (queries,) those of the rankings, where they were asked for.
+    """
+
+    columns: dict[str, FloatArray]
+    reason: IntArray
+    depth: IntArray
+    n_relevant: IntArray
+    is_failed: BoolArray
+    remarks: Remarks = field(default_factory=Remarks)
+    details: dict[str, Sequence[dict[str, Any]]] = field(default_factory=dict)
+    own: dict[str, BoolArray] = field(default_factory=dict)
+    errors: dict[str, str] = field(default_factory=dict)
+    digests: Sequence[str] = ()
+
+    def has_value(self, metric: str) -> BoolArray:
+        """(queries,) whether the query counts in the mean of a metric."""
+        return self.own.get(metric, self.is_scored)
+
+    @property
+    def is_scored(self) -> BoolArray:
+        """(queries,) whether the query counts in the means."""
+        return np.asarray(self.reason == 0, np.bool_)
+
+    @property
+    def is_empty(self) -> BoolArray:
+        """(queries,) whether nothing was retrieved, without an error."""
+        return np.asarray((self.depth == 0) & ~self.is_failed, np.bool_)
+
+    @property
+    def has_no_relevant(self) -> BoolArray:
+        """(queries,) whether the query is scored although it has nothing relevant."""
+        return np.asarray(self.is_scored & (self.n_relevant == 0), np.bool_)
+
+    @property
+    def counts(self) -> Counts:
+        """How many queries are scored, and how many are special."""
+        reason = np.bincount(self.reason, minlength=len(REASONS))
+        return Counts(
+            queries=len(self.reason),
+            scored=int(reason[0]),
+            failed=int(self.is_failed.sum()),
+            empty=int(self.is_empty.sum()),
+            no_relevant=int(reason[_NO_RELEVANT] + self.has_no_relevant.sum()),
+            unjudged=int(reason[_UNJUDGED]),
+        )
+
+
+def score_batch(
+    judged: JudgedRankings,
+    metrics: Sequence[RankingMetric],
+    options: ScoringOptions,
+    *,
+    is_judged: BoolArray,
+    is_failed: BoolArray,
+    sides: Sides | None,
+) -> ScoredBatch:
+    """Score judged rankings by every metric.
+
+    Args:
+        judged: the rankings.
+        metrics: possibly none.
+        options: which queries and items count.
+        is_judged: (queries,) whether any relevance was given.
+        is_failed: (queries,) whether the retriever failed.
+        sides: labels and rankings; None where it is known that they speak of the same.
+    """
+    reason = np.zeros(len(judged), np.int64)
+    if options.failed == "exclude":
+        reason[is_failed] = _FAILED
+    has_no_relevant = judged.n_gaining == 0
+    reason[has_no_relevant & ~is_judged] = _UNJUDGED
+    if options.no_relevant != "zero":
+        reason[has_no_relevant & is_judged] = _NO_RELEVANT
+    columns: dict[str, FloatArray] = {}
+    details: dict[str, Sequence[dict[str, Any]]] = {}
+    own: dict[str, BoolArray] = {}
+    errors: dict[str, str] = {}
+    selected = options.selection.of(judged)
+    for metric in metrics:
+        try:
+            columns[metric.metric_name] = metric.score_queries(selected)
+            if (rows := metric.details(selected)) is not None:
+                details[metric.metric_name] = rows
+        except Exception as error:
+            if not options.tolerant:
+                raise
+            columns[metric.metric_name] = np.full(len(judged), np.nan)
+            errors[metric.metric_name] = describe_error(error)
+            continue
+        if (has_value := _has_value(metric, selected, reason, is_failed)) is not None:
+            own[metric.metric_name] = has_value
+    overlap = Overlap()
+    if sides is not None and any(metric.needs_relevance for metric in metrics):
+        by_id = any(metric.recognises and metric.needs_relevance for metric in metrics)
+        overlap = Overlap.of(judged, is_judged, is_failed, sides, by_id=by_id)
+    remarks = Remarks.of(selected, metrics, reason == 0, overlap)
+    return ScoredBatch(
+        columns,
+        reason,
+        depth=judged.depth,
+        n_relevant=judged.n_gaining,
+        is_failed=is_failed,
+        remarks=remarks,
+        details=details,
+        own=own,
+        errors=errors,
+    )
+
+
+def _has_value(
+    metric: RankingMetric, judged: JudgedRankings, reason: IntArray, is_failed: BoolArray
+) -> BoolArray | None:
+    """(queries,) whether a metric has a value; None where every scored query has one.
+
+    What leaks needs no relevance. A retriever that failed has kept nothing back: it has no value,
+    rather than the best there is.
+    """
+    has_value = metric.has_value(judged)
+    if metric.needs_forbidden and not metric.needs_relevance:
+        return ~is_failed if has_value is None else has_value & ~is_failed
+    return None if has_value is None else has_value & (reason == 0)
+
+
+def ranking_metrics(metrics: Metrics) -> list[RankingMetric]:
+    """Names or metrics as metrics of rankings that compare ids.
+
+    Raises:
+        InvalidInput: a metric needs more than ids.
+        UnknownMetric: a name isn't known.
+    """
+    return [_ranking_metric(metric) for metric in resolve(metrics)]
+
+
+def _ranking_metric(metric: BaseRetrievalMetric) -> RankingMetric:
+    if not isinstance(metric, RankingMetric):
+        raise InvalidInput(
+            "metrics",
+            metric.metric_name,
+            "metrics of rankings",
+            "A metric of texts needs the query and the texts: use evaluate().",
+        )
+    if metric.match not in {None, BY_ID}:
+        remedy = (
+            "A matcher needs what it compares: use evaluate(), or match_run() on a stored run, "
+            "whose relevance and run score_rankings() takes."
+        )
+        raise InvalidInput("metrics", metric.metric_name, "metrics that compare ids", remedy)
+    return metric
+
+
+def no_common_query(run: object, ours: str, theirs: str) -> InvalidInput:
+    """The error of a run that speaks of other queries than the qrels.
+
+    Args:
+        run: what to call the run.
+        ours: a query of it.
+        theirs: a query of the qrels.
+    """
+    expected = f"some that the qrels have, too, which are like {theirs!r}"
+    return InvalidInput(f"queries of {run}", ours, expected, "Query ids compare exactly.")

@@ -1,0 +1,269 @@
+"""What a reader of scores should know of the queries that they are of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from llama_index_rag_metrics.metrics import NDCG, PermittedRecall, RankingMetric
+from llama_index_rag_metrics.rankings.judging import JudgedRankings
+from llama_index_rag_metrics.rankings.relevance import Relevance
+from llama_index_rag_metrics.runtime.arrays import BoolArray
+from llama_index_rag_metrics.runtime.wording import shorten
+
+_FEW_QUESTIONS, _FEW_PASSAGES = 10, 100
+"""One in this many is next to nothing."""
+
+
+@dataclass(frozen=True)
+class Sides:
+    """The labels and rankings of a batch, as they were given.
+
+    Attributes:
+        question: the id of the question at a position.
+        pair: its labels and its retrieved ids.
+    """
+
+    question: Callable[[int], object]
+    pair: Callable[[int], tuple[Any, Any]]
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """What labels and rankings have in common; the overlaps of batches add up.
+
+    Attributes:
+        n_judged: how many questions have labels.
+        n_ranked: how many questions something was retrieved for.
+        n_both: how many are both.
+        n_possible: how many labels the rankings of their questions have room for.
+        n_shared: how many of them were retrieved.
+        judged: a judged question without a ranking; "" where there is none.
+        ranked: a question with a ranking and without labels.
+        example: a question, a label of it, and an id retrieved for it, where these differ.
+    """
+
+    n_judged: int = 0
+    n_ranked: int = 0
+    n_both: int = 0
+    n_possible: int = 0
+    n_shared: int = 0
+    judged: str = ""
+    ranked: str = ""
+    example: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        judged: JudgedRankings,
+        is_judged: BoolArray,
+        is_failed: BoolArray,
+        sides: Sides,
+        *,
+        by_id: bool,
+    ) -> Overlap:
+        """What a batch has in common; `by_id` says whether ids of passages are compared."""
+        is_ranked = (judged.depth > 0) | is_failed
+        possible = np.minimum(judged.depth, judged.n_gaining) * by_id
+        n_possible, n_shared = int(possible.sum()), len(judged.item_query) * by_id
+        example: tuple[str, ...] = ()
+        if n_possible and _is_little(n_shared, n_possible, _FEW_PASSAGES):
+            possible[judged.item_query] = 0
+            apart = (
+                (shorten(sides.question(row)), row) for row in np.flatnonzero(possible).tolist()
+            )
+            question, row = min(apart)
+            judgements, retrieved = sides.pair(row)
+            label = next(iter(Relevance.of(judgements)))
+            example = question, shorten(label), shorten(next(iter(retrieved)))
+        return cls(
+            int(is_judged.sum()),
+            int(is_ranked.sum()),
+            int((is_judged & is_ranked).sum()),
+            n_possible,
+            n_shared,
+            _example(sides, is_judged & ~is_ranked),
+            _example(sides, is_ranked & ~is_judged),
+            example,
+        )
+
+    def __add__(self, other: Overlap) -> Overlap:
+        return Overlap(
+            self.n_judged + other.n_judged,
+            self.n_ranked + other.n_ranked,
+            self.n_both + other.n_both,
+            self.n_possible + other.n_possible,
+            self.n_shared + other.n_shared,
+            self.judged or other.judged,
+            self.ranked or other.ranked,
+            min(filter(None, (self.example, other.example)), default=()),
+        )
+
+    @property
+    def note(self) -> str | None:
+        """What is wrong where the sides have nothing in common, or next to nothing."""
+        n = min(self.n_judged, self.n_ranked)
+        if self.judged and self.ranked and _is_little(self.n_both, n, _FEW_QUESTIONS):
+            return (
+                f"{self.n_both} of {self.n_judged:,} judged questions have a ranking, and "
+                f"{self.n_ranked - self.n_both:,} rankings are of others: a judged question is "
+                f"{self.judged}, a ranked one {self.ranked}. Question ids compare exactly: write "
+                "them alike on both sides"
+            )
+        if self.example and _is_little(self.n_shared, self.n_possible, _FEW_PASSAGES):
+            _, label, retrieved = self.example
+            return (
+                f"{self.n_shared:,} of {self.n_possible:,} labels were retrieved for their "
+                f"questions: a label is {label}, an id retrieved for its question {retrieved}. Ids "
+                "compare exactly: if both sides name the same passages, read the rankings by the "
+                "ids of the labels, or match by text with match_run()"
+            )
+        return None
+
+
+def _is_little(n: int, of: int, share: int) -> bool:
+    return n * share <= of
+
+
+def _example(sides: Sides, wanted: BoolArray) -> str:
+    return shorten(sides.question(int(wanted.argmax()))) if wanted.any() else ""
+
+
+@dataclass(frozen=True)
+class Remarks:
+    """What a reader of scores should know of their queries; those of batches add up.
+
+    Attributes:
+        n_scored: how many queries were scored.
+        deepest: the length of the longest ranking.
+        cutoffs: those of the metrics.
+        below: a metric's min_grade to how many scored queries have positive grades, but none that
+            reaches it.
+        n_negative: how many judgements have a negative grade.
+        n_short: how many scored queries retrieved something, and less than is relevant.
+        whole: the name of each ndcg without a cutoff to the sum of its scores with ideal=all.
+        overlap: what labels and rankings have in common.
+        nothing_permitted: a metric's name to how many scored queries have no value by it, since
+            nothing that is relevant to them is permitted.
+    """
+
+    n_scored: int = 0
+    deepest: int = 0
+    cutoffs: frozenset[int] = frozenset()
+    below: Mapping[float, int] = field(default_factory=dict)
+    n_negative: int = 0
+    n_short: int = 0
+    whole: Mapping[str, float] = field(default_factory=dict)
+    overlap: Overlap = field(default_factory=Overlap)
+    nothing_permitted: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        judged: JudgedRankings,
+        metrics: Sequence[RankingMetric],
+        scored: BoolArray,
+        overlap: Overlap,
+    ) -> Remarks:
+        grades = {getattr(metric, "min_grade", 0.0) for metric in metrics} - {0.0}
+        lacking = {
+            grade: scored & (judged.n_gaining > 0) & (judged.count_judgements(grade) == 0)
+            for grade in grades
+        }
+        short = scored & (judged.depth > 0) & (judged.depth < judged.n_gaining)
+        bare = [
+            metric
+            for metric in metrics
+            if isinstance(metric, NDCG) and metric.k is None and metric.ideal == "retrieved"
+        ]
+        return cls(
+            n_scored=int(scored.sum()),
+            deepest=int(judged.depth.max(initial=0)),
+            cutoffs=frozenset(k for metric in metrics if (k := getattr(metric, "k", None))),
+            below={grade: int(queries.sum()) for grade, queries in lacking.items()},
+            n_negative=int((judged.judged_grade < 0).sum()),
+            n_short=int(short.sum()),
+            whole={
+                metric.metric_name: float(np.sum(_whole(metric).score_queries(judged)[scored]))
+                for metric in bare
+            },
+            overlap=overlap,
+            nothing_permitted={
+                metric.metric_name: int((scored & ~metric.has_value(judged)).sum())
+                for metric in metrics
+                if isinstance(metric, PermittedRecall) and judged.forbidden is not None
+            },
+        )
+
+    def __add__(self, other: Remarks) -> Remarks:
+        return Remarks(
+            self.n_scored + other.n_scored,
+            max(self.deepest, other.deepest),
+            self.cutoffs | other.cutoffs,
+            _add(self.below, other.below),
+            self.n_negative + other.n_negative,
+            self.n_short + other.n_short,
+            _add(self.whole, other.whole),
+            self.overlap + other.overlap,
+            _add(self.nothing_permitted, other.nothing_permitted),
+        )
+
+    def state(self) -> dict[str, Any]:
+        """The remarks as JSON."""
+        below = sorted(self.below.items())
+        return {**asdict(self), "cutoffs": sorted(self.cutoffs), "below": below}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Remarks:
+        """The remarks that `state` was made of."""
+        cutoffs, below = frozenset(state["cutoffs"]), dict(map(tuple, state["below"]))
+        overlap = Overlap(**{**state["overlap"], "example": tuple(state["overlap"]["example"])})
+        return cls(**{**state, "cutoffs": cutoffs, "below": below, "overlap": overlap})
+
+    def notes(self) -> list[str]:
+        """The remarks as sentences."""
+        notes = [] if self.overlap.note is None else [self.overlap.note]
+        notes += [
+            f"{n} of {self.n_scored} queries have positive grades but none of at least "
+            f"{min_grade:g}: metrics with min_grade={min_grade:g} score them 0"
+            for min_grade, n in sorted(self.below.items())
+            if n
+        ]
+        if self.n_negative:
+            notes.append(
+                f"{self.n_negative:,} judgements have a negative grade: pooled but unjudged, "
+                "without gain and not relevant"
+            )
+        if self.n_short:
+            notes += [
+                f"{self.n_short} of {self.n_scored} queries retrieved fewer items than are "
+                f"relevant, and {name} measures them against the best ranking of that length; "
+                f"{name[:-1] + ', ' if name.endswith(')') else name + '('}ideal=all) has the mean "
+                f"{total / self.n_scored:.4f}"
+                for name, total in self.whole.items()
+            ]
+        notes += [
+            f"{name}: no value for {n:,} of {self.n_scored:,} questions, since nothing that is "
+            "relevant to them is permitted"
+            for name, n in self.nothing_permitted.items()
+            if n
+        ]
+        beyond = sorted(k for k in self.cutoffs if k > self.deepest)
+        if self.deepest and beyond:
+            notes.append(
+                f"no ranking is longer than {self.deepest}, so metrics at "
+                f"{', '.join(map(str, beyond))} see no more either: a retriever's similarity_top_k "
+                "may be too small"
+            )
+        return notes
+
+
+def _whole(bare: NDCG) -> NDCG:
+    return bare.model_copy(update={"ideal": "all"})
+
+
+def _add(counts: Mapping[Any, Any], other: Mapping[Any, Any]) -> dict[Any, Any]:
+    return {key: counts.get(key, 0) + other.get(key, 0) for key in {**counts, **other}}

@@ -1,0 +1,346 @@
+"""Scoring stored runs of any size: files go through memory a piece at a time."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from functools import partial
+from itertools import compress
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, overload
+
+import numpy as np
+
+from llama_index_rag_metrics.files.fields import CALLS
+from llama_index_rag_metrics.files.lines import OnError
+from llama_index_rag_metrics.files.runs.run_blocks import Scattered
+from llama_index_rag_metrics.files.runs.stored_runs import StoredRun
+from llama_index_rag_metrics.metrics import CallMetric, RankingMetric
+from llama_index_rag_metrics.rankings.judging import (
+    EXPECTED_SPANS,
+    FORBIDDEN,
+    QUERY_ID,
+    RETRIEVED_SPANS,
+    TOKENS,
+    Selection,
+)
+from llama_index_rag_metrics.runtime.arrays import FloatArray
+from llama_index_rag_metrics.runtime.atomic_files import whole_file
+from llama_index_rag_metrics.runtime.errors import IdTypeMismatch, InvalidInput
+from llama_index_rag_metrics.runtime.progress import byte_progress
+from llama_index_rag_metrics.scores import Counts, Reason, Scores
+from llama_index_rag_metrics.scores.scoring.batches import (
+    REASONS,
+    Metrics,
+    ScoredBatch,
+    ranking_metrics,
+)
+from llama_index_rag_metrics.scores.scoring.judgement_columns import JudgementColumns
+from llama_index_rag_metrics.scores.scoring.remarks import Remarks
+from llama_index_rag_metrics.scores.scoring.score_tables import (
+    check_columns,
+    judge_part,
+    parts,
+    score_part,
+    workers,
+)
+from llama_index_rag_metrics.scores.scoring.scoring_options import (
+    Failed,
+    NoRelevant,
+    ScoringOptions,
+)
+from llama_index_rag_metrics.scores.scoring.totals import ScoreTotals
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    Part: TypeAlias = tuple[pl.DataFrame, ScoredBatch]
+    """The scores of some queries: as `score_table` returns them, and as arrays."""
+    from llama_index_rag_metrics.files.runs.stored_runs import Columns
+
+
+def keep_all(parts: Iterable[Part], metric_names: Sequence[str], metadata: Sequence[str]) -> Scores:
+    """All scores, in memory; columns of `metadata` become that of the queries."""
+    query_ids: list[str] = []
+    columns: dict[str, list[FloatArray]] = {metric: [] for metric in metric_names}
+    excluded: dict[str, Reason] = {}
+    failed: dict[str, str] = {}
+    empty: list[str] = []
+    no_relevant: list[str] = []
+    rows: dict[str, dict[str, Any]] = {}
+    own: dict[str, dict[str, float]] = {}
+    rankings: dict[str, str] = {}
+    counts, remarks = Counts(), Remarks()
+    for frame, scored in parts:
+        ids = frame[QUERY_ID].to_list()
+        query_ids += compress(ids, scored.is_scored)
+        for metric, column in scored.columns.items():
+            if metric in scored.own:
+                known = compress(zip(ids, column.tolist(), strict=True), scored.own[metric])
+                own.setdefault(metric, {}).update(known)
+            else:
+                columns[metric].append(column[scored.is_scored])
+        for row in np.flatnonzero(~scored.is_scored).tolist():
+            excluded[ids[row]] = cast(Reason, REASONS[scored.reason[row]])
+        for row in np.flatnonzero(scored.is_failed).tolist():
+            failed[ids[row]] = frame["error"][row]
+        empty += compress(ids, scored.is_empty)
+        no_relevant += compress(ids, scored.has_no_relevant)
+        if metadata:
+            rows |= zip(ids, frame.select(metadata).to_dicts(), strict=True)
+        rankings |= zip(ids, scored.digests, strict=True)
+        counts += scored.counts
+        remarks += scored.remarks
+    nothing = np.array([], np.float64)
+    scores = Scores(
+        query_ids,
+        {
+            metric: np.concatenate([nothing, *some])
+            for metric, some in columns.items()
+            if metric not in own
+        },
+        excluded=excluded,
+        failed=failed,
+        empty=empty,
+        no_relevant=no_relevant,
+        metadata=rows,
+        rankings=rankings,
+        notes=[*counts.notes, *remarks.notes()],
+    )
+    return scores.join(own, order=metric_names) if own else scores
+
+
+def total(parts: Iterable[Part], metric_names: Sequence[str], path: Path | None) -> ScoreTotals:
+    """Means and counts; the scores of each query go to a Parquet file where there is a path."""
+    totals = ScoreTotals.nothing(metric_names)
+    if path is None:
+        for _, scored in parts:
+            totals += ScoreTotals.of(scored)
+        return totals
+    from pyarrow.parquet import ParquetWriter
+
+    writer = None
+    with whole_file(path) as partial, ExitStack() as stack:
+        for frame, scored in parts:
+            table = frame.to_arrow()
+            writer = writer or stack.enter_context(ParquetWriter(partial, table.schema))
+            writer.write_table(table)
+            totals += ScoreTotals.of(scored)
+    return replace(totals, path=path)
+
+
+@overload
+def score_files(
+    run: str | PathLike[str],
+    qrels: Any,
+    metrics: Metrics,
+    *,
+    per_query: Literal[True] = True,
+    no_relevant: NoRelevant = ...,
+    failed: Failed = ...,
+    max_retrieved: int | None = ...,
+    judged_only: bool = ...,
+    keep: Sequence[str] = ...,
+    on_error: OnError = ...,
+    name: str = ...,
+    show_progress: bool = ...,
+) -> Scores: ...
+
+
+@overload
+def score_files(
+    run: str | PathLike[str],
+    qrels: Any,
+    metrics: Metrics,
+    *,
+    per_query: Literal[False] | str | PathLike[str],
+    no_relevant: NoRelevant = ...,
+    failed: Failed = ...,
+    max_retrieved: int | None = ...,
+    judged_only: bool = ...,
+    keep: Sequence[str] = ...,
+    on_error: OnError = ...,
+    name: str = ...,
+    show_progress: bool = ...,
+) -> ScoreTotals: ...
+
+
+def score_files(
+    run: str | PathLike[str],
+    qrels: Any,
+    metrics: Metrics,
+    *,
+    per_query: bool | str | PathLike[str] = True,
+    no_relevant: NoRelevant = "exclude",
+    failed: Failed = "zero",
+    max_retrieved: int | None = None,
+    judged_only: bool = False,
+    keep: Sequence[str] = (),
+    on_error: OnError = "raise",
+    name: str = "",
+    show_progress: bool = False,
+) -> Scores | ScoreTotals:
+    """Score a stored run, however large: TREC, Parquet and Arrow files are streamed.
+
+    The numbers are those of `score_rankings`, to the last bit. A TREC run whose queries aren't
+    contiguous is split into temporary files first, which take as much space as the run.
+
+    Args:
+        run: a path to a run in any format of `read_run`, or to a folder of Parquet files. Files of
+            other formats than TREC, Parquet and Arrow are read whole.
+        qrels: what `read_qrels` reads: a path, or a mapping; it has to fit into memory. None takes
+            `expected_ids`, `grades` and `expected_spans` from the rows of the run.
+        metrics: names, or metrics.
+        per_query: whether the score of each query is kept, in memory; or a path to a Parquet file
+            that they are streamed to, with the columns of `score_table`.
+        no_relevant: what to do with a query that has judgements but nothing relevant: leave it out
+            of the means and count it, score it 0, or raise.
+        failed: whether a query on which the retriever failed scores 0 or is left out.
+        max_retrieved: how many items of each ranking count, best first; None: all.
+        judged_only: only items with a judgement count, and the ranks close up, as in Sakai's
+            condensed lists: for judgements with holes.
+        keep: further columns of a Parquet or Arrow file to keep, such as a language: as metadata,
+            for `Scores.slices`, or as columns of the file that scores are streamed to.
+        on_error: "raise" ends at the first line that can't be read; "skip" leaves such lines out
+            and warns of them.
+        name: what to call the run; by default the tag of a TREC run, or the file's name.
+        show_progress: whether to show a progress bar on standard error.
+
+    Returns:
+        The scores; or, where they aren't kept in memory, their means and counts.
+
+    Raises:
+        FileFormatError: a line can't be read; says where and why.
+        FileNotFoundError: there is no such file.
+        InvalidInput: an argument can't be used, run and qrels have no query in common, or the run
+            holds calls and a metric is of calls: `score_rankings` reads them.
+        MissingExtra: polars and pyarrow aren't installed.
+
+    Examples:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     run = Path(folder, "bm25.run")
+        ...     _ = run.write_text("q1 Q0 d2 1 9.5 bm25\\nq1 Q0 d1 2 8.1 bm25\\n")
+        ...     scores = score_files(run, {"q1": {"d1": 2}}, ["mrr", "recall@1"])
+        >>> scores
+        <Scores bm25: 1 queries; mrr: 0.5000, recall@1: 0.0000>
+    """
+    options = ScoringOptions(no_relevant, failed, Selection(max_retrieved, judged_only))
+    chosen = ranking_metrics(metrics)
+    source = StoredRun(Path(run), on_error, keep, _measured(chosen))
+    target = None if isinstance(per_query, bool) else Path(per_query)
+    if target is not None and source.holds(target):
+        expected = (
+            f"a file other than the run {source.path}, which it would overwrite or become part of"
+        )
+        raise InvalidInput("per_query", str(target), expected)
+    if target is not None:
+        check_columns(keep, keep, [metric.metric_name for metric in chosen])
+    judgements = None
+    if qrels is not None or not source.holds_relevance:
+        judged = source.path if qrels is None else qrels
+        judgements = JudgementColumns.read(judged, on_error)
+    names = [metric.metric_name for metric in chosen]
+
+    score = partial(
+        _score_stored,
+        source=source,
+        metrics=chosen,
+        options=options,
+        keep=keep,
+        keep_digests=per_query is True,
+    )
+
+    def scored(tables: Iterator[Columns]) -> Iterator[Part]:
+        if judgements is None:
+            return _score(tables, score)
+        return _score(judgements.join(tables, source.path), score)
+
+    with byte_progress(f"scoring {source.path.name}", source.size, show=show_progress) as on_read:
+        for parted in (False, True):
+            parts = scored(source.tables(on_read, parted=parted))
+            with suppress(Scattered):
+                if per_query is True:
+                    return keep_all(parts, names, keep).replace(name=name or source.name)
+                return replace(total(parts, names, target), name=name or source.name)
+    raise AssertionError("a run that was parted is contiguous")
+
+
+def _score_stored(
+    part: Columns,
+    source: StoredRun,
+    metrics: Sequence[RankingMetric],
+    options: ScoringOptions,
+    keep: Sequence[str],
+    keep_digests: bool,
+) -> Part:
+    """`score_part`, with errors that say where in the run they are.
+
+    Raises:
+        FileFormatError: a column, or what a row holds, can't be used.
+    """
+    try:
+        return score_part(part, metrics, options, keep, keep_digests=keep_digests)
+    except (InvalidInput, IdTypeMismatch):
+        if (misfit := _misfit(part, metrics)) is None:
+            raise  # the options say that this is an error
+    query_id = None
+    if isinstance(misfit, IdTypeMismatch):
+        expected, value = "ids of one type on both sides", ", ".join(misfit.args[0])
+    else:
+        argument, value, expected, _ = misfit.args
+        expected = expected if argument == "table" else f"{argument} to be {expected}"
+        if _misfit(part[:0], metrics) is None:
+            query_id = _first_misfit(part, metrics)
+    raise source.place_of(query_id).wrong(expected, value) from misfit
+
+
+def _misfit(
+    part: Columns, metrics: Sequence[RankingMetric]
+) -> InvalidInput | IdTypeMismatch | None:
+    """Why a part can't be judged; None where it can."""
+    try:
+        judge_part(part, metrics)
+    except (InvalidInput, IdTypeMismatch) as error:
+        return error
+    return None
+
+
+def _first_misfit(part: Columns, metrics: Sequence[RankingMetric]) -> str | None:
+    """The id of the first query that can't be judged."""
+    first, last = 0, len(part)
+    while last - first > 1:
+        middle = (first + last) // 2
+        if _misfit(part[first:middle], metrics):
+            last = middle
+        else:
+            first = middle
+    return str(part[QUERY_ID][first])
+
+
+def _measured(metrics: Sequence[RankingMetric]) -> list[str]:
+    """The columns beside ids and grades that the metrics read."""
+    tokens = [TOKENS] if any(metric.needs_tokens for metric in metrics) else []
+    spans = (
+        [EXPECTED_SPANS, RETRIEVED_SPANS] if any(metric.needs_spans for metric in metrics) else []
+    )
+    forbidden = [FORBIDDEN] if any(metric.needs_forbidden for metric in metrics) else []
+    calls = [CALLS] if any(isinstance(metric, CallMetric) for metric in metrics) else []
+    return [*tokens, *spans, *forbidden, *calls]
+
+
+def _score(tables: Iterable[Columns], score: Callable[[Columns], Part]) -> Iterator[Part]:
+    """The scores of tables, a few at a time in as many threads, in order."""
+    with ThreadPoolExecutor(workers()) as pool:
+        waiting: deque[Future[Part]] = deque()
+        for table in tables:
+            for part in parts(table):
+                waiting.append(pool.submit(score, part))
+                if len(waiting) > 2 * workers():
+                    yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()

@@ -1,0 +1,423 @@
+"""Means and counts of what `score_table` returned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from llama_index_rag_metrics.files.fields import CALLS
+from llama_index_rag_metrics.files.runs.stored_runs import calls_left_out
+from llama_index_rag_metrics.metrics import CallMetric, RankingMetric
+from llama_index_rag_metrics.rankings.judging import (
+    EXPECTED,
+    EXPECTED_SPANS,
+    FORBIDDEN,
+    GRADES,
+    QUERY_ID,
+    RETRIEVED,
+    RETRIEVED_SPANS,
+    TOKENS,
+    WEIGHTS,
+    JudgedRankings,
+    check_whole,
+    frame_of,
+    judge_table,
+    with_expected_ids,
+)
+from llama_index_rag_metrics.runtime.arrays import IntArray
+from llama_index_rag_metrics.runtime.callers import warn_caller
+from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning, MissingExtra
+from llama_index_rag_metrics.runtime.masking import describe_error
+from llama_index_rag_metrics.scores.answers import ranking_digest
+from llama_index_rag_metrics.scores.scoring.batches import (
+    REASONS,
+    Metrics,
+    ScoredBatch,
+    ranking_metrics,
+    score_batch,
+)
+from llama_index_rag_metrics.scores.scoring.remarks import Overlap, Sides
+from llama_index_rag_metrics.scores.scoring.scoring_options import (
+    Failed,
+    NoRelevant,
+    ScoringOptions,
+    nothing_relevant,
+)
+from llama_index_rag_metrics.scores.scoring.totals import ScoreTotals
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
+    Table = TypeVar("Table", pa.Table, pa.RecordBatch, pl.DataFrame, pd.DataFrame)
+    import polars as pl
+
+
+ERROR, EXCLUDED, N_RETRIEVED, N_RELEVANT = "error", "excluded", "n_retrieved", "n_relevant"
+
+_SPANS = (EXPECTED_SPANS, RETRIEVED_SPANS)
+_COLUMNS = (QUERY_ID, RETRIEVED, EXPECTED, GRADES, WEIGHTS, TOKENS, FORBIDDEN, *_SPANS, ERROR)
+
+_MOST_IDS = 1 << 20
+"""So many ids are judged at once: few enough to stay near a cache, enough to pay for the calls."""
+
+
+def score_table(
+    table: Table,
+    metrics: Metrics,
+    *,
+    no_relevant: NoRelevant = "exclude",
+    failed: Failed = "zero",
+    keep: Sequence[str] = (),
+    validate: bool = False,
+) -> Table:
+    """Score a table of rankings, one row per query.
+
+    A pure function: the scores of a row are the same, to the last bit, in any table, and the same
+    as those of `score_rankings`.
+
+    Args:
+        table: a table or a record batch of pyarrow, or a frame of polars or pandas, with columns
+            `retrieved_ids` (ranked ids; null counts as an empty ranking), `expected_ids` (the
+            judged ids, or groups of them; null where the query is unjudged) and, optionally,
+            `grades` (one for each expected id; null where each has grade 1), `query_id`, and
+            `error` (a text where the retriever failed). Cutoffs by tokens need `retrieved_tokens`
+            (how many each retrieved item has). Span metrics need `expected_spans` and
+            `retrieved_spans`: of each id {source: its document, start: first character, end: the
+            one after the last}, or null; `expected_ids` may be missing then. Metrics of leaks need
+            `forbidden_ids`: what the asker may not see, null where nothing is forbidden.
+        metrics: names, or metrics.
+        no_relevant: what to do with a query that has judgements but nothing relevant: leave it out
+            (null scores), score it 0, or raise.
+        failed: whether a query on which the retriever failed scores 0 or is left out.
+        keep: further columns of the table to keep, such as a language, to group by.
+        validate: whether to check every offset and text of an Arrow table first, for tables from
+            senders that aren't trusted: a damaged one can end the process. Files that
+            `score_files` and `read_run` read are always checked.
+
+    Returns:
+        The same kind of table, one row for each row of `table`: `query_id` where it was there, a
+        column for each metric, null where the query is left out, `excluded`, which says why,
+        `n_retrieved` (distinct items), `n_relevant` (items with a grade above 0), `error` where it
+        was there, and the columns of `keep`. `table_totals` makes means of it.
+
+    Raises:
+        InvalidInput: a column is missing or can't be used; names the query.
+        IdTypeMismatch: ids of different types on the two sides.
+        MissingExtra: pyarrow and polars aren't installed.
+
+    Examples:
+        >>> import pyarrow as pa
+        >>> table = pa.table({"retrieved_ids": [["a", "b"]], "expected_ids": [["b"]]})
+        >>> score_table(table, ["mrr", "recall@1"]).select(["mrr", "recall@1"]).to_pylist()
+        [{'mrr': 0.5, 'recall@1': 0.0}]
+    """
+    chosen = ranking_metrics(metrics)
+    if validate:
+        check_whole(table)
+    scored = _score(table, chosen, ScoringOptions(no_relevant, failed), keep)
+    import polars as pl
+
+    note = sum((batch.remarks.overlap for _, batch in scored), Overlap()).note
+    if note is not None:
+        warn_caller(LabelWarning(note))
+    result: Table = _like(table, pl.concat(frame for frame, _ in scored), chosen, keep)
+    return result
+
+
+def score_totals(
+    table: Any, metrics: Metrics, options: ScoringOptions, *, validate: bool = False
+) -> ScoreTotals:
+    """Means and counts of a table whose scores aren't kept."""
+    chosen = ranking_metrics(metrics)
+    if validate:
+        check_whole(table)
+    nothing = ScoreTotals.nothing(metric.metric_name for metric in chosen)
+    scored = _score(table, chosen, options)
+    return sum((ScoreTotals.of(batch) for _, batch in scored), nothing)
+
+
+def _score(
+    table: Any,
+    metrics: Sequence[RankingMetric],
+    options: ScoringOptions,
+    keep: Sequence[str] = (),
+) -> list[tuple[pl.DataFrame, ScoredBatch]]:
+    """The scores of a table in parts, in order."""
+    _check_kind(table)
+    names = _columns(table)
+    check_columns(keep, names, [metric.metric_name for metric in metrics])
+    if CALLS in names and any(isinstance(metric, CallMetric) for metric in metrics):
+        raise calls_left_out("a table")
+    if RETRIEVED in names and (EXPECTED in names or EXPECTED_SPANS in names):
+        own = [column for column in dict.fromkeys((*_COLUMNS, *keep)) if column in names]
+        columns = _columnar(table[own] if _is_pandas(table) else table.select(own))
+    else:  # which `judge_table` says
+        columns = _columnar(table)
+
+    def score(part: Any) -> tuple[pl.DataFrame, ScoredBatch]:
+        return score_part(part, metrics, options, keep)
+
+    with ThreadPoolExecutor(workers()) as pool:
+        return list(pool.map(score, parts(columns)))
+
+
+def judge_part(
+    part: pl.DataFrame | pa.Table | pa.RecordBatch, metrics: Sequence[RankingMetric]
+) -> tuple[pl.DataFrame, JudgedRankings]:
+    """What is judged at once, with what the metrics need of it.
+
+    Raises:
+        InvalidInput: a column, or what a row holds, can't be used.
+        IdTypeMismatch: ids of different types on the two sides.
+    """
+    frame = with_expected_ids(to_polars(part))
+    judged = judge_table(
+        frame,
+        with_tokens=any(metric.needs_tokens for metric in metrics),
+        with_spans=any(metric.needs_spans for metric in metrics),
+        with_forbidden=any(metric.needs_forbidden for metric in metrics),
+    )
+    return frame, judged
+
+
+def score_part(
+    part: pl.DataFrame | pa.Table | pa.RecordBatch,
+    metrics: Sequence[RankingMetric],
+    options: ScoringOptions,
+    keep: Sequence[str] = (),
+    *,
+    keep_digests: bool = False,
+) -> tuple[pl.DataFrame, ScoredBatch]:
+    """The scores of what is judged at once, as `score_table` returns them and as arrays."""
+    import polars as pl
+
+    frame, judged = judge_part(part, metrics)
+    has_failed = ERROR in frame.columns
+    scored = score_batch(
+        judged,
+        metrics,
+        options,
+        is_judged=frame[EXPECTED].is_not_null().to_numpy(),
+        is_failed=frame[ERROR].is_not_null().to_numpy()
+        if has_failed
+        else np.zeros(len(frame), np.bool_),
+        sides=Sides(
+            lambda row: frame[QUERY_ID][row] if QUERY_ID in frame.columns else "a row without id",
+            lambda row: (frame[EXPECTED][row].to_list(), frame[RETRIEVED][row].to_list()),
+        ),
+    )
+    if options.no_relevant == "error" and (scored.reason == REASONS.index("no_relevant")).any():
+        position = int(np.flatnonzero(scored.reason == REASONS.index("no_relevant"))[0])
+        query = frame[QUERY_ID][position] if QUERY_ID in frame.columns else position
+        raise nothing_relevant(query, frame[EXPECTED][position])
+    if keep_digests:
+        scored.digests = [ranking_digest(ids or ()) for ids in frame[RETRIEVED].to_list()]
+    columns: dict[str, Any] = {}
+    for metric, column in scored.columns.items():
+        series, has_value = pl.Series(metric, column), scored.has_value(metric)
+        whole = bool(has_value.all())
+        columns[metric] = series if whole else series.set(pl.Series(~has_value), None)
+    columns |= {
+        EXCLUDED: pl.Series(REASONS, dtype=pl.String).gather(scored.reason),
+        N_RETRIEVED: scored.depth,
+        N_RELEVANT: scored.n_relevant,
+    }
+    first, last = (
+        {name: frame[name]} if name in frame.columns else {} for name in (QUERY_ID, ERROR)
+    )
+    if has_failed:
+        errors = frame[ERROR].to_list()
+        masked = {error: describe_error(error) for error in set(errors) if error is not None}
+        last = {ERROR: pl.Series([masked.get(error) for error in errors], dtype=frame[ERROR].dtype)}
+    kept = {name: frame[name] for name in keep}
+    return pl.DataFrame({**first, **columns, **last, **kept}), scored
+
+
+def score_schema(table: pa.Schema, metrics: Metrics, *, keep: Sequence[str] = ()) -> pa.Schema:
+    """The schema of what `score_table` returns, for engines that need it beforehand.
+
+    Args:
+        table: the schema of the table that will be scored.
+        metrics: names, or metrics.
+        keep: further columns of the table to keep.
+
+    Examples:
+        >>> import pyarrow as pa
+        >>> given = pa.schema({"query_id": pa.string(), "retrieved_ids": pa.list_(pa.string())})
+        >>> score_schema(given, "mrr").names
+        ['query_id', 'mrr', 'excluded', 'n_retrieved', 'n_relevant']
+    """
+    import pyarrow as pa
+
+    fields = {metric.metric_name: pa.float64() for metric in ranking_metrics(metrics)}
+    check_columns(keep, table.names, list(fields))
+    own = (QUERY_ID, ERROR, *keep)
+    kept = {column: table.field(column).type for column in own if column in table.names}
+    fields |= {EXCLUDED: pa.string(), N_RETRIEVED: pa.int64(), N_RELEVANT: pa.int64()}
+    order = dict.fromkeys((QUERY_ID, *fields, ERROR, *keep))
+    return pa.schema(
+        {column: {**fields, **kept}[column] for column in order if column in {**fields, **kept}}
+    )
+
+
+def check_columns(wanted: Sequence[str], there: Sequence[str], metrics: Sequence[str]) -> None:
+    """Columns to keep have to be there, and to be called otherwise than those of the scores.
+
+    Raises:
+        InvalidInput: one isn't there, and names those that are; or it is called like a metric.
+    """
+    if isinstance(wanted, str):
+        raise InvalidInput("keep", wanted, "a list of columns", f"Write one as [{wanted!r}].")
+    for column in wanted:
+        if column not in there:
+            raise InvalidInput(
+                "keep", column, f"columns of the table: {', '.join(map(str, there))}"
+            )
+        if column in (*metrics, EXCLUDED, N_RETRIEVED, N_RELEVANT):
+            remedy = "Give it another name in the table."
+            raise InvalidInput("keep", column, "a name that no column of the scores has", remedy)
+
+
+def parts(table: Any) -> Iterator[Any]:
+    """A frame of polars or a table of pyarrow in slices that are judged at once."""
+    n_ids = sum(
+        _n_ids(table[column]) for column in (RETRIEVED, EXPECTED) if column in _columns(table)
+    )
+    n_parts = -(-n_ids // _MOST_IDS)
+    if n_parts > 1:  # so that no worker is left without a part at the end
+        n_parts += -n_parts % workers()
+    rows = max(1, -(-len(table) // max(1, n_parts)))
+    return (table.slice(start, rows) for start in range(0, max(1, len(table)), rows))
+
+
+def _n_ids(column: Any) -> int:
+    import polars as pl
+    import pyarrow as pa
+
+    if isinstance(column, pl.Series):
+        return int(column.list.len().sum()) if isinstance(column.dtype, pl.List) else 0
+    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    lists = (pa.ListArray, pa.LargeListArray)
+    return sum(
+        len(chunk.flatten()) for chunk in chunks if type(chunk) in lists
+    )  # a map is a list, too
+
+
+def _columns(table: Any) -> Sequence[str]:
+    columns: Sequence[str] = getattr(table, "column_names", None) or table.columns
+    return columns
+
+
+def to_polars(table: Any) -> pl.DataFrame:
+    """A table of pyarrow or a frame as one of polars."""
+    import polars as pl
+
+    _check_kind(table)
+    columns = _columnar(table)
+    return columns if isinstance(columns, pl.DataFrame) else frame_of(columns)
+
+
+def workers() -> int:
+    """How many threads to use: as many as Polars, which obeys POLARS_MAX_THREADS."""
+    import polars as pl
+
+    return pl.thread_pool_size()
+
+
+def _check_kind(table: Any) -> None:
+    try:
+        import polars as pl
+        import pyarrow as pa
+    except ImportError as error:
+        raise MissingExtra("score_table()", "batch") from error
+    if isinstance(table, (pl.DataFrame, pa.Table, pa.RecordBatch)) or _is_pandas(table):
+        return
+    expected = "a table or a record batch of pyarrow, or a frame of polars or pandas"
+    raise InvalidInput("table", type(table).__name__, expected)
+
+
+def _is_pandas(table: Any) -> bool:
+    return hasattr(table, "iloc") and hasattr(table, "columns")
+
+
+def _columnar(table: Any) -> Any:
+    """A table of pyarrow or a frame of polars; that of one of pandas.
+
+    Raises:
+        InvalidInput: values of different types in a column of pandas.
+    """
+    import polars as pl
+    import pyarrow as pa
+
+    if not _is_pandas(table):
+        return table
+    try:
+        return pl.from_pandas(table)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise InvalidInput("table", str(error), "values of one type in every column") from error
+
+
+def _like(
+    table: Any, scored: pl.DataFrame, metrics: Sequence[RankingMetric], keep: Sequence[str]
+) -> Any:
+    """The scores in the form of the table that they belong to."""
+    import polars as pl
+    import pyarrow as pa
+
+    if isinstance(table, pl.DataFrame):
+        return scored
+    if _is_pandas(table):
+        return scored.to_pandas().set_axis(table.index)
+    arrow = scored.to_arrow().cast(score_schema(table.schema, metrics, keep=keep))
+    if isinstance(table, pa.Table):
+        return arrow
+    batches = arrow.combine_chunks().to_batches()
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], arrow.schema)
+
+
+def table_totals(scored: Table, *, name: str = "") -> ScoreTotals:
+    """Means and counts of one table that `score_table` returned, or of several put together.
+
+    Args:
+        scored: a table that `score_table` returned.
+        name: what to call the scored system in reports.
+
+    Examples:
+        >>> import pyarrow as pa
+        >>> from llama_index_rag_metrics import score_table
+        >>> table = pa.table({"retrieved_ids": [["a", "b"]] * 2, "expected_ids": [["b"], ["c"]]})
+        >>> dict(table_totals(score_table(table, ["mrr", "recall"])).means)
+        {'mrr': 0.25, 'recall': 0.5}
+    """
+    frame = to_polars(scored)
+    lacking = [
+        column for column in (EXCLUDED, N_RETRIEVED, N_RELEVANT) if column not in frame.columns
+    ]
+    if lacking:
+        raise InvalidInput("scored", frame.columns, f"what score_table returned, with {lacking}")
+    metrics = frame.columns[: frame.columns.index(EXCLUDED)]
+    is_failed = frame[ERROR].is_not_null() if ERROR in frame.columns else [False] * len(frame)
+    names = [column for column in metrics if column != QUERY_ID]
+    reason = _codes(frame[EXCLUDED])
+    known = {metric: frame[metric].is_not_null().to_numpy() for metric in names}
+    batch = ScoredBatch(
+        {metric: frame[metric].fill_null(float("nan")).to_numpy() for metric in names},
+        reason,
+        depth=frame[N_RETRIEVED].to_numpy(),
+        n_relevant=frame[N_RELEVANT].to_numpy(),
+        is_failed=np.asarray(is_failed, np.bool_),
+        own={metric: has for metric, has in known.items() if not np.array_equal(has, reason == 0)},
+    )
+    return replace(ScoreTotals.of(batch), name=name)
+
+
+def _codes(excluded: pl.Series) -> IntArray:
+    reasons = list(REASONS[1:])
+    codes = excluded.replace_strict(reasons, [*range(1, len(REASONS))], default=0)
+    return np.asarray(codes.to_numpy(), np.int64)

@@ -1,0 +1,239 @@
+"""Means of scores that aren't kept: sums that come out the same in any order, to the last bit."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from llama_index_rag_metrics.report import Records, Report, Row, Section, Table
+from llama_index_rag_metrics.report.exports import written
+from llama_index_rag_metrics.report.numbers import counted
+from llama_index_rag_metrics.report.reportable import Reportable
+from llama_index_rag_metrics.runtime.jsonable import jsonable
+from llama_index_rag_metrics.scores import Counts, listed_means
+from llama_index_rag_metrics.scores.by_metric import ByMetric, name_among
+from llama_index_rag_metrics.scores.glossary import glossary
+from llama_index_rag_metrics.scores.rows import counts_rows, score_cell
+from llama_index_rag_metrics.scores.scoring.batches import ScoredBatch
+from llama_index_rag_metrics.scores.scoring.remarks import Remarks
+
+if TYPE_CHECKING:
+    from llama_index_rag_metrics.report import Report
+
+
+_MANTISSA = 53
+_LOWER = 26
+_LOWEST_EXPONENT = -1074
+
+
+@dataclass(frozen=True, slots=True)
+class ExactSum:
+    """The sum of any number of 64-bit floats, without rounding: what `math.fsum` rounds at its end.
+
+    Sums of parts add up to the very sum of the whole, in whatever order the parts come. Fractions
+    would, too, and take some fifty times as long (benchmarks/plain_ways.py).
+
+    >>> tenth = ExactSum.of([0.1] * 5)
+    >>> (tenth + tenth).value
+    1.0
+
+    Attributes:
+        units: the sum, counted in the smallest float above 0.
+    """
+
+    units: int = 0
+
+    @classmethod
+    def of(cls, numbers: npt.ArrayLike) -> ExactSum:
+        """The sum of finite numbers, at most 2**26 of them."""
+        fraction, exponent = np.frexp(np.asarray(numbers, np.float64))
+        mantissa = (fraction * 2.0**_MANTISSA).astype(np.int64)
+        lowest = int(exponent.min(initial=0))
+        upper = np.bincount(exponent - lowest, mantissa >> _LOWER)
+        lower = np.bincount(exponent - lowest, mantissa & ((1 << _LOWER) - 1))
+        units = 0
+        for above in np.flatnonzero((upper != 0) | (lower != 0)).tolist():
+            mantissas = (int(upper[above]) << _LOWER) + int(lower[above])
+            shift = lowest + above - _MANTISSA - _LOWEST_EXPONENT
+            units += mantissas << shift if shift >= 0 else mantissas >> -shift
+        return cls(units)
+
+    def __add__(self, other: ExactSum) -> ExactSum:
+        return ExactSum(self.units + other.units)
+
+    @property
+    def value(self) -> float:
+        """The sum, rounded once."""
+        return float(self.units / (1 << -_LOWEST_EXPONENT))
+
+
+@dataclass(frozen=True)
+class ScoreTotals(Reportable):
+    """Means and counts of scores that weren't kept, or that went into a file.
+
+    Totals add up: `+` of the parts gives, to the last bit, the totals of the whole.
+
+    Attributes:
+        sums: metric name to the sum of its scores.
+        counts: how many queries the means are taken over, and how many are special.
+        remarks: what a reader of the numbers should know of the queries.
+        name: what to call the scored system in reports.
+        path: the file that the scores of each query were written to, if any.
+        own: metric name to how many queries have a value, of metrics for which that isn't
+            `counts.scored`, such as those of leaks.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> from llama_index_rag_metrics import score_files, write_qrels, write_run
+        >>> with TemporaryDirectory() as folder:
+        ...     run, qrels = Path(folder, "bm25.run"), Path(folder, "qrels.txt")
+        ...     write_run({"q1": ["a", "b"], "q2": ["c"]}, run)
+        ...     write_qrels({"q1": ["b"], "q2": ["c"]}, qrels)
+        ...     totals = score_files(run, qrels, "mrr", per_query=False)
+        >>> totals.means["mrr"], (totals + totals).counts.queries
+        (0.75, 4)
+    """
+
+    sums: Mapping[str, ExactSum]
+    counts: Counts
+    remarks: Remarks
+    name: str = ""
+    path: Path | None = None
+    own: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def nothing(cls, metric_names: Iterable[str]) -> ScoreTotals:
+        """The totals of no queries."""
+        sums = {metric: ExactSum() for metric in metric_names}
+        return cls(sums, Counts(), Remarks())
+
+    @classmethod
+    def of(cls, scored: ScoredBatch) -> ScoreTotals:
+        """The totals of a batch."""
+        return cls(
+            {
+                metric: ExactSum.of(column[scored.has_value(metric)])
+                for metric, column in scored.columns.items()
+            },
+            scored.counts,
+            scored.remarks,
+            own={metric: int(has_value.sum()) for metric, has_value in scored.own.items()},
+        )
+
+    def __add__(self, other: ScoreTotals) -> ScoreTotals:
+        return ScoreTotals(
+            {
+                metric: self.sums.get(metric, ExactSum()) + other.sums.get(metric, ExactSum())
+                for metric in dict.fromkeys((*self.sums, *other.sums))
+            },
+            self.counts + other.counts,
+            self.remarks + other.remarks,
+            self.name,
+            self.path,
+            {
+                metric: self._n(metric) + other._n(metric)
+                for metric in dict.fromkeys((*self.own, *other.own))
+            },
+        )
+
+    @property
+    def metric_names(self) -> tuple[str, ...]:
+        return tuple(self.sums)
+
+    @cached_property
+    def _means(self) -> dict[str, float]:
+        numbers = {metric: self.n(metric) for metric in self.sums}
+        return {
+            metric: total.value / numbers[metric] if numbers[metric] else math.nan
+            for metric, total in self.sums.items()
+        }
+
+    def n(self, metric: str) -> int:
+        """How many queries the metric's mean is taken over."""
+        return self._n(name_among(metric, self.sums))
+
+    def _n(self, metric: str) -> int:
+        return self.own.get(metric, self.counts.scored)
+
+    @property
+    def means(self) -> Mapping[str, float]:
+        """Metric name to the mean over the queries that have a value; NaN for none."""
+        return MappingProxyType(ByMetric(self._means))
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader of the numbers should know."""
+        return [*self.counts.notes, *self.remarks.notes()]
+
+    def report(self, *, full: bool = False) -> Report:
+        """Means, counts and notes; as a table, one row with all of them."""
+
+        return totals_report(self)
+
+    def state(self) -> dict[str, Any]:
+        """All but name and path, as JSON, for another process: sums stay exact."""
+        return {
+            "sums": {metric: hex(total.units) for metric, total in self.sums.items()},
+            "counts": asdict(self.counts),
+            "remarks": self.remarks.state(),
+            "own": dict(self.own),
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> ScoreTotals:
+        """The totals that `state` was made of.
+
+        >>> counts = Counts(2, 2, 0, 0, 0, 0)
+        >>> totals = ScoreTotals({"mrr": ExactSum.of([0.1, 0.2])}, counts, Remarks())
+        >>> ScoreTotals.from_state(totals.state()) == totals
+        True
+        """
+        return cls(
+            {metric: ExactSum(int(units, 16)) for metric, units in state["sums"].items()},
+            Counts(**state["counts"]),
+            Remarks.from_state(state["remarks"]),
+            own=state["own"],
+        )
+
+    def to_json(self, path: str | Path | None = None) -> str:
+        """Name, means, counts and notes as JSON; written to `path`, if given."""
+        parts = {
+            "name": self.name,
+            "means": jsonable(self.means, "means"),
+            "counts": asdict(self.counts),
+            "notes": self.notes,
+        }
+        return written(json.dumps(parts, ensure_ascii=False, allow_nan=False), path)
+
+    def __repr__(self) -> str:
+        queries = f"{self.counts.scored} queries"
+        return f"<ScoreTotals {self.name or 'unnamed'}: {queries}; {listed_means(self.means)}>"
+
+
+def totals_report(totals: ScoreTotals) -> Report:
+    """The report of some totals; as a table, one row with all means and counts."""
+    name, counts, metrics = totals.name or "score", totals.counts, totals.metric_names
+    means = {metric: totals.means[metric] if totals.n(metric) else None for metric in metrics}
+    rows = [Row(metric, [score_cell(mean)]) for metric, mean in means.items()]
+    parts = [rows, [*counts_rows([counts])]]
+    table = Table("", [name], parts, fold="Counts", by_system=True)
+    values = {"run": totals.name, **means, **asdict(counts)}
+    return Report(
+        title=f"Retrieval of {name}",
+        lead=f"{counted(counts.scored)} scored by {counted(len(metrics), 'metric', 'metrics')}",
+        sections=[Section("Means", [table])],
+        notes=totals.notes,
+        glossary=glossary(metrics),
+        metrics=metrics,
+        records=Records({label: [value] for label, value in values.items()}),
+    )

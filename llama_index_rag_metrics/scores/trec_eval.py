@@ -1,0 +1,467 @@
+"""trec_eval's names of measures, and which of our metrics each of them is.
+
+Where a name means something else here, such as `ndcg` or `rbp`, it is trec_eval's meaning that
+counts.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from math import sqrt
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
+
+from llama_index_rag_metrics.metrics import FScore, RankingMetric
+from llama_index_rag_metrics.metrics.metric_names import metric, split_names
+from llama_index_rag_metrics.metrics.texts import TextMetric
+from llama_index_rag_metrics.metrics.trec_measures import (
+    InterpolatedPrecision,
+    PrecisionAtMultiple,
+    RelevantCount,
+    RetrievedCount,
+    Rounding,
+)
+from llama_index_rag_metrics.report.escape import terminal as plain
+from llama_index_rag_metrics.runtime.arrays import FloatArray
+from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownMetric
+from llama_index_rag_metrics.scores import Scores
+
+Summary: TypeAlias = Literal["mean", "sum", "geometric mean", "run id", "number of queries"]
+Version: TypeAlias = Literal[9, 10]
+"""Which trec_eval is followed: 9.0.8 or 10.0."""
+
+_CUTOFFS = ("5", "10", "15", "20", "30", "100", "200", "500", "1000")
+_LEVELS = tuple(f"{tenth / 10}" for tenth in range(11))
+_MULTIPLES = tuple(f"{fifth / 5}" for fifth in range(1, 11))
+
+
+class Column(NamedTuple):
+    """One measure of a report.
+
+    Attributes:
+        label: trec_eval's name, such as P_5, or ours where trec_eval has no such measure.
+        metric: what computes it by query; None where it isn't computed.
+        summary: what stands for all queries.
+        place: where it stands in the report.
+        of_all_judged: what computes the summary by query under -c, where that isn't `metric`.
+    """
+
+    label: str
+    metric: RankingMetric | None
+    summary: Summary
+    place: tuple[int, float]
+    of_all_judged: RankingMetric | None = None
+
+
+Build: TypeAlias = "Callable[[str, Rounding], RankingMetric]"
+"""A metric from a parameter's text, or from "" where none is given."""
+
+
+@dataclass(frozen=True)
+class _Measure:
+    """A measure of trec_eval's.
+
+    Attributes:
+        name: its name.
+        build: our metric.
+        defaults: the parameters that it has unless others are given.
+        summary: what stands for all queries.
+        label: the name with a parameter.
+        takes: nothing; several parameters, of which each makes a measure of its own; or one, which
+            may hold commas.
+        ours: whether it is one of our own metrics as it is, and a parameter its cutoff.
+        since: the version that has it among all_trec.
+    """
+
+    name: str
+    build: Build | None
+    defaults: tuple[str, ...] = ("",)
+    summary: Summary = "mean"
+    label: Callable[[str], str] = str
+    takes: Literal["nothing", "several", "one"] = "nothing"
+    ours: bool = False
+    since: Version = 9
+
+    def column(self, parameter: str, version: Version) -> Column:
+        """The measure with that parameter."""
+        label = f"{self.name}_{self.label(parameter)}" if parameter else self.name
+        built = self.build(parameter, "up" if version == 9 else "nearest") if self.build else None
+        place = float(parameter) if self.takes == "several" else 0.0
+        # trec_eval's -l doesn't reach this sum: it counts the grades above 0
+        of_all_judged = _made(RelevantCount, min_grade=1.0) if self.name == "num_rel" else None
+        position = list(_MEASURES).index(self.name)
+        return Column(label, built, self.summary, (position, place), of_all_judged)
+
+
+def _made(metric_class: type[RankingMetric], **parameters: Any) -> RankingMetric:
+    return metric_class(**parameters)
+
+
+def _ours(name: str) -> Build:
+    """Our metric of that name; a parameter is the cutoff."""
+
+    def build(parameter: str, rounding: Rounding) -> RankingMetric:
+        return _ranking(f"{name}@{parameter}" if parameter else name)
+
+    return build
+
+
+def _plain(name: str, ours: str, summary: Summary = "mean") -> _Measure:
+    return _Measure(name, _ours(ours), summary=summary, ours=True)
+
+
+def _cut(
+    name: str, ours: str, defaults: tuple[str, ...] = _CUTOFFS, since: Version = 9
+) -> _Measure:
+    return _Measure(
+        name,
+        _ours(ours),
+        defaults,
+        label=lambda k: k.lstrip("0") or k,
+        takes="several",
+        ours=True,
+        since=since,
+    )
+
+
+def _at_recall(parameter: str, rounding: Rounding) -> RankingMetric:
+    recall = _number("iprec_at_recall", parameter, 0.0, 1.0)
+    return _made(InterpolatedPrecision, recall=recall, rounding=rounding)
+
+
+def _at_multiple(parameter: str, rounding: Rounding) -> RankingMetric:
+    return _made(PrecisionAtMultiple, multiple=_number("Rprec_mult", parameter, 1e-300))
+
+
+def _eleven_points(parameter: str, rounding: Rounding) -> RankingMetric:
+    levels = f"levels={parameter.replace(',', ':')}, " if parameter else ""
+    return _ranking(f"eleven_point_average({levels}rounding={rounding})")
+
+
+def _f(parameter: str, rounding: Rounding) -> RankingMetric:
+    # trec_eval's parameter is the square of van Rijsbergen's beta
+    return _made(FScore, beta=sqrt(_number("set_F", parameter or "1", 1e-300)))
+
+
+def _ndcg(parameter: str, rounding: Rounding) -> RankingMetric:
+    if not parameter:
+        return _ranking("ndcg(ideal=all)")
+    return _ranking(f"mapped_ndcg(gains={parameter.replace('=', ':').replace(',', ';')})")
+
+
+def _rbp(ours: str) -> Build:
+    def build(parameter: str, rounding: Rounding) -> RankingMetric:
+        name, _, p = (parameter or "p=0.9").partition("=")
+        if name != "p":
+            raise InvalidInput("-m", parameter, "p and a number, as in rbp.p=0.8")
+        return _ranking(f"{ours}(p={p})")
+
+    return build
+
+
+_MEASURES = {
+    measure.name: measure
+    for measure in (
+        _Measure("runid", None, summary="run id"),
+        _Measure("num_q", None, summary="number of queries"),
+        _plain("num_ret", "num_ret", "sum"),
+        _plain("num_rel", "num_rel", "sum"),
+        _plain("num_rel_ret", "num_rel_ret", "sum"),
+        _plain("map", "ap"),
+        _plain("gm_map", "ap", "geometric mean"),
+        _plain("Rprec", "r_precision"),
+        _plain("bpref", "bpref"),
+        _plain("recip_rank", "mrr"),
+        _Measure(
+            "iprec_at_recall",
+            _at_recall,
+            _LEVELS,
+            label=lambda level: f"{float(level):.2f}",
+            takes="several",
+        ),
+        _cut("P", "precision"),
+        _cut("recall", "recall"),
+        _plain("infAP", "infap"),
+        _plain("gm_bpref", "bpref", "geometric mean"),
+        _Measure(
+            "Rprec_mult",
+            _at_multiple,
+            _MULTIPLES,
+            label=lambda multiple: f"{float(multiple):.2f}",
+            takes="several",
+        ),
+        _plain("utility", "utility"),
+        _Measure("11pt_avg", _eleven_points, takes="one"),
+        _plain("binG", "bin_g"),
+        _plain("dcg", "dcg"),
+        _Measure("ndcg", _ndcg, takes="one"),
+        _cut("ndcg_cut", "ndcg"),
+        _cut("map_cut", "ap"),
+        _cut("relative_P", "relative_precision"),
+        _cut("success", "hit_rate", ("1", "5", "10")),
+        _plain("set_P", "precision"),
+        _plain("set_relative_P", "relative_precision"),
+        _plain("set_recall", "recall"),
+        _plain("set_map", "set_map"),
+        _Measure("set_F", _f, takes="one"),
+        _plain("num_nonrel_judged_ret", "num_nonrel_judged_ret", "sum"),
+        _Measure("rbp", _rbp("graded_rbp"), takes="one", since=10),
+        _Measure("rbp_resid", _rbp("rbp_residual"), takes="one", since=10),
+        _cut("unj", "unjudged", ("5", "10", "20"), since=10),
+    )
+}
+"""In the order in which trec_eval prints them."""
+
+LEFT_OUT = ("relstring", "G", "ndcg_rel", "Rndcg")
+"""What trec_eval's all_trec has beside them: a string, and experiments of 2008."""
+
+_OFFICIAL = tuple(_MEASURES)[: tuple(_MEASURES).index("P") + 1]
+_SETS = {
+    "official": _OFFICIAL,
+    "set": (
+        *_OFFICIAL[:5], "utility", "set_P", "set_recall", "set_relative_P", "set_map", "set_F",
+    ),
+    "all_trec": tuple(name for name in _MEASURES if name != "dcg"),
+}  # fmt: skip
+"""trec_eval's names of sets of measures."""
+
+
+def columns(
+    names: Iterable[str], min_grade: float | None = None, *, version: Version = 9
+) -> list[Column]:
+    """The columns of a report, in trec_eval's order; metrics that it doesn't know come last.
+
+    Args:
+        names: trec_eval's names as its -m takes them ("map", "P.5,10", "official"), with a cutoff
+            as it prints them ("P_5"), or ours ("rbp(p=0.9)", "ndcg@10"); several with commas.
+        min_grade: the grade from which an item is relevant, trec_eval's -l.
+        version: which trec_eval is followed. 10 rounds levels of recall otherwise, and has more
+            measures in all_trec.
+
+    Raises:
+        UnknownMetric: no measure has that name.
+        InvalidInput: a parameter can't be used.
+
+    Examples:
+        >>> [column.label for column in columns(["ndcg_cut.10,5,map", "judged"])]
+        ['map', 'ndcg_cut_5', 'ndcg_cut_10', 'judged']
+        >>> [column.metric.metric_name for column in columns(["ndcg", "ndcg@10"])]
+        ['ndcg(ideal=all)', 'ndcg@10']
+    """
+    by_label: dict[str, Column] = {}
+    for name in _single(names):
+        for column in _columns_of(name, version):
+            by_label.setdefault(column.label, column)
+    made = sorted(by_label.values(), key=lambda column: column.place)
+    at_level([column.metric for column in made if column.metric is not None], min_grade)
+    return made
+
+
+def leaves_out(names: Iterable[str]) -> bool:
+    """Whether trec_eval prints more measures by these names than `columns` has."""
+    return "all_trec" in _single(names)
+
+
+def metrics_of(measures: Iterable[Column]) -> list[BaseRetrievalMetric]:
+    """The metrics that compute them, each once; at least one, to have queries to count."""
+    by_name = {
+        metric.metric_name: metric
+        for measure in measures
+        for metric in (measure.metric, measure.of_all_judged)
+        if metric is not None
+    }
+    return list(by_name.values()) or [_made(RetrievedCount)]
+
+
+def at_level(metrics: Iterable[BaseRetrievalMetric], min_grade: float | None) -> None:
+    """Let the metrics of binary relevance that name no grade of their own count from this one.
+
+    Raises:
+        InvalidInput: the grade isn't above 0, or two metrics become the same.
+    """
+    if min_grade is None:
+        return
+    if not min_grade > 0:
+        raise InvalidInput("--min-grade", min_grade, "a grade above 0")
+    for counted in metrics:
+        if hasattr(counted, "min_grade") and "min_grade" not in counted.model_fields_set:
+            counted.min_grade = min_grade
+
+
+def _single(names: Iterable[str]) -> list[str]:
+    """One name each: what follows a comma belongs to the name before unless it is one itself."""
+    single: list[str] = []
+    for name in names:
+        for number, part in enumerate(map(str.strip, split_names(name))):
+            if number and _is_parameter(part):
+                single[-1] += f",{part}"
+            else:
+                single.append(part)
+    return single
+
+
+def _is_parameter(text: str) -> bool:
+    return re.fullmatch(r"(?:\w+=)?[-+.\d][^(@]*|", text) is not None and text not in _MEASURES
+
+
+def _columns_of(name: str, version: Version) -> Iterator[Column]:
+    if name in _SETS:
+        for member in _SETS[name]:
+            if _MEASURES[member].since <= version:
+                yield from _columns_of(member, version)
+        return
+    family, parameters = _split(name)
+    if family in _MEASURES:
+        yield from _of_family(_MEASURES[family], parameters, version)
+        return
+    if family.partition(".")[0] in LEFT_OUT:
+        raise InvalidInput("-m", name, f"a measure other than {', '.join(LEFT_OUT)}")
+    try:
+        ours = _ranking(name)
+    except UnknownMetric as error:
+        near = get_close_matches(name, [*_MEASURES, *_SETS], n=2, cutoff=0.6)
+        raise UnknownMetric(name, near or error.nearest) from error
+    yield _same(ours, version) or Column(ours.metric_name, ours, "mean", (len(_MEASURES), 0.0))
+
+
+def _of_family(measure: _Measure, parameters: str, version: Version) -> Iterator[Column]:
+    if not parameters:
+        spelled = list(measure.defaults)
+    elif measure.takes == "several":
+        spelled = parameters.split(",")
+    elif measure.takes == "one":
+        spelled = [parameters]
+    else:
+        raise InvalidInput("-m", f"{measure.name}.{parameters}", f"{measure.name} as it is")
+    for parameter in spelled:
+        yield measure.column(parameter.strip(), version)
+
+
+def _split(name: str) -> tuple[str, str]:
+    """Name and parameters of a measure as trec_eval's -m takes it, or as it prints it."""
+    if name in _MEASURES:
+        return name, ""
+    family, dot, parameters = name.partition(".")
+    if dot and family in _MEASURES:
+        return family, parameters
+    for family in _MEASURES:
+        parameters = name.removeprefix(f"{family}_")
+        if parameters != name and parameters[:1].isdigit():
+            return family, parameters
+    return name, ""
+
+
+def _same(ours: RankingMetric, version: Version) -> Column | None:
+    """The measure of trec_eval's that one of our metrics is."""
+    k = str(getattr(ours, "k", None) or "")
+    same = {"ndcg(ideal=all)": "ndcg", "f1": "set_F"}.get(ours.metric_name)
+    if same is not None:
+        return _MEASURES[same].column("", version)
+    for measure in _MEASURES.values():
+        if not measure.ours or (measure.takes == "several") != bool(k):
+            continue
+        column = measure.column(k, version)
+        if column.metric is not None and column.metric.metric_name == ours.metric_name:
+            return column
+    return None
+
+
+def _ranking(name: str) -> RankingMetric:
+    ranking_metric = metric(name)
+    if isinstance(ranking_metric, TextMetric) or not isinstance(ranking_metric, RankingMetric):
+        raise InvalidInput("-m", name, "a metric of rankings")
+    return ranking_metric
+
+
+def _number(name: str, text: str, low: float, high: float = float("inf")) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = float("nan")
+    if not low <= number <= high:
+        raise InvalidInput("-m", f"{name}.{text}", f"{name} with a number from {low:g} to {high:g}")
+    return number
+
+
+_LEAST = 1e-5
+"""What a score under it counts as in a geometric mean, as in trec_eval."""
+
+_ALL = "all"
+
+
+def report_lines(
+    scores: Scores,
+    columns: Sequence[Column],
+    *,
+    per_query: bool = False,
+    complete: bool = False,
+    summary: bool = True,
+    version: Version = 9,
+) -> Iterator[str]:
+    """The report of one run.
+
+    Averages are trec_eval's: over the judged queries that the run has a ranking of, those with
+    nothing relevant included, scored 0; added one after another in the order of the query ids.
+
+    Args:
+        scores: the scores by the columns' metrics, made with `no_relevant="zero"`.
+        columns: what to print.
+        per_query: print every query first, in the order of their ids (trec_eval's -q).
+        complete: average over all judged queries; those without a ranking score 0 (its -c).
+        summary: print the averages (without it, trec_eval's -n).
+        version: the trec_eval that is followed: with `per_query` and `complete`, 10 prints the
+            queries without a ranking, too.
+    """
+    absent = set(scores.empty)
+    ranked = sorted(query_id for query_id in scores.query_ids if query_id not in absent)
+    if per_query:
+        by_metric = {name: scores.by_query(name) for name in scores}
+        for query_id in sorted(scores.query_ids) if complete and version == 10 else ranked:
+            for column in columns:
+                if column.metric is not None and column.summary in ("mean", "sum"):
+                    value = by_metric[column.metric.metric_name][query_id]
+                    yield _line(column, plain(query_id), value)
+    if summary:
+        n_queries = len(scores.query_ids) if complete else len(ranked)
+        for column in columns:
+            yield _line(column, _ALL, _summary(column, scores, ranked, n_queries, complete))
+
+
+def _summary(
+    column: Column, scores: Scores, ranked: Sequence[str], n_queries: int, complete: bool
+) -> float | str:
+    if column.summary == "run id":
+        return plain(scores.name)
+    if column.metric is None:
+        return n_queries
+    if complete and column.of_all_judged is not None:
+        return _sum(scores[column.of_all_judged.metric_name])
+    by_query = scores.by_query(column.metric.metric_name)
+    values = np.array([by_query[query_id] for query_id in ranked], np.float64)
+    if column.summary == "geometric mean":
+        logs = _sum(np.array([math.log(max(value, _LEAST)) for value in values.tolist()]))
+        logs += (n_queries - len(ranked)) * math.log(_LEAST)
+        return math.exp(logs / n_queries) if n_queries else 0.0
+    total = _sum(values)
+    return total if column.summary == "sum" or not n_queries else total / n_queries
+
+
+def _sum(values: FloatArray) -> float:
+    """Added one after another: the last digit that is printed depends on it."""
+    return float(np.cumsum(values)[-1]) if len(values) else 0.0
+
+
+def _line(column: Column, query_id: str, value: float | str) -> str:
+    if column.summary == "run id":
+        text = str(value)
+    elif column.summary in ("sum", "number of queries"):
+        text = f"{value:.0f}"
+    else:
+        text = f"{value:6.4f}"
+    return f"{column.label:<22}\t{query_id}\t{text}"

@@ -1,0 +1,113 @@
+"""How far two people, or a person and a judge, agree beyond chance: Cohen's kappa.
+
+    κ = (o - e) / (1 - e)
+
+o is the observed agreement, e that of the same scores in any pairing (Cohen 1960). Any disagreement
+counts alike, or by its distance, or by that squared (Cohen 1968); so weighted, κ is defined for any
+numbers, and squared it is Lin's concordance (1989). The interval is Wilson's of o with the
+effective number of queries, e as it is. It has a width where they always agreed, too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from llama_index_rag_metrics.runtime.arrays import FloatArray
+from llama_index_rag_metrics.statistics.intervals import mean_interval
+from llama_index_rag_metrics.statistics.resampling import NOISE
+
+Weights: TypeAlias = Literal["linear", "quadratic"]
+"""How a disagreement counts by its distance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kappa:
+    """Agreement beyond chance.
+
+    Attributes:
+        kappa: 1 where they always agree, 0 where as often as by chance; NaN where nothing varies.
+        low: the lower end of its interval; None where none can be given.
+        high: the upper end.
+        n: how many pairs.
+    """
+
+    kappa: float
+    low: float | None
+    high: float | None
+    n: int
+
+
+def cohens_kappa(
+    ours: FloatArray,
+    theirs: FloatArray,
+    *,
+    weights: Weights | None = None,
+    confidence: float = 0.95,
+    clusters: Sequence[Hashable] | None = None,
+) -> Kappa:
+    """Cohen's kappa of paired scores, with its interval.
+
+    Args:
+        ours: (n,) scores.
+        theirs: (n,) those of somebody else, of the same things.
+        weights: whether a disagreement counts by its distance ("linear") or by that squared
+            ("quadratic"); None: all count alike.
+        confidence: such as 0.95.
+        clusters: (n,) of each pair, what it belongs to, such as its query.
+
+    Examples:
+        >>> ours, theirs = np.array([1.0, 1, 0, 0, 1, 0]), np.array([1.0, 1, 0, 0, 0, 0])
+        >>> found = cohens_kappa(ours, theirs)  # o = 5/6, e = 1/2 × 1/3 + 1/2 × 2/3 = 1/2
+        >>> round(found.kappa, 4), found.n
+        (0.6667, 6)
+    """
+    n, every = len(ours), np.concatenate([ours, theirs])
+    span = float(np.ptp(every)) if n else 0.0
+    if span <= NOISE:
+        return Kappa(math.nan, None, None, n)
+    agreed, chance = _AGREEMENT[weights](ours, theirs, span)
+    observed = mean_interval(agreed, confidence=confidence, clusters=clusters)
+    ends = [
+        None if end is None else max(-1.0, (end - chance) / (1 - chance))
+        for end in (observed.low, observed.high)
+    ]
+    return Kappa((observed.mean - chance) / (1 - chance), ends[0], ends[1], n)
+
+
+def _alike(ours: FloatArray, theirs: FloatArray, span: float) -> tuple[FloatArray, float]:
+    """(n,) the agreement on each pair, and its mean over all pairings."""
+    agreed = (np.abs(ours - theirs) <= NOISE).astype(np.float64)
+    shares = _shares(ours, theirs)[1]
+    return agreed, float(shares[0] @ shares[1])
+
+
+def _linear(ours: FloatArray, theirs: FloatArray, span: float) -> tuple[FloatArray, float]:
+    values, shares = _shares(ours, theirs)
+    # E|X - Y| is the area between 0 and F(1 - G) + G(1 - F)
+    below, under = (np.cumsum(part)[:-1] for part in shares)
+    apart = float(np.diff(values) @ (below * (1 - under) + under * (1 - below)))
+    return 1 - np.abs(ours - theirs) / span, 1 - apart / span
+
+
+def _quadratic(ours: FloatArray, theirs: FloatArray, span: float) -> tuple[FloatArray, float]:
+    # the mean over all pairings, from the moments
+    apart = ours.var() + theirs.var() + (ours.mean() - theirs.mean()) ** 2
+    return 1 - np.square((ours - theirs) / span), 1 - float(apart) / span**2
+
+
+_AGREEMENT: Mapping[
+    Weights | None, Callable[[FloatArray, FloatArray, float], tuple[FloatArray, float]]
+] = {None: _alike, "linear": _linear, "quadratic": _quadratic}
+
+
+def _shares(ours: FloatArray, theirs: FloatArray) -> tuple[FloatArray, list[FloatArray]]:
+    """(values,) the distinct scores, and how often each side gave them."""
+    n, every = len(ours), np.concatenate([ours, theirs])
+    values, numbers = np.unique(np.round(every, 12), return_inverse=True)
+    parts = np.split(numbers, [n])
+    return values, [np.bincount(part, minlength=len(values)) / n for part in parts]

@@ -1,0 +1,321 @@
+"""compare(): its shape, reproducibility and corrections; what goes in and what comes out."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+from support.compared import N, key, scores, three_systems
+from support.intervals import ends, pseudo_change
+
+from llama_index_rag_metrics import Comparison, Scores, aevaluate, compare
+from llama_index_rag_metrics.decisions.comparison import Difference, correct
+from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra, UnknownMetric
+
+
+@pytest.fixture(scope="module")
+def systems() -> dict[str, Scores]:
+    return three_systems()
+
+
+@pytest.fixture(scope="module")
+def comparison(systems: dict[str, Scores]) -> Comparison:
+    return compare(systems, "bm25", resamples=2000)
+
+
+class TestShape:
+    def test_every_other_system_by_every_metric(self, comparison: Comparison) -> None:
+        assert [key(difference) for difference in comparison] == [
+            ("dense", "ndcg@10"),
+            ("dense", "hit_rate@5"),
+            ("hybrid", "ndcg@10"),
+            ("hybrid", "hit_rate@5"),
+        ]
+        assert comparison["hybrid", "ndcg@10"] is comparison.differences[2]
+        assert comparison.metric_names == ("ndcg@10", "hit_rate@5")
+        assert comparison.query_ids == tuple(f"q{number}" for number in range(N))
+        assert repr(comparison) == (
+            "<Comparison of dense, hybrid with bm25: 120 queries; ndcg@10, hit_rate@5>"
+        )
+
+    def test_means_are_those_of_the_scores(
+        self, comparison: Comparison, systems: dict[str, Scores]
+    ) -> None:
+        for (system, metric), interval in comparison.means.items():
+            assert interval.mean == systems[system].means[metric]
+            low, high = ends(interval)
+            assert low < interval.mean < high
+        assert len(comparison.means) == 6
+        assert comparison.means["bm25", "hit_rate@5"].method == "Wilson"
+
+    def test_bare_scores_have_no_results(self, comparison: Comparison) -> None:
+        assert comparison.results == {"bm25": None, "dense": None, "hybrid": None}
+        assert comparison.holes == {}
+
+    def test_settings_are_stated(self, comparison: Comparison) -> None:
+        assert asdict(comparison.settings) == {
+            "confidence": 0.95,
+            "correction": "max-t",
+            "test": "t",
+            "resamples": 2000,
+            "seed": 0,
+            "on_missing": "error",
+            "clusters": None,
+            "slices": None,
+            "primary": "ndcg@10",
+            "method": "t",
+        }
+        assert not any("Wilcoxon" in note for note in comparison.notes)  # it isn't shown
+
+    def test_differences_by_query(self, comparison: Comparison, systems: dict[str, Scores]) -> None:
+        by_query = comparison.by_query("hybrid", "ndcg@10")
+        expected = systems["hybrid"]["ndcg@10"] - systems["bm25"]["ndcg@10"]
+        assert list(by_query.values()) == pytest.approx(expected.tolist(), abs=1e-12)
+
+    def test_unknown_keys(self, comparison: Comparison) -> None:
+        with pytest.raises(UnknownMetric):
+            comparison["hybrid", "map"]
+        with pytest.raises(InvalidInput, match=r"As in comparison\['hybrid', 'ndcg@10'\]"):
+            comparison["hybrid"]  # type: ignore[index]
+        with pytest.raises(InvalidInput, match="'dense' or 'hybrid'"):
+            comparison["bm25", "ndcg@10"]
+        with pytest.raises(InvalidInput, match="'bm25' or 'dense' or 'hybrid'"):
+            comparison.by_query("nope", "ndcg@10")
+
+
+class TestReproducible:
+    def test_the_order_of_the_systems_doesnt_matter(
+        self, comparison: Comparison, systems: dict[str, Scores]
+    ) -> None:
+        backwards = compare(dict(reversed(systems.items())), "bm25", resamples=2000)
+        for difference in comparison:
+            assert_same(backwards[key(difference)], difference)
+
+    def test_nor_does_the_order_of_the_queries(
+        self, comparison: Comparison, systems: dict[str, Scores]
+    ) -> None:
+        order = np.random.default_rng(4).permutation(N)
+        shuffled = {
+            name: Scores(
+                [system.query_ids[row] for row in order],
+                {metric: system[metric][order] for metric in system},
+            )
+            for name, system in systems.items()
+        }
+        reordered = compare(shuffled, "bm25", resamples=2000)
+        assert reordered.query_ids != comparison.query_ids
+        for difference in comparison:
+            assert_same(reordered[key(difference)], difference)
+
+    def test_nor_do_further_systems_but_for_the_correction(
+        self, comparison: Comparison, systems: dict[str, Scores]
+    ) -> None:
+        pair = {name: systems[name] for name in ("bm25", "hybrid")}
+        alone = compare(pair, "bm25", resamples=2000, correction="none")
+        beside = compare(systems, "bm25", resamples=2000, correction="none")
+        for difference in alone:
+            assert_same(beside[key(difference)], difference)
+
+    def test_swapping_the_sides_turns_the_sign(self, systems: dict[str, Scores]) -> None:
+        there = compare(systems, "bm25", resamples=2000)["hybrid", "ndcg@10"]
+        back = compare(systems, "hybrid", resamples=2000)["bm25", "ndcg@10"]
+        low, high = ends(there)
+        assert ends(back) == pytest.approx((-high, -low), abs=1e-9)
+        assert back.p_randomisation == there.p_randomisation
+        assert (back.wins, back.losses) == (there.losses, there.wins)
+
+
+def assert_same(difference: Difference, twin: Difference) -> None:
+    """The same numbers: products of matrices differ in the last bit by their shape."""
+    for name, value in asdict(difference).items():
+        expected = getattr(twin, name)
+        if isinstance(value, float):
+            assert value == pytest.approx(expected, abs=1e-12), name
+        else:
+            assert value == expected, name
+
+
+class TestCorrection:
+    @pytest.mark.parametrize("correction", ["holm", "bonferroni", "benjamini-hochberg", "none"])
+    @pytest.mark.parametrize("test", ["randomisation", "t", "wilcoxon"])
+    def test_over_systems_for_the_primary_metric_and_apart_for_all_others(
+        self, systems: dict[str, Scores], correction: Any, test: Any
+    ) -> None:
+        comparison = compare(systems, "bm25", resamples=500, correction=correction, test=test)
+        assert [row.metric for row in comparison] == ["ndcg@10", "hit_rate@5"] * 2
+        for metric, primary in (("ndcg@10", True), ("hit_rate@5", False)):
+            rows = [row for row in comparison if row.metric == metric]
+            raw = [getattr(row, f"p_{test}") for row in rows]
+            assert [row.p_corrected for row in rows] == correct(raw, correction).tolist()
+            assert {row.primary for row in rows} == {primary}
+            assert {row.comparisons for row in rows} == {1 if correction == "none" else 2}
+        assert [row.significant for row in comparison] == [
+            row.p_corrected <= 0.05 for row in comparison
+        ]
+        assert {row.significant for row in comparison} == {True, False}
+
+    def test_looking_at_more_metrics_costs_the_decision_nothing(
+        self, systems: dict[str, Scores]
+    ) -> None:
+        alone = compare(systems, "bm25", metrics=["hit_rate@5"], resamples=500)
+        beside = compare(systems, "bm25", primary="hit_rate@5", resamples=500)
+        assert beside.settings.primary == "hit_rate@5"
+        for difference in alone:
+            assert_same(beside[key(difference)], difference)
+
+    def test_by_max_t_it_is_never_harder_than_by_holm(self, systems: dict[str, Scores]) -> None:
+        by_max_t, by_holm = (
+            compare(systems, "bm25", resamples=2000, correction=correction)
+            for correction in ("max-t", "holm")
+        )
+        for row in by_max_t:
+            assert row.p_t <= row.p_corrected <= by_holm[key(row)].p_corrected + 1e-15
+
+    def test_a_copy_of_a_system_costs_nothing(self, systems: dict[str, Scores]) -> None:
+        copies = {**systems, "copy": systems["hybrid"]}
+        copied = compare(copies, "bm25", resamples=2000)
+        for difference in compare(systems, "bm25", resamples=2000):
+            assert_same(copied[key(difference)], difference)
+        assert copied["copy", "ndcg@10"].p_corrected == copied["hybrid", "ndcg@10"].p_corrected
+
+    def test_wilcoxons_test_has_holms_correction(self, systems: dict[str, Scores]) -> None:
+        comparison = compare(systems, "bm25", test="wilcoxon")
+        assert comparison.settings.correction == "holm"
+        with pytest.raises(InvalidInput, match="correction: expected a correction of p values"):
+            compare(systems, "bm25", test="wilcoxon", correction="max-t")
+
+    def test_the_level_follows_the_confidence(self, systems: dict[str, Scores]) -> None:
+        dense = compare(systems, "bm25", resamples=2000, confidence=0.5)["dense", "ndcg@10"]
+        assert dense.significant == (dense.p_corrected <= 0.5)
+
+
+def test_the_order_of_queries_is_of_no_influence() -> None:
+    ours, theirs = (
+        dict(zip(s.query_ids, s["ndcg@10"], strict=True)) for s in (scores(1), scores(2))
+    )
+    differences = []
+    for ids in (sorted(ours), sorted(ours, reverse=True)):
+        pair = {
+            name: Scores(ids, {"ndcg@10": [column[query_id] for query_id in ids]})
+            for name, column in (("a", ours), ("b", theirs))
+        }
+        differences.append(compare(pair, "a")["b", "ndcg@10"])
+    assert asdict(differences[0]) == asdict(differences[1])
+
+
+class TestOut:
+    def test_json_holds_all_numbers(self, comparison: Comparison, tmp_path: Path) -> None:
+        written = json.loads(comparison.to_json(tmp_path / "comparison.json"))
+        assert json.loads((tmp_path / "comparison.json").read_text(encoding="utf-8")) == written
+        assert written["differences"] == [asdict(difference) for difference in comparison]
+        assert written["means"][0]["mean"] == comparison.means["bm25", "ndcg@10"].mean
+        assert written["settings"]["correction"] == "max-t"
+        assert len(written["tukey"]) == 6
+
+    def test_tukey_is_for_three_or_more(self, comparison: Comparison) -> None:
+        assert {(pair.system, pair.other) for pair in comparison.tukey} == {
+            ("bm25", "dense"),
+            ("bm25", "hybrid"),
+            ("dense", "hybrid"),
+        }
+        pair = {name: comparison.systems[name] for name in ("bm25", "dense")}
+        assert compare(pair, "bm25", resamples=100).tukey == ()
+
+    def test_tukey_of_systems_that_are_alike(self) -> None:
+        alike = {name: scores(1) for name in ("a", "b", "c")}
+        pairs = compare(alike, "a", metrics=["ndcg@10"]).tukey
+        assert [(pair.difference, pair.p) for pair in pairs] == [(0.0, 1.0)] * 3
+
+    def test_pandas(self, comparison: Comparison) -> None:
+        pytest.importorskip("pandas")
+        frame = comparison.to_pandas()
+        assert frame["verdict"].tolist() == [difference.verdict for difference in comparison]
+        assert "slice" not in frame
+
+    def test_pandas_is_an_extra(
+        self, comparison: Comparison, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setitem(sys.modules, "pandas", None)
+        with pytest.raises(MissingExtra, match=r"pip install .*\[pandas\]'"):
+            comparison.to_pandas()
+
+    def test_text_is_the_verdicts(self, comparison: Comparison) -> None:
+        assert comparison["hybrid", "ndcg@10"].verdict in " ".join(str(comparison).split())
+
+    def test_importing_compare_doesnt_load_scipy_stats(self) -> None:
+        code = """
+import sys
+import llama_index.core.evaluation
+before = set(sys.modules)
+from llama_index_rag_metrics import compare
+print("scipy.stats" in set(sys.modules) - before)
+"""
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        )
+        assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"baseline": "nope"}, "baseline: expected 'bm25' or 'dense' or 'hybrid', got 'nope'."),
+        ({"baseline": ["bm25"]}, "baseline: expected 'bm25' or 'dense' or 'hybrid', got ['bm25']."),
+        ({"correction": "sidak"}, "correction: expected 'max-t' or 'holm'"),
+        ({"test": "z"}, "test: expected 'randomisation' or 't' or 'wilcoxon', got 'z'."),
+        ({"on_missing": "drop"}, "on_missing: expected 'error' or 'intersect', got 'drop'."),
+        ({"confidence": 95}, "confidence: expected a number between 0 and 1"),
+        ({"resamples": 10}, "resamples: expected a whole number of at least 100"),
+        ({"seed": None}, "seed: expected a whole number of at least 0"),
+        ({"primary": "mrr"}, "primary: expected 'ndcg@10' or 'hit_rate@5', got 'mrr'."),
+        ({"method": "normal"}, "method: expected 't' or 'bca', got 'normal'."),
+        ({"metrics": []}, "metrics: expected a metric that every system has, got []."),
+    ],
+)
+def test_arguments_that_mean_nothing(
+    systems: dict[str, Scores], change: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        compare(systems, **{"baseline": "bm25", **change})
+    assert str(caught.value).startswith(message)
+
+
+def test_what_isnt_scores(systems: dict[str, Scores]) -> None:
+    with pytest.raises(InvalidInput, match="system 'x': expected the results of an evaluation"):
+        compare({**systems, "x": {"ndcg@10": 0.5}}, "bm25")  # type: ignore[dict-item]
+    with pytest.raises(InvalidInput, match="two systems or more"):
+        compare({"bm25": systems["bm25"]}, "bm25")
+    with pytest.raises(InvalidInput, match="systems: expected a mapping of name to results"):
+        compare(list(systems.values()), "bm25")  # type: ignore[arg-type]
+
+
+def test_systems_without_a_common_metric_are_told_with_theirs() -> None:
+    systems = {"a": Scores(["q1"], {"mrr": [1.0]}), "b": Scores(["q1"], {"ap": [1.0], "err": [0]})}
+    with pytest.raises(InvalidInput, match="every system has, got 'a has mrr; b has ap, err'"):
+        compare(systems, "a")
+
+
+def test_results_that_werent_awaited() -> None:
+    evaluation = aevaluate(lambda query: ["a"], {"queries": {"q": "?"}, "relevance": {}}, ["mrr"])
+    with pytest.raises(InvalidInput, match="It is a coroutine: await it"):
+        compare({"a": evaluation, "b": evaluation}, "a")  # type: ignore[dict-item]
+    evaluation.close()
+
+
+def test_without_limits_an_interval_may_reach_beyond_what_was_seen() -> None:
+    # dcg has no upper limit: two gains, of 1 and 3, with two pseudo-queries of R = 3, the scores'
+    # range. Cut off there, the interval would miss the mean of what has a long tail.
+    systems = {"before": [0.0, 0.0], "after": [1.0, 3.0]}
+    by_dcg = {name: Scores(["q1", "q2"], {"dcg": column}) for name, column in systems.items()}
+    (difference,) = compare(by_dcg, "before").differences
+    pseudo = pseudo_change([1.0, 3.0], 3.0)
+    expected = stats.ttest_1samp([1.0, 3.0, pseudo, -pseudo], 0).confidence_interval()
+    assert ends(difference) == pytest.approx((expected.low, expected.high))
+    assert ends(difference)[1] > 3

@@ -1,0 +1,205 @@
+"""compare() and fuse() are equal to scipy, statsmodels and ranx called by hand."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+from support.intervals import pseudo_change
+
+from llama_index_rag_metrics import Ranking, Run, Scores, compare, fuse
+from llama_index_rag_metrics.decisions.comparison import correct
+from llama_index_rag_metrics.statistics.corrections import Correction
+from llama_index_rag_metrics.statistics.tukey import residual_mean_square, tukey_pairs
+
+N = 150
+NAMES = ("bm25", "dense", "hybrid")
+
+
+@pytest.fixture(scope="module")
+def systems() -> dict[str, Scores]:
+    rng = np.random.default_rng(42)
+    difficulty = rng.beta(2, 2, N)
+    ids = [f"q{number}" for number in range(N)]
+    return {
+        name: Scores(
+            ids,
+            {
+                "ndcg@10": np.clip(difficulty + rng.normal(0.02 * number, 0.15, N), 0, 1),
+                "hit_rate@5": (rng.random(N) < 0.6 + 0.1 * number).astype(float),
+                "mrr": 1 / rng.integers(1, 6, N),
+            },
+        )
+        for number, name in enumerate(NAMES)
+    }
+
+
+def test_all_numbers_by_scipy(systems: dict[str, Scores]) -> None:
+    comparison = compare(
+        systems, "bm25", confidence=0.9, correction="none", resamples=20_000, method="bca"
+    )
+    assert len(comparison.differences) == 6
+    for row in comparison:
+        base, changed = systems["bm25"][row.metric], systems[row.system][row.metric]
+        paired = changed - base
+        assert row.baseline_mean == math.fsum(base) / N == systems["bm25"].means[row.metric]
+        assert row.mean == math.fsum(changed) / N
+        assert row.difference == pytest.approx(paired.mean(), abs=1e-15)
+        assert row.p_t == pytest.approx(stats.ttest_rel(changed, base).pvalue, rel=1e-10)
+        wilcoxon = stats.wilcoxon(np.round(paired, 12)).pvalue
+        assert row.p_wilcoxon == pytest.approx(wilcoxon, rel=1e-10)
+        assert row.effect_size == pytest.approx(paired.mean() / paired.std(ddof=1), rel=1e-10)
+        assert (row.wins, row.ties, row.losses) == (
+            (paired > 0).sum(),
+            (paired == 0).sum(),
+            (paired < 0).sum(),
+        )
+        # two more queries, which changed by M in either direction
+        pseudo = pseudo_change(paired)
+        error = np.append(paired, [pseudo, -pseudo]).std() / math.sqrt(N + 1)
+        detectable = (stats.t.ppf(0.95, N - 1) + stats.norm.ppf(0.8)) * error
+        assert row.detectable == pytest.approx(detectable, rel=1e-10)
+        bca = stats.bootstrap(
+            (paired,),
+            np.mean,
+            n_resamples=20_000,
+            confidence_level=0.9,
+            random_state=np.random.default_rng(1),
+        ).confidence_interval
+        # means of hits lie on a lattice: there, noise is a step of it
+        noise = 1.01 / N if row.metric == "hit_rate@5" else 0.02 * (bca.high - bca.low)
+        assert (row.low, row.high) == pytest.approx((bca.low, bca.high), abs=noise)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [("holm", "holm"), ("bonferroni", "bonferroni"), ("benjamini-hochberg", "fdr_bh")],
+)
+def test_corrections_by_statsmodels(
+    systems: dict[str, Scores], ours: Correction, theirs: str
+) -> None:
+    multitest = pytest.importorskip(
+        "statsmodels.stats.multitest", reason="statsmodels isn't installed"
+    )
+    comparison = compare(systems, "bm25", correction=ours, resamples=1000)
+    for primary in (True, False):
+        rows = [row for row in comparison if row.primary == primary]
+        reject, corrected, *_ = multitest.multipletests(
+            [row.p_t for row in rows], alpha=0.05, method=theirs
+        )
+        assert [row.p_corrected for row in rows] == pytest.approx(corrected.tolist(), rel=1e-12)
+        assert [row.significant for row in rows] == reject.tolist()
+    p_values = np.random.default_rng(3).beta(0.3, 1, 500)
+    np.testing.assert_allclose(
+        correct(p_values, ours),  # type: ignore[arg-type]
+        multitest.multipletests(p_values, method=theirs)[1],
+        rtol=1e-12,
+    )
+
+
+def test_tukeys_error_by_statsmodels_two_way_anova(systems: dict[str, Scores]) -> None:
+    anova = pytest.importorskip("statsmodels.stats.anova", reason="statsmodels isn't installed")
+    pd = pytest.importorskip("pandas", reason="pandas isn't installed")
+    scores = np.stack([systems[name]["ndcg@10"] for name in NAMES], axis=1)
+    frame = pd.DataFrame(
+        {"score": scores.ravel(), "query": np.repeat(range(N), 3), "system": np.tile(NAMES, N)}
+    )
+    table = anova.AnovaRM(frame, "score", "query", within=["system"]).fit().anova_table
+    between = N * np.var(scores.mean(axis=0), ddof=1)
+    assert between / residual_mean_square(scores) == pytest.approx(table["F Value"].iloc[0])
+    assert table["Den DF"].iloc[0] == 2 * (N - 1)
+    q = abs(scores[:, 0].mean() - scores[:, 2].mean()) / math.sqrt(
+        between / table["F Value"].iloc[0] / N
+    )
+    pair = tukey_pairs(NAMES, "ndcg@10", scores)[1]
+    assert (pair.system, pair.other) == ("bm25", "hybrid")
+    assert pair.p == pytest.approx(stats.studentized_range.sf(q, 3, 2 * (N - 1)), rel=1e-6)
+
+
+def test_t_test_by_ranx(systems: dict[str, Scores]) -> None:
+    pytest.importorskip("ranx", reason="ranx isn't installed: it needs numba")
+    from ranx.statistical_tests import paired_student_t_test
+
+    for row in compare(systems, "bm25", resamples=100):
+        base, changed = systems["bm25"][row.metric], systems[row.system][row.metric]
+        p_value, significant = paired_student_t_test(base, changed, 0.05)
+        assert row.p_t == pytest.approx(p_value, rel=1e-10)
+        assert (row.p_t <= 0.05) == significant
+
+
+@pytest.fixture(scope="module")
+def runs() -> dict[str, Run]:
+    """Two runs over the same queries; they share some of their items."""
+    rng = np.random.default_rng(8)
+    by_name: dict[str, Run] = {}
+    for name in ("bm25", "dense"):
+        rankings = {}
+        for query in range(50):
+            items = rng.choice(40, rng.integers(2, 25), replace=False)
+            scores = np.sort(rng.gamma(2, 5, len(items)))[::-1].tolist()
+            rankings[f"q{query}"] = Ranking([f"d{number}" for number in items], scores=scores)
+        by_name[name] = Run(rankings)
+    return by_name
+
+
+def assert_equally_fused(ours: Run, theirs: Any) -> None:
+    for query_id, ranking in ours.items():
+        expected = theirs.run[query_id]
+        assert set(ranking.ids) == set(expected)
+        scores = [expected[item_id] for item_id in ranking.ids]
+        assert list(ranking.scores or ()) == pytest.approx(scores, abs=1e-9)
+
+
+def ranx_runs(runs: dict[str, Run]) -> list[Any]:
+    ranx = pytest.importorskip("ranx", reason="ranx isn't installed: it needs numba")
+    return [
+        ranx.Run(
+            {
+                query_id: dict(zip(ranking.ids, ranking.scores or (), strict=True))
+                for query_id, ranking in run.items()
+            }
+        )
+        for run in runs.values()
+    ]
+
+
+@pytest.mark.parametrize("k", [60, 5])
+def test_reciprocal_ranks_by_ranx(runs: dict[str, Run], k: int) -> None:
+    theirs = ranx_runs(runs)
+    from ranx import fuse as ranx_fuse
+
+    fused = ranx_fuse(theirs, norm=None, method="rrf", params={"k": k})
+    assert_equally_fused(fuse(runs, k=k), fused)
+
+
+def test_weighted_min_max_by_ranx(runs: dict[str, Run]) -> None:
+    theirs = ranx_runs(runs)
+    from ranx import fuse as ranx_fuse
+
+    fused = ranx_fuse(theirs, norm="min-max", method="wsum", params={"weights": [0.3, 0.7]})
+    assert_equally_fused(fuse(runs, "minmax", weights={"bm25": 0.3, "dense": 0.7}), fused)
+
+
+def test_z_scores_of_the_same_items_by_ranx() -> None:
+    # where a run lacks an item, ranx takes 0, the run's mean, and we its lowest
+    rng = np.random.default_rng(9)
+    runs = {
+        name: Run(
+            {
+                f"q{query}": Ranking(
+                    [f"d{number}" for number in rng.permutation(20)],
+                    scores=np.sort(rng.normal(size=20))[::-1].tolist(),
+                )
+                for query in range(20)
+            }
+        )
+        for name in ("bm25", "dense")
+    }
+    theirs = ranx_runs(runs)
+    from ranx import fuse as ranx_fuse
+
+    fused = ranx_fuse(theirs, norm="zmuv", method="wsum", params={"weights": [1.0, 0.5]})
+    assert_equally_fused(fuse(runs, "zscore", weights={"dense": 0.5}), fused)

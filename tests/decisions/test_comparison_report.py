@@ -1,0 +1,293 @@
+"""A comparison in the terminal, a notebook, Markdown, LaTeX and CSV: one set of numbers."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+from support.reported import EVIL, comparison
+
+from llama_index_rag_metrics import (
+    Comparison,
+    EvaluationResults,
+    RetrievalDataset,
+    Scores,
+    compare,
+    evaluate,
+)
+from llama_index_rag_metrics.decisions.comparison.comparison_report import settings_of, title_of
+from llama_index_rag_metrics.report.numbers import between as interval_text
+from llama_index_rag_metrics.report.numbers import p_value as p_text
+from llama_index_rag_metrics.report.numbers import signed
+from llama_index_rag_metrics.report.terminal import print_report, to_text
+
+
+def comparison_text(comparison: Comparison, width: int = 100) -> str:
+    return to_text(comparison.report(), width=width)
+
+
+def large(**options: Any) -> Comparison:
+    """120 queries: b is better than a by both metrics, c is as good."""
+    rng = np.random.default_rng(11)
+    ids = [f"q{number}" for number in range(120)]
+    first = rng.beta(2, 2, (2, 120))
+    metadata = {
+        query_id: {"kind": "odd" if number % 2 else "even"} for number, query_id in enumerate(ids)
+    }
+
+    def scores(shift: float) -> Scores:
+        columns = np.clip(first + shift + rng.normal(0, 0.05, (2, 120)), 0, 1)
+        return Scores(
+            ids, {"mrr": columns[0], "ndcg@10": columns[1]}, metadata=metadata, notes=["a note"]
+        )
+
+    systems = {"a": scores(0), "b_1 & 100 %": scores(0.1), "c": scores(0)}
+    return compare(systems, "a", resamples=500, **{"primary": "ndcg@10", **options})
+
+
+def test_facts_go_with_the_names_of_the_systems_that_they_hold_for() -> None:
+    dataset = RetrievalDataset({"q": "?"}, {"q": ["a"]}, name="moons")
+    systems: dict[str, EvaluationResults | Scores] = {
+        name: evaluate(lambda _: ["a"], dataset, ["mrr"], name=name, workers=workers)
+        for name, workers in (("a", 1), ("b", 1), ("c", 2))
+    }
+    about = dict(compare(systems, "a").report().about)
+    assert about["dataset"] == "moons: 1 query"
+    assert about["workers"] == "a and b: 1; c: 2"
+    # nothing is known of how bare scores came about
+    about = dict(compare({**systems, "bare": Scores(["q"], {"mrr": [0.5]})}, "a").report().about)
+    assert about["dataset"] == "a, b and c: moons: 1 query"
+
+
+def test_the_terminal_shows_verdict_numbers_settings_and_notes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    compared = large()
+    text = comparison_text(compared, width=120)
+    difference = compared["b_1 & 100 %", "ndcg@10"]
+    row = next(line for line in text.splitlines() if line.strip().startswith("ndcg@10"))
+
+    assert text.splitlines()[0] == " b_1 & 100 % and c against a  120 queries compared by 2 metrics"
+    assert " ".join(text.split()).count(difference.verdict) == 1
+    assert row.split() == [
+        "ndcg@10",
+        f"{difference.baseline_mean:.4f}",
+        f"{difference.mean:.4f}",
+        f"+{difference.difference:.4f}",
+        f"+{difference.low:.4f}", "to", f"+{difference.high:.4f}",
+        *p_text(difference.p_corrected).split(),
+        str(difference.wins), "/", str(difference.ties), "/", str(difference.losses),
+        f"{difference.effect_size:+.2f}",
+    ]  # fmt: skip
+    assert "All pairs by ndcg@10 (Tukey)" in text
+    assert "! a note" in text
+    assert " ".join(settings_of(compared).split()) in " ".join(text.split())
+    assert str(compared) == comparison_text(compared)
+
+
+@pytest.mark.parametrize("width", [*range(60, 80), 80, 100, 140])
+def test_no_line_is_wider_than_the_terminal(width: int) -> None:
+    lines = comparison_text(large(slices="kind"), width=width).splitlines()
+    assert max(map(len, lines)) <= width
+    assert all(line == line.rstrip() for line in lines)
+    assert any("interval" in line for line in lines)
+    assert any(line.startswith(" ndcg@10 ") for line in lines)
+
+
+def test_columns_that_dont_fit_are_named() -> None:
+    assert "too narrow for" not in comparison_text(large(), width=140)
+    narrow = " ".join(comparison_text(large(), width=60).split())
+    assert "too narrow for: corrected p, better / same / worse, effect size" in narrow
+
+
+def test_better_is_green_and_worse_is_red() -> None:
+    page = io.StringIO()
+    out = Console(file=page, width=120, force_terminal=True, color_system="standard")
+    print_report(large().report(), console=out)
+    assert re.search(r"\x1b\[1;32m *\+0\.\d{4}", page.getvalue())
+    assert "\x1b[1;31m" not in page.getvalue()
+
+
+def test_slices_stand_with_their_numbers_of_queries() -> None:
+    text = comparison_text(large(slices="kind"))
+    assert "ndcg@10 of c by kind" in text
+    assert "even (60)" in text
+    assert "odd (60)" in text
+
+
+def test_holes_stand_below() -> None:
+    text = comparison_text(comparison())
+    # of the baseline's top 3 over q1, q2, q4, q5, x of q1 and of q2 aren't judged; 3 + 2 + 1 + 1
+    assert "2 of 7 (29%)" in text
+
+
+def test_a_terminal_gets_no_control_characters() -> None:
+    a = Scores(["q"], {"mrr": [1.0]}, notes=["\x1b[31mred"])
+    text = str(compare({"a": a, "b\x1b[2J\nb": a}, "a"))
+    assert "\x1b" not in text
+    assert "[2J b against a" in text
+
+
+class Page(HTMLParser):
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.words = ""
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.tags.add(tag)
+
+    def handle_data(self, data: str) -> None:
+        self.words += data + "\n"
+
+
+def test_a_notebook_shows_the_same_and_escapes() -> None:
+    compared = comparison()
+    page = Page(compared._repr_html_())
+
+    assert "script" not in page.tags
+    assert compared[EVIL, "ndcg@3"].verdict in page.words
+    assert "Means with 95 % intervals" in page.words
+    assert f"{compared[EVIL, 'mrr'].mean:.4f}" in page.words
+
+
+def test_counts_stand_beside_the_means() -> None:
+    # of five queries one has nothing relevant; the other system fails on one, and finds nothing
+    # for another
+    compared = comparison()
+    lines = [line.split() for line in comparison_text(compared).splitlines()]
+    table = lines[lines.index(["Means,", "queries,", "latency"]) :]
+    assert [line[-2:] for line in table if line[:1] in (["queries"], ["scored"])] == [
+        ["5", "5"],
+        ["4", "4"],
+    ]
+    assert ["failed", "0", "1"] in table
+    assert ["empty", "0", "1"] in table
+    assert "| failed | 0 | **1** |" in compared.to_markdown()
+    assert "no relevant" in Page(compared._repr_html_()).words
+
+
+def test_a_mean_without_an_interval_says_why() -> None:
+    # b's column is constant: no interval; a's has 40 different scores
+    ids = [f"q{number}" for number in range(40)]
+    a = Scores(ids, {"mrr": [number / 40 for number in range(40)]})
+    b = Scores(ids, {"mrr": [0.5] * 40})
+    _, means, *_ = compare({"a": a, "b": b}, "a").report(full=True).sections
+    assert means.notes == ["mrr of b: every query has the same value"]
+
+
+def test_markdown_is_a_table_that_no_name_can_break() -> None:
+    a = Scores(["q"], {"mrr": [1.0]})
+    hostile = "x|y `z` [l](http://e) @me <b> #1\nnext"
+    text = compare({"a": a, hostile: a}, "a").to_markdown()
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+
+    assert rows[0] == (
+        "| metric | a "
+        "| x&#124;y &#96;z&#96; &#91;l&#93;(http&#58;//e) &#64;me &#60;b&#62; &#35;1 next "
+        "| difference | 95 % interval | corrected p | better / same / worse | effect size |"
+    )
+    assert rows[1] == "| :-- |" + " --: |" * 7
+    assert rows[2] == "| mrr | 1.0000 | 1.0000 | 0.0000 | – | 1 | 0 / 1 / 0 | +0.00 |"
+    assert "<b>" not in text
+
+
+def test_markdown_makes_what_is_significant_bold() -> None:
+    compared = large()
+    difference = compared["b_1 & 100 %", "mrr"]
+    assert difference.significant
+    assert f"**+{difference.difference:.4f}**" in compared.to_markdown()
+
+
+def hostile_latex() -> str:
+    perfect = Scores(["q"], {"mrr": [1.0]})
+    return compare({"a": perfect, r"\~^{}$#<>|": perfect, 'b"_&%': perfect}, "a").to_latex()
+
+
+def test_latex_is_escaped_and_balanced() -> None:
+    text = large().to_latex()
+
+    assert text.count(r"\begin{tabular}{lrrrrrrr}") == text.count(r"\end{tabular}") == 2
+    assert r"b\_1 \& 100 \%" in text
+    assert r"\textbf{" in text
+    rows = [line for line in text.splitlines() if line.endswith(r"\\")]
+    # ampersands that part columns: all but the escaped one
+    assert {len(re.findall(r"(?<!\\)&", row)) for row in rows} == {7}
+    hostile = hostile_latex()
+    assert r"\textbackslash{}\textasciitilde{}\textasciicircum{}\{\}\$\#" in hostile
+    assert r"\#\textless{}\textgreater{}\textbar{} &" in hostile
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no LaTeX on this machine")
+def test_latex_compiles(tmp_path: Path) -> None:
+    tables = large().to_latex() + hostile_latex()
+    document = rf"\documentclass{{article}}\usepackage{{booktabs}}\begin{{document}}{tables}"
+    document += r"\end{document}"
+    (tmp_path / "a.tex").write_text(document, encoding="utf-8")
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "a.tex"]
+    done = subprocess.run(command, cwd=tmp_path, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+    assert (tmp_path / "a.pdf").stat().st_size > 0
+
+
+def test_csv_has_every_number_in_full(tmp_path: Path) -> None:
+    compared = large(slices="kind")
+    rows = list(csv.DictReader(io.StringIO(compared.to_csv(tmp_path / "a.csv"))))
+
+    assert (tmp_path / "a.csv").read_bytes() == compared.to_csv().encode()
+    assert [row["slice"] for row in rows] == [""] * 4 + ["even"] * 4 + ["odd"] * 4
+    for row, difference in zip(rows, compared, strict=False):
+        assert float(row["difference"]) == difference.difference
+        assert float(row["p_corrected"]) == difference.p_corrected
+        assert row["verdict"] == difference.verdict
+
+
+@pytest.mark.parametrize(
+    ("difference", "shown"),
+    [(0.0, "0.0000"), (-0.00004, "0.0000"), (0.00006, "+0.0001"), (-0.25, "−0.2500")],
+)
+def test_a_difference_has_a_sign_unless_it_looks_like_none(difference: float, shown: str) -> None:
+    assert signed(difference) == shown
+
+
+def test_small_numbers_are_not_rounded_to_nothing() -> None:
+    assert p_text(0.00001) == "< 0.0001"
+    assert p_text(0.0123) == "0.012"
+    assert interval_text(None, None) == "–"
+    assert interval_text(-0.1, 0.2) == "−0.1000 to +0.2000"
+
+
+def test_an_interval_that_a_test_keeps_from_0_does_not_look_as_if_it_held_0() -> None:
+    # all of 6 queries differ the same way: the signs' p is 2 / 2**6; t's interval would hold 0
+    ids = [f"q{number}" for number in range(6)]
+    systems = {
+        "a": Scores(ids, {"mrr": [0.0] * 6}),
+        "b": Scores(ids, {"mrr": [0.1] * 5 + [1.0]}),
+    }
+    better = compare(systems, "a", test="randomisation")
+    worse = compare(systems, "b", test="randomisation")
+
+    assert better["b", "mrr"].significant
+    assert "interval above 0 to +0." in better["b", "mrr"].verdict
+    assert re.search(r"−0\.\d{4} to below 0", comparison_text(worse, width=120))
+    assert "0.0000 to" not in comparison_text(better, width=120)
+    assert interval_text(0.00003, 0.2) == "+0.000030 to +0.2000"
+    assert interval_text(-1e-17, 1e-17) == "0.0000 to 0.0000"
+
+
+def test_many_systems_do_not_fill_the_title() -> None:
+    perfect = Scores(["q"], {"mrr": [1.0]})
+    names = ["base", *"abcde"]
+    compared = compare(dict.fromkeys(names, perfect), "base")
+    assert title_of(compared) == "a, b and 3 more against base"

@@ -1,0 +1,162 @@
+"""The gate as a whole: how much must be measured, several rules together, and error rates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from support.verdicts import scores, verdict_of
+
+from llama_index_rag_metrics import Baseline, Rule, Scores, check_rules
+from llama_index_rag_metrics.runtime.arrays import FloatArray
+from llama_index_rag_metrics.runtime.errors import InvalidInput
+
+
+class TestCoverage:
+    """A gate isn't green where nothing, or too little, was measured."""
+
+    @pytest.mark.parametrize("rule", ["ndcg@10 >= 0.1", "ndcg@10 >= 0.1 at 95%", "failed <= 0"])
+    def test_no_query_fails(self, rule: str) -> None:
+        (verdict,) = check_rules(scores([]), rule)
+        assert verdict.outcome == "fail"
+        assert verdict.sentence.endswith("can't be judged: there are no queries.")
+
+    def test_unlabelled_queries_fail(self) -> None:
+        now = Scores([], {"ndcg@10": []}, excluded={"q1": "unjudged"})
+        (verdict,) = check_rules(now, "ndcg@10 >= 0.1")
+        assert (verdict.outcome, verdict.expected) == ("fail", 0)
+
+    @pytest.mark.parametrize(
+        ("present", "outcome"), [(100, "pass"), (95, "pass"), (94, "fail"), (5, "fail")]
+    )
+    @pytest.mark.parametrize(
+        "rule", ["ndcg@10 >= 0.1", "ndcg@10 >= baseline", "ndcg@10 >= baseline as observed"]
+    )
+    def test_missing_values_fail(self, rule: str, present: int, outcome: str) -> None:
+        now = scores([0.9] * present + [math.nan] * (100 - present))
+        (verdict,) = check_rules(now, rule, baseline=scores([0.2] * 100))
+        assert (verdict.outcome, verdict.n, verdict.expected) == (outcome, present, 100)
+        incomplete = f"Only {present} of 100 queries have a value" in verdict.sentence
+        assert incomplete == (present < 100)
+        assert ("too few to judge by" in verdict.sentence) == (outcome == "fail")
+
+    def test_values_missing_before_count_too(self) -> None:
+        verdict = verdict_of([0.9] * 100, [0.5] * 90 + [math.nan] * 10)
+        assert (verdict.outcome, verdict.n, verdict.expected) == ("fail", 90, 100)
+
+    def test_failures_left_out_of_the_means_are_missing(self) -> None:
+        now = Scores(
+            [f"q{number:04d}" for number in range(60)],
+            {"ndcg@10": [0.9] * 60},
+            excluded={f"q{number:04d}": "failed" for number in range(60, 100)},
+        )
+        absolute, relative = check_rules(
+            now, ["ndcg@10 >= 0.1", "ndcg@10 >= baseline"], baseline=scores([0.1] * 100)
+        )
+        assert (absolute.outcome, absolute.expected) == ("fail", 100)
+        assert (relative.outcome, relative.expected) == ("fail", 100)
+
+    def test_queries_without_labels_are_not_missing(self) -> None:
+        now = Scores(
+            [f"q{number:04d}" for number in range(20)],
+            {"ndcg@10": [0.9] * 20},
+            excluded={"u1": "unjudged", "u2": "no_relevant"},
+        )
+        (verdict,) = check_rules(now, "ndcg@10 >= 0.1")
+        assert (verdict.outcome, verdict.expected) == ("pass", 20)
+
+    def test_a_metric_without_need_of_labels_is_expected_everywhere(self) -> None:
+        ids = [f"q{number:02d}" for number in range(20)]
+        excluded = dict.fromkeys(ids[10:], "unjudged")
+        values = [0.9] * 12 + [math.nan] * 8
+        now = Scores(ids, {"similarity": values}, excluded=excluded)  # type: ignore[arg-type]
+        (verdict,) = check_rules(now, "similarity >= 0.1")
+        assert (verdict.outcome, verdict.n, verdict.expected) == ("fail", 12, 20)
+
+    def test_how_much_is_enough_is_a_choice(self) -> None:
+        now = scores([0.9] * 50 + [math.nan] * 50)
+        assert check_rules(now, "ndcg@10 >= 0.1", min_coverage=0.5).outcome == "pass"
+        assert check_rules(scores([]), "ndcg@10 >= 0.1", min_coverage=0).outcome == "fail"
+        with pytest.raises(InvalidInput, match="min_coverage: expected a number from 0 to 1"):
+            check_rules(now, "ndcg@10 >= 0.1", min_coverage=95)
+
+    @pytest.mark.parametrize("rule", ["ndcg@10 >= 0.1", "ndcg@10 >= baseline"])
+    def test_infinity_is_refused(self, rule: str) -> None:
+        with pytest.raises(InvalidInput, match=r"score of 'q0001' by ndcg@10: expected a finite"):
+            check_rules(scores([0.5, math.inf]), rule, baseline=scores([0.5, 0.5]))
+        with pytest.raises(InvalidInput, match="finite"):
+            Baseline.of(scores([-math.inf]))
+
+
+class TestSeveralRules:
+    RULES = [f"m{number} >= baseline - 0.02" for number in range(5)]
+
+    def columns(self, draw: Callable[[int], FloatArray], n: int) -> Scores:
+        ids = [f"q{number:04d}" for number in range(n)]
+        return Scores(ids, {f"m{number}": draw(n) for number in range(5)})
+
+    def test_each_fails_with_the_confidence_of_all(self) -> None:
+        # -0.1 and sd 0.202031 as in TestBounds: t(0.99; 49) = 2.404892, upper -0.0313
+        loss = [0.0] * 10 + [0.5] * 40
+        ids = [f"q{number:04d}" for number in range(50)]
+        rng = np.random.default_rng(1)
+        columns = {f"m{number}": rng.uniform(0.3, 0.7, 50) for number in range(1, 5)}
+        now = Scores(ids, {"m0": loss, **columns})
+        moved = {name: column + rng.normal(0, 0.3, 50) for name, column in columns.items()}
+        before = Scores(ids, {"m0": [0.5] * 50, **moved})
+        first, *others = check_rules(now, self.RULES, baseline=before)
+        assert first.upper == pytest.approx(-0.1 + 2.404892 * 0.0285714, abs=1e-6)
+        assert (first.outcome, first.together, first.confidence) == ("fail", 5, 0.99)
+        assert "with 99 % confidence below −0.0313" in first.sentence
+        # Holm: what has failed no longer counts
+        assert {verdict.together for verdict in others if verdict.outcome != "fail"} == {4}
+
+    def test_the_same_numbers_count_once(self) -> None:
+        ids = [f"q{number:04d}" for number in range(50)]
+        now = Scores(ids, {"m0": [0.0] * 10 + [0.5] * 40, "m1": [0.0] * 10 + [0.5] * 40})
+        before = Scores(ids, {"m0": [0.5] * 50, "m1": [0.5] * 50})
+        report = check_rules(now, self.RULES[:2], baseline=before)
+        assert [(verdict.outcome, verdict.together) for verdict in report] == [("fail", 1)] * 2
+
+    def test_five_rules_at_their_limits_fail_in_one_case_of_twenty(self) -> None:
+        rng = np.random.default_rng(5)
+        failed = 0
+        for _ in range(200):
+            before = self.columns(lambda n: rng.uniform(0.4, 0.6, n), 40)
+            now = Scores(
+                before.query_ids,
+                {name: before[name] + rng.normal(-0.02, 0.15, 40) for name in before},
+            )
+            failed += check_rules(now, self.RULES, baseline=before, worst=0).outcome == "fail"
+        # binomial(200, 0.05) is at most 21 in 99.9 % of cases; without a correction it is about 45
+        assert 1 <= failed <= 21
+
+
+class TestErrorRates:
+    """A change exactly at the limit: how often it is taken for a clear case."""
+
+    DATA_SETS = 200
+
+    def outcomes(self, draw: Callable[[np.random.Generator, int], Any], n: int) -> list[str]:
+        rng = np.random.default_rng(11)
+        rule = Rule("ndcg@10", ">=", -0.02, baseline=True)
+        reports = [
+            check_rules(scores(0.5 + draw(rng, n)), rule, baseline=scores([0.5] * n), worst=0)
+            for _ in range(self.DATA_SETS)
+        ]
+        return [report.outcome for report in reports]
+
+    def test_dense_differences(self) -> None:
+        outcomes = self.outcomes(lambda rng, n: rng.normal(-0.02, 0.15, n), 40)
+        # 5 % each: of 200, binomial(0.05) lies between 1 and 21 in 99.9 % of cases
+        assert 1 <= outcomes.count("pass") <= 21
+        assert 1 <= outcomes.count("fail") <= 21
+
+    def test_few_queries_change(self) -> None:
+        # 4 % of 200 queries lose 0.5: mean -0.02. Without a loss P = 0.96^200 = 0.0003
+        outcomes = self.outcomes(lambda rng, n: -0.5 * (rng.random(n) < 0.04), 200)
+        assert outcomes.count("pass") <= 21
+        assert outcomes.count("fail") <= 21

@@ -1,0 +1,290 @@
+"""What the gate shows: worst queries, sentences, JSON, Markdown and notes."""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+from support.verdicts import Rankings, scores, verdict_of
+
+from llama_index_rag_metrics import (
+    Baseline,
+    EvaluationResults,
+    RetrievalDataset,
+    Scores,
+    assert_retrieval,
+    check_rules,
+    evaluate,
+)
+from llama_index_rag_metrics.report.escape import markdown as escaped
+from llama_index_rag_metrics.report.escape import terminal as plain
+from llama_index_rag_metrics.report.terminal import to_text
+from llama_index_rag_metrics.runtime.errors import GateFailed, InconclusiveGate
+
+
+def evaluated(
+    rankings: Rankings, queries: Sequence[str] = ("where?", "what <b>is</b> | it?")
+) -> EvaluationResults:
+    dataset = RetrievalDataset(
+        queries={f"q{n}": text for n, text in enumerate(queries)},
+        relevance={f"q{n}": {"good": 2, "fine": 1, "bad": 0} for n in range(len(queries))},
+    )
+
+    def retrieve(query: str) -> Any:
+        if rankings[query] is None:
+            raise TimeoutError("asleep")
+        return rankings[query]
+
+    return evaluate(retrieve, dataset, ["recall@5"], name="new")
+
+
+class TestWhatIsShown:
+    def test_the_worst_queries_with_what_was_wanted_and_came(self) -> None:
+        results = evaluated(
+            {"where?": ["good", "fine"], "what <b>is</b> | it?": ["bad", "x", "fine"]}
+        )
+        (verdict,) = check_rules(results, "recall@5 >= 0.9")
+        (worst,) = verdict.worst
+        assert (worst.query_id, worst.question) == ("q1", "what <b>is</b> | it?")
+        assert (worst.score, worst.baseline, worst.error) == (0.5, None, "")
+        assert worst.wanted == ("good", "fine")
+        assert worst.got == ("bad [0]", "x", "fine [1]")
+
+    def test_a_query_that_failed_says_so(self) -> None:
+        results = evaluated({"where?": ["good", "fine"], "what <b>is</b> | it?": None})
+        with pytest.raises(GateFailed, match="failed: TimeoutError: asleep"):
+            assert_retrieval(results, "recall@5 >= 0.9")
+
+    def test_a_count_of_failures_says_which_and_why(self) -> None:
+        now = scores([0.0, 0.0, 1.0], failed={"q0000": "timeout", "q0001": "<b>"})
+        shown = "1 more failed"
+        assert check_rules(now, "failed <= 0").notes == (
+            "q0000 failed: timeout",
+            "q0001 failed: <b>",
+        )
+        assert check_rules(now, "failed <= 0", worst=1).notes == ("q0000 failed: timeout", shown)
+        assert check_rules(now, "failed <= 2").notes == ()
+
+    # the columns are 12, 6, 8, 10, 17 and 7 wide and take 3 more each, the margin 1; the rule takes
+    # 33, or in two lines 19: 112 and 98 in all, 88 without the queries, 68 without the bounds
+    @pytest.mark.parametrize(
+        ("width", "label", "left_out"),
+        [
+            (40, 19, ["now", "baseline", "difference", "bounds", "queries"]),
+            (60, 19, ["difference", "bounds", "queries"]),
+            (80, 19, ["bounds", "queries"]),
+            (88, 19, ["queries"]),
+            (98, 19, []),
+            (112, 33, []),
+        ],
+    )
+    def test_a_rule_takes_two_lines_at_most(
+        self, width: int, label: int, left_out: list[str]
+    ) -> None:
+        now, before = scores([0.5, 0.5, 0.0]), scores([0.5, 0.5, 0.5])
+        rule = "ndcg@10 >= baseline - 0.02 at 95%"
+        report = check_rules(now, rule, baseline=before)
+        lines = to_text(report.report(), width=width).splitlines()
+        assert max(map(len, lines)) <= width
+        start = next(row for row, line in enumerate(lines) if line.split()[:1] == ["rule"])
+        n_lines = 1 if label == len(rule) else 2
+        label_lines = [line[: 1 + label].strip() for line in lines[start + 2 :][:n_lines]]
+        assert " ".join(label_lines) == rule
+        columns = ["verdict", "now", "baseline", "difference", "bounds", "queries"]
+        shown = columns[: len(columns) - len(left_out)]
+        assert lines[start].split() == ["rule", *shown]
+        remark = f"too narrow for: {', '.join(left_out)}"
+        assert (remark in " ".join(" ".join(lines).split())) == bool(left_out)
+
+    def test_against_the_baseline_only_losses_are_shown_largest_first(self) -> None:
+        verdict = verdict_of([0.1, 0.9, 0.5, 0.0], [0.2, 0.2, 0.9, 0.0])
+        assert [query.query_id for query in verdict.worst] == ["q0002", "q0000"]
+        assert (verdict.worst[0].score, verdict.worst[0].baseline) == (0.5, 0.9)
+
+    def test_the_message_of_a_failure(self) -> None:
+        results = evaluated({"where?": ["x"], "what <b>is</b> | it?": ["good", "fine"]})
+        before = evaluated({"where?": ["good"], "what <b>is</b> | it?": ["good", "fine"]})
+        with pytest.raises(AssertionError) as caught:
+            assert_retrieval(
+                results, "recall@5 >= baseline at 99%", "recall@5 >= 0.6", baseline=before
+            )
+        lines = [" ".join(line.split()) for line in str(caught.value).splitlines()]
+        assert "Retrieval gate of new: fail" in lines
+        assert "recall@5 >= 0.6 fail 0.5000 – – – 2" in lines
+        assert "fail: recall@5 is 0.5000 over 2 queries; the rule wants 0.6 or more." in lines
+        assert "q0 where?" in lines
+        assert "new 0.5000 → 0.0000 x" in lines
+        assert "wanted good, fine" in lines
+
+    def test_inconclusive_is_a_warning_or_with_strict_a_failure(self) -> None:
+        now, before = scores([0.0] * 2 + [1.0] * 48), scores([1.0] * 50)
+        rule = "ndcg@10 >= baseline - 0.02"
+        with pytest.warns(InconclusiveGate, match="50 queries are too few to tell"):
+            assert_retrieval(now, rule, baseline=before)
+        with pytest.raises(GateFailed, match="inconclusive"):
+            assert_retrieval(now, rule, baseline=before, strict=True)
+
+    def test_a_pass_is_silent(self) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert assert_retrieval(scores([1.0]), "ndcg@10 >= 0.5").outcome == "pass"
+
+    @pytest.mark.parametrize(
+        ("now", "before", "rule", "sentence"),
+        [
+            (
+                [0.0] * 29 + [1.0] * 21,
+                [1.0] * 50,
+                "ndcg@10 >= baseline - 0.02",
+                # -0.58 + 1.676551 × 0.0705
+                "ndcg@10 is 0.4200 against 1.0000 in the baseline, −0.5800 over 50 queries, with "
+                "95 % confidence below −0.4618; the rule tolerates a loss of up to 0.02.",
+            ),
+            (
+                [0.5] * 50,
+                [0.5] * 50,
+                "ndcg@10 >= baseline - 0.02",
+                # M = 1: error √(2 / 52 / 51) = 0.027462, t(0.95; 51) = 1.675285, z = 0.841621;
+                # 50 × (2.486475 × 0.027462 / 0.02)² = 582.8; 2.516906 × 0.027462 = 0.0691
+                "ndcg@10 is 0.5000 against 0.5000 in the baseline, 0.0000 over 50 queries "
+                "(between −0.0460 and +0.0460, with 95 % confidence each); the rule tolerates a "
+                "loss of up to 0.02: 50 queries are too few to tell; about 590 would be needed, or "
+                "a tolerance of 0.07.",
+            ),
+            (
+                [0.5],
+                [0.5],
+                "ndcg@10 >= baseline + 0.2",
+                "ndcg@10 is 0.5000 against 0.5000 in the baseline, 0.0000 over 1 query; the rule "
+                "wants a gain of at least 0.2: 1 query is too few to tell.",
+            ),
+            (
+                [0.6, 0.6],
+                [0.5, 0.5],
+                "ndcg@10 > baseline + 0.2 as observed",
+                "ndcg@10 is 0.6000 against 0.5000 in the baseline, +0.1000 over 2 queries; the "
+                "rule wants a gain of more than 0.2.",
+            ),
+            (
+                [0.4, 0.4],
+                [0.5, 0.5],
+                "ndcg@10 >= baseline as observed",
+                "ndcg@10 is 0.4000 against 0.5000 in the baseline, −0.1000 over 2 queries; the "
+                "rule tolerates no loss.",
+            ),
+            (
+                [math.nan],
+                [0.5],
+                "ndcg@10 >= baseline",
+                "ndcg@10 can't be judged: none of 1 query has a value both now and in the "
+                "baseline.",
+            ),
+        ],
+    )
+    def test_sentences(
+        self, now: list[float], before: list[float], rule: str, sentence: str
+    ) -> None:
+        assert verdict_of(now, before, rule).sentence == sentence
+
+    @pytest.mark.parametrize(
+        ("rule", "wanted"),
+        [
+            ("calls <= baseline + 0.5 as observed", "tolerates a rise of up to 0.5."),
+            ("calls < baseline - 0.2 as observed", "wants a fall of more than 0.2."),
+            ("calls <= baseline as observed", "tolerates no rise."),
+        ],
+    )
+    def test_sentences_where_less_is_better(self, rule: str, wanted: str) -> None:
+        new, before = scores([4.0, 4.0], "calls"), scores([3.0, 3.0], "calls")
+        (verdict,) = check_rules(new, rule, baseline=before)
+        assert verdict.sentence == (
+            "calls is 4.0000 against 3.0000 in the baseline, +1.0000 over 2 queries; the rule "
+            + wanted
+        )
+
+    def test_a_value_just_off_the_limit_is_told_from_it(self) -> None:
+        (verdict,) = check_rules(scores([0.79999, 0.8]), "ndcg@10 >= 0.8")
+        assert verdict.sentence == "ndcg@10 is 0.799995 over 2 queries; the rule wants 0.8 or more."
+
+    def test_json(self) -> None:
+        report = check_rules(scores([0.25, 0.5]), "ndcg@10 >= 0.5")
+        data = json.loads(report.to_json())
+        assert data["outcome"] == "fail"
+        (verdict,) = data["verdicts"]
+        assert (verdict["rule"], verdict["value"], verdict["n"]) == ("ndcg@10 >= 0.5", 0.375, 2)
+        assert verdict["worst"][0]["query_id"] == "q0000"
+
+
+NASTY = (
+    "<img src=x> | `code` [a](http://x) **b** _c_ @someone #4321 https://x.org www.x.org ~~d~~ \\"
+)
+
+
+class TestMarkdown:
+    def rendered(self, text: str) -> Any:
+        return (
+            MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"]).parse(text)
+        )
+
+    def test_what_came_from_data_stays_text(self) -> None:
+        dataset = RetrievalDataset(queries={"q|<1>": NASTY}, relevance={"q|<1>": ["<b>|x", "a|b"]})
+        results = evaluate(lambda query: ["a|b", NASTY], dataset, ["recall@5"], name=NASTY)
+        text = check_rules(results, ["recall@5 >= 0.8"]).to_markdown()
+        inline = [token for token in self.rendered(text) if token.type == "inline"]
+        kinds = {child.type for token in inline for child in token.children or ()}
+        assert kinds == {"text"}
+        shown = ["".join(child.content for child in token.children or ()) for token in inline]
+        assert f"Retrieval gate of {NASTY}: ❌ fail" in shown
+        assert {"q|<1>", NASTY, "<b>|x, a|b", f"a|b [1], {NASTY}"} <= set(shown)
+        html = {
+            token.content.strip() for token in self.rendered(text) if token.type == "html_block"
+        }
+        assert html == {
+            "<details><summary>Worst queries by recall&#64;5</summary>",
+            "</details>",
+        }
+
+    @settings(deadline=None)
+    @given(
+        st.text() | st.text("ab1 .|`*_[]()<>&#!\\-+=~:;/@'\"{}^$%,?", max_size=25),
+        st.sampled_from(["| head |\n| --- |\n| {} |\n", "- {}\n", "### x {}\n"]),
+    )
+    def test_any_text_stays_text_wherever_it_stands(self, data: str, line: str) -> None:
+        tokens = self.rendered(line.format(escaped(data)))
+        inline = [token for token in tokens if token.type == "inline"]
+        content = "".join(child.content for child in inline[-1].children or ()) if inline else ""
+        assert {child.type for token in inline for child in token.children or ()} <= {"text"}
+        assert content.strip() == ("x " * ("x" in line) + plain(data)).strip()
+        assert not any(token.type in {"ordered_list_open", "html_block"} for token in tokens)
+
+    def test_nothing_is_left_that_github_would_link(self) -> None:
+        for link in ("@someone", "#4321", "https://", "www.x", "a@b.org"):
+            assert link in f"{NASTY} a@b.org"
+            assert link not in escaped(f"{NASTY} a@b.org")
+
+
+class TestNotes:
+    def test_an_intersection_says_so(self) -> None:
+        before = Baseline.of(Scores(["q1", "q2"], {"mrr": [1.0, 0.5]}))
+        now = Scores(["q2", "q3", "q4"], {"mrr": [0.5, 0.0, 0.0]})
+        report = check_rules(now, "mrr >= baseline", baseline=before, on_missing="intersect")
+        assert [verdict.n for verdict in report] == [1]
+        assert report.notes[0].startswith("rules against the baseline are decided by 1 query")
+
+    def test_another_version_says_so(self) -> None:
+        baseline = Baseline(scores([1.0]), version="0.0.9")
+        report = check_rules(scores([1.0]), "ndcg@10 >= baseline", baseline=baseline)
+        assert "stored by version 0.0.9" in report.notes[0]
+
+    def test_queries_left_out_since_they_failed_are_told(self) -> None:
+        before = scores([1.0, 0.5])
+        now = Scores(["q0000"], {"ndcg@10": [1.0]}, excluded={"q0001": "failed"})
+        report = check_rules(now, "ndcg@10 >= baseline", baseline=before)
+        assert "out of its means (failed)" in report.notes[0]

@@ -1,0 +1,158 @@
+"""The grid of a sweep: every combination of parameters, each with a name."""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+from hashlib import pbkdf2_hmac
+from typing import Any
+
+import numpy as np
+import pytest
+from llama_index.core.embeddings import MockEmbedding
+from llama_index.core.node_parser import SentenceSplitter
+from pydantic import SecretStr
+
+from llama_index_rag_metrics.decisions.sweeps.grid import combinations, shown, varied
+from llama_index_rag_metrics.runtime.errors import InvalidInput
+
+
+def test_every_combination_once_in_order() -> None:
+    grid: dict[str, Any] = {"a": [1, 2], "b": ["x", "y"]}
+    points = combinations(grid).values()
+    assert [point.params for point in points] == [
+        {"a": 1, "b": "x"},
+        {"a": 1, "b": "y"},
+        {"a": 2, "b": "x"},
+        {"a": 2, "b": "y"},
+    ]
+
+
+def test_configurations_can_be_listed() -> None:
+    rows: list[dict[str, Any]] = [{"a": 1}, {"a": 2, "b": None}]
+    points = combinations(rows)
+    assert {name: point.params for name, point in points.items()} == {
+        "a=1": rows[0],
+        "a=2, b=None": rows[1],
+    }
+    assert varied([{"a": "1"}, {"a": "2"}]) == ["a"]
+    assert varied([{"a": "1", "b": "2"}, {"a": "1", "b": "3"}]) == ["b"]
+
+
+class Model:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def called(self) -> str:
+        return self.name
+
+
+def test_values_with_other_contents_have_other_names() -> None:
+    def search(k: int) -> int:
+        return k
+
+    def returns(value: object) -> Any:
+        return lambda: value
+
+    values: list[Any] = [
+        {"k": 1},
+        {"k": 2},
+        {"k": True},
+        {1},
+        {2},
+        Model("small"),
+        Model("large"),
+        returns(1),
+        returns(2),
+        lambda: {1, 2},
+        lambda: {1, 3},
+        partial(search, 1),
+        partial(search, 2),
+        Model("a").called,
+        Model("b").called,
+        np.array([1, 2]),
+        np.array([1, 3]),
+        MockEmbedding(embed_dim=3),
+        MockEmbedding(embed_dim=4),
+        SentenceSplitter(chunk_size=100, chunk_overlap=0),
+        SentenceSplitter(chunk_size=100, chunk_overlap=5),
+    ]
+    assert len(combinations({"a": values})) == len(values)
+    again = SentenceSplitter(chunk_size=100, chunk_overlap=5)
+    assert shown(again) == shown(values[-1])
+    assert shown(np.int64(3)) == "3"
+    assert list(combinations([{}])) == ["as it is"]
+
+
+def test_values_are_called_as_the_user_calls_them() -> None:
+    locks = {"one": threading.Lock(), "other": threading.Lock()}
+    points = combinations({"lock": locks})
+    assert list(points) == ["lock=one", "lock=other"]
+    assert points["lock=other"].params == {"lock": locks["other"]}
+    assert points["lock=one"].identity() != points["lock=other"].identity()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [threading.Lock(), Model(threading.Lock()), [iter(_ for _ in "ab")]],  # type: ignore[arg-type]
+)
+def test_what_cannot_be_told_needs_a_name_in_a_journal(value: Any) -> None:
+    (point,) = combinations({"value": [value]}).values()
+    with pytest.raises(
+        InvalidInput, match=r"grid\['value'\].*Name them: \{\"value\": \{\"a name\""
+    ):
+        point.identity()
+
+
+def test_an_identity_has_the_types_that_a_name_has_not() -> None:
+    """ "k=1" is the name of a number and of a text, and "a=1, b=2" of one parameter and of two."""
+
+    def identity(grid: Any) -> str:
+        (point,) = combinations(grid).values()
+        return point.identity()
+
+    assert identity({"k": [1]}) != identity({"k": ["1"]}) != identity({"k": [1.0]})
+    assert identity({"a": ["1, b=2"]}) != identity({"a": ["1"], "b": ["2"]})
+
+
+def test_secrets_are_masked_and_stay_apart() -> None:
+    url = "https://me:hunter22@localhost/v1?api_key=zq7-Xy-2"
+    keys = ["zq7-Xy-plain", SecretStr("zq7-Xy-other")]
+    grid: dict[str, Any] = {"api_key": keys, "url": [url], "max_token": [100]}
+    points = combinations(grid)
+    one, other = points
+    # the first 8 digits of PBKDF2's hash of the key
+    slow = pbkdf2_hmac("sha256", b"zq7-Xy-plain", b"grid", 50_000).hex()[:8]
+    assert one.startswith(f"api_key=*** {slow}, url=https://***@localhost/v1?api_key=*** ")
+    assert one.endswith(", max_token=100")
+    assert one != other
+    for secret in ("zq7", "hunter22"):
+        assert secret not in one + other + points[one].identity() + points[other].identity()
+    for values in ("zq7-Xy-plain", ["zq7-Xy-plain"] * 2):
+        with pytest.raises(InvalidInput) as caught:
+            combinations({"api_key": values})
+        assert "zq7" not in str(caught.value)
+
+
+def test_half_a_character_is_written_out() -> None:
+    half, written = shown("half \ud83d"), shown(r"half \ud83d")
+    assert half.startswith(r"half \ud83d ")
+    assert half.encode() != written.encode()
+
+
+@pytest.mark.parametrize(
+    ("grid", "message"),
+    [
+        ({}, "at least one configuration"),
+        ({"a": []}, "at least one configuration"),
+        ([], "at least one configuration"),
+        ({"a": "text"}, r"grid\['a'\]: expected a list of values"),
+        ({"a": 3}, r"grid\['a'\]: expected a list of values"),
+        ("a", "parameter to values"),
+        ([3], r"\{parameter: value\}"),
+        ({"a": [1, 1]}, "'a=1 twice'"),
+    ],
+)
+def test_what_is_no_grid(grid: Any, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        combinations(grid)

@@ -1,0 +1,106 @@
+"""Which queries are compared: those that systems lack, leave out or have no value for."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+
+from llama_index_rag_metrics import Scores, compare
+from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownMetric
+
+
+class TestMissing:
+    def test_different_queries_are_refused_with_the_difference(self) -> None:
+        a = Scores(["q1", "q2", "q3"], {"mrr": [1, 0.5, 0]})
+        b = Scores(["q2", "q3", "q4"], {"mrr": [1, 0.5, 0]})
+        with pytest.raises(InvalidInput) as caught:
+            compare({"a": a, "b": b}, "a")
+        assert str(caught.value) == (
+            "systems: expected the same queries in each, got 'a lacks 1 (q4); b lacks 1 (q1)'. "
+            "Evaluate all on the same queries, or pass on_missing='intersect'."
+        )
+
+    def test_a_long_difference_is_cut(self) -> None:
+        a = Scores([f"q{number}" for number in range(9)], {"mrr": [1.0] * 9})
+        b = Scores(["q0"], {"mrr": [1.0]})
+        with pytest.raises(InvalidInput, match=r"b lacks 8 \(q1, q2, q3, q4, q5, …\)"):
+            compare({"a": a, "b": b}, "a")
+
+    def test_intersect(self) -> None:
+        a = Scores(["q1", "q2", "q3"], {"mrr": [1, 0.5, 0]})
+        b = Scores(["q2", "q3", "q4"], {"mrr": [1, 0.5, 0]})
+        shared = compare({"a": a, "b": b}, "a", on_missing="intersect")
+        assert shared.query_ids == ("q2", "q3")
+        # b - a on q2 and q3: 1 - 0.5 and 0.5 - 0
+        assert shared["b", "mrr"].difference == 0.5
+        assert shared.means["a", "mrr"].mean == 0.25
+        assert shared.notes[0].startswith("only the 2 queries that all systems have are compared")
+
+    def test_nothing_in_common(self) -> None:
+        a, b = Scores(["q1"], {"mrr": [1]}), Scores(["q2"], {"mrr": [1]})
+        with pytest.raises(InvalidInput, match="no query in common"):
+            compare({"a": a, "b": b}, "a", on_missing="intersect")
+
+    def test_excluded_queries_are_known_queries(self) -> None:
+        a = Scores(["q1", "q2"], {"mrr": [1, 0.5]}, excluded={"q3": "no_relevant"})
+        b = Scores(["q1"], {"mrr": [0.5]}, excluded={"q2": "failed", "q3": "no_relevant"})
+        comparison = compare({"a": a, "b": b}, "a")
+        assert comparison.query_ids == ("q1", "q2")
+        assert (comparison["b", "mrr"].n, comparison["b", "mrr"].difference) == (1, -0.5)
+        assert comparison.means["a", "mrr"].mean == 0.75
+        assert comparison.notes[0] == (
+            "queries that b leaves out of its means (failed) aren't compared with it: 1"
+        )
+
+    def test_a_metric_without_a_value_pairs_where_both_have_one(self) -> None:
+        a = Scores(["q1", "q2", "q3"], {"s": [1, math.nan, 0.2], "mrr": [1, 1, 0]})
+        b = Scores(["q1", "q2", "q3"], {"s": [0.5, 0.1, math.nan], "mrr": [1, 0, 0]})
+        comparison = compare({"a": a, "b": b}, "a")
+        by_s = comparison["b", "s"]
+        assert (by_s.n, by_s.baseline_mean, by_s.mean, by_s.difference) == (1, 1.0, 0.5, -0.5)
+        assert comparison["b", "mrr"].n == 3
+        assert (comparison.means["a", "s"].n, comparison.means["a", "s"].mean) == (2, 0.6)
+        assert comparison.by_query("b", "s") == {"q1": -0.5}
+
+    def test_nothing_scored_at_all(self) -> None:
+        nothing = Scores([], {"mrr": []}, excluded={"q1": "unjudged"})
+        comparison = compare({"a": nothing, "b": nothing}, "a", resamples=100)
+        assert (comparison["b", "mrr"].n, comparison.means["a", "mrr"].n) == (0, 0)
+        assert json.loads(comparison.to_json())["queries"] == 0
+
+    def test_no_value_at_all(self) -> None:
+        a = Scores(["q1", "q2"], {"s": [math.nan, 0.5]})
+        b = Scores(["q1", "q2"], {"s": [0.5, math.nan]})
+        row = compare({"a": a, "b": b}, "a")["b", "s"]
+        assert (row.n, row.p_corrected, row.effect_size) == (0, 1.0, 0.0)
+        assert (
+            row.verdict == "Nothing can be said about b and a: no query has a value of s for both."
+        )
+
+    def test_metrics_that_one_lacks_are_named(self) -> None:
+        a = Scores(["q1", "q2"], {"mrr": [1, 0.5], "ap": [1, 1]})
+        b = Scores(["q1", "q2"], {"mrr": [1, 0.5], "err": [1, 1]})
+        comparison = compare({"a": a, "b": b}, "a")
+        assert comparison.metric_names == ("mrr",)
+        assert "not compared, since not every system has them: ap, err" in comparison.notes
+        with pytest.raises(UnknownMetric, match="ap"):
+            compare({"a": a, "b": b}, "a", metrics=["ap"])
+
+
+def test_infinite_scores_are_refused() -> None:
+    pair = {
+        name: Scores(["q1", "q2"], {"dcg": [1.0, score]})
+        for name, score in (("a", 2.0), ("b", math.inf))
+    }
+    with pytest.raises(InvalidInput, match="score of 'q2' by dcg: expected a finite number"):
+        compare(pair, "a")
+
+
+def test_infinite_scores_of_queries_that_are_left_out_matter_to_nobody() -> None:
+    pair = {
+        "a": Scores(["q1", "q2"], {"dcg": [1.0, 2.0]}),
+        "b": Scores(["q1", "q2", "q3"], {"dcg": [1.0, 2.5, math.inf]}),
+    }
+    assert compare(pair, "a", on_missing="intersect")["b", "dcg"].difference == 0.25

@@ -1,0 +1,106 @@
+"""Rules: how they are read and written, and what is refused."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from llama_index_rag_metrics import Rule
+from llama_index_rag_metrics.runtime.errors import InvalidInput
+
+
+class TestRule:
+    @pytest.mark.parametrize(
+        ("text", "rule"),
+        [
+            ("ndcg@10 >= baseline - 0.02", Rule("ndcg@10", ">=", -0.02, True, 0.95)),
+            ("ndcg@10>=baseline-.02 at 99 %", Rule("ndcg@10", ">=", -0.02, True, 0.99)),
+            ("ndcg@10 >= baseline − 0.02", Rule("ndcg@10", ">=", -0.02, True, 0.95)),
+            ("mrr > baseline", Rule("mrr", ">", 0.0, True, 0.95)),
+            ("mrr >= BASELINE + 1e-3 at 99.9%", Rule("mrr", ">=", 0.001, True, 0.999)),
+            ("recall@5 >= 0.8", Rule("recall@5", ">=", 0.8)),
+            ("recall@5 >= 0.8 at 90%", Rule("recall@5", ">=", 0.8, confidence=0.9)),
+            ("failed <= 0", Rule("failed", "<=", 0.0)),
+            (
+                "mrr >= baseline - 0.05 as observed",
+                Rule("mrr", ">=", -0.05, baseline=True, observed=True),
+            ),
+            ("mrr >= baseline observed", Rule("mrr", ">=", 0.0, baseline=True, observed=True)),
+            ("mrr >= 0.5 as observed", Rule("mrr", ">=", 0.5)),
+            ("mrr >= anchor - 0.1", Rule("mrr", ">=", -0.1, anchor=True)),
+            (
+                "mrr >= anchor - 0.1 as observed",
+                Rule("mrr", ">=", -0.1, anchor=True, observed=True),
+            ),
+            ("embedding_similarity > -0.1", Rule("embedding_similarity", ">", -0.1)),
+            (
+                "recall(match=text>=0.6, min_grade=2)@5 >= 0.5",
+                Rule("recall(match=text>=0.6, min_grade=2)@5", ">=", 0.5),
+            ),
+        ],
+    )
+    def test_is_read_and_written(self, text: str, rule: Rule) -> None:
+        assert Rule.parse(text) == rule
+        assert Rule.parse(str(rule)) == rule
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "",
+            "ndcg@10",
+            "ndcg@10 = 0.5",
+            "ndcg@10 >= baseline - 2%",
+            "ndcg@10 >= 80%",
+            "ndcg@10 >= baseline 0.02",
+            "ndcg@10 >= nan",
+            "ndcg@10 >= 0.5 at 95",
+            "ndcg@10 >= baseline - 0.02 at 95% as observed",
+            "ndcg@10 >= anchors",
+            "0.02 more than the baseline",
+            ">= 0.5",
+        ],
+    )
+    def test_what_is_no_rule_is_refused_with_examples(self, text: str) -> None:
+        with pytest.raises(InvalidInput, match=r"For example 'ndcg@10 >= baseline - 0\.02'"):
+            Rule.parse(text)
+
+    @pytest.mark.parametrize("percent", ["50", "100", "5", "0.95"])
+    def test_a_confidence_that_decides_nothing_is_refused(self, percent: str) -> None:
+        with pytest.raises(InvalidInput, match="between 50% and 100%"):
+            Rule.parse(f"mrr >= 0.5 at {percent}%")
+
+    def test_a_limit_that_is_no_number_is_refused(self) -> None:
+        with pytest.raises(InvalidInput, match="a finite number"):
+            Rule("mrr", ">=", math.nan)
+        with pytest.raises(InvalidInput, match="sign of a rule"):
+            Rule("mrr", "==", 0.5)  # type: ignore[arg-type]
+        with pytest.raises(InvalidInput, match="not both"):
+            Rule("mrr", ">=", 0.5, baseline=True, confidence=0.9, observed=True)
+
+    @settings(deadline=None)
+    @given(
+        st.sampled_from(["ndcg@10", "rbp(p=0.8)@5", "recall(match=text>=0.6)@5"]),
+        st.sampled_from([">=", ">", "<=", "<"]),
+        st.decimals(-5, 5, places=4),
+        st.booleans(),
+        st.booleans(),
+        st.none() | st.just("observed") | st.decimals("50.1", "99.9", places=1),
+    )
+    def test_what_is_written_is_read_again(
+        self,
+        metric: str,
+        sign: Any,
+        value: Decimal,
+        baseline: bool,
+        anchor: bool,
+        how: Decimal | str | None,
+    ) -> None:
+        observed = how == "observed"
+        confidence = None if how is None or observed else round(float(how) / 100, 12)
+        rule = Rule(metric, sign, float(value), baseline, confidence, anchor, observed)
+        assert Rule.parse(str(rule)) == rule

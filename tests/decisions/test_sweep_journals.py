@@ -1,0 +1,327 @@
+"""Journals of a sweep: another value's results never come back, and what captures calls resumes."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import pytest
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.chat_engine import ContextChatEngine
+from llama_index.core.llms import MockLLM
+from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+from support.searching_workflows import SearchOnce
+
+from llama_index_rag_metrics import RetrievalDataset, Sweep, sweep
+from llama_index_rag_metrics.decisions.sweeps.sweeping import file_name
+from llama_index_rag_metrics.rankings.run import Run
+from llama_index_rag_metrics.runtime.errors import (
+    InvalidInput,
+    JournalBusy,
+    JournalMismatch,
+    RowsDropped,
+)
+from llama_index_rag_metrics.runtime.journal import JsonLinesJournal
+
+N = 20
+DATASET = RetrievalDataset(
+    {f"q{number}": f"{number}" for number in range(N)},
+    # behind the first two that are retrieved
+    {f"q{number}": [f"d{number + 2}"] for number in range(N)},
+)
+OPTIONS: dict[str, Any] = {"metrics": ["recall@5"], "count_tokens": False}
+
+
+class Model:
+    def __init__(self, depth: int, held: Any = None) -> None:
+        self.depth = depth
+        self.held = held
+
+
+class Builder:
+    """Builds retrievers of the depth that a value holds, and counts what it builds."""
+
+    def __init__(self) -> None:
+        self.n_built = 0
+
+    def __call__(self, model: Any) -> Callable[[str], list[str]]:
+        self.n_built += 1
+        depth = model["depth"] if isinstance(model, dict) else getattr(model, "depth", model)
+        depth = depth() if callable(depth) else int(depth)
+        return lambda query: [f"d{int(query) + rank}" for rank in range(depth)]
+
+
+@pytest.mark.parametrize(
+    ("shallow", "deep"),
+    [
+        (Model(1), Model(3)),
+        ({"depth": 1}, {"depth": 3}),
+        (lambda: 1, lambda: 3),
+        (Model(1, held=[{"x": 1}]), Model(3, held=[{"x": 2}])),
+    ],
+    ids=["object", "dict", "lambda", "deep"],
+)
+def test_the_results_of_another_value_never_come_back(
+    shallow: Any, deep: Any, tmp_path: Path
+) -> None:
+    build = Builder()
+    for value, recall, n_built in [(shallow, 0.0, 1), (deep, 1.0, 2), (shallow, 0.0, 2)]:
+        (configuration,) = sweep(build, {"model": [value]}, DATASET, journal=tmp_path, **OPTIONS)
+        assert configuration.mean("recall@5") == recall
+        assert build.n_built == n_built
+
+
+def test_values_that_look_alike_are_not_taken_for_one_another(tmp_path: Path) -> None:
+    sweep(Builder(), {"model": [3]}, DATASET, journal=tmp_path, **OPTIONS)
+    with pytest.raises(JournalMismatch, match="retriever is"):
+        sweep(Builder(), {"model": ["3"]}, DATASET, journal=tmp_path, **OPTIONS)
+
+
+def test_what_cannot_be_told_is_refused_before_anything_is_built(tmp_path: Path) -> None:
+    build, model = Builder(), Model(3, held=iter(_ for _ in "ab"))
+    with pytest.raises(InvalidInput, match=r"'Model that holds generator'\. Name them"):
+        sweep(build, {"model": [1, model]}, DATASET, journal=tmp_path, **OPTIONS)
+    assert build.n_built == 0
+    for n_built in (1, 1):
+        named = sweep(build, {"model": {"deep": model}}, DATASET, journal=tmp_path, **OPTIONS)
+        assert named["model=deep"].mean("recall@5") == 1.0
+        assert build.n_built == n_built
+
+
+class Neighbours(BaseRetriever):
+    """Finds as many documents as it is deep."""
+
+    def __init__(self, depth: int) -> None:
+        super().__init__()
+        self.depth = depth
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        first = int(query_bundle.query_str)
+        nodes = [TextNode(id_=f"d{first + rank}", text="x") for rank in range(self.depth)]
+        return [NodeWithScore(node=node) for node in nodes]
+
+
+def _function(depth: int) -> Any:
+    async def ask(question: str) -> str:
+        await Neighbours(depth).aretrieve(question)
+        return "an answer"
+
+    return ask
+
+
+def _function_of_ids(depth: int) -> Any:
+    async def ask(question: str) -> list[str]:
+        return [f"d{int(question) + rank}" for rank in range(depth)]
+
+    return ask
+
+
+def _workflow(depth: int) -> SearchOnce:
+    return SearchOnce(Neighbours(depth))
+
+
+def _chat_engine(depth: int) -> ContextChatEngine:
+    return ContextChatEngine.from_defaults(retriever=Neighbours(depth), llm=MockLLM())
+
+
+@pytest.mark.parametrize("build", [_function, _function_of_ids, _workflow, _chat_engine])
+@pytest.mark.parametrize("options", [{}, {"combine": "last"}], ids=["first_seen", "last"])
+def test_what_captures_calls_is_resumed(
+    build: Callable[[int], Any], options: dict[str, Any], tmp_path: Path
+) -> None:
+    grid = {"depth": [1, 3]}
+    built: list[int] = []
+
+    def counted(depth: int) -> Any:
+        built.append(depth)
+        return build(depth)
+
+    whole, again = (
+        sweep(counted, grid, DATASET, journal=tmp_path, **OPTIONS, **options) for _ in range(2)
+    )
+    assert built == [1, 3]
+    torn = tmp_path / file_name("depth=3")
+    torn.write_bytes(b"".join(torn.read_bytes().splitlines(keepends=True)[:7]))
+    resumed = sweep(counted, grid, DATASET, journal=tmp_path, **OPTIONS, **options)
+    assert built == [1, 3, 3]
+    for found in (whole, again, resumed):
+        assert [configuration.error for configuration in found] == ["", ""]
+        assert [configuration.mean("recall@5") for configuration in found] == [0.0, 1.0]
+        for configuration, first in zip(found, whole, strict=True):
+            assert configuration.results is not None
+            assert first.results is not None
+            assert _retrieved(configuration.results.run) == _retrieved(first.results.run)
+
+
+def _retrieved(run: Run) -> dict[str, Any]:
+    """All but the seconds that it took."""
+    return {
+        query_id: (ranking.ids, [(call.query, call.ids) for call in ranking.calls or ()])
+        for query_id, ranking in run.items()
+    }
+
+
+def test_a_row_that_is_whole_but_odd_is_asked_for_again(tmp_path: Path) -> None:
+    build = Builder()
+    sweep(build, {"model": [3]}, DATASET, journal=tmp_path, **OPTIONS)
+    path = tmp_path / file_name("model=3")
+    lines = path.read_bytes().splitlines(keepends=True)
+    content = json.dumps({"query_id": "q0", "ids": 7}).encode()
+    lines[1] = content[:-1] + b', "crc32": "%08x"}\n' % crc32(content)
+    path.write_bytes(b"".join(lines))
+    with pytest.warns(RowsDropped):
+        (configuration,) = sweep(build, {"model": [3]}, DATASET, journal=tmp_path, **OPTIONS)
+    assert build.n_built == 2
+    assert configuration.mean("recall@5") == 1.0
+
+
+SECRETS = ("zq7-Xy-plain", "zq7-Xy-other", "hunter22x", "QQQ-7777")
+URL = f"https://me:{SECRETS[2]}@localhost/v1?api_key={SECRETS[3]}"
+
+
+def _build_with_key(api_key: str, base_url: str) -> Any:
+    if api_key == SECRETS[1]:
+        raise ValueError(f"{api_key} is refused at {base_url}, as is {SECRETS[2]}")
+    return lambda query: ["d3"]
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_no_secret_of_a_grid_is_written_anywhere(refused: bool, tmp_path: Path) -> None:
+    pytest.importorskip("plotly", reason="plots")
+    lines = io.StringIO()
+    handler = logging.StreamHandler(lines)
+    logger = logging.getLogger()
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG)
+    grid = {"api_key": [SECRETS[0], SECRETS[1] if refused else "zq7-Xy-third"], "base_url": [URL]}
+    try:
+        found = sweep(_build_with_key, grid, DATASET, journal=tmp_path / "sweep", **OPTIONS)
+        again = sweep(_build_with_key, grid, DATASET, journal=tmp_path / "sweep", **OPTIONS)
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+    assert [configuration.name for configuration in again] == [
+        configuration.name for configuration in found
+    ]
+    assert "lock" in lines.getvalue()
+    written = [lines.getvalue(), repr(list(found)), *_outputs(found, tmp_path)]
+    written += [path.name + path.read_text("utf-8") for path in (tmp_path / "sweep").iterdir()]
+    for text in written:
+        assert not any(secret in text for secret in (*SECRETS, "zq7-Xy-third"))
+
+
+def _outputs(found: Sweep, folder: Path) -> list[str]:
+    page = found.to_html(folder / "page.html").read_text("utf-8")
+    figures = [found.plot("means").to_json()] if "means" in found.report().figures else []
+    return [
+        str(found), repr(found), found.decision, found.to_json(), found.to_markdown(),
+        found.to_latex(), found._repr_html_(), found.to_pandas().to_csv(), page, *figures,
+    ]  # fmt: skip
+
+
+def test_half_a_character_in_a_name(tmp_path: Path) -> None:
+    pytest.importorskip("plotly", reason="plots")
+    grid: dict[str, Any] = {"model": [1], "kind": ["half \ud83d", "whole"]}
+
+    def build(model: int, kind: str) -> Any:
+        assert kind in grid["kind"]
+        return Builder()(model)
+
+    found = sweep(build, grid, DATASET, journal=tmp_path, **OPTIONS)
+    assert not found.failed
+    for text in _outputs(found, tmp_path):
+        text.encode()
+
+
+def test_a_busy_journal_ends_the_sweep(tmp_path: Path) -> None:
+    grid = {"model": [1, 3]}
+    path = tmp_path / file_name("model=3")
+    with JsonLinesJournal(path, "another", {}, dict), pytest.raises(JournalBusy):
+        sweep(Builder(), grid, DATASET, journal=tmp_path, **OPTIONS)
+
+
+class Refused(Exception):
+    status_code = 401
+
+
+@pytest.mark.parametrize(
+    ("first_failure", "error", "expected"),
+    [
+        (0, ConnectionError("down"), "every question failed: ConnectionError: down"),
+        (0, Refused("no such key"), "not asked: the service refuses the key: Refused: no such"),
+        # 15 answers, and 5 that nobody gave
+        (15, Refused("no such key"), "not asked: the service refuses the key: Refused: no such"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::llama_index_rag_metrics.runtime.errors.EveryQueryFailed")
+def test_nothing_is_decided_over_what_is_left(
+    first_failure: int, error: Exception, expected: str
+) -> None:
+    def build(model: int) -> Any:
+        def retrieve(query: str) -> list[str]:
+            if model == 9 and int(query) >= first_failure:
+                raise error
+            return Builder()(model)(query)
+
+        return retrieve
+
+    found = sweep(build, {"model": [1, 3, 9]}, DATASET, workers=1, **OPTIONS)
+    assert [configuration.name for configuration in found.failed] == ["model=9"]
+    assert found["model=9"].error.startswith(expected)
+    assert found["model=9"].results is not None
+    assert found.winner is None
+    assert found.decision == (
+        "No decision, since 1 of 3 configurations failed. Of the others: model=3 is the best of 2 "
+        "by recall@5."
+    )
+    assert [configuration.name for configuration in found.ranked] == ["model=3", "model=1"]
+    assert expected in " ".join(found.to_markdown().split())
+
+
+def test_the_interval_has_the_confidence_of_its_head() -> None:
+    """Wilson's interval of 10 hits of 20: half its width is z √(20/4 + z²/4) / (20 + z²).
+
+    z = .67449 at 50 % and 1.95996 at 95 %: .07457 and .20070.
+    """
+    halves = RetrievalDataset(
+        {f"q{number}": f"{number}" for number in range(N)},
+        {f"q{number}": ["d" if number % 2 else "other"] for number in range(N)},
+    )
+
+    def build(model: int) -> Any:
+        return lambda query: ["d"]
+
+    widths = []
+    for confidence in (0.5, 0.95):
+        found = sweep(build, {"model": [1]}, halves, confidence=confidence, **OPTIONS)
+        interval = found.interval(found[0])
+        assert interval.low is not None
+        assert interval.high is not None
+        widths.append((interval.high - interval.low) / 2)
+    assert widths == pytest.approx([0.07457, 0.20070], abs=1e-5)
+
+
+def test_the_report_works_out_each_configuration_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = sweep(Builder(), {"model": range(1, 31)}, DATASET, ["recall@5"], count_tokens=False)
+    latency, tokens = Run.latency, Run.mean_tokens
+    asked = {"latency": 0, "mean_tokens": 0}
+
+    def counted(name: str, original: property) -> property:
+        def get(run: Run) -> Any:
+            asked[name] += 1
+            assert original.fget is not None
+            return original.fget(run)
+
+        return property(get)
+
+    monkeypatch.setattr(Run, "latency", counted("latency", latency))  # type: ignore[arg-type]
+    monkeypatch.setattr(Run, "mean_tokens", counted("mean_tokens", tokens))  # type: ignore[arg-type]
+    str(found)
+    # a few times each, and not once for each pair of the 30
+    assert max(asked.values()) <= 4 * 30

@@ -1,0 +1,312 @@
+"""Verdicts with derivations, and identical rankings, which pass without proof."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+from support.intervals import pseudo_bounds, pseudo_change
+from support.verdicts import Rankings, scores, verdict_of
+
+from llama_index_rag_metrics import (
+    Baseline,
+    EvaluationResults,
+    RetrievalDataset,
+    Scores,
+    check_rules,
+    evaluate,
+)
+from llama_index_rag_metrics.runtime.arrays import FloatArray
+from llama_index_rag_metrics.runtime.errors import InvalidInput
+
+
+def test_scores_in_per_cent_have_bounds_in_per_cent() -> None:
+    # 4 of 100 lost by every other query, none by the rest: farther down than the limit of 1 that
+    # ndcg@10 would have from 0 to 1
+    before = [80.0, 82.0] * 20
+    lost = [80.0, 78.0] * 20
+    verdict = verdict_of(lost, before, "ndcg@10 >= baseline - 1.5")
+    pseudo = pseudo_change([0.0, -4.0] * 20, 82.0)
+    sample = [*[0.0, -4.0] * 20, pseudo, -pseudo]
+    expected = stats.ttest_1samp(sample, 0).confidence_interval(0.9)
+    assert verdict.lower == pytest.approx(expected.low)
+    assert verdict.upper == pytest.approx(
+        stats.ttest_1samp([0.0, -4.0] * 20, 0).confidence_interval(0.9).high
+    )
+    assert verdict.outcome == "inconclusive"
+
+
+class TestVerdicts:
+    @pytest.mark.parametrize(
+        ("now", "before", "rule", "outcome"),
+        [
+            # equal scores of unknown rankings: 50 queries show no loss of 0.0460 or more, 2 nothing
+            ([0.5] * 50, [0.5] * 50, "ndcg@10 >= baseline - 0.05", "pass"),
+            ([0.5] * 50, [0.5] * 50, "ndcg@10 >= baseline - 0.04", "inconclusive"),
+            ([0.5, 0.7], [0.5, 0.7], "ndcg@10 >= baseline - 0.02", "inconclusive"),
+            ([0.5], [0.4], "ndcg@10 > baseline", "inconclusive"),
+            # 29 of 50 lose everything: t's upper bound is -0.58 + 1.6766 × 0.0705 = -0.46
+            ([0.0] * 29 + [1.0] * 21, [1.0] * 50, "ndcg@10 >= baseline - 0.02", "fail"),
+            # 2 of 50 lose everything: t's upper bound is -0.04 + 1.6766 × 0.028 = +0.007
+            ([0.0] * 2 + [1.0] * 48, [1.0] * 50, "ndcg@10 >= baseline - 0.02", "inconclusive"),
+            # the same as a metric that had better be low
+            ([1.0] * 29 + [0.0] * 21, [0.0] * 50, "ndcg@10 <= baseline + 0.02", "fail"),
+            ([0.5] * 50, [0.5] * 50, "ndcg@10 <= baseline + 0.05", "pass"),
+            # by what was observed; 0.68 - 0.7 isn't -0.02 in floats
+            ([0.68, 0.48], [0.7, 0.5], "ndcg@10 >= baseline - 0.02 as observed", "pass"),
+            ([0.68, 0.48], [0.7, 0.5], "ndcg@10 > baseline - 0.02 as observed", "fail"),
+            ([0.68, 0.48], [0.7, 0.5], "ndcg@10 >= baseline - 0.01 as observed", "fail"),
+            ([0.7, 0.5], [0.68, 0.48], "ndcg@10 <= baseline + 0.02 as observed", "pass"),
+            ([0.5], [0.4], "ndcg@10 > baseline as observed", "pass"),
+        ],
+    )
+    def test_against_the_baseline(
+        self, now: list[float], before: list[float], rule: str, outcome: str
+    ) -> None:
+        assert verdict_of(now, before, rule).outcome == outcome
+
+    @pytest.mark.parametrize(
+        ("values", "rule", "outcome"),
+        [
+            ([0.8, 0.8], "ndcg@10 >= 0.8", "pass"),
+            ([0.8, 0.8], "ndcg@10 > 0.8", "fail"),
+            ([0.8, 0.7], "ndcg@10 >= 0.8", "fail"),
+            ([0.8, 0.7], "ndcg@10 <= 0.75", "pass"),
+            # Wilson, one-sided 95 %: 90 of 100 is above 0.839, 80 of 100 between 0.726 and 0.858
+            ([1.0] * 90 + [0.0] * 10, "ndcg@10 >= 0.83 at 95%", "pass"),
+            ([1.0] * 80 + [0.0] * 20, "ndcg@10 >= 0.83 at 95%", "inconclusive"),
+            ([1.0] * 80 + [0.0] * 20, "ndcg@10 >= 0.87 at 95%", "fail"),
+            ([0.0] * 20 + [1.0] * 80, "ndcg@10 <= 0.87 at 95%", "pass"),
+            ([0.0, 0.0], "ndcg@10 >= 0.5 at 95%", "inconclusive"),
+            ([0.5], "ndcg@10 >= 0.8 at 95%", "inconclusive"),
+        ],
+    )
+    def test_of_a_limit(self, values: list[float], rule: str, outcome: str) -> None:
+        (verdict,) = check_rules(scores(values), rule)
+        assert verdict.outcome == outcome
+
+    @pytest.mark.parametrize(
+        ("metric", "sign"),
+        [("embedding_similarity", ">="), ("dcg@5", ">="), ("calls", "<="), ("hit_rate@5", ">=")],
+    )
+    def test_the_bound_of_a_mean_is_an_end_of_its_interval(self, metric: str, sign: str) -> None:
+        values = scores(np.linspace(0.6, 0.9, 12).round(2), metric)
+        (verdict,) = check_rules(values, f"{metric} {sign} 0.5 at 97.5%")
+        interval = values.intervals()[metric]
+        assert (verdict.lower, verdict.upper) == pytest.approx((interval.low, interval.high))
+
+    def test_a_count_that_never_varied_may_yet_be_larger(self) -> None:
+        (verdict,) = check_rules(scores([1.0] * 20, "calls"), "calls <= 1 at 95%")
+        assert verdict.outcome == "inconclusive"
+
+    @pytest.mark.parametrize(
+        ("now", "outcome"), [(5.0, "fail"), (3.6, "fail"), (3.52, "inconclusive"), (3.4, "pass")]
+    )
+    def test_a_count_that_changed_by_the_same_everywhere(self, now: float, outcome: str) -> None:
+        # d everywhere has pseudo-queries at ±d: m = 40d/42, v = d² - m², and the bounds are
+        # m ± t(41) √(v/41) = d (0.9524 ± 1.6829 × 0.0476)
+        new, before = (scores([value] * 40, "calls") for value in (now, 3.0))
+        (verdict,) = check_rules(new, "calls <= baseline + 0.5", baseline=before)
+        assert verdict.outcome == outcome
+        sample = [*[now - 3.0] * 40, now - 3.0, 3.0 - now]
+        expected = stats.ttest_1samp(sample, 0).confidence_interval(0.9)
+        assert verdict.lower == pytest.approx(expected.low)
+        assert verdict.upper == pytest.approx(expected.high)
+
+    def test_a_count_that_never_changed_has_no_scale_to_go_by(self) -> None:
+        same = [3.0] * 40
+        (verdict,) = check_rules(
+            scores(same, "calls"), "calls <= baseline + 0.5", baseline=scores(same, "calls")
+        )
+        assert (verdict.outcome, verdict.lower) == ("inconclusive", None)
+
+    def test_clusters_that_lost_alike_are_no_certainty(self) -> None:
+        # two documents; of each, one question lost 0.1 and another 0.3
+        clusters = {f"q{number:04d}": number // 2 for number in range(4)}
+        verdict = verdict_of([0.4, 0.2, 0.4, 0.2], [0.5] * 4, clusters=clusters)
+        assert verdict.outcome == "inconclusive"
+
+    def test_numbers_of_a_dense_difference(self) -> None:
+        rng = np.random.default_rng(7)
+        before = rng.uniform(0.3, 0.7, 150)
+        now = before + rng.normal(-0.005, 0.05, 150)
+        verdict = verdict_of(now, before)
+        differences = now - before
+        half = stats.t.ppf(0.95, 149) * differences.std(ddof=1) / math.sqrt(150)
+        assert verdict.difference == pytest.approx(differences.mean())
+        assert verdict.lower == pytest.approx(pseudo_bounds(differences)[0])
+        assert verdict.upper == pytest.approx(differences.mean() + half)
+        assert (verdict.value, verdict.baseline) == (  # type: ignore[comparison-overlap]
+            pytest.approx(now.mean()),
+            pytest.approx(before.mean()),
+        )
+        assert (verdict.outcome, verdict.n) == ("pass", 150)
+        assert verdict.method == "t with pseudo-queries"
+
+    def test_how_many_queries_would_decide_if_nothing_changed(self) -> None:
+        rng = np.random.default_rng(8)
+        before = rng.uniform(0.3, 0.7, 100)
+        now = np.clip(before + rng.normal(-0.01, 0.2, 100), 0, 1)  # R is 1 within these
+        verdict = verdict_of(now, before)
+        # ((1.644854 + 0.841621) × sd / 0.02)², of 100 differences and two pseudo-queries; the
+        # difference found plays no part
+        d = now - before
+        m = pseudo_change(d)
+        error = np.std([*d, m, -m]) / math.sqrt(101)
+        assert verdict.outcome == "inconclusive"
+        assert verdict.needed == pytest.approx(100 * (2.486475 * error / 0.02) ** 2, abs=1)
+        # its bound about 0: (t(0.95; 101) + 0.841621) × error
+        assert verdict.decidable == pytest.approx((stats.t.ppf(0.95, 101) + 0.841621) * error)
+
+    def test_the_number_named_decides_in_four_of_five_cases(self) -> None:
+        rng = np.random.default_rng(2)
+
+        def changes(n: int) -> FloatArray:  # one query in five moves by up to 0.5
+            return rng.choice([-0.5, -0.25, 0.25, 0.5], n) * (rng.random(n) < 0.2)
+
+        needed = [
+            verdict.needed
+            for verdict in (verdict_of(0.5 + changes(100), [0.5] * 100, worst=0) for _ in range(60))
+            if verdict.needed
+        ]
+        n = int(np.median(needed))
+        passed = [
+            verdict_of(0.5 + changes(n), [0.5] * n, worst=0).outcome == "pass" for _ in range(200)
+        ]
+        # binomial(200, 0.8) lies between 0.70 and 0.89 in 99.9 % of cases
+        assert 0.70 <= np.mean(passed) <= 0.89
+
+    def test_no_number_shows_a_gain_if_nothing_changed(self) -> None:
+        verdict = verdict_of([0.5, 0.6], [0.5, 0.5], "ndcg@10 > baseline")
+        assert (verdict.outcome, verdict.needed) == ("inconclusive", None)
+        assert verdict.sentence.endswith("the rule wants a gain: 2 queries are too few to tell.")
+
+    def test_where_a_loss_is_clear_no_number_for_an_unchanged_system_is_named(self) -> None:
+        # 10 of 50 lose 0.5: between -0.153 and -0.052
+        verdict = verdict_of([0.0] * 10 + [0.5] * 40, [0.5] * 50, "ndcg@10 >= baseline - 0.1")
+        assert (verdict.outcome, verdict.needed, verdict.decidable) == ("inconclusive", None, None)
+        assert verdict.sentence.endswith(
+            ": the loss is clear, but 50 queries are too few to tell whether it is more than 0.1."
+        )
+
+    def test_nothing_shows_that_an_unchanged_system_lost_nothing(self) -> None:
+        # error √(2 / 202 / 201) = 0.007018; (1.652470 + 0.841621) × it = 0.0175
+        verdict = verdict_of([0.5] * 200, [0.5] * 200, "ndcg@10 >= baseline")
+        assert verdict.sentence.endswith(
+            ": 200 queries are too few to tell, and no number would show that nothing at all was "
+            "lost; a tolerance of 0.02 can be decided."
+        )
+
+    def test_no_tolerance_is_proposed_that_nobody_would_have(self) -> None:
+        # of 5: error √(2 / 7 / 6) = 0.2182; (1.9432 + 0.8416) × it = 0.61
+        verdict = verdict_of([0.5] * 5, [0.5] * 5)
+        assert verdict.decidable is None
+        assert verdict.sentence.endswith(
+            "5 queries are too few to tell; about 3,700 would be needed."
+        )
+
+    def test_no_bound_lies_beyond_what_the_metric_allows(self) -> None:
+        # plain t of two differences at 99.99 %: t(0.9999; 1) = 3183 standard errors
+        verdict = verdict_of([0.6, 0.9], [0.5, 0.5], "ndcg@10 >= baseline at 99.99%")
+        assert (verdict.lower, verdict.upper) == (-1.0, 1.0)
+
+    def test_a_number_that_nobody_would_label_isnt_named(self) -> None:
+        # 5 × (2.486475 × 0.2182 / 0.0001)² = 147 million
+        verdict = verdict_of([0.5] * 5, [0.5] * 5, "ndcg@10 >= baseline - 0.0001")
+        assert verdict.sentence.endswith("too few to tell; more than 100,000 would be needed.")
+
+    def test_of_several_rules_a_bound_has_at_least_the_confidence_asked(self) -> None:
+        before = Scores(list(map(str, range(50))), {"mrr": [0.5] * 50, "ap": [0.5] * 50})
+        rules = ["mrr >= baseline - 0.02", "ap >= baseline - 0.03"]
+        first, _ = check_rules(before, rules, baseline=before)
+        assert "with at least 95 % confidence each" in first.sentence
+        assert -first.lower < first.upper  # type: ignore[operator]
+
+    @pytest.mark.parametrize(
+        ("rule", "outcome"),
+        [("failed <= 0", "fail"), ("failed <= 1", "pass"), ("queries >= 3", "pass")],
+    )
+    def test_of_a_count(self, rule: str, outcome: str) -> None:
+        now = scores([0.5, 0.0, 1.0], failed={"q0001": "timeout"})
+        (verdict,) = check_rules(now, rule)
+        assert (verdict.outcome, verdict.n) == (outcome, 3)
+
+    def test_a_count_is_certain(self) -> None:
+        with pytest.raises(InvalidInput, match="a count is certain"):
+            check_rules(scores([1.0]), "failed <= 0 at 95%")
+
+    def test_other_tools_spellings(self) -> None:
+        (verdict,) = check_rules(scores([0.5], "precision@5"), "P_5 >= 0.4")
+        assert (verdict.metric, verdict.outcome) == ("precision@5", "pass")
+
+    def test_clusters(self) -> None:
+        metadata = {f"q{number:04d}": {"document": number // 3} for number in range(6)}
+        now = scores([0.1] * 3 + [0.4] * 3, metadata=metadata)
+        (verdict,) = check_rules(
+            now, "ndcg@10 >= baseline", baseline=scores([0.5] * 6), clusters="document"
+        )
+        # the two clusters of TestBounds
+        assert verdict.outcome == "inconclusive"
+        assert verdict.upper == pytest.approx(-0.25 + 6.313752 * 0.15, abs=1e-6)
+        assert verdict.method == "cluster-robust t with pseudo-queries"
+
+    def test_the_order_of_the_queries_changes_nothing(self) -> None:
+        rng = np.random.default_rng(3)
+        now, before = rng.uniform(size=80), rng.uniform(size=80)
+        ids = [f"q{number:02d}" for number in range(80)]
+        back = Scores(ids[::-1], {"ndcg@10": now[::-1]})
+        rule, baseline = "ndcg@10 >= baseline - 0.02", Scores(ids, {"ndcg@10": before})
+        (verdict,) = check_rules(Scores(ids, {"ndcg@10": now}), rule, baseline=baseline)
+        (other,) = check_rules(back, rule, baseline=baseline)
+        assert (verdict.lower, verdict.upper) == (other.lower, other.upper)
+        assert verdict.sentence == other.sentence
+
+
+class TestIdenticalRankings:
+    """Only rankings that are known to be identical pass without proof."""
+
+    DATASET = RetrievalDataset(
+        queries={"q0": "one", "q1": "two"}, relevance={"q0": ["a"], "q1": ["b"]}
+    )
+
+    def results(self, rankings: Rankings) -> EvaluationResults:
+        return evaluate(lambda query: rankings[query], self.DATASET, ["recall@5"])  # type: ignore[arg-type]
+
+    @pytest.mark.parametrize(
+        ("rule", "outcome"),
+        [
+            ("recall@5 >= baseline", "pass"),
+            ("recall@5 >= baseline - 0.02", "pass"),
+            ("recall@5 > baseline", "fail"),
+            ("recall@5 >= baseline + 0.1", "fail"),
+            ("recall@5 <= baseline", "pass"),
+        ],
+    )
+    def test_a_change_of_nothing_is_certain(self, rule: str, outcome: str) -> None:
+        rankings = {"one": ["a", "x"], "two": ["x"]}
+        (verdict,) = check_rules(self.results(rankings), rule, baseline=self.results(rankings))
+        assert (verdict.outcome, verdict.method, verdict.lower, verdict.upper) == (
+            outcome,
+            "identical rankings",
+            0.0,
+            0.0,
+        )
+
+    def test_another_order_with_the_same_scores_is_another_ranking(self) -> None:
+        before = self.results({"one": ["a", "x"], "two": ["x"]})
+        now = self.results({"one": ["x", "a"], "two": ["x"]})
+        (verdict,) = check_rules(now, "recall@5 >= baseline - 0.02", baseline=before)
+        assert (verdict.outcome, verdict.difference) == ("inconclusive", 0.0)
+
+    def test_they_are_known_after_files(self, tmp_path: Path) -> None:
+        results = self.results({"one": ["a"], "two": ["x"]})
+        Baseline.of(results).save(tmp_path / "baseline.json")
+        now = Scores.from_json(results.scores.to_json())
+        (verdict,) = check_rules(now, "recall@5 >= baseline", baseline=tmp_path / "baseline.json")
+        assert verdict.outcome == "pass"
+        assert verdict.sentence == (
+            "recall@5 is 0.5000 as in the baseline: the rankings of all 2 queries are identical."
+        )

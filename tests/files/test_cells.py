@@ -1,0 +1,229 @@
+"""Lists that stand as text in the cells of a table, and text that only looks like a list."""
+
+from __future__ import annotations
+
+import csv
+import json
+import tokenize
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from llama_index_rag_metrics.files.lines import Place
+from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
+from llama_index_rag_metrics.files.text_tables import read_cell, read_field
+from llama_index_rag_metrics.rankings.relevance import Relevance
+from llama_index_rag_metrics.runtime.errors import FileFormatError, LinesSkipped
+
+PLACE = Place("table.csv", 2)
+LIKE_LISTS = ['{"name": "x"}', '["a"]', "['a']", "[2020]", "{1,2}", "[]", "{}", "{{}}", "[1] a"]
+
+
+SEVERAL = ["d2,d3", "d2, d3", "d4|d5", "d4;d5", "d4 d5", "doc-a doc-b", "[d4, d5]", "[d4]"]
+ONE = ["d1", "Saturn's moons", "annual report 2023.pdf", "Good, the Bad and the Ugly", "{5F1A-09}"]
+
+
+@pytest.mark.parametrize("text", LIKE_LISTS)
+@pytest.mark.parametrize("form", ["in memory", "records.json", "columns.json", "lines.jsonl"])
+def test_json_says_itself_what_is_a_text(tmp_path: Path, form: str, text: str) -> None:
+    record = {"query": "why?", "expected_texts": text}
+    assert _json(tmp_path, form, record).expected_texts == {"q1": [text]}
+
+
+@pytest.mark.parametrize("form", ["in memory", "records.json", "columns.json", "lines.jsonl"])
+@pytest.mark.parametrize("name", ["expected_ids", "forbidden"])
+def test_one_id_in_json(tmp_path: Path, form: str, name: str) -> None:
+    for text in [*ONE, "{}", "[1] a"]:
+        dataset = _json(tmp_path, form, {"query": "why?", name: text})
+        assert {**dataset.relevance, **dataset.forbidden} == {"q1": [text]}
+    for text in [*SEVERAL, "{1,2}", '["a"]', "['a']", "[2020]", "[]", '{"name": "x"}']:
+        with pytest.raises(FileFormatError, match="one id, a list such as"):
+            _json(tmp_path, form, {"query": "why?", name: text})
+
+
+def _json(tmp_path: Path, form: str, record: dict[str, str]) -> RetrievalDataset:
+    source: Any = [record]
+    if form != "in memory":
+        source = tmp_path / form
+        columns = {name: [value] for name, value in record.items()}
+        content = {"lines.jsonl": record, "columns.json": columns}.get(form, [record])
+        source.write_text(json.dumps(content))
+    return RetrievalDataset.of(source)
+
+
+def _csv(tmp_path: Path, names: list[str], cells: list[str]) -> RetrievalDataset:
+    path = tmp_path / "table.csv"
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([names, cells])
+    return RetrievalDataset.load(path)
+
+
+def _pandas(tmp_path: Path, names: list[str], cells: list[str]) -> RetrievalDataset:
+    pd = pytest.importorskip("pandas", reason="the extra pandas")
+    return RetrievalDataset.of(pd.DataFrame([cells], columns=names))
+
+
+def _polars(tmp_path: Path, names: list[str], cells: list[str]) -> RetrievalDataset:
+    pl = pytest.importorskip("polars", reason="the extra batch")
+    return RetrievalDataset.of(pl.DataFrame([cells], schema=names, orient="row"))
+
+
+def _arrow(tmp_path: Path, names: list[str], cells: list[str]) -> RetrievalDataset:
+    pa = pytest.importorskip("pyarrow", reason="the extra batch")
+    return RetrievalDataset.of(pa.table(dict(zip(names, [[cell] for cell in cells], strict=True))))
+
+
+TABLES = pytest.mark.parametrize("table", [_csv, _pandas, _polars, _arrow])
+Table = Callable[[Path, list[str], list[str]], RetrievalDataset]
+
+
+@TABLES
+@pytest.mark.parametrize("name", ["expected_texts", "reference_contexts", "contexts"])
+@pytest.mark.parametrize(
+    ("text", "texts"),
+    [
+        ('["a", "b"]', ["a", "b"]),
+        ("['a', 'b']", ["a", "b"]),
+        ("[]", []),  # no text at all, as a data frame writes it into CSV
+        *((text, [text]) for text in ['{"k": 1}', "[2020]", "{1,2}", "{}", "{{}}", '["a", 1]']),
+    ],
+)
+def test_texts(tmp_path: Path, table: Table, name: str, text: str, texts: list[str]) -> None:
+    assert table(tmp_path, ["query", name], ["why?", text]).expected_texts == {"q1": texts}
+
+
+@TABLES
+@pytest.mark.parametrize(
+    ("text", "relevance"),
+    [
+        ('["d1", "d2"]', Relevance(["d1", "d2"])),
+        ("['d1', 'd2']", Relevance(["d1", "d2"])),
+        ("[1, 2]", Relevance(["1", "2"])),
+        ('{"d1": 2, "d2": 0.5}', Relevance({"d1": 2, "d2": 0.5})),
+        ('[["a", "b"], ["c"]]', Relevance.groups([["a", "b"], ["c"]])),
+        ("[]", Relevance([])),
+        *((text, Relevance([text])) for text in [*ONE, "{{}}", "{['a']}"]),
+        *((json.dumps([text]), Relevance([text])) for text in SEVERAL),
+    ],
+)
+def test_ids(tmp_path: Path, table: Table, text: str, relevance: Relevance) -> None:
+    names = ["query", "expected_ids", "forbidden_ids"]
+    dataset = table(tmp_path, names, ["why?", text, text])
+    assert dataset.relevance == {"q1": relevance}
+    assert dataset.relevance["q1"].alternatives == relevance.alternatives
+    assert dataset.forbidden == {"q1": [*relevance.grades]}
+
+
+@TABLES
+@pytest.mark.parametrize("name", ["expected_ids", "relevance", "forbidden_ids"])
+def test_several_ids_in_one_cell_are_refused(tmp_path: Path, table: Table, name: str) -> None:
+    for text in [*SEVERAL, '{"name": "x"}', "[[]]"]:
+        with pytest.raises(FileFormatError, match=r"(line 2|row 1): expected"):
+            table(tmp_path, ["query", name], ["why?", text])
+
+
+def test_the_cell_and_the_reading_are_named(tmp_path: Path) -> None:
+    with pytest.raises(FileFormatError) as caught:
+        _csv(tmp_path, ["query", "expected_ids"], ["why?", "d2,d3"])
+    assert str(caught.value) == (
+        f"{tmp_path / 'table.csv'}, line 2: expected one id, a list such as "
+        '["d1", "d2"], or ["d2,d3"] if it is one id, got \'d2,d3\'.'
+    )
+
+
+def test_a_question_with_several_ids_in_a_cell_can_be_skipped(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    path.write_text('query_id,query,expected_ids\nA1,what?,d1\nA2,why?,"d2,d3"\n')
+    with pytest.warns(LinesSkipped, match="line 3: expected one id"):
+        dataset = RetrievalDataset.load(path, on_error="skip")
+    assert dataset.relevance == {"A1": ["d1"]}
+
+
+@TABLES
+def test_a_question_is_text_whatever_it_looks_like(tmp_path: Path, table: Table) -> None:
+    dataset = table(tmp_path, ["query", "expected_ids"], ["[1, 2]", "d1"])
+    assert dataset.queries == {"q1": "[1, 2]"}
+
+
+def test_text_beside_lists_in_a_column_is_text() -> None:
+    pd = pytest.importorskip("pandas", reason="the extra pandas")
+    frame = pd.DataFrame({"query": ["why?", "who?"], "expected_texts": ['["a"]', ["b", "c"]]})
+    dataset = RetrievalDataset.of(frame)
+    assert dataset.expected_texts == {"q1": ['["a"]'], "q2": ["b", "c"]}
+
+
+def test_a_data_frame_comes_back_from_csv(tmp_path: Path) -> None:
+    pd = pytest.importorskip("pandas", reason="the extra pandas")
+    dataset = RetrievalDataset(
+        {"q1": "why?", "q2": "who?", "q3": "where?"},
+        {"q1": {"d1": 2}, "q2": [], "q3": [["a", "b"], ["c"]]},
+        expected_texts={"q1": [], "q2": ["one", "two"], "q3": ['{"k": 1}']},
+        forbidden={"q1": ["x", "y"], "q2": ["z"]},
+    )
+    path = tmp_path / "table.csv"
+    dataset.to_pandas().to_csv(path)
+    assert RetrievalDataset.load(path, name=dataset.name) == dataset
+    assert RetrievalDataset.of(pd.read_csv(path)) == dataset
+
+
+@pytest.mark.parametrize(
+    ("relevance", "wording"),
+    [
+        ({"facets": {"a": 1}}, "a list of ids, got 1"),
+        ({"facets": {"a": "d1"}}, "a list of ids, got 'd1'"),
+        ({"groups": ["d1"]}, "a list of ids, got 'd1'"),
+        ({"facets": {"a": ["d1"]}, "weights": [1]}, "weights, {facet: weight}, got [1]"),
+    ],
+)
+def test_groups_are_lists(tmp_path: Path, relevance: dict[str, Any], wording: str) -> None:
+    with pytest.raises(FileFormatError) as caught:
+        RetrievalDataset.of([{"query": "why?", "relevance": relevance}])
+    assert f"expected {wording}" in str(caught.value)
+    with pytest.raises(FileFormatError) as caught:
+        _csv(tmp_path, ["query", "relevance"], ["why?", json.dumps(relevance)])
+    assert f"expected {wording}" in str(caught.value)
+
+
+def test_nuggets_that_cant_be_read_are_refused(tmp_path: Path) -> None:
+    nuggets = '[{"text": "a", "importance": "high"}]'
+    with pytest.raises(FileFormatError, match="line 2"):
+        _csv(tmp_path, ["query", "nuggets"], ["why?", nuggets])
+
+
+@pytest.mark.parametrize("text", ["{{}}", "{['a']}", "[" + "-" * 200_000 + "1]", "[" * 200_000])
+def test_what_python_cant_read_stays_text(text: str) -> None:
+    assert read_cell(text, PLACE) == text
+
+
+def test_no_warning_of_a_text(recwarn: pytest.WarningsRecorder) -> None:
+    warnings.simplefilter("always")
+    assert read_cell(r"['\d+ a']", PLACE) == [r"\d+ a"]
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["['a' 'b']", "['a'\n 'b']", "['a''b']", '["a" r"b"]', "['a' \"b\"]", "['a' \\\n 'b']"],
+)
+def test_lost_commas_are_refused(text: str) -> None:
+    with pytest.raises(FileFormatError, match="expected commas between the items of a list"):
+        read_field("expected_texts", text, PLACE)
+
+
+@pytest.mark.parametrize(
+    ("text", "texts"),
+    [("['', 'b']", ["", "b"]), ("['a \" \" b']", ['a " " b']), ("['''a''', 'b']", ["a", "b"])],
+)
+def test_quotes_in_a_list_arent_lost_commas(text: str, texts: list[str]) -> None:
+    assert read_field("expected_texts", text, PLACE) == texts
+
+
+def test_lists_without_a_doubt_arent_tokenised(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(readline: object) -> None:
+        raise AssertionError("slow")
+
+    monkeypatch.setattr(tokenize, "generate_tokens", refuse)
+    assert read_cell("['d1', \"d'2\", 'd 3']", PLACE) == ["d1", "d'2", "d 3"]

@@ -1,0 +1,232 @@
+"""BEIR folders, read and written."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.paths import SHARED
+
+from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
+from llama_index_rag_metrics.rankings.relevance import Relevance
+from llama_index_rag_metrics.runtime.errors import FileFormatError, FormatTooNarrow, InvalidInput
+
+CRANFIELD = SHARED / "data" / "cranfield"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "qrels").mkdir()
+    (tmp_path / "queries.jsonl").write_text(
+        '{"_id": "q1", "text": "geysers?"}\n\n'
+        '{"_id": 2, "text": "first?", "metadata": {"lang": "en"}}\n'
+    )
+    (tmp_path / "corpus.jsonl").write_text(
+        '{"_id": "d1", "title": "Enceladus", "text": "has geysers", "metadata": {"url": "u"}}\n'
+        '{"_id": "d2", "title": "", "text": "nothing here"}\n'
+    )
+    (tmp_path / "qrels" / "test.tsv").write_text(
+        "query-id\tcorpus-id\tscore\nq1\td1\t2\nq1\td2\t0\n"
+    )
+    return tmp_path
+
+
+def test_reads_every_part(folder: Path) -> None:
+    dataset = RetrievalDataset.from_beir(folder)
+    assert dataset.queries == {"q1": "geysers?", "2": "first?"}
+    assert dataset.metadata == {"2": {"lang": "en"}}
+    assert dataset.relevance == {"q1": Relevance({"d1": 2, "d2": 0})}
+    assert dataset.corpus == {"d1": "has geysers", "d2": "nothing here"}
+    assert dataset.titles == {"d1": "Enceladus"}
+    assert dataset.document_metadata == {"d1": {"url": "u"}}
+    assert dataset.name == folder.name
+
+
+def test_byte_order_marks_and_carriage_returns_dont_matter(folder: Path) -> None:
+    plain = RetrievalDataset.from_beir(folder)
+    for path in [*folder.glob("*.jsonl"), folder / "qrels" / "test.tsv"]:
+        path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n"))
+    assert RetrievalDataset.from_beir(folder) == plain
+
+
+def test_gzipped_files_are_read(folder: Path) -> None:
+    plain = RetrievalDataset.from_beir(folder)
+    for path in [*folder.glob("*.jsonl"), folder / "qrels" / "test.tsv"]:
+        path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
+        path.unlink()
+    assert RetrievalDataset.load(folder) == plain
+
+
+def test_a_cut_off_gzip_file_is_an_error(folder: Path) -> None:
+    whole = gzip.compress((folder / "corpus.jsonl").read_bytes())
+    (folder / "corpus.jsonl").unlink()
+    (folder / "corpus.jsonl.gz").write_bytes(whole[:-12])
+    with pytest.raises(FileFormatError, match=r"corpus\.jsonl\.gz.*expected a whole gzip file"):
+        RetrievalDataset.from_beir(folder)
+
+
+def test_test_is_the_default_split(folder: Path) -> None:
+    (folder / "qrels" / "dev.tsv").write_text("2\td2\t1\n")
+    assert list(RetrievalDataset.from_beir(folder).relevance) == ["q1"]
+    assert list(RetrievalDataset.load(folder, split="dev").relevance) == ["2"]
+
+
+def test_questions_of_other_splits_are_left_out(folder: Path) -> None:
+    with (folder / "queries.jsonl").open("a") as queries:
+        queries.write('{"_id": "q3", "text": "in no split"}\n')
+    (folder / "qrels" / "train.tsv").write_text("2\td2\t1\n")
+    dataset = RetrievalDataset.from_beir(folder)
+    assert list(dataset.queries) == ["q1", "q3"]
+    assert dataset.metadata == {}
+
+
+def test_the_only_split_is_taken(folder: Path) -> None:
+    (folder / "qrels" / "test.tsv").rename(folder / "qrels" / "dev.tsv")
+    assert list(RetrievalDataset.from_beir(folder).relevance) == ["q1"]
+
+
+def test_several_splits_need_a_choice(folder: Path) -> None:
+    (folder / "qrels" / "test.tsv").rename(folder / "qrels" / "dev.tsv")
+    (folder / "qrels" / "train.tsv").write_text("2\td2\t1\n")
+    with pytest.raises(InvalidInput, match=r"split: expected one of \['dev', 'train'\], got None"):
+        RetrievalDataset.from_beir(folder)
+    with pytest.raises(InvalidInput, match="got 'test'"):
+        RetrievalDataset.from_beir(folder, "test")
+
+
+def test_without_qrels_no_query_is_judged(folder: Path) -> None:
+    (folder / "qrels" / "test.tsv").unlink()
+    dataset = RetrievalDataset.from_beir(folder)
+    assert dataset.relevance == {}
+    assert len(dataset) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "line", "expected"),
+    [
+        (
+            "queries.jsonl",
+            '{"_id": "q1", "text": "a"}\n{"_id": "q1", "text": "b"}',
+            2,
+            "query id once",
+        ),
+        ("queries.jsonl", '\n{"_id": "q1"}', 2, "a query"),
+        ("queries.jsonl", '{"_id": "q1", "text": "a"', 1, "JSON"),
+        ("queries.jsonl", '{"_id": "", "text": "a"}', 1, "an id"),
+        (
+            "corpus.jsonl",
+            '{"_id": "d", "text": "a"}\n{"_id": "d", "text": "a"}',
+            2,
+            "document id once",
+        ),
+        ("corpus.jsonl", '{"_id": "d", "title": "a"}', 1, "a text under"),
+        ("corpus.jsonl", '{"_id": "d", "text": "a", "text": "b"}', 1, "every key once"),
+        (
+            "qrels/test.tsv",
+            "q1\td1\t1\nq1\td2\t1\nq1\td1\t1",
+            3,
+            "every judgement once, got 'q1 d1'",
+        ),
+        ("qrels/test.tsv", "q1 d1 1", 1, "tabs between"),
+        ("qrels/test.tsv", "q1\td1\t1\nq9\td1\t1", 2, "a query id of queries.jsonl, got 'q9'"),
+        ("qrels/test.tsv", "q1\td1\thigh", 1, "a finite number, got 'high'"),
+        ("qrels/test.tsv", "q1\td1\tnan", 1, "a finite number, got 'nan'"),
+    ],
+)
+def test_errors_name_file_line_and_expectation(
+    folder: Path, name: str, text: str, line: int, expected: str
+) -> None:
+    (folder / name).write_text(text)
+    with pytest.raises(FileFormatError) as caught:
+        RetrievalDataset.from_beir(folder)
+    assert caught.value.line == line
+    assert str(caught.value).startswith(f"{folder / name}, line {line}: expected ")
+    assert expected in str(caught.value)
+
+
+def test_text_that_isnt_utf8_names_the_line(folder: Path) -> None:
+    (folder / "corpus.jsonl").write_bytes(
+        b'{"_id": "d1", "text": "a"}\n{"_id": "d2", "text": "\xe9"}'
+    )
+    with pytest.raises(FileFormatError, match="line 2: expected UTF-8 text"):
+        RetrievalDataset.from_beir(folder)
+
+
+def test_writes_the_files_that_beir_has(tmp_path: Path) -> None:
+    dataset = RetrievalDataset(
+        {"q 1": "why?"}, {"q 1": {"ü": 2, "d2": 0.5}}, {"ü": "text"}, titles={"ü": "Title"}
+    )
+    dataset.to_beir(tmp_path)
+    assert (tmp_path / "qrels" / "test.tsv").read_text(encoding="utf-8") == (
+        "query-id\tcorpus-id\tscore\nq 1\tü\t2\nq 1\td2\t0.5\n"
+    )
+    assert json.loads((tmp_path / "corpus.jsonl").read_text(encoding="utf-8")) == {
+        "_id": "ü",
+        "title": "Title",
+        "text": "text",
+    }
+    assert (tmp_path / "queries.jsonl").read_text() == '{"_id": "q 1", "text": "why?"}\n'
+    assert RetrievalDataset.load(tmp_path) == dataset
+    assert [path.name for path in tmp_path.rglob(".partial*")] == []
+
+
+def test_another_split_stays(folder: Path) -> None:
+    dataset = RetrievalDataset.from_beir(folder)
+    dataset.to_beir(folder, "dev")
+    assert RetrievalDataset.from_beir(folder, "dev") == dataset
+    assert RetrievalDataset.from_beir(folder, "test") == dataset
+
+
+@pytest.mark.parametrize(
+    ("parts", "wording"),
+    [
+        ({"relevance": {"q": [["a"], ["b"]]}}, "groups of alternatives ('q')"),
+        ({"relevance": {"q": []}}, "a judgement of no document at all ('q')"),
+        ({"expected_texts": {"q": ["t"]}}, "expected texts ('q')"),
+    ],
+)
+def test_what_doesnt_fit_is_refused(tmp_path: Path, parts: dict[str, Any], wording: str) -> None:
+    dataset = RetrievalDataset({"q": "?"}, **parts)
+    with pytest.raises(FormatTooNarrow) as caught:
+        dataset.to_beir(tmp_path)
+    assert f"a BEIR folder can't hold {wording}" in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+    dataset.to_beir(tmp_path, lossy=True)
+    assert RetrievalDataset.load(tmp_path).queries == {"q": "?"}
+
+
+@pytest.mark.parametrize("broken", ["a\tb", "a\nb", "a\ud800"])
+def test_ids_that_would_break_a_line_are_refused(tmp_path: Path, broken: str) -> None:
+    dataset = RetrievalDataset({"q": "?"}, {"q": [broken]})
+    with pytest.raises(FormatTooNarrow, match="the id"):
+        dataset.to_beir(tmp_path, lossy=True)
+
+
+@pytest.mark.skipif(
+    not CRANFIELD.is_dir(), reason="the Cranfield collection isn't beside the project"
+)
+def test_cranfield() -> None:
+    dataset = RetrievalDataset.load(CRANFIELD)
+    judgements = [len(relevance.grades) for relevance in dataset.relevance.values()]
+    assert (len(dataset), sum(judgements), len(dataset.corpus)) == (225, 1837, 1400)
+    assert dataset.relevance["1"].grades["12"] == 2
+    assert dataset.indexed_text("1").startswith("experimental investigation of the aerodynamics")
+    assert dataset.check() == ["2 of 1400 documents have no text: '471', '995'"]
+
+
+@pytest.mark.skipif(
+    not CRANFIELD.is_dir(), reason="the Cranfield collection isn't beside the project"
+)
+def test_cranfield_survives_every_format_that_can_hold_it(tmp_path: Path) -> None:
+    dataset = RetrievalDataset.load(CRANFIELD)
+    dataset.to_beir(tmp_path / "beir")
+    dataset.to_trec(tmp_path / "trec")
+    dataset.save(tmp_path / "all.json")
+    dataset.save(tmp_path / "all.jsonl.gz")
+    for name in ("beir", "trec", "all.json", "all.jsonl.gz"):
+        again = RetrievalDataset.load(tmp_path / name)
+        assert again == dataset, name
+        assert again.fingerprint() == dataset.fingerprint()

@@ -1,0 +1,396 @@
+"""JSON, JSONL and CSV: our own, LlamaIndex's old classes, ragas."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from llama_index_rag_metrics import read_qrels, read_run
+from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
+from llama_index_rag_metrics.rankings.relevance import Relevance
+from llama_index_rag_metrics.runtime.errors import (
+    FileFormatError,
+    FormatTooNarrow,
+    InvalidInput,
+    LinesSkipped,
+    UnknownFormat,
+)
+
+OLD = {
+    "queries": {"q1": "why?", "q2": "wo ist Köln?"},
+    "corpus": {"d1": "because", "d2": "there"},
+    "relevant_docs": {"q1": ["d1"], "q2": ["d2", "d1"]},
+    "mode": "text",
+}
+
+IDS = st.text(min_size=1, max_size=8)
+GRADES = st.floats(-4, 4, allow_nan=False) | st.integers(-2, 5)
+RELEVANCE = (
+    st.dictionaries(IDS, GRADES, max_size=4).map(Relevance)
+    | st.lists(IDS, max_size=4).map(Relevance)
+    | st.lists(st.lists(IDS, min_size=1, max_size=3), min_size=1, max_size=3).map(Relevance.groups)
+)
+PLAIN = st.none() | st.booleans() | st.integers() | st.text(max_size=5)
+METADATA = st.dictionaries(st.text(max_size=5), PLAIN | st.lists(PLAIN, max_size=2), max_size=3)
+
+
+@st.composite
+def datasets(draw: st.DrawFn, relevance: st.SearchStrategy[Any] = RELEVANCE) -> RetrievalDataset:
+    queries = draw(st.dictionaries(IDS, st.text(), max_size=5))
+    corpus = draw(st.dictionaries(IDS, st.text(), max_size=5))
+
+    def some(ids: dict[str, str], values: st.SearchStrategy[Any]) -> dict[str, Any]:
+        return {item: draw(values) for item in ids if draw(st.booleans())}
+
+    return RetrievalDataset(
+        queries,
+        some(queries, relevance),
+        corpus,
+        some(queries, METADATA),
+        some(queries, st.lists(st.text(), max_size=2)),
+        titles=some(corpus, st.text(max_size=5)),
+        document_metadata=some(corpus, METADATA),
+    )
+
+
+ON_DISK = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+
+
+@ON_DISK
+@given(dataset=datasets(), ending=st.sampled_from([".json", ".json.gz", ".jsonl", ".jsonl.gz"]))
+def test_our_own_files_hold_everything(
+    tmp_path: Path, dataset: RetrievalDataset, ending: str
+) -> None:
+    path = tmp_path / f"dataset{ending}"
+    dataset.save(path)
+    again = RetrievalDataset.load(path)
+    assert again == dataset
+    assert list(again.queries) == list(dataset.queries)
+    assert again.fingerprint() == dataset.fingerprint()
+
+
+WRITABLE = st.text(
+    st.characters(exclude_characters="\t\n\r", codec="utf-8"), min_size=1, max_size=8
+)
+JUDGED = st.dictionaries(WRITABLE, GRADES, min_size=1, max_size=4).map(Relevance)
+
+
+@st.composite
+def beir_datasets(draw: st.DrawFn) -> RetrievalDataset:
+    queries = draw(st.dictionaries(WRITABLE, st.text(), max_size=5))
+    relevance = {query_id: draw(JUDGED) for query_id in queries if draw(st.booleans())}
+    corpus = draw(st.dictionaries(WRITABLE, st.text(), max_size=5))
+    metadata = {query_id: draw(METADATA) for query_id in queries}
+    return RetrievalDataset(queries, relevance, corpus, metadata)
+
+
+@ON_DISK
+@given(dataset=beir_datasets())
+def test_beir_folders_hold_grades_and_unicode_ids(
+    tmp_path: Path, dataset: RetrievalDataset
+) -> None:
+    dataset.to_beir(tmp_path)
+    assert RetrievalDataset.load(tmp_path) == dataset
+
+
+def test_half_a_surrogate_pair_survives(tmp_path: Path) -> None:
+    dataset = RetrievalDataset({"q": "broken \ud83d text"}, corpus={"d": "\ude00"})
+    for name in ("a.json", "a.jsonl"):
+        dataset.save(tmp_path / name)
+        assert RetrievalDataset.load(tmp_path / name) == dataset
+    assert len(dataset.fingerprint()) == 64
+
+
+def test_the_old_json_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "qa.json"
+    path.write_text(json.dumps(OLD, indent=4))
+    dataset = RetrievalDataset.from_json(path)  # type: ignore[misc]
+    assert dataset.queries == OLD["queries"]
+    assert dataset.corpus == OLD["corpus"]
+    assert dataset.relevant_docs == {"q1": ["d1"], "q2": ["d2", "d1"]}
+    assert dataset.query_docid_pairs == [("why?", ["d1"]), ("wo ist Köln?", ["d2", "d1"])]
+    assert dataset.mode == "text"
+    assert dataset.name == "qa"
+
+
+def test_the_old_json_is_written_as_it_was(tmp_path: Path) -> None:
+    RetrievalDataset(**OLD).save_json(tmp_path / "qa.json")  # type: ignore[arg-type]
+    assert (tmp_path / "qa.json").read_bytes() == (json.dumps(OLD, indent=4) + "\n").encode()
+
+
+def test_the_old_class_and_ours_read_each_other(tmp_path: Path) -> None:
+    legacy = pytest.importorskip("llama_index.core.llama_dataset.legacy.embedding")
+    old = legacy.EmbeddingQAFinetuneDataset(**OLD)
+    old.save_json(str(tmp_path / "old.json"))
+    ours = RetrievalDataset.load(tmp_path / "old.json")
+    assert ours == RetrievalDataset.of(old)
+    ours.save_json(tmp_path / "ours.json")
+    assert legacy.EmbeddingQAFinetuneDataset.from_json(str(tmp_path / "ours.json")) == old
+
+
+def test_titles_become_the_first_line_of_the_old_json(tmp_path: Path) -> None:
+    dataset = RetrievalDataset({"q": "?"}, {"q": ["d"]}, {"d": "text"}, titles={"d": "Title"})
+    dataset.save_json(tmp_path / "qa.json")
+    assert json.loads((tmp_path / "qa.json").read_text())["corpus"] == {"d": "Title\ntext"}
+
+
+def test_the_old_json_refuses_grades_and_groups(tmp_path: Path) -> None:
+    relevance = {"q1": {"d1": 3, "d2": 0}, "q2": [["a", "b"], ["c"]]}
+    dataset = RetrievalDataset({"q1": "?", "q2": "?"}, relevance)
+    with pytest.raises(FormatTooNarrow) as caught:
+        dataset.save_json(tmp_path / "qa.json")
+    assert str(caught.value) == (
+        "the JSON of EmbeddingQAFinetuneDataset can't hold grades ('q1'); groups of alternatives "
+        "('q2'). lossy=True leaves out what doesn't fit; save('….json') holds everything."
+    )
+    dataset.save_json(tmp_path / "qa.json", lossy=True)
+    assert RetrievalDataset.load(tmp_path / "qa.json").relevance == {
+        "q1": ["d1"],
+        "q2": ["a", "b", "c"],
+    }
+
+
+def test_jsonl_by_hand(tmp_path: Path) -> None:
+    path = tmp_path / "questions.jsonl"
+    path.write_text(
+        '\ufeff{"query": "a?", "expected_ids": ["d1", 2]}\r\n'
+        "\r\n"
+        '{"id": "x", "question": "b?", "relevance": {"d1": 2},'
+        ' "lang": "en", "metadata": {"n": 1}}\n'
+        '{"query": "c?", "relevance": null}\n'
+        '{"query": "d?", "relevance": [["a", "b"], ["c"]], "expected_texts": ["t"]}\n'
+        '{"document_id": "d1", "title": "T", "text": "one", "lang": "de"}',
+        "utf-8",
+    )
+    dataset = RetrievalDataset.load(path)
+    assert dataset.queries == {"q1": "a?", "x": "b?", "q3": "c?", "q4": "d?"}
+    assert dataset.relevance == {
+        "q1": Relevance(["d1", "2"]),
+        "x": Relevance({"d1": 2}),
+        "q4": Relevance.groups([["a", "b"], ["c"]]),
+    }
+    assert dataset.metadata == {"x": {"lang": "en", "n": 1}}
+    assert dataset.expected_texts == {"q4": ["t"]}
+    assert dataset.document_metadata == {"d1": {"lang": "de"}}
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "expected"),
+    [
+        ('{"query": "a"}\n\n{"quer": "b"}', 3, "a question, one text, under 'query' or 'question'"),
+        ('{"id": "a", "query": "a"}\n{"id": "a", "query": "b"}', 2, "every query id once, got 'a'"),
+        (
+            '{"query": "a", "relevance": {"d": "high"}}',
+            1,
+            "groups of ids or facets",
+        ),
+        ('{"query": "a", "relevance": {"d": 1, "d": 2}}', 1, "every key once, got 'd'"),
+        (
+            '{"query": "a", "relevance": [["a"], []]}',
+            1,
+            "groups of ids or facets",
+        ),
+        ('{"query": "a", "relevance": [""]}', 1, "an id, a text that isn't empty"),
+        ('{"query": "a", "expected_texts": [1]}', 1, "expected texts, a list of texts, got [1]"),
+        ('{"query": ["a", "b"]}', 1, "a question, one text"),
+        ('{"query": "a"}\n{"query" "b"}', 2, "JSON (Expecting ':' delimiter, column 10)"),
+        ('["a"]', 1, "a record, {field: value}"),
+        (
+            '{"document_id": "d", "text": "a"}\n{"document_id": "d", "text": ""}',
+            2,
+            "document id once",
+        ),
+    ],
+)
+def test_errors_in_jsonl(tmp_path: Path, text: str, line: int, expected: str) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text(text)
+    with pytest.raises(FileFormatError) as caught:
+        RetrievalDataset.load(path)
+    assert str(caught.value).startswith(f"{path}, line {line}: expected ")
+    assert expected in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "expected"),
+    [
+        ('{"queries": {\n"a": "x",\n"b": "y",\n"a": "z"}}', ", line 4", "every key once, got 'a'"),
+        (
+            '{"queries": {"a": "x"},\n"corpus": {"a": ""}, "queries": {}}',
+            ", line 2",
+            "got 'queries'",
+        ),
+        ('{"queries": {"a": "x"\n"b": "y"}}', ", line 2", "JSON"),
+        ('{"queries": {"a": 1}}', ", queries of 'a'", "a text, got 1"),
+        ('{"queries": {"a": null}}', ", queries of 'a'", "a text, got None"),
+        ('{"queries": {}, "relevance": {"a": []}}', "", "only ids of \"queries\", got 'a'"),
+        ('{"queries": {}, "corpus": []}', "", '"corpus" to be an object'),
+        ('{"format": "other", "queries": {}}', "", '"format": "llama-index-rag-metrics dataset'),
+        ('{"examples": [{"query": "a"}, {}]}', ", item 2", "a question"),
+    ],
+)
+def test_errors_in_json(tmp_path: Path, text: str, where: str, expected: str) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(text)
+    with pytest.raises(FileFormatError) as caught:
+        RetrievalDataset.load(path)
+    assert str(caught.value).startswith(f"{path}{where}: expected ")
+    assert expected in str(caught.value)
+
+
+@pytest.mark.parametrize("number", ["[" * 100_000, '{"d": ' * 50_000, "1" * 5000])
+@pytest.mark.parametrize("ending", [".json", ".jsonl", ""])
+@pytest.mark.parametrize("read", [read_run, read_qrels, RetrievalDataset.load])
+def test_more_brackets_or_digits_than_python_takes(
+    tmp_path: Path, number: str, ending: str, read: Callable[[Path], Any]
+) -> None:
+    path = tmp_path / f"file{ending}"
+    path.write_text(f'{{"query_id": "q", "query": {number}')
+    with pytest.raises(FileFormatError, match=r"expected JSON \(.*(recursion|digits)"):
+        read(path)
+
+
+def test_deep_json_is_a_line_to_skip(tmp_path: Path) -> None:
+    good = '{"query_id": "q", "retrieved_ids": ["a"]}\n'
+    (tmp_path / "a.jsonl").write_text(good + "[" * 100_000 + "\n")
+    with pytest.warns(LinesSkipped, match="line 2: expected JSON"):
+        assert list(read_run(tmp_path / "a.jsonl", on_error="skip")) == ["q"]
+
+
+def test_jsonl_is_recognised_under_another_name(tmp_path: Path) -> None:
+    (tmp_path / "questions.json").write_text('{"query": "a?"}\n{"query": "b?"}\n')
+    assert len(RetrievalDataset.load(tmp_path / "questions.json")) == 2
+
+
+LABELLED = {
+    "examples": [
+        {
+            "query": "why?",
+            "query_by": {"model_name": "m", "type": "ai"},
+            "reference_contexts": ["because", "since"],
+            "reference_answer": "so",
+            "reference_answer_by": None,
+        },
+        {"query": "who?", "reference_contexts": None, "reference_answer": ""},
+    ]
+}
+
+
+def test_labelled_rag_json(tmp_path: Path) -> None:
+    (tmp_path / "rag.json").write_text(json.dumps(LABELLED, indent=4))
+    dataset = RetrievalDataset.load(tmp_path / "rag.json")
+    assert dataset.queries == {"q1": "why?", "q2": "who?"}
+    assert dataset.expected_texts == {"q1": ["because", "since"]}
+    assert dataset.metadata["q1"]["reference_answer"] == "so"
+    assert dataset.metadata["q1"]["query_by"] == {"model_name": "m", "type": "ai"}
+    assert dataset.check() == ["1 of 2 queries are unjudged: 'q2'"]
+    assert RetrievalDataset.of(LABELLED) == dataset
+
+
+def test_the_labelled_rag_class(tmp_path: Path) -> None:
+    rag = pytest.importorskip("llama_index.core.llama_dataset.rag")
+    examples = [rag.LabelledRagDataExample(**example) for example in LABELLED["examples"]]  # type: ignore[arg-type]
+    old = rag.LabelledRagDataset(examples=examples)
+    old.save_json(str(tmp_path / "rag.json"))
+    dataset = RetrievalDataset.of(old)
+    assert dataset.expected_texts == {"q1": ["because", "since"]}
+    assert RetrievalDataset.load(tmp_path / "rag.json").queries == dataset.queries
+
+
+RAGAS = {
+    "0.0": {"question": "why?", "ground_truth_context": ["c1", "c2"], "question_type": "simple"},
+    "0.1": {"question": "why?", "contexts": ["c1", "c2"], "evolution_type": "simple"},
+    "0.2": {"user_input": "why?", "reference_contexts": ["c1", "c2"], "synthesizer_name": "s"},
+}
+
+
+@pytest.mark.parametrize("version", RAGAS)
+@pytest.mark.parametrize("form", ["records.json", "columns.json", "lines.jsonl", "table.csv"])
+def test_ragas_test_sets_of_every_version(tmp_path: Path, version: str, form: str) -> None:
+    row = RAGAS[version]
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame([row, {**row, next(iter(row)): "who?"}])
+    path = tmp_path / form
+    if form == "table.csv":
+        frame.to_csv(path)
+    else:
+        orient = "columns" if form == "columns.json" else "records"
+        frame.to_json(path, orient=orient, lines=form.endswith("l"))
+    dataset = RetrievalDataset.load(path)
+    assert dataset.queries == {"q1": "why?", "q2": "who?"}
+    assert dataset.expected_texts == {"q1": ["c1", "c2"], "q2": ["c1", "c2"]}
+    assert list(dataset.metadata["q1"].values()) == [list(row.values())[-1]]
+    assert RetrievalDataset.from_pandas(frame) == dataset
+
+
+def test_contexts_beside_an_answer_are_what_was_retrieved() -> None:
+    row = {"question": "why?", "contexts": ["c"], "answer": "so", "ground_truth": "so"}
+    dataset = RetrievalDataset.of([row])
+    assert dataset.expected_texts == {}
+    assert dataset.metadata["q1"]["contexts"] == ["c"]
+
+
+def test_csv_of_a_numpy_array_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("user_input,reference_contexts\nwhy?,\"['c1'\n 'c2']\"\n")
+    with pytest.raises(FileFormatError, match="line 3: expected commas between the items"):
+        RetrievalDataset.load(path)
+
+
+def test_csv_with_long_cells_brackets_and_too_many_cells(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    long = "x" * 200_000
+    path.write_text(f"user_input,reference_contexts\nwhy?,{long}\nwho?,[1] a footnote\n")
+    assert RetrievalDataset.load(path).expected_texts == {"q1": [long], "q2": ["[1] a footnote"]}
+    path.write_text("user_input,reference_contexts\nwhy?,a,b\n")
+    with pytest.raises(FileFormatError, match=r"line 2: expected 2 cells, got \['b'\]"):
+        RetrievalDataset.load(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("a.json", '{"something": 1}'), ("a.json", "17"), ("a.txt", "hello")],
+)
+def test_what_isnt_a_dataset_is_told_what_is(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(UnknownFormat) as caught:
+        RetrievalDataset.load(tmp_path / name)
+    message = str(caught.value)
+    assert message.startswith(f"{tmp_path / name} isn't a dataset: ")
+    for form in ("BEIR", "TREC", "EmbeddingQAFinetuneDataset", "ragas", "JSONL"):
+        assert form in message
+
+
+def test_an_empty_folder_and_no_file_at_all(tmp_path: Path) -> None:
+    with pytest.raises(UnknownFormat, match=r"the folder holds \[\]"):
+        RetrievalDataset.load(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        RetrievalDataset.load(tmp_path / "none.json")
+
+
+def test_gzip_by_name(tmp_path: Path) -> None:
+    (tmp_path / "qa.json.gz").write_bytes(gzip.compress(json.dumps(OLD).encode()))
+    assert RetrievalDataset.load(tmp_path / "qa.json.gz") == RetrievalDataset.of(OLD)
+
+
+def test_an_unknown_ending_and_values_json_cant_hold(tmp_path: Path) -> None:
+    dataset = RetrievalDataset({"q": "?"}, metadata={"q": {"when": object()}})
+    with pytest.raises(InvalidInput, match=r"ends in \.json or \.jsonl.*to_beir"):
+        dataset.save(tmp_path / "a.parquet")
+    with pytest.raises(InvalidInput, match="values that JSON can hold"):
+        dataset.save(tmp_path / "a.json")
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    RetrievalDataset({"q": "?"}).save(path)
+    with pytest.raises(InvalidInput):
+        RetrievalDataset({"q": "?", "r": "?"}, metadata={"r": {"x": object()}}).save(path)
+    assert list(RetrievalDataset.load(path).queries) == ["q"]

@@ -1,0 +1,158 @@
+"""Traces of LangChain, as its instrumentor records them: documents with texts, without ids."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.command_line import run as command
+from support.telemetry import file_exporter
+
+from llama_index_rag_metrics import RetrievalDataset, match_run, read_traces, score_rankings
+
+pytest.importorskip("langchain_core", reason="whose retriever is recorded")
+pytest.importorskip("openinference.instrumentation.langchain", reason="what records it")
+
+from langchain_core.callbacks import CallbackManagerForRetrieverRun
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import Runnable, RunnableLambda
+
+TEXTS = {
+    "rome": "Rome was founded on seven hills above the river Tiber.",
+    "tiber": "The Tiber carries the rain of Umbria past Rome to the sea.",
+    "venus": "Venus is the second planet and the hottest: its clouds keep the heat.",
+    "mars": "Mars, the red planet, has two small moons and a thin air.",
+}
+QUERIES = {"q1": "Which river flows through Rome?", "q2": "Which planet is the hottest?"}
+RETRIEVED = {QUERIES["q1"]: ["rome", "tiber"], QUERIES["q2"]: ["mars", "rome", "venus"]}
+RELEVANT = {"q1": ["tiber"], "q2": ["venus"]}
+MRR = (1 / 2 + 1 / 3) / 2  # tiber is second, venus is third
+
+LLM = """
+from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata
+
+class Judge(CustomLLM):
+    @property
+    def metadata(self):
+        return LLMMetadata(model_name="judge")
+
+    def complete(self, prompt, formatted=False, **further):
+        return CompletionResponse(text='{"grade": %d}' % (3 * ("Tiber carries" in prompt)))
+
+    def stream_complete(self, prompt, formatted=False, **further):
+        raise NotImplementedError
+"""
+
+
+class ByHand(BaseRetriever):
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun
+    ) -> list[Document]:
+        return [
+            Document(page_content=TEXTS[item], metadata={"key": item}) for item in RETRIEVED[query]
+        ]
+
+
+def dataset() -> RetrievalDataset:
+    return RetrievalDataset(QUERIES, RELEVANT, TEXTS)
+
+
+@pytest.fixture(scope="module")
+def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from openinference.instrumentation.langchain import LangChainInstrumentor
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+
+    path = tmp_path_factory.mktemp("langchain") / "traces.jsonl"
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(file_exporter(path)))
+    instrumentor = LangChainInstrumentor()
+    instrumentor.instrument(tracer_provider=provider)
+    chain: Runnable[str, list[Document]] = RunnableLambda(lambda query: ByHand().invoke(query))
+    try:
+        for query in QUERIES.values():
+            chain.invoke(query)
+    finally:
+        instrumentor.uninstrument()
+        provider.shutdown()
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    dataset().save("dataset.json")
+    return tmp_path
+
+
+def test_without_ids_they_go_by_digests_and_a_note_says_what_to_do(traces: Path) -> None:
+    run = read_traces(traces, questions=dataset())
+    assert [run[query_id].texts for query_id in QUERIES] == [
+        [TEXTS[item] for item in RETRIEVED[query]] for query in QUERIES.values()
+    ]
+    assert run.notes == (
+        "documents without an id, which go by a digest of their text (labels find them by "
+        "match_on= and a key of their metadata, or by a matcher): 5",
+    )
+
+
+def test_a_key_of_the_metadata_is_an_id(traces: Path) -> None:
+    run = read_traces(traces, questions=dataset(), match_on="key")
+    assert {query_id: list(ranking.ids) for query_id, ranking in run.items()} == {
+        "q1": ["rome", "tiber"],
+        "q2": ["mars", "rome", "venus"],
+    }
+    assert run.notes == ()
+
+
+def test_matched_by_text(traces: Path) -> None:
+    run = read_traces(traces, questions=dataset())
+    matched = match_run(run, dataset(), "text")
+    scores = score_rankings(matched.relevance, matched.run, ["mrr"])
+    assert scores.means["mrr"] == pytest.approx(MRR, abs=1e-15)
+    assert scores.queries == QUERIES
+    assert "passages are recognised by text, not by ids" in scores.notes
+    assert set(run.notes) <= set(scores.notes)  # what the traces lack isn't forgotten
+
+
+@pytest.mark.parametrize("option", [["--match-on", "key"], ["--matcher", "text"]])
+@pytest.mark.parametrize("labels", [[], ["--qrels", "qrels.txt"]])
+def test_score(traces: Path, folder: Path, option: list[str], labels: list[str]) -> None:
+    (folder / "qrels.txt").write_text("q1 0 tiber 1\nq2 0 venus 1\n")
+    asked = ["--questions", "dataset.json", *labels, "-m", "mrr", "--format", "csv"]
+    ended = command("score", str(traces), *asked, *option)
+    assert ended.exit_code == 0, ended.output
+    assert "traces,0.41666666" in ended.stdout
+
+
+@pytest.mark.parametrize("option", [["--match-on", "key"], ["--matcher", "text"]])
+def test_judge(traces: Path, folder: Path, option: list[str]) -> None:
+    (folder / "judge_of_langchain.py").write_text(LLM)
+    (folder / "people.txt").write_text("q1 0 tiber 3\nq2 0 venus 0\n")
+    asked = ["--questions", "dataset.json", "--human", "people.txt", "--qrels", "grades.txt"]
+    ended = command(
+        "judge", str(traces), "--llm", "judge_of_langchain:Judge", *asked, "-m", "mrr", *option
+    )
+    assert ended.exit_code == 0, ended.output
+    grades = (folder / "grades.txt").read_text().split("\n")
+    assert "q1 0 tiber 3" in grades
+    assert "q2 0 venus 0" in grades
+    assert "kappa 1.0000" in " ".join(ended.output.split())  # both agree on both
+
+
+def test_what_the_options_need(traces: Path, folder: Path) -> None:
+    ended = command("score", str(traces), "--matcher", "text", "--qrels", "qrels.txt")
+    assert ended.exit_code == 2
+    assert "--questions DATASET beside it, which has the labels' texts" in ended.output
+    (folder / "a.run").write_text("q1 Q0 tiber 1 0.5 tag\n")
+    (folder / "qrels.txt").write_text("q1 0 tiber 1\n")
+    ended = command("score", "a.run", "--match-on", "key", "--qrels", "qrels.txt")
+    assert ended.exit_code == 2
+    assert "--match-on: expected a file of traces as RUN" in ended.output
+    ended = command("score", "a.run", "-m", "mrr(match=text)", "--qrels", "qrels.txt")
+    assert "`rag-metrics score --matcher`" in " ".join(ended.output.split())
+    RetrievalDataset(QUERIES).save("questions.json")
+    ended = command("score", str(traces), "--matcher", "text", "--questions", "questions.json")
+    assert "labels to recognise: in --questions" in " ".join(ended.output.split())

@@ -1,0 +1,179 @@
+"""Runs of agents in files: every call, and what went to the model, there and back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support.telemetry import request, retrieval, write_lines
+
+from llama_index_rag_metrics import (
+    Call,
+    Ranking,
+    Run,
+    Span,
+    combine_calls,
+    read_run,
+    score_files,
+    score_rankings,
+    score_table,
+    write_run,
+)
+from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
+
+pytest.importorskip("pyarrow", reason="the extra batch isn't installed")
+pl = pytest.importorskip("polars", reason="the extra batch isn't installed")
+
+WHOLE = ("jsonl", "jsonl.gz", "parquet", "arrow")
+CALL_METRICS = ["calls", "new_relevant", "wasted_calls", "repeated_calls", "recall"]
+
+FOUND = Call(
+    ["d1", "d2", "d1"],
+    [0.1, None, 1 / 3],
+    ["one", "", "one"],
+    0.123456789012345,
+    spans=[Span("doc", 0, 3), None, Span("doc", 0, 3)],
+    tokens=[3, 0, 3],
+    query="\nmoons of Saturn\n",
+    asked_by="search",
+)
+FAILED = Call([], None, None, 0.5, "TimeoutError: slow", query="rings")
+NOTHING = Call([], [], [], query="rings")
+CONTEXT = Ranking(["d2"], [0.75], ["two"], spans=[None], tokens=[1])
+
+SESSIONS = Run(
+    {
+        "two calls": combine_calls([FOUND, FAILED, NOTHING], context=CONTEXT),
+        "no call": Ranking([], calls=()),
+        "failed": Ranking([], error="TooManyCalls: stopped", calls=(FOUND,)),
+        "plain": Ranking(["d1"]),
+    }
+)
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=4)
+
+
+@st.composite
+def columns(draw: st.DrawFn) -> dict[str, Any]:
+    ids = draw(st.lists(texts.filter(bool), max_size=3))
+
+    def column(values: st.SearchStrategy[Any]) -> Any:
+        return draw(st.none() | st.lists(values, min_size=len(ids), max_size=len(ids)))
+
+    return {
+        "ids": ids,
+        "scores": column(st.none() | st.floats(allow_nan=False)),
+        "texts": column(texts),
+        "latency": draw(st.none() | st.floats(0, 1e6)),
+        "error": draw(st.none() | texts),
+        "spans": column(st.none() | st.builds(Span, texts, st.integers(0, 9), st.integers(9, 12))),
+        "tokens": column(st.integers(0, 1000)),
+    }
+
+
+calls = st.builds(lambda fields, **asked: Call(**fields, **asked), columns(), query=texts)
+rankings = st.builds(
+    lambda fields, calls, context: Ranking(**fields, calls=calls, context=context),
+    columns(),
+    st.none() | st.lists(calls, max_size=3).map(tuple),
+    st.none() | columns().map(lambda fields: Ranking(**fields)),
+)
+
+
+@pytest.mark.parametrize("form", WHOLE)
+def test_sessions_are_read_back_as_they_were(tmp_path: Path, form: str) -> None:
+    path = tmp_path / f"run.{form}"
+    write_run(SESSIONS, path)
+    again = read_run(path)
+    assert again == SESSIONS
+    assert again.calls.keys() == SESSIONS.calls.keys()
+    relevance = {query_id: ["d2", "d9"] for query_id in SESSIONS}
+    scores, expected = (score_rankings(relevance, run, CALL_METRICS) for run in (again, SESSIONS))
+    for metric in CALL_METRICS:
+        assert scores[metric].tobytes() == expected[metric].tobytes()
+    assert scores.by_query("calls") == {
+        "two calls": 3.0,
+        "no call": 0.0,
+        "failed": 1.0,
+        "plain": 1.0,
+    }
+    whole = again.select(["two calls"])
+    session = whole["two calls"]
+    assert list(combine_calls(session.calls or (), "context", session.context).ids) == ["d2"]
+
+
+def test_sessions_in_data_frames(tmp_path: Path) -> None:
+    pd = pytest.importorskip("pandas", reason="pandas isn't installed")
+    write_run(SESSIONS, tmp_path / "run.parquet")
+    frames = [
+        pl.read_parquet(tmp_path / "run.parquet"),
+        pd.read_parquet(tmp_path / "run.parquet"),  # arrays inside of dicts inside of arrays
+    ]
+    for frame in frames:
+        assert read_run(frame) == SESSIONS
+
+
+def test_a_frame_whose_calls_are_no_calls() -> None:
+    pd = pytest.importorskip("pandas", reason="pandas isn't installed")
+    frame = pd.DataFrame({"query_id": ["q"], "retrieved_ids": [["a"]], "retrieval_calls": [[1]]})
+    with pytest.raises(FileFormatError, match=r"expected a record, .*, got 1"):
+        read_run(frame)
+
+
+@pytest.mark.parametrize("form", ["jsonl", "parquet"])
+@settings(
+    max_examples=40,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+    deadline=None,
+)
+@given(made=st.dictionaries(texts.filter(bool), rankings, max_size=3))
+def test_any_session(tmp_path: Path, form: str, made: dict[str, Ranking]) -> None:
+    path = tmp_path / f"run.{form}"
+    write_run(made, path)
+    assert read_run(path) == Run(made)
+
+
+@pytest.mark.parametrize(
+    ("field", "wording"),
+    [
+        ('"retrieval_calls": 3', "a list, got 3"),
+        ('"retrieval_calls": [["a"]]', "a record, {field: value}"),
+        ('"retrieval_calls": [{"query": "x"}]', "a list, got None"),
+        ('"retrieval_calls": [{"query": 1, "retrieved_ids": []}]', "a text, got 1"),
+        ('"retrieval_calls": [{"retrieved_ids": ["a"], "scores": []}]', "lists of the same length"),
+        ('"model_context": "a passage"', "a record, {field: value}"),
+    ],
+)
+def test_what_is_no_session(tmp_path: Path, field: str, wording: str) -> None:
+    path = tmp_path / "run.jsonl"
+    path.write_text(f'{{"query_id": "q", "retrieved_ids": ["a"], {field}}}\n')
+    with pytest.raises(FileFormatError) as caught:
+        read_run(path)
+    assert str(caught.value).startswith(f"{path}, line 1: expected {wording}")
+
+
+def test_tables_refuse_metrics_of_calls_where_there_are_calls(tmp_path: Path) -> None:
+    qrels = {"two calls": ["d2"]}
+    spans = [retrieval("r1", "x", ["a"], begin=1), retrieval("r2", "y", ["b"], begin=2)]
+    stored = [write_lines(tmp_path / "traces.jsonl", request(*spans))]
+    for form in WHOLE:
+        stored.append(tmp_path / f"run.{form}")
+        write_run(SESSIONS, stored[-1])
+    for path in stored:
+        with pytest.raises(InvalidInput, match=r"score_rankings\(qrels, read_run\(path\)"):
+            score_files(path, qrels, "wasted_calls")
+    with pytest.raises(InvalidInput, match="score_rankings"):
+        score_table(pl.read_parquet(tmp_path / "run.parquet"), "calls")
+    assert score_files(tmp_path / "run.parquet", qrels, "recall").means == {"recall": 1.0}
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    write_run({"q": ["d1"]}, folder / "1.parquet")
+    write_run(SESSIONS, folder / "2.parquet")
+    with pytest.raises(InvalidInput, match="score_rankings"):
+        score_files(folder, qrels, "calls")
+    write_run({"q": ["d1"]}, tmp_path / "plain.parquet")
+    plain = score_files(tmp_path / "plain.parquet", {"q": ["d1"]}, "calls")
+    assert plain.means == {"calls": 1.0}

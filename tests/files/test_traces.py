@@ -1,0 +1,759 @@
+"""Traces as runs: sessions, rerankings, questions, dialects; spans written by hand."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.telemetry import request, retrieval, span, write_lines
+
+from llama_index_rag_metrics import (
+    Call,
+    Ranking,
+    RetrievalDataset,
+    read_run,
+    read_traces,
+    score_rankings,
+)
+from llama_index_rag_metrics.files.traces.span_collecting import Trace, Work
+from llama_index_rag_metrics.files.traces.trace_documents import Retrieved
+from llama_index_rag_metrics.files.traces.trace_sessions import Remarks, sessions
+from llama_index_rag_metrics.runtime.errors import (
+    FileFormatError,
+    InvalidInput,
+    LinesSkipped,
+    UnknownFormat,
+)
+
+AGENT: dict[str, Any] = {"openinference__span__kind": "AGENT"}
+
+
+def calls_of(ranking: Ranking) -> Sequence[Call]:
+    assert ranking.calls is not None
+    return ranking.calls
+
+
+def mlflow_trace(outputs: str, trace: str = "t1", **further: Any) -> dict[str, Any]:
+    span = {"trace_id": trace, "span_id": "s1", "parent_span_id": None}
+    kinds = {"mlflow.spanType": '"RETRIEVER"', "mlflow.spanOutputs": outputs}
+    spans = [{**span, "attributes": kinds, **further}]
+    return {"info": {}, "data": {"spans": spans}}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "traces.jsonl"
+
+
+class TestSessions:
+    def test_a_retrieval_by_itself_is_a_plain_ranking(self, path: Path) -> None:
+        write_lines(path, request(retrieval("s", "Who?", ["b", "a"], begin=1, seconds=0.25)))
+        run = read_traces(path)
+        ranking = run["t1"]
+        assert ranking.ids == ["b", "a"]
+        assert ranking.scores == [1.0, 0.5]
+        assert ranking.texts == ["text of b", "text of a"]
+        assert ranking.latency == 0.25
+        assert ranking.calls is None
+        assert (run.queries, run.notes, run.name) == ({"t1": "Who?"}, (), "traces")
+
+    def test_calls_stand_in_the_order_in_which_they_began(self, path: Path) -> None:
+        write_lines(
+            path,
+            request(retrieval("second", "y", ["b", "c"], "root", begin=2)),
+            request(retrieval("first", "x", ["a", "b"], "tool", begin=1)),
+            request(span("tool", "root", openinference__span__kind="TOOL", tool__name="search")),
+            request(span("root", **AGENT, input__value="What?")),
+        )
+        run = read_traces(path)
+        assert [(call.query, call.asked_by, list(call.ids)) for call in calls_of(run["t1"])] == [
+            ("x", "search", ["a", "b"]),
+            ("y", "", ["b", "c"]),
+        ]
+        assert list(run["t1"].ids) == ["a", "b", "c"]  # first seen
+        assert run.queries == {"t1": "What?"}
+
+    def test_only_the_outermost_retrieval_counts(self, path: Path) -> None:
+        write_lines(
+            path,
+            request(retrieval("bm25", "x", ["a"], "inner", begin=1)),
+            request(span("inner", "fusion", openinference__span__kind="CHAIN")),
+            request(retrieval("dense", "x", ["b"], "fusion", begin=1)),
+            request(retrieval("fusion", "x", ["b", "a"], begin=0)),
+        )
+        assert read_traces(path)["t1"].ids == ["b", "a"]
+
+    def test_one_without_documents_hands_over_to_those_inside(self, path: Path) -> None:
+        silent = span("wrapper", openinference__span__kind="RETRIEVER", input__value="x")
+        write_lines(path, request(silent, retrieval("inner", "x", ["a"], "wrapper")))
+        run = read_traces(path)
+        assert run["t1"].ids == ["a"]
+        assert run.notes == ()
+
+    def test_without_documents_is_not_empty(self, path: Path) -> None:
+        hidden = span("s", openinference__span__kind="RETRIEVER", input__value="x")
+        other = retrieval("r", "y", [], trace="t2")
+        write_lines(path, request(hidden, other))
+        run = read_traces(path)
+        assert list(run) == run.empty == ["t2"]
+        assert run.notes == (
+            "retrieval spans without documents (was recording them turned off?): 1",
+            "questions left out, since a retrieval for them isn't known: 1",
+        )
+        assert run.notes == tuple(score_rankings({"t2": ["a"]}, run, "mrr").notes[:2])
+
+    def test_an_error_is_the_answer_whatever_was_found_inside(self, path: Path) -> None:
+        write_lines(
+            path,
+            request(retrieval("inner", "x", ["a"], "outer")),
+            request(span("outer", openinference__span__kind="RETRIEVER", error="ValueError: down")),
+        )
+        run = read_traces(path)
+        assert run.failed == {"t1": "ValueError: down"}
+
+    def test_spans_that_part_each_other_end_nowhere_else(self, path: Path) -> None:
+        loop = [retrieval("a", "x", ["d1"], "b"), span("b", "a", **AGENT)]
+        write_lines(path, request(*loop))
+        assert list(read_traces(path)["t1"].ids) == ["d1"]
+
+    @pytest.mark.parametrize(
+        ("tool", "queries", "question"),
+        [("", ["Who?"], "Who?"), ("", ["Who?", "When?"], None), ("search", ["Who?"], None)],
+    )
+    def test_what_an_agent_searched_for_is_not_the_question(
+        self, path: Path, tool: str, queries: list[str], question: str | None
+    ) -> None:
+        kind: dict[str, Any] = {}
+        if tool:
+            kind = {"openinference__span__kind": "TOOL", "tool__name": tool}
+        spans = [
+            retrieval(f"r{number}", query, ["d1"], "root") for number, query in enumerate(queries)
+        ]
+        write_lines(path, request(span("root", session__id="q1", **kind), *spans))
+        assert read_traces(path, question_id="session.id").queries.get("q1") == question
+
+    def test_spans_that_an_exporter_sent_again_count_once(self, path: Path) -> None:
+        asked = request(span("root"), retrieval("r", "Who?", ["d1"], "root"))
+        read = read_traces(write_lines(path, asked, asked), questions={"q1": "Who?"})
+        assert (read["q1"].ids, read["q1"].calls) == (["d1"], None)
+        assert read.notes == ("spans that came again, which count once: 2",)
+
+    def test_spans_without_an_id_are_told_apart_by_nothing_so_each_counts(self, path: Path) -> None:
+        write_lines(path, request(retrieval("", "Who?", ["d1"]), retrieval("", "Who?", ["d2"])))
+        read = read_traces(path)
+        assert [list(call.ids) for call in calls_of(read["t1"])] == [["d1"], ["d2"]]
+        assert read.notes == ()
+
+    def test_no_retrieval_at_all(self, path: Path) -> None:
+        write_lines(path, request(span("s", **AGENT)))
+        run = read_traces(path)
+        assert len(run) == 0
+        assert run.notes == ("none of 1 spans is a retrieval",)
+        assert len(read_traces(write_lines(path))) == 0
+
+
+class TestRerankings:
+    def test_one_replaces_what_was_retrieved_before_it(self, path: Path) -> None:
+        write_lines(
+            path,
+            request(retrieval("r1", "x", ["a", "b", "c"], "engine1", begin=0, seconds=1)),
+            request(
+                retrieval("k1", "x", ["c", "a"], "engine1", kind="RERANKER", begin=1, seconds=2)
+            ),
+            request(retrieval("r2", "y", ["a", "c", "d"], "engine2", begin=3)),
+            request(span("engine1", "root", **AGENT), span("engine2", "root", **AGENT)),
+            request(span("root", **AGENT)),
+        )
+        run = read_traces(path)
+        first, second = calls_of(run["t1"])
+        assert list(first.ids) == ["c", "a"]
+        assert first.scores == [1.0, 0.5]  # the reranker's
+        assert first.latency == 3.0  # 1 s of retrieval and 2 s of reranking
+        assert list(second.ids) == ["a", "c", "d"]
+
+    def test_one_inside_a_retrieval_is_part_of_it(self, path: Path) -> None:
+        write_lines(
+            path,
+            request(retrieval("r", "x", ["b", "a"])),
+            request(retrieval("k", "x", ["a", "b"], "r", kind="RERANKER", begin=0.1)),
+        )
+        assert read_traces(path)["t1"].ids == ["b", "a"]
+
+    def test_one_of_several_retrievals_is_of_none(self, path: Path) -> None:
+        write_lines(
+            path,
+            request(retrieval("r1", "x", ["a"], "root"), retrieval("r2", "x", ["b"], "root")),
+            request(retrieval("k", "x", ["b", "a"], "root", kind="RERANKER", begin=1)),
+            request(span("root", **AGENT)),
+        )
+        run = read_traces(path)
+        assert [list(call.ids) for call in calls_of(run["t1"])] == [["a"], ["b"]]
+        assert run.notes == ("rerankings left out, since they aren't of one retrieval: 1",)
+
+    def test_one_that_failed_or_holds_no_documents_is_counted(self, path: Path) -> None:
+        kind: dict[str, Any] = {"openinference__span__kind": "RERANKER"}
+        write_lines(
+            path,
+            request(retrieval("r", "x", ["a", "b"], "root")),
+            request(span("failed", "root", begin=1, error="ValueError: down", **kind)),
+            request(span("silent", "root", begin=2, **kind), span("root", **AGENT)),
+        )
+        run = read_traces(path)
+        assert list(run["t1"].ids) == ["a", "b"]
+        assert run.notes == (
+            "rerankings that failed, so the order before them counts: 1",
+            "rerankings without documents, so the order before them counts: 1",
+        )
+
+    @pytest.mark.parametrize("silent", ["outer", "inner"])
+    def test_of_one_that_calls_another_one_that_tells_is_enough(
+        self, path: Path, silent: str
+    ) -> None:
+        kind: dict[str, Any] = {"openinference__span__kind": "RERANKER"}
+        parents = {"outer": "root", "inner": "outer"}
+        steps = [
+            span(name, parent, begin=1, **kind)
+            if name == silent
+            else retrieval(name, "x", ["b", "a"], parent, kind="RERANKER", begin=1)
+            for name, parent in parents.items()
+        ]
+        write_lines(path, request(retrieval("r", "x", ["a", "b"], "root"), *steps))
+        run = read_traces(path)
+        assert (list(run["t1"].ids), run.notes) == (["b", "a"], ())
+
+
+class TestRewrittenSearches:
+    """An agent that isn't recorded with its question, and first searches for the question."""
+
+    LOST = (
+        "retrievals left out: only an attribute, question_id=, could tell which question of their "
+        "trace they are for: 1",
+    )
+
+    def searches(self, parent: str = "root") -> list[dict[str, Any]]:
+        return [
+            retrieval("first", "Who found it?", ["x"], parent, begin=1),
+            retrieval("second", "William Herschel", ["herschel"], parent, begin=2),
+        ]
+
+    def test_those_in_one_agent_are_for_its_question(self, path: Path) -> None:
+        write_lines(path, request(span("root", **AGENT), *self.searches()))
+        run = read_traces(path, questions={"q1": "Who found it?"})
+        assert [call.query for call in calls_of(run["q1"])] == ["Who found it?", "William Herschel"]
+        assert (list(run["q1"].ids), run.notes) == (["x", "herschel"], ())
+
+    def test_the_same_search_again_is_no_other_time_of_asking(self, path: Path) -> None:
+        again = retrieval("third", "Who found it?", ["y"], "root", begin=3)
+        write_lines(path, request(span("root", **AGENT), *self.searches(), again))
+        run = read_traces(path, questions={"q1": "Who found it?"})
+        assert (list(run["q1"].ids), run.notes) == (["x", "herschel", "y"], ())
+
+    def test_outside_of_an_agent_nothing_tells_what_they_are_for(self, path: Path) -> None:
+        chain: dict[str, Any] = {"openinference__span__kind": "CHAIN"}
+        write_lines(path, request(span("root", **chain), *self.searches()))
+        run = read_traces(path, questions={"q1": "Who found it?"})
+        assert (run["q1"].ids, run.notes) == (["x"], self.LOST)
+
+    def test_an_agent_that_was_asked_something_else(self, path: Path) -> None:
+        root = span("root", **AGENT, input__value="Compare the two.")
+        write_lines(path, request(root, *self.searches()))
+        run = read_traces(path, questions={"q1": "Who found it?"})
+        assert (run["q1"].ids, run.notes) == (["x"], self.LOST)
+
+    def test_an_agent_with_two_known_questions(self, path: Path) -> None:
+        inner = retrieval("third", "When?", ["z"], "inner", begin=3)
+        agents = [span("root", **AGENT), span("inner", "root", **AGENT)]
+        write_lines(path, request(*agents, *self.searches(), inner))
+        run = read_traces(path, questions={"q1": "Who found it?", "q2": "When?"})
+        assert {query_id: ranking.ids for query_id, ranking in run.items()} == {
+            "q1": ["x"],
+            "q2": ["z"],
+        }
+        assert run.notes == self.LOST
+
+    def test_without_the_attribute_that_others_of_the_trace_have(self, path: Path) -> None:
+        named = retrieval("first", "Who?", ["x"], "root", question_id="q1")
+        write_lines(path, request(span("root"), named, self.searches()[1]))
+        run = read_traces(path, question_id="question_id")
+        assert (run["q1"].ids, run.notes) == (["x"], self.LOST)
+
+
+class TestLongChains:
+    """Each span part of the next: what is counted are steps, for none but quick machines."""
+
+    def test_the_way_up_compares_no_span_with_all_others(self) -> None:
+        compared: list[object] = []
+
+        class SpanId(str):
+            __slots__ = ()
+            __hash__ = str.__hash__
+
+            def __eq__(self, other: object) -> bool:
+                compared.append(other)
+                return str.__eq__(self, other)
+
+        chain = [SpanId(number) for number in range(2_000)]
+        trace = Trace()
+        trace.parents = dict(zip(chain, [*chain[1:], None], strict=True))
+        assert [*trace.above(chain[0])] == chain
+        assert len(compared) < 3 * len(chain)  # pair by pair there are 2,000,000
+
+    def test_retrievals_in_retrievals(self) -> None:
+        n, steps = 2_000, []
+
+        class Parents(dict[str, str | None]):
+            def get(self, key: str, default: Any = None) -> Any:
+                steps.append(key)
+                return super().get(key, default)
+
+        trace = Trace()
+        trace.parents = Parents({f"{number}": f"{number + 1}" for number in range(n)})
+        for number in range(n):
+            work = Work(f"{number}")
+            work.retrieved, work.is_readable = Retrieved([f"d{number}"], None, None), True
+            trace.retrievals.append(work)
+        made = sessions({"t1": trace}, {}, by_attribute=False, remarks=Remarks())
+        assert [list(call.ids) for call in made["t1"].calls] == [[f"d{n - 1}"]]
+        assert len(steps) < 10 * n  # all the ways up have 2,000,000
+
+
+class TestContext:
+    """What an answer was made from, as OpenInference's spans of query engines say it."""
+
+    def sources(self, *nodes: str) -> str:
+        sources = [f"<NodeWithScore(node=TextNode(id_={item}), score=0.5)>" for item in nodes]
+        return json.dumps({"response": "…", "source_nodes": sources})
+
+    def chain(self, span_id: str, parent: str | None = None, **values: Any) -> dict[str, Any]:
+        return span(span_id, parent, openinference__span__kind="CHAIN", **values)
+
+    def test_the_outermost_answers_each_item_once(self, path: Path) -> None:
+        write_lines(
+            path,
+            request(retrieval("r1", "x", ["a", "b"], "engine", begin=1)),
+            request(self.chain("inner", "engine", output__value=self.sources("b"))),
+            request(self.chain("engine", "root", output__value=self.sources("b", "a"))),
+            request(retrieval("r2", "y", ["c", "a"], "second", begin=2)),
+            request(self.chain("second", "root", output__value=self.sources("a", "new"))),
+            request(span("root", **AGENT)),
+        )
+        context = read_traces(path)["t1"].context
+        assert context is not None
+        assert context.ids == ["b", "a", "new"]
+        assert context.scores == [0.5, 0.5, 0.5]
+        assert context.texts == ["text of b", "text of a", ""]  # those of the retrievals
+        ranking = read_traces(path, combine="context")["t1"]
+        assert ranking.ids == ["b", "a", "new"]
+        assert [list(call.ids) for call in calls_of(ranking)] == [["a", "b"], ["c", "a"]]
+
+    def test_a_postprocessor_of_any_kind_replaces_what_was_retrieved(self, path: Path) -> None:
+        kept = json.dumps(["<NodeWithScore(node=TextNode(id_=b), score=None)>"])
+        cut = self.chain("cut", "root", output__value=kept, metadata="{}")
+        cut |= {"name": "Cutoff._postprocess_nodes", "startTimeUnixNano": "2000000000"}
+        cut |= {"endTimeUnixNano": "3000000000"}
+        write_lines(
+            path,
+            request(retrieval("r", "x", ["a", "b"], "root", begin=1, seconds=0.5), cut),
+            request(self.chain("root", input__value="x")),
+        )
+        ranking = read_traces(path)["t1"]
+        assert (ranking.ids, ranking.scores, ranking.texts) == (["b"], None, ["text of b"])
+        assert ranking.latency == 1.5
+        # by a key of metadata the nodes of these spans can't be told
+        source: dict[str, Any] = {
+            "retrieval.documents.0.document.metadata": json.dumps({"page": 7})
+        }
+        write_lines(path, request(retrieval("r", "x", ["a"], "root", **source), cut))
+        assert read_traces(path, match_on="page")["t1"].ids == ["7"]
+
+    @pytest.mark.parametrize("output", ['{"source_nodes": [', '{"source_nodes": ["node"]}', "yes"])
+    def test_what_cannot_be_read_is_not_known(self, path: Path, output: str) -> None:
+        engine = self.chain("engine", output__value=output)
+        write_lines(path, request(retrieval("r", "x", ["a"], "engine"), engine))
+        assert read_traces(path)["t1"].context is None
+        with pytest.raises(InvalidInput, match=r"combine.* For 1 of 1 questions \('t1'\) no span"):
+            read_traces(path, combine="context")
+        with pytest.raises(InvalidInput, match="combine: expected 'first_seen' or 'last'"):
+            read_traces(path, combine="best")  # type: ignore[arg-type]
+
+    def test_a_failed_question_and_one_without_calls_need_none(self, path: Path) -> None:
+        failed = span("r", openinference__span__kind="RETRIEVER", error="ValueError: down")
+        silent = span("s", trace="t2", **AGENT, question_id="q2")
+        failed["attributes"].append({"key": "question_id", "value": {"stringValue": "q1"}})
+        write_lines(path, request(failed, silent))
+        run = read_traces(path, question_id="question_id", combine="context")
+        assert run.failed == {"q1": "ValueError: down"}
+        assert run.empty == ["q2"]
+
+
+class TestQuestions:
+    def test_by_an_attribute_of_any_span_above(self, path: Path) -> None:
+        write_lines(
+            path,
+            request(retrieval("r1", "x", ["a"], "p1"), span("p1", "root", question_id="q1")),
+            request(retrieval("r2", "y", ["b"], "root", llamaindex__question_id="q2")),
+            request(span("root", **AGENT)),
+            request(retrieval("r3", "z", ["c"], trace="t2", question_id=7, begin=5)),
+        )
+        run = read_traces(path, question_id="question_id")
+        assert {query_id: list(ranking.ids) for query_id, ranking in run.items()} == {
+            "q1": ["a"],
+            "q2": ["b"],
+            "7": ["c"],
+        }
+
+    def test_by_a_key_of_a_json_attribute(self, path: Path) -> None:
+        metadata = json.dumps({"question_id": "q1"})
+        write_lines(path, request(retrieval("r", "x", ["a"], metadata=metadata)))
+        assert list(read_traces(path, question_id="metadata.question_id")) == ["q1"]
+
+    def test_calls_in_several_traces_with_one_id_are_one_session(self, path: Path) -> None:
+        write_lines(
+            path,
+            request(retrieval("r2", "y", ["b"], trace="t2", session__id="s", begin=2)),
+            request(retrieval("r1", "x", ["a"], trace="t1", session__id="s", begin=1)),
+        )
+        run = read_traces(path, question_id="session.id")
+        assert [call.query for call in calls_of(run["s"])] == ["x", "y"]
+
+    def test_by_the_text_of_the_question_though_the_agent_asks_otherwise(self, path: Path) -> None:
+        write_lines(
+            path,
+            request(retrieval("r1", "rings", ["a"], "root", begin=1)),
+            request(retrieval("r2", "What of Saturn?", ["b"], "root", begin=2)),
+            request(span("root", **AGENT, input__value=" Which planet? ")),
+            request(retrieval("r3", "something else", ["c"], trace="t2")),
+        )
+        queries = {"q1": "Which planet?", "q2": "What of Saturn?", "q3": "Which planet?"}
+        run = read_traces(path, questions=RetrievalDataset(queries=queries))
+        # both questions of that text; what was asked on the way to it isn't a question by itself
+        assert {query_id: list(ranking.ids) for query_id, ranking in run.items()} == {
+            "q1": ["a", "b"],
+            "q3": ["a", "b"],
+        }
+        assert run.queries == {"q1": "Which planet?", "q3": "Which planet?"}
+        assert run.notes == ("traces with retrievals for no known question: 1",)
+
+    def test_how_accents_are_composed_makes_no_other_question(self, path: Path) -> None:
+        composed, apart = "Où est Orléans?", "Où est Orle\u0301ans?"
+        assert composed != apart
+        write_lines(path, request(retrieval("r", apart, ["a"])))
+        assert read_traces(path, questions={"q": composed})["q"].ids == ["a"]
+
+    def test_the_last_time_that_it_was_asked_counts(self, path: Path) -> None:
+        write_lines(
+            path,
+            request(retrieval("r2", "Who?", ["new"], trace="t2", begin=9)),
+            request(retrieval("r1", "Who?", ["old"], trace="t1", begin=1)),
+        )
+        run = read_traces(path, questions={"q": "Who?"})
+        assert run["q"].ids == ["new"]
+        assert run.notes == ("questions asked several times, of which the last time counts: 1",)
+
+    def test_a_question_without_any_call_is_empty(self, path: Path) -> None:
+        write_lines(
+            path,
+            request(span("root", **AGENT, question_id="q1", input__value="Hello?")),
+            request(retrieval("r", "x", ["a"], trace="t2", question_id="q2")),
+        )
+        for known in ({"question_id": "question_id"}, {"questions": {"q1": "Hello?", "q2": "x"}}):
+            run = read_traces(path, **known)
+            assert run.empty == ["q1"]
+            assert not run["q1"].calls
+            assert run.failed == {}
+
+    def test_none_is_known(self, path: Path) -> None:
+        write_lines(path, request(retrieval("r", "Who?", ["a"])))
+        with pytest.raises(
+            InvalidInput, match=r"question_id: expected an attribute .*input\.value"
+        ):
+            read_traces(path, question_id="query")
+        with pytest.raises(InvalidInput, match=r"Among those asked is 'Who\?'"):
+            read_traces(path, questions={"q": "When?"})
+        with pytest.raises(InvalidInput, match="questions: expected a dataset"):
+            read_traces(path, questions=["When?"])  # type: ignore[arg-type]
+        with pytest.raises(InvalidInput, match="question_id: expected the name"):
+            read_traces(path, question_id="")
+
+
+class TestDocuments:
+    def test_match_on_metadata(self, path: Path) -> None:
+        source: dict[str, Any] = {
+            "retrieval.documents.0.document.metadata": json.dumps({"page": 7})
+        }
+        write_lines(path, request(retrieval("r", "x", ["a"], **source)))
+        assert read_traces(path, match_on="page")["t1"].ids == ["7"]
+        with pytest.raises(FileFormatError, match=r"line 1: expected documents with 'file'.*page"):
+            read_traces(path, match_on="file")
+        with pytest.raises(FileFormatError, match="which these spans don't hold"):
+            read_traces(path, match_on="ref_doc_id")
+
+    def test_without_ids_the_text_names_them(self, path: Path) -> None:
+        texts: dict[str, Any] = {
+            f"retrieval.documents.{i}.document.content": text for i, text in enumerate("aba")
+        }
+        write_lines(path, request(retrieval("r", "x", [], **texts)))
+        run = read_traces(path)
+        first, second, third = run["t1"].ids
+        assert first == third != second
+        assert first == "text-ca978112ca1bbdca"  # SHA-256 of "a"
+        assert run["t1"].texts == ["a", "b", "a"]
+        assert run.notes == (
+            "documents without an id, which go by a digest of their text (labels find them by "
+            "match_on= and a key of their metadata, or by a matcher): 3",
+        )
+
+    def test_texts_can_be_left_out(self, path: Path) -> None:
+        write_lines(path, request(retrieval("r", "x", ["a"])))
+        assert read_traces(path, texts=False)["t1"].texts is None
+
+    def test_what_the_exporter_dropped_is_an_error_not_a_shorter_ranking(self, path: Path) -> None:
+        cut = retrieval("r", "x", ["a", "b", "c"])
+        cut["droppedAttributesCount"] = 4
+        write_lines(path, request(cut))
+        with pytest.raises(FileFormatError, match="OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT"):
+            read_traces(path)
+
+    def test_a_gap_is_an_error(self, path: Path) -> None:
+        gap = retrieval("r", "x", ["a", "b", "c"])
+        gap["attributes"] = [pair for pair in gap["attributes"] if ".1." not in pair["key"]]
+        write_lines(path, request(gap))
+        with pytest.raises(
+            FileFormatError, match=r"every document from retrieval\.documents\.0 on"
+        ):
+            read_traces(path)
+
+    def test_scores_that_are_no_numbers(self, path: Path) -> None:
+        strange = retrieval("r", "x", ["a", "b"])
+        for pair, value in zip(
+            [pair for pair in strange["attributes"] if pair["key"].endswith("score")],
+            [{"doubleValue": "NaN"}, {"intValue": "3"}],
+            strict=True,
+        ):
+            pair["value"] = value
+        write_lines(path, request(strange))
+        assert read_traces(path)["t1"].scores == [None, 3.0]
+
+
+class TestDialects:
+    def test_the_conventions_of_opentelemetry(self, path: Path) -> None:
+        documents = [{"id": "a", "score": 0.5}, {"id": "b", "score": math.pi}]
+        for attribute in (documents, json.dumps(documents)):
+            values: dict[str, Any] = {
+                "gen_ai.operation.name": "retrieval",
+                "gen_ai.retrieval.documents": attribute,
+                "gen_ai.retrieval.query.text": "Who?",
+            }
+            write_lines(path, request(span("s", **values)))
+            run = read_traces(path)
+            assert run["t1"].ids == ["a", "b"]
+            assert run["t1"].scores == [0.5, math.pi]
+            assert run.queries == {"t1": "Who?"}
+
+    def test_a_phoenix_span(self, tmp_path: Path) -> None:
+        record = {
+            "context": {"trace_id": "t", "span_id": "s"},
+            "span_kind": "RETRIEVER",
+            "parent_id": None,
+            "start_time": "2026-11-22T06:28:02.500000+00:00",
+            "end_time": "2026-11-22T06:28:03.000000+00:00",
+            "status_code": "OK",
+            "attributes": {"input.value": "Who?", "retrieval.documents.0.document.id": "d"},
+        }
+        path = tmp_path / "spans.json"
+        path.write_text(json.dumps([record], indent=1))
+        assert read_traces(path)["t"].ids == ["d"]
+        assert read_traces([record])["t"].latency == pytest.approx(0.5)
+
+    def test_a_phoenix_frame(self) -> None:
+        pd = pytest.importorskip("pandas", reason="a data frame")
+        rows = {
+            "context.span_id": ["s2", "s1"],
+            "context.trace_id": ["t", "t"],
+            "parent_id": ["s1", None],
+            "span_kind": ["RETRIEVER", "CHAIN"],
+            "start_time": pd.to_datetime(["2026-11-22 06:00:01", "2026-11-22 06:00:00"], utc=True),
+            "end_time": pd.to_datetime(["2026-11-22 06:00:03", "2026-11-22 06:00:04"], utc=True),
+            "status_code": ["OK", "OK"],
+            "events": [[], []],
+            "attributes.input.value": ["x", "Who?"],
+            "attributes.retrieval.documents": [
+                [
+                    {"document.id": "b", "document.score": 0.5, "document.metadata": {"n": 1}},
+                    {"document.id": "a", "document.score": 0.25, "document.metadata": {"n": 2}},
+                ],
+                None,
+            ],
+        }
+        frame = pd.DataFrame(rows)
+        frame.index = pd.Index(frame["context.span_id"])  # as Phoenix's client makes them
+        run = read_traces(frame, questions={"q": "Who?"})
+        assert list(run["q"].ids) == ["b", "a"]
+        assert run["q"].scores == [0.5, 0.25]
+        assert run["q"].latency == 2.0
+        assert [call.query for call in calls_of(run["q"])] == ["x"]
+        assert list(read_traces(frame, match_on="n")["t"].ids) == ["1", "2"]
+        with pytest.raises(UnknownFormat, match="the data frame isn't traces: it has"):
+            read_traces(pd.DataFrame({"a": [1]}))
+
+
+class TestFiles:
+    def test_gzip_whole_files_and_blank_lines_are_all_the_same(
+        self, path: Path, tmp_path: Path
+    ) -> None:
+        lines = [
+            request(retrieval("r1", "x", ["a"])),
+            request(retrieval("r2", "y", ["b"], trace="t2")),
+        ]
+        expected = read_traces(write_lines(path, *lines))
+        packed = tmp_path / "packed.jsonl.gz"
+        packed.write_bytes(gzip.compress(path.read_bytes().replace(b"\n", b"\r\n\r\n")))
+        assert read_traces(packed) == expected
+        whole = {
+            "resourceSpans": [resource for line in lines for resource in line["resourceSpans"]]
+        }
+        pretty, dense = tmp_path / "pretty.json", tmp_path / "dense.json"
+        pretty.write_text(json.dumps(whole, indent=2))
+        dense.write_text(json.dumps(whole))
+        assert read_traces(pretty) == read_traces(dense) == expected
+
+    def test_read_run_recognises_them(self, path: Path, tmp_path: Path) -> None:
+        write_lines(path, request(retrieval("r1", "x", ["a"])))
+        assert read_run(path) == read_traces(path)
+        assert read_run(path).queries == {"t1": "x"}
+        other = tmp_path / "collector.json"
+        other.write_text(json.dumps(request(retrieval("r1", "x", ["a"])), indent=2))
+        assert read_run(other) == read_traces(path)
+        with pytest.raises(InvalidInput, match="columns: expected none for traces"):
+            read_run(path, columns={"scores": "s"})
+
+    @pytest.mark.parametrize(
+        ("line", "message"),
+        [
+            ('{"resourceSpans": [', "line 2: expected JSON"),
+            ("[" * 100_000, "line 2: expected JSON"),
+            ('{"resourceSpans": 5}', "line 2: expected a list under 'resourceSpans'"),
+            ('{"resourceSpans": [{"scopeSpans": [{"spans": [7]}]}]}', "line 2: expected a span"),
+            ('{"spans": []}', "line 2: expected one of: OTLP/JSON"),
+            ("7", "line 2: expected one of"),
+            ("\udc80", "line 2: expected UTF-8 text"),
+        ],
+    )
+    def test_a_line_that_is_none_has_its_number(self, path: Path, line: str, message: str) -> None:
+        good = json.dumps(request(retrieval("r1", "x", ["a"])))
+        path.write_bytes(f"{good}\n{line}\n{good}\n".encode("utf-8", "surrogateescape"))
+        with pytest.raises(FileFormatError, match=message):
+            read_traces(path)
+        with pytest.warns(LinesSkipped, match="1 skipped: .*line 2"):
+            run = read_traces(path, on_error="skip")
+        assert list(run) == ["t1"]
+        assert len(run.skipped) == 1
+
+    @pytest.mark.parametrize(
+        ("attribute", "value"),
+        [
+            ("retrieval.documents.0.document.id", {"doubleValue": 0.5}),
+            ("retrieval.documents.0.document.id", {"arrayValue": {"values": 3}}),
+            ("retrieval.documents.0.document.score", {"stringValue": "high"}),
+            ("retrieval.documents.0.document.score", {"intValue": "9" * 5000}),
+            ("retrieval.documents.0.document.content", {"intValue": "3"}),
+            ("retrieval.documents.0.document.id", {"a": 1, "b": 2}),
+            ("retrieval.documents.0.document.id", "plain"),
+            ("input.value", 5),
+        ],
+    )
+    def test_a_span_that_cannot_be_read_leaves_its_question_out(
+        self, path: Path, attribute: str, value: object
+    ) -> None:
+        bad = retrieval("r1", "x", ["a"], "root")
+        for pair in bad["attributes"]:
+            if pair["key"] == attribute:
+                pair["value"] = value
+        good = retrieval("r2", "y", ["b"], "root")
+        write_lines(path, request(good), request(bad), request(span("root", **AGENT)))
+        with pytest.raises(FileFormatError, match="line 2: expected"):
+            read_traces(path)
+        with pytest.warns(LinesSkipped):
+            run = read_traces(path, on_error="skip")
+        assert len(run) == 0
+        assert "questions left out, since a retrieval for them isn't known: 1" in run.notes
+
+    @pytest.mark.parametrize("key", ["openinference.span.kind", "gen_ai.operation.name"])
+    def test_a_kind_that_is_no_text(self, path: Path, key: str) -> None:
+        kind: dict[str, Any] = {key: ["RETRIEVER"]}
+        write_lines(path, request(span("s", **kind)))
+        with pytest.raises(FileFormatError, match=f"line 1: expected a text as {key}"):
+            read_traces(path)
+
+    def test_a_key_that_is_no_text(self, path: Path) -> None:
+        odd = span("s")
+        odd["attributes"] = [{"key": 7, "value": {}}]
+        with pytest.raises(FileFormatError, match="line 1: expected a span with traceId"):
+            read_traces(write_lines(path, request(odd)))
+
+    def test_what_is_null_or_empty_is_not_there(self, path: Path) -> None:
+        sparse = retrieval("r1", "x", ["a"], empty={}, llm="")
+        sparse["attributes"] += [{"key": "null", "value": None}, {"key": "nothing"}]
+        bare = span("root", **AGENT)
+        bare["attributes"] = None
+        write_lines(path, request(sparse, bare))
+        assert read_traces(path)["t1"].ids == ["a"]
+
+    def test_a_question_that_was_cut_off_is_unknown(self, path: Path) -> None:
+        cut: dict[str, Any] = {
+            "input.value": '{"query": "Wh',
+            "input.mime_type": "application/json",
+        }
+        write_lines(
+            path, request(retrieval("r1", "x", ["a"], "root"), span("root", **AGENT, **cut))
+        )
+        assert read_traces(path).queries == {"t1": "x"}
+
+    def test_half_a_surrogate_pair_is_a_text(self, path: Path) -> None:
+        write_lines(path, request(retrieval("r1", "x\ud800", ["a"])))
+        assert read_traces(path).queries == {"t1": "x\ud800"}
+
+    @pytest.mark.parametrize("kind", ["id", "text"])
+    def test_half_an_emoji_in_the_json_of_an_attribute_is_a_text(self, kind: str) -> None:
+        # JSON in JSON, cut after the first half of a pair
+        document = {"page_content": "t \ud83d", "id": "d1"}
+        for ensure_ascii in (True, False):
+            outputs = json.dumps([document], ensure_ascii=ensure_ascii)
+            run = read_traces([mlflow_trace(outputs)])
+            assert (run["t1"].ids, run["t1"].texts) == (["d1"], ["t \ud83d"])
+
+    @pytest.mark.parametrize("key", ["parent_span_id", "span_id", "trace_id"])
+    def test_an_id_that_is_none_costs_its_span_alone(self, key: str) -> None:
+        odd = mlflow_trace("[]", trace="t2", **{key: {"a": 1}})
+        good = mlflow_trace(json.dumps([{"page_content": "t", "id": "d1"}]))
+        with pytest.raises(FileFormatError, match="item 2: expected an id"):
+            read_traces([good, odd])
+        with pytest.warns(LinesSkipped, match="1 skipped: .*expected an id"):
+            run = read_traces([good, odd], on_error="skip")
+        assert list(run) == ["t1"]
+
+    def test_a_trace_in_memory_that_is_no_json_costs_itself_alone(self) -> None:
+        good = mlflow_trace(json.dumps([{"page_content": "t", "id": "d1"}]))
+        with pytest.warns(LinesSkipped, match="1 skipped: this list, item 1.*expected JSON"):
+            run = read_traces(['{"info": 5,', json.dumps(good)], on_error="skip")
+        assert list(run) == ["t1"]
+
+    def test_a_parent_in_phoenix_that_is_no_id(self) -> None:
+        record = {"context": {"trace_id": "t1", "span_id": "s1"}, "parent_id": {"a": 1}}
+        with pytest.raises(FileFormatError, match="item 1: expected an id"):
+            read_traces([record])
+
+    def test_what_is_nothing_of_these(self, tmp_path: Path) -> None:
+        with pytest.raises(UnknownFormat, match="isn't traces: it is a folder"):
+            read_traces(tmp_path)
+        with pytest.raises(UnknownFormat, match="this int isn't traces"):
+            read_traces(5)
+        with pytest.raises(FileFormatError, match="this list, item 1: expected one of"):
+            read_traces([{"id": 1, "observations": []}])
+        with pytest.raises(FileNotFoundError):
+            read_traces(tmp_path / "none.jsonl")

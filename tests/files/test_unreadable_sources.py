@@ -1,0 +1,197 @@
+"""What can't be read as a dataset, and what the error says to write instead."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from llama_index_rag_metrics import (
+    Nuggets,
+    Relevance,
+    RetrievalDataset,
+    read_judgements,
+    read_qrels,
+    read_run,
+    read_traces,
+    score_rankings,
+)
+from llama_index_rag_metrics.files.lines import LONGEST_LINE, read_text
+from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput, UnknownFormat
+
+READERS: list[Callable[[Path], object]] = [
+    RetrievalDataset.load,
+    read_run,
+    read_qrels,
+    read_traces,
+    read_judgements,
+    Nuggets.load,
+]
+
+
+@pytest.mark.parametrize("ending", ["json", "jsonl", "csv", "tsv", "parquet", "arrow", "trec", "x"])
+def test_a_file_that_isnt_there(tmp_path: Path, ending: str) -> None:
+    for read in READERS:
+        with pytest.raises(FileNotFoundError, match="absent"):
+            read(tmp_path / f"absent.{ending}")
+
+
+@pytest.mark.parametrize("ending", ["json", "jsonl", "jsonl.gz", "csv", "txt"])
+@pytest.mark.parametrize("content", ["", "\n\n"])
+def test_an_empty_file(tmp_path: Path, ending: str, content: str) -> None:
+    path = tmp_path / f"empty.{ending}"
+    raw = content.encode()
+    path.write_bytes(gzip.compress(raw) if ending.endswith("gz") else raw)
+    example = "headings such as query,expected_ids" if ending == "csv" else '{"query": "Why?", "ex'
+    with pytest.raises((FileFormatError, UnknownFormat)) as caught:
+        RetrievalDataset.load(path)
+    assert example in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"), [("heads.csv", "query,expected_ids\n"), ("list.json", "[]")]
+)
+def test_a_file_without_questions(tmp_path: Path, name: str, content: str) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises((FileFormatError, UnknownFormat), match=name):
+        RetrievalDataset.load(tmp_path / name)
+
+
+def test_an_empty_dataset_of_our_own_comes_back(tmp_path: Path) -> None:
+    RetrievalDataset({}).save(tmp_path / "empty.json")
+    assert RetrievalDataset.load(tmp_path / "empty.json") == RetrievalDataset({})
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow", "tsv"])
+def test_tables_of_other_kinds(tmp_path: Path, ending: str) -> None:
+    (tmp_path / f"table.{ending}").write_text("query\texpected_ids\nwhy?\td1\n")
+    with pytest.raises(UnknownFormat, match=r"read in memory, by from_pandas\(frame\)"):
+        RetrievalDataset.load(tmp_path / f"table.{ending}")
+
+
+@pytest.mark.parametrize("value", [None, 5, {"q1": "why?"}])
+@pytest.mark.parametrize(
+    "read",
+    [
+        RetrievalDataset.load,
+        RetrievalDataset.from_jsonl,
+        RetrievalDataset.from_beir,
+        RetrievalDataset.from_hugging_face,
+        lambda value: RetrievalDataset.from_trec(value, "topics.tsv"),
+        lambda value: RetrievalDataset.from_trec("qrels.txt", value),
+    ],
+)
+def test_what_is_no_path(read: Callable[[Any], object], value: object) -> None:
+    with pytest.raises(InvalidInput, match=r"expected a path, got .*RetrievalDataset\.of"):
+        read(value)
+
+
+@pytest.mark.parametrize("value", [None, 5, [{"query": "why?"}]])
+def test_what_is_no_frame(value: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"frame: expected a data frame, got .*\.of"):
+        RetrievalDataset.from_pandas(value)
+
+
+@pytest.mark.parametrize("corpus", [5, [5], ["a text"]])
+def test_what_is_no_corpus(corpus: Any) -> None:
+    frame = pytest.importorskip("pandas", reason="the extra pandas").DataFrame({"query": ["why?"]})
+    with pytest.raises(InvalidInput, match=r"corpus: expected {document id: text}, a data frame"):
+        RetrievalDataset.from_pandas(frame, corpus)
+
+
+PAIRS = [("d1", 2), ("d2", 0.5)]
+LABELLED: list[Callable[[Any], object]] = [
+    Relevance.of,
+    lambda pairs: RetrievalDataset({"q1": "why?"}, {"q1": pairs}),
+    lambda pairs: RetrievalDataset.of([{"query": "why?", "expected_ids": pairs}]),
+    lambda pairs: RetrievalDataset.of({"queries": {"q1": "why?"}, "relevance": {"q1": pairs}}),
+    lambda pairs: read_qrels({"q1": pairs}),
+    lambda pairs: score_rankings([pairs], [["d1"]], ["mrr"]),
+]
+
+
+@pytest.mark.parametrize("label", LABELLED)
+@pytest.mark.parametrize("pairs", [PAIRS, PAIRS[:1], [list(pair) for pair in PAIRS]])
+def test_grades_in_pairs(label: Callable[[Any], object], pairs: Any) -> None:
+    with pytest.raises((InvalidInput, FileFormatError), match=r"Write grades as {'d1': 2"):
+        label(pairs)
+
+
+def test_pairs_elsewhere() -> None:
+    with pytest.raises(InvalidInput, match=r"for grades, {id: grade}"):
+        Relevance([("d1", 2)])  # type: ignore[list-item]
+    with pytest.raises(InvalidInput, match=r"such as {'q1': \['d1'\]}"):
+        RetrievalDataset({"q1": "why?"}, [("q1", "d1")])  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match=r"such as {'q1': 'Why\?'}"):
+        RetrievalDataset([("q1", "why?")])  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match=r"grades are written as {id: grade}"):
+        RetrievalDataset({"q1": "why?"}, {"q1": ("d1", 2)})  # type: ignore[dict-item]
+    with pytest.raises(FileFormatError, match=r'such as {"query": "Why\?", "expected_ids"'):
+        RetrievalDataset.of([("why?", "d1")])
+    with pytest.raises(FileFormatError, match=r'such as {"query_id": "q1", "doc_id"'):
+        read_qrels([("q1", "d1", 1)])
+    with pytest.raises(FileFormatError, match=r"or {id: number}"):
+        read_run({"q1": [("d1", 1.5)]})
+
+
+@pytest.mark.parametrize("pairs", [[["a", "b"], ["c", "d"]], [[1, 2], [3, 4]]])
+def test_groups_of_two_are_groups(pairs: Any) -> None:
+    relevance = RetrievalDataset.of([{"query": "why?", "expected_ids": pairs}]).relevance["q1"]
+    groups = tuple(tuple(map(str, pair)) for pair in pairs)
+    assert relevance.alternatives == groups
+
+
+@pytest.mark.parametrize("column", [5, None, "abc", True])
+def test_columns_that_are_none(tmp_path: Path, column: object) -> None:
+    (tmp_path / "a.json").write_text(json.dumps({"query": ["x"], "reference_contexts": column}))
+    with pytest.raises(FileFormatError, match=r"a column 'reference_contexts', a list or {row"):
+        RetrievalDataset.load(tmp_path / "a.json")
+
+
+@pytest.mark.parametrize("paragraph", [5, {"context": "x", "qas": [5]}, {"context": "x"}])
+def test_paragraphs_that_are_none(paragraph: object) -> None:
+    with pytest.raises(FileFormatError, match="a paragraph with 'context' and 'qas'"):
+        RetrievalDataset.of({"data": [{"paragraphs": [paragraph]}]})
+
+
+# whole-file JSON begins with a bracket alone in its first line; a bit more than a line may have
+BOMB = gzip.compress(b"{\n" + b" \n" * (LONGEST_LINE // 2))
+
+
+@pytest.mark.parametrize("read", READERS[:4])
+def test_a_bomb_in_a_file_that_is_read_whole(
+    read: Callable[[Path], object], tmp_path: Path
+) -> None:
+    path = tmp_path / "bomb.json.gz"
+    path.write_bytes(BOMB)
+    with pytest.raises(FileFormatError, match=r"unpacks to at most 67,108,864 bytes \(gunzip it"):
+        read(path)
+
+
+@pytest.mark.parametrize("read", READERS[4:])
+def test_a_bomb_in_a_line(read: Callable[[Path], object], tmp_path: Path) -> None:
+    path = tmp_path / "bomb.jsonl.gz"
+    path.write_bytes(gzip.compress(b"{" + b" " * LONGEST_LINE))
+    with pytest.raises(FileFormatError, match="lines of at most 64 MiB"):
+        read(path)
+
+
+def test_a_table_that_is_a_bomb(tmp_path: Path) -> None:
+    path = tmp_path / "bomb.csv.gz"
+    path.write_bytes(BOMB)
+    for read in READERS[:3]:
+        with pytest.raises(FileFormatError, match="unpacks to at most"):
+            read(path)
+
+
+def test_what_packs_well_is_read_in_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("llama_index_rag_metrics.files.lines.LONGEST_LINE", 1 << 10)
+    path = tmp_path / "text.gz"
+    text = "".join(f"{number:x} {number**3:x}\n" for number in range(2_000))
+    path.write_bytes(gzip.compress(text.encode()))
+    assert 1 << 10 < path.stat().st_size < len(text)
+    assert read_text(path) == text

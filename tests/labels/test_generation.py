@@ -1,0 +1,273 @@
+"""Questions written by an LLM: which nodes answer them, and what becomes of failures."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from llama_index.core import PromptTemplate, Settings
+from llama_index.core.llms import CompletionResponse
+from llama_index.core.schema import TextNode
+from support.question_llms import PROMPT, ScriptedLLM, nodes, two
+
+from llama_index_rag_metrics.labels.questions import (
+    agenerate_question_context_pairs,
+    generate_question_context_pairs,
+)
+from llama_index_rag_metrics.runtime.errors import GenerationFailed, InvalidInput, NoQuestions
+
+
+class AsyncLLM(ScriptedLLM):
+    """Has an asynchronous method of its own, and no other."""
+
+    async def acomplete(self, prompt: str, formatted: bool = False, **_: Any) -> CompletionResponse:
+        await asyncio.sleep(self.seconds)
+        self._asked.append(prompt)
+        return CompletionResponse(text=self._answer(prompt))
+
+    def complete(self, prompt: str, formatted: bool = False, **_: Any) -> CompletionResponse:
+        raise AssertionError("asked in a thread")
+
+
+@pytest.fixture(autouse=True)
+def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("llama_index_rag_metrics.labels.questions.generation._FIRST_PAUSE", 0.0)
+
+
+def test_every_node_answers_its_questions() -> None:
+    dataset = generate_question_context_pairs(nodes(2), ScriptedLLM(two), PROMPT)
+    assert list(dataset.queries.values()) == [
+        "What is text 0?",
+        "Why text 0?",
+        "What is text 1?",
+        "Why text 1?",
+    ]
+    assert list(dataset.relevance.values()) == [["n0"], ["n0"], ["n1"], ["n1"]]
+    assert dataset.corpus == {"n0": "text 0", "n1": "text 1"}
+    assert dataset.notes == []
+
+
+def test_query_ids_are_stable_and_dont_depend_on_other_nodes() -> None:
+    first = generate_question_context_pairs(nodes(3), ScriptedLLM(two), PROMPT)
+    again = generate_question_context_pairs(nodes(3)[::-1], ScriptedLLM(two), PROMPT, workers=1)
+    assert first == again
+    assert len(first) == 6
+
+
+def test_a_question_about_several_nodes_stands_there_once() -> None:
+    llm = ScriptedLLM(lambda _: "What is it?\nwhat is it ?")
+    dataset = generate_question_context_pairs(nodes(2), llm)
+    assert list(dataset.queries.values()) == ["What is it?"]
+    assert list(dataset.relevance.values()) == [["n0", "n1"]]
+    assert dataset.notes == ["2 of 2 nodes gave fewer than 2 questions"]
+
+
+def test_no_more_questions_than_asked_for() -> None:
+    llm = ScriptedLLM(lambda _: "A a?\nB b?\nC c?")
+    dataset = generate_question_context_pairs(nodes(1), llm, num_questions_per_chunk=2)
+    assert list(dataset.queries.values()) == ["A a?", "B b?"]
+
+
+def test_notes_name_what_is_missing(caplog: pytest.LogCaptureFixture) -> None:
+    def answer(prompt: str) -> str:
+        if prompt.endswith("text 2"):
+            raise RuntimeError("rate limit")
+        return "One a?" if prompt.endswith("text 1") else two(prompt)
+
+    some = [*nodes(3), TextNode(id_="blank", text=" \n")]
+    with caplog.at_level(logging.WARNING):
+        dataset = generate_question_context_pairs(some, ScriptedLLM(answer), PROMPT)
+    assert dataset.notes == [
+        "1 of 3 nodes gave fewer than 2 questions",
+        "1 of 4 nodes have no text, so nothing was asked about them",
+        "1 of 3 nodes failed: 'n2' (RuntimeError: rate limit)",
+    ]
+    assert len(caplog.records) == 3
+    assert len(dataset) == 3
+    assert set(dataset.corpus) == {"n0", "n1", "n2", "blank"}
+
+
+def test_a_node_is_tried_again() -> None:
+    attempts = []
+
+    def answer(prompt: str) -> str:
+        attempts.append(prompt)
+        if len(attempts) < 3:
+            raise TimeoutError
+        return two(prompt)
+
+    dataset = generate_question_context_pairs(nodes(1), ScriptedLLM(answer), PROMPT)
+    assert len(dataset) == 2
+    assert len(attempts) == 3
+
+
+def test_failure_can_end_the_run() -> None:
+    def answer(prompt: str) -> str:
+        if prompt.endswith("text 1"):
+            raise RuntimeError("no quota")
+        return two(prompt)
+
+    with pytest.raises(GenerationFailed, match="it failed on node 'n1': RuntimeError: no quota"):
+        generate_question_context_pairs(
+            nodes(3), ScriptedLLM(answer), PROMPT, on_failure="fail", workers=1
+        )
+
+
+def test_when_every_node_fails_there_is_no_dataset() -> None:
+    def answer(_: str) -> str:
+        raise RuntimeError("bad key")
+
+    with pytest.raises(GenerationFailed, match="3 of 3 nodes failed; the first is node 'n0'"):
+        generate_question_context_pairs(nodes(3), ScriptedLLM(answer), retry_limit=1, workers=1)
+
+
+@pytest.mark.parametrize("kind", [ScriptedLLM, AsyncLLM])
+def test_workers_ask_at_once_and_the_loop_stays_free(kind: type[ScriptedLLM]) -> None:
+    llm = kind(two, seconds=0.1)
+
+    async def run() -> tuple[float, int]:
+        ticks = 0
+
+        async def tick() -> None:
+            nonlocal ticks
+            while True:
+                await asyncio.sleep(0.01)
+                ticks += 1
+
+        ticking = asyncio.create_task(tick())
+        start = time.perf_counter()
+        dataset = await agenerate_question_context_pairs(nodes(16), llm, PROMPT, workers=8)
+        ticking.cancel()
+        assert len(dataset) == 32
+        return time.perf_counter() - start, ticks
+
+    seconds, ticks = asyncio.run(run())
+    assert seconds < 0.8  # 16 × 0.1 s / 8 workers = 0.2 s; one by one 1.6 s
+    assert ticks >= 8
+
+
+def test_no_more_workers_than_asked_for() -> None:
+    running, most, lock = 0, 0, threading.Lock()
+
+    def answer(prompt: str) -> str:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        time.sleep(0.02)
+        with lock:
+            running -= 1
+        return two(prompt)
+
+    generate_question_context_pairs(nodes(12), ScriptedLLM(answer), PROMPT, workers=3)
+    assert most == 3
+
+
+def test_an_llm_whose_async_method_isnt_there_is_asked_in_a_thread() -> None:
+    class HalfLLM(ScriptedLLM):
+        async def acomplete(self, *_: Any, **__: Any) -> CompletionResponse:
+            raise NotImplementedError
+
+    assert len(generate_question_context_pairs(nodes(1), HalfLLM(two), PROMPT)) == 2  # type: ignore[call-arg]
+
+
+def test_it_runs_inside_a_running_loop() -> None:
+    async def notebook() -> int:
+        return len(generate_question_context_pairs(nodes(1), ScriptedLLM(two), PROMPT))
+
+    assert asyncio.run(notebook()) == 2
+
+
+def test_arguments_of_old(tmp_path: Path) -> None:
+    path = tmp_path / "qa.json"
+    arguments = (PROMPT, 2, 1, "continue", 500, str(path), False)
+    dataset = generate_question_context_pairs(nodes(2), ScriptedLLM(two), *arguments)  # type: ignore[arg-type]
+    saved = json.loads(path.read_text())
+    assert saved["relevant_docs"] == dict(dataset.relevance)
+    assert saved["mode"] == "text"
+    llm = ScriptedLLM(two)
+    assert generate_question_context_pairs(nodes(2), llm, *arguments) == dataset  # type: ignore[arg-type]
+    assert llm.asked == []
+
+
+def test_the_default_llm_and_prompt_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    llm = ScriptedLLM(lambda _: "Who was it?\nWhen was it?")
+    monkeypatch.setattr(Settings, "_llm", llm)
+    assert len(generate_question_context_pairs(nodes(1))) == 2
+    assert "text 0" in llm.asked[0]
+    assert "Write 2 different questions" in llm.asked[0]
+
+
+def test_a_prompt_template_works() -> None:
+    dataset = generate_question_context_pairs(nodes(1), ScriptedLLM(two), PromptTemplate(PROMPT))
+    assert list(dataset.queries.values()) == ["What is text 0?", "Why text 0?"]
+
+
+def test_no_question_at_all_is_an_error_that_shows_the_answers() -> None:
+    with pytest.raises(NoQuestions) as caught:
+        generate_question_context_pairs(nodes(7), ScriptedLLM("On {}.".format), PROMPT)
+    assert "no questions in the LLM's answers for 7 nodes" in str(caught.value)
+    assert "'n0': 'On 2 about text 0.'" in str(caught.value)
+    assert "and 2 more" in str(caught.value)
+    assert "qa_generate_prompt_tmpl" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("some", "wording"),
+    [(nodes(1), "They are empty."), ([TextNode(text=" ")], "none of the nodes has any text")],
+)
+def test_no_answer_or_no_text_is_an_error(some: list[TextNode], wording: str) -> None:
+    with pytest.raises(NoQuestions, match=wording):
+        generate_question_context_pairs(some, ScriptedLLM(lambda _: "\n"))
+
+
+def test_what_is_refused_is_listed(caplog: pytest.LogCaptureFixture) -> None:
+    answers = {"0": "Explain what text 0 is.\nIt is text.", "1": "What?\nWhy?\nEnough of it."}
+    llm = ScriptedLLM(lambda prompt: answers[prompt[-1]])
+    with caplog.at_level(logging.INFO):
+        dataset = generate_question_context_pairs(nodes(2), llm, PROMPT)
+    assert list(dataset.queries.values()) == ["Explain what text 0 is.", "What?", "Why?"]
+    # the node that gave enough of them isn't looked at
+    assert dataset.notes == [
+        "1 of 2 nodes gave fewer than 2 questions",
+        "1 lines weren't questions: 'n0': 'It is text.'",
+    ]
+    assert "not a question, from node 'n0': 'It is text.'" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wording"),
+    [
+        ({"nodes": []}, "nodes: expected at least one node"),
+        (
+            {"nodes": [TextNode(id_="a", text="x"), TextNode(id_="a", text="y")]},
+            "every node id once",
+        ),
+        ({"num_questions_per_chunk": 0}, "num_questions_per_chunk: expected a whole number"),
+        ({"workers": 0}, "workers: expected a whole number of at least 1, got 0"),
+        ({"retry_limit": 1.5}, "retry_limit: expected a whole number"),
+        ({"on_failure": "stop"}, "on_failure: expected 'skip' or 'fail', got 'stop'"),
+        ({"qa_generate_prompt_tmpl": "Ask!"}, "a prompt with {context_str} in it"),
+        ({"qa_generate_prompt_tmpl": 'As {"json"}: {context_str}'}, "a prompt with no braces but"),
+    ],
+)
+def test_arguments_that_cant_be_used(arguments: dict[str, Any], wording: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        generate_question_context_pairs(**{"nodes": nodes(1), "llm": ScriptedLLM(two), **arguments})
+    assert wording in str(caught.value)
+
+
+def test_progress_is_shown_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    generate_question_context_pairs(nodes(3), ScriptedLLM(two), PROMPT, show_progress=True)
+    captured = capsys.readouterr()
+    assert "generating questions" in captured.err
+    assert "3/3" in captured.err
+    assert captured.out == ""
+    generate_question_context_pairs(nodes(3), ScriptedLLM(two), PROMPT)
+    assert capsys.readouterr().err == ""

@@ -1,0 +1,436 @@
+"""One table of metrics, and names with parameters that read back as what they came from."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Any
+
+import pytest
+from llama_index.core.evaluation.retrieval import metrics as core
+
+from llama_index_rag_metrics import (
+    MRR,
+    NDCG,
+    BinaryMetric,
+    FScore,
+    HitRate,
+    Precision,
+    RankingMetric,
+    metric,
+    metrics,
+)
+from llama_index_rag_metrics.metrics.metric_names import ALIASES, METRICS, TREC_EVAL, MetricTable
+from llama_index_rag_metrics.runtime.errors import (
+    DuplicateMetric,
+    InvalidInput,
+    UnknownMetric,
+    UnknownParameter,
+)
+
+
+def test_the_order_of_the_table_is_that_of_reports() -> None:
+    names = [name for name, row in METRICS.items() if issubclass(row.metric_class, RankingMetric)]
+    assert names == [
+        "hit_rate",
+        "granular_hit_rate",
+        "mrr",
+        "granular_mrr",
+        "precision",
+        "recall",
+        "f",
+        "f1",
+        "ap",
+        "r_precision",
+        "ndcg",
+        "dcg",
+        "rbp",
+        "err",
+        "bpref",
+        "infap",
+        "judged",
+        "tokens",
+        "calls",
+        "new_relevant",
+        "wasted_calls",
+        "repeated_calls",
+        "accuracy",
+        "group_recall",
+        "group_f1",
+        "group_mrr",
+        "group_ap",
+        "complete",
+        "facet_recall",
+        "alpha_ndcg",
+        "err_ia",
+        "span_recall",
+        "span_precision",
+        "span_f1",
+        "span_iou",
+        "leak",
+        "leaked",
+        "permitted_recall",
+    ]
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_each_row_says_what_it_is(name: str) -> None:
+    entry = METRICS[name]
+    assert entry.definition.endswith(".")
+    assert "\n" not in entry.definition
+    assert all(field.description for field in entry.parameters.values())
+    low, high = entry.metric_class.bounds
+    assert low < high
+
+
+@pytest.mark.parametrize(
+    ("spelling", "canonical"),
+    [
+        ("ndcg@10", "ndcg@10"),
+        ("nDCG@10", "ndcg@10"),
+        ("ndcg_cut_10", "ndcg@10"),
+        ("ndcg_cut@10", "ndcg@10"),
+        ("ndcg_10", "ndcg@10"),
+        (" ndcg @ 10 ", "ndcg@10"),
+        ("ndcg(mode=exponential)@10", "ndcg(mode=exponential)@10"),
+        ("NDCG( mode = exponential ) @ 10", "ndcg(mode=exponential)@10"),
+        ("ndcg(mode='exponential')", "ndcg(mode=exponential)"),
+        ("ndcg(k=10)", "ndcg@10"),
+        ("alpha-nDCG@10", "alpha_ndcg@10"),
+        ("strec@5", "facet_recall@5"),
+        ("recall@2000tokens", "recall@2000tokens"),
+        ("recall(tokens=2000)", "recall@2000tokens"),
+        ("nDCG(mode=exponential)@2000tokens", "ndcg(mode=exponential)@2000tokens"),
+        ("ERR-IA@20", "err_ia@20"),
+        ("ndcg(mode=linear)", "ndcg"),
+        ("ndcg(ideal=retrieved)", "ndcg"),
+        ("ndcg(ideal=all, mode=exponential)", "ndcg(mode=exponential, ideal=all)"),
+        ("ndcg_burges@5", "ndcg(mode=exponential)@5"),
+        ("ndcg()", "ndcg"),
+        ("map", "ap"),
+        ("MAP@100", "ap@100"),
+        ("map_cut_100", "ap@100"),
+        ("AP(rel=2)", "ap(min_grade=2)"),
+        ("success@5", "hit_rate@5"),
+        ("success_5", "hit_rate@5"),
+        ("hit_rate(use_granular_hit_rate=true)@5", "granular_hit_rate@5"),
+        ("recip_rank", "mrr"),
+        ("RR@10", "mrr@10"),
+        ("mrr(use_granular_mrr=True)", "granular_mrr"),
+        ("mrr(use_granular_mrr=false)", "mrr"),
+        ("P_5", "precision@5"),
+        ("P@5", "precision@5"),
+        ("P(rel=2)@5", "precision(min_grade=2)@5"),
+        ("set_P", "precision"),
+        ("recall_1000", "recall@1000"),
+        ("R@5", "recall@5"),
+        ("f1_score", "f1"),
+        ("f", "f1"),
+        ("f(beta=1)@3", "f1@3"),
+        ("f2@5", "f(beta=2)@5"),
+        ("f(beta=0.5)", "f(beta=0.5)"),
+        ("SetF(beta=4.0)", "f(beta=2)"),  # ir_measures and trec_eval give F the square of beta
+        ("SetF(rel=2, beta=0.25)@5", "f(min_grade=2, beta=0.5)@5"),
+        ("set_F_4", "f(beta=2)"),
+        ("SetF", "f1"),
+        ("fbeta(b=2)", "f(beta=2)"),
+        ("Rprec", "r_precision"),
+        ("r-precision", "r_precision"),
+        ("infAP", "infap"),
+        ("Bpref(rel=2)", "bpref(min_grade=2)"),
+        ("rbp(p=0.95)@20", "rbp(p=0.95)@20"),
+        ("RBP(p=0.8)", "rbp"),
+        ("err(max_grade=3)@20", "err(max_grade=3)@20"),
+        ("accuracy(corpus_size=1000)@10", "accuracy(corpus_size=1000)@10"),
+        ("precision(min_grade=1.0)", "precision"),
+        ("precision(min_grade=1.5)", "precision(min_grade=1.5)"),
+        ("precision(min_grade=1e-3)", "precision(min_grade=0.001)"),
+        ("Group MRR@3", "group_mrr@3"),
+        ("nDCG(dcg='exp-log2')@10", "ndcg(mode=exponential)@10"),
+        ('nDCG(dcg="log2")@10', "ndcg@10"),
+    ],
+)
+def test_spellings(spelling: str, canonical: str) -> None:
+    assert metric(spelling).metric_name == canonical
+    assert metric(canonical).metric_name == canonical
+
+
+@pytest.mark.parametrize(
+    ("spelling", "canonical"),
+    [
+        ("num_ret", "num_ret"),
+        ("num_rel_ret@5", "num_rel_ret@5"),
+        ("11pt_avg", "eleven_point_average"),
+        ("eleven_point_average(levels=0.2:0.5)", "eleven_point_average(levels=0.2:0.5)"),
+        ("unj_5", "unjudged@5"),
+        ("mapped_ndcg(gains=1:3;2:9)@10", "mapped_ndcg(gains=1:3;2:9)@10"),
+        ("iprec_at_recall(recall=0.5, rounding=nearest)",
+         "iprec_at_recall(recall=0.5, rounding=nearest)"),
+    ],
+)  # fmt: skip
+def test_what_only_trec_eval_has_is_known_by_name(spelling: str, canonical: str) -> None:
+    assert metric(spelling).metric_name == canonical
+    assert metric(canonical) == metric(spelling)
+
+
+@pytest.mark.parametrize(
+    ("name", "wording"),
+    [
+        ("hits@5", "expected hit_rate, a share, or num_rel_ret, the count that ranx calls hits"),
+        ("Hits", "expected hit_rate, a share, or num_rel_ret"),
+        ("gm_map", "expected ap, whose geometric mean"),
+    ],
+)
+def test_a_name_that_means_another_number_elsewhere_is_refused(name: str, wording: str) -> None:
+    with pytest.raises(InvalidInput, match=wording):
+        metric(name)
+
+
+@pytest.mark.parametrize("name", TREC_EVAL)
+def test_measures_of_trec_eval_stay_out_of_lists(name: str) -> None:
+    assert name not in METRICS
+
+
+@pytest.mark.parametrize("alias", ALIASES)
+def test_every_alias_stands_for_a_metric_of_the_table(alias: str) -> None:
+    size = "(corpus_size=10)" if alias == "acc" else ""
+    assert metric(alias + size).name in {*METRICS, *TREC_EVAL}
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("ngcd@10", "Did you mean 'ndcg@10'?"),
+        ("precison", "Did you mean 'precision'"),
+        ("r_precison", "Did you mean 'r_precision'"),
+        ("hitrate@5", "Did you mean 'hit_rate@5'"),
+        ("f05", "unknown metric 'f05'"),
+        ("ndcg@", "Did you mean 'ndcg@10' or"),
+        ("ndcg@@10", "Did you mean 'ndcg@10' or"),
+        ("ndcg(", "Did you mean 'ndcg@10' or"),
+        ("", "unknown metric ''"),
+        ("qqq", "unknown metric 'qqq'. `rag-metrics metrics` lists every metric"),
+    ],
+)
+def test_an_unknown_name_is_told_the_nearest(name: str, words: str) -> None:
+    with pytest.raises(UnknownMetric) as caught:
+        metric(name)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("name", [None, 5, MRR])
+def test_what_is_no_name(name: Any) -> None:
+    with pytest.raises(UnknownMetric):
+        metric(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("ndcg(mod=linear)", "Did you mean 'mode'"),
+        ("r_precision@5", r"r_precision\(k\)"),
+        ("bpref@5", r"bpref\(k\)"),
+        ("infap_5", r"infap\(k\)"),
+        ("ndcg(min_grade=2)", r"ndcg\(min_grade\)"),
+        ("err(min_grade=2)", r"err\(min_grade\)"),
+        ("f1(beta=2)", r"f1\(beta\)"),
+        ("granular_mrr(use_granular_mrr=false)", r"use_granular_mrr"),
+    ],
+)
+def test_an_unknown_parameter_is_told_the_nearest(name: str, words: str) -> None:
+    with pytest.raises(UnknownParameter, match=words):
+        metric(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("ndcg@0", r"ndcg\(k\): expected greater than 0, got 0"),
+        ("ndcg@-1", r"ndcg\(k\): expected greater than 0, got -1"),
+        ("ndcg@x", r"ndcg\(k\): expected a valid integer, got 'x'"),
+        ("ndcg@1.5", r"ndcg\(k\): expected a valid integer, got 1.5"),
+        ("ndcg@true", r"ndcg\(k\): expected a valid integer, got True"),
+        ("ndcg(mode=log)", r"ndcg\(mode\): expected 'linear' or 'exponential', got 'log'"),
+        ("ndcg(ideal=all)@5", "no ideal with k=5"),
+        ("ndcg(ideal=retrieved)@5", "no ideal with k=5"),
+        ("ndcg(mode)", "parameters written as name=value"),
+        ("ndcg(mode=)", "parameters written as name=value"),
+        ("ndcg(k=10)@5", "k to be given once"),
+        ("ndcg_cut_10@5", "k to be given once"),
+        ("f2(beta=3)", "beta to be given once"),
+        ("ndcg_burges(mode=linear)", "mode to be given once"),
+        ("ndcg(mode=linear, mode=linear)", "mode to be given once"),
+        ("P(rel=2, min_grade=3)", "min_grade to be given once"),
+        ("precision(min_grade=0)", "greater than 0"),
+        ("precision(min_grade=inf)", "a finite number"),
+        ("rbp(p=1)", "less than 1"),
+        ("rbp(p=nan)", r"rbp\(p\)"),
+        ("f(beta=0)", "greater than 0"),
+        ("err(max_grade=65)", "less than or equal to 64"),
+        ("accuracy", r"Write accuracy\(corpus_size=...\)"),
+        ("accuracy(corpus_size=0)", "greater than 0"),
+    ],
+)
+def test_a_value_out_of_range(name: str, words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        metric(name)
+
+
+class TestMetrics:
+    def test_names_and_metrics_in_order(self) -> None:
+        made = metrics(["hit_rate@5", Precision(k=3), "f1@5"])
+        assert [metric.metric_name for metric in made] == ["hit_rate@5", "precision@3", "f1@5"]
+        assert isinstance(made[0], HitRate)
+
+    @pytest.mark.parametrize("name", ["mrr", MRR()], ids=str)
+    def test_one_needs_no_list(self, name: Any) -> None:
+        assert [made.metric_name for made in metrics(name)] == ["mrr"]
+
+    def test_metrics_of_llama_index_stay_as_they_are(self) -> None:
+        theirs = core.MRR()
+        assert metrics([theirs])[0] is theirs
+
+    @pytest.mark.parametrize("names", [["mrr", "recip_rank"], ["mrr", core.MRR()], ["f1", "f"]])
+    def test_two_of_one_name_are_refused(self, names: Any) -> None:
+        with pytest.raises(DuplicateMetric):
+            metrics(names)
+
+    def test_variants_of_one_class_are_two_metrics(self) -> None:
+        names = [
+            "mrr",
+            "granular_mrr",
+            "mrr@5",
+            "ndcg",
+            "ndcg(mode=exponential)",
+            "ndcg(ideal=all)",
+        ]
+        assert [metric.metric_name for metric in metrics(names)] == names
+
+    @pytest.mark.parametrize("names", [[], (), None, [None], [3], [MRR]])
+    def test_what_is_no_metric(self, names: Any) -> None:
+        with pytest.raises(InvalidInput):
+            metrics(names)
+
+
+class TestNamesOnClasses:
+    def test_the_class_has_the_bare_name_and_the_instance_its_own(self) -> None:
+        assert NDCG.metric_name == "ndcg"
+        assert NDCG(k=10).metric_name == "ndcg@10"
+        assert str(NDCG(mode="exponential")) == "ndcg(mode=exponential)"
+        assert FScore.metric_name == "f"
+        assert FScore().metric_name == "f1"
+
+    def test_the_name_follows_the_fields(self) -> None:
+        ndcg = NDCG(k=10)
+        ndcg.k = 20
+        ndcg.mode = "exponential"
+        assert ndcg.metric_name == "ndcg(mode=exponential)@20"
+
+    def test_a_refused_change_changes_nothing(self) -> None:
+        ndcg = NDCG(k=10)
+        for field, value in {"ideal": "all", "k": 0, "mode": "log", "other": 1}.items():
+            with pytest.raises(ValueError):
+                setattr(ndcg, field, value)
+            assert ndcg.metric_name == "ndcg@10"
+        ndcg.k = 5
+        assert ndcg.metric_name == "ndcg@5"
+
+
+class TestTable:
+    @pytest.mark.parametrize("bad", ["", "a@5", "a(b)", "1st", " a", "@", "a,b"])
+    def test_a_name_that_could_not_be_read_back_is_refused(self, bad: str) -> None:
+        class Unreadable(BinaryMetric):
+            name = bad
+
+            def score(self, hits: Any) -> Any:
+                return hits.count
+
+        with pytest.raises(InvalidInput, match="name of Unreadable: expected letters, digits"):
+            MetricTable([Unreadable])
+
+    def test_a_class_without_a_name_is_refused(self) -> None:
+        class Nameless(BinaryMetric):
+            def score(self, hits: Any) -> Any:
+                return hits.count
+
+        with pytest.raises(InvalidInput, match="name of Nameless"):
+            MetricTable([Nameless])
+
+    def test_a_name_is_held_by_one_class(self) -> None:
+        class Other(BinaryMetric):
+            name = "mrr"
+
+            def score(self, hits: Any) -> Any:
+                return hits.count
+
+        table = MetricTable([MRR])
+        with pytest.raises(DuplicateMetric, match="'mrr'"):
+            table.add(Other)
+        assert table["mrr"].metric_class is MRR
+        table.remove(Other)
+        assert table["mrr"].metric_class is MRR
+
+    def test_the_same_class_again_replaces_itself(self) -> None:
+        def define() -> type[BinaryMetric]:
+            class Again(BinaryMetric):
+                """Again."""
+
+                name = "again"
+
+                def score(self, hits: Any) -> Any:
+                    return hits.count
+
+            return Again
+
+        first, second = define(), define()
+        table = MetricTable([first, MRR])
+        table.add(second)
+        assert table["again"].metric_class is second
+        assert list(table) == ["again", "mrr", "granular_mrr"]
+        table.remove(second)
+        assert list(table) == ["mrr", "granular_mrr"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ndcg" + " " * 50_000 + "!",
+        "ndcg" + "_1" * 50_000,
+        "a" * 100_000,
+        "a - " * 30_000 + "!",
+        "ndcg(" + "a=" * 50_000,
+        "ndcg(" + "," * 50_000,
+        "ndcg@" + "9" * 5_000,
+        "ndcg_" + "9" * 5_000,
+        "f" + "9" * 5_000,
+    ],
+    ids=lambda name: f"{name[:8]}…",
+)
+def test_any_text_is_told_to_be_no_metric_at_once(name: str) -> None:
+    begin = time.perf_counter()
+    with pytest.raises((UnknownMetric, InvalidInput)) as caught:
+        metric(name)
+    assert time.perf_counter() - begin < 2  # 400 spaces took 9 s, 800 took 175 s
+    assert len(str(caught.value)) < 1_000
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("mrr@", "Did you mean 'mrr@10' or 'mrr'?"),
+        ("ndcg10", "Did you mean 'ndcg@10'?"),
+        ("map10", "Did you mean 'ap@10'?"),
+        ("rbp.80", "Did you mean 'rbp(p=0.80)'?"),
+        ("ndcg@10@5", "Did you mean 'ndcg@10' or 'ndcg@5'?"),
+        ("context_precision", "Did you mean 'ap'?"),
+    ],
+)
+def test_other_ways_of_writing_a_name_are_understood_as_meant(name: str, words: str) -> None:
+    with pytest.raises(UnknownMetric) as caught:
+        metric(name)
+    assert words in str(caught.value)
+
+
+def test_several_names_in_one_text() -> None:
+    with pytest.raises(InvalidInput, match=re.escape("as a list: ['mrr', 'recall@5']")):
+        metrics("mrr, recall@5")

@@ -1,0 +1,280 @@
+"""Our names in LlamaIndex's registry, and a metric of the user's own among them."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import pytest
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.evaluation import RetrieverEvaluator, resolve_metrics
+from llama_index.core.evaluation.retrieval import metrics as core
+from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+from pydantic import Field, model_validator
+from support.strategies import NAMES
+
+from llama_index_rag_metrics import (
+    METRICS,
+    MRR,
+    NDCG,
+    BinaryMetric,
+    GainMetric,
+    Relevance,
+    metric,
+    metrics,
+    register,
+    score_rankings,
+    unregister,
+)
+from llama_index_rag_metrics.rankings.judging import Hits
+from llama_index_rag_metrics.runtime.arrays import FloatArray, ratio
+from llama_index_rag_metrics.runtime.errors import InvalidInput
+
+REGISTRY: dict[str, Any] = core.METRIC_REGISTRY
+
+
+class Fixed(BaseRetriever):
+    def __init__(self, ids: list[str]) -> None:
+        super().__init__()
+        self._ids = ids
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        return [
+            NodeWithScore(node=TextNode(id_=item, text=f"text of {item}"), score=1 / rank)
+            for rank, item in enumerate(self._ids, start=1)
+        ]
+
+
+@pytest.fixture(autouse=True)
+def as_it_was() -> Iterator[None]:
+    """Leaves registry and table as the test found them."""
+    registry, entries = dict(REGISTRY), dict(METRICS._entries)
+    yield
+    REGISTRY.clear()
+    REGISTRY.update(registry)
+    METRICS._entries.clear()
+    METRICS._entries.update(entries)
+
+
+def evaluate(names: list[str], expected: list[str], retrieved: list[str]) -> dict[str, float]:
+    """What LlamaIndex's own evaluator says."""
+    evaluator = RetrieverEvaluator.from_metric_names(names, retriever=Fixed(retrieved))
+    return evaluator.evaluate("a question", expected_ids=expected).metric_vals_dict
+
+
+class TestImport:
+    def test_the_stock_evaluator_knows_our_names(self) -> None:
+        values = evaluate(["ndcg@10", "f1@5", "granular_hit_rate"], ["a", "b"], ["x", "a"])
+        assert values == {
+            "ndcg@10": pytest.approx(0.386853, abs=5e-7),  # .630930 / (1 + .630930)
+            "f1@5": pytest.approx(2 / 7),  # P 1/5, R 1/2: 2(1/10) / (7/10)
+            "granular_hit_rate": 0.5,  # 1 of R = 2
+        }
+
+    def test_graded_relevance_reaches_the_metrics(self) -> None:
+        # (1 + 3/log2(3)) / (3 + 1/log2(3))
+        values = evaluate(["ndcg@10"], Relevance({"a": 3, "b": 1}), ["b", "a"])
+        assert values == {"ndcg@10": pytest.approx(0.796708, abs=5e-7)}
+
+    def test_names_of_llama_index_stay_llama_indexs(self) -> None:
+        assert REGISTRY["hit_rate"] is core.HitRate
+        assert REGISTRY["mrr"] is core.MRR
+
+    def test_every_usual_name_is_there(self) -> None:
+        for name in set(NAMES) - {"accuracy"}:
+            assert name in REGISTRY
+            for k in (1, 3, 5, 10, 20, 50, 100):
+                assert (f"{name}@{k}" in REGISTRY) == ("k" in METRICS[name].parameters)
+
+    def test_a_metric_that_cannot_be_made_without_arguments_is_not_there(self) -> None:
+        assert not [name for name in REGISTRY if name.startswith("accuracy")]
+
+    def test_each_entry_is_called_without_arguments_and_has_its_name(self) -> None:
+        ours = [name for name in REGISTRY if "@" in name]
+        assert len(ours) > 100
+        for name, made in zip(ours, resolve_metrics(ours), strict=True):
+            assert made().metric_name == metric(name).metric_name
+            assert made.metric_name == name
+        assert repr(REGISTRY["ndcg@10"]) == "metric('ndcg@10')"
+
+    def test_an_empty_retrieval_scores_zero_on_the_stock_evaluator(self) -> None:
+        assert evaluate(["ndcg@10", "f1"], ["a"], []) == {"ndcg@10": 0, "f1": 0}
+
+
+class TestRegister:
+    def test_twice_is_once(self) -> None:
+        before = list(REGISTRY)
+        register()
+        assert list(REGISTRY) == before
+        unregister()
+        assert not [name for name in REGISTRY if "@" in name]
+
+    def test_what_is_there_is_never_replaced(self) -> None:
+        REGISTRY["f1"] = core.MRR
+        unregister()
+        register()
+        assert REGISTRY["f1"] is core.MRR
+        unregister()
+        assert REGISTRY["f1"] is core.MRR
+
+    def test_replace_lets_ours_answer(self) -> None:
+        register(replace=True)
+        assert isinstance(REGISTRY["mrr"](), MRR)
+        assert evaluate(["mrr"], ["a"], ["b", "b", "a"]) == {"mrr": 0.5}
+        assert evaluate(["hit_rate", "ndcg"], ["a"], []) == {"hit_rate": 0, "ndcg": 0}
+
+    def test_unregister_puts_everything_back(self) -> None:
+        unregister()
+        untouched = dict(REGISTRY)
+        assert "ndcg@10" not in untouched
+        register()
+        register(replace=True)
+        register(replace=True)
+        register()
+        unregister()
+        assert untouched == REGISTRY
+        unregister()
+        assert untouched == REGISTRY
+
+    def test_what_somebody_else_has_taken_over_is_left_to_them(self) -> None:
+        register(replace=True)
+        REGISTRY["mrr"] = core.HitRate
+        unregister()
+        assert REGISTRY["mrr"] is core.HitRate
+
+    def test_a_reload_changes_nothing(self) -> None:
+        module = sys.modules["llama_index_rag_metrics.metrics.registration"]
+        kept = dict(vars(module))
+        unregister()
+        untouched = dict(REGISTRY)
+        register(replace=True)
+        try:
+            reloaded = importlib.reload(module)
+            reloaded.register(replace=True)
+            assert isinstance(REGISTRY["ndcg@10"], reloaded.RegisteredName)
+            assert isinstance(REGISTRY["mrr"](), MRR)
+            reloaded.unregister()
+            assert untouched == REGISTRY
+        finally:
+            vars(module).update(kept)
+
+
+class FirstThree(BinaryMetric):
+    """The share of the first three ranks that are hits.
+
+    Args:
+        bonus: what the very first rank counts on top.
+    """
+
+    name = "first_three"
+    variants: ClassVar[dict[str, dict[str, Any]]] = {"generous_three": {"bonus": 1.0}}
+    bonus: float = Field(0.0, ge=0, le=1, description="what the first rank counts on top")
+
+    def score(self, hits: Hits) -> FloatArray:
+        worth = (hits.rank <= 3) + self.bonus * (hits.rank == 1)
+        return ratio(hits.sum_by_query(worth), 3 + self.bonus)
+
+
+class TestOwnMetric:
+    def test_it_takes_part_in_everything(self) -> None:
+        register(FirstThree)
+        expected, retrieved = ["a", "b"], ["a", "x", "b", "y"]
+        # ranks 1 and 3 of three; with the bonus (2 + 1) / 4; at 2 only rank 1
+        values = {"first_three": 2 / 3, "generous_three": 0.75, "first_three@2": 1 / 3}
+        for name, value in values.items():
+            made = metric(name)
+            assert type(made) is FirstThree
+            assert made.metric_name == name
+            assert made.compute("", expected, retrieved).score == pytest.approx(value)
+        scores = score_rankings([expected, ["y"]], [retrieved, retrieved], [*values, "mrr"])
+        assert scores["first_three"].tolist() == [pytest.approx(2 / 3), 0]
+        assert evaluate(["first_three@3", "generous_three"], expected, retrieved) == {
+            "first_three@3": pytest.approx(2 / 3),
+            "generous_three": 0.75,
+        }
+        assert list(METRICS)[-2:] == ["first_three", "generous_three"]
+        assert METRICS["first_three"].definition.startswith("The share of the first three ranks")
+
+    def test_its_parameters_are_part_of_its_name(self) -> None:
+        register(FirstThree)
+        made = FirstThree(bonus=0.5, min_grade=2, k=2)
+        assert made.metric_name == "first_three(min_grade=2, bonus=0.5)@2"
+        assert metric(made.metric_name) == made
+        with pytest.raises(InvalidInput, match=r"first_three\(bonus\): .* less than or equal to 1"):
+            metric("first_three(bonus=2)")
+
+    def test_before_it_is_registered_it_can_be_used_by_hand(self) -> None:
+        assert "first_three" not in METRICS
+        assert score_rankings([["a"]], [["a"]], FirstThree()).means["first_three"] == 1 / 3
+
+    def test_a_name_of_any_case_reads_back(self) -> None:
+        class MyGain(GainMetric):
+            """The grade of the first item."""
+
+            name = "My-Gain"
+
+            def score(self, hits: Hits) -> FloatArray:
+                return hits.sum_by_query(hits.grade * (hits.rank == 1)) / 4
+
+        register(MyGain)
+        assert metric("My-Gain@1").metric_name == "My-Gain@1"
+        assert evaluate(["My-Gain"], Relevance({"a": 2}), ["a"]) == {"My-Gain": 0.5}
+
+    def test_a_name_goes_before_an_alias(self) -> None:
+        class Success(BinaryMetric):
+            """Always 1."""
+
+            name = "success"
+
+            def score(self, hits: Hits) -> FloatArray:
+                return hits.depth * 0.0 + 1  # type: ignore[return-value]
+
+        assert metric("success").name == "hit_rate"
+        register(Success)
+        assert type(metric("success@5")) is Success
+
+    def test_a_score_beyond_the_declared_range_is_clipped(self) -> None:
+        class Count(BinaryMetric):
+            """How many hits, wrongly declared to be at most 1."""
+
+            name = "count"
+
+            def score(self, hits: Hits) -> FloatArray:
+                return hits.count  # type: ignore[return-value]
+
+        assert Count().compute("", ["a", "b"], ["a", "b"]).score == 1
+
+    def test_a_check_of_several_parameters_is_told_in_its_own_words(self) -> None:
+        class Window(BinaryMetric):
+            """Hits from one rank to another."""
+
+            name = "window"
+            low: int = Field(1, description="first rank")
+            high: int = Field(9, description="last rank")
+
+            @model_validator(mode="after")
+            def _in_order(self) -> Window:
+                if self.low > self.high:
+                    raise ValueError("low to be at most high")
+                return self
+
+            def score(self, hits: Hits) -> FloatArray:
+                return hits.sum_by_query((hits.rank >= self.low) & (hits.rank <= self.high))
+
+        register(Window)
+        with pytest.raises(InvalidInput, match="parameters of window: expected low to be at most"):
+            metric("window(low=5, high=2)")
+
+    def test_subclasses_of_ours_are_other_metrics(self) -> None:
+        class Strict(NDCG):
+            """NDCG under another name."""
+
+            name = "strict_ndcg"
+
+        register(Strict)
+        assert [metric.metric_name for metric in metrics(["ndcg@5", "strict_ndcg@5"])] == [
+            "ndcg@5",
+            "strict_ndcg@5",
+        ]

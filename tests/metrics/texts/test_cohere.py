@@ -1,0 +1,269 @@
+"""The Cohere metric against a real server on loopback: answers, and keys kept secret."""
+
+from __future__ import annotations
+
+import copy
+import json
+import logging
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.cohere_fixtures import no_key_in_the_environment, serving  # noqa: F401 - fixtures
+from support.cohere_metric import KEY, QUERY, SCORES, TEXTS, nodes, of
+from support.cohere_server import CohereServer, Fault, relevance
+from support.retrievers import Scripted
+
+from llama_index_rag_metrics import (
+    CohereRerankRelevancy,
+    CohereRerankRelevancyMetric,
+    RetrievalDataset,
+    evaluate,
+    metric,
+)
+from llama_index_rag_metrics.runtime.errors import (
+    InvalidInput,
+    MissingKey,
+    NoRetrieval,
+    ScorerFailed,
+)
+
+pytest.importorskip("cohere", reason="needs the cohere extra")
+
+
+class TestOneQuery:
+    @pytest.mark.parametrize(
+        # 0.8, 1, 0: the mean is 1.8 / 3
+        ("agg", "score"),
+        [("max", 1.0), ("mean", 0.6), ("median", 0.8)],
+    )
+    def test_scores_come_back_in_the_order_of_the_texts(
+        self, server: CohereServer, agg: Any, score: float
+    ) -> None:
+        result = of(server, agg=agg).compute(QUERY, retrieved_texts=TEXTS)
+        assert result.score == pytest.approx(score)
+        assert result.metadata == {
+            "agg": agg,
+            "scores": pytest.approx(SCORES),
+            "model": "rerank-v3.5",
+            "requests": 1,
+            "fresh": 3,
+            "cached": 0,
+            "units": 1.0,
+        }
+        assert server.requests == [{"model": "rerank-v3.5", "query": QUERY, "documents": TEXTS}]
+        assert server.keys == [f"Bearer {KEY}"]
+
+    def test_agg_of_one_call(self, server: CohereServer) -> None:
+        # as core's: CohereRerankRelevancyMetric(model, api_key).compute(agg=...)
+        scorer = CohereRerankRelevancyMetric("rerank-v4.0-fast", KEY, base_url=server.base_url)
+        result = scorer.compute(QUERY, ["ignored"], [], [], TEXTS, agg="mean")
+        assert result.score == pytest.approx(0.6)
+        assert result.metadata["agg"] == "mean"
+        assert server.requests[0]["model"] == "rerank-v4.0-fast"
+
+    def test_only_the_first_k_texts(self, server: CohereServer) -> None:
+        assert of(server, k=1).compute(QUERY, retrieved_texts=TEXTS).score == pytest.approx(0.8)
+        assert server.documents == TEXTS[:1]
+
+    def test_max_tokens_per_doc_is_sent(self, server: CohereServer) -> None:
+        of(server, max_tokens_per_doc=99).compute(QUERY, retrieved_texts=TEXTS)
+        assert server.requests[0]["max_tokens_per_doc"] == 99
+
+    def test_blank_and_repeated_texts(self, server: CohereServer) -> None:
+        texts = ["", TEXTS[0], " \n", TEXTS[0], TEXTS[1]]
+        result = of(server, agg="mean").compute(QUERY, retrieved_texts=texts)
+        assert result.metadata["scores"] == pytest.approx([0, 0.8, 0, 0.8, 1])
+        assert server.documents == TEXTS[:2]
+
+    @pytest.mark.parametrize("texts", [[], ["", "  "]])
+    def test_nothing_to_send_is_0_without_a_call_or_a_key(
+        self, server: CohereServer, texts: list[str]
+    ) -> None:
+        result = of(server, api_key=None).compute(QUERY, retrieved_texts=texts)
+        assert result.score == 0
+        assert "empty" not in result.metadata
+        assert server.requests == []
+
+    def test_more_than_a_thousand_documents_are_split(self, server: CohereServer) -> None:
+        words = QUERY.split()
+        texts = [f"{' '.join(words[: number % 6])} {number}" for number in range(2_300)]
+        result = of(server).compute(QUERY, retrieved_texts=texts)
+        assert [len(body["documents"]) for body in server.requests] == [1000, 1000, 300]
+        assert result.metadata["scores"] == [relevance(QUERY, text) for text in texts]
+        assert result.metadata["units"] == 10 + 10 + 3
+        assert result.metadata["requests"] == 3
+
+    def test_the_same_is_not_asked_twice(self, server: CohereServer) -> None:
+        scorer = of(server)
+        scorer.compute(QUERY, retrieved_texts=TEXTS)
+        again = scorer.compute(QUERY, retrieved_texts=[*TEXTS, "a hot day"])
+        assert server.documents == [*TEXTS, "a hot day"]
+        assert (again.metadata["fresh"], again.metadata["cached"]) == (1, 3)
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            ({"agg": "best"}, "agg: expected 'max', 'mean' or 'median', got 'best'"),
+            ({"top_n": 3}, "top_n: expected no further arguments"),
+            ({"query": " "}, "query: expected a text that isn't blank"),
+            ({"retrieved_texts": [None]}, "retrieved_texts: expected texts, got None"),
+            ({"retrieved_texts": "one"}, "retrieved_texts: expected a list of texts, got 'one'"),
+        ],
+    )
+    def test_bad_arguments_are_refused_before_the_call(
+        self, server: CohereServer, arguments: dict[str, Any], message: str
+    ) -> None:
+        call = {"query": QUERY, "retrieved_texts": TEXTS, **arguments}
+        with pytest.raises(InvalidInput, match=message):
+            of(server).compute(**call)
+        with pytest.raises(NoRetrieval):
+            of(server).compute(QUERY)
+        assert server.requests == []
+
+    def test_bad_parameters_are_refused(self) -> None:
+        with pytest.raises(InvalidInput, match="agg"):
+            metric("cohere_rerank_relevancy(agg=best)")
+        with pytest.raises(ValueError, match="agg"):
+            CohereRerankRelevancy(agg="best")
+        with pytest.raises(ValueError, match="rate_limiter: expected an object with async_acquire"):
+            CohereRerankRelevancy(rate_limiter=10)
+
+
+class TestKeys:
+    def test_no_key_is_an_error_before_anything_is_sent(self, server: CohereServer) -> None:
+        scorer = of(server, api_key=None)
+        message = "needs an API key: pass api_key=..., or set CO_API_KEY or COHERE_API_KEY"
+        with pytest.raises(MissingKey, match=message):
+            scorer.compute(QUERY, retrieved_texts=TEXTS)
+        retriever = Scripted({QUERY: nodes(*TEXTS)})
+        with pytest.raises(MissingKey):
+            evaluate(retriever, RetrievalDataset({"q": QUERY}), [scorer])
+        assert retriever.asked == server.requests == []  # type: ignore[comparison-overlap]
+
+    def test_the_argument_wins_then_co_api_key(
+        self, server: CohereServer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("COHERE_API_KEY", "cohere-api-key")
+        of(server, api_key=None).compute(QUERY, retrieved_texts=TEXTS)
+        monkeypatch.setenv("CO_API_KEY", "co-api-key")
+        of(server, api_key=None).compute(QUERY, retrieved_texts=TEXTS)
+        of(server).compute(QUERY, retrieved_texts=TEXTS)
+        assert server.keys == ["Bearer cohere-api-key", "Bearer co-api-key", f"Bearer {KEY}"]
+
+    @pytest.mark.parametrize("place", ["argument", "environment"])
+    def test_a_key_of_a_file_with_its_line_break(
+        self, server: CohereServer, monkeypatch: pytest.MonkeyPatch, place: str
+    ) -> None:
+        monkeypatch.setenv("CO_API_KEY", f"{KEY}\n" if place == "environment" else "")
+        api_key = f" {KEY}\r\n" if place == "argument" else None
+        of(server, api_key=api_key).compute(QUERY, retrieved_texts=TEXTS)
+        assert server.keys == [f"Bearer {KEY}"]
+
+    @pytest.mark.parametrize(
+        "key", ["hunter2\n\nhunter2", "hunter2\t2", "h\u00fcnter2", b"hunter2", 5]
+    )
+    def test_what_is_no_key_is_refused_without_showing_it(self, key: Any) -> None:
+        with pytest.raises(InvalidInput, match="api_key: expected a text of ASCII") as caught:
+            CohereRerankRelevancy(api_key=key)
+        assert "nter2" not in str(caught.value)
+
+    def test_a_text_that_is_no_unicode_is_reported(self, server: CohereServer) -> None:
+        with pytest.raises(ScorerFailed, match=r"the request can't be sent: .*surrogates"):
+            of(server).compute(QUERY, retrieved_texts=["half \ud800"])
+
+    def test_by_name_with_all_from_the_environment(
+        self, server: CohereServer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("CO_API_KEY", KEY)
+        monkeypatch.setenv("CO_API_URL", server.base_url)
+        scorer = metric("cohere_rerank_relevancy(agg=mean, model=rerank-v4.0-pro)@2")
+        assert scorer.metric_name == "cohere_rerank_relevancy(agg=mean, model=rerank-v4.0-pro)@2"
+        assert scorer.compute(QUERY, retrieved_texts=TEXTS).score == pytest.approx(0.9)
+
+    def test_the_key_is_nowhere(
+        self, server: CohereServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        caplog.set_level(logging.DEBUG)
+        echo = json.dumps({"id": "x", "message": f"invalid api token: {KEY}"})
+        server.fault_of["rejected?"] = Fault(401, echo)
+        server.fault_of["garbled?"] = Fault(200, f"<html>{KEY}</html>")
+        queries = {"q1": QUERY, "q2": "rejected?", "q3": "garbled?"}
+        scorer = of(server)
+        results = evaluate(
+            Scripted({query: nodes(*TEXTS) for query in queries.values()}),
+            RetrievalDataset(queries),
+            [scorer],
+            cache=tmp_path / "cache.sqlite",
+            journal=tmp_path / "journal.jsonl",
+        )
+        with pytest.raises(ScorerFailed) as caught:
+            scorer.compute("rejected?", retrieved_texts=TEXTS)
+        shown = [
+            repr(scorer),
+            str(scorer),
+            repr(scorer.model_dump()),
+            scorer.model_dump_json(),
+            repr(scorer.model_copy()),
+            repr(caught.value),
+            str(caught.value),
+            str(results),
+            results._repr_html_(),
+            results.scores.to_json(),
+            repr([result.model_dump_json() for result in results]),
+            caplog.text,
+        ]
+        for text in shown:
+            assert KEY not in text
+        for raw in (
+            pickle.dumps(scorer),
+            pickle.dumps(caught.value),
+            *(path.read_bytes() for path in tmp_path.iterdir()),
+        ):
+            assert KEY.encode() not in raw
+        assert "***" in str(caught.value)
+
+    def test_a_pickle_reads_the_key_of_its_own_environment(
+        self, server: CohereServer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        scorer = of(server, agg="mean")
+        scorer.compute("another query", retrieved_texts=TEXTS)  # with an open client
+        sent = pickle.loads(pickle.dumps(scorer))
+        assert sent.metric_name == scorer.metric_name
+        with pytest.raises(MissingKey):
+            sent.compute(QUERY, retrieved_texts=TEXTS)
+        monkeypatch.setenv("CO_API_KEY", "of the worker")
+        assert sent.compute(QUERY, retrieved_texts=TEXTS).score == pytest.approx(0.6)
+        assert server.keys[-1] == "Bearer of the worker"
+        assert copy.deepcopy(scorer).compute(QUERY, retrieved_texts=TEXTS).score
+
+    def test_importing_and_making_one_does_not_import_cohere(self) -> None:
+        program = (
+            "import sys, llama_index.core.evaluation; before = set(sys.modules);"
+            "import llama_index_rag_metrics as rag; rag.metric('cohere_rerank_relevancy@5');"
+            "print({'cohere', 'httpcore', 'sklearn', 'rapidfuzz'} & {*sys.modules} - before or '')"
+        )
+        ran = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, check=True
+        )
+        assert not ran.stdout.strip()
+
+
+def test_forked_workers_score(server: CohereServer) -> None:
+    """A pickle goes to a fresh process, which has the key in its environment."""
+    program = (
+        "import pickle, sys; scorer = pickle.loads(sys.stdin.buffer.read());"
+        f"print(scorer.compute({QUERY!r}, retrieved_texts={TEXTS!r}).score)"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        input=pickle.dumps(of(server, agg="median")),
+        capture_output=True,
+        check=True,
+        env={**os.environ, "CO_API_KEY": KEY},
+    )
+    assert float(ran.stdout) == pytest.approx(0.8)

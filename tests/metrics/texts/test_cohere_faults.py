@@ -1,0 +1,306 @@
+"""The Cohere metric against a real server on loopback: faults, and answers of an enemy."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import logging
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.cohere_fixtures import no_key_in_the_environment, quick_retries, serving  # noqa: F401 - fixtures
+from support.cohere_metric import KEY, QUERY, SCORES, TEXTS, nodes, of
+from support.cohere_server import REQUEST_ID, CohereServer, Fault, cohere_server
+from support.retrievers import Scripted
+
+from llama_index_rag_metrics import CohereRerankRelevancy, RetrievalDataset, evaluate
+from llama_index_rag_metrics.metrics.texts.cohere_rerank import MOST_BYTES, OpenConnection
+from llama_index_rag_metrics.runtime.errors import BadAnswer, RagMetricsError, ScorerFailed
+
+pytest.importorskip("cohere", reason="needs the cohere extra")
+
+AT_ONCE = {"retry-after": "0"}
+
+PASSING = {
+    "429 with retry-after": Fault(429, headers=AT_ONCE),
+    "429 without": Fault(429),
+    "429 with a date": Fault(429, headers={"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}),
+    "408": Fault(408),
+    "500": Fault(500),
+    "503": Fault(503),
+    "503, not JSON": Fault(503, "<html>busy</html>"),
+    "closed mid-answer": Fault(cut=True),
+}
+"""Faults that are gone when one asks again."""
+
+LASTING = {
+    "402": (Fault(402), "status 402: Please add or update your payment method"),
+    "404": (Fault(404), "status 404: model 'xyz' not found"),
+    "429": (Fault(429), "status 429: You are using a Trial key"),
+    "500": (Fault(500), "status 500: internal server error"),
+    "503": (Fault(503), "status 503: service unavailable"),
+    "slow": (Fault(seconds=0.6), "no answer within 0.4 s"),
+    "closed mid-answer": (Fault(cut=True), "the connection failed: RemoteProtocolError"),
+    "non-JSON 200": (Fault(200, "<html>proxy</html>"), "the answer isn't JSON; status 200: <html>"),
+    "too few": (
+        Fault(change=lambda good: {**good, "results": good["results"][:2]}),
+        "2 scores for 3 texts",
+    ),
+    "too many": (
+        Fault(change=lambda good: {**good, "results": good["results"] * 2}),
+        "6 scores for 3 texts",
+    ),
+    "no results": (Fault(change=lambda good: {"id": good["id"]}), "the answer has no results"),
+    "not an object": (Fault(change=lambda good: []), "the answer"),
+    "unknown index": (
+        Fault(change=lambda good: _first(good, index=3)),
+        "index 3 instead of each index from 0 to 2 once",
+    ),
+    "index twice": (
+        Fault(change=lambda good: _first(good, index=good["results"][1]["index"])),
+        "instead of each index from 0 to 2 once",
+    ),
+    "NaN": (
+        Fault(change=lambda good: _first(good, relevance_score=float("nan"))),
+        "score nan instead of a number from 0 to 1",
+    ),
+    "string": (
+        Fault(change=lambda good: _first(good, relevance_score="0.9")),
+        "score '0.9' instead of a number from 0 to 1",
+    ),
+    "null": (
+        Fault(change=lambda good: _first(good, relevance_score=None)),
+        "score None instead of a number from 0 to 1",
+    ),
+    "over 1": (
+        Fault(change=lambda good: _first(good, relevance_score=1.5)),
+        "score 1.5 instead of a number from 0 to 1",
+    ),
+}
+"""Faults that stay, and what is said of them."""
+
+RETRIED = ("429", "500", "503", "closed mid-answer")
+
+
+def _first(good: dict[str, Any], **changed: Any) -> dict[str, Any]:
+    return {**good, "results": [{**good["results"][0], **changed}, *good["results"][1:]]}
+
+
+@pytest.mark.usefixtures("quick_retries")
+class TestFaults:
+    @pytest.mark.parametrize("fault", PASSING.values(), ids=PASSING)
+    def test_what_passes_is_tried_again(self, server: CohereServer, fault: Fault) -> None:
+        server.faults = [fault, fault]
+        result = of(server).compute(QUERY, retrieved_texts=TEXTS)
+        assert result.metadata["scores"] == pytest.approx(SCORES)
+        assert result.metadata["requests"] == len(server.requests) == 3
+
+    @pytest.mark.parametrize("name", LASTING)
+    def test_what_stays_fails_its_query_and_no_other(
+        self, server: CohereServer, tmp_path: Path, name: str
+    ) -> None:
+        fault, message = LASTING[name]
+        queries = {f"q{number}": f"question number {number}" for number in range(6)}
+        server.fault_of[queries["q2"]] = fault
+        retriever = Scripted(
+            {question: nodes("number", "question", "x") for question in queries.values()}
+        )
+        dataset = RetrievalDataset(queries)
+        cache = tmp_path / "cache.sqlite"
+        scorer = of(server, timeout=0.4)
+        results = evaluate(retriever, dataset, [scorer], workers=3, cache=cache)
+        scores = results.scores
+        # one of three words, of the best text
+        assert scores.by_query(scorer.metric_name) == pytest.approx(
+            {query_id: 1 / 3 for query_id in queries if query_id != "q2"}
+        )
+        assert scores.n(scorer.metric_name) == 5
+        assert results[2].metric_dict == {}
+        note = next(note for note in scores.notes if "'q2'" in note)
+        assert message in note
+        if (fault.status != 200 and fault.body is None) or (
+            fault.change and name != "not an object"
+        ):
+            assert REQUEST_ID in note
+        asked = [body["query"] for body in server.requests]
+        assert asked.count(queries["q2"]) == (3 if name in RETRIED else 1)
+        assert len(asked) == 5 + asked.count(queries["q2"])
+
+        # what was paid isn't asked again, and the query that failed is
+        server.fault_of.clear()
+        before = len(server.requests)
+        again = evaluate(retriever, dataset, [of(server)], workers=3, cache=cache).scores
+        assert again.n(scorer.metric_name) == 6
+        assert [body["query"] for body in server.requests[before:]] == [queries["q2"]]
+        usage = again.usage[scorer.metric_name]
+        assert (usage.requests, usage.fresh, usage.cached, usage.units) == (1, 3, 15, 1)
+
+    def test_what_earlier_batches_gave_is_kept(self, server: CohereServer) -> None:
+        texts = [f"text {number}" for number in range(1_500)]
+        scorer = of(server)
+        server.faults = [Fault(), Fault(400)]
+        with pytest.raises(ScorerFailed, match=f"status 400: invalid request.*{REQUEST_ID}"):
+            scorer.compute(QUERY, retrieved_texts=texts)
+        scorer.compute(QUERY, retrieved_texts=texts)
+        assert [len(body["documents"]) for body in server.requests] == [1000, 500, 500]
+
+    def test_what_was_billed_before_a_query_failed_is_summed(self, server: CohereServer) -> None:
+        texts = [f"text {number}" for number in range(1_500)]
+        server.faults = [Fault(), Fault(400), Fault()]
+        retriever = Scripted({"q1?": texts, "q2?": ["a text"]})
+        dataset = RetrievalDataset({"q1": "q1?", "q2": "q2?"})
+        scores = evaluate(retriever, dataset, [of(server)], workers=1).scores
+        assert list(scores.by_query("cohere_rerank_relevancy")) == ["q2"]
+        # 1,000 texts of q1 are 10 units, 500 were refused; q2 is 1 unit
+        usage = scores.usage["cohere_rerank_relevancy"]
+        assert (usage.requests, usage.fresh, usage.units) == (3, 1_501, 11)
+
+    def test_an_answer_that_cannot_be_used_is_billed_all_the_same(
+        self, server: CohereServer
+    ) -> None:
+        server.faults = [Fault(change=lambda answer: answer | {"results": []})]
+        scorer = of(server)
+        with pytest.raises(BadAnswer):
+            scorer.compute(QUERY, retrieved_texts=TEXTS)
+        assert scorer.usage is not None
+        assert (scorer.usage.requests, scorer.usage.units) == (1, 1)
+
+    def test_retry_after_is_obeyed(self, server: CohereServer) -> None:
+        server.faults = [Fault(429, headers={"retry-after": "1"})]
+        of(server).compute(QUERY, retrieved_texts=TEXTS)
+        first, second = server.times
+        assert 0.95 <= second - first < 3
+
+    def test_a_wait_of_minutes_is_reported_instead(self, server: CohereServer) -> None:
+        server.faults = [Fault(429, headers={"retry-after": "600"})]
+        with pytest.raises(ScorerFailed, match="status 429"):
+            of(server).compute(QUERY, retrieved_texts=TEXTS)
+        assert len(server.requests) == 1
+
+    def test_no_retries(self, server: CohereServer) -> None:
+        server.faults = [Fault(503)]
+        with pytest.raises(ScorerFailed, match="status 503"):
+            of(server, max_retries=0).compute(QUERY, retrieved_texts=TEXTS)
+
+    def test_nobody_listens(self) -> None:
+        scorer = CohereRerankRelevancy(api_key=KEY, base_url="http://127.0.0.1:9", max_retries=1)
+        with pytest.raises(ScorerFailed, match="the connection failed: ConnectError"):
+            scorer.compute(QUERY, retrieved_texts=TEXTS)
+
+    def test_a_bad_answer_has_its_own_class_and_the_request_id(self, server: CohereServer) -> None:
+        server.faults = [LASTING["NaN"][0]]
+        with pytest.raises(BadAnswer) as caught:
+            of(server).compute(QUERY, retrieved_texts=TEXTS)
+        assert caught.value.request_id == REQUEST_ID
+        assert isinstance(caught.value, RagMetricsError)
+        assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+
+ECHOES = {
+    "id": lambda answer: answer | {"id": f"request of {KEY}", "results": []},
+    "index": lambda answer: answer | {"results": [{"index": KEY, "relevance_score": 0.5}] * 3},
+    "score": lambda answer: answer | {"results": [{"index": 0, "relevance_score": KEY}] * 3},
+    "the end of a long score": lambda answer: (
+        answer | {"results": [{"index": 0, "relevance_score": "x" * 285 + KEY}] * 3}
+    ),
+    "the end of a long id": lambda answer: answer | {"id": "x" * 290 + KEY, "results": None},
+}
+
+
+class TestEnemies:
+    @pytest.mark.parametrize("change", ECHOES.values(), ids=ECHOES)
+    def test_a_key_that_is_echoed_is_masked(
+        self, server: CohereServer, change: Callable[[dict[str, Any]], Any]
+    ) -> None:
+        server.fault_of[QUERY] = Fault(change=change)
+        scorer = of(server)
+        with pytest.raises(BadAnswer) as caught:
+            scorer.compute(QUERY, retrieved_texts=TEXTS)
+        dataset = RetrievalDataset({"q": QUERY})
+        results = evaluate(Scripted({QUERY: nodes(*TEXTS)}), dataset, [scorer])
+        shown = [
+            repr(caught.value),
+            str(caught.value),
+            str(caught.value.request_id),
+            pickle.dumps(caught.value).decode("latin-1"),
+            results.scores.to_json(),
+            results._repr_html_(),
+        ]
+        for text in shown:
+            assert KEY[:8] not in text  # nor the part of it that a cut would leave
+
+    def test_a_long_message_is_masked_before_it_is_cut(self, server: CohereServer) -> None:
+        server.faults = [Fault(400, json.dumps({"message": "x" * 280 + KEY}))]
+        with pytest.raises(ScorerFailed) as caught:
+            of(server).compute(QUERY, retrieved_texts=TEXTS)
+        assert KEY[:8] not in str(caught.value)
+
+    @pytest.mark.parametrize("body", ["null", "[]", '"text"', "{}", "3"])
+    def test_a_body_that_is_no_answer(self, server: CohereServer, body: str) -> None:
+        server.faults = [Fault(200, body)]
+        with pytest.raises(BadAnswer):
+            of(server).compute(QUERY, retrieved_texts=TEXTS)
+
+    def test_a_redirect_to_another_host_is_refused(self, server: CohereServer) -> None:
+        with cohere_server() as other:
+            server.faults = [Fault(307, "", {"location": f"{other.base_url}/v2/rerank"})]
+            with pytest.raises(ScorerFailed, match=r"a redirect to http://127\.0\.0\.1"):
+                of(server).compute(QUERY, retrieved_texts=TEXTS)
+            assert other.requests == []
+        assert len(server.requests) == 1
+
+    def test_a_redirect_within_the_host_is_followed(self, server: CohereServer) -> None:
+        server.faults = [Fault(307, "", {"location": f"{server.base_url}/v2/rerank"})]
+        assert of(server).compute(QUERY, retrieved_texts=TEXTS).score > 0
+        assert len(server.requests) == 2
+
+    def test_a_huge_answer_is_refused(self, server: CohereServer) -> None:
+        server.faults = [Fault(200, " " * (MOST_BYTES + 1))]
+        with pytest.raises(BadAnswer, match="refused: an answer of more than 16 MB"):
+            of(server).compute(QUERY, retrieved_texts=TEXTS)
+        assert len(server.requests) == 1
+
+    def test_a_zipped_bomb_is_refused(self, server: CohereServer) -> None:
+        bomb = gzip.compress(b" " * (8 * MOST_BYTES)).decode("latin-1")
+        server.faults = [Fault(200, bomb, {"content-encoding": "gzip"})]
+        with pytest.raises(BadAnswer, match="refused: an answer of more than 16 MB"):
+            of(server).compute(QUERY, retrieved_texts=TEXTS)
+
+    def test_a_zipped_answer_is_read(self, server: CohereServer) -> None:
+        answer = {"results": [{"index": n, "relevance_score": 0.5} for n in range(len(TEXTS))]}
+        zipped = gzip.compress(json.dumps(answer).encode()).decode("latin-1")
+        server.faults = [Fault(200, zipped, {"content-encoding": "gzip"})]
+        assert of(server).compute(QUERY, retrieved_texts=TEXTS).score == 0.5
+
+    @pytest.mark.parametrize(
+        "broken",
+        ["not zipped", gzip.compress(b"{}", mtime=0)[:9].decode("latin-1")],
+        ids=["not zipped", "cut short"],
+    )
+    def test_an_answer_that_cant_be_unzipped(self, server: CohereServer, broken: str) -> None:
+        server.faults = [Fault(200, broken, {"content-encoding": "gzip"})]
+        with pytest.raises(BadAnswer):
+            of(server).compute(QUERY, retrieved_texts=TEXTS)
+
+    def test_a_key_over_plain_http_is_warned_of(self) -> None:
+        scorer = CohereRerankRelevancy(api_key=KEY, base_url="http://cohere.invalid", max_retries=0)
+        with (
+            pytest.warns(OpenConnection, match="cohere.invalid over plain http"),
+            pytest.raises(ScorerFailed),
+        ):
+            scorer.compute(QUERY, retrieved_texts=TEXTS)
+
+    def test_a_password_in_the_url_is_sent_and_never_shown(
+        self, server: CohereServer, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        caplog.set_level(logging.DEBUG)
+        url = server.base_url.replace("://", "://somebody:hunter2pass@")
+        scorer = CohereRerankRelevancy(api_key=KEY, base_url=url)
+        scorer.compute(QUERY, retrieved_texts=TEXTS)
+        # base64 of somebody:hunter2pass, as RFC 7617 has it
+        assert server.keys == ["Basic c29tZWJvZHk6aHVudGVyMnBhc3M="]
+        assert "hunter2pass" not in caplog.text + repr(scorer) + str(scorer.model_dump())
+        assert "127.0.0.1" in caplog.text

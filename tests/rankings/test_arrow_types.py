@@ -1,0 +1,81 @@
+"""Columns of types that Arrow has and Polars reads otherwise, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from llama_index_rag_metrics import score_table
+from llama_index_rag_metrics.runtime.errors import IdTypeMismatch, InvalidInput
+
+pa = pytest.importorskip("pyarrow", reason="tables of Arrow need the extra `batch`")
+pytest.importorskip("polars", reason="tables need the extra `batch`")
+
+IDS = [["x", "b"], None]
+
+
+def mrr(retrieved: Any) -> list[float]:
+    """1/2 where b is at rank 2, and 0 where nothing was retrieved."""
+    table = pa.table({"retrieved_ids": retrieved, "expected_ids": [["b"], ["b"]]})
+    scores: list[float] = score_table(table, "mrr")["mrr"].to_pylist()
+    return scores
+
+
+KINDS: dict[str, Callable[[], Any]] = {
+    "fixed size": lambda: pa.list_(pa.string(), 2),
+    "large": lambda: pa.large_list(pa.large_string()),
+    "dictionary": lambda: pa.list_(pa.dictionary(pa.int32(), pa.string())),
+    "list view": lambda: pa.list_view(pa.string()),
+    "large list view": lambda: pa.large_list_view(pa.string()),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_every_kind_of_list_is_read(kind: Callable[[], Any]) -> None:
+    try:
+        retrieved = pa.array(IDS, kind())
+    except (AttributeError, pa.ArrowNotImplementedError):
+        pytest.skip("this pyarrow has no such lists")
+    assert mrr(retrieved) == [0.5, 0.0]
+
+
+def test_lists_of_no_ids_at_all() -> None:
+    assert mrr(pa.array([[], None], pa.list_(pa.string(), 0))) == [0.0, 0.0]
+    assert mrr(pa.array([[], []], pa.list_(pa.string(), 0))) == [0.0, 0.0]
+
+
+ODD: dict[str, Callable[[], Any]] = {
+    "map": lambda: pa.array([[("b", 1)], None], pa.map_(pa.string(), pa.int64())),
+    "union": lambda: pa.UnionArray.from_sparse(
+        pa.array([0, 0], pa.int8()), [pa.array(IDS), pa.array([1, 2])]
+    ),
+    "runs of the same list": lambda: pa.RunEndEncodedArray.from_arrays([2], pa.array([["b"]])),
+    "bytes": lambda: pa.array([[b"b"], None]),
+    "structs": lambda: pa.array([[{"id": "b"}], None]),
+    "lists": lambda: pa.array([[["b"]], None]),
+    "texts": lambda: pa.array(["b", None]),
+    "durations": lambda: pa.array([[1], None], pa.list_(pa.duration("s"))),
+}
+
+
+@pytest.mark.parametrize("made", ODD.values(), ids=ODD)
+def test_what_cant_be_a_ranking_is_an_error_of_this_package(made: Callable[[], Any]) -> None:
+    with pytest.raises((InvalidInput, IdTypeMismatch), match="retrieved_ids"):
+        mrr(made())
+
+
+def test_a_damaged_table_in_memory_is_refused_where_that_is_asked_for() -> None:
+    texts = pa.array(["d1", "d2"])
+    letters = texts.buffers()[2]
+    wrong = pa.py_buffer(np.array([0, 900, 4], np.int32))  # the first text ends behind the letters
+    damaged = pa.Array.from_buffers(pa.string(), 2, [None, wrong, letters])
+    both = pa.py_buffer(np.array([0, 2], np.int32))
+    lists = pa.Array.from_buffers(pa.list_(pa.string()), 1, [None, both], children=[damaged])
+    table = pa.table({"retrieved_ids": lists, "expected_ids": [["d1"]]})
+    with pytest.raises(InvalidInput, match="an Arrow table that isn't damaged"):
+        score_table(table, "mrr", validate=True)
+    whole = pa.table({"retrieved_ids": [["d1"]], "expected_ids": [["d1"]]})
+    assert score_table(whole, "mrr", validate=True)["mrr"].to_pylist() == [1.0]

@@ -1,0 +1,182 @@
+"""Judging from columns gives what judging from lists gives, to the last bit."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support.frames import TEXTS, frame_of
+from support.strategies import Query, queries
+
+from llama_index_rag_metrics import Relevance
+from llama_index_rag_metrics.rankings.judging import (
+    JudgedRankings,
+    arrow,
+    hashes,
+    judge,
+    judge_table,
+)
+from llama_index_rag_metrics.rankings.judging.hashes import HashedLists
+from llama_index_rag_metrics.runtime.errors import IdTypeMismatch, InvalidInput
+
+
+def assert_same_bits(ours: JudgedRankings, theirs: JudgedRankings) -> None:
+    for field in fields(JudgedRankings):
+        if field.init:
+            field_here, field_there = getattr(ours, field.name), getattr(theirs, field.name)
+            if field_here is None and field_there is None:
+                continue
+            if field.name in ("spans", "group_name"):  # spans have tests of their own
+                assert [*field_here] == [*field_there]
+                continue
+            assert field_here.dtype == field_there.dtype, field.name
+            assert field_here.tobytes() == field_there.tobytes(), field.name
+
+
+ungrouped = queries().filter(lambda query: query.relevance.alternatives is None)
+batches = st.lists(ungrouped, max_size=12)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(batches)
+def test_the_same_bits_as_from_lists(batch: list[Query]) -> None:
+    theirs = judge([query.relevance for query in batch], [query.ranking for query in batch])
+    assert_same_bits(judge_table(frame_of(batch)), theirs)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(batches, st.integers(0, 3), st.sampled_from([0, 60]), st.booleans())
+def test_whatever_the_hash(batch: list[Query], n_bits: int, shift: int, large: bool) -> None:
+    """A hash of 3 bits collides at once, one of 0 bits always: the ids decide.
+
+    Bits of the upper half alone collide in the lower one, which is compared first.
+    """
+
+    def poor(lists: Any) -> HashedLists:
+        value = np.array([hash(item) % (1 << n_bits) for item in lists.ids], np.uint64)
+        return HashedLists(value << np.uint64(shift), lists.counts)
+
+    theirs = judge([query.relevance for query in batch], [query.ranking for query in batch])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(arrow._Lists, "hashed", property(poor))
+        if large:  # the ways of lists too large for the others
+            patch.setattr(hashes, "_FEW", 0)
+            patch.setattr(hashes, "_SHORT", 0)
+            patch.setattr(hashes, "_MOST_FILLED", 0)
+        assert_same_bits(judge_table(frame_of(batch)), theirs)
+
+
+def test_many_queries_of_uneven_size() -> None:
+    """Enough ids that some share a slot of the table that they are looked up in."""
+    rng = np.random.default_rng(3)
+    rankings = [[f"d{n}" for n in rng.integers(0, 400, size)] for size in rng.integers(0, 200, 300)]
+    grades = [
+        {f"d{n}": float(rng.integers(-1, 4)) for n in rng.integers(0, 400, size)}
+        for size in rng.integers(0, 90, 300)
+    ]
+    frame = pl.DataFrame(
+        {
+            "retrieved_ids": rankings,
+            "expected_ids": [list(judged) for judged in grades],
+            "grades": [list(judged.values()) for judged in grades],
+        }
+    )
+    assert_same_bits(judge_table(frame), judge(grades, rankings))
+
+
+def test_plain_ids_have_grade_1_and_repeat_once() -> None:
+    frame = pl.DataFrame({"retrieved_ids": [["b", "a", "b"]], "expected_ids": [["b", "b", "c"]]})
+    judged = judge_table(frame)
+    assert_same_bits(judged, judge([["b", "b", "c"]], [["b", "a", "b"]]))
+    assert judged.depth.tolist() == [2]
+    assert judged.judged_grade.tolist() == [1.0, 1.0]
+
+
+def test_rows_with_and_without_grades() -> None:
+    frame = pl.DataFrame(
+        {
+            "retrieved_ids": [["a"], ["b"], ["c"], None],
+            "expected_ids": [["a", "x"], ["b"], None, ["d"]],
+            "grades": [[3.0, 0.0], None, None, None],
+        }
+    )
+    theirs = judge([{"a": 3, "x": 0}, ["b"], None, ["d"]], [["a"], ["b"], ["c"], []])
+    assert_same_bits(judge_table(frame), theirs)
+
+
+def test_groups() -> None:
+    frame = pl.DataFrame({"retrieved_ids": [["a", "b"]], "expected_ids": [[["b", "c"], ["d"]]]})
+    theirs = judge([Relevance.groups([["b", "c"], ["d"]])], [["a", "b"]])
+    assert_same_bits(judge_table(frame), theirs)
+
+
+@pytest.mark.parametrize(
+    "dtype", [pl.Categorical, pl.Int8, pl.UInt32], ids=["categorical", "int8", "uint32"]
+)
+def test_other_types_of_ids(dtype: Any) -> None:
+    ids = ["3", "1", "2"] if dtype is pl.Categorical else [3, 1, 2]
+    retrieved = pl.Series("retrieved_ids", [ids], pl.List(dtype))
+    expected = pl.Series("expected_ids", [ids[2:]], pl.List(dtype))
+    assert judge_table(pl.DataFrame([retrieved, expected])).item_rank.tolist() == [3]
+
+
+def test_lists_of_one_length() -> None:
+    retrieved = pl.Series("retrieved_ids", [["a", "b"], ["c", "d"]], pl.Array(pl.String, 2))
+    expected = pl.Series("expected_ids", [["b"], ["c"]], pl.Array(pl.String, 1))
+    assert judge_table(pl.DataFrame([retrieved, expected])).item_rank.tolist() == [2, 1]
+
+
+def test_no_rows() -> None:
+    frame = pl.DataFrame(schema={"retrieved_ids": TEXTS, "expected_ids": TEXTS})
+    assert len(judge_table(frame)) == 0
+
+
+def test_nothing_retrieved_and_nothing_expected() -> None:
+    frame = pl.DataFrame({"retrieved_ids": [None, []], "expected_ids": [[], None]})
+    assert_same_bits(judge_table(frame), judge([[], None], [[], []]))
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"expected_ids": [["a"]]}, "table: expected a column retrieved_ids"),
+        (
+            {"retrieved_ids": ["a"], "expected_ids": [["a"]]},
+            "column retrieved_ids: expected a list of ids in every row, got String",
+        ),
+        (
+            {"query_id": ["q7"], "retrieved_ids": [["a", None]], "expected_ids": [["a"]]},
+            "retrieved_ids of query 'q7': expected a list of ids, without None",
+        ),
+        (
+            {"retrieved_ids": [["a"]], "expected_ids": [["a", "b"]], "grades": [[1.0]]},
+            "grades of row 0: expected 2 grades, one for each expected id, got 1",
+        ),
+        (
+            {"retrieved_ids": [["a"]], "expected_ids": [["a"]], "grades": [[float("nan")]]},
+            "grade of 'a' in row 0: expected a finite number",
+        ),
+        (
+            {"retrieved_ids": [["a"]], "expected_ids": [["a"]], "grades": [["high"]]},
+            "column grades: expected a list of numbers in every row",
+        ),
+        (
+            {"retrieved_ids": [["a"]], "expected_ids": [["a", "a"]], "grades": [[1.0, 2.0]]},
+            "expected_ids: expected one grade for each id, got 'a'",
+        ),
+    ],
+)
+def test_what_cant_be_used_is_named(columns: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInput) as raised:
+        judge_table(pl.DataFrame(columns))
+    assert message in str(raised.value)
+
+
+def test_ids_of_different_types() -> None:
+    with pytest.raises(IdTypeMismatch):
+        judge_table(pl.DataFrame({"retrieved_ids": [["1"]], "expected_ids": [[1]]}))

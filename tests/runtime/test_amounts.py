@@ -1,0 +1,203 @@
+"""Every public function refuses what isn't a number where it takes one, by the argument's name."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from llama_index.core.llms import MockLLM
+from llama_index.core.postprocessor import SimilarityPostprocessor
+from llama_index.core.schema import TextNode
+
+import llama_index_rag_metrics as package
+from llama_index_rag_metrics import (
+    ContainmentMatcher,
+    EditMatcher,
+    LLMRelevancy,
+    Nugget,
+    Nuggets,
+    Ranking,
+    RetrievalDataset,
+    RetrieverEvaluator,
+    Rule,
+    Run,
+    Scores,
+    SQLiteKVStore,
+)
+from llama_index_rag_metrics.runtime.amounts import check_amount, check_share, check_whole
+from llama_index_rag_metrics.runtime.errors import InvalidInput
+
+CORPUS = {"d1": "Enceladus has geysers.", "d2": "Titan has lakes."}
+QUERIES = {f"q{number}": f"Which moon has {number} lakes?" for number in range(4)}
+RELEVANT = {query_id: {"d1": 1} for query_id in QUERIES}
+DATASET = RetrievalDataset(QUERIES, RELEVANT, CORPUS)
+RUN = Run({query_id: Ranking(["d2", "d1"], texts=["Lakes.", "Geysers."]) for query_id in QUERIES})
+OTHER = Run({query_id: ["d2", "d3"] for query_id in QUERIES})
+SCORES = Scores(list(QUERIES), {"mrr": [1.0, 0.5, 0.5, 0.25]})
+NUGGETS = Nuggets({"q0": [Nugget("Geysers.", supports={"d1": "full"})]}, queries=QUERIES)
+REVIEWS = {"q0": {"d1": 1.0, "d2": 0.0}}
+
+
+def retrieve(query: str) -> list[str]:
+    return ["d1", "d2"]
+
+
+def with_holes(**options: Any) -> object:
+    return package.judgement_holes(package.evaluate(retrieve, DATASET, ["mrr"]), **options)
+
+
+def reviewed(**options: Any) -> object:
+    to_judge = package.pool({"a": RUN, "b": OTHER}, strategy="depth")
+    return package.write_review_page(to_judge, Path("never written.html"), **options)
+
+
+def evaluator() -> RetrieverEvaluator:
+    return RetrieverEvaluator.from_metric_names(["mrr"], retriever=retrieve)
+
+
+NUMBERS: Mapping[str, Callable[..., object]] = {
+    "ContainmentMatcher": ContainmentMatcher,
+    "EditMatcher": EditMatcher,
+    "LLMRelevancy.grade": lambda **options: LLMRelevancy(llm=MockLLM()).grade(
+        QUERIES, RUN, **options
+    ),
+    "Nuggets.relevance": NUGGETS.relevance,
+    "RetrievalDataset.split": lambda fraction=0.5, **options: DATASET.split(fraction, **options),
+    "RetrieverEvaluator.evaluate_dataset": lambda **options: evaluator().evaluate_dataset(
+        DATASET, **options
+    ),
+    "Rule": lambda value=0.0, **options: Rule("mrr", ">=", value, baseline=True, **options),
+    "SQLiteKVStore": lambda **options: SQLiteKVStore("never opened.sqlite", **options),
+    "Scores.intervals": SCORES.intervals,
+    "Scores.worst": lambda n=1: SCORES.worst("mrr", n),
+    "agreement": lambda **options: package.agreement(RELEVANT, RELEVANT, **options),
+    "assert_retrieval": lambda **options: package.assert_retrieval(SCORES, "mrr > 0", **options),
+    "assign_nuggets": lambda **options: package.assign_nuggets(
+        NUGGETS, RUN, MockLLM(), corpus=CORPUS, **options
+    ),
+    "calibrate": lambda **options: package.calibrate(SCORES, SCORES, **options),
+    "check_judge": lambda **options: package.check_judge(MockLLM(), QUERIES, RUN, **options),
+    "check_labels": lambda **options: package.check_labels(DATASET, **options),
+    "check_rules": lambda **options: package.check_rules(SCORES, ["mrr > 0"], **options),
+    "compare": lambda **options: package.compare({"a": SCORES, "b": SCORES}, "a", **options),
+    "compare_reviewers": lambda **options: package.compare_reviewers(REVIEWS, REVIEWS, **options),
+    "create_nuggets": lambda **options: package.create_nuggets(
+        QUERIES, MockLLM(), passages=RUN, **options
+    ),
+    "evaluate": lambda **options: package.evaluate(retrieve, DATASET, ["mrr"], **options),
+    "evaluate_stages": lambda **options: package.evaluate_stages(
+        retrieve, [SimilarityPostprocessor()], DATASET, ["mrr"], **options
+    ),
+    "fuse": lambda **options: package.fuse({"a": RUN, "b": RUN}, **options),
+    "generate_question_context_pairs": lambda **options: package.generate_question_context_pairs(
+        [TextNode(text="Titan has lakes.")], MockLLM(), **options
+    ),
+    "judgement_holes": with_holes,
+    "move_labels": lambda **options: package.move_labels(DATASET, {"n": "Lakes."}, **options),
+    "pool": lambda **options: package.pool({"a": RUN, "b": OTHER}, RELEVANT, **options),
+    "record_retrieval": lambda **options: package.record_retrieval("x", ["d1"], **options),
+    "score_files": lambda **options: package.score_files("x.run", RELEVANT, ["mrr"], **options),
+    "score_rankings": lambda **options: package.score_rankings(RELEVANT, RUN, ["mrr"], **options),
+    "sweep": lambda **options: package.sweep(
+        lambda **_: retrieve, {"depth": [1, 2]}, DATASET, ["mrr"], **options
+    ),
+    "write_review_page": reviewed,
+}
+"""How each is called with everything but its numbers."""
+
+FURTHER = {
+    "RetrieverEvaluator.evaluate_dataset": {"timeout": "float | None", "max_calls": "int | None"},
+    "Scores.intervals": {"confidence": "float", "resamples": "int", "seed": "int"},
+    "evaluate": {"timeout": "float | None", "price_per_million": "float | None"},
+}
+"""Numbers that are passed on, and so stand in no signature."""
+
+IGNORED = {"save_every"}
+"""Accepted for old code, without effect."""
+
+
+def numbers_of(function: object) -> dict[str, str]:
+    """The arguments that are a number, or a number or None, with their types."""
+    parameters = inspect.signature(function).parameters.values()  # type: ignore[arg-type]
+    return {
+        parameter.name: parameter.annotation
+        for parameter in parameters
+        if re.fullmatch(r"(int|float)( \| None)?", str(parameter.annotation))
+    }
+
+
+def named(name: str) -> Any:
+    target: Any = package
+    for part in name.split("."):
+        target = getattr(target, part)
+    return target
+
+
+def arguments() -> Iterator[tuple[str, str, str]]:
+    for name in NUMBERS:
+        for argument, kind in {**numbers_of(named(name)), **FURTHER.get(name, {})}.items():
+            if argument not in IGNORED:
+                yield name, argument, kind
+
+
+def test_every_public_function_that_takes_a_number_is_here() -> None:
+    functions = {name for name in package.__all__ if inspect.isfunction(getattr(package, name))}
+    blocking = {name for name in functions if name[0] != "a" or name[1:] not in functions}
+    assert {name for name in blocking if numbers_of(named(name))} <= NUMBERS.keys()
+
+
+@pytest.mark.parametrize(("name", "argument", "kind"), list(arguments()))
+@pytest.mark.parametrize("value", ["5", None, True, math.nan, -7.5, [1]], ids=repr)
+def test_what_is_no_number_is_refused(name: str, argument: str, kind: str, value: Any) -> None:
+    if value is None and kind.endswith("None"):
+        pytest.skip("None is a value of this argument")
+    if value == -7.5 and (name, argument) in {("Rule", "value"), ("agreement", "min_grade")}:
+        pytest.skip("any finite number will do")
+    with pytest.raises(InvalidInput) as caught:
+        NUMBERS[name](**{argument: value})
+    assert argument in str(caught.value)
+
+
+def test_whole_numbers_start_at_the_least() -> None:
+    check_whole("n", 1)
+    check_whole("n", -3, -math.inf)
+    for value in (0, 1.0, True, "1", None):
+        with pytest.raises(InvalidInput, match="n: expected a whole number of at least 1, got"):
+            check_whole("n", value)
+
+
+@pytest.mark.parametrize(
+    ("name", "argument"),
+    [
+        ("RetrievalDataset.split", "seed"),
+        ("Scores.worst", "n"),
+        ("check_rules", "worst"),
+        ("compare", "seed"),
+        ("fuse", "depth"),
+        ("pool", "n"),
+        ("pool", "seed"),
+        ("score_rankings", "max_retrieved"),
+    ],
+)
+def test_numpy_s_whole_numbers_are_whole_numbers(name: str, argument: str) -> None:
+    plain, counted = (NUMBERS[name](**{argument: value}) for value in (2, np.int64(2)))
+    assert repr(counted) == repr(plain)
+
+
+def test_a_number_beyond_all_floats_is_out_of_range() -> None:
+    with pytest.raises(InvalidInput, match="min_coverage: expected a number from 0 to 1"):
+        package.check_rules(SCORES, ["mrr > 0"], min_coverage=10**400)
+
+
+def test_amounts_are_within_their_range() -> None:
+    check_share("share", 1)
+    check_amount("x", math.inf, "a number above 0", lambda value: value > 0)
+    for value in (0, 1.1, math.nan, True, "0.5", None):
+        with pytest.raises(InvalidInput, match="share: expected a number above 0, up to 1, got"):
+            check_share("share", value)

@@ -1,0 +1,67 @@
+"""Warnings point at the program's own line, whatever stands between it and the package."""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from llama_index_rag_metrics import RetrieverEvaluator, aevaluate, evaluate, metrics, read_run
+from llama_index_rag_metrics.evaluation.source import as_retriever
+from llama_index_rag_metrics.runtime.errors import LabelWarning, LinesSkipped
+
+DATASET = {"queries": {"q": "?"}, "corpus": {}, "relevant_docs": {"q": ["label"]}}
+
+
+def retrieve(query: str) -> list[str]:
+    return ["c1"]
+
+
+def evaluator() -> RetrieverEvaluator:
+    return RetrieverEvaluator(metrics=metrics(["mrr"]), retriever=as_retriever(retrieve))
+
+
+async def awaited() -> None:
+    await aevaluate(retrieve, DATASET, ["mrr"])
+
+
+async def inside_a_loop() -> None:
+    evaluate(retrieve, DATASET, ["mrr"])
+
+
+WAYS: list[Callable[[], Any]] = [
+    lambda: evaluate(retrieve, DATASET, ["mrr"]),
+    lambda: evaluator().evaluate_dataset(DATASET),
+    lambda: asyncio.run(awaited()),
+    lambda: asyncio.run(inside_a_loop()),
+]
+
+
+@pytest.mark.parametrize("way", WAYS, ids=["sync", "evaluator", "async", "sync in a loop"])
+def test_labels_are_warned_of_where_the_program_calls(way: Callable[[], Any]) -> None:
+    with pytest.warns(LabelWarning) as caught:
+        way()
+    (warning,) = [warning for warning in caught if warning.category is LabelWarning]
+    assert warning.filename == __file__
+
+
+def test_each_call_warns_once_and_another_line_again() -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        for _ in range(2):
+            evaluate(retrieve, DATASET, ["mrr"])
+        evaluate(retrieve, DATASET, ["mrr"])
+    lines = [warning.lineno for warning in caught if warning.category is LabelWarning]
+    assert len(set(lines)) == len(lines) == 2
+
+
+def test_skipped_lines_are_warned_of_where_the_program_reads(tmp_path: Path) -> None:
+    run = tmp_path / "a.run"
+    run.write_text("q1 Q0 d1 1 0.5 tag\nbroken\n")
+    with pytest.warns(LinesSkipped) as caught:
+        read_run(run, on_error="skip")
+    assert caught[0].filename == __file__

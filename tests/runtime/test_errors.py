@@ -1,0 +1,315 @@
+"""Messages name the argument, its value, what was expected and what to do; errors travel."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from llama_index_rag_metrics import (
+    ERR,
+    MRR,
+    NDCG,
+    Accuracy,
+    FScore,
+    Precision,
+    RagMetricsError,
+    metric,
+    metrics,
+    score_rankings,
+)
+from llama_index_rag_metrics.runtime import errors as package_errors
+from llama_index_rag_metrics.runtime.errors import (
+    BadAnswer,
+    BaselineMismatch,
+    CaptureDamaged,
+    DuplicateMetric,
+    FileFormatError,
+    FormatTooNarrow,
+    GateFailed,
+    GenerationFailed,
+    IdTypeMismatch,
+    InvalidInput,
+    JournalBusy,
+    JournalDamaged,
+    JournalMismatch,
+    MissingExtra,
+    MissingKey,
+    MistakenFile,
+    NoQuestions,
+    NoRetrieval,
+    NothingRelevant,
+    NotJudged,
+    QueryTimeout,
+    RetrievalFailed,
+    ScorerFailed,
+    StrayError,
+    TooManyCalls,
+    UnknownFormat,
+    UnknownMetric,
+    UnknownName,
+    UnknownParameter,
+    UnusableAnswer,
+    WorkersFailed,
+)
+
+ONE_OF_EACH = [
+    RagMetricsError("anything"),
+    UnusableAnswer("what the retriever returned", 1, "nodes or ids"),
+    InvalidInput("k", 0, "a number above 0", "Leave it out."),
+    NotJudged(),
+    QueryTimeout(2.5),
+    StrayError(SystemExit(3)),
+    NothingRelevant(),
+    NoRetrieval("retrieved_ids"),
+    IdTypeMismatch(["str", "int"]),
+    UnknownName("x", ["y"]),
+    UnknownMetric("ngcd", ["ndcg"]),
+    UnknownParameter("ndcg(q)", ["k"]),
+    DuplicateMetric("mrr"),
+    MissingExtra("to_pandas()", "pandas"),
+    FileFormatError("run.trec", 3, "six columns", "q1 Q0"),
+    MistakenFile("bm25.run", "qrels", "a run", "read_run() reads it."),
+    UnknownFormat("data.xyz", "its ending is unknown", ["JSON", "BEIR"]),
+    FormatTooNarrow("TREC", ["2 texts"], lossy=False),
+    GenerationFailed("n1", "timeout", 2, 5),
+    NoQuestions(3, ["'n1': 'Sure.'"]),
+    MissingKey("cohere_rerank_relevancy", ["CO_API_KEY"]),
+    ScorerFailed("reranker", "timeout", "request-1"),
+    BadAnswer("reranker", "no scores"),
+    RetrievalFailed("q1", "timeout"),
+    JournalMismatch("run.jsonl", {"the dataset": ("a", "b")}),
+    JournalDamaged("run.jsonl", 7),
+    JournalBusy("run.jsonl", "another process"),
+    BaselineMismatch({"new": ["q1"]}, 2),
+    GateFailed("a table"),
+    WorkersFailed(2, "ValueError: no index"),
+    CaptureDamaged(2, "RuntimeError: full"),
+    TooManyCalls(3),
+]
+
+
+def test_each_error_of_the_package_stands_in_the_list() -> None:
+    classes = {
+        member
+        for _, member in inspect.getmembers(package_errors, inspect.isclass)
+        if issubclass(member, RagMetricsError)
+    }
+    assert {type(error) for error in ONE_OF_EACH} == classes
+
+
+@pytest.mark.parametrize("error", ONE_OF_EACH, ids=lambda error: type(error).__name__)
+def test_errors_survive_pickling(error: RagMetricsError) -> None:
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is type(error)
+    assert str(again) == str(error)
+    assert vars(again) == vars(error)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [error for error in ONE_OF_EACH if isinstance(error, (InvalidInput, UnknownName, NotJudged))],
+    ids=lambda error: type(error).__name__,
+)
+def test_what_is_wrong_with_a_value_is_a_value_error(error: RagMetricsError) -> None:
+    assert isinstance(error, ValueError)
+
+
+def test_a_missing_extra_is_an_import_error() -> None:
+    error = MissingExtra("to_pandas()", "pandas")
+    assert isinstance(error, ImportError)
+    assert str(error).startswith("to_pandas() needs an extra: python -m pip install ")
+
+
+# written by pip 26 and uv 0.9 for the installations that the comments name
+ORIGINS = {
+    # pip install llama-index-rag-metrics
+    None: "'llama-index-rag-metrics[pandas]'",
+    # pip install "/home/me/rag metrics"
+    '{"dir_info": {}, "url": "file:///home/me/rag%20metrics"}': "'/home/me/rag metrics[pandas]'",
+    # pip install -e /home/me/rag
+    '{"dir_info": {"editable": true}, "url": "file:///home/me/rag"}': "-e '/home/me/rag[pandas]'",
+    # pip install /dist/m-1-py3-none-any.whl
+    '{"archive_info": {"hash": "sha256=ab"}, "url": "file:///dist/m-1-py3-none-any.whl"}': (
+        "'/dist/m-1-py3-none-any.whl[pandas]'"
+    ),
+    # pip install https://me:pw@example.org/m-1-py3-none-any.whl?token=secret
+    '{"archive_info": {}, "url": "https://me:pw@example.org/m-1-py3-none-any.whl?token=secret"}': (
+        "'llama-index-rag-metrics[pandas] @ https://***@example.org/m-1-py3-none-any.whl?***'"
+    ),
+    # pip install "git+ssh://git@example.org/me/rag@main#subdirectory=python"
+    '{"subdirectory": "python", "url": "ssh://git@example.org/me/rag",'
+    ' "vcs_info": {"commit_id": "abc", "requested_revision": "main", "vcs": "git"}}': (
+        "'llama-index-rag-metrics[pandas] @ "
+        "git+ssh://git@example.org/me/rag@main#subdirectory=python'"
+    ),
+    # pip install git+file:///home/me/rag
+    '{"url": "file:///home/me/rag", "vcs_info": {"commit_id": "abc", "vcs": "git"}}': (
+        "'llama-index-rag-metrics[pandas] @ git+file:///home/me/rag@abc'"
+    ),
+    "half a file {": "'llama-index-rag-metrics[pandas]'",
+    "[]": "'llama-index-rag-metrics[pandas]'",
+}
+
+
+@pytest.mark.parametrize("origin", ORIGINS)
+def test_the_command_for_an_extra_names_where_the_package_came_from(
+    origin: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed = tmp_path / "llama_index_rag_metrics-9.dist-info"
+    installed.mkdir()
+    metadata = "Metadata-Version: 2.1\nName: llama-index-rag-metrics\nVersion: 9\n"
+    (installed / "METADATA").write_text(metadata)
+    if origin is not None:
+        (installed / "direct_url.json").write_text(origin)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    command = str(MissingExtra("to_pandas()", "pandas"))
+
+    assert command == f"to_pandas() needs an extra: python -m pip install {ORIGINS[origin]}"
+
+
+def test_a_long_value_is_shortened() -> None:
+    assert len(str(InvalidInput("ids", ["x"] * 1000, "a list"))) < 200
+
+
+MESSAGES: list[tuple[Callable[[], Any], str]] = [
+    (
+        lambda: MRR().compute("", None, ["a"]),
+        "expected_ids is None: the query is unjudged, and this metric needs relevance. Pass the "
+        "relevant ids, a {id: grade} mapping or a Relevance.",
+    ),
+    (
+        lambda: MRR().compute("", {"a": 0}, ["a"]),
+        "expected_ids holds nothing relevant (it is empty, or every grade is 0 or less), so the "
+        "metric has no value. Score a dataset instead: it leaves such queries out of the means and "
+        "counts them (no_relevant='exclude').",
+    ),
+    (
+        lambda: MRR().compute("", ["a"], None),
+        "retrieved_ids is None: pass what was retrieved; an empty list is fine, scored 0.",
+    ),
+    (
+        lambda: MRR().compute("", ["1"], [1]),  # type: ignore[list-item]
+        "expected_ids and retrieved_ids mix ids of different types (int, str); ids compare "
+        "exactly, so these can never match. Convert one side, e.g. with str().",
+    ),
+    (
+        lambda: MRR().compute("", "a", ["a"]),
+        "expected_ids: expected a list of ids or a mapping from id to grade, got 'a'. "
+        "Write one id as ['id'].",
+    ),
+    (
+        lambda: MRR().compute("", ["a"], "a"),
+        "retrieved_ids: expected a list of ids, best first, got 'a'. Write one id as ['id'].",
+    ),
+    (
+        lambda: MRR().compute("", ["a"], ["a"], agg="mean"),
+        "agg: expected no further arguments, got 'mean'. Parameters belong to the metric, as in "
+        "MRR(k=5).",
+    ),
+    (
+        lambda: ERR().compute("", {"a": 5}, ["a"]),
+        "grade: expected at most 4, got 5.0. Raise the metric's max_grade.",
+    ),
+    (
+        lambda: NDCG(mode="exponential").compute("", {"a": 65}, ["x"]),
+        "grade: expected at most 64, got 65.0. Use mode='linear' or a smaller scale.",
+    ),
+    (
+        lambda: Accuracy(corpus_size=2).compute("", ["a"], ["b", "c"]),
+        "corpus_size: expected at least 3, the distinct items retrieved or judged for one query, "
+        "got 2.",
+    ),
+    (
+        lambda: metric("ngcd@10"),
+        "unknown metric 'ngcd@10'. Did you mean 'ndcg@10'? `rag-metrics metrics` lists every "
+        "metric with its parameters.",
+    ),
+    (
+        lambda: metric("ndcg(mod=linear)"),
+        "unknown metric parameter 'ndcg(mod)'. Did you mean 'mode'?",
+    ),
+    (lambda: metric("ndcg@0"), "ndcg(k): expected greater than 0, got 0."),
+    (
+        lambda: metric("ndcg(ideal=all)@10"),
+        "ideal: expected no ideal with k=10, got 'all'. Drop one.",
+    ),
+    (
+        lambda: metric("accuracy"),
+        "accuracy(corpus_size): expected a value, got None. Write accuracy(corpus_size=...).",
+    ),
+    (
+        lambda: metrics(["mrr", "recip_rank"]),
+        "two metrics are called 'mrr', and one would overwrite the other. Drop one, or give it "
+        "other parameters: they are part of the name.",
+    ),
+    (
+        lambda: metrics([Precision]),  # type: ignore[list-item]
+        f"metric: expected a name such as 'ndcg@10' or a metric, got {Precision!r}. Write "
+        "Precision().",
+    ),
+    (
+        lambda: metrics([]),
+        "metrics: expected at least one metric, got []. For example ['ndcg@10'].",
+    ),
+    (
+        lambda: score_rankings([["a"]], [["a"], ["b"]], "mrr"),
+        "retrieved: expected as many rankings as expected has, 1, got 2.",
+    ),
+    (
+        lambda: score_rankings({"q": ["a"]}, [["a"]], "mrr"),
+        "retrieved: expected the same shape as expected, which is a dict, got 'list'. Give both "
+        "as mappings from query id, or both as sequences in the same order.",
+    ),
+    (
+        lambda: score_rankings({1: ["a"]}, {"1": ["a"]}, "mrr"),  # type: ignore[dict-item]
+        "retrieved: expected query ids of the same type as those of expected, which are int, got "
+        "'str'. Convert one side, e.g. with str().",
+    ),
+    (
+        lambda: score_rankings([["a"]], [["a"]], "mrr", no_relevant="drop"),  # type: ignore[arg-type]
+        "no_relevant: expected 'exclude' or 'zero' or 'error', got 'drop'.",
+    ),
+    (
+        lambda: score_rankings({"q7": {"a": 0}}, {"q7": []}, "mrr", no_relevant="error"),
+        "relevance of query 'q7': expected a grade above 0, got {'a': 0}. Leave such queries out "
+        "of the means with no_relevant='exclude'.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), MESSAGES, ids=[text[:40] for _, text in MESSAGES])
+def test_message(call: Callable[[], Any], message: str) -> None:
+    with pytest.raises(RagMetricsError) as caught:
+        call()
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: NDCG(k=True),
+        lambda: NDCG(k=0),
+        lambda: NDCG(k=5.0),  # type: ignore[arg-type]
+        lambda: NDCG(k="5"),  # type: ignore[arg-type]
+        lambda: NDCG(q=1),  # type: ignore[call-arg]
+        lambda: NDCG(mode="log"),
+        lambda: NDCG(k=5, ideal="all"),
+        lambda: NDCG(k=5, ideal="retrieved"),
+        lambda: Precision(min_grade=0),
+        lambda: Precision(min_grade=float("nan")),
+        lambda: FScore(beta=0),
+        lambda: FScore(beta=float("inf")),
+        lambda: ERR(max_grade=65),
+        Accuracy,
+        lambda: Accuracy(corpus_size=True),
+    ],
+)
+def test_a_metric_refuses_parameters_that_mean_nothing(build: Callable[[], Any]) -> None:
+    with pytest.raises((InvalidInput, UnknownParameter)):
+        build()

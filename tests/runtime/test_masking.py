@@ -1,0 +1,123 @@
+"""Recorded errors hold no secrets, and aren't longer than anybody reads."""
+
+from __future__ import annotations
+
+import json
+import time
+from urllib.parse import quote
+
+import pytest
+from llama_index.core import VectorStoreIndex
+from llama_index.core.embeddings import MockEmbedding
+from llama_index.core.retrievers import VectorIndexRetriever
+from llama_index.core.schema import TextNode
+from pydantic import SecretStr
+
+from llama_index_rag_metrics.runtime.errors import StrayError
+from llama_index_rag_metrics.runtime.masking import (
+    MOST_CHARACTERS,
+    describe_error,
+    mask,
+    mask_and_cut,
+    register_secret,
+    register_secrets_of,
+)
+
+SECRET = 'zq"1/ä-secret-of-a-test'
+
+
+@pytest.mark.parametrize(
+    "leak",
+    [
+        "Incorrect API key provided: sk-abcdefghij0123456789.",
+        "Incorrect API key provided: sk-abcd************wxyz.",
+        "sk-proj-abcdefghij0123456789_-x",
+        "{'Authorization': 'Bearer abcdefgh12345'}",
+        "authorization: Basic abcdefgh12345",
+        'sent {"api_key": "abcdefghijkl"}',
+        "GET /v1?api_key=abcdefghijkl&q=x",
+        "postgresql://user:abcdefghijkl@localhost/db",
+        "password=abcdefghijkl",
+        "eyJabcdefghijkl.eyJabcdefghijkl.abcdefghijkl",
+        "AIza" + "abcdefgh" * 4,
+    ],
+)
+def test_what_looks_like_a_credential_is_masked(leak: str) -> None:
+    masked = mask(f"refused: {leak} (status 401)")
+    assert "abcdefgh" not in masked
+    assert "abcd" not in masked.replace("***", "")
+    assert masked.startswith("refused: ")
+    assert masked.endswith("(status 401)")
+
+
+@pytest.mark.parametrize(
+    "harmless",
+    [
+        "api_key: expected a text of ASCII characters in one line",
+        "authorization: none was given",
+        "the token limit of 8192 tokens is reached",
+        "http://127.0.0.1:8000/v1 refused the connection",
+        "ValueError: no index",
+    ],
+)
+def test_what_does_not_stays(harmless: str) -> None:
+    assert mask(harmless) == harmless
+
+
+@pytest.mark.parametrize("spelling", [SECRET, quote(SECRET, safe=""), json.dumps(SECRET)])
+def test_a_registered_secret_is_masked_however_it_is_spelled(spelling: str) -> None:
+    register_secret(SecretStr(SECRET))
+    assert mask(f"<{spelling.strip(chr(34))}>") == "<***>"
+
+
+def test_keys_of_the_environment_are_masked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_SERVICE_API_KEY", "of the environment")
+    assert mask("key 'of the environment' is refused") == "key '***' is refused"
+
+
+def test_secrets_of_components_in_components_are_registered() -> None:
+    class Keyed(MockEmbedding):
+        api_key: str = "key-of-an-embedding"
+        default_headers: dict[str, str] = {"X-Secret": "secret-in-a-header"}
+
+    index = VectorStoreIndex([TextNode(text="one")], embed_model=Keyed(embed_dim=2))
+    retriever = index.as_retriever()
+    assert isinstance(retriever, VectorIndexRetriever)
+    register_secrets_of(retriever)
+    assert mask("key-of-an-embedding, secret-in-a-header") == "***, ***"
+
+
+def test_masked_first_and_then_cut() -> None:
+    register_secret(SECRET)
+    # each prefix length puts the cut at another place of the secret
+    for length in range(MOST_CHARACTERS - len(SECRET) - 4, MOST_CHARACTERS + 1):
+        recorded = mask_and_cut("x" * length + SECRET + "y" * 100)
+        assert SECRET[:6] not in recorded
+    for length in range(50_000 - len(SECRET) - 1, 50_001):
+        many = (SECRET * 4_000)[:length] + SECRET + "y"
+        assert SECRET[:6] not in mask_and_cut(many)
+
+
+def test_a_message_of_50_mb_is_cut_with_a_notice() -> None:
+    start = time.perf_counter()
+    recorded = describe_error(ValueError("a" * 50_000_000))
+    assert time.perf_counter() - start < 2
+    assert recorded.startswith("ValueError: aaa")
+    assert recorded.endswith("… (cut: 50,000,012 characters)")
+    assert len(recorded) < MOST_CHARACTERS + 50
+
+
+@pytest.mark.parametrize("unit", ["sk-", "eyJ-", "api_key:", "://a", "Bearer ", "password: ", "a."])
+def test_no_text_takes_long(unit: str) -> None:
+    start = time.perf_counter()
+    mask_and_cut(unit * (50_000 // len(unit)))
+    assert time.perf_counter() - start < 1
+
+
+def test_an_error_whose_message_can_not_be_read() -> None:
+    class Broken(Exception):
+        def __str__(self) -> str:
+            raise SystemExit(3)
+
+    assert describe_error(Broken()) == "Broken: (its message can't be read: SystemExit)"
+    assert describe_error(StrayError(SystemExit(3))) == "SystemExit: 3"

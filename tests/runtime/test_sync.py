@@ -1,0 +1,282 @@
+"""One loop for all synchronous calls: connections last, Ctrl-C gets through, forks have theirs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Iterator, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from llama_index.core import VectorStoreIndex
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+from support.processes import start
+
+from llama_index_rag_metrics import (
+    BM25Similarity,
+    RetrievalDataset,
+    aevaluate,
+    aevaluate_stages,
+    evaluate,
+    evaluate_stages,
+)
+from llama_index_rag_metrics.runtime.errors import UnknownMetric
+from llama_index_rag_metrics.runtime.sync import run_sync
+
+QUERIES = {f"q{n}": f"question {n}" for n in range(20)}
+DATASET = RetrievalDataset(queries=QUERIES, relevance={query_id: ["d0"] for query_id in QUERIES})
+
+
+class _Embeddings(BaseHTTPRequestHandler):
+    """The embeddings endpoint of OpenAI: keeps connections, and counts them."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    connections = 0
+
+    def setup(self) -> None:
+        super().setup()
+        type(self).connections += 1
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["content-length"])))["input"]
+        texts = [asked] if isinstance(asked, str) else asked
+        data = [
+            {"object": "embedding", "index": index, "embedding": [1.0, float(len(text))]}
+            for index, text in enumerate(texts)
+        ]
+        usage = {"prompt_tokens": 1, "total_tokens": 1}
+        answer = {"object": "list", "data": data, "model": "m", "usage": usage}
+        body = json.dumps(answer).encode()
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def embeddings() -> Iterator[tuple[str, type[_Embeddings]]]:
+    class Handler(_Embeddings):
+        pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/v1", Handler
+    server.shutdown()
+    server.server_close()
+
+
+class TestOpenAIEmbedding:
+    """LlamaIndex's own class, as its documentation builds it; its client keeps connections."""
+
+    @pytest.fixture
+    def retriever(self, embeddings: tuple[str, type[_Embeddings]]) -> BaseRetriever:
+        pytest.importorskip("llama_index.embeddings.openai", reason="the component itself")
+        from llama_index.embeddings.openai import OpenAIEmbedding
+
+        model = OpenAIEmbedding(api_key="sk-loopback-0", api_base=embeddings[0], max_retries=0)
+        nodes = [TextNode(id_=f"d{n}", text="x" * (n + 1)) for n in range(3)]
+        return VectorStoreIndex(nodes, embed_model=model).as_retriever(similarity_top_k=3)
+
+    def test_several_evaluations_in_one_script(
+        self, retriever: BaseRetriever, embeddings: tuple[str, type[_Embeddings]]
+    ) -> None:
+        for _ in range(4):
+            results = evaluate(retriever, DATASET, ["recall"], workers=8)
+            assert results.scores.failed == {}
+            assert results.scores.means["recall"] == 1
+        # one a worker: of the asynchronous client, and of the blocking one, which made the index
+        # and serves the first evaluation, whose first query makes the client and so blocks
+        assert embeddings[1].connections <= 8 + 8 + 1
+
+    def test_inside_another_running_loop(self, retriever: BaseRetriever) -> None:
+        async def cell() -> Mapping[str, str]:
+            return evaluate(retriever, DATASET, ["recall"]).scores.failed
+
+        for _ in range(3):
+            assert asyncio.run(cell()) == {}
+            assert evaluate(retriever, DATASET, ["recall"]).scores.failed == {}
+
+
+class BoundToItsLoop(BaseRetriever):
+    """Has a client that works in the loop of its first use only, as those of Milvus and gRPC do."""
+
+    loop: asyncio.AbstractEventLoop | None = None
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        raise AssertionError("the asynchronous method exists")
+
+    async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        await asyncio.sleep(0)
+        loop = asyncio.get_running_loop()
+        self.loop = self.loop or loop
+        if self.loop is not loop:
+            raise RuntimeError("attached to a different loop")
+        return [NodeWithScore(node=TextNode(id_="d0", text=""))]
+
+
+def test_all_threads_share_the_loop() -> None:
+    retriever = BoundToItsLoop()
+    failed: list[Mapping[str, str]] = []
+
+    def work() -> None:
+        failed.append(evaluate(retriever, DATASET, ["recall"]).scores.failed)
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert failed == [{}] * 3
+
+
+def test_a_synchronous_call_inside_an_asynchronous_retriever() -> None:
+    async def ask(query: str) -> list[str]:
+        similarity = BM25Similarity(corpus=["a", "b"]).compute("a", retrieved_texts=["b"]).score
+        assert run_sync(asyncio.sleep(0, similarity)) == similarity
+        return ["d0"]
+
+    assert evaluate(ask, DATASET, ["recall"]).scores.failed == {}
+
+
+def test_the_context_of_the_caller_is_there() -> None:
+    variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable")
+    variable.set("of the caller")
+
+    async def read() -> str:
+        return variable.get()
+
+    assert run_sync(read()) == "of the caller"
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), StopIteration(), OSError()])
+def test_what_a_coroutine_raises_comes_out_and_the_loop_goes_on(error: BaseException) -> None:
+    async def fail() -> None:
+        raise error
+
+    raised = RuntimeError if isinstance(error, StopIteration) else type(error)
+    with pytest.raises(raised):
+        run_sync(fail())
+    assert run_sync(asyncio.sleep(0, "well")) == "well"
+
+
+def test_an_error_has_a_short_traceback() -> None:
+    with pytest.raises(UnknownMetric, match="ndcg@10") as raised:
+        evaluate(lambda query: ["d"], DATASET, ["ngcd@10"])
+    lines = "".join(traceback.format_exception(raised.value)).splitlines()
+    assert "another exception" not in "".join(lines)
+    assert "no running event loop" not in "".join(lines)
+    assert len(traceback.extract_tb(raised.value.__traceback__)) <= 9
+
+
+FORKING = """
+import asyncio, multiprocessing, sys
+from llama_index_rag_metrics.runtime.sync import run_sync
+
+def work(number):
+    return run_sync(asyncio.sleep(0.01, number))
+
+assert work(1) == 1
+with multiprocessing.get_context("fork").Pool(2) as pool:
+    assert pool.map(work, range(6), chunksize=1) == list(range(6))
+assert work(2) == 2
+print("well")
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_process_has_its_own_loop_and_the_parent_keeps_its() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FORKING],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (ended.stdout, ended.stderr, ended.returncode) == ("well\n", "", 0)
+
+
+BLOCKED = """
+import asyncio, sys, threading, time
+from llama_index_rag_metrics import RetrievalDataset, evaluate
+
+def blocking(query):
+    if query == "0":
+        print("blocked", flush=True)
+        threading.Event().wait()
+    return ["d"]
+
+async def blocking_the_loop(query):
+    print("blocked", flush=True)
+    time.sleep(3600)
+
+async def deaf(query):
+    print("blocked", flush=True)
+    while True:
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            pass
+
+dataset = RetrievalDataset(queries={str(n): str(n) for n in range(9)},
+                           relevance={str(n): ["d"] for n in range(9)})
+retriever = globals()[sys.argv[1]]
+try:
+    if sys.argv[2] == "in a loop":
+        async def main():
+            evaluate(retriever, dataset, ["recall"], workers=3)
+        asyncio.run(main())
+    else:
+        evaluate(retriever, dataset, ["recall"], workers=3)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+    print(evaluate(lambda query: ["d"], dataset, ["recall"]).scores.means["recall"])
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends a signal")
+@pytest.mark.parametrize("where", ["in a script", "in a loop"])
+@pytest.mark.parametrize("kind", ["blocking", "blocking_the_loop", "deaf"])
+def test_ctrl_c_answers_within_a_second(kind: str, where: str) -> None:
+    process = start([sys.executable, "-c", BLOCKED, kind, where])
+    assert process.stdout is not None
+    assert process.stdout.readline() == "blocked\n"
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    sent = time.monotonic()
+    while (line := process.stdout.readline()) == "blocked\n":
+        pass
+    assert line == "interrupted\n"
+    assert time.monotonic() - sent < 1
+    # and the package goes on working, and nothing holds up the end of the process
+    output, errors = process.communicate(timeout=20)
+    assert output == "1.0\n", errors
+    assert time.monotonic() - sent < 5
+
+
+@pytest.mark.parametrize(
+    ("twin", "asynchronous"), [(evaluate, aevaluate), (evaluate_stages, aevaluate_stages)]
+)
+def test_a_twin_has_the_signature_and_the_words_of_the_other(twin: Any, asynchronous: Any) -> None:
+    assert inspect.signature(twin) == inspect.signature(asynchronous)
+    assert f"a{twin.__name__}" == asynchronous.__name__
+    assert twin.__doc__ == asynchronous.__doc__
+    assert not inspect.iscoroutinefunction(twin)
+    assert pickle.loads(pickle.dumps(twin)) is twin

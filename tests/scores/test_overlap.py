@@ -1,0 +1,141 @@
+"""Labels and rankings that have no ids in common: one note says so, at every door."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from llama_index_rag_metrics import (
+    evaluate,
+    read_traces,
+    score_files,
+    score_rankings,
+    score_table,
+    write_run,
+)
+from llama_index_rag_metrics.runtime.errors import LabelWarning
+from llama_index_rag_metrics.scores.scoring.remarks import Remarks
+
+ALIKE = "write them alike on both sides"
+BY_TEXT = "match by text with match_run()"
+
+
+def notes_of_doors(
+    tmp_path: Path, expected: Mapping[str, Any], retrieved: Mapping[str, Any]
+) -> list[tuple[str, ...]]:
+    """What score_rankings, score_files and score_table say of the same rankings."""
+    write_run(retrieved, tmp_path / "run.jsonl")
+    notes = [score_rankings(expected, retrieved, "mrr").notes]
+    for per_query in (True, False):
+        scored: Any = score_files(tmp_path / "run.jsonl", expected, "mrr", per_query=per_query)
+        notes.append(tuple(scored.notes))
+    rows = [*{**expected, **retrieved}]
+    table = pl.DataFrame(
+        {
+            "query_id": rows,
+            "retrieved_ids": [retrieved.get(row) for row in rows],
+            "expected_ids": [expected.get(row) for row in rows],
+        }
+    )
+    with pytest.warns(LabelWarning) as warned:
+        score_table(table, "mrr")
+    notes.append(tuple(str(warning.message) for warning in warned))
+    return notes
+
+
+def test_passages_that_are_called_otherwise(tmp_path: Path) -> None:
+    expected = {"q1": ["d1", "d2"], "q2": ["d3"]}
+    retrieved = {"q1": ["D1", "D2", "D9"], "q2": ["D3"]}
+    notes = notes_of_doors(tmp_path, expected, retrieved)
+    # q1 has room for both of its labels, q2 for its one
+    assert notes[0][0].startswith(
+        "0 of 3 labels were retrieved for their questions: a label is 'd1', an id retrieved for "
+        "its question 'D1'."
+    )
+    assert BY_TEXT in notes[0][0]
+    assert all(of_door == notes[0] for of_door in notes)
+
+
+def test_questions_that_are_called_otherwise() -> None:
+    expected = {f"q{n}": [f"d{n}"] for n in range(20)}
+    retrieved = {f"Q{n}": [f"d{n}"] for n in range(20)}
+    (note,) = score_rankings(expected, retrieved, "mrr").notes
+    assert note.startswith(
+        "0 of 20 judged questions have a ranking, and 20 rankings are of others: a judged question "
+        "is 'q0', a ranked one 'Q0'."
+    )
+    assert ALIKE in note
+
+
+def test_next_to_nothing_is_in_common(tmp_path: Path) -> None:
+    questions = {f"q{n:03}": [f"d{n}"] for n in range(200)}
+    others = {query_id.upper(): ids for query_id, ids in questions.items()}
+    notes = notes_of_doors(tmp_path, questions, {**others, "q000": ["d0"]})
+    assert all(ALIKE in of_door[0] and of_door[0].startswith("1 of 200") for of_door in notes)
+    passages = {query_id: [item.upper()] for query_id, (item,) in questions.items()}
+    notes = notes_of_doors(tmp_path, questions, {**passages, "q000": ["d0"]})
+    assert all(BY_TEXT in of_door[0] and of_door[0].startswith("1 of 200") for of_door in notes)
+
+
+@pytest.mark.parametrize(
+    ("expected", "retrieved"),
+    [
+        ({"q1": ["d1"], "q2": ["d2"]}, {"q1": ["x"], "q2": ["d2"]}),
+        ({"q1": ["d1"], "q2": ["d2"]}, {"q1": ["d1"], "q3": ["x"]}),  # a pool judged in part
+        ({"q1": ["d1"]}, {"q1": []}),
+        ({"q1": {"d1": 0}}, {"q1": ["x"]}),
+        ({"q1": ["d1"]}, {}),
+        ({"q1": None}, {"q1": ["x"]}),
+        ({f"q{n}": [f"d{n}"] for n in range(1000)}, {f"q{n}": [f"d{n}"] for n in range(5)}),
+    ],
+)
+def test_nothing_is_said_where_ids_meet_or_a_side_has_none(expected: Any, retrieved: Any) -> None:
+    notes = score_rankings(expected, retrieved, "mrr").notes
+    assert not [note for note in notes if ALIKE in note or BY_TEXT in note]
+
+
+def test_metrics_that_compare_no_ids_need_none_in_common() -> None:
+    assert score_rankings([["d1"]], [["x"]], "leak", forbidden=[["y"]]).notes == ()
+
+
+def test_condensed_lists_are_judged_as_they_were_retrieved() -> None:
+    (note,) = score_rankings({"q1": ["d1"]}, {"q1": ["D1"]}, "mrr", judged_only=True).notes
+    assert BY_TEXT in note
+
+
+def test_totals_survive_the_way_to_another_process(tmp_path: Path) -> None:
+    write_run({"q1": ["D1"]}, tmp_path / "run.jsonl")
+    totals = score_files(tmp_path / "run.jsonl", {"q1": ["d1"]}, "mrr", per_query=False)
+    state = json.loads(json.dumps(totals.remarks.state()))
+    assert Remarks.from_state(state) == totals.remarks
+    assert (totals + totals).notes[0].startswith("0 of 2 labels")
+
+
+def test_an_evaluation_says_it_once() -> None:
+    dataset = {"queries": {"q1": "x?"}, "corpus": {}, "relevant_docs": {"q1": ["d1"]}}
+    notes = evaluate(lambda _: ["D1"], dataset, ["mrr"]).scores.notes
+    assert len([note for note in notes if "'d1'" in note]) == 1
+
+
+def test_traces_whose_documents_have_other_ids(tmp_path: Path) -> None:
+    span = {
+        "traceId": "0" * 31 + "1",
+        "spanId": "0" * 15 + "1",
+        "name": "retrieve",
+        "attributes": [
+            {"key": key, "value": {"stringValue": value}}
+            for key, value in {
+                "openinference.span.kind": "RETRIEVER",
+                "input.value": "who?",
+                "retrieval.documents.0.document.content": "a text without an id",
+            }.items()
+        ],
+    }
+    lines = {"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}
+    (tmp_path / "traces.jsonl").write_text(json.dumps(lines))
+    run = read_traces(tmp_path / "traces.jsonl", questions={"q1": "who?"})
+    notes = score_rankings({"q1": ["d1"]}, run, "mrr").notes
+    assert [BY_TEXT in note for note in notes].count(True) == 1

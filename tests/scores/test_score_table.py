@@ -1,0 +1,235 @@
+"""Scoring tables: one row in, one row out, the numbers of score_rankings."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support.frames import frame_of
+from support.strategies import Query, plain_metrics, queries
+
+from llama_index_rag_metrics import (
+    EmbeddingSimilarity,
+    score_rankings,
+    score_schema,
+    score_table,
+    table_totals,
+)
+from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownMetric
+from llama_index_rag_metrics.scores.scoring import score_tables as tables
+from llama_index_rag_metrics.scores.scoring.totals import ExactSum
+
+MIXED = pa.table(
+    {
+        "query_id": ["found", "missed", "unjudged", "barren", "empty", "broken"],
+        "retrieved_ids": [["x", "a"], ["x"], ["a"], ["x"], [], []],
+        "expected_ids": [["a", "b"], ["a"], None, ["x"], ["a"], ["a"]],
+        "grades": [[2.0, 1.0], None, None, [0.0], None, None],
+        "error": [None, None, None, None, None, "timeout"],
+    }
+)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(queries().filter(lambda query: query.relevance.alternatives is None), min_size=1))
+def test_the_same_bits_as_score_rankings(batch: list[Query]) -> None:
+    """Every metric, and the table in slices of one query each."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tables, "_MOST_IDS", 1)
+        scored = score_table(frame_of(batch), plain_metrics(), no_relevant="zero")
+    expected = [query.relevance for query in batch]
+    lists = score_rankings(
+        expected, [query.ranking for query in batch], plain_metrics(), no_relevant="zero"
+    )
+    for metric in lists:
+        assert scored[metric].to_numpy().tobytes() == lists[metric].tobytes()
+
+
+def test_a_row_for_every_query() -> None:
+    """Of a, b (grades 2, 1), a at rank 2: recall 1/2, mrr 1/2."""
+    rows = score_table(MIXED, ["recall", "mrr"]).to_pylist()
+    assert rows == [
+        row("found", 0.5, 0.5, None, 2, 2),
+        row("missed", 0.0, 0.0, None, 1, 1),
+        row("unjudged", None, None, "unjudged", 1, 0),
+        row("barren", None, None, "no_relevant", 1, 0),
+        row("empty", 0.0, 0.0, None, 0, 1),
+        row("broken", 0.0, 0.0, None, 0, 1, "timeout"),
+    ]
+
+
+def row(
+    query: str,
+    recall: float | None,
+    mrr: float | None,
+    why: str | None,
+    n: int,
+    n_relevant: int,
+    error: str | None = None,
+) -> dict[str, Any]:
+    return {
+        "query_id": query,
+        "recall": recall,
+        "mrr": mrr,
+        "excluded": why,
+        "n_retrieved": n,
+        "n_relevant": n_relevant,
+        "error": error,
+    }
+
+
+def test_totals_count_like_scores() -> None:
+    """recall: (0.5 + 0 + 0 + 0) / 4, the failed query scored 0."""
+    totals = table_totals(score_table(MIXED, "recall"), name="bm25")
+    assert dict(totals.means) == {"recall": 0.125}
+    counts = totals.counts
+    assert (counts.queries, counts.scored, counts.failed, counts.empty) == (6, 4, 1, 1)
+    assert (counts.no_relevant, counts.unjudged) == (1, 1)
+    assert repr(totals) == "<ScoreTotals bm25: 4 queries; recall: 0.1250>"
+
+
+def test_failed_and_barren_queries_by_choice() -> None:
+    scored = score_table(MIXED, "recall", no_relevant="zero", failed="exclude")
+    assert scored["excluded"].to_pylist() == [None, None, "unjudged", None, None, "failed"]
+    counts = table_totals(scored).counts
+    assert (counts.scored, counts.no_relevant, counts.failed) == (4, 1, 1)
+
+
+def test_nothing_relevant_as_an_error() -> None:
+    with pytest.raises(InvalidInput, match="relevance of query 'barren'"):
+        score_table(MIXED, "recall", no_relevant="error")
+
+
+@pytest.mark.parametrize("kind", [pa.Table, pa.RecordBatch, pl.DataFrame, pd.DataFrame])
+def test_the_same_kind_of_table_comes_back(kind: type) -> None:
+    table = {
+        pa.Table: MIXED,
+        pa.RecordBatch: MIXED.to_batches()[0],
+        pl.DataFrame: pl.from_arrow(MIXED),
+        pd.DataFrame: MIXED.to_pandas(),
+    }[kind]
+    scored = score_table(table, "recall")
+    assert isinstance(scored, kind)
+    column = list_of(scored["recall"])  # type: ignore[index]
+    values = [None if score is None or math.isnan(score) else score for score in column]
+    assert values == [0.5, 0.0, None, None, 0.0, 0.0]
+
+
+def list_of(column: Any) -> list[Any]:
+    return column.to_pylist() if hasattr(column, "to_pylist") else list(column)
+
+
+@pytest.mark.parametrize("rows", [0, 6])
+def test_the_schema_is_known_beforehand(rows: int) -> None:
+    table = MIXED.slice(0, rows)
+    schema = score_schema(table.schema, ["recall", "ndcg@10"])
+    assert score_table(table, ["recall", "ndcg@10"]).schema == schema
+    for batch in table.to_batches() or [pa.RecordBatch.from_pylist([], table.schema)]:
+        assert score_table(batch, ["recall", "ndcg@10"]).schema == schema
+
+
+def test_a_sliced_batch() -> None:
+    """Arrow's slices share the buffers of the whole."""
+    part = MIXED.to_batches()[0].slice(1, 2)
+    assert score_table(part, "recall")["query_id"].to_pylist() == ["missed", "unjudged"]
+
+
+def test_totals_of_parts_add_up() -> None:
+    names = ["recall", "ndcg"]
+    whole = table_totals(score_table(MIXED, names))
+    halves = [table_totals(score_table(MIXED.slice(start, 3), names)) for start in (3, 0)]
+    assert halves[0] + halves[1] == whole
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False)), st.randoms())
+def test_exact_sums_in_any_order(numbers: list[float], rng: Any) -> None:
+    cut = rng.randint(0, len(numbers))
+    total = ExactSum.of(numbers[cut:]) + ExactSum.of(numbers[:cut])
+    assert total.units == sum(map(Fraction, numbers)) * 2**1074
+
+
+@given(st.lists(st.floats(-1e200, 1e200)))
+def test_sums_are_rounded_as_by_fsum(numbers: list[float]) -> None:
+    assert ExactSum.of(numbers).value == math.fsum(numbers)
+
+
+def test_columns_to_keep() -> None:
+    table = MIXED.append_column("language", pa.array(["en"] * 5 + ["ja"]))
+    scored = score_table(table, "recall", keep=["language"])
+    assert scored.schema == score_schema(table.schema, "recall", keep=["language"])
+    assert scored["language"].to_pylist() == table["language"].to_pylist()
+    assert table_totals(scored) == table_totals(score_table(MIXED, "recall"))
+
+
+def test_columns_that_dont_matter() -> None:
+    """Neither types that Polars doesn't know, nor names that the scores have, too."""
+    notes = pa.array([[("a", 1)]] * 6, pa.map_(pa.string(), pa.int64()))
+    further = {"notes": notes, "recall": pa.array([9] * 6), "n_retrieved": pa.array(["9"] * 6)}
+    table = MIXED
+    for name, column in further.items():
+        table = table.append_column(name, column)
+    assert score_table(table, "recall") == score_table(MIXED, "recall")
+    assert score_schema(table.schema, "recall") == score_schema(MIXED.schema, "recall")
+    for keep in ("recall", "n_retrieved"):
+        with pytest.raises(InvalidInput, match="a name that no column of the scores has"):
+            score_table(table, "recall", keep=[keep])
+
+
+def test_metrics_that_can_be_read_once() -> None:
+    names = ["recall", "mrr"]
+    assert score_table(MIXED, iter(names)) == score_table(MIXED, names)
+
+
+def test_a_frame_of_pandas_keeps_its_index() -> None:
+    rows = {"retrieved_ids": [["a"], ["b"]], "expected_ids": [["a"], ["a"]]}
+    frame = pd.DataFrame(rows, index=[7, 3])
+    assert score_table(frame, "mrr")["mrr"].to_dict() == {7: 1.0, 3: 0.0}
+    assert len(score_table(frame.iloc[:0], "mrr")) == 0
+    nothing = score_table(frame.assign(retrieved_ids=None), "mrr")
+    assert nothing["mrr"].to_dict() == {7: 0.0, 3: 0.0}
+    with pytest.raises(InvalidInput, match="values of one type in every column"):
+        score_table(frame.assign(retrieved_ids=[["a"], [1]]), "mrr")
+
+
+def test_no_grades_of_no_judgements() -> None:
+    """Arrow infers a list of nulls where every list is empty."""
+    table = pa.table({"retrieved_ids": [["a"]], "expected_ids": [[]], "grades": [[]]})
+    assert score_table(table, "mrr")["excluded"].to_pylist() == ["no_relevant"]
+
+
+def test_what_cant_be_scored() -> None:
+    groups = pa.table({"retrieved_ids": [["a"]], "expected_ids": [[["a"]]], "grades": [[1.0]]})
+    with pytest.raises(InvalidInput, match="table: expected groups or grades"):
+        score_table(groups, "mrr")
+    large = pa.array([[2**63]], pa.list_(pa.uint64()))
+    with pytest.raises(InvalidInput, match=r"column expected_ids: .*got 9223372036854775808"):
+        score_table(pa.table({"retrieved_ids": large, "expected_ids": large}), "mrr")
+    with pytest.raises(InvalidInput, match="keep: expected columns of the table: query_id"):
+        score_table(MIXED, "recall", keep=["language"])
+    with pytest.raises(InvalidInput, match=r"Write one as \['error'\]"):
+        score_table(MIXED, "recall", keep="error")
+    with pytest.raises(InvalidInput, match="table: expected a table or a record batch"):
+        score_table([1, 2], "recall")
+    with pytest.raises(InvalidInput, match="metrics of rankings"):
+        score_table(MIXED, [EmbeddingSimilarity()])
+    with pytest.raises(UnknownMetric):
+        score_table(MIXED, "recal")
+    with pytest.raises(InvalidInput, match="scored: expected what score_table returned"):
+        table_totals(MIXED)
+    with pytest.raises(InvalidInput, match="failed: expected 'zero' or 'exclude'"):
+        score_table(MIXED, "recall", failed="skip")  # type: ignore[arg-type]
+
+
+def test_queries_with_numbers_for_ids() -> None:
+    table = pa.table({"query_id": [7], "retrieved_ids": [[1, 2]], "expected_ids": [[2]]})
+    scored = score_table(table, "mrr")
+    assert scored.schema.field("query_id").type == pa.int64()
+    assert np.asarray(scored["mrr"]).tolist() == [0.5]

@@ -1,0 +1,273 @@
+"""Spans from columns and files give what they give from lists, to the last bit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyarrow import feather
+from support.spans import SPAN_NAMES, by_sets, questions
+from typer.testing import CliRunner
+
+from llama_index_rag_metrics import (
+    Ranking,
+    Relevance,
+    Run,
+    Span,
+    metric,
+    read_qrels,
+    read_run,
+    score_files,
+    score_rankings,
+    score_table,
+    write_qrels,
+    write_run,
+)
+from llama_index_rag_metrics.cli import app
+from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
+
+SPANS = pl.List(pl.Struct({"source": pl.String, "start": pl.Int64, "end": pl.Int64}))
+
+
+def frame_of(batch: list[tuple[Relevance, Ranking]]) -> pl.DataFrame:
+    def column(spans: Any) -> list[dict[str, Any] | None]:
+        return [span and span._asdict() for span in spans]
+
+    def expected_spans(relevance: Relevance) -> list[dict[str, Any] | None]:
+        return column(map((relevance.spans or {}).get, relevance.grades))
+
+    judged = [relevance for relevance, _ in batch]
+    return pl.DataFrame(
+        {
+            "retrieved_ids": [list(ranking.ids) for _, ranking in batch],
+            "retrieved_spans": [column(ranking.spans) for _, ranking in batch],
+            "retrieved_tokens": [list(ranking.tokens or ()) for _, ranking in batch],
+            "expected_ids": [list(relevance.grades) for relevance in judged],
+            "expected_spans": list(map(expected_spans, judged)),
+            "grades": [list(relevance.grades.values()) for relevance in judged],
+        },
+        schema={
+            "retrieved_ids": pl.List(pl.String),
+            "retrieved_spans": SPANS,
+            "retrieved_tokens": pl.List(pl.Int64),
+            "expected_ids": pl.List(pl.String),
+            "expected_spans": SPANS,
+            "grades": pl.List(pl.Float64),
+        },
+    )
+
+
+@pytest.mark.parametrize("name", SPAN_NAMES)
+@given(
+    batch=st.lists(questions(), min_size=1, max_size=6),
+    k=st.none() | st.integers(1, 6),
+    budget=st.integers(1, 30),
+)
+@settings(max_examples=150, deadline=None)
+def test_as_sets_and_as_lists(
+    name: str, batch: list[tuple[Relevance, Ranking]], k: int | None, budget: int
+) -> None:
+    names = [name + (f"@{k}" if k else ""), f"{name}(min_grade=2)", f"{name}@{budget}tokens"]
+    table = score_table(frame_of(batch), names, no_relevant="zero")
+    expected = [by_sets(name, *question, k, 1.0) for question in batch]
+    assert table[names[0]].to_list() == pytest.approx(expected, rel=0, abs=1e-12)
+    relevance, rankings = map(list, zip(*batch, strict=True))
+    lists = score_rankings(relevance, rankings, names, no_relevant="zero")
+    for column in names:
+        assert table[column].to_numpy().tobytes() == lists[column].tobytes()
+
+
+@given(batch=st.lists(questions(), min_size=1, max_size=6))
+@settings(max_examples=60, deadline=None)
+def test_a_row_alone_and_in_a_table(batch: list[tuple[Relevance, Ranking]]) -> None:
+    frame = frame_of(batch)
+    names = [*SPAN_NAMES, *(f"{name}@2" for name in SPAN_NAMES)]
+    together = score_table(frame, names, no_relevant="zero")
+    backwards = score_table(frame.reverse(), names, no_relevant="zero").reverse()
+    assert together.equals(backwards)
+    for row in range(len(frame)):
+        assert score_table(frame[row], names, no_relevant="zero").equals(together[row])
+
+
+WANTED = Relevance({"p": 2, "q": 0}).with_spans({"p": ("moons.txt", 100, 200)})
+FOUND = Ranking(["a", "b"], spans=[Span("moons.txt", 150, 350), None], tokens=[3, 4])
+
+
+@pytest.mark.parametrize("kind", ["arrow", "batch", "polars", "pandas"])
+@pytest.mark.parametrize("field", ["source", "document", "document_id"])
+def test_every_kind_of_table(kind: str, field: str) -> None:
+    place = {"end": 350, field: "moons.txt", "start": 150}
+    rows = {
+        "retrieved_ids": [["a", "b"]],
+        "retrieved_spans": [[place, None]],
+        "expected_ids": [["p"]],
+        "expected_spans": [[{**place, "start": 100, "end": 200}]],
+    }
+    table: Any = pa.table(rows)
+    if kind == "batch":
+        table = table.to_batches()[0]
+    elif kind == "polars":
+        table = pl.DataFrame(rows)
+    elif kind == "pandas":
+        table = pd.DataFrame(rows)
+    scored = score_table(table, SPAN_NAMES)
+    # 50 of 100 expected characters, of 200 retrieved; together they cover 250
+    expected = [0.5, 0.25, 2 * 50 / 300, 0.2]
+    assert [scored[name][0] for name in SPAN_NAMES] == pytest.approx(
+        [pa.scalar(score) for score in expected] if kind in ("arrow", "batch") else expected
+    )
+
+
+def test_labels_by_place_need_no_ids() -> None:
+    place = {"source": "moons.txt", "start": 100, "end": 200}
+    table = pa.table(
+        {
+            "retrieved_ids": [["a"], ["b"], []],
+            "retrieved_spans": [[{**place, "start": 150}], None, []],
+            "expected_spans": [[place], [place], None],
+        }
+    )
+    scored = score_table(table, "span_recall")
+    assert scored["span_recall"].to_pylist() == [0.5, 0.0, None]
+    assert scored["excluded"].to_pylist() == [None, None, "unjudged"]
+    assert scored["n_relevant"].to_pylist() == [1, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        ("retrieved_spans", [[{"source": "m", "start": 5, "end": 4}]], "an end that isn't before"),
+        ("retrieved_spans", [[{"source": "m", "start": -1, "end": 4}]], "from 0 on"),
+        ("retrieved_spans", [[]], "1 places, one for each of the retrieved ids"),
+        ("retrieved_spans", [["m"]], "source: text, start: whole number"),
+        ("retrieved_spans", [[{"source": "m", "start": 0.5, "end": 4.0}]], "whole number"),
+        ("expected_spans", [[{"source": "m", "start": 4, "end": 4}]], "an end that isn't before"),
+        ("expected_spans", [[{"source": "m"}]], "start: whole number"),
+    ],
+)
+def test_what_can_not_be_a_place(column: str, value: Any, message: str) -> None:
+    rows = {"retrieved_ids": [["a"]], "expected_ids": [["p"]]}
+    places = {name: [[{"source": "m", "start": 0, "end": 9}]] for name in COLUMNS}
+    with pytest.raises(InvalidInput, match=message):
+        score_table(pl.DataFrame({**rows, **places, column: value}), "span_recall")
+
+
+COLUMNS = ("expected_spans", "retrieved_spans")
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_a_column_that_is_missing_is_named(column: str) -> None:
+    rows = {"retrieved_ids": [["a"]], "expected_ids": [["p"]]}
+    places = {name: [[{"source": "m", "start": 0, "end": 9}]] for name in COLUMNS}
+    with pytest.raises(InvalidInput, match=f"a column {column}"):
+        score_table(pl.DataFrame({**rows, **places}).drop(column), "span_recall")
+
+
+ENDINGS = [".jsonl", ".parquet", ".arrow"]
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_files_hold_places_and_tokens(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"run{ending}"
+    write_run(Run({"q1": FOUND}), path, relevance={"q1": WANTED})
+    assert read_run(path)["q1"] == FOUND
+    assert read_qrels(path)["q1"] == WANTED
+    names = ["span_recall", "span_iou@3tokens", "span_recall@2tokens", "recall@3tokens"]
+    # within 3 tokens a alone, within 2 nothing
+    expected = {
+        "span_recall": 0.5,
+        "span_iou@3tokens": 0.2,
+        "span_recall@2tokens": 0.0,
+        "recall@3tokens": 0.0,
+    }
+    assert dict(score_files(path, None, names).means) == expected
+    qrels = tmp_path / f"qrels{ending}"
+    write_qrels({"q1": WANTED, "q2": WANTED}, qrels)
+    scores = score_files(path, qrels, names)
+    assert scores["span_recall"].tolist() == [0.5, 0.0]  # nothing was retrieved for the second
+    result = CliRunner().invoke(app, ["score", str(path), "--format", "json", "-m", "span_recall"])
+    assert result.exit_code == 0, result.output
+    assert '"span_recall": 0.5' in result.output
+
+
+def test_places_in_csv(tmp_path: Path) -> None:
+    path = tmp_path / "run.csv"
+    place = '[{""source"": ""m"", ""start"": 0, ""end"": 9}, null]'
+    path.write_text(
+        "query_id,retrieved_ids,retrieved_spans,expected_spans\n"
+        f'q1,"[""a"", ""b""]","{place}","[[""m"", 0, 18]]"\n',
+        encoding="utf-8",
+    )
+    assert read_run(path)["q1"].spans == [Span("m", 0, 9), None]
+    assert score_files(path, None, "span_recall").means["span_recall"] == 0.5
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_labels_by_place_alone_in_files(tmp_path: Path, ending: str) -> None:
+    place = {"source": "m", "start": 0, "end": 10}
+    row = {"query_id": "q", "retrieved_ids": ["a"], "retrieved_spans": [{**place, "end": 5}]}
+    path = tmp_path / f"run{ending}"
+    frame = pl.DataFrame([{**row, "expected_spans": [place]}])
+    if ending == ".jsonl":
+        frame.write_ndjson(path)
+    elif ending == ".parquet":
+        frame.write_parquet(path)
+    else:
+        feather.write_feather(frame.to_arrow(), path, compression="uncompressed")
+    assert score_files(path, None, "span_recall").means["span_recall"] == 0.5
+    assert score_files(path, None, "recall").means["recall"] == 0.0
+
+
+def test_a_place_that_is_none_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    line = '{"query_id": "q", "retrieved_ids": ["a"], "retrieved_spans": [{"source": "m"}]}'
+    path.write_text(line + "\n", encoding="utf-8")
+    with pytest.raises(FileFormatError, match=r"run.jsonl, line 1.*a span: source, start and end"):
+        read_run(path)
+
+
+@given(question=questions(), n=st.integers(1, 6))
+@settings(max_examples=100, deadline=None)
+def test_a_selection_of_the_ranking(question: tuple[Relevance, Ranking], n: int) -> None:
+    relevance, ranking = question
+    batch = [relevance], [ranking]
+    cut = score_rankings(*batch, "span_iou", max_retrieved=n, no_relevant="zero")
+    assert cut["span_iou"].tolist() == [by_sets("span_iou", relevance, ranking, n, 1.0)]
+
+
+def test_judged_only_closes_up() -> None:
+    wanted = Relevance({"a": 1, "b": 0}).with_spans({"a": ("m", 0, 10)})
+    ids, places = ["x", "b", "y", "a"], [Span("m", start, start + 4) for start in (0, 2, 4, 6)]
+    ranking = Ranking(ids, spans=places)
+    condensed = Ranking(["b", "a"], spans=[places[1], places[3]])
+    names = ["span_recall@1", "span_recall", "span_precision@2"]
+    scores = score_rankings([wanted], [ranking], names, judged_only=True)
+    assert dict(scores.means) == dict(score_rankings([wanted], [condensed], names).means)
+
+
+def test_more_text_than_a_number_holds_is_refused() -> None:
+    far = 2**40
+    wanted = [Relevance.of_spans([(f"d{n}", far - 2, far)]) for n in range(3)]
+    rankings = [Ranking(["a"], spans=[Span(f"d{n}", far - 1, far)]) for n in range(3)]
+    assert score_rankings(wanted, rankings, "span_recall").means["span_recall"] == 0.5
+    with pytest.raises(InvalidInput, match="an end that isn't before"):
+        score_rankings(wanted[:1], [Ranking(["a"], spans=[Span("d0", 5, far + 1)])], "span_recall")
+
+
+def test_groups_beside_places_are_refused() -> None:
+    table = pl.DataFrame(
+        {
+            "retrieved_ids": [["a"]],
+            "expected_ids": [[["p"]]],
+            "expected_spans": [[{"source": "m", "start": 0, "end": 9}]],
+            "retrieved_spans": [[{"source": "m", "start": 0, "end": 9}]],
+        }
+    )
+    with pytest.raises(InvalidInput, match="a list of ids in every row"):
+        score_table(table, metric("span_recall"))
