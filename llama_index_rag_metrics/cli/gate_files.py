@@ -88,6 +88,8 @@ def read_scores(path: Path, system: str | None) -> Scores:
     try:
         data = from_json(text, Place(str(path)))
     except FileFormatError as error:
+        if not text.lstrip().startswith("{"):
+            raise
         raise FileFormatError(str(path), None, expected) from error
     if not isinstance(data, dict) or not data:
         raise FileFormatError(str(path), None, expected)

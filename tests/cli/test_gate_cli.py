@@ -97,7 +97,7 @@ class TestExitCodes:
         (folder / "text.json").write_text("no JSON")
         (folder / "list.json").write_text("[]")
         (folder / "other.json").write_text('{"format": "another"}')
-        (folder / "two.json").write_text('{"bm25": {}, "lsa": {}}')
+        (folder / "two.json").write_text('{"bm25": {"format": 1}, "lsa": {"format": 1}}')
         assert message in refusal(gate(*arguments))
 
     def test_other_queries(self, folder: Path) -> None:

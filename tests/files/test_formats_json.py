@@ -70,6 +70,10 @@ def test_our_own_files_hold_everything(
 ) -> None:
     path = tmp_path / f"dataset{ending}"
     dataset.save(path)
+    if ".jsonl" in ending and not (dataset.queries or dataset.corpus):  # no lines: an empty file
+        with pytest.raises(FileFormatError, match="lines such as"):
+            RetrievalDataset.load(path)
+        return
     again = RetrievalDataset.load(path)
     assert again == dataset
     assert list(again.queries) == list(dataset.queries)

@@ -183,7 +183,7 @@ def test_the_identity_of_a_component_holds_its_settings_and_no_secret() -> None:
     described = identity(Service(embed_dim=4, embed_batch_size=7))
     assert described["dimensions"] == 8
     assert described["api_base"] == "https://host/v1"
-    assert described["model_kwargs"] == {"top_p": 0.5, "extra": [{}, "NoneType"]}
+    assert described["model_kwargs"] == {"top_p": 0.5, "extra": [None, None]}
     assert "embed_batch_size" not in described
     assert "confidential" not in json.dumps(described)
     assert "pw" not in json.dumps(described)

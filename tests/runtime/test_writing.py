@@ -129,7 +129,8 @@ FULL_DISK = """
 def test_a_full_disk_leaves_the_older_file_and_an_error_that_names_it(tmp_path: Path) -> None:
     # a limit on the size of files is a disk on which 64 bytes are left
     script = [sys.executable, "-c", textwrap.dedent(FULL_DISK), str(tmp_path)]
-    where = {**os.environ, "PYTHONPATH": str(TESTS)}
+    folders = str(TESTS), str(TESTS / "runtime")
+    where = {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}
     ended = subprocess.run(script, cwd=ROOT, env=where, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
 

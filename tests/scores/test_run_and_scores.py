@@ -177,8 +177,10 @@ class TestScores:
         assert "ap" not in SCORES
 
     def test_an_unknown_metric_names_those_there_are(self) -> None:
-        with pytest.raises(UnknownMetric, match="Did you mean 'mrr' or 'similarity'"):
+        with pytest.raises(UnknownMetric, match="Did you mean 'mrr'"):
             SCORES["mr"]
+        with pytest.raises(UnknownMetric, match="Did you mean 'mrr' or 'similarity'"):
+            SCORES["quite another"]
 
     def test_worst_come_first_and_equals_as_they_came(self) -> None:
         scores = Scores(["a", "b", "c", "d"], {"m": [0.5, 0.0, 0.5, 0.0]})

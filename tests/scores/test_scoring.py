@@ -296,7 +296,7 @@ class TestIds:
         assert scores["recall"].tolist() == [1, 1]
 
     def test_judgements_of_mixed_types_raise_even_where_all_are_found(self) -> None:
-        for expected in ([1, "a"], ["a", 1], {"a": 1, 1: 2}, [("a", 1)]):
+        for expected in ([1, "a"], ["a", 1], {"a": 1, 1: 2}, [("a", 1, "b")]):
             with pytest.raises(IdTypeMismatch):
                 score_rankings([expected], [["a", 1]], "recall")  # type: ignore[list-item]
 

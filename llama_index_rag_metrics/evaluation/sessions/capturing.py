@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
@@ -53,7 +53,9 @@ class Session:
     reranking: dict[str, list[NodeWithScore]] = field(default_factory=dict)
     on_call: Callable[[int], None] | None = None
     _open: dict[str, Retrieval] = field(default_factory=dict, init=False)
-    _asked: dict[tuple[type, int], tuple[str, object]] = field(default_factory=dict, init=False)
+    _asked: dict[tuple[type, Hashable], tuple[str, object]] = field(
+        default_factory=dict, init=False
+    )
     _lock: Any = field(default_factory=threading.Lock, init=False)
 
     def __repr__(self) -> str:
@@ -75,14 +77,12 @@ class Session:
 
     def name_of(self, retriever: object) -> str:
         """A retriever by its class; a second one of it, which reads something else, is numbered."""
-        kind, read = type(retriever), retriever
-        for name in ("_index", "_vector_store"):  # of which each call may build a retriever anew
-            read = getattr(retriever, name, None) or read
+        kind = type(retriever)
         with self._lock:
             number = 1 + sum(key[0] is kind for key in self._asked)
             name = kind.__name__ if number == 1 else f"{kind.__name__} {number}"
-            # what is read is kept, so that nothing else has its id
-            return self._asked.setdefault((kind, id(read)), (name, read))[0]
+            # the retriever is kept, so that nothing else has the id of what it reads
+            return self._asked.setdefault((kind, _what_it_reads(retriever)), (name, retriever))[0]
 
     def begin(self, span_id: str, retrieval: Retrieval) -> None:
         """A retrieval begins."""
@@ -147,6 +147,23 @@ class Session:
 
 def _node_id(node: NodeWithScore) -> str:
     return node.node.node_id
+
+
+_SCALARS = (str, int, float, bool, type(None))
+
+
+def _what_it_reads(retriever: object) -> Hashable:
+    """What tells a retriever from another of its class: each call may build the same one anew."""
+    for name in ("_index", "_vector_store"):
+        if (read := getattr(retriever, name, None)) is not None:
+            return id(read)
+    state = getattr(retriever, "__dict__", {})
+    return tuple(
+        (name, value if isinstance(value, _SCALARS) else id(value))
+        for name, value in sorted(state.items())
+        # each instance has these of its own
+        if name != "callback_manager" and not (isinstance(value, (dict, list)) and not value)
+    )
 
 
 def items_of(nodes: Sequence[NodeWithScore], match_on: MatchOn = "node_id") -> Ranking:

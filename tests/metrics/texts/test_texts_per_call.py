@@ -119,14 +119,17 @@ def test_a_half_filled_cache_leaves_the_further_calls_as_they_are() -> None:
     relevancy(whole).compute("?", retrieved_texts=TEXTS)
     kept, *others = calls(whole)
 
-    def interrupted(prompt: str) -> str:
-        if [*passages(prompt).values()] != kept:
+    down = [True]
+
+    def answer(prompt: str) -> str:
+        if down[0] and [*passages(prompt).values()] != kept:
             raise ConnectionError("down")
         return graded(prompt)
 
     with pytest.raises(ConnectionError):
-        relevancy(judge(interrupted)).prepare(dataset, cache).compute("?", retrieved_texts=TEXTS)
-    again = judge()
+        relevancy(judge(answer)).prepare(dataset, cache).compute("?", retrieved_texts=TEXTS)
+    down[0] = False
+    again = judge(answer)
     relevancy(again).prepare(dataset, cache).compute("?", retrieved_texts=TEXTS)
     assert sorted(calls(again)) == sorted(others)
 
