@@ -6,7 +6,7 @@ People judge it in a page. Where a judge gave many labels and people few, they a
 from llama_index_rag_metrics.decisions.calibration import Calibrated, Calibration, calibrate
 from llama_index_rag_metrics.labels.checking import check_labels
 from llama_index_rag_metrics.labels.judge_agreement import Agreement, agreement
-from llama_index_rag_metrics.labels.judge_check import GradeChange, JudgeCheck, SelfPreference
+from llama_index_rag_metrics.labels.judge_check import GradeChange, JudgeCheck, PlaceEffect
 from llama_index_rag_metrics.labels.judge_checking import acheck_judge, check_judge
 from llama_index_rag_metrics.labels.label_findings import Coverage, Finding, LabelFindings
 from llama_index_rag_metrics.labels.label_pool import PairOutlook, Pool, PoolItem
@@ -32,10 +32,10 @@ __all__ = [
     "Move",
     "MovedLabels",
     "PairOutlook",
+    "PlaceEffect",
     "Pool",
     "PoolItem",
     "ReviewerAgreement",
-    "SelfPreference",
     "acheck_judge",
     "agreement",
     "calibrate",

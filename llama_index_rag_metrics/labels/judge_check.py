@@ -1,8 +1,7 @@
-"""What `check_judge` found: how steady an LLM's grades are, and whether it prefers its texts."""
+"""What `check_judge` found: how steady an LLM's grades are."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from llama_index_rag_metrics.report import Report
@@ -30,32 +29,22 @@ class GradeChange:
 
 
 @dataclass(frozen=True)
-class SelfPreference:
-    """Grades of texts that the judge's model wrote against those of other texts, query by query.
+class PlaceEffect:
+    """Whether grades depend on the place at which a text stands in a call.
 
     Attributes:
-        difference: over the queries that have both kinds: the mean grade of the model's own texts
-            minus that of the others, after people's grades were taken off each, if there are any.
-        own: the mean of the model's own texts in these queries, after people's grades were taken
-            off.
-        others: the same of the others.
-        n_own: how many texts of the model's own.
-        n_others: how many others.
-        is_controlled: whether people's grades were taken off. If not, a difference may be one of
-            quality.
+        slope: by how much the grade of the same text changes with each place further back, on
+            average over the queries, with its interval. Below 0, texts at the front get more.
+        p_value: two-sided, of the t-test that the mean slope is 0.
     """
 
-    difference: MeanInterval
-    own: float
-    others: float
-    n_own: int
-    n_others: int
-    is_controlled: bool
+    slope: MeanInterval
+    p_value: float
 
 
 @dataclass(frozen=True)
 class JudgeCheck(Reportable):
-    """How steady an LLM's grades are, and whether it prefers its own texts.
+    """How steady an LLM's grades are, and whether they depend on the place in a call.
 
     Attributes:
         model: what the LLM is called.
@@ -67,9 +56,7 @@ class JudgeCheck(Reportable):
         due_to_place: share that changes at another place, minus share that changes in the same call
             asked again.
         together: texts graded alone, and then with others.
-        places: place in the call to how much higher the same texts are graded there than at other
-            places.
-        preference: how the model grades its own texts; None where none were named.
+        place: whether grades rise or fall with the place; None where no text was moved.
         kappa: agreement with people's grades; None where there are none.
         usage: what the check took.
         confidence: of the intervals.
@@ -95,8 +82,7 @@ class JudgeCheck(Reportable):
     moved: GradeChange | None
     due_to_place: MeanInterval | None
     together: GradeChange | None
-    places: Mapping[int, MeanInterval]
-    preference: SelfPreference | None
+    place: PlaceEffect | None
     kappa: Kappa | None
     usage: Usage
     confidence: float

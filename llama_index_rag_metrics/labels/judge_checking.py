@@ -1,21 +1,23 @@
-"""Checking an LLM judge: the same texts again, at another place, with others; its own texts.
+"""Checking an LLM judge: the same texts graded again, at another place, and with others.
 
 Of each query, the first texts of the ranking are graded without any cache: alone, twice; and in
 calls of several: the same call twice, then in other orders, which move every text to another place.
 
 The orders are rows of a Latin square: the first, turned. Where fewer are asked for than there are
 texts, queries take different rows in turn, so that over the queries every place is compared with
-every other equally often. The effect of a place then isn't mixed with those of its neighbours.
+every other equally often.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from math import comb
+from operator import mul
 from random import Random
 from typing import TypeAlias
 
@@ -23,7 +25,7 @@ import numpy as np
 from llama_index.core.llms import LLM
 
 from llama_index_rag_metrics.labels.judge_agreement import judged_grades
-from llama_index_rag_metrics.labels.judge_check import GradeChange, JudgeCheck, SelfPreference
+from llama_index_rag_metrics.labels.judge_check import GradeChange, JudgeCheck, PlaceEffect
 from llama_index_rag_metrics.metrics.texts import LLMRelevancy
 from llama_index_rag_metrics.metrics.texts.llm_grades import HIGHEST
 from llama_index_rag_metrics.metrics.texts.llm_judge import TextJudge
@@ -37,18 +39,20 @@ from llama_index_rag_metrics.runtime.masking import describe_error
 from llama_index_rag_metrics.runtime.retries import Refusal
 from llama_index_rag_metrics.runtime.sync import each, in_thread, settled, synchronous
 from llama_index_rag_metrics.statistics import MeanInterval, difference_intervals, mean_interval
-from llama_index_rag_metrics.statistics.intervals import check_options, exact_mean, units_of
+from llama_index_rag_metrics.statistics.intervals import check_options, units_of
 from llama_index_rag_metrics.statistics.kappa import Kappa, cohens_kappa
-
-Own: TypeAlias = "Collection[str] | Mapping[str, Collection[str]]"
-"""Ids of texts; or query id to those of its texts."""
+from llama_index_rag_metrics.statistics.resampling import Units
+from llama_index_rag_metrics.statistics.significance import t_p
 
 Pair: TypeAlias = tuple[str, int, int]
 """A query, and two grades of the same text."""
 
+Call: TypeAlias = dict[str, tuple[int, int]]
+"""Id of a text to its place in a call and its grade."""
+
 
 @dataclass
-class Look:
+class QueryGrades:
     """The grades of one query's texts.
 
     Attributes:
@@ -63,13 +67,12 @@ class Look:
     query: str
     texts: dict[str, str]
     alone: dict[str, tuple[int, int]] = field(default_factory=dict)
-    calls: list[dict[str, tuple[int, int]]] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
 
 
-def findings(
-    looks: Sequence[Look],
+def _summary(
+    looks: Sequence[QueryGrades],
     human: Mapping[str, RelevanceLike] | None,
-    own: Own | None,
     *,
     confidence: float,
     model: str,
@@ -77,7 +80,7 @@ def findings(
     usage: Usage,
     notes: tuple[str, ...],
 ) -> JudgeCheck:
-    """What looks come to; there is at least one, with a grade."""
+    """The check of the graded queries, of which there is at least one."""
     repeated = _change(
         [(look.query_id, *grades) for look in looks for grades in look.alone.values()], confidence
     )
@@ -95,8 +98,7 @@ def findings(
         moved=_change_if_any(_between_calls(looks, again=False), confidence),
         due_to_place=_due_to_place(looks, confidence),
         together=_change_if_any(together, confidence),
-        places=_places(looks, confidence),
-        preference=None if own is None else _preference(looks, human, own, confidence),
+        place=_place_effect(looks, confidence),
         kappa=None if human is None else _kappa(looks, human, confidence),
         usage=usage,
         confidence=confidence,
@@ -104,7 +106,7 @@ def findings(
     )
 
 
-def _between_calls(looks: Iterable[Look], *, again: bool) -> Iterator[Pair]:
+def _between_calls(looks: Iterable[QueryGrades], *, again: bool) -> Iterator[Pair]:
     """The grades of the first call beside those of the same again, or of those in other orders."""
     for look in looks:
         for call in look.calls[1:2] if again else look.calls[2:]:
@@ -139,7 +141,7 @@ def _difference(
     return interval
 
 
-def _due_to_place(looks: Iterable[Look], confidence: float) -> MeanInterval | None:
+def _due_to_place(looks: Iterable[QueryGrades], confidence: float) -> MeanInterval | None:
     """Per text: share of other places with another grade, minus whether asking again gives one."""
     extra: list[float] = []
     clusters: list[str] = []
@@ -152,84 +154,51 @@ def _due_to_place(looks: Iterable[Look], confidence: float) -> MeanInterval | No
     return _difference(extra, clusters, 1.0, confidence) if extra else None
 
 
-def _places(looks: Iterable[Look], confidence: float) -> dict[int, MeanInterval]:
-    """Per place: grades there minus the mean grade of the same texts at other places."""
-    effects: dict[int, list[tuple[str, float]]] = defaultdict(list)
+def _place_effect(looks: Iterable[QueryGrades], confidence: float) -> PlaceEffect | None:
+    """The t-test of the queries' slopes: least squares of grade on place, by text."""
+    slopes: list[float] = []
+    widest = 0.0  # the steepest slope that grades from 0 to HIGHEST allow at these places
     for look in looks:
-        orders = look.calls[1:]
-        for item in orders[0] if orders else ():
-            graded = [call[item] for call in orders if item in call]
-            total = sum(grade for _, grade in graded)
-            for place, grade in graded if len(graded) > 1 else ():
-                elsewhere = (total - grade) / (len(graded) - 1)
-                effects[place].append((look.query_id, grade - elsewhere))
-    return {
-        place: _difference(
-            [effect for _, effect in of_place],
-            [query_id for query_id, _ in of_place],
-            HIGHEST,
-            confidence,
-        )
-        for place, of_place in sorted(effects.items())
-    }
+        places, grades = _about_their_means(look.calls[1:])
+        if spread := math.fsum(place * place for place in places):
+            slopes.append(math.fsum(map(mul, places, grades)) / spread)
+            widest = max(widest, HIGHEST / 2 * math.fsum(map(abs, places)) / spread)
+    if not slopes:
+        return None
+    units = Units.of(np.array(slopes, np.float64).reshape(-1, 1))
+    (slope,) = difference_intervals(units, widest=widest, confidence=confidence)
+    return PlaceEffect(slope, float(t_p(units)[0]))
 
 
-def _notes(looks: Sequence[Look], human: Mapping[str, RelevanceLike] | None) -> Iterator[str]:
-    """Whether people's grades are on another scale than the judge's, so that no number says much.
+def _about_their_means(calls: Sequence[Call]) -> tuple[list[float], list[float]]:
+    """Places and grades, each less the mean of its text, so that better texts don't count."""
+    places: list[float] = []
+    grades: list[float] = []
+    for item in calls[0] if calls else ():
+        placed = np.array([call[item] for call in calls if item in call], np.float64)
+        centred = placed - placed.mean(axis=0)
+        places += centred[:, 0].tolist()
+        grades += centred[:, 1].tolist()
+    return places, grades
 
-    Nobody says what the scale is; what was graded shows where it differs.
-    """
+
+def _notes(
+    looks: Sequence[QueryGrades], human: Mapping[str, RelevanceLike] | None
+) -> Iterator[str]:
+    """Whether people's grades are seen to be on another scale, so that kappa says little."""
     graded = _beside_people(looks, human or {})
     if not graded:
         return
     highest, theirs = max(grade for _, grade, _ in graded), max(grade for *_, grade in graded)
     if theirs > HIGHEST or theirs <= 1 < highest:
         yield (
-            f"people's grades go up to {theirs:g} and the judge's to {highest}: kappa and the "
-            f"comparison with people mean something on one scale only, from 0 to {HIGHEST}"
+            f"people's grades go up to {theirs:g} and the judge's to {highest}: kappa means "
+            f"something on one scale only, from 0 to {HIGHEST}"
         )
 
 
-def _preference(
-    looks: Iterable[Look],
-    human: Mapping[str, RelevanceLike] | None,
-    own: Own,
-    confidence: float,
-) -> SelfPreference | None:
-    """None where no query has texts of both kinds."""
-    by_query: list[tuple[str, list[float], list[float]]] = []
-    for look in looks:
-        written = own.get(look.query_id, ()) if isinstance(own, Mapping) else own
-        people = judged_grades(human or {}, look.query_id)
-        kinds: tuple[list[float], list[float]] = ([], [])
-        for item, grades in look.alone.items():
-            if human is None or item in people:
-                kinds[item not in written].append(
-                    exact_mean(np.array(grades)) - people.get(item, 0)
-                )
-        if all(kinds):
-            by_query.append((look.query_id, *kinds))
-    if not by_query:
-        return None
-    means = [[exact_mean(np.array(kind)) for kind in kinds] for _, *kinds in by_query]
-    ours, theirs = (exact_mean(np.array(column)) for column in zip(*means, strict=True))
-    return SelfPreference(
-        difference=_difference(
-            [own_mean - other_mean for own_mean, other_mean in means],
-            [query_id for query_id, *_ in by_query],
-            HIGHEST if human is None else 2 * HIGHEST,
-            confidence,
-        ),
-        own=ours,
-        others=theirs,
-        n_own=sum(len(kind) for _, kind, _ in by_query),
-        n_others=sum(len(kind) for _, _, kind in by_query),
-        is_controlled=human is not None,
-    )
-
-
 def _beside_people(
-    looks: Iterable[Look], human: Mapping[str, RelevanceLike]
+    looks: Iterable[QueryGrades], human: Mapping[str, RelevanceLike]
 ) -> list[tuple[str, int, float]]:
     """Query id, first grade alone and people's grade of every text that both graded."""
     return [
@@ -242,9 +211,9 @@ def _beside_people(
 
 
 def _kappa(
-    looks: Iterable[Look], human: Mapping[str, RelevanceLike], confidence: float
+    looks: Iterable[QueryGrades], human: Mapping[str, RelevanceLike], confidence: float
 ) -> Kappa | None:
-    """Of first grades alone with people's; None where they graded nothing alike."""
+    """Kappa of first grades alone with people's; None where no text has both."""
     graded = _beside_people(looks, human)
     if not graded:
         return None
@@ -268,7 +237,6 @@ async def acheck_judge(
     run: Run,
     *,
     human: Mapping[str, RelevanceLike] | None = None,
-    own: Own | None = None,
     texts_per_call: int | None = None,
     orders: int = 3,
     most_queries: int = 30,
@@ -276,7 +244,7 @@ async def acheck_judge(
     seed: int = 0,
     workers: int = 8,
 ) -> JudgeCheck:
-    """Check how steady an LLM's grades are, and whether it prefers texts of its own.
+    """Check how steady an LLM's grades are, and whether they depend on the place in a call.
 
     Every text is graded afresh: alone, twice; in one call with the other texts of its query, twice;
     and in the same call at other places. So what the place does is told from what mere asking again
@@ -287,9 +255,6 @@ async def acheck_judge(
         queries: query id to query.
         run: what was retrieved, with texts; the first of each query are looked at.
         human: people's grades from 0 to 3, by query and id: the judge's are compared with them.
-        own: the ids of the texts that the judge's model wrote, for all queries or by query: they
-            are compared with the others, query by query; with people's grades, what is compared is
-            by how much the judge is above them.
         texts_per_call: how many texts of a query are looked at, and graded in one call; None: as
             the metric does, or 5 where it grades each alone.
         orders: in how many orders the texts of a call are graded.
@@ -347,10 +312,9 @@ async def acheck_judge(
         if isinstance(failure, RagMetricsError):
             raise failure
         raise ScorerFailed(scorer.metric_name, describe_error(failure))  # its cause may show a key
-    return findings(
+    return _summary(
         looks,
         human,
-        own,
         confidence=confidence,
         model=scorer.label or llm.metadata.model_name,
         texts_per_call=texts_per_call,
@@ -362,7 +326,7 @@ async def acheck_judge(
 check_judge = synchronous(acheck_judge)
 
 
-def _look(query_id: str, query: str, run: Run, most: int) -> Look:
+def _look(query_id: str, query: str, run: Run, most: int) -> QueryGrades:
     """What is to be looked at; a text that comes twice counts as the first of them."""
     ranking = run[query_id]
     if ranking.texts is None:
@@ -371,10 +335,10 @@ def _look(query_id: str, query: str, run: Run, most: int) -> Look:
     for item, text in zip(ranking.ids, ranking.texts, strict=True):
         if text.strip():
             ids.setdefault(text, item)
-    return Look(query_id, query, {item: text for text, item in list(ids.items())[:most]})
+    return QueryGrades(query_id, query, {item: text for text, item in list(ids.items())[:most]})
 
 
-def _numbered(looks: Iterable[Look]) -> Iterator[tuple[int, Look]]:
+def _numbered(looks: Iterable[QueryGrades]) -> Iterator[tuple[int, QueryGrades]]:
     """Looks, each with its number, from 0, among those of as many texts."""
     before: Counter[int] = Counter()
     for look in looks:
@@ -420,7 +384,7 @@ class _Check:
     failed_calls: list[Exception] = field(default_factory=list)
     n_graded: int = 0
 
-    async def grade(self, numbered: tuple[int, Look]) -> None:
+    async def grade(self, numbered: tuple[int, QueryGrades]) -> None:
         """Grade the texts of a query, unless nothing but failures came so far."""
         number, look = numbered
         if len(self.failures) >= _MOST_FAILURES and not self.n_graded:
@@ -444,7 +408,7 @@ class _Check:
         first, second = grades
         return first, second
 
-    async def _calls(self, look: Look, number: int) -> list[dict[str, tuple[int, int]]]:
+    async def _calls(self, look: QueryGrades, number: int) -> list[Call]:
         items = list(look.alone)
         Random(f"{self.seed}\n{look.query}").shuffle(items)
         n = self.judge.n_fitting(look.query, [look.texts[item] for item in items])
@@ -457,7 +421,7 @@ class _Check:
         )
         return [] if None in calls else [call for call in calls if call is not None]
 
-    async def _call(self, look: Look, items: Sequence[str]) -> dict[str, tuple[int, int]] | None:
+    async def _call(self, look: QueryGrades, items: Sequence[str]) -> Call | None:
         try:
             grades = await self.judge.grade_in_order(
                 look.query, [look.texts[item] for item in items]
