@@ -61,14 +61,7 @@ def giveaways(
 ) -> tuple[dict[str, float], list[Finding]]:
     """How much of each question stands in its passage, and the questions that give theirs away.
 
-    Args:
-        dataset: the questions.
-        labels: (query id, item) to label.
-        texts: the passages of today.
-        threshold: the overlap from which a question gives its passage away.
-
-    Returns:
-        Query id to its overlap with the relevant passage that it shares most with; findings.
+    By query id: the overlap with the relevant passage that it shares most with.
     """
     rarity = _rarity(dataset, texts)
     overlaps: dict[str, float] = {}
@@ -108,7 +101,7 @@ def _rarity(dataset: RetrievalDataset, texts: Mapping[str, str]) -> dict[str, fl
 
 
 def _overlap(telling: set[str], rarity: Mapping[str, float], text: str) -> float:
-    """The share of a question's words that a text has, each weighted by how rare it is."""
+    """The share of a question's words that a text has, weighted by rarity."""
     whole = math.fsum(rarity[word] for word in telling)
     shared = math.fsum(rarity[word] for word in telling.intersection(words(text)))
     return shared / whole if whole else 0.0
@@ -194,7 +187,7 @@ def check_labels(
 
 
 def _drifted(labels: list[Label], finder: Finder, passages: Passages) -> Iterator[Finding]:
-    """What isn't where it was, or as it was."""
+    """Labels whose passage is gone, moved, split or changed."""
     for label in labels:
         located = finder.find(label)
         if located.fate == "kept" or _is_in_place(label, located, passages):
@@ -230,7 +223,6 @@ def _sentence(label: Label, located: Found) -> str:
 
 
 def _of_hash(label: Label, located: Found, where: str) -> str:
-    """What a hash alone tells of a text that no passage has any more."""
     if located.fate == "lost":
         return f"passage {label.id!r} isn't there, and no passage has its text as it was"
     if located.by == "place":
@@ -245,7 +237,7 @@ def _alike(
     passages: Passages,
     threshold: float,
 ) -> Iterator[Finding]:
-    """Labels of one question that are alike, and what is like a label and has none."""
+    """Labels of one question that are alike, and near-duplicates of labels that have none."""
     for label in labels:
         text = passages.texts.get(label.id)
         if text is None:

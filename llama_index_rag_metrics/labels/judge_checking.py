@@ -53,14 +53,9 @@ Call: TypeAlias = dict[str, tuple[int, int]]
 
 @dataclass
 class QueryGrades:
-    """The grades of one query's texts.
+    """The grades of one query's texts: alone twice, and call by call.
 
-    Attributes:
-        query_id: the query.
-        query: its text.
-        texts: id to text.
-        alone: id to its grades alone.
-        calls: id to (place, grade), call by call; the first two have the same order.
+    The first two calls have the same order.
     """
 
     query_id: str
@@ -327,7 +322,7 @@ check_judge = synchronous(acheck_judge)
 
 
 def _look(query_id: str, query: str, run: Run, most: int) -> QueryGrades:
-    """What is to be looked at; a text that comes twice counts as the first of them."""
+    """The first texts of a query; one that comes twice counts once."""
     ranking = run[query_id]
     if ranking.texts is None:
         raise InvalidInput("run", query_id, "rankings with texts")
@@ -351,7 +346,7 @@ def turns(n: int, n_orders: int, number: int, seed: int) -> tuple[int, ...]:
 
     Args:
         n: how many texts there are.
-        n_orders: how many orders, from 2 to n.
+        n_orders: from 2 to n.
         number: of the query, from 0: so many queries as there are choices have each once.
         seed: of the order of the choices.
 
@@ -370,13 +365,6 @@ def turns(n: int, n_orders: int, number: int, seed: int) -> tuple[int, ...]:
 
 @dataclass
 class _Check:
-    """Grading, for one check.
-
-    Attributes:
-        failures: of texts that couldn't be graded alone.
-        failed_calls: of calls with several texts.
-    """
-
     judge: TextJudge
     orders: int
     seed: int
@@ -433,11 +421,6 @@ class _Check:
         return {item: (place, grade) for item, (place, grade) in placed if grade is not None}
 
     def notes(self, n_missing: int) -> Iterator[str]:
-        """What went wrong.
-
-        Args:
-            n_missing: how many queries nothing was graded of.
-        """
         if n_missing:
             yield f"nothing could be graded of {counted(n_missing)}"
         if self.failures:

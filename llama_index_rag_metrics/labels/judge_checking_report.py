@@ -20,7 +20,6 @@ _EACH_PLACE = "each place further back"
 
 
 def judge_check_report(check: JudgeCheck) -> Report:
-    """The report of what `check_judge` found."""
     return Report(
         title=f"Check of the judge {check.model}".rstrip(),
         lead=f"{counted(check.n_queries)}, {counted(check.repeated.n, 'text', 'texts')}, "
@@ -33,7 +32,7 @@ def judge_check_report(check: JudgeCheck) -> Report:
 
 
 def _changes(check: JudgeCheck) -> dict[str, GradeChange]:
-    """What was compared, in words, and what came of it."""
+    """What was compared, in words, and how the grades changed."""
     changes = {
         "alone, asked again": check.repeated,
         f"same call of {check.texts_per_call}, asked again": check.repeated_together,
@@ -145,7 +144,6 @@ def _interval(interval: MeanInterval) -> str:
 
 
 def _records(check: JudgeCheck) -> Records:
-    """One row a comparison."""
     rows: list[tuple[str, int, MeanInterval | None, MeanInterval]] = [
         (label, change.n, change.changed, change.difference)
         for label, change in _changes(check).items()

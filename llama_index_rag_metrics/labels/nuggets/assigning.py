@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from llama_index.core.storage.kvstore.types import BaseKVStore
 
 from llama_index_rag_metrics.labels.nuggets.creating import check_depth, failed_warning
-from llama_index_rag_metrics.labels.nuggets.nugget_asking import Asking, conduct
+from llama_index_rag_metrics.labels.nuggets.nugget_asking import Asking, run_jobs
 from llama_index_rag_metrics.labels.nuggets.nugget_passages import PassagesLike, texts_of
 from llama_index_rag_metrics.labels.nuggets.nugget_set import Nuggets
 from llama_index_rag_metrics.rankings.nugget import Nugget, Support
@@ -96,7 +96,7 @@ async def aassign_nuggets(
         by_job[job] = dict(zip(facts, supports, strict=True))
 
     jobs = [(query_id, passage) for query_id in texts for passage in texts[query_id]]
-    failed = await conduct(
+    failed = await run_jobs(
         jobs,
         assign,
         workers=workers,

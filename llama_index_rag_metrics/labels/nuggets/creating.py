@@ -10,7 +10,7 @@ from llama_index.core.storage.kvstore.types import BaseKVStore
 
 from llama_index_rag_metrics.evaluation.asking.run_options import check_count
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
-from llama_index_rag_metrics.labels.nuggets.nugget_asking import Asking, conduct
+from llama_index_rag_metrics.labels.nuggets.nugget_asking import Asking, run_jobs
 from llama_index_rag_metrics.labels.nuggets.nugget_passages import (
     PassagesLike,
     Texts,
@@ -98,7 +98,7 @@ async def acreate_nuggets(
         created[query_id] = await _created(asking, queries[query_id], sources[query_id], most)
 
     errors = dict.fromkeys(queries.keys() - sources.keys(), "there is no passage to read")
-    errors |= await conduct(
+    errors |= await run_jobs(
         list(sources),
         create,
         workers=workers,
@@ -116,7 +116,6 @@ create_nuggets = synchronous(acreate_nuggets)
 
 
 def failed_warning(what: str, errors: Mapping[str, str], n: int) -> LabelWarning:
-    """What is said of questions that failed."""
     query_id, error = next(iter(errors.items()))
     return LabelWarning(f"{len(errors)} of {n} {what}; {query_id!r}: {error}")
 
@@ -183,10 +182,5 @@ def _answers(
 
 
 def check_depth(depth: object) -> None:
-    """Whether this says how many of a ranking are read.
-
-    Raises:
-        InvalidInput: it doesn't.
-    """
     if depth is not None:
         check_count("depth", depth, "items of each ranking")

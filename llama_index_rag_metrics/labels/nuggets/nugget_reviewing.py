@@ -34,11 +34,7 @@ def support_lines(
     depth: int | None,
     corpus: Mapping[str, str] | None,
 ) -> Iterator[dict[str, Any]]:
-    """A line a passage and nugget: does it say all of it, a part, or nothing?
-
-    Raises:
-        InvalidInput: the text of a passage isn't known.
-    """
+    """A line a passage and nugget: does it say all of it, a part, or nothing?"""
     texts = texts_of(passages, list(nuggets), depth, corpus)
     for query_id, of_query in texts.items():
         for passage, text in of_query.items():
@@ -48,13 +44,7 @@ def support_lines(
 
 
 def apply_reviews(nuggets: Nuggets, paths: Sequence[Path]) -> Nuggets:
-    """The nuggets with what people said of them, vital ones first.
-
-    Raises:
-        FileFormatError: a line can't be read.
-        InvalidInput: a judgement is about a nugget that isn't there, or by another scale; or no
-            judgement of a file is about a nugget.
-    """
+    """The nuggets with what people said of them, vital ones first."""
     importances: dict[tuple[str, str], Any] = {}
     supports: dict[tuple[str, str], dict[str, Any]] = defaultdict(dict)
     known = {
@@ -92,12 +82,7 @@ def apply_reviews(nuggets: Nuggets, paths: Sequence[Path]) -> Nuggets:
 
 
 def reviews_of_nuggets(path: Path) -> list[Judgement]:
-    """What people said in a file. It may speak of other things, too, but not of these alone.
-
-    Raises:
-        FileFormatError: a line can't be read.
-        InvalidInput: no judgement is about a nugget.
-    """
+    """What people said in a file. It may speak of other things, too, but not of these alone."""
     reviews = read_reviews(path)
     if reviews and all(judgement.nugget_id is None for judgement in reviews):
         remedy = "Review what --to-review or to_review() wrote."

@@ -29,12 +29,7 @@ if TYPE_CHECKING:
 def read_file(
     path: Path,
 ) -> tuple[dict[str, list[Nugget]], dict[str, str], dict[str, str]]:
-    """The nuggets, the text and the error of each question, a question a line.
-
-    Raises:
-        FileFormatError: a line can't be read, or repeats a question.
-        FileNotFoundError: there is no such file.
-    """
+    """The nuggets, the text and the error of each question, a question a line."""
     by_query: dict[str, list[Nugget]] = {}
     queries: dict[str, str] = {}
     errors: dict[str, str] = {}

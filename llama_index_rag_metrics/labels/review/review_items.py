@@ -28,34 +28,20 @@ PoolLike: TypeAlias = "ReviewPool | Pool | str | os.PathLike[str]"
 
 
 class ItemKey(NamedTuple):
-    """What an item is known by.
-
-    Attributes:
-        query_id: the question.
-        doc_id: the passage; None where a nugget alone is judged.
-        nugget_id: the nugget; None where a passage alone is judged.
-    """
+    """The ids of an item; None where a nugget alone, or a passage alone, is judged."""
 
     query_id: str
     doc_id: str | None = None
     nugget_id: str | None = None
 
     def record(self) -> dict[str, str]:
-        """Those of the ids that there are, by field."""
+        """The ids that there are, by field."""
         return {name: value for name, value in self._asdict().items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class ReviewItem:
-    """Something that a reviewer judges.
-
-    Attributes:
-        key: what it is known by.
-        query: the question.
-        text: the passage; "" where there is none.
-        nugget: the nugget; "" where there is none.
-        scale: the name of the scale that it is judged by.
-    """
+    """What a reviewer judges: a passage, a nugget, or both."""
 
     key: ItemKey
     query: str
@@ -75,25 +61,14 @@ class ReviewItem:
 
 @dataclass(frozen=True)
 class ReviewPool:
-    """Items to be judged, each once.
-
-    Attributes:
-        items: the items.
-        scales: name to scale, of every scale that an item names.
-    """
+    """Items to be judged, each once, and the scales that they name."""
 
     items: Sequence[ReviewItem]
     scales: Mapping[str, Scale] = field(default_factory=lambda: dict(SCALES))
 
     @classmethod
     def of(cls, pool: PoolLike) -> ReviewPool:
-        """A pool that `pool` made, a file of one, or one that is ready.
-
-        Raises:
-            FileFormatError: a line can't be read, or repeats an item; says where and why.
-            FileNotFoundError: there is no such file.
-            InvalidInput: there is nothing to review in it.
-        """
+        """A pool that `pool` made, a file of one, or one that is ready."""
         if isinstance(pool, ReviewPool):
             return pool
         if isinstance(pool, Pool):
@@ -119,18 +94,16 @@ class ReviewPool:
 
     @property
     def queries(self) -> dict[str, str]:
-        """Query id to question."""
         return {item.key.query_id: item.query for item in self.items}
 
     @property
     def extent(self) -> str:
-        """How many items of how many questions, in words."""
         items = counted(len(self), "item", "items")
         return f"{items} of {counted(len(self.queries), 'question', 'questions')}"
 
     @property
     def digest(self) -> str:
-        """What tells this pool from others, whatever the order of its items."""
+        """A hash of the pool, whatever the order of its items."""
         records = sorted(to_json([item.record(), item.scale]) for item in self.items)
         grades = {
             name: [choice.grade for choice in self.scales[name].choices]
@@ -184,11 +157,6 @@ def _read(lines: Iterable[tuple[Place, object]]) -> ReviewPool:
 
 
 def read_key(record: Mapping[str, Any], place: Place) -> ItemKey:
-    """The ids of an item or of a judgement.
-
-    Raises:
-        FileFormatError: there is no query, or neither a passage nor a nugget.
-    """
     if record.get("query_id") is None:
         raise place.wrong("a field 'query_id'", sorted(record))
     ids = [record.get(name) for name in ("doc_id", "nugget_id")]

@@ -18,14 +18,7 @@ _FIELDS = ("grade", "key", "label", "rubric")
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One answer of a scale.
-
-    Attributes:
-        grade: what is kept: a number, or a word.
-        key: the digit that is pressed.
-        label: what stands on the button; may be empty where the rubric says it.
-        rubric: when to give this grade.
-    """
+    """An answer of a scale: what is kept, the digit to press, the button's text, its rubric."""
 
     grade: float | str
     key: str
@@ -35,13 +28,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """What is asked of an item, and the answers, best first.
-
-    Attributes:
-        name: what judgements call it.
-        intro: what is asked.
-        choices: the answers.
-    """
+    """What is asked of an item, and the answers, best first."""
 
     name: str
     intro: str
@@ -49,7 +36,6 @@ class Scale:
 
     @property
     def grades(self) -> list[float | str]:
-        """The grades that it has, best first."""
         return [choice.grade for choice in self.choices]
 
     def record(self) -> dict[str, Any]:
@@ -103,12 +89,7 @@ DEFAULT = "relevance"
 
 
 def read_scale(record: object, place: Place) -> Scale:
-    """A scale of one's own: name, intro, and choices of grade, key, label and rubric.
-
-    Raises:
-        FileFormatError: it isn't one, says what is missing; or it has the name of a known scale and
-            other grades.
-    """
+    """A scale of one's own: name, intro, and choices of grade, key, label and rubric."""
     if not isinstance(record, Mapping):
         raise place.wrong(f"a scale, one of {', '.join(SCALES)}, or an object", record)
     name, intro, choices = record.get("name"), record.get("intro", ""), record.get("choices")
@@ -135,10 +116,6 @@ def read_rubric(path: Path) -> Scale:
 
     It is called after what it says, so that grades by two rubrics are told apart, and those by
     copies of one aren't. A .json file holds a whole scale, as `read_scale` reads it, with its name.
-
-    Raises:
-        FileFormatError: it describes fewer than two grades.
-        FileNotFoundError: there is no such file.
     """
     text, place = read_text(path), Place(str(path))
     if path.suffix == ".json":
