@@ -25,13 +25,14 @@ import numpy as np
 from llama_index.core.llms import LLM
 
 from llama_index_rag_metrics.labels.judge_agreement import judged_grades
-from llama_index_rag_metrics.labels.judge_check import GradeChange, JudgeCheck, PlaceEffect
 from llama_index_rag_metrics.metrics.texts import LLMRelevancy
 from llama_index_rag_metrics.metrics.texts.llm_grades import HIGHEST
 from llama_index_rag_metrics.metrics.texts.llm_judge import TextJudge
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.rankings.run import Run
+from llama_index_rag_metrics.report import Report
 from llama_index_rag_metrics.report.numbers import counted
+from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.amounts import check_whole
 from llama_index_rag_metrics.runtime.cache import Cache, Tally, Usage
 from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError, ScorerFailed
@@ -47,8 +48,202 @@ from llama_index_rag_metrics.statistics.significance import t_p
 Pair: TypeAlias = tuple[str, int, int]
 """A query, and two grades of the same text."""
 
+
 Call: TypeAlias = dict[str, tuple[int, int]]
 """Id of a text to its place in a call and its grade."""
+
+
+_TEXTS_PER_CALL = 5
+
+
+_MOST_DESIGNS = 5_000
+"""Choices of rows from a Latin square that are gone through; of more, some are drawn."""
+
+
+_MOST_FAILURES = 20
+"""In a row, from the beginning: then there is no use in asking on."""
+
+
+@dataclass(frozen=True)
+class GradeChange:
+    """The same texts graded twice.
+
+    Attributes:
+        changed: the share whose grade differs, with its interval.
+        difference: the second grade minus the first, on average, with its interval.
+        n: how many texts, each as often as it was graded twice.
+        n_changed: how many of them got another grade.
+    """
+
+    changed: MeanInterval
+    difference: MeanInterval
+    n: int
+    n_changed: int
+
+
+@dataclass(frozen=True)
+class PlaceEffect:
+    """Whether grades depend on the place at which a text stands in a call.
+
+    Attributes:
+        slope: by how much the grade of the same text changes with each place further back, on
+            average over the queries, with its interval. Below 0, texts at the front get more.
+        p_value: two-sided, of the t-test that the mean slope is 0.
+    """
+
+    slope: MeanInterval
+    p_value: float
+
+
+@dataclass(frozen=True)
+class JudgeCheck(Reportable):
+    """How steady an LLM's grades are, and whether they depend on the place in a call.
+
+    Attributes:
+        model: what the LLM is called.
+        n_queries: how many queries were looked at.
+        texts_per_call: how many texts a call had at most.
+        repeated: texts graded alone, twice.
+        repeated_together: texts graded in the same call, twice.
+        moved: texts graded at another place in the call.
+        due_to_place: share that changes at another place, minus share that changes in the same call
+            asked again.
+        together: texts graded alone, and then with others.
+        place: whether grades rise or fall with the place; None where no text was moved.
+        kappa: agreement with people's grades; None where there are none.
+        usage: what the check took.
+        confidence: of the intervals.
+        notes: what a reader of the numbers should know.
+
+    Examples:
+        >>> from llama_index.core.llms import CompletionResponse, MockLLM
+        >>> from llama_index_rag_metrics import Ranking, Run, check_judge
+        >>> class Steady(MockLLM):
+        ...     def complete(self, prompt, formatted=False, **options):
+        ...         return CompletionResponse(text="Grade: 3")
+        >>> run = Run({"q1": Ranking(["a"], texts=["Enceladus has geysers."])})
+        >>> check = check_judge(Steady(), {"q1": "Which moon?"}, run)
+        >>> check.n_queries, check.repeated.n_changed, check.repeated.n
+        (1, 0, 1)
+    """
+
+    model: str
+    n_queries: int
+    texts_per_call: int
+    repeated: GradeChange
+    repeated_together: GradeChange | None
+    moved: GradeChange | None
+    due_to_place: MeanInterval | None
+    together: GradeChange | None
+    place: PlaceEffect | None
+    kappa: Kappa | None
+    usage: Usage
+    confidence: float
+    notes: tuple[str, ...]
+
+    def report(self, *, full: bool = False) -> Report:
+        """What came of each check, in words and numbers; as a table, one row a check."""
+        from llama_index_rag_metrics.labels.judge_checking_report import judge_check_report
+
+        return judge_check_report(self)
+
+    def __repr__(self) -> str:
+        return f"<JudgeCheck of {self.model}: {self.n_queries} queries>"
+
+
+async def acheck_judge(
+    judge: LLMRelevancy | LLM,
+    queries: Mapping[str, str],
+    run: Run,
+    *,
+    human: Mapping[str, RelevanceLike] | None = None,
+    texts_per_call: int | None = None,
+    orders: int = 3,
+    most_queries: int = 30,
+    confidence: float = 0.95,
+    seed: int = 0,
+    workers: int = 8,
+) -> JudgeCheck:
+    """Check how steady an LLM's grades are, and whether they depend on the place in a call.
+
+    Every text is graded afresh: alone, twice; in one call with the other texts of its query, twice;
+    and in the same call at other places. So what the place does is told from what mere asking again
+    does. For 30 queries of 5 texts that takes 420 requests.
+
+    Args:
+        judge: the metric that grades, or its LLM.
+        queries: query id to query.
+        run: what was retrieved, with texts; the first of each query are looked at.
+        human: people's grades from 0 to 3, by query and id: the judge's are compared with them.
+        texts_per_call: how many texts of a query are looked at, and graded in one call; None: as
+            the metric does, or 5 where it grades each alone.
+        orders: in how many orders the texts of a call are graded.
+        most_queries: how many queries are looked at; of more, as many are drawn at random.
+        confidence: of the intervals. They take queries for units, since texts of one query belong
+            together.
+        seed: of the queries drawn, and of the orders.
+        workers: how many queries are graded at once.
+
+    Raises:
+        InvalidInput: an argument can't be used, or there is nothing to grade.
+        ScorerFailed: the LLM graded nothing; says how the first text failed, without secrets.
+
+    Examples:
+        >>> from llama_index.core.llms import CompletionResponse, MockLLM
+        >>> from llama_index_rag_metrics import Ranking
+        >>> class Generous(MockLLM):
+        ...     def complete(self, prompt, formatted=False, **options):
+        ...         return CompletionResponse(text="[3, 3]" if "number=" in prompt else "3")
+        >>> run = Run({f"q{n}": Ranking(["a", "b"], texts=["one", "two"]) for n in range(20)})
+        >>> queries = {query_id: "which?" for query_id in run}
+        >>> check = check_judge(Generous(), queries, run)
+        >>> check.moved.n_changed, check.moved.n, round(check.moved.changed.high, 2)
+        (0, 40, 0.18)
+    """
+    if not isinstance(judge, (LLMRelevancy, LLM)):
+        raise InvalidInput("judge", judge, "an LLM of LlamaIndex, or an LLMRelevancy")
+    scorer = LLMRelevancy(llm=judge) if isinstance(judge, LLM) else judge
+    if texts_per_call is None:
+        texts_per_call = scorer.texts_per_call if scorer.texts_per_call > 1 else _TEXTS_PER_CALL
+    for argument, number, least in (
+        ("texts_per_call", texts_per_call, 2),
+        ("orders", orders, 2),
+        ("most_queries", most_queries, 2),
+        ("workers", workers, 1),
+    ):
+        check_whole(argument, number, least)
+    check_options(confidence, 100, seed)
+    known = [query_id for query_id in queries if query_id in run and run[query_id].ids]
+    if len(known) > most_queries:
+        known = Random(int(seed)).sample(known, most_queries)
+    looks = [_look(query_id, queries[query_id], run, texts_per_call) for query_id in known]
+    llm, tally = await in_thread(scorer.chosen_llm), Tally()
+    text_judge = TextJudge(
+        llm, Cache(), tally, asked_by=scorer.metric_name, seed=seed, refusal=Refusal()
+    )
+    check = _Check(text_judge, orders, seed)
+    await each(_numbered(looks), check.grade, workers)
+    looks = [look for look in looks if look.alone]
+    if not looks:
+        remedy = "Do the ids of the queries occur in the run, and does it have texts?"
+        if not check.failures:
+            raise InvalidInput("run", run.name, "texts of the queries that can be graded", remedy)
+        failure = check.failures[0]
+        if isinstance(failure, RagMetricsError):
+            raise failure
+        raise ScorerFailed(scorer.metric_name, describe_error(failure))  # its cause may show a key
+    return _summary(
+        looks,
+        human,
+        confidence=confidence,
+        model=scorer.label or llm.metadata.model_name,
+        texts_per_call=texts_per_call,
+        usage=tally.usage,
+        notes=tuple(check.notes(len(known) - len(looks))),
+    )
+
+
+check_judge = synchronous(acheck_judge)
 
 
 @dataclass
@@ -63,6 +258,117 @@ class QueryGrades:
     texts: dict[str, str]
     alone: dict[str, tuple[int, int]] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
+
+
+def _look(query_id: str, query: str, run: Run, most: int) -> QueryGrades:
+    """The first texts of a query; one that comes twice counts once."""
+    ranking = run[query_id]
+    if ranking.texts is None:
+        raise InvalidInput("run", query_id, "rankings with texts")
+    ids: dict[str, str] = {}
+    for item, text in zip(ranking.ids, ranking.texts, strict=True):
+        if text.strip():
+            ids.setdefault(text, item)
+    return QueryGrades(query_id, query, {item: text for text, item in list(ids.items())[:most]})
+
+
+def _numbered(looks: Iterable[QueryGrades]) -> Iterator[tuple[int, QueryGrades]]:
+    """Looks, each with its number, from 0, among those of as many texts."""
+    before: Counter[int] = Counter()
+    for look in looks:
+        yield before[len(look.texts)], look
+        before[len(look.texts)] += 1
+
+
+def turns(n: int, n_orders: int, number: int, seed: int) -> tuple[int, ...]:
+    """By how many places each order of a query's texts is turned from the first, which is by 0.
+
+    Args:
+        n: how many texts there are.
+        n_orders: from 2 to n.
+        number: of the query, from 0: so many queries as there are choices have each once.
+        seed: of the order of the choices.
+
+    Examples:
+        >>> sorted(turns(4, 3, number, seed=0) for number in range(3))
+        [(0, 1, 2), (0, 1, 3), (0, 2, 3)]
+    """
+    others = range(1, n)
+    if comb(len(others), n_orders - 1) > _MOST_DESIGNS:
+        drawn = Random(f"{seed}\n{number}").sample(others, n_orders - 1)
+        return (0, *sorted(drawn))
+    designs = [*combinations(others, n_orders - 1)]
+    Random(int(seed)).shuffle(designs)
+    return (0, *designs[number % len(designs)])
+
+
+@dataclass
+class _Check:
+    judge: TextJudge
+    orders: int
+    seed: int
+    failures: list[Exception] = field(default_factory=list)
+    failed_calls: list[Exception] = field(default_factory=list)
+    n_graded: int = 0
+
+    async def grade(self, numbered: tuple[int, QueryGrades]) -> None:
+        """Grade the texts of a query, unless nothing but failures came so far."""
+        number, look = numbered
+        if len(self.failures) >= _MOST_FAILURES and not self.n_graded:
+            return
+        alone = await asyncio.gather(
+            *(self._alone(look.query, text) for text in look.texts.values())
+        )
+        graded = zip(look.texts, alone, strict=True)
+        look.alone = {item: grades for item, grades in graded if grades is not None}
+        self.n_graded += len(look.alone)
+        look.calls = await self._calls(look, number)
+
+    async def _alone(self, query: str, text: str) -> tuple[int, int] | None:
+        both = await settled(self.judge.grade_in_order(query, [text]) for _ in range(2))
+        grades: list[int] = []
+        for graded in both:
+            if isinstance(graded, Exception):
+                self.failures.append(graded)
+                return None
+            grades += [grade for grade in graded if grade is not None]
+        first, second = grades
+        return first, second
+
+    async def _calls(self, look: QueryGrades, number: int) -> list[Call]:
+        items = list(look.alone)
+        Random(f"{self.seed}\n{look.query}").shuffle(items)
+        n = self.judge.n_fitting(look.query, [look.texts[item] for item in items])
+        if n < 2:
+            return []
+        items = items[:n]
+        turned = turns(n, min(self.orders, n), number, self.seed)
+        calls = await asyncio.gather(
+            *(self._call(look, items[turn:] + items[:turn]) for turn in (0, *turned))
+        )
+        return [] if None in calls else [call for call in calls if call is not None]
+
+    async def _call(self, look: QueryGrades, items: Sequence[str]) -> Call | None:
+        try:
+            grades = await self.judge.grade_in_order(
+                look.query, [look.texts[item] for item in items]
+            )
+        except Exception as error:  # noqa: BLE001 - noted
+            self.failed_calls.append(error)
+            return None
+        placed = zip(items, enumerate(grades, 1), strict=True)
+        return {item: (place, grade) for item, (place, grade) in placed if grade is not None}
+
+    def notes(self, n_missing: int) -> Iterator[str]:
+        if n_missing:
+            yield f"nothing could be graded of {counted(n_missing)}"
+        if self.failures:
+            texts = counted(len(self.failures), "text", "texts")
+            yield f"{texts} got no grade, such as: {describe_error(self.failures[0], 200)}"
+        if self.failed_calls:
+            calls = counted(len(self.failed_calls), "call", "calls")
+            error = describe_error(self.failed_calls[0], 200)
+            yield f"{calls} with several texts gave no grades, such as: {error}"
 
 
 def _summary(
@@ -216,217 +522,3 @@ def _kappa(
     return cohens_kappa(
         np.array(ours, np.float64), np.array(theirs), confidence=confidence, clusters=list(clusters)
     )
-
-
-_TEXTS_PER_CALL = 5
-_MOST_DESIGNS = 5_000
-"""Choices of rows from a Latin square that are gone through; of more, some are drawn."""
-
-_MOST_FAILURES = 20
-"""In a row, from the beginning: then there is no use in asking on."""
-
-
-async def acheck_judge(
-    judge: LLMRelevancy | LLM,
-    queries: Mapping[str, str],
-    run: Run,
-    *,
-    human: Mapping[str, RelevanceLike] | None = None,
-    texts_per_call: int | None = None,
-    orders: int = 3,
-    most_queries: int = 30,
-    confidence: float = 0.95,
-    seed: int = 0,
-    workers: int = 8,
-) -> JudgeCheck:
-    """Check how steady an LLM's grades are, and whether they depend on the place in a call.
-
-    Every text is graded afresh: alone, twice; in one call with the other texts of its query, twice;
-    and in the same call at other places. So what the place does is told from what mere asking again
-    does. For 30 queries of 5 texts that takes 420 requests.
-
-    Args:
-        judge: the metric that grades, or its LLM.
-        queries: query id to query.
-        run: what was retrieved, with texts; the first of each query are looked at.
-        human: people's grades from 0 to 3, by query and id: the judge's are compared with them.
-        texts_per_call: how many texts of a query are looked at, and graded in one call; None: as
-            the metric does, or 5 where it grades each alone.
-        orders: in how many orders the texts of a call are graded.
-        most_queries: how many queries are looked at; of more, as many are drawn at random.
-        confidence: of the intervals. They take queries for units, since texts of one query belong
-            together.
-        seed: of the queries drawn, and of the orders.
-        workers: how many queries are graded at once.
-
-    Raises:
-        InvalidInput: an argument can't be used, or there is nothing to grade.
-        ScorerFailed: the LLM graded nothing; says how the first text failed, without secrets.
-
-    Examples:
-        >>> from llama_index.core.llms import CompletionResponse, MockLLM
-        >>> from llama_index_rag_metrics import Ranking
-        >>> class Generous(MockLLM):
-        ...     def complete(self, prompt, formatted=False, **options):
-        ...         return CompletionResponse(text="[3, 3]" if "number=" in prompt else "3")
-        >>> run = Run({f"q{n}": Ranking(["a", "b"], texts=["one", "two"]) for n in range(20)})
-        >>> queries = {query_id: "which?" for query_id in run}
-        >>> check = check_judge(Generous(), queries, run)
-        >>> check.moved.n_changed, check.moved.n, round(check.moved.changed.high, 2)
-        (0, 40, 0.18)
-    """
-    if not isinstance(judge, (LLMRelevancy, LLM)):
-        raise InvalidInput("judge", judge, "an LLM of LlamaIndex, or an LLMRelevancy")
-    scorer = LLMRelevancy(llm=judge) if isinstance(judge, LLM) else judge
-    if texts_per_call is None:
-        texts_per_call = scorer.texts_per_call if scorer.texts_per_call > 1 else _TEXTS_PER_CALL
-    for argument, number, least in (
-        ("texts_per_call", texts_per_call, 2),
-        ("orders", orders, 2),
-        ("most_queries", most_queries, 2),
-        ("workers", workers, 1),
-    ):
-        check_whole(argument, number, least)
-    check_options(confidence, 100, seed)
-    known = [query_id for query_id in queries if query_id in run and run[query_id].ids]
-    if len(known) > most_queries:
-        known = Random(int(seed)).sample(known, most_queries)
-    looks = [_look(query_id, queries[query_id], run, texts_per_call) for query_id in known]
-    llm, tally = await in_thread(scorer.chosen_llm), Tally()
-    text_judge = TextJudge(
-        llm, Cache(), tally, asked_by=scorer.metric_name, seed=seed, refusal=Refusal()
-    )
-    check = _Check(text_judge, orders, seed)
-    await each(_numbered(looks), check.grade, workers)
-    looks = [look for look in looks if look.alone]
-    if not looks:
-        remedy = "Do the ids of the queries occur in the run, and does it have texts?"
-        if not check.failures:
-            raise InvalidInput("run", run.name, "texts of the queries that can be graded", remedy)
-        failure = check.failures[0]
-        if isinstance(failure, RagMetricsError):
-            raise failure
-        raise ScorerFailed(scorer.metric_name, describe_error(failure))  # its cause may show a key
-    return _summary(
-        looks,
-        human,
-        confidence=confidence,
-        model=scorer.label or llm.metadata.model_name,
-        texts_per_call=texts_per_call,
-        usage=tally.usage,
-        notes=tuple(check.notes(len(known) - len(looks))),
-    )
-
-
-check_judge = synchronous(acheck_judge)
-
-
-def _look(query_id: str, query: str, run: Run, most: int) -> QueryGrades:
-    """The first texts of a query; one that comes twice counts once."""
-    ranking = run[query_id]
-    if ranking.texts is None:
-        raise InvalidInput("run", query_id, "rankings with texts")
-    ids: dict[str, str] = {}
-    for item, text in zip(ranking.ids, ranking.texts, strict=True):
-        if text.strip():
-            ids.setdefault(text, item)
-    return QueryGrades(query_id, query, {item: text for text, item in list(ids.items())[:most]})
-
-
-def _numbered(looks: Iterable[QueryGrades]) -> Iterator[tuple[int, QueryGrades]]:
-    """Looks, each with its number, from 0, among those of as many texts."""
-    before: Counter[int] = Counter()
-    for look in looks:
-        yield before[len(look.texts)], look
-        before[len(look.texts)] += 1
-
-
-def turns(n: int, n_orders: int, number: int, seed: int) -> tuple[int, ...]:
-    """By how many places each order of a query's texts is turned from the first, which is by 0.
-
-    Args:
-        n: how many texts there are.
-        n_orders: from 2 to n.
-        number: of the query, from 0: so many queries as there are choices have each once.
-        seed: of the order of the choices.
-
-    Examples:
-        >>> sorted(turns(4, 3, number, seed=0) for number in range(3))
-        [(0, 1, 2), (0, 1, 3), (0, 2, 3)]
-    """
-    others = range(1, n)
-    if comb(len(others), n_orders - 1) > _MOST_DESIGNS:
-        drawn = Random(f"{seed}\n{number}").sample(others, n_orders - 1)
-        return (0, *sorted(drawn))
-    designs = [*combinations(others, n_orders - 1)]
-    Random(int(seed)).shuffle(designs)
-    return (0, *designs[number % len(designs)])
-
-
-@dataclass
-class _Check:
-    judge: TextJudge
-    orders: int
-    seed: int
-    failures: list[Exception] = field(default_factory=list)
-    failed_calls: list[Exception] = field(default_factory=list)
-    n_graded: int = 0
-
-    async def grade(self, numbered: tuple[int, QueryGrades]) -> None:
-        """Grade the texts of a query, unless nothing but failures came so far."""
-        number, look = numbered
-        if len(self.failures) >= _MOST_FAILURES and not self.n_graded:
-            return
-        alone = await asyncio.gather(
-            *(self._alone(look.query, text) for text in look.texts.values())
-        )
-        graded = zip(look.texts, alone, strict=True)
-        look.alone = {item: grades for item, grades in graded if grades is not None}
-        self.n_graded += len(look.alone)
-        look.calls = await self._calls(look, number)
-
-    async def _alone(self, query: str, text: str) -> tuple[int, int] | None:
-        both = await settled(self.judge.grade_in_order(query, [text]) for _ in range(2))
-        grades: list[int] = []
-        for graded in both:
-            if isinstance(graded, Exception):
-                self.failures.append(graded)
-                return None
-            grades += [grade for grade in graded if grade is not None]
-        first, second = grades
-        return first, second
-
-    async def _calls(self, look: QueryGrades, number: int) -> list[Call]:
-        items = list(look.alone)
-        Random(f"{self.seed}\n{look.query}").shuffle(items)
-        n = self.judge.n_fitting(look.query, [look.texts[item] for item in items])
-        if n < 2:
-            return []
-        items = items[:n]
-        turned = turns(n, min(self.orders, n), number, self.seed)
-        calls = await asyncio.gather(
-            *(self._call(look, items[turn:] + items[:turn]) for turn in (0, *turned))
-        )
-        return [] if None in calls else [call for call in calls if call is not None]
-
-    async def _call(self, look: QueryGrades, items: Sequence[str]) -> Call | None:
-        try:
-            grades = await self.judge.grade_in_order(
-                look.query, [look.texts[item] for item in items]
-            )
-        except Exception as error:  # noqa: BLE001 - noted
-            self.failed_calls.append(error)
-            return None
-        placed = zip(items, enumerate(grades, 1), strict=True)
-        return {item: (place, grade) for item, (place, grade) in placed if grade is not None}
-
-    def notes(self, n_missing: int) -> Iterator[str]:
-        if n_missing:
-            yield f"nothing could be graded of {counted(n_missing)}"
-        if self.failures:
-            texts = counted(len(self.failures), "text", "texts")
-            yield f"{texts} got no grade, such as: {describe_error(self.failures[0], 200)}"
-        if self.failed_calls:
-            calls = counted(len(self.failed_calls), "call", "calls")
-            error = describe_error(self.failed_calls[0], 200)
-            yield f"{calls} with several texts gave no grades, such as: {error}"

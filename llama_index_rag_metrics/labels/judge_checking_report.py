@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from llama_index_rag_metrics.labels.judge_check import GradeChange, JudgeCheck, PlaceEffect
+from llama_index_rag_metrics.labels.judge_checking import GradeChange, JudgeCheck, PlaceEffect
 from llama_index_rag_metrics.report import Cell, Records, Report, Row, Section, Statement, Table
 from llama_index_rag_metrics.report.numbers import between, counted, p_value, percent, score, signed
 from llama_index_rag_metrics.statistics.intervals import MeanInterval, excludes_0
