@@ -22,7 +22,7 @@ from llama_index_rag_metrics.labels.label_findings import (
     LabelFindings,
     Share,
 )
-from llama_index_rag_metrics.labels.labelled import Label, distinct, judged, labels_of
+from llama_index_rag_metrics.labels.labelled import Label, judged, labels_by_id, labels_of
 from llama_index_rag_metrics.labels.likeness import likeness, text_hash
 from llama_index_rag_metrics.labels.locating import Finder, Found
 from llama_index_rag_metrics.rankings.matching import LabelCheck, MatchOn, names_of
@@ -43,7 +43,7 @@ _COUNTED = 5000
 _LEAST_WORDS = 3
 
 
-def repeats(dataset: RetrievalDataset) -> Iterator[Finding]:
+def _repeats(dataset: RetrievalDataset) -> Iterator[Finding]:
     """Questions that stand twice, letter for letter, and whether their judgements agree."""
     first: dict[str, str] = {}
     for query_id, question in dataset.queries.items():
@@ -60,7 +60,7 @@ def repeats(dataset: RetrievalDataset) -> Iterator[Finding]:
         yield Finding(kind, query_ids=(query_id, earlier), others=tuple(apart), text=sentence)
 
 
-def giveaways(
+def _giveaways(
     dataset: RetrievalDataset,
     labels: Mapping[tuple[str, str], Label],
     texts: Mapping[str, str],
@@ -117,8 +117,6 @@ def _overlap(telling: set[str], rarity: Mapping[str, float], text: str) -> float
 _CANDIDATE = 0.5
 """Of the likeness asked for: the share of fingerprints from which texts are compared."""
 
-_Labels = Mapping[tuple[str, str], Label]
-
 
 def check_labels(
     dataset: RetrievalDataset,
@@ -167,13 +165,13 @@ def check_labels(
     check_share("giveaway", giveaway)
     labels = labels_of(dataset)
     passages = Passages.of(dataset if index_or_nodes is None else index_or_nodes, match_on)
-    relevant = [label for label in distinct(labels).values() if label.is_relevant]
+    relevant = [label for label in labels_by_id(labels).values() if label.is_relevant]
     finder = Finder(passages, relevant)
-    overlaps, given_away = giveaways(dataset, labels, passages.texts, giveaway)
+    overlaps, given_away = _giveaways(dataset, labels, passages.texts, giveaway)
     findings = [
         *_drifted(relevant, finder, passages),
         *_alike(dataset, relevant, finder, passages, alike),
-        *repeats(dataset),
+        *_repeats(dataset),
         *given_away,
     ]
     findings.sort(key=lambda finding: [*KINDS].index(finding.kind))
@@ -286,7 +284,10 @@ def _twins(
 
 
 def _coverage(
-    dataset: RetrievalDataset, labels: _Labels, passages: Passages, overlaps: Mapping[str, float]
+    dataset: RetrievalDataset,
+    labels: Mapping[tuple[str, str], Label],
+    passages: Passages,
+    overlaps: Mapping[str, float],
 ) -> Coverage:
     wanted: defaultdict[str, set[str]] = defaultdict(set)  # passage to its questions
     counts = dict.fromkeys(dataset.queries, 0)
@@ -394,8 +395,8 @@ def remember_texts(
         ['changed']
     """
     passages = Passages.of(dataset if index_or_nodes is None else index_or_nodes, match_on)
-    labels = distinct(labels_of(dataset))
-    texts = {label_id: _text(label, passages) for label_id, label in labels.items()}
+    labels = labels_by_id(labels_of(dataset))
+    texts = {label_id: _text_today(label, passages) for label_id, label in labels.items()}
     hashes = {label_id: text_hash(text) for label_id, text in texts.items() if text is not None}
     if labels and not hashes:
         expected = "what has a labelled passage"
@@ -413,7 +414,7 @@ def remember_texts(
     return RetrievalDataset(**{**vars(dataset), **dropped, "text_hashes": remembered})
 
 
-def _text(label: Label, passages: Passages) -> str | None:
+def _text_today(label: Label, passages: Passages) -> str | None:
     """What a label's passage, or the place that it names, says today."""
     if not label.by_place:
         return passages.texts.get(label.id)

@@ -152,7 +152,6 @@ def _load(path: Path) -> Any:
 
 
 def _nodes_of_index(index: BaseIndex[Any]) -> Iterable[BaseNode]:
-    """The nodes of an index: its docstore's, or those that its vector store keeps instead."""
     if index.docstore.docs:
         return index.docstore.docs.values()
     store = getattr(index, "vector_store", None)

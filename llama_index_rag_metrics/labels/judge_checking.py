@@ -273,7 +273,7 @@ def _look(query_id: str, query: str, run: Run, most: int) -> QueryGrades:
 
 
 def _numbered(looks: Iterable[QueryGrades]) -> Iterator[tuple[int, QueryGrades]]:
-    """Looks, each with its number, from 0, among those of as many texts."""
+    """Each query with its number, from 0, among those of as many texts."""
     before: Counter[int] = Counter()
     for look in looks:
         yield before[len(look.texts)], look

@@ -91,7 +91,7 @@ def labels_of(
     return labels
 
 
-def distinct(labels: Mapping[tuple[str, str], Label]) -> dict[str, Label]:
+def labels_by_id(labels: Mapping[tuple[str, str], Label]) -> dict[str, Label]:
     return {label.id: label for label in labels.values()}
 
 

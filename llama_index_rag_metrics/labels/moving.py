@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.labels.corpus import Passages, PassagesLike
-from llama_index_rag_metrics.labels.labelled import Label, distinct, judged, labels_of
+from llama_index_rag_metrics.labels.labelled import Label, judged, labels_by_id, labels_of
 from llama_index_rag_metrics.labels.likeness import Piece
 from llama_index_rag_metrics.labels.locating import By, Fate, Finder, Found
 from llama_index_rag_metrics.rankings.relevance import Relevance
@@ -144,7 +144,7 @@ def move_labels(
     check_share("threshold", threshold)
     passages = Passages.of(new_nodes)
     labels = labels_of(dataset, tuple(old_nodes))
-    by_id = distinct(labels)
+    by_id = labels_by_id(labels)
     finder = Finder(passages, by_id.values(), threshold)
     located = {label_id: finder.find(label) for label_id, label in by_id.items()}
     moves = [

@@ -110,7 +110,7 @@ async def acreate_nuggets(
     )
     in_order = {query_id: errors[query_id] for query_id in queries if query_id in errors}
     if in_order:
-        warn_caller(failed_warning("questions have no nuggets", in_order, len(queries)))
+        warn_caller(_failed_warning("questions have no nuggets", in_order, len(queries)))
     by_query = {query_id: created.get(query_id, ()) for query_id in queries}
     return Nuggets(by_query, queries, in_order, asking.tally.usage)
 
@@ -118,7 +118,7 @@ async def acreate_nuggets(
 create_nuggets = synchronous(acreate_nuggets)
 
 
-def failed_warning(what: str, errors: Mapping[str, str], n: int) -> LabelWarning:
+def _failed_warning(what: str, errors: Mapping[str, str], n: int) -> LabelWarning:
     query_id, error = next(iter(errors.items()))
     return LabelWarning(f"{len(errors)} of {n} {what}; {query_id!r}: {error}")
 
@@ -147,7 +147,7 @@ def _sources(
     depth: int | None,
 ) -> Texts:
     """What is read for each question: the answer first."""
-    check_depth(depth)
+    _check_depth(depth)
     read: dict[str, dict[str, str]] = {}
     known = _answers(dataset, answers)
     for query_id in dataset.queries:
@@ -184,7 +184,7 @@ def _answers(
     return known
 
 
-def check_depth(depth: object) -> None:
+def _check_depth(depth: object) -> None:
     if depth is not None:
         check_count("depth", depth, "items of each ranking")
 
@@ -238,7 +238,7 @@ async def aassign_nuggets(
     """
     if not isinstance(nuggets, Nuggets):
         raise InvalidInput("nuggets", nuggets, "Nuggets, as create_nuggets gives them")
-    check_depth(depth)
+    _check_depth(depth)
     if llm is None:
         llm = model_of_settings("llm", "assign_nuggets")
     asking = Asking(llm, Cache.of(cache), "assign_nuggets")
@@ -268,7 +268,7 @@ async def aassign_nuggets(
     )
     errors = _by_question(failed)
     if errors:
-        warn_caller(failed_warning("questions have passages that failed", errors, len(texts)))
+        warn_caller(_failed_warning("questions have passages that failed", errors, len(texts)))
     # the errors of creation stay: such a question has no nuggets, and none of its passages failed
     kept = {query_id: e for query_id, e in nuggets.errors.items() if not nuggets.get(query_id)}
     return replace(

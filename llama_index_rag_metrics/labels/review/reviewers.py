@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from llama_index_rag_metrics.labels.review.review_items import ItemKey, PoolLike, ReviewPool
+from llama_index_rag_metrics.labels.review.review_items import SCALES, ItemKey, PoolLike, ReviewPool
 from llama_index_rag_metrics.labels.review.review_judgements import (
     Grade,
     Judgement,
@@ -18,7 +18,6 @@ from llama_index_rag_metrics.labels.review.review_judgements import (
     as_reviews,
     check_scale,
 )
-from llama_index_rag_metrics.labels.review.scales import SCALES
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.statistics.intervals import check_options
