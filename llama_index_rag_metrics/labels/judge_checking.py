@@ -216,15 +216,17 @@ async def acheck_judge(
     known = [query_id for query_id in queries if query_id in run and run[query_id].ids]
     if len(known) > most_queries:
         known = Random(int(seed)).sample(known, most_queries)
-    looks = [_look(query_id, queries[query_id], run, texts_per_call) for query_id in known]
+    by_query = [
+        _first_texts(query_id, queries[query_id], run, texts_per_call) for query_id in known
+    ]
     llm, tally = await in_thread(scorer.chosen_llm), Tally()
     text_judge = TextJudge(
         llm, Cache(), tally, asked_by=scorer.metric_name, seed=seed, refusal=Refusal()
     )
     check = _Check(text_judge, orders, seed)
-    await each(_numbered(looks), check.grade, workers)
-    looks = [look for look in looks if look.alone]
-    if not looks:
+    await each(_numbered(by_query), check.grade, workers)
+    by_query = [of_query for of_query in by_query if of_query.alone]
+    if not by_query:
         remedy = "Do the ids of the queries occur in the run, and does it have texts?"
         if not check.failures:
             raise InvalidInput("run", run.name, "texts of the queries that can be graded", remedy)
@@ -233,13 +235,13 @@ async def acheck_judge(
             raise failure
         raise ScorerFailed(scorer.metric_name, describe_error(failure))  # its cause may show a key
     return _summary(
-        looks,
+        by_query,
         human,
         confidence=confidence,
         model=scorer.label or llm.metadata.model_name,
         texts_per_call=texts_per_call,
         usage=tally.usage,
-        notes=tuple(check.notes(len(known) - len(looks))),
+        notes=tuple(check.notes(len(known) - len(by_query))),
     )
 
 
@@ -260,7 +262,7 @@ class QueryGrades:
     calls: list[Call] = field(default_factory=list)
 
 
-def _look(query_id: str, query: str, run: Run, most: int) -> QueryGrades:
+def _first_texts(query_id: str, query: str, run: Run, most: int) -> QueryGrades:
     """The first texts of a query; one that comes twice counts once."""
     ranking = run[query_id]
     if ranking.texts is None:
@@ -272,12 +274,12 @@ def _look(query_id: str, query: str, run: Run, most: int) -> QueryGrades:
     return QueryGrades(query_id, query, {item: text for text, item in list(ids.items())[:most]})
 
 
-def _numbered(looks: Iterable[QueryGrades]) -> Iterator[tuple[int, QueryGrades]]:
+def _numbered(by_query: Iterable[QueryGrades]) -> Iterator[tuple[int, QueryGrades]]:
     """Each query with its number, from 0, among those of as many texts."""
     before: Counter[int] = Counter()
-    for look in looks:
-        yield before[len(look.texts)], look
-        before[len(look.texts)] += 1
+    for of_query in by_query:
+        yield before[len(of_query.texts)], of_query
+        before[len(of_query.texts)] += 1
 
 
 def turns(n: int, n_orders: int, number: int, seed: int) -> tuple[int, ...]:
@@ -313,16 +315,16 @@ class _Check:
 
     async def grade(self, numbered: tuple[int, QueryGrades]) -> None:
         """Grade the texts of a query, unless nothing but failures came so far."""
-        number, look = numbered
+        number, of_query = numbered
         if len(self.failures) >= _MOST_FAILURES and not self.n_graded:
             return
         alone = await asyncio.gather(
-            *(self._alone(look.query, text) for text in look.texts.values())
+            *(self._alone(of_query.query, text) for text in of_query.texts.values())
         )
-        graded = zip(look.texts, alone, strict=True)
-        look.alone = {item: grades for item, grades in graded if grades is not None}
-        self.n_graded += len(look.alone)
-        look.calls = await self._calls(look, number)
+        graded = zip(of_query.texts, alone, strict=True)
+        of_query.alone = {item: grades for item, grades in graded if grades is not None}
+        self.n_graded += len(of_query.alone)
+        of_query.calls = await self._calls(of_query, number)
 
     async def _alone(self, query: str, text: str) -> tuple[int, int] | None:
         both = await settled(self.judge.grade_in_order(query, [text]) for _ in range(2))
@@ -335,23 +337,23 @@ class _Check:
         first, second = grades
         return first, second
 
-    async def _calls(self, look: QueryGrades, number: int) -> list[Call]:
-        items = list(look.alone)
-        Random(f"{self.seed}\n{look.query}").shuffle(items)
-        n = self.judge.n_fitting(look.query, [look.texts[item] for item in items])
+    async def _calls(self, of_query: QueryGrades, number: int) -> list[Call]:
+        items = list(of_query.alone)
+        Random(f"{self.seed}\n{of_query.query}").shuffle(items)
+        n = self.judge.n_fitting(of_query.query, [of_query.texts[item] for item in items])
         if n < 2:
             return []
         items = items[:n]
         turned = turns(n, min(self.orders, n), number, self.seed)
         calls = await asyncio.gather(
-            *(self._call(look, items[turn:] + items[:turn]) for turn in (0, *turned))
+            *(self._call(of_query, items[turn:] + items[:turn]) for turn in (0, *turned))
         )
         return [] if None in calls else [call for call in calls if call is not None]
 
-    async def _call(self, look: QueryGrades, items: Sequence[str]) -> Call | None:
+    async def _call(self, of_query: QueryGrades, items: Sequence[str]) -> Call | None:
         try:
             grades = await self.judge.grade_in_order(
-                look.query, [look.texts[item] for item in items]
+                of_query.query, [of_query.texts[item] for item in items]
             )
         except Exception as error:  # noqa: BLE001 - noted
             self.failed_calls.append(error)
@@ -372,7 +374,7 @@ class _Check:
 
 
 def _summary(
-    looks: Sequence[QueryGrades],
+    by_query: Sequence[QueryGrades],
     human: Mapping[str, RelevanceLike] | None,
     *,
     confidence: float,
@@ -383,37 +385,42 @@ def _summary(
 ) -> JudgeCheck:
     """The check of the graded queries, of which there is at least one."""
     repeated = _change(
-        [(look.query_id, *grades) for look in looks for grades in look.alone.values()], confidence
+        [
+            (of_query.query_id, *grades)
+            for of_query in by_query
+            for grades in of_query.alone.values()
+        ],
+        confidence,
     )
     together = [
-        (look.query_id, look.alone[item][0], grade)
-        for look in looks
-        for item, (_, grade) in (look.calls[0] if look.calls else {}).items()
+        (of_query.query_id, of_query.alone[item][0], grade)
+        for of_query in by_query
+        for item, (_, grade) in (of_query.calls[0] if of_query.calls else {}).items()
     ]
     return JudgeCheck(
         model=model,
-        n_queries=len(looks),
+        n_queries=len(by_query),
         texts_per_call=texts_per_call,
         repeated=repeated,
-        repeated_together=_change_if_any(_between_calls(looks, again=True), confidence),
-        moved=_change_if_any(_between_calls(looks, again=False), confidence),
-        due_to_place=_due_to_place(looks, confidence),
+        repeated_together=_change_if_any(_between_calls(by_query, again=True), confidence),
+        moved=_change_if_any(_between_calls(by_query, again=False), confidence),
+        due_to_place=_due_to_place(by_query, confidence),
         together=_change_if_any(together, confidence),
-        place=_place_effect(looks, confidence),
-        kappa=None if human is None else _kappa(looks, human, confidence),
+        place=_place_effect(by_query, confidence),
+        kappa=None if human is None else _kappa(by_query, human, confidence),
         usage=usage,
         confidence=confidence,
-        notes=(*notes, *_notes(looks, human)),
+        notes=(*notes, *_notes(by_query, human)),
     )
 
 
-def _between_calls(looks: Iterable[QueryGrades], *, again: bool) -> Iterator[Pair]:
+def _between_calls(by_query: Iterable[QueryGrades], *, again: bool) -> Iterator[Pair]:
     """The grades of the first call beside those of the same again, or of those in other orders."""
-    for look in looks:
-        for call in look.calls[1:2] if again else look.calls[2:]:
+    for of_query in by_query:
+        for call in of_query.calls[1:2] if again else of_query.calls[2:]:
             for item, (_, grade) in call.items():
-                if item in look.calls[0]:
-                    yield look.query_id, look.calls[0][item][1], grade
+                if item in of_query.calls[0]:
+                    yield of_query.query_id, of_query.calls[0][item][1], grade
 
 
 def _change_if_any(pairs: Iterable[Pair], confidence: float) -> GradeChange | None:
@@ -442,25 +449,25 @@ def _difference(
     return interval
 
 
-def _due_to_place(looks: Iterable[QueryGrades], confidence: float) -> MeanInterval | None:
+def _due_to_place(by_query: Iterable[QueryGrades], confidence: float) -> MeanInterval | None:
     """Per text: share of other places with another grade, minus whether asking again gives one."""
     extra: list[float] = []
     clusters: list[str] = []
-    for look in looks:
-        for item, (_, grade) in (look.calls[0] if look.calls else {}).items():
-            moved = [call[item][1] != grade for call in look.calls[2:] if item in call]
-            if moved and item in look.calls[1]:
-                extra.append(sum(moved) / len(moved) - (look.calls[1][item][1] != grade))
-                clusters.append(look.query_id)
+    for of_query in by_query:
+        for item, (_, grade) in (of_query.calls[0] if of_query.calls else {}).items():
+            moved = [call[item][1] != grade for call in of_query.calls[2:] if item in call]
+            if moved and item in of_query.calls[1]:
+                extra.append(sum(moved) / len(moved) - (of_query.calls[1][item][1] != grade))
+                clusters.append(of_query.query_id)
     return _difference(extra, clusters, 1.0, confidence) if extra else None
 
 
-def _place_effect(looks: Iterable[QueryGrades], confidence: float) -> PlaceEffect | None:
+def _place_effect(by_query: Iterable[QueryGrades], confidence: float) -> PlaceEffect | None:
     """The t-test of the queries' slopes: least squares of grade on place, by text."""
     slopes: list[float] = []
     widest = 0.0  # the steepest slope that grades from 0 to HIGHEST allow at these places
-    for look in looks:
-        places, grades = _about_their_means(look.calls[1:])
+    for of_query in by_query:
+        places, grades = _about_their_means(of_query.calls[1:])
         if spread := math.fsum(place * place for place in places):
             slopes.append(math.fsum(map(mul, places, grades)) / spread)
             widest = max(widest, HIGHEST / 2 * math.fsum(map(abs, places)) / spread)
@@ -484,10 +491,10 @@ def _about_their_means(calls: Sequence[Call]) -> tuple[list[float], list[float]]
 
 
 def _notes(
-    looks: Sequence[QueryGrades], human: Mapping[str, RelevanceLike] | None
+    by_query: Sequence[QueryGrades], human: Mapping[str, RelevanceLike] | None
 ) -> Iterator[str]:
     """Whether people's grades are seen to be on another scale, so that kappa says little."""
-    graded = _beside_people(looks, human or {})
+    graded = _beside_people(by_query, human or {})
     if not graded:
         return
     highest, theirs = max(grade for _, grade, _ in graded), max(grade for *_, grade in graded)
@@ -499,23 +506,23 @@ def _notes(
 
 
 def _beside_people(
-    looks: Iterable[QueryGrades], human: Mapping[str, RelevanceLike]
+    by_query: Iterable[QueryGrades], human: Mapping[str, RelevanceLike]
 ) -> list[tuple[str, int, float]]:
     """Query id, first grade alone and people's grade of every text that both graded."""
     return [
-        (look.query_id, grades[0], people[item])
-        for look in looks
-        for people in [judged_grades(human, look.query_id)]
-        for item, grades in look.alone.items()
+        (of_query.query_id, grades[0], people[item])
+        for of_query in by_query
+        for people in [judged_grades(human, of_query.query_id)]
+        for item, grades in of_query.alone.items()
         if item in people
     ]
 
 
 def _kappa(
-    looks: Iterable[QueryGrades], human: Mapping[str, RelevanceLike], confidence: float
+    by_query: Iterable[QueryGrades], human: Mapping[str, RelevanceLike], confidence: float
 ) -> Kappa | None:
     """Kappa of first grades alone with people's; None where no text has both."""
-    graded = _beside_people(looks, human)
+    graded = _beside_people(by_query, human)
     if not graded:
         return None
     clusters, ours, theirs = zip(*graded, strict=True)
