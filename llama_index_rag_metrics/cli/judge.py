@@ -87,15 +87,6 @@ def run_judge(
             "in a request, with others. Takes some 400 requests.",
         ),
     ] = False,
-    own: Annotated[
-        Path | None,
-        options.file(
-            "--own",
-            exists=True,
-            help="With --check: a file with the ids of passages that the LLM wrote, one a line, to "
-            "see whether it prefers them. --human makes that a fair comparison.",
-        ),
-    ] = None,
     workers: options.Workers = 8,
     worst: options.Worst = 5,
     on_error: options.SkipLines = options.OnError.RAISE,
@@ -133,7 +124,7 @@ def run_judge(
         from llama_index_rag_metrics.scores.trec_eval import at_level
 
         check_files({"--qrels": qrels, "--json": json, "--html": html})
-        _check_check(check, own, {"--qrels": qrels, "--metric": metric, "--cache": cache})
+        _check_check(check, {"--qrels": qrels, "--metric": metric, "--cache": cache})
         metrics = chosen_metrics(metric)
         at_level(metrics, min_grade)
         people = None if human is None else read_qrels(human)
@@ -152,7 +143,7 @@ def run_judge(
             cache=cache,
         )
         if check:
-            checked = judging.check(people, own, workers)
+            checked = judging.check(people, workers)
             show(checked, Format.TABLE, json=json, html=html)
             return
         grades, ungraded = judging.grades(workers)
@@ -174,12 +165,10 @@ def run_judge(
         raise typer.Exit(FAILED_QUERIES)
 
 
-def _check_check(check: bool, own: Path | None, others: dict[str, object]) -> None:
+def _check_check(check: bool, others: dict[str, object]) -> None:
     """Whether `--check` stands beside options that fit it."""
     from llama_index_rag_metrics.runtime.errors import InvalidInput
 
-    if own is not None and not check:
-        raise InvalidInput("--own", str(own), "--check beside it")
     if check and (given := [name for name, value in others.items() if value is not None]):
         is_cache = given == ["--cache"]
         reason = "every grade is asked for anew" if is_cache else "nothing is scored"

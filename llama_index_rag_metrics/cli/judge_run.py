@@ -132,25 +132,14 @@ class Judging:
         judgements = counted(usage.fresh, "judgement", "judgements")
         return f"{judgements}{kept}, {counted(usage.requests, 'request', 'requests')}{usage.tokens}"
 
-    def check(
-        self, human: Mapping[str, RelevanceLike] | None, own: Path | None, workers: int
-    ) -> JudgeCheck:
+    def check(self, human: Mapping[str, RelevanceLike] | None, workers: int) -> JudgeCheck:
         """How steady the LLM's grades are; see `check_judge`.
 
         Args:
             human: people's grades.
-            own: a file with the ids of texts that the LLM wrote, one a line.
             workers: how many queries are graded at once.
         """
-        ids = None if own is None else own.read_text(encoding="utf-8-sig").split("\n")
-        return check_judge(
-            self.judge,
-            self.queries,
-            self.run,
-            human=human,
-            own=None if ids is None else {line.strip() for line in ids if line.strip()},
-            workers=workers,
-        )
+        return check_judge(self.judge, self.queries, self.run, human=human, workers=workers)
 
 
 def agreement_in_words(

@@ -94,7 +94,7 @@ def run_nuggets(
             labelled_texts,
             texts_of,
         )
-        from llama_index_rag_metrics.labels.nuggets.nugget_reviewing import reviews_of_nuggets
+        from llama_index_rag_metrics.labels.nuggets.nugget_set import reviews_of_nuggets
         from llama_index_rag_metrics.runtime.cache import Cache
 
         used = None if llm is None else kept

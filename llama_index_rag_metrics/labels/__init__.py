@@ -4,15 +4,19 @@ People judge it in a page. Where a judge gave many labels and people few, they a
 """
 
 from llama_index_rag_metrics.decisions.calibration import Calibrated, Calibration, calibrate
-from llama_index_rag_metrics.labels.checking import check_labels
+from llama_index_rag_metrics.labels.checking import check_labels, remember_texts
 from llama_index_rag_metrics.labels.judge_agreement import Agreement, agreement
-from llama_index_rag_metrics.labels.judge_check import GradeChange, JudgeCheck, SelfPreference
-from llama_index_rag_metrics.labels.judge_checking import acheck_judge, check_judge
+from llama_index_rag_metrics.labels.judge_checking import (
+    GradeChange,
+    JudgeCheck,
+    PlaceEffect,
+    acheck_judge,
+    check_judge,
+)
 from llama_index_rag_metrics.labels.label_findings import Coverage, Finding, LabelFindings
 from llama_index_rag_metrics.labels.label_pool import PairOutlook, Pool, PoolItem
 from llama_index_rag_metrics.labels.moving import Move, MovedLabels, move_labels
 from llama_index_rag_metrics.labels.pooling import pool
-from llama_index_rag_metrics.labels.remembering import remember_texts
 from llama_index_rag_metrics.labels.review import (
     ReviewerAgreement,
     compare_reviewers,
@@ -32,10 +36,10 @@ __all__ = [
     "Move",
     "MovedLabels",
     "PairOutlook",
+    "PlaceEffect",
     "Pool",
     "PoolItem",
     "ReviewerAgreement",
-    "SelfPreference",
     "acheck_judge",
     "agreement",
     "calibrate",

@@ -1,4 +1,7 @@
-"""Are the labels still right? What is gone, changed, alike, unlabelled, or given away."""
+"""Are the labels still right? What is gone, changed, alike, unlabelled, or given away.
+
+Hashes of labelled texts, kept by `remember_texts`, tell later what changed.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from llama_index.core.schema import NodeWithScore
 
+from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.labels.corpus import Passages, PassagesLike
 from llama_index_rag_metrics.labels.label_findings import (
     KINDS,
@@ -18,16 +22,19 @@ from llama_index_rag_metrics.labels.label_findings import (
     LabelFindings,
     Share,
 )
-from llama_index_rag_metrics.labels.labelled import Label, distinct, judged, labels_of
-from llama_index_rag_metrics.labels.likeness import likeness
+from llama_index_rag_metrics.labels.labelled import Label, judged, labels_by_id, labels_of
+from llama_index_rag_metrics.labels.likeness import likeness, text_hash
 from llama_index_rag_metrics.labels.locating import Finder, Found
 from llama_index_rag_metrics.rankings.matching import LabelCheck, MatchOn, names_of
 from llama_index_rag_metrics.rankings.matching.normalisation import letters, words
 from llama_index_rag_metrics.runtime.amounts import check_share
+from llama_index_rag_metrics.runtime.callers import warn_caller
+from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
 from llama_index_rag_metrics.runtime.wording import first_of
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
+    from llama_index_rag_metrics.rankings.matching import MatchOn
 
 
 _COUNTED = 5000
@@ -36,7 +43,7 @@ _COUNTED = 5000
 _LEAST_WORDS = 3
 
 
-def repeats(dataset: RetrievalDataset) -> Iterator[Finding]:
+def _repeats(dataset: RetrievalDataset) -> Iterator[Finding]:
     """Questions that stand twice, letter for letter, and whether their judgements agree."""
     first: dict[str, str] = {}
     for query_id, question in dataset.queries.items():
@@ -53,7 +60,7 @@ def repeats(dataset: RetrievalDataset) -> Iterator[Finding]:
         yield Finding(kind, query_ids=(query_id, earlier), others=tuple(apart), text=sentence)
 
 
-def giveaways(
+def _giveaways(
     dataset: RetrievalDataset,
     labels: Mapping[tuple[str, str], Label],
     texts: Mapping[str, str],
@@ -61,14 +68,7 @@ def giveaways(
 ) -> tuple[dict[str, float], list[Finding]]:
     """How much of each question stands in its passage, and the questions that give theirs away.
 
-    Args:
-        dataset: the questions.
-        labels: (query id, item) to label.
-        texts: the passages of today.
-        threshold: the overlap from which a question gives its passage away.
-
-    Returns:
-        Query id to its overlap with the relevant passage that it shares most with; findings.
+    By query id: the overlap with the relevant passage that it shares most with.
     """
     rarity = _rarity(dataset, texts)
     overlaps: dict[str, float] = {}
@@ -108,7 +108,7 @@ def _rarity(dataset: RetrievalDataset, texts: Mapping[str, str]) -> dict[str, fl
 
 
 def _overlap(telling: set[str], rarity: Mapping[str, float], text: str) -> float:
-    """The share of a question's words that a text has, each weighted by how rare it is."""
+    """The share of a question's words that a text has, weighted by rarity."""
     whole = math.fsum(rarity[word] for word in telling)
     shared = math.fsum(rarity[word] for word in telling.intersection(words(text)))
     return shared / whole if whole else 0.0
@@ -116,8 +116,6 @@ def _overlap(telling: set[str], rarity: Mapping[str, float], text: str) -> float
 
 _CANDIDATE = 0.5
 """Of the likeness asked for: the share of fingerprints from which texts are compared."""
-
-_Labels = Mapping[tuple[str, str], Label]
 
 
 def check_labels(
@@ -167,13 +165,13 @@ def check_labels(
     check_share("giveaway", giveaway)
     labels = labels_of(dataset)
     passages = Passages.of(dataset if index_or_nodes is None else index_or_nodes, match_on)
-    relevant = [label for label in distinct(labels).values() if label.is_relevant]
+    relevant = [label for label in labels_by_id(labels).values() if label.is_relevant]
     finder = Finder(passages, relevant)
-    overlaps, given_away = giveaways(dataset, labels, passages.texts, giveaway)
+    overlaps, given_away = _giveaways(dataset, labels, passages.texts, giveaway)
     findings = [
         *_drifted(relevant, finder, passages),
         *_alike(dataset, relevant, finder, passages, alike),
-        *repeats(dataset),
+        *_repeats(dataset),
         *given_away,
     ]
     findings.sort(key=lambda finding: [*KINDS].index(finding.kind))
@@ -194,7 +192,7 @@ def check_labels(
 
 
 def _drifted(labels: list[Label], finder: Finder, passages: Passages) -> Iterator[Finding]:
-    """What isn't where it was, or as it was."""
+    """Labels whose passage is gone, moved, split or changed."""
     for label in labels:
         located = finder.find(label)
         if located.fate == "kept" or _is_in_place(label, located, passages):
@@ -230,7 +228,6 @@ def _sentence(label: Label, located: Found) -> str:
 
 
 def _of_hash(label: Label, located: Found, where: str) -> str:
-    """What a hash alone tells of a text that no passage has any more."""
     if located.fate == "lost":
         return f"passage {label.id!r} isn't there, and no passage has its text as it was"
     if located.by == "place":
@@ -245,7 +242,7 @@ def _alike(
     passages: Passages,
     threshold: float,
 ) -> Iterator[Finding]:
-    """Labels of one question that are alike, and what is like a label and has none."""
+    """Labels of one question that are alike, and near-duplicates of labels that have none."""
     for label in labels:
         text = passages.texts.get(label.id)
         if text is None:
@@ -287,7 +284,10 @@ def _twins(
 
 
 def _coverage(
-    dataset: RetrievalDataset, labels: _Labels, passages: Passages, overlaps: Mapping[str, float]
+    dataset: RetrievalDataset,
+    labels: Mapping[tuple[str, str], Label],
+    passages: Passages,
+    overlaps: Mapping[str, float],
 ) -> Coverage:
     wanted: defaultdict[str, set[str]] = defaultdict(set)  # passage to its questions
     counts = dict.fromkeys(dataset.queries, 0)
@@ -354,3 +354,72 @@ def _notes(labels: list[Label], passages: Passages, match_on: MatchOn) -> list[s
             "was edited, split, merged or dropped can't be told"
         )
     return notes
+
+
+def remember_texts(
+    dataset: RetrievalDataset,
+    index_or_nodes: PassagesLike | None = None,
+    *,
+    match_on: MatchOn = "node_id",
+    keep_corpus: bool = True,
+) -> RetrievalDataset:
+    """Keep a hash of the text of every labelled passage, so that changes are seen without corpus.
+
+    `check_labels` and `move_labels` then tell a passage that is as it was, one whose whole text is
+    under another id, and one whose text is another. What became of a text that no passage has any
+    more, whether it was edited, split or dropped, only the text itself could tell: keep the corpus
+    where you can.
+
+    White space and Unicode form don't count. Hashes of before are replaced, where the passage is
+    there; call it again when you have looked at what changed.
+
+    Args:
+        dataset: the labels.
+        index_or_nodes: what can be retrieved today, as `check_labels` takes it. None takes the
+            dataset's own corpus.
+        match_on: which id of a node the labels use, as in `evaluate`.
+        keep_corpus: whether the new dataset has the corpus of the old one.
+
+    Returns:
+        A dataset with `text_hashes`, which its JSON and JSONL hold.
+
+    Raises:
+        InvalidInput: no labelled passage is there, or what can be retrieved is nothing of that
+            kind.
+
+    Examples:
+        >>> from llama_index_rag_metrics import RetrievalDataset, check_labels
+        >>> dataset = RetrievalDataset({"q1": "Which moon has geysers?"}, {"q1": ["d1"]})
+        >>> dataset = remember_texts(dataset, {"d1": "Enceladus has geysers."})
+        >>> [error.kind for error in check_labels(dataset, {"d1": "Io has volcanoes."}).errors]
+        ['changed']
+    """
+    passages = Passages.of(dataset if index_or_nodes is None else index_or_nodes, match_on)
+    labels = labels_by_id(labels_of(dataset))
+    texts = {label_id: _text_today(label, passages) for label_id, label in labels.items()}
+    hashes = {label_id: text_hash(text) for label_id, text in texts.items() if text is not None}
+    if labels and not hashes:
+        expected = "what has a labelled passage"
+        remedy = f"A label is {next(iter(labels))!r}, an id {next(iter(passages.texts))!r}."
+        raise InvalidInput("index_or_nodes", f"none of {len(labels):,}", expected, remedy)
+    if missing := [label_id for label_id in labels if label_id not in hashes]:
+        warn_caller(
+            LabelWarning(
+                f"{len(missing):,} of {len(labels):,} labelled passages aren't there, so their "
+                f"texts can't be remembered: {first_of([*map(repr, missing)])}"
+            )
+        )
+    dropped = {} if keep_corpus else dict.fromkeys(("corpus", "titles", "document_metadata"))
+    remembered = {**dataset.text_hashes, **hashes}
+    return RetrievalDataset(**{**vars(dataset), **dropped, "text_hashes": remembered})
+
+
+def _text_today(label: Label, passages: Passages) -> str | None:
+    """What a label's passage, or the place that it names, says today."""
+    if not label.by_place:
+        return passages.texts.get(label.id)
+    if label.place is None:
+        return label.text
+    here = passages.by_document.get(label.place.source, ())
+    cuts = (passages.cut(passage_id, label.place) for passage_id in here)
+    return next((text for text in cuts if text is not None), None)

@@ -33,12 +33,6 @@ _MOST_DOCUMENTS = 10
 
 
 def findings_report(findings: LabelFindings, *, full: bool = False) -> Report:
-    """The report of a check of labels.
-
-    Args:
-        findings: what the check found.
-        full: with as many examples as a page holds.
-    """
     errors, n = findings.errors, len(findings)
     queries, labels = findings.coverage.labels, sum(findings.coverage.labels.values())
     kinds = [_kind_row(kind, *findings.counts[kind]) for kind in KINDS]
@@ -152,7 +146,6 @@ def _remark(finding: Finding) -> str:
 
 
 def _records(findings: Sequence[Finding]) -> Records:
-    """One row a finding."""
     return Records(
         {
             "kind": [finding.kind for finding in findings],

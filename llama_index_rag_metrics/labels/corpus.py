@@ -45,10 +45,8 @@ class Passages:
 
     Attributes:
         texts: id to text; of several nodes that share an id, their texts in order.
-        documents: id to the id of the document that the passage is cut from; where it is itself a
-            document, its own.
+        documents: id to the document that the passage is cut from; a document's own id.
         places: id to its place in that document, where it is known.
-        nodes: the nodes; none where only texts were given.
     """
 
     texts: dict[str, str]
@@ -66,18 +64,7 @@ class Passages:
 
     @classmethod
     def of(cls, source: PassagesLike, match_on: MatchOn = "node_id") -> Passages:
-        """The passages of any source.
-
-        Args:
-            source: an index (where its vector store keeps the nodes, that is asked for them), a
-                vector store that lists its nodes, a docstore, nodes, {id: text}, a dataset (its
-                corpus), or a path: a folder that LlamaIndex persisted, a dataset, or a file like
-                BEIR's corpus.jsonl.
-            match_on: which id of a node the labels use.
-
-        Raises:
-            InvalidInput: it is none of these, holds nothing, or can't list its nodes.
-        """
+        """The passages of any source; an index's vector store is asked where it keeps the nodes."""
         passages = cls._read(source, match_on)
         if not passages.texts:
             raise InvalidInput("index_or_nodes", source, f"{_EXPECTED}, with something in it")
@@ -149,7 +136,6 @@ class Passages:
 
 
 def _load(path: Path) -> Any:
-    """What a path holds: a persisted docstore, a corpus or a dataset."""
     stored = path / _DOCSTORE if path.is_dir() else path
     if stored.name == _DOCSTORE and stored.is_file():
         from llama_index.core.storage.docstore import SimpleDocumentStore
@@ -166,7 +152,6 @@ def _load(path: Path) -> Any:
 
 
 def _nodes_of_index(index: BaseIndex[Any]) -> Iterable[BaseNode]:
-    """The nodes of an index: its docstore's, or those that its vector store keeps instead."""
     if index.docstore.docs:
         return index.docstore.docs.values()
     store = getattr(index, "vector_store", None)

@@ -41,12 +41,7 @@ _LIKELIEST = 0.95
 
 
 class Belief:
-    """What is believed of the unjudged items of a pool.
-
-    Args:
-        items: the items, judged and not.
-        rng: where samples come from.
-    """
+    """What is believed of the unjudged items of a pool."""
 
     def __init__(self, items: PoolItems, rng: np.random.Generator) -> None:
         self._items = items
@@ -115,12 +110,7 @@ _MOST_AT_ONCE = 4_000_000
 
 
 def checked_metric(metric: str | RankingMetric) -> RankingMetric:
-    """A metric that is such a sum.
-
-    Raises:
-        InvalidInput: it isn't.
-        UnknownMetric: there is no metric of that name.
-    """
+    """The metric, if it is such a sum."""
     chosen = resolve(metric) if isinstance(metric, str) else metric
     is_uncut = isinstance(chosen, (NDCG, Precision)) and chosen.k is None
     is_curved = isinstance(chosen, NDCG) and chosen.mode == "exponential"
@@ -158,7 +148,6 @@ class Query:
 
     @cached_property
     def middle(self) -> float:
-        """The gain of an open item if it is relevant, in between."""
         return (self.low + self.high) / 2
 
     @cached_property
@@ -177,19 +166,14 @@ class Query:
         }
 
     def effects(self, first: IntArray, second: IntArray) -> FloatArray:
-        """(differences, items) how much a difference changes if an item turns out relevant.
+        """(differences, items) how `first` less `second` changes if an item turns out relevant.
 
-        Args:
-            first: (differences,) the systems of which the others are taken off.
-            second: (differences,) those that are taken off.
-
-        Returns:
-            0 for items that are judged.
+        0 for items that are judged.
         """
         return np.concatenate([self._effects(*block) for block in self._blocks(first, second)])
 
     def highest(self, first: IntArray, second: IntArray) -> FloatArray:
-        """(differences,) bounds that they can't exceed, however the open items are judged."""
+        """(differences,) bounds of `first` less `second`, however the open items are judged."""
         return np.concatenate([self._highest(*block) for block in self._blocks(first, second)])
 
     def _blocks(self, first: IntArray, second: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
@@ -250,14 +234,7 @@ class Query:
 def queries_of(
     metric: RankingMetric, items: PoolItems, rate: FloatArray, highest_grade: float
 ) -> list[Query]:
-    """Every question's items under a metric.
-
-    Args:
-        metric: one that `checked_metric` gave.
-        items: the items.
-        rate: (items,) how likely each is to be relevant.
-        highest_grade: the best grade that an item can have.
-    """
+    """Every question's items under a metric that `checked_metric` gave; `rate` as of `Belief`."""
     k: Any = metric.model_dump().get("k")
     min_grade = getattr(metric, "min_grade", None)
     rank = np.where((items.rank > 0) & (items.rank <= (k or np.inf)), items.rank, 0)

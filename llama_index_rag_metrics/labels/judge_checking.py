@@ -1,21 +1,23 @@
-"""Checking an LLM judge: the same texts again, at another place, with others; its own texts.
+"""Checking an LLM judge: the same texts graded again, at another place, and with others.
 
 Of each query, the first texts of the ranking are graded without any cache: alone, twice; and in
 calls of several: the same call twice, then in other orders, which move every text to another place.
 
 The orders are rows of a Latin square: the first, turned. Where fewer are asked for than there are
 texts, queries take different rows in turn, so that over the queries every place is compared with
-every other equally often. The effect of a place then isn't mixed with those of its neighbours.
+every other equally often.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from math import comb
+from operator import mul
 from random import Random
 from typing import TypeAlias
 
@@ -23,13 +25,14 @@ import numpy as np
 from llama_index.core.llms import LLM
 
 from llama_index_rag_metrics.labels.judge_agreement import judged_grades
-from llama_index_rag_metrics.labels.judge_check import GradeChange, JudgeCheck, SelfPreference
 from llama_index_rag_metrics.metrics.texts import LLMRelevancy
 from llama_index_rag_metrics.metrics.texts.llm_grades import HIGHEST
 from llama_index_rag_metrics.metrics.texts.llm_judge import TextJudge
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.rankings.run import Run
+from llama_index_rag_metrics.report import Report
 from llama_index_rag_metrics.report.numbers import counted
+from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.amounts import check_whole
 from llama_index_rag_metrics.runtime.cache import Cache, Tally, Usage
 from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError, ScorerFailed
@@ -37,229 +40,115 @@ from llama_index_rag_metrics.runtime.masking import describe_error
 from llama_index_rag_metrics.runtime.retries import Refusal
 from llama_index_rag_metrics.runtime.sync import each, in_thread, settled, synchronous
 from llama_index_rag_metrics.statistics import MeanInterval, difference_intervals, mean_interval
-from llama_index_rag_metrics.statistics.intervals import check_options, exact_mean, units_of
+from llama_index_rag_metrics.statistics.intervals import check_options, units_of
 from llama_index_rag_metrics.statistics.kappa import Kappa, cohens_kappa
-
-Own: TypeAlias = "Collection[str] | Mapping[str, Collection[str]]"
-"""Ids of texts; or query id to those of its texts."""
+from llama_index_rag_metrics.statistics.resampling import Units
+from llama_index_rag_metrics.statistics.significance import t_p
 
 Pair: TypeAlias = tuple[str, int, int]
 """A query, and two grades of the same text."""
 
 
-@dataclass
-class Look:
-    """The grades of one query's texts.
-
-    Attributes:
-        query_id: the query.
-        query: its text.
-        texts: id to text.
-        alone: id to its grades alone.
-        calls: id to (place, grade), call by call; the first two have the same order.
-    """
-
-    query_id: str
-    query: str
-    texts: dict[str, str]
-    alone: dict[str, tuple[int, int]] = field(default_factory=dict)
-    calls: list[dict[str, tuple[int, int]]] = field(default_factory=list)
-
-
-def findings(
-    looks: Sequence[Look],
-    human: Mapping[str, RelevanceLike] | None,
-    own: Own | None,
-    *,
-    confidence: float,
-    model: str,
-    texts_per_call: int,
-    usage: Usage,
-    notes: tuple[str, ...],
-) -> JudgeCheck:
-    """What looks come to; there is at least one, with a grade."""
-    repeated = _change(
-        [(look.query_id, *grades) for look in looks for grades in look.alone.values()], confidence
-    )
-    together = [
-        (look.query_id, look.alone[item][0], grade)
-        for look in looks
-        for item, (_, grade) in (look.calls[0] if look.calls else {}).items()
-    ]
-    return JudgeCheck(
-        model=model,
-        n_queries=len(looks),
-        texts_per_call=texts_per_call,
-        repeated=repeated,
-        repeated_together=_change_if_any(_between_calls(looks, again=True), confidence),
-        moved=_change_if_any(_between_calls(looks, again=False), confidence),
-        due_to_place=_due_to_place(looks, confidence),
-        together=_change_if_any(together, confidence),
-        places=_places(looks, confidence),
-        preference=None if own is None else _preference(looks, human, own, confidence),
-        kappa=None if human is None else _kappa(looks, human, confidence),
-        usage=usage,
-        confidence=confidence,
-        notes=(*notes, *_notes(looks, human)),
-    )
-
-
-def _between_calls(looks: Iterable[Look], *, again: bool) -> Iterator[Pair]:
-    """The grades of the first call beside those of the same again, or of those in other orders."""
-    for look in looks:
-        for call in look.calls[1:2] if again else look.calls[2:]:
-            for item, (_, grade) in call.items():
-                if item in look.calls[0]:
-                    yield look.query_id, look.calls[0][item][1], grade
-
-
-def _change_if_any(pairs: Iterable[Pair], confidence: float) -> GradeChange | None:
-    graded = list(pairs)
-    return _change(graded, confidence) if graded else None
-
-
-def _change(pairs: Sequence[Pair], confidence: float) -> GradeChange:
-    clusters = [query_id for query_id, *_ in pairs]
-    changes = np.array([second - first for _, first, second in pairs], np.float64)
-    is_changed = (changes != 0).astype(np.float64)
-    return GradeChange(
-        changed=mean_interval(is_changed, confidence=confidence, clusters=clusters),
-        difference=_difference(changes.tolist(), clusters, HIGHEST, confidence),
-        n=len(pairs),
-        n_changed=int(is_changed.sum()),
-    )
-
-
-def _difference(
-    differences: Sequence[float], clusters: Sequence[str], widest: float, confidence: float
-) -> MeanInterval:
-    column = np.array(differences, np.float64).reshape(-1, 1)
-    units = units_of(column, clusters)
-    (interval,) = difference_intervals(units, widest=widest, confidence=confidence)
-    return interval
-
-
-def _due_to_place(looks: Iterable[Look], confidence: float) -> MeanInterval | None:
-    """Per text: share of other places with another grade, minus whether asking again gives one."""
-    extra: list[float] = []
-    clusters: list[str] = []
-    for look in looks:
-        for item, (_, grade) in (look.calls[0] if look.calls else {}).items():
-            moved = [call[item][1] != grade for call in look.calls[2:] if item in call]
-            if moved and item in look.calls[1]:
-                extra.append(sum(moved) / len(moved) - (look.calls[1][item][1] != grade))
-                clusters.append(look.query_id)
-    return _difference(extra, clusters, 1.0, confidence) if extra else None
-
-
-def _places(looks: Iterable[Look], confidence: float) -> dict[int, MeanInterval]:
-    """Per place: grades there minus the mean grade of the same texts at other places."""
-    effects: dict[int, list[tuple[str, float]]] = defaultdict(list)
-    for look in looks:
-        orders = look.calls[1:]
-        for item in orders[0] if orders else ():
-            graded = [call[item] for call in orders if item in call]
-            total = sum(grade for _, grade in graded)
-            for place, grade in graded if len(graded) > 1 else ():
-                elsewhere = (total - grade) / (len(graded) - 1)
-                effects[place].append((look.query_id, grade - elsewhere))
-    return {
-        place: _difference(
-            [effect for _, effect in of_place],
-            [query_id for query_id, _ in of_place],
-            HIGHEST,
-            confidence,
-        )
-        for place, of_place in sorted(effects.items())
-    }
-
-
-def _notes(looks: Sequence[Look], human: Mapping[str, RelevanceLike] | None) -> Iterator[str]:
-    """Whether people's grades are on another scale than the judge's, so that no number says much.
-
-    Nobody says what the scale is; what was graded shows where it differs.
-    """
-    graded = _beside_people(looks, human or {})
-    if not graded:
-        return
-    highest, theirs = max(grade for _, grade, _ in graded), max(grade for *_, grade in graded)
-    if theirs > HIGHEST or theirs <= 1 < highest:
-        yield (
-            f"people's grades go up to {theirs:g} and the judge's to {highest}: kappa and the "
-            f"comparison with people mean something on one scale only, from 0 to {HIGHEST}"
-        )
-
-
-def _preference(
-    looks: Iterable[Look],
-    human: Mapping[str, RelevanceLike] | None,
-    own: Own,
-    confidence: float,
-) -> SelfPreference | None:
-    """None where no query has texts of both kinds."""
-    by_query: list[tuple[str, list[float], list[float]]] = []
-    for look in looks:
-        written = own.get(look.query_id, ()) if isinstance(own, Mapping) else own
-        people = judged_grades(human or {}, look.query_id)
-        kinds: tuple[list[float], list[float]] = ([], [])
-        for item, grades in look.alone.items():
-            if human is None or item in people:
-                kinds[item not in written].append(
-                    exact_mean(np.array(grades)) - people.get(item, 0)
-                )
-        if all(kinds):
-            by_query.append((look.query_id, *kinds))
-    if not by_query:
-        return None
-    means = [[exact_mean(np.array(kind)) for kind in kinds] for _, *kinds in by_query]
-    ours, theirs = (exact_mean(np.array(column)) for column in zip(*means, strict=True))
-    return SelfPreference(
-        difference=_difference(
-            [own_mean - other_mean for own_mean, other_mean in means],
-            [query_id for query_id, *_ in by_query],
-            HIGHEST if human is None else 2 * HIGHEST,
-            confidence,
-        ),
-        own=ours,
-        others=theirs,
-        n_own=sum(len(kind) for _, kind, _ in by_query),
-        n_others=sum(len(kind) for _, _, kind in by_query),
-        is_controlled=human is not None,
-    )
-
-
-def _beside_people(
-    looks: Iterable[Look], human: Mapping[str, RelevanceLike]
-) -> list[tuple[str, int, float]]:
-    """Query id, first grade alone and people's grade of every text that both graded."""
-    return [
-        (look.query_id, grades[0], people[item])
-        for look in looks
-        for people in [judged_grades(human, look.query_id)]
-        for item, grades in look.alone.items()
-        if item in people
-    ]
-
-
-def _kappa(
-    looks: Iterable[Look], human: Mapping[str, RelevanceLike], confidence: float
-) -> Kappa | None:
-    """Of first grades alone with people's; None where they graded nothing alike."""
-    graded = _beside_people(looks, human)
-    if not graded:
-        return None
-    clusters, ours, theirs = zip(*graded, strict=True)
-    return cohens_kappa(
-        np.array(ours, np.float64), np.array(theirs), confidence=confidence, clusters=list(clusters)
-    )
+Call: TypeAlias = dict[str, tuple[int, int]]
+"""Id of a text to its place in a call and its grade."""
 
 
 _TEXTS_PER_CALL = 5
+
+
 _MOST_DESIGNS = 5_000
 """Choices of rows from a Latin square that are gone through; of more, some are drawn."""
 
+
 _MOST_FAILURES = 20
 """In a row, from the beginning: then there is no use in asking on."""
+
+
+@dataclass(frozen=True)
+class GradeChange:
+    """The same texts graded twice.
+
+    Attributes:
+        changed: the share whose grade differs, with its interval.
+        difference: the second grade minus the first, on average, with its interval.
+        n: how many texts, each as often as it was graded twice.
+        n_changed: how many of them got another grade.
+    """
+
+    changed: MeanInterval
+    difference: MeanInterval
+    n: int
+    n_changed: int
+
+
+@dataclass(frozen=True)
+class PlaceEffect:
+    """Whether grades depend on the place at which a text stands in a call.
+
+    Attributes:
+        slope: by how much the grade of the same text changes with each place further back, on
+            average over the queries, with its interval. Below 0, texts at the front get more.
+        p_value: two-sided, of the t-test that the mean slope is 0.
+    """
+
+    slope: MeanInterval
+    p_value: float
+
+
+@dataclass(frozen=True)
+class JudgeCheck(Reportable):
+    """How steady an LLM's grades are, and whether they depend on the place in a call.
+
+    Attributes:
+        model: what the LLM is called.
+        n_queries: how many queries were looked at.
+        texts_per_call: how many texts a call had at most.
+        repeated: texts graded alone, twice.
+        repeated_together: texts graded in the same call, twice.
+        moved: texts graded at another place in the call.
+        due_to_place: share that changes at another place, minus share that changes in the same call
+            asked again.
+        together: texts graded alone, and then with others.
+        place: whether grades rise or fall with the place; None where no text was moved.
+        kappa: agreement with people's grades; None where there are none.
+        usage: what the check took.
+        confidence: of the intervals.
+        notes: what a reader of the numbers should know.
+
+    Examples:
+        >>> from llama_index.core.llms import CompletionResponse, MockLLM
+        >>> from llama_index_rag_metrics import Ranking, Run, check_judge
+        >>> class Steady(MockLLM):
+        ...     def complete(self, prompt, formatted=False, **options):
+        ...         return CompletionResponse(text="Grade: 3")
+        >>> run = Run({"q1": Ranking(["a"], texts=["Enceladus has geysers."])})
+        >>> check = check_judge(Steady(), {"q1": "Which moon?"}, run)
+        >>> check.n_queries, check.repeated.n_changed, check.repeated.n
+        (1, 0, 1)
+    """
+
+    model: str
+    n_queries: int
+    texts_per_call: int
+    repeated: GradeChange
+    repeated_together: GradeChange | None
+    moved: GradeChange | None
+    due_to_place: MeanInterval | None
+    together: GradeChange | None
+    place: PlaceEffect | None
+    kappa: Kappa | None
+    usage: Usage
+    confidence: float
+    notes: tuple[str, ...]
+
+    def report(self, *, full: bool = False) -> Report:
+        """What came of each check, in words and numbers; as a table, one row a check."""
+        from llama_index_rag_metrics.labels.judge_checking_report import judge_check_report
+
+        return judge_check_report(self)
+
+    def __repr__(self) -> str:
+        return f"<JudgeCheck of {self.model}: {self.n_queries} queries>"
 
 
 async def acheck_judge(
@@ -268,7 +157,6 @@ async def acheck_judge(
     run: Run,
     *,
     human: Mapping[str, RelevanceLike] | None = None,
-    own: Own | None = None,
     texts_per_call: int | None = None,
     orders: int = 3,
     most_queries: int = 30,
@@ -276,7 +164,7 @@ async def acheck_judge(
     seed: int = 0,
     workers: int = 8,
 ) -> JudgeCheck:
-    """Check how steady an LLM's grades are, and whether it prefers texts of its own.
+    """Check how steady an LLM's grades are, and whether they depend on the place in a call.
 
     Every text is graded afresh: alone, twice; in one call with the other texts of its query, twice;
     and in the same call at other places. So what the place does is told from what mere asking again
@@ -287,9 +175,6 @@ async def acheck_judge(
         queries: query id to query.
         run: what was retrieved, with texts; the first of each query are looked at.
         human: people's grades from 0 to 3, by query and id: the judge's are compared with them.
-        own: the ids of the texts that the judge's model wrote, for all queries or by query: they
-            are compared with the others, query by query; with people's grades, what is compared is
-            by how much the judge is above them.
         texts_per_call: how many texts of a query are looked at, and graded in one call; None: as
             the metric does, or 5 where it grades each alone.
         orders: in how many orders the texts of a call are graded.
@@ -331,15 +216,17 @@ async def acheck_judge(
     known = [query_id for query_id in queries if query_id in run and run[query_id].ids]
     if len(known) > most_queries:
         known = Random(int(seed)).sample(known, most_queries)
-    looks = [_look(query_id, queries[query_id], run, texts_per_call) for query_id in known]
+    by_query = [
+        _first_texts(query_id, queries[query_id], run, texts_per_call) for query_id in known
+    ]
     llm, tally = await in_thread(scorer.chosen_llm), Tally()
     text_judge = TextJudge(
         llm, Cache(), tally, asked_by=scorer.metric_name, seed=seed, refusal=Refusal()
     )
     check = _Check(text_judge, orders, seed)
-    await each(_numbered(looks), check.grade, workers)
-    looks = [look for look in looks if look.alone]
-    if not looks:
+    await each(_numbered(by_query), check.grade, workers)
+    by_query = [of_query for of_query in by_query if of_query.alone]
+    if not by_query:
         remedy = "Do the ids of the queries occur in the run, and does it have texts?"
         if not check.failures:
             raise InvalidInput("run", run.name, "texts of the queries that can be graded", remedy)
@@ -347,23 +234,36 @@ async def acheck_judge(
         if isinstance(failure, RagMetricsError):
             raise failure
         raise ScorerFailed(scorer.metric_name, describe_error(failure))  # its cause may show a key
-    return findings(
-        looks,
+    return _summary(
+        by_query,
         human,
-        own,
         confidence=confidence,
         model=scorer.label or llm.metadata.model_name,
         texts_per_call=texts_per_call,
         usage=tally.usage,
-        notes=tuple(check.notes(len(known) - len(looks))),
+        notes=tuple(check.notes(len(known) - len(by_query))),
     )
 
 
 check_judge = synchronous(acheck_judge)
 
 
-def _look(query_id: str, query: str, run: Run, most: int) -> Look:
-    """What is to be looked at; a text that comes twice counts as the first of them."""
+@dataclass
+class QueryGrades:
+    """The grades of one query's texts: alone twice, and call by call.
+
+    The first two calls have the same order.
+    """
+
+    query_id: str
+    query: str
+    texts: dict[str, str]
+    alone: dict[str, tuple[int, int]] = field(default_factory=dict)
+    calls: list[Call] = field(default_factory=list)
+
+
+def _first_texts(query_id: str, query: str, run: Run, most: int) -> QueryGrades:
+    """The first texts of a query; one that comes twice counts once."""
     ranking = run[query_id]
     if ranking.texts is None:
         raise InvalidInput("run", query_id, "rankings with texts")
@@ -371,15 +271,15 @@ def _look(query_id: str, query: str, run: Run, most: int) -> Look:
     for item, text in zip(ranking.ids, ranking.texts, strict=True):
         if text.strip():
             ids.setdefault(text, item)
-    return Look(query_id, query, {item: text for text, item in list(ids.items())[:most]})
+    return QueryGrades(query_id, query, {item: text for text, item in list(ids.items())[:most]})
 
 
-def _numbered(looks: Iterable[Look]) -> Iterator[tuple[int, Look]]:
-    """Looks, each with its number, from 0, among those of as many texts."""
+def _numbered(by_query: Iterable[QueryGrades]) -> Iterator[tuple[int, QueryGrades]]:
+    """Each query with its number, from 0, among those of as many texts."""
     before: Counter[int] = Counter()
-    for look in looks:
-        yield before[len(look.texts)], look
-        before[len(look.texts)] += 1
+    for of_query in by_query:
+        yield before[len(of_query.texts)], of_query
+        before[len(of_query.texts)] += 1
 
 
 def turns(n: int, n_orders: int, number: int, seed: int) -> tuple[int, ...]:
@@ -387,7 +287,7 @@ def turns(n: int, n_orders: int, number: int, seed: int) -> tuple[int, ...]:
 
     Args:
         n: how many texts there are.
-        n_orders: how many orders, from 2 to n.
+        n_orders: from 2 to n.
         number: of the query, from 0: so many queries as there are choices have each once.
         seed: of the order of the choices.
 
@@ -406,13 +306,6 @@ def turns(n: int, n_orders: int, number: int, seed: int) -> tuple[int, ...]:
 
 @dataclass
 class _Check:
-    """Grading, for one check.
-
-    Attributes:
-        failures: of texts that couldn't be graded alone.
-        failed_calls: of calls with several texts.
-    """
-
     judge: TextJudge
     orders: int
     seed: int
@@ -420,18 +313,18 @@ class _Check:
     failed_calls: list[Exception] = field(default_factory=list)
     n_graded: int = 0
 
-    async def grade(self, numbered: tuple[int, Look]) -> None:
+    async def grade(self, numbered: tuple[int, QueryGrades]) -> None:
         """Grade the texts of a query, unless nothing but failures came so far."""
-        number, look = numbered
+        number, of_query = numbered
         if len(self.failures) >= _MOST_FAILURES and not self.n_graded:
             return
         alone = await asyncio.gather(
-            *(self._alone(look.query, text) for text in look.texts.values())
+            *(self._alone(of_query.query, text) for text in of_query.texts.values())
         )
-        graded = zip(look.texts, alone, strict=True)
-        look.alone = {item: grades for item, grades in graded if grades is not None}
-        self.n_graded += len(look.alone)
-        look.calls = await self._calls(look, number)
+        graded = zip(of_query.texts, alone, strict=True)
+        of_query.alone = {item: grades for item, grades in graded if grades is not None}
+        self.n_graded += len(of_query.alone)
+        of_query.calls = await self._calls(of_query, number)
 
     async def _alone(self, query: str, text: str) -> tuple[int, int] | None:
         both = await settled(self.judge.grade_in_order(query, [text]) for _ in range(2))
@@ -444,23 +337,23 @@ class _Check:
         first, second = grades
         return first, second
 
-    async def _calls(self, look: Look, number: int) -> list[dict[str, tuple[int, int]]]:
-        items = list(look.alone)
-        Random(f"{self.seed}\n{look.query}").shuffle(items)
-        n = self.judge.n_fitting(look.query, [look.texts[item] for item in items])
+    async def _calls(self, of_query: QueryGrades, number: int) -> list[Call]:
+        items = list(of_query.alone)
+        Random(f"{self.seed}\n{of_query.query}").shuffle(items)
+        n = self.judge.n_fitting(of_query.query, [of_query.texts[item] for item in items])
         if n < 2:
             return []
         items = items[:n]
         turned = turns(n, min(self.orders, n), number, self.seed)
         calls = await asyncio.gather(
-            *(self._call(look, items[turn:] + items[:turn]) for turn in (0, *turned))
+            *(self._call(of_query, items[turn:] + items[:turn]) for turn in (0, *turned))
         )
         return [] if None in calls else [call for call in calls if call is not None]
 
-    async def _call(self, look: Look, items: Sequence[str]) -> dict[str, tuple[int, int]] | None:
+    async def _call(self, of_query: QueryGrades, items: Sequence[str]) -> Call | None:
         try:
             grades = await self.judge.grade_in_order(
-                look.query, [look.texts[item] for item in items]
+                of_query.query, [of_query.texts[item] for item in items]
             )
         except Exception as error:  # noqa: BLE001 - noted
             self.failed_calls.append(error)
@@ -469,11 +362,6 @@ class _Check:
         return {item: (place, grade) for item, (place, grade) in placed if grade is not None}
 
     def notes(self, n_missing: int) -> Iterator[str]:
-        """What went wrong.
-
-        Args:
-            n_missing: how many queries nothing was graded of.
-        """
         if n_missing:
             yield f"nothing could be graded of {counted(n_missing)}"
         if self.failures:
@@ -483,3 +371,161 @@ class _Check:
             calls = counted(len(self.failed_calls), "call", "calls")
             error = describe_error(self.failed_calls[0], 200)
             yield f"{calls} with several texts gave no grades, such as: {error}"
+
+
+def _summary(
+    by_query: Sequence[QueryGrades],
+    human: Mapping[str, RelevanceLike] | None,
+    *,
+    confidence: float,
+    model: str,
+    texts_per_call: int,
+    usage: Usage,
+    notes: tuple[str, ...],
+) -> JudgeCheck:
+    """The check of the graded queries, of which there is at least one."""
+    repeated = _change(
+        [
+            (of_query.query_id, *grades)
+            for of_query in by_query
+            for grades in of_query.alone.values()
+        ],
+        confidence,
+    )
+    together = [
+        (of_query.query_id, of_query.alone[item][0], grade)
+        for of_query in by_query
+        for item, (_, grade) in (of_query.calls[0] if of_query.calls else {}).items()
+    ]
+    return JudgeCheck(
+        model=model,
+        n_queries=len(by_query),
+        texts_per_call=texts_per_call,
+        repeated=repeated,
+        repeated_together=_change_if_any(_between_calls(by_query, again=True), confidence),
+        moved=_change_if_any(_between_calls(by_query, again=False), confidence),
+        due_to_place=_due_to_place(by_query, confidence),
+        together=_change_if_any(together, confidence),
+        place=_place_effect(by_query, confidence),
+        kappa=None if human is None else _kappa(by_query, human, confidence),
+        usage=usage,
+        confidence=confidence,
+        notes=(*notes, *_notes(by_query, human)),
+    )
+
+
+def _between_calls(by_query: Iterable[QueryGrades], *, again: bool) -> Iterator[Pair]:
+    """The grades of the first call beside those of the same again, or of those in other orders."""
+    for of_query in by_query:
+        for call in of_query.calls[1:2] if again else of_query.calls[2:]:
+            for item, (_, grade) in call.items():
+                if item in of_query.calls[0]:
+                    yield of_query.query_id, of_query.calls[0][item][1], grade
+
+
+def _change_if_any(pairs: Iterable[Pair], confidence: float) -> GradeChange | None:
+    graded = list(pairs)
+    return _change(graded, confidence) if graded else None
+
+
+def _change(pairs: Sequence[Pair], confidence: float) -> GradeChange:
+    clusters = [query_id for query_id, *_ in pairs]
+    changes = np.array([second - first for _, first, second in pairs], np.float64)
+    is_changed = (changes != 0).astype(np.float64)
+    return GradeChange(
+        changed=mean_interval(is_changed, confidence=confidence, clusters=clusters),
+        difference=_difference(changes.tolist(), clusters, HIGHEST, confidence),
+        n=len(pairs),
+        n_changed=int(is_changed.sum()),
+    )
+
+
+def _difference(
+    differences: Sequence[float], clusters: Sequence[str], widest: float, confidence: float
+) -> MeanInterval:
+    column = np.array(differences, np.float64).reshape(-1, 1)
+    units = units_of(column, clusters)
+    (interval,) = difference_intervals(units, widest=widest, confidence=confidence)
+    return interval
+
+
+def _due_to_place(by_query: Iterable[QueryGrades], confidence: float) -> MeanInterval | None:
+    """Per text: share of other places with another grade, minus whether asking again gives one."""
+    extra: list[float] = []
+    clusters: list[str] = []
+    for of_query in by_query:
+        for item, (_, grade) in (of_query.calls[0] if of_query.calls else {}).items():
+            moved = [call[item][1] != grade for call in of_query.calls[2:] if item in call]
+            if moved and item in of_query.calls[1]:
+                extra.append(sum(moved) / len(moved) - (of_query.calls[1][item][1] != grade))
+                clusters.append(of_query.query_id)
+    return _difference(extra, clusters, 1.0, confidence) if extra else None
+
+
+def _place_effect(by_query: Iterable[QueryGrades], confidence: float) -> PlaceEffect | None:
+    """The t-test of the queries' slopes: least squares of grade on place, by text."""
+    slopes: list[float] = []
+    widest = 0.0  # the steepest slope that grades from 0 to HIGHEST allow at these places
+    for of_query in by_query:
+        places, grades = _about_their_means(of_query.calls[1:])
+        if spread := math.fsum(place * place for place in places):
+            slopes.append(math.fsum(map(mul, places, grades)) / spread)
+            widest = max(widest, HIGHEST / 2 * math.fsum(map(abs, places)) / spread)
+    if not slopes:
+        return None
+    units = Units.of(np.array(slopes, np.float64).reshape(-1, 1))
+    (slope,) = difference_intervals(units, widest=widest, confidence=confidence)
+    return PlaceEffect(slope, float(t_p(units)[0]))
+
+
+def _about_their_means(calls: Sequence[Call]) -> tuple[list[float], list[float]]:
+    """Places and grades, each less the mean of its text, so that better texts don't count."""
+    places: list[float] = []
+    grades: list[float] = []
+    for item in calls[0] if calls else ():
+        placed = np.array([call[item] for call in calls if item in call], np.float64)
+        centred = placed - placed.mean(axis=0)
+        places += centred[:, 0].tolist()
+        grades += centred[:, 1].tolist()
+    return places, grades
+
+
+def _notes(
+    by_query: Sequence[QueryGrades], human: Mapping[str, RelevanceLike] | None
+) -> Iterator[str]:
+    """Whether people's grades are seen to be on another scale, so that kappa says little."""
+    graded = _beside_people(by_query, human or {})
+    if not graded:
+        return
+    highest, theirs = max(grade for _, grade, _ in graded), max(grade for *_, grade in graded)
+    if theirs > HIGHEST or theirs <= 1 < highest:
+        yield (
+            f"people's grades go up to {theirs:g} and the judge's to {highest}: kappa means "
+            f"something on one scale only, from 0 to {HIGHEST}"
+        )
+
+
+def _beside_people(
+    by_query: Iterable[QueryGrades], human: Mapping[str, RelevanceLike]
+) -> list[tuple[str, int, float]]:
+    """Query id, first grade alone and people's grade of every text that both graded."""
+    return [
+        (of_query.query_id, grades[0], people[item])
+        for of_query in by_query
+        for people in [judged_grades(human, of_query.query_id)]
+        for item, grades in of_query.alone.items()
+        if item in people
+    ]
+
+
+def _kappa(
+    by_query: Iterable[QueryGrades], human: Mapping[str, RelevanceLike], confidence: float
+) -> Kappa | None:
+    """Kappa of first grades alone with people's; None where no text has both."""
+    graded = _beside_people(by_query, human)
+    if not graded:
+        return None
+    clusters, ours, theirs = zip(*graded, strict=True)
+    return cohens_kappa(
+        np.array(ours, np.float64), np.array(theirs), confidence=confidence, clusters=list(clusters)
+    )

@@ -5,31 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from llama_index_rag_metrics.labels.judge_check import GradeChange, JudgeCheck, SelfPreference
+from llama_index_rag_metrics.labels.judge_checking import GradeChange, JudgeCheck, PlaceEffect
 from llama_index_rag_metrics.report import Cell, Records, Report, Row, Section, Statement, Table
-from llama_index_rag_metrics.report.numbers import between, counted, percent, score, signed
+from llama_index_rag_metrics.report.numbers import between, counted, p_value, percent, score, signed
 from llama_index_rag_metrics.statistics.intervals import MeanInterval, excludes_0
 
 _CHANGES_EXPLAINED = (
     "The same texts graded twice. Changed: the share with another grade. Mean change: the second "
-    "grade minus the first, and its interval. What changes at another place, beyond what changes "
-    "when the same call is asked again, is due to the place."
+    "grade minus the first, and its interval."
 )
-_PLACES_EXPLAINED = (
-    "How much higher the same texts are graded at a place in the call than at other places."
-)
-_PREFERENCE_EXPLAINED = (
-    "Texts that the judge's model wrote beside others of the same queries: the judge's grade minus "
-    "people's, averaged by query."
-)
-_PREFERENCE_UNCONTROLLED = (
-    "Texts that the judge's model wrote beside others of the same queries, without people's "
-    "grades: a difference may be one of quality."
-)
+
+
+_EACH_PLACE = "each place further back"
 
 
 def judge_check_report(check: JudgeCheck) -> Report:
-    """The report of what `check_judge` found."""
     return Report(
         title=f"Check of the judge {check.model}".rstrip(),
         lead=f"{counted(check.n_queries)}, {counted(check.repeated.n, 'text', 'texts')}, "
@@ -42,7 +32,7 @@ def judge_check_report(check: JudgeCheck) -> Report:
 
 
 def _changes(check: JudgeCheck) -> dict[str, GradeChange]:
-    """What was compared, in words, and what came of it."""
+    """What was compared, in words, and how the grades changed."""
     changes = {
         "alone, asked again": check.repeated,
         f"same call of {check.texts_per_call}, asked again": check.repeated_together,
@@ -60,11 +50,11 @@ def _statements(check: JudgeCheck) -> Iterator[Statement]:
         "open" if repeated.n_changed else "best",
     )
     if check.moved is not None:
-        yield _of_places(check, check.moved)
+        yield _of_moved(check, check.moved)
+    if check.place is not None:
+        yield _of_place(check.place)
     if check.together is not None:
         yield _of_calls(check, check.together)
-    if check.preference is not None:
-        yield _of_preference(check.preference)
     if check.kappa is not None and not math.isnan(check.kappa.kappa):
         ends = ""
         if check.kappa.low is not None and check.kappa.high is not None:
@@ -75,7 +65,7 @@ def _statements(check: JudgeCheck) -> Iterator[Statement]:
         )
 
 
-def _of_places(check: JudgeCheck, moved: GradeChange) -> Statement:
+def _of_moved(check: JudgeCheck, moved: GradeChange) -> Statement:
     grades = counted(moved.n, "grade", "grades")
     said = (
         f"At another place in the call, {moved.n_changed:,} of {grades} change"
@@ -84,12 +74,27 @@ def _of_places(check: JudgeCheck, moved: GradeChange) -> Statement:
     extra = check.due_to_place
     if extra is None or extra.low is None:
         return Statement(f"{said}.", "open")
-    if extra.low > 0:
-        due = f"{score(extra.mean)} {_interval(extra)} is due to the place"
-        return Statement(f"The place in a call matters. {said}; a share of {due}.", "alarm")
+    beyond = f"a share of {signed(extra.mean)} {_interval(extra)} compared with asking again"
+    return Statement(f"{said}: {beyond}.", "open" if excludes_0(extra) else "normal")
+
+
+def _of_place(place: PlaceEffect) -> Statement:
+    slope = place.slope
+    if slope.low is None:
+        texts = f"{counted(slope.n)} with texts at several places"
+        return Statement(f"Too few to tell whether the place matters: {texts}.", "open")
+    said = f"{_interval(slope)[:-1]}, p {p_value(place.p_value)})"
+    if excludes_0(slope):
+        verb = "raises" if slope.mean > 0 else "lowers"
+        size = score(abs(slope.mean))
+        return Statement(
+            f"The place in a call matters: each place further back {verb} the grade of the same "
+            f"text by {size} {said}.",
+            "alarm",
+        )
     return Statement(
-        f"{said}; that is not clearly more than asking the same again changes "
-        f"(difference in share {between(extra.low, extra.high)}).",
+        f"No trend over the places is shown: each place further back changes the grade of the "
+        f"same text by {signed(slope.mean)} {said}.",
         "normal",
     )
 
@@ -105,23 +110,6 @@ def _of_calls(check: JudgeCheck, together: GradeChange) -> Statement:
     return Statement(f"{said}{ends}.", "alarm" if is_shifted else "normal")
 
 
-def _of_preference(preference: SelfPreference) -> Statement:
-    difference = preference.difference
-    measured = ", measured against people's grades" if preference.is_controlled else ""
-    said = (
-        f"Texts of its own get {signed(difference.mean)} more than others of the same "
-        f"{counted(difference.n)}{measured}"
-    )
-    if difference.low is None:
-        return Statement(f"{said}; too few to tell.", "open")
-    if not preference.is_controlled:
-        doubt = "without people's grades that may be quality"
-        return Statement(f"{said} {_interval(difference)}; {doubt}.", "open")
-    if difference.low > 0:
-        return Statement(f"It prefers its own texts. {said} {_interval(difference)}.", "alarm")
-    return Statement(f"{said} {_interval(difference)}.")
-
-
 def _sections(check: JudgeCheck) -> Iterator[Section]:
     level = f"{percent(check.confidence)} intervals, with queries as units."
     rows = [
@@ -131,23 +119,6 @@ def _sections(check: JudgeCheck) -> Iterator[Section]:
     head = ("grades", "changed", "mean change", "interval")
     table = Table("", head, [rows], first="the same texts")
     yield Section("Steadiness", [table], f"{_CHANGES_EXPLAINED} {level}")
-    if check.places:
-        rows = [
-            Row(str(place), [Cell(effect.n, "count"), *_difference(effect)])
-            for place, effect in check.places.items()
-        ]
-        table = Table("", ("grades", "effect", "interval"), [rows], first="place in the call")
-        yield Section("Places", [table], _PLACES_EXPLAINED)
-    if check.preference is not None:
-        preference = check.preference
-        rows = [
-            Row("its own", [Cell(preference.n_own, "count"), Cell(preference.own, "signed")]),
-            Row("others", [Cell(preference.n_others, "count"), Cell(preference.others, "signed")]),
-        ]
-        text = _PREFERENCE_EXPLAINED if preference.is_controlled else _PREFERENCE_UNCONTROLLED
-        yield Section(
-            "Its own texts", [Table("", ("texts", "mean"), [rows], first="written by")], text
-        )
 
 
 def _share_cell(change: GradeChange) -> Cell:
@@ -173,17 +144,14 @@ def _interval(interval: MeanInterval) -> str:
 
 
 def _records(check: JudgeCheck) -> Records:
-    """One row a comparison."""
     rows: list[tuple[str, int, MeanInterval | None, MeanInterval]] = [
         (label, change.n, change.changed, change.difference)
         for label, change in _changes(check).items()
     ]
-    rows += [(f"place {place}", effect.n, None, effect) for place, effect in check.places.items()]
     if check.due_to_place is not None:
         rows.append(("changes due to the place", check.due_to_place.n, None, check.due_to_place))
-    if check.preference is not None:
-        difference = check.preference.difference
-        rows.append(("its own texts against others", difference.n, None, difference))
+    if check.place is not None:
+        rows.append((_EACH_PLACE, check.place.slope.n, None, check.place.slope))
     return Records(
         {
             "check": [label for label, *_ in rows],
@@ -194,5 +162,9 @@ def _records(check: JudgeCheck) -> Records:
             "difference": [difference.mean for *_, difference in rows],
             "difference_low": [difference.low for *_, difference in rows],
             "difference_high": [difference.high for *_, difference in rows],
+            "p_value": [
+                check.place.p_value if check.place is not None and label == _EACH_PLACE else None
+                for label, *_ in rows
+            ],
         }
     )

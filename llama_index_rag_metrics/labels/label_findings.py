@@ -26,13 +26,7 @@ Level: TypeAlias = Literal["error", "warning"]
 
 
 class KindEntry(NamedTuple):
-    """What a kind of finding is.
-
-    Attributes:
-        level: an error makes scores wrong; a warning may.
-        meaning: what was found, as a heading.
-        advice: what to do.
-    """
+    """What a kind of finding is: an error makes scores wrong, a warning may."""
 
     level: Level
     meaning: str
@@ -88,13 +82,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Part of what there is.
-
-    Attributes:
-        labelled: passages that are relevant to a question.
-        passages: all passages.
-        questions: the questions that these are relevant to.
-    """
+    """How many passages are relevant to a question, of how many; and to how many questions."""
 
     labelled: int
     passages: int

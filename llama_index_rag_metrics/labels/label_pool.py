@@ -50,14 +50,7 @@ class PoolItems:
         judgements: Mapping[str, Relevance],
         depth: int | None,
     ) -> PoolItems:
-        """The items of some runs.
-
-        Args:
-            runs: the systems.
-            query_ids: the questions.
-            judgements: what was judged. Negative grades mean unjudged, as everywhere.
-            depth: how much of each ranking is in sight; None for all of it.
-        """
+        """The items of some runs, to a depth (None: all). Negative grades mean unjudged."""
         ids: list[str] = []
         query: list[int] = []
         rank: list[list[int]] = []

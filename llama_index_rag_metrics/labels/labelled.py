@@ -22,7 +22,6 @@ class Label:
     """A passage that questions are labelled with.
 
     Attributes:
-        id: the label's id.
         text: its text when it was labelled; None where the dataset doesn't have it.
         other_text: its text without the title, where there is one: either may have been indexed.
         text_hash: a hash of its text when it was labelled, where one was kept.
@@ -42,7 +41,6 @@ class Label:
 
     @property
     def is_relevant(self) -> bool:
-        """Whether any question wants it."""
         return any(grade > 0 for grade in self.queries.values())
 
     @property
@@ -61,13 +59,8 @@ def labels_of(
 ) -> dict[tuple[str, str], Label]:
     """Every label, by (query id, item): the same object for all queries that name the same passage.
 
-    Args:
-        dataset: the dataset. Texts are its corpus', its expected texts', or those at the labels'
-            places in its documents. Questions known by expected texts alone have a label a text.
-        old_nodes: the nodes that the labels name, where the corpus doesn't have them.
-
-    Raises:
-        InvalidInput: it is no dataset.
+    Texts are the corpus', the expected texts', those at the labels' places, or the old nodes'.
+    Questions known by expected texts alone have a label a text.
     """
     if not hasattr(dataset, "queries"):
         remedy = "The dataset comes first, then what can be retrieved."
@@ -98,8 +91,7 @@ def labels_of(
     return labels
 
 
-def distinct(labels: Mapping[tuple[str, str], Label]) -> dict[str, Label]:
-    """Every passage that is labelled, by its id."""
+def labels_by_id(labels: Mapping[tuple[str, str], Label]) -> dict[str, Label]:
     return {label.id: label for label in labels.values()}
 
 

@@ -113,12 +113,7 @@ def kept_in_order(text: str, edited: str) -> npt.NDArray[np.bool_]:
 
 
 class Lookup:
-    """Which of many passages share text with some texts.
-
-    Args:
-        texts: what will be looked for.
-        passages: id to text.
-    """
+    """Which of many passages share text with some texts that will be looked for."""
 
     def __init__(self, texts: Iterable[str], passages: Mapping[str, str]) -> None:
         wanted = [*texts]
@@ -153,10 +148,7 @@ class Lookup:
     def sharing(self, text: str, least: float = 0.02) -> list[str]:
         """The passages that share text with one of the texts, those with most of it first.
 
-        Args:
-            text: one of the texts that are looked for.
-            least: the share of its fingerprints, the rarer the weightier, below which a passage
-                isn't named.
+        They have at least this share of its fingerprints, the rarer the weightier.
         """
         terms = np.unique(self._places(_fingerprints([text])[1])[1])
         terms = terms[self._spread[terms] <= _COMMON]
@@ -183,7 +175,7 @@ class Lookup:
 
 
 def _blocks(items: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Some of many at a time, so that their runs fit into the cache of a processor."""
+    """Some of many at a time, so that their runs fit into a processor's cache."""
     return (items[start : start + _BLOCK] for start in range(0, len(items), _BLOCK))
 
 
@@ -205,7 +197,6 @@ class Piece(NamedTuple):
 
 
 def letters_hash(text: str) -> bytes:
-    """A hash of the letters of a text."""
     return sha256(letters(text).encode("utf-8", "surrogatepass")).digest()[:16]
 
 

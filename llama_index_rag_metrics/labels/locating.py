@@ -50,13 +50,11 @@ class Found:
     """What became of a label.
 
     Attributes:
-        fate: what became of it.
         score: the share of its text that is there, in [0, 1]; 1 where its text isn't known and its
             id or its place is; None where nothing more than a hash of its text is known, and no
             passage has it.
         pieces: the passages that hold it, that with the largest share first; those that add
             nothing to others aren't among them, unless they hold `threshold` of it by themselves.
-        by: how it was found.
     """
 
     fate: Fate
@@ -66,13 +64,10 @@ class Found:
 
 
 class Finder:
-    """Finds labelled passages among those that there are today.
+    """Finds labelled passages among those of today.
 
-    Args:
-        passages: those that there are.
-        labels: what will be looked for.
-        threshold: the share of a label's text from which a passage holds it, and below which all
-            passages together don't: the label is lost. In (0, 1].
+    From `threshold`, in (0, 1], of a label's text a passage holds it; a label of which all passages
+    together hold less is lost.
     """
 
     def __init__(self, passages: Passages, labels: Iterable[Label], threshold: float = 0.5) -> None:
@@ -83,7 +78,6 @@ class Finder:
         self.lookup = Lookup(texts, today)
 
     def find(self, label: Label) -> Found:
-        """What became of a label."""
         if not label.by_place and self._has_same(label):
             return Found("kept", 1.0, (Piece(label.id, 1.0),), "id")
         if label.hash_alone is not None:

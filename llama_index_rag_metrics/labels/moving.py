@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.labels.corpus import Passages, PassagesLike
-from llama_index_rag_metrics.labels.labelled import Label, distinct, judged, labels_of
+from llama_index_rag_metrics.labels.labelled import Label, judged, labels_by_id, labels_of
 from llama_index_rag_metrics.labels.likeness import Piece
 from llama_index_rag_metrics.labels.locating import By, Fate, Finder, Found
 from llama_index_rag_metrics.rankings.relevance import Relevance
@@ -144,7 +144,7 @@ def move_labels(
     check_share("threshold", threshold)
     passages = Passages.of(new_nodes)
     labels = labels_of(dataset, tuple(old_nodes))
-    by_id = distinct(labels)
+    by_id = labels_by_id(labels)
     finder = Finder(passages, by_id.values(), threshold)
     located = {label_id: finder.find(label) for label_id, label in by_id.items()}
     moves = [
@@ -173,7 +173,6 @@ def _move(query_id: str, item: str, label: Label, located: Found, threshold: flo
 def _relabelled(
     dataset: RetrievalDataset, moves: Sequence[Move], passages: Passages, notes: Sequence[str]
 ) -> RetrievalDataset:
-    """The dataset with the new ids and the new corpus."""
     by_query: defaultdict[str, dict[str, Move]] = defaultdict(dict)
     for move in moves:
         by_query[move.query_id][move.item] = move
@@ -196,7 +195,6 @@ def _relabelled(
 
 
 def _new_relevance(old: Relevance, moves: Mapping[str, Move]) -> Relevance:
-    """The relevance of one question, by the new ids."""
     grades: dict[str, float] = {}
     for move in moves.values():
         for piece in move.pieces:
@@ -219,7 +217,6 @@ def _new_relevance(old: Relevance, moves: Mapping[str, Move]) -> Relevance:
 
 
 def _ids(group: Iterable[str], moves: Mapping[str, Move]) -> list[str]:
-    """The new ids of some alternatives."""
     return list(dict.fromkeys(piece.id for item in group for piece in moves[item].pieces))
 
 
@@ -232,7 +229,6 @@ def _place_metadata(passages: Passages, passage_id: str) -> dict[str, Any]:
 
 
 def _notes(moves: Sequence[Move]) -> list[str]:
-    """What a user of the new labels should know."""
     labels = counted(len(moves), "label", "labels")
     notes = []
     if lost := [move for move in moves if move.fate == "lost"]:

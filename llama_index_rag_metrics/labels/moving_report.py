@@ -33,12 +33,6 @@ _MOST_SHOWN, _MOST_ON_PAGE = 5, 500
 
 
 def moves_report(moved: MovedLabels, *, full: bool = False) -> Report:
-    """The report of moved labels.
-
-    Args:
-        moved: the labels.
-        full: with as many of them as a page holds.
-    """
     n, n_lost = len(moved.moves), moved.counts["lost"]
     name = f" of {moved.dataset.name}" if moved.dataset.name else ""
     outcome = "labels are lost" if n_lost else "all labels are there"
@@ -96,7 +90,6 @@ def _listing(moved: MovedLabels, fate: Fate, most: int) -> Listing:
 
 
 def _records(moves: Sequence[Move]) -> Records:
-    """One row a label."""
     return Records(
         {
             "query_id": [move.query_id for move in moves],

@@ -31,10 +31,8 @@ def scores_if(metric: RankingMetric, items: PoolItems, grades: FloatArray) -> Fl
     """(samples, queries, systems) the scores if items were judged as given.
 
     Args:
-        metric: the metric.
-        items: the items.
-        grades: (samples, items) the grade of every item, from 0 on; what has 0 doesn't change the
-            sums that these metrics are.
+        grades: (samples, items) from 0 on; items of grade 0 don't change the sums that these
+            metrics are.
     """
     n_samples, n_queries = len(grades), len(items.query_ids)
     sample, place = divmod(np.flatnonzero(grades), len(items.ids) or 1)
@@ -174,12 +172,6 @@ def pool(
 
 
 class _Study:
-    """What judging the rest could do to the comparisons.
-
-    Attributes:
-        pairs: each comparison, and what could become of its difference.
-    """
-
     def __init__(
         self,
         metric: RankingMetric,
@@ -303,7 +295,7 @@ def _judgements(source: Any) -> Mapping[str, Relevance]:
 def _texts(
     items: Sequence[PoolItem], runs: Iterable[Run], dataset: RetrievalDataset | None
 ) -> dict[tuple[str, str], str]:
-    """The texts of items: as they were retrieved, or else the dataset's."""
+    """The texts of items: as retrieved, or else the dataset's."""
     texts: dict[tuple[str, str], str] = {}
     if dataset is not None:
         texts = {
@@ -333,12 +325,7 @@ def check_request(
     samples: Any = SAMPLES,
     seed: Any = 0,
 ) -> RankingMetric:
-    """The metric, once all that is asked of `pool` was looked at but the rankings.
-
-    Raises:
-        InvalidInput: an argument can't be used.
-        UnknownMetric: there is no metric of that name.
-    """
+    """The metric, once the arguments of `pool` but the rankings were checked."""
     chosen = checked_metric(metric)
     if n is not None:
         check_whole("n", n, 1, "a number of items, from 1 on, or None for all")

@@ -25,7 +25,6 @@ _MOST_SHOWN = 5
 
 
 def pool_report(pool: Pool) -> Report:
-    """The report of a pool."""
     n_open = sum(1 for pair in pool.pairs if pair.state == "open")
     table = Table("", _HEAD, [[_row(pair) for pair in pool.pairs]], first=pool.metric)
     explained = (

@@ -171,27 +171,16 @@ class TestJudge:
         assert "0.500" in ended.stdout
 
     def test_the_judge_itself_is_checked(self) -> None:
-        Path("own.txt").write_text("good\n\ngood2\n")
         Path("people.txt").write_text("q1 0 bad 0\nq1 0 good 1\nq1 0 good2 1\nq2 0 bad 0\n")
         check = ["judge", "traces.jsonl", "--llm", "my_judge:Judge", "--check"]
         check += ["--question-id", "question_id"]
-        further = [
-            "--own",
-            "own.txt",
-            "--human",
-            "people.txt",
-            "--json",
-            "c.json",
-            "--html",
-            "c.html",
-        ]
+        further = ["--human", "people.txt", "--json", "c.json", "--html", "c.html"]
         ended = run(*check, *further)
         assert ended.exit_code == 0, ended.output
         shown = " ".join(ended.stdout.split())
         assert "Check of the judge judge" in shown
         assert "Asked again, it changes 0 of 4 texts" in shown
-        # 3 - 1 for its own, 0 for the other
-        assert "Texts of its own get +2.0000 more than others of the same 1 query" in shown
+        assert "Too few to tell whether the place matters: 1 query with texts" in shown
         # q1: 3 texts twice, and 4 calls in 3 orders; q2: 1 text twice
         assert Path("asked.txt").read_text().count("asked") == 3 * 2 + 4 + 2
         assert "at another place in the call" in Path("c.json").read_text()
@@ -199,8 +188,6 @@ class TestJudge:
 
     def test_options_that_do_not_go_together(self) -> None:
         judge = ["judge", "traces.jsonl", "--llm", "my_judge:Judge"]
-        Path("own.txt").write_text("good\n")
-        assert "--check beside it" in run(*judge, "--own", "own.txt").output
         for option in (["--qrels", "grades.txt"], ["-m", "mrr"]):
             ended = run(*judge, "--check", *option)
             assert ended.exit_code == 2

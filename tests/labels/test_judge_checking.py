@@ -10,12 +10,14 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from scipy.stats import ttest_1samp
 from support.llms import Completing
 from support.openai_server import openai_server
 
 from llama_index_rag_metrics import JudgeCheck, LLMRelevancy, Ranking, Run, agreement, check_judge
-from llama_index_rag_metrics.labels.judge_checking import turns
+from llama_index_rag_metrics.labels.judge_checking import Call, QueryGrades, _place_effect, turns
 from llama_index_rag_metrics.runtime.errors import BadAnswer, InvalidInput, ScorerFailed
 
 TEXTS = 5
@@ -76,10 +78,15 @@ def test_a_steady_judge() -> None:
     assert check.due_to_place is not None
     assert check.due_to_place.low is not None
     assert check.due_to_place.low < 0
-    assert [effect.mean for effect in check.places.values()] == [0] * 5
-    assert (check.preference, check.kappa, check.notes) == (None, None, ())
+    assert check.place is not None
+    assert (check.place.slope.mean, check.place.slope.n, check.place.p_value) == (0, 24, 1)
+    # no change was seen, yet 24 queries don't rule small ones out
+    assert check.place.slope.low is not None
+    assert -0.5 < check.place.slope.low < 0
+    assert (check.kappa, check.notes) == (None, ())
     assert "Asked again, it changes 0 of 120 texts" in shown(check)
     assert "At another place in the call, 0 of 240 grades change" in shown(check)
+    assert "No trend over the places is shown: each place further back changes" in shown(check)
 
 
 def test_a_judge_that_likes_the_first() -> None:
@@ -95,27 +102,93 @@ def test_a_judge_that_likes_the_first() -> None:
     assert check.due_to_place.mean == pytest.approx(8 / 20)
     assert check.due_to_place.low is not None
     assert check.due_to_place.low > 0
-    # at the first place 1 above the four others; at another place 1/4 below the mean of the others
-    means = {place: effect.mean for place, effect in check.places.items()}
-    assert means == pytest.approx({1: 1, 2: -1 / 4, 3: -1 / 4, 4: -1 / 4, 5: -1 / 4})
-    assert check.places[1].low is not None
-    assert check.places[1].low > 0
+    # each text stands at all places from 1 to 5, 3 on average, and is graded 1 higher at 1:
+    # (-2 · 1 - 1 · 0 + 0 · 0 + 1 · 0 + 2 · 0) / (4 + 1 + 0 + 1 + 4)
+    assert check.place is not None
+    assert check.place.slope.mean == pytest.approx(-2 / 10)
+    assert check.place.slope.high is not None
+    assert check.place.slope.high < 0
+    assert check.place.p_value < 1e-9
     # one of five gets 1 more than alone
     assert check.together is not None
     assert check.together.difference.mean == pytest.approx(1 / 5)
-    assert re.search(r"a share of 0\.4000 \(interval .* is due to the place", shown(check))
-    assert "The place in a call matters." in shown(check)
+    assert "a share of +0.4000 (interval" in shown(check)
+    expected = "The place in a call matters: each place further back lowers the grade of the same"
+    assert f"{expected} text by 0.2000 (interval −0.2" in shown(check)
 
 
-@pytest.mark.parametrize("orders", [2, 3, 4])
-def test_a_place_is_not_mixed_with_its_neighbours(orders: int) -> None:
-    # Any choice of rows of the Latin square of five gives the first place 1 above the others. The
-    # other places are compared with it as often as with each other once every choice had its turn:
-    # there are 4, 6 and 4, of which 24 queries are a multiple.
-    llm = judge(lambda text, place: deserved(text) + (place == 1))
+@pytest.mark.parametrize("orders", [2, 3, 4, 5])
+def test_a_trend_over_the_places_is_found_in_any_orders(orders: int) -> None:
+    llm = judge(lambda text, place: place // 2)  # 0, 1, 1, 2, 2 at the places 1 to 5
     check = check_judge(llm, QUERIES, RUN, orders=orders)
-    means = {place: effect.mean for place, effect in check.places.items()}
-    assert means == pytest.approx({1: 1, 2: -1 / 4, 3: -1 / 4, 4: -1 / 4, 5: -1 / 4})
+    assert check.place is not None
+    assert check.place.slope.low is not None
+    assert check.place.slope.low > 0
+    if orders == 5:  # (-2 · 0 - 1 · 1 + 0 · 1 + 1 · 2 + 2 · 2) / 10
+        assert check.place.slope.mean == pytest.approx(5 / 10)
+    assert "each place further back raises the grade" in shown(check)
+
+
+def test_the_slope_by_hand() -> None:
+    # Three texts in two orders, a b c and b c a (turned by one) or c a b (by two). A text that
+    # moves from p to q with grades g and h has the slope (h - g) / (q - p), and weighs (q - p)².
+    grades = {"a": 1, "b": 2, "c": 3}
+    looks = [
+        QueryGrades("q1", "", {}, {}, _calls(["abc", "abc", "bca"], {**grades}, at_first=-1)),
+        QueryGrades("q2", "", {}, {}, _calls(["abc", "abc", "cab"], {**grades}, at_first=0)),
+        QueryGrades("q3", "", {}, {}, _calls(["abc", "abc", "cab"], {**grades}, at_first=-1)),
+        QueryGrades("q4", "", {}, {}, []),
+    ]
+    effect = _place_effect(looks, 0.95)
+    assert effect is not None
+    # q1: a 1 -> 3 gains 1, b 2 -> 1 loses 1, c 3 -> 2 gains nothing:
+    #     (2 · 1 + (-1)(-1) + 0) / (4 + 1 + 1) = 1/2
+    # q2: 0;  q3: a 1 -> 2 gains 1, b 2 -> 3 nothing, c 3 -> 1 loses 1: (1 + 0 + 2) / 6 = 1/2
+    slopes = [1 / 2, 0, 1 / 2]
+    assert (effect.slope.n, effect.slope.mean) == (3, pytest.approx(1 / 3))
+    # mean 1/3, standard deviation sqrt(1/12), error sqrt(1/36) = 1/6, t = 2 with 2 degrees of
+    # freedom: p = 1 - 2 / sqrt(2² + 2)
+    assert effect.p_value == pytest.approx(1 - 2 / 6**0.5)
+    assert effect.p_value == pytest.approx(ttest_1samp(slopes, 0).pvalue)
+    assert effect.slope.low is not None
+    assert effect.slope.low < 0
+
+
+def _calls(orders: list[str], grades: dict[str, int], *, at_first: int) -> list[Call]:
+    return [
+        {
+            text: (place, grades[text] + (at_first if place == 1 else 0))
+            for place, text in enumerate(order, 1)
+        }
+        for order in orders
+    ]
+
+
+@pytest.mark.parametrize(("chance", "least", "most"), [(0.0, 0.0, 0.10), (0.2, 0.9, 1.0)])
+def test_planted_places_are_found_and_no_others(chance: float, least: float, most: float) -> None:
+    """+1 at the first and -1 at the last place, with this chance; 5 % of grades are noise."""
+    rng = np.random.default_rng(5)
+    found = []
+    for _ in range(200):
+        looks = []
+        for number in range(30):
+            merit = rng.integers(0, 4, 5)
+            turned = turns(5, 3, number, seed=0)
+            calls = []
+            for turn in (0, *turned):
+                call = {}
+                for place in range(1, 6):
+                    text = (place - 1 + turn) % 5
+                    shift = ((place == 1) - (place == 5)) * (rng.random() < chance)
+                    noisy = rng.random() < 0.05
+                    grade = rng.integers(0, 4) if noisy else np.clip(merit[text] + shift, 0, 3)
+                    call[str(text)] = (place, int(grade))
+                calls.append(call)
+            looks.append(QueryGrades(f"q{number}", "", {}, {}, calls))
+        effect = _place_effect(looks, 0.95)
+        assert effect is not None
+        found.append(effect.p_value <= 0.05)
+    assert least <= np.mean(found) <= most
 
 
 @pytest.mark.parametrize("orders", [2, 5, 30, 50])
@@ -141,7 +214,7 @@ def test_a_judge_that_never_says_the_same_twice() -> None:
     assert check.due_to_place.high is not None
     assert check.due_to_place.mean == 0
     assert check.due_to_place.low < 0 < check.due_to_place.high
-    assert "not clearly more than asking the same again" in shown(check)
+    assert "compared with asking again" in shown(check)
 
 
 def test_a_judge_that_is_stricter_in_company() -> None:
@@ -156,73 +229,27 @@ def test_a_judge_that_is_stricter_in_company() -> None:
     assert check.moved.n_changed == 0
 
 
-OWN = {item for query_id in QUERIES for item in RUN[query_id].ids if item[-1] in "24"}
+def test_what_people_left_unjudged_is_no_grade() -> None:
+    llm = judge(lambda text, place: deserved(text))
+    human = {
+        query_id: {item: -1 if item.endswith(".1") else grade for item, grade in of.items()}
+        for query_id, of in DESERVED.items()
+    }
+    check = check_judge(llm, QUERIES, RUN, human=human)
+    assert check.kappa is not None
+    assert (check.kappa.kappa, check.kappa.n) == (1, 24 * 4)
 
 
-class TestItsOwnTexts:
-    """Of each query the texts 2 and 4, which deserve 2 and 1; the others deserve 0, 1 and 0."""
-
-    def test_preferred(self) -> None:
-        llm = judge(lambda text, place: deserved(text) + (text[5] in "24"))
-        check = check_judge(llm, QUERIES, RUN, human=DESERVED, own=OWN)
-        preference = check.preference
-        assert preference is not None
-        assert (preference.own, preference.others, preference.difference.mean) == (1, 0, 1)
-        assert (preference.n_own, preference.n_others, preference.difference.n) == (48, 72, 24)
-        assert preference.is_controlled
-        assert preference.difference.low is not None
-        assert preference.difference.low > 0
-        expected = "Texts of its own get +1.0000 more than others of the same 24 queries"
-        assert expected in shown(check)
-        assert "It prefers its own texts." in shown(check)
-
-    def test_better_and_not_preferred(self) -> None:
-        llm = judge(lambda text, place: deserved(text))
-        fair = check_judge(llm, QUERIES, RUN, human=DESERVED, own=OWN).preference
-        assert fair is not None
-        assert fair.difference.mean == 0
-        # without people's grades: (2 + 1) / 2 against (0 + 1 + 0) / 3, and nothing is said of bias
-        check = check_judge(llm, QUERIES, RUN, own=OWN)
-        assert check.preference is not None
-        assert check.preference.difference.mean == pytest.approx(3 / 2 - 1 / 3)
-        assert not check.preference.is_controlled
-        assert "without people's grades that may be quality" in shown(check)
-        assert "It prefers" not in shown(check)
-
-    def test_what_people_left_unjudged_is_no_grade(self) -> None:
-        llm = judge(lambda text, place: deserved(text))
-        human = {
-            query_id: {item: -1 if item.endswith(".1") else grade for item, grade in of.items()}
-            for query_id, of in DESERVED.items()
-        }
-        check = check_judge(llm, QUERIES, RUN, human=human, own=OWN)
-        assert check.kappa is not None
-        assert (check.kappa.kappa, check.kappa.n) == (1, 24 * 4)
-        assert check.preference is not None
-        assert (check.preference.n_others, check.preference.difference.mean) == (48, 0)
-
-    @pytest.mark.parametrize("highest", [1, 10])
-    def test_another_scale_is_told(self, highest: int) -> None:
-        llm = judge(lambda text, place: deserved(text))
-        human = {
-            query_id: {item: highest * (grade > 0) for item, grade in of.items()}
-            for query_id, of in DESERVED.items()
-        }
-        check = check_judge(llm, QUERIES, RUN, human=human, own=OWN)
-        assert f"people's grades go up to {highest} and the judge's to 2" in shown(check)
-        assert check_judge(llm, QUERIES, RUN, human=DESERVED, own=OWN).notes == ()
-
-    def test_by_query_and_where_there_are_none(self) -> None:
-        llm = judge(lambda text, place: deserved(text))
-        own = {"q00": ["q00.2"], "q01": ["q00.2"]}
-        preference = check_judge(llm, QUERIES, RUN, own=own).preference
-        assert preference is not None
-        assert (preference.n_own, preference.difference.n, preference.difference.low) == (
-            1,
-            1,
-            None,
-        )
-        assert check_judge(llm, QUERIES, RUN, own=["none"]).preference is None
+@pytest.mark.parametrize("highest", [1, 10])
+def test_another_scale_is_told(highest: int) -> None:
+    llm = judge(lambda text, place: deserved(text))
+    human = {
+        query_id: {item: highest * (grade > 0) for item, grade in of.items()}
+        for query_id, of in DESERVED.items()
+    }
+    check = check_judge(llm, QUERIES, RUN, human=human)
+    assert f"people's grades go up to {highest} and the judge's to 2" in shown(check)
+    assert check_judge(llm, QUERIES, RUN, human=DESERVED).notes == ()
 
 
 def test_agreement_with_people_is_that_of_agreement() -> None:
@@ -287,7 +314,12 @@ def test_a_service_that_refuses_is_named_without_its_key() -> None:
 def test_rankings_of_one_text_have_no_places() -> None:
     run = Run({query_id: Ranking(["d"], texts=["deserves 2"]) for query_id in QUERIES})
     check = check_judge(judge(lambda text, place: 2), QUERIES, run)
-    assert (check.moved, check.due_to_place, check.together, check.places) == (None, None, None, {})
+    assert (check.moved, check.due_to_place, check.together, check.place) == (
+        None,
+        None,
+        None,
+        None,
+    )
     assert "Asked again, it changes 0 of 24 texts" in shown(check)
 
 
@@ -314,12 +346,13 @@ def test_what_can_not_be_used(arguments: dict[str, Any], named: str) -> None:
 
 def test_every_output(tmp_path: Path) -> None:
     llm = judge(lambda text, place: deserved(text) + (place == 1), usage={"prompt_tokens": 9})
-    check = check_judge(llm, QUERIES, RUN, human=DESERVED, own=OWN, most_queries=6)
+    check = check_judge(llm, QUERIES, RUN, human=DESERVED, most_queries=6)
     rows = {row["check"]: row for row in json.loads(check.to_json())}
     assert check.moved is not None
     assert rows["at another place in the call"]["changed"] == check.moved.changed.mean
-    assert rows["place 1"]["difference"] == check.places[1].mean
-    assert rows["its own texts against others"]["n"] == 6
+    assert check.place is not None
+    assert rows["each place further back"]["difference"] == check.place.slope.mean
+    assert rows["each place further back"]["p_value"] == check.place.p_value
     page = check.to_html(tmp_path / "check.html").read_text(encoding="utf-8")
     for text in (page, check.to_markdown(), str(check), check._repr_html_()):
         assert "Check of the judge completing" in text

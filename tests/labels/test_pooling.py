@@ -16,7 +16,7 @@ from support import reference
 
 from llama_index_rag_metrics import Relevance, RetrievalDataset, Run, metric, pool, read_qrels
 from llama_index_rag_metrics.labels import pooling as choose
-from llama_index_rag_metrics.labels.decisive import Belief
+from llama_index_rag_metrics.labels.decisive import Belief, checked_metric, queries_of
 from llama_index_rag_metrics.labels.label_pool import PoolItems
 from llama_index_rag_metrics.labels.pooling import scores_if
 from llama_index_rag_metrics.runtime.errors import InvalidInput
@@ -100,6 +100,32 @@ class TestBounds:
                 reference.ndcg(full, run["q"], k=2) for run in (runs[pair.first], runs[pair.second])
             )
             assert pair.low - 1e-12 <= first - second <= pair.high + 1e-12
+
+
+@each_metric
+@pytest.mark.parametrize("seed", range(20))
+def test_weights_and_divisors_come_to_the_score_of_the_metric(name: str, seed: int) -> None:
+    runs, _ = two_runs(seed)
+    chance = random.Random(seed)
+    highest = 3 if name == "ndcg@3" else 1
+    grades = {item: float(chance.randint(0, highest)) for item in "abcdef"}
+    rankings = [Run(of_system) for of_system in runs.values()]
+    k = metric(name).model_dump()["k"]
+    items = PoolItems.of(rankings, ["q"], {"q": Relevance(grades)}, k)
+    chosen = checked_metric(name)
+
+    (query,) = queries_of(chosen, items, np.zeros(len(items.ids)), 3.0)
+
+    gains = np.sort(query.grade[query.grade > 0])[::-1]
+    first, second = query.grade @ query.weight
+    if query.rank is not None:  # each pair of relevant items weighs 1 / the lower rank
+        first, second = (
+            score + sum(1 / max(pair) for pair in itertools.combinations(ranks[ranks > 0], 2))
+            for score, ranks in zip((first, second), query.rank[query.grade > 0].T, strict=True)
+        )
+    divisor = query.divisor(gains) or 1.0
+    scores = scores_if(chosen, items, items.known[None])[0, 0]
+    assert [first / divisor, second / divisor] == pytest.approx(scores)
 
 
 class TestOutlook:

@@ -51,16 +51,7 @@ _NO_USE_AGAIN = frozenset({400, 401, 403, 404, 422})
 
 
 class Asking:
-    """An LLM that is asked about nuggets.
-
-    Args:
-        llm: any LLM of LlamaIndex.
-        cache: keeps each answer.
-        asked_by: what asks, for errors.
-
-    Attributes:
-        tally: counts what is asked.
-    """
+    """An LLM that is asked about nuggets; `tally` counts what is asked."""
 
     def __init__(self, llm: LLM, cache: Cache, asked_by: str) -> None:
         self.tally = Tally(Usage(llm.metadata.model_name))
@@ -70,16 +61,7 @@ class Asking:
         self._counter = TokenCounter()
 
     async def facts(self, question: str, passages: Mapping[str, str]) -> list[str]:
-        """The facts that an answer states, the most needed first, read window by window.
-
-        Args:
-            question: the question.
-            passages: id to text, in the order in which they are read.
-
-        Raises:
-            BadAnswer: the LLM gave no list, twice.
-            InvalidInput: the LLM's context window has no room for a passage.
-        """
+        """The facts that an answer states, the most needed first, read window by window."""
         facts: list[str] = []
         # the list grows up to its most, so that room for it is kept from the beginning
         room = self._room(collect_prompt(question, [], []), 2 * _LIST)
@@ -89,11 +71,7 @@ class Asking:
         return facts
 
     async def importances(self, question: str, facts: Sequence[str]) -> list[Importance]:
-        """How important each fact is; a few at a time, kept one by one.
-
-        Raises:
-            BadAnswer: the LLM gave no labels, twice.
-        """
+        """How important each fact is; a few at a time, kept one by one."""
         requests = [self._request("importance", LABEL, question, fact) for fact in facts]
 
         async def ask(positions: list[int]) -> list[Any]:
@@ -103,12 +81,7 @@ class Asking:
         return await self._fetched(requests, ask, ("vital", "okay"))
 
     async def supports(self, question: str, facts: Sequence[str], passage: str) -> list[Support]:
-        """How much of each fact a passage states: of a long one, its best piece.
-
-        Raises:
-            BadAnswer: the LLM gave no labels, twice.
-            InvalidInput: the LLM's context window has no room for the facts.
-        """
+        """How much of each fact a passage states: of a long one, its best piece."""
         requests = [self._request("support", SUPPORT, question, [fact, passage]) for fact in facts]
 
         async def ask(positions: list[int]) -> list[Any]:
@@ -202,7 +175,7 @@ Job = TypeVar("Job")
 _LLM = "the LLM"
 
 
-async def conduct(
+async def run_jobs(
     jobs: Sequence[Job],
     do: Callable[[Job], Awaitable[None]],
     *,
@@ -210,22 +183,9 @@ async def conduct(
     description: str,
     show_progress: bool,
 ) -> dict[Job, str]:
-    """Do all jobs, some at once.
+    """Do all jobs, some at once; errors by job, secrets masked.
 
     A service that refuses the key isn't asked any more.
-
-    Args:
-        jobs: what is to be done.
-        do: does one of them.
-        workers: how many are done at once.
-        description: what the progress bar says.
-        show_progress: whether to show one.
-
-    Returns:
-        Of the jobs that failed, how; secrets are masked.
-
-    Raises:
-        InvalidInput: there is no such number of workers.
     """
     check_count("workers", workers, "workers")
     errors: dict[Job, str] = {}

@@ -33,16 +33,9 @@ def texts_of(
     depth: int | None,
     corpus: Mapping[str, str] | None,
 ) -> dict[str, dict[str, str]]:
-    """The texts of each question's passages, by their ids.
+    """The texts of each question's passages, by their ids: of each ranking so many distinct items.
 
-    Args:
-        source: a run, several, or texts. What several retrieved stands there once.
-        query_ids: the questions.
-        depth: how many distinct items of each ranking count, best first; None: all.
-        corpus: document id to text, for rankings without texts.
-
-    Raises:
-        InvalidInput: the text of an item isn't known, or this is none of these.
+    The corpus has them for rankings without texts; depth None takes all.
     """
     if isinstance(source, Mapping) and not isinstance(source, Run):
         asked = [query_id for query_id in query_ids if query_id in source]
@@ -60,7 +53,6 @@ def texts_of(
 
 
 def corpus_of(dataset: RetrievalDataset) -> dict[str, str]:
-    """Document id to what is indexed of it: its title and its text."""
     return {document_id: dataset.indexed_text(document_id) for document_id in dataset.corpus}
 
 
@@ -86,14 +78,7 @@ def labelled_texts(dataset: RetrievalDataset) -> dict[str, dict[str, str]]:
 def windows(
     passages: Mapping[str, str], budget: int, counter: TokenCounter, most: int
 ) -> Iterator[list[Passage]]:
-    """The passages in order, so many at a time as fit; long ones in pieces.
-
-    Args:
-        passages: id to text.
-        budget: how many tokens a window has room for.
-        counter: counts the tokens.
-        most: how many passages a window holds at most.
-    """
+    """The passages in order, as many at a time as a budget of tokens has room for."""
     window: list[Passage] = []
     spent = 0
     for passage_id, text in passages.items():

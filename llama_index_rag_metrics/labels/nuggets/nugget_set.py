@@ -1,20 +1,23 @@
-"""What a good answer to each question says, and which passages say it."""
+"""What a good answer to each question says, which passages say it, and what people say of both."""
 
 from __future__ import annotations
 
 import math
 import os
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from llama_index_rag_metrics.files.fields import NUGGETS, QUERY, QUERY_ID, first_of
 from llama_index_rag_metrics.files.lines import from_json, read_lines, to_json, write_lines
 from llama_index_rag_metrics.files.nugget_files import nuggets_record, read_nuggets
 from llama_index_rag_metrics.files.records import read_id
 from llama_index_rag_metrics.files.runs.mistaken_files import FACTS, read_as
-from llama_index_rag_metrics.rankings.nugget import Nugget, facets_of
+from llama_index_rag_metrics.labels.nuggets.nugget_passages import PassagesLike, texts_of
+from llama_index_rag_metrics.labels.review import Judgement, read_reviews
+from llama_index_rag_metrics.rankings.nugget import Nugget, facets_of, vital_first
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.amounts import check_amount
@@ -22,19 +25,11 @@ from llama_index_rag_metrics.runtime.cache import Usage
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from llama_index_rag_metrics.labels.nuggets.nugget_passages import PassagesLike
     from llama_index_rag_metrics.report import Report
 
 
-def read_file(
-    path: Path,
-) -> tuple[dict[str, list[Nugget]], dict[str, str], dict[str, str]]:
-    """The nuggets, the text and the error of each question, a question a line.
-
-    Raises:
-        FileFormatError: a line can't be read, or repeats a question.
-        FileNotFoundError: there is no such file.
-    """
+def read_file(path: Path) -> tuple[dict[str, list[Nugget]], dict[str, str], dict[str, str]]:
+    """The nuggets, the text and the error of each question, a question a line."""
     by_query: dict[str, list[Nugget]] = {}
     queries: dict[str, str] = {}
     errors: dict[str, str] = {}
@@ -179,11 +174,6 @@ class Nuggets(Mapping[str, Sequence[Nugget]], Reportable):
         Raises:
             InvalidInput: the text of a passage isn't known.
         """
-        from llama_index_rag_metrics.labels.nuggets.nugget_reviewing import (
-            importance_lines,
-            support_lines,
-        )
-
         if passages is None:
             lines = importance_lines(self)
         else:
@@ -200,8 +190,6 @@ class Nuggets(Mapping[str, Sequence[Nugget]], Reportable):
             FileFormatError: a line can't be read.
             InvalidInput: a judgement is about a nugget that isn't there.
         """
-        from llama_index_rag_metrics.labels.nuggets.nugget_reviewing import apply_reviews
-
         return apply_reviews(self, [Path(path) for path in paths])
 
     def report(self, *, full: bool = False) -> Report:
@@ -209,3 +197,88 @@ class Nuggets(Mapping[str, Sequence[Nugget]], Reportable):
         from llama_index_rag_metrics.labels.nuggets.nuggets_report import nuggets_report
 
         return nuggets_report(self, full=full)
+
+
+_IMPORTANCE, _SUPPORT = "importance", "support"
+"""The scales of the page on which nuggets are judged."""
+
+_DROP = "drop"
+_REWORDED = "Was it reworded since? Then it has to be reviewed anew."
+
+
+def importance_lines(nuggets: Nuggets) -> Iterator[dict[str, Any]]:
+    """A line a nugget: is it vital, okay, or to be dropped?"""
+    for query_id, of_query in nuggets.items():
+        for nugget in of_query:
+            yield {**_asked(nuggets, query_id, nugget), "scale": _IMPORTANCE}
+
+
+def support_lines(
+    nuggets: Nuggets,
+    passages: PassagesLike,
+    depth: int | None,
+    corpus: Mapping[str, str] | None,
+) -> Iterator[dict[str, Any]]:
+    """A line a passage and nugget: does it say all of it, a part, or nothing?"""
+    texts = texts_of(passages, list(nuggets), depth, corpus)
+    for query_id, of_query in texts.items():
+        for passage, text in of_query.items():
+            for nugget in nuggets[query_id]:
+                asked = _asked(nuggets, query_id, nugget)
+                yield {**asked, "doc_id": passage, "text": text, "scale": _SUPPORT}
+
+
+def apply_reviews(nuggets: Nuggets, paths: Sequence[Path]) -> Nuggets:
+    """The nuggets with what people said of them, vital ones first."""
+    importances: dict[tuple[str, str], Any] = {}
+    supports: dict[tuple[str, str], dict[str, Any]] = defaultdict(dict)
+    known = {
+        (query_id, nugget.text) for query_id, of_query in nuggets.items() for nugget in of_query
+    }
+    for judgement in (judgement for path in paths for judgement in reviews_of_nuggets(path)):
+        if judgement.nugget_id is None or not judgement.is_judged:
+            continue
+        of = judgement.query_id, judgement.nugget_id
+        if of not in known:
+            expected = f"a nugget of {judgement.query_id!r}"
+            raise InvalidInput("nugget_id", judgement.nugget_id, expected, _REWORDED)
+        if judgement.doc_id is not None and judgement.scale == _SUPPORT:
+            supports[of][judgement.doc_id] = judgement.grade
+        elif judgement.doc_id is None and judgement.scale == _IMPORTANCE:
+            importances[of] = judgement.grade
+        else:
+            expected = f"{_IMPORTANCE!r} of a nugget, or {_SUPPORT!r} of it by a passage"
+            raise InvalidInput("scale", judgement.scale, expected)
+    by_query = {
+        query_id: [
+            replace(
+                nugget,
+                importance=importances.get((query_id, nugget.text), nugget.importance),
+                supports={**nugget.supports, **supports[query_id, nugget.text]},
+            )
+            for nugget in of_query
+            if importances.get((query_id, nugget.text)) != _DROP
+        ]
+        for query_id, of_query in nuggets.items()
+    }
+    return replace(
+        nuggets, by_query={query_id: vital_first(left) for query_id, left in by_query.items()}
+    )
+
+
+def reviews_of_nuggets(path: Path) -> list[Judgement]:
+    """What people said in a file. It may speak of other things, too, but not of these alone."""
+    reviews = read_reviews(path)
+    if reviews and all(judgement.nugget_id is None for judgement in reviews):
+        remedy = "Review what --to-review or to_review() wrote."
+        raise InvalidInput("reviewed", path.name, "judgements of nuggets", remedy)
+    return reviews
+
+
+def _asked(nuggets: Nuggets, query_id: str, nugget: Nugget) -> dict[str, str]:
+    return {
+        "query_id": query_id,
+        "query": nuggets.queries.get(query_id, ""),
+        "nugget_id": nugget.text,
+        "nugget": nugget.text,
+    }

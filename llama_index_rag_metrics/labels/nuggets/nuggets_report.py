@@ -25,12 +25,6 @@ _IMPORTANCES: tuple[Importance, ...] = ("vital", "okay")
 
 
 def nuggets_report(nuggets: Nuggets, *, full: bool = False) -> Report:
-    """The report of nuggets.
-
-    Args:
-        nuggets: the nuggets.
-        full: with as many questions as a page holds.
-    """
     all_nuggets = [nugget for of_query in nuggets.values() for nugget in of_query]
     is_assigned = any(nugget.supports for nugget in all_nuggets)
     n = counted(len(all_nuggets), "nugget", "nuggets")
@@ -117,7 +111,6 @@ def _line(nugget: Nugget) -> str:
 
 
 def _records(nuggets: Nuggets) -> Records:
-    """One row a nugget."""
     rows = [(query_id, nugget) for query_id, of_query in nuggets.items() for nugget in of_query]
     return Records(
         {

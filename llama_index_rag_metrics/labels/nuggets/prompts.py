@@ -109,7 +109,6 @@ class Facts(BaseModel):
 
 
 def collect_prompt(question: str, facts: Sequence[str], passages: Sequence[str]) -> str:
-    """Asks for the facts so far and those of further passages."""
     return COLLECT.format(
         most=MOST_FACTS,
         material=_ONLY_MATERIAL,
@@ -120,7 +119,6 @@ def collect_prompt(question: str, facts: Sequence[str], passages: Sequence[str])
 
 
 def label_prompt(question: str, facts: Sequence[str]) -> str:
-    """Asks how important each fact is."""
     return LABEL.format(
         n=len(facts),
         material=_ONLY_MATERIAL,
@@ -130,7 +128,6 @@ def label_prompt(question: str, facts: Sequence[str]) -> str:
 
 
 def support_prompt(question: str, facts: Sequence[str], passage: str) -> str:
-    """Asks how much of each fact a passage states."""
     return SUPPORT.format(
         n=len(facts),
         material=_ONLY_MATERIAL,
@@ -142,13 +139,13 @@ def support_prompt(question: str, facts: Sequence[str], passage: str) -> str:
 
 @lru_cache(maxsize=2 * PER_CALL)
 def importances_of(n: int) -> type[BaseModel]:
-    """The model of an answer that labels so many facts."""
+    """The form of an answer that labels n facts."""
     return _labels("Importances", Importance, n, "vital or okay, one a fact, in order")
 
 
 @lru_cache(maxsize=2 * PER_CALL)
 def supports_of(n: int) -> type[BaseModel]:
-    """The model of an answer that says of so many facts how far they are stated."""
+    """The form of an answer that says of n facts how far they are stated."""
     return _labels("Supports", Support, n, "full, partial or none, one a fact, in order")
 
 

@@ -45,22 +45,13 @@ _FORMAT = "llama-index-rag-metrics questions, version 2"
 
 
 class AnswerJournal(JsonLinesJournal[tuple[str, str]]):
-    """The answers by node id.
-
-    Args:
-        path: the file; it and its folder are made where they don't exist.
-        fingerprint: what the answers are of, by aspect.
-
-    Attributes:
-        answers: node id to answer, of the nodes that were finished before.
-    """
+    """The answers by node id; `answers` has those of before."""
 
     def __init__(self, path: str | Path, fingerprint: Mapping[str, str]) -> None:
         super().__init__(path, _FORMAT, fingerprint, _answer)
         self.answers = dict(self.rows)
 
     def record(self, node_id: str, answer: str) -> None:
-        """Keep the answer on a node."""
         self.write({"node_id": node_id, "answer": answer})
 
 
@@ -209,11 +200,6 @@ class _Generation:
         self._refusal = Refusal()
 
     async def run(self, workers: int, show_progress: bool) -> None:
-        """Ask about every node that has no answer yet.
-
-        Raises:
-            GenerationFailed: a node failed that may not, or there is no answer at all.
-        """
         left = [node_id for node_id in self.prompts if node_id not in self.answers]
         register_secrets_of(self.llm)
         threads = Threads(workers, "rag-metrics-questions")

@@ -168,12 +168,7 @@ _CHINESE_TALKS = re.compile(
 
 
 class Answer(NamedTuple):
-    """What an LLM's answer holds.
-
-    Attributes:
-        questions: in order, each once.
-        refused: the other lines, as they stand there.
-    """
+    """The questions in an LLM's answer, each once, and the lines that were refused."""
 
     questions: list[str]
     refused: list[str]

@@ -1,6 +1,13 @@
 """Review by people: the page in which they judge a pool, what they said, and how far they agree."""
 
-from llama_index_rag_metrics.labels.review.review_items import ItemKey, ReviewItem, ReviewPool
+from llama_index_rag_metrics.labels.review.review_items import (
+    SCALES,
+    Choice,
+    ItemKey,
+    ReviewItem,
+    ReviewPool,
+    Scale,
+)
 from llama_index_rag_metrics.labels.review.review_judgements import (
     Judgement,
     MergedJudgements,
@@ -15,7 +22,6 @@ from llama_index_rag_metrics.labels.review.reviewers import (
     ScaleAgreement,
     compare_reviewers,
 )
-from llama_index_rag_metrics.labels.review.scales import SCALES, Choice, Scale
 
 __all__ = [
     "SCALES",

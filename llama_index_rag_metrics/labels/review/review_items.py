@@ -1,23 +1,165 @@
-"""What is reviewed: items of a pool, in an order that tells nothing of systems and ranks."""
+"""What is reviewed, and by which scales; the order tells nothing of systems and ranks."""
 
 from __future__ import annotations
 
 import json
 import os
 import random
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from llama_index_rag_metrics.files.lines import Place, from_json, read_lines, to_json, write_lines
+from llama_index_rag_metrics.files.lines import (
+    Place,
+    from_json,
+    read_lines,
+    read_text,
+    to_json,
+    write_lines,
+)
 from llama_index_rag_metrics.files.records import read_id
 from llama_index_rag_metrics.files.runs.mistaken_files import POOL, read_as
 from llama_index_rag_metrics.labels.label_pool import Pool
-from llama_index_rag_metrics.labels.review.scales import DEFAULT, SCALES, Scale, read_scale
+from llama_index_rag_metrics.metrics.texts.llm_judge import RUBRIC
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.runtime.errors import InvalidInput
+
+_GRADE_LINE = re.compile(r"^(\d):[ \t]+(.+)$", re.MULTILINE)
+_FIELDS = ("grade", "key", "label", "rubric")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """An answer of a scale: what is kept, the digit to press, the button's text, its rubric."""
+
+    grade: float | str
+    key: str
+    label: str
+    rubric: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """What is asked of an item, and the answers, best first."""
+
+    name: str
+    intro: str
+    choices: Sequence[Choice]
+
+    @property
+    def grades(self) -> list[float | str]:
+        return [choice.grade for choice in self.choices]
+
+    def record(self) -> dict[str, Any]:
+        """The scale as JSON holds it; `read_scale` reads it."""
+        return {**asdict(self), "choices": [asdict(choice) for choice in self.choices]}
+
+
+def _for_people(rubric: str) -> str:
+    return (rubric[:1].upper() + rubric[1:]).replace("query", "question")
+
+
+_RELEVANCE_LABELS = {
+    "3": "Exact answer",
+    "2": "Part of an answer",
+    "1": "On the subject",
+    "0": "Not about it",
+}
+
+SCALES: Mapping[str, Scale] = {
+    "relevance": Scale(
+        "relevance",
+        "How well does the passage answer the question?",
+        [
+            Choice(int(key), key, _RELEVANCE_LABELS[key], _for_people(rubric))
+            for key, rubric in _GRADE_LINE.findall(RUBRIC)
+        ],
+    ),
+    "importance": Scale(
+        "importance",
+        "Does a good answer need this fact?",
+        [
+            Choice("vital", "2", "Vital", "An answer without it isn't a good one."),
+            Choice("okay", "1", "Okay", "It is worth having; an answer can do without it."),
+            Choice("drop", "0", "Drop", "It is wrong, says nothing, or repeats another fact."),
+        ],
+    ),
+    "support": Scale(
+        "support",
+        "Does the passage say this fact?",
+        [
+            Choice("full", "2", "Full", "The passage says all of it."),
+            Choice("partial", "1", "Partial", "The passage says a part of it."),
+            Choice("none", "0", "None", "The passage says nothing of it, or contradicts it."),
+        ],
+    ),
+}
+"""The scales that a pool can name: the rubric of `LLMRelevancy`, and those of nuggets."""
+
+DEFAULT = "relevance"
+"""The scale of what names none."""
+
+
+def read_scale(record: object, place: Place) -> Scale:
+    """A scale of one's own: name, intro, and choices of grade, key, label and rubric."""
+    if not isinstance(record, Mapping):
+        raise place.wrong(f"a scale, one of {', '.join(SCALES)}, or an object", record)
+    name, intro, choices = record.get("name"), record.get("intro", ""), record.get("choices")
+    if not isinstance(name, str) or not name:
+        raise place.wrong("a scale with a 'name'", record)
+    if not isinstance(intro, str) or not isinstance(choices, list):
+        raise place.wrong("a scale with an 'intro', a text, and 'choices', a list", record)
+    read = [_choice(choice, place) for choice in choices]
+    for unique in ("grade", "key"):
+        values = [getattr(choice, unique) for choice in read]
+        if len(set(values)) < len(values):
+            raise place.wrong(f"every {unique} of a scale once", values)
+    if len(read) < 2:
+        raise place.wrong("a scale of at least two choices", choices)
+    scale = Scale(name, intro, read)
+    if name in SCALES and not set(scale.grades) <= set(SCALES[name].grades):
+        expected = f"a scale called otherwise than {name!r}, which has other grades"
+        raise place.wrong(expected, scale.grades)
+    return scale
+
+
+def read_rubric(path: Path) -> Scale:
+    """A rubric of one's own: lines such as "2: The passage …", and before them what is asked.
+
+    It is called after what it says, so that grades by two rubrics are told apart, and those by
+    copies of one aren't. A .json file holds a whole scale, as `read_scale` reads it, with its name.
+    """
+    text, place = read_text(path), Place(str(path))
+    if path.suffix == ".json":
+        return read_scale(from_json(text, place), place)
+    lines = _GRADE_LINE.findall(text)
+    choices = [Choice(float(digit), digit, "", rubric.strip()) for digit, rubric in lines]
+    choices.sort(key=lambda choice: choice.key, reverse=True)
+    intro = " ".join(_GRADE_LINE.sub("", text).split())
+    if len(choices) < 2:
+        raise place.wrong("a line for each grade, at least two, such as '2: The passage …'", text)
+    content = to_json([intro, *((choice.key, choice.rubric) for choice in choices)])
+    name = f"own rubric {sha256(content.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+    scale = Scale(name, intro or SCALES[DEFAULT].intro, choices)
+    return read_scale(scale.record(), place)
+
+
+def _choice(record: object, place: Place) -> Choice:
+    if not isinstance(record, Mapping) or not {"grade", "key"} <= record.keys():
+        raise place.wrong(f"choices with the fields {', '.join(_FIELDS)}", record)
+    grade, key = record["grade"], record["key"]
+    if isinstance(grade, bool) or not isinstance(grade, (int, float, str)) or grade == "":
+        raise place.wrong("a grade, a number or a word", grade)
+    if not isinstance(key, str) or len(key) != 1 or key not in "0123456789":
+        raise place.wrong("a key, one of the digits, as a text", key)
+    texts = [record.get(field, "") for field in ("label", "rubric")]
+    if not all(isinstance(text, str) for text in texts) or not any(texts):
+        raise place.wrong("a label or a rubric, texts", record)
+    return Choice(grade, key, *texts)
+
 
 _DECIDED = (
     "A pool is empty where every verdict is decided; strategy='depth' (--strategy depth) lists "
@@ -28,34 +170,20 @@ PoolLike: TypeAlias = "ReviewPool | Pool | str | os.PathLike[str]"
 
 
 class ItemKey(NamedTuple):
-    """What an item is known by.
-
-    Attributes:
-        query_id: the question.
-        doc_id: the passage; None where a nugget alone is judged.
-        nugget_id: the nugget; None where a passage alone is judged.
-    """
+    """The ids of an item; None where a nugget alone, or a passage alone, is judged."""
 
     query_id: str
     doc_id: str | None = None
     nugget_id: str | None = None
 
     def record(self) -> dict[str, str]:
-        """Those of the ids that there are, by field."""
+        """The ids that there are, by field."""
         return {name: value for name, value in self._asdict().items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class ReviewItem:
-    """Something that a reviewer judges.
-
-    Attributes:
-        key: what it is known by.
-        query: the question.
-        text: the passage; "" where there is none.
-        nugget: the nugget; "" where there is none.
-        scale: the name of the scale that it is judged by.
-    """
+    """What a reviewer judges: a passage, a nugget, or both."""
 
     key: ItemKey
     query: str
@@ -75,25 +203,14 @@ class ReviewItem:
 
 @dataclass(frozen=True)
 class ReviewPool:
-    """Items to be judged, each once.
-
-    Attributes:
-        items: the items.
-        scales: name to scale, of every scale that an item names.
-    """
+    """Items to be judged, each once, and the scales that they name."""
 
     items: Sequence[ReviewItem]
     scales: Mapping[str, Scale] = field(default_factory=lambda: dict(SCALES))
 
     @classmethod
     def of(cls, pool: PoolLike) -> ReviewPool:
-        """A pool that `pool` made, a file of one, or one that is ready.
-
-        Raises:
-            FileFormatError: a line can't be read, or repeats an item; says where and why.
-            FileNotFoundError: there is no such file.
-            InvalidInput: there is nothing to review in it.
-        """
+        """A pool that `pool` made, a file of one, or one that is ready."""
         if isinstance(pool, ReviewPool):
             return pool
         if isinstance(pool, Pool):
@@ -119,18 +236,16 @@ class ReviewPool:
 
     @property
     def queries(self) -> dict[str, str]:
-        """Query id to question."""
         return {item.key.query_id: item.query for item in self.items}
 
     @property
     def extent(self) -> str:
-        """How many items of how many questions, in words."""
         items = counted(len(self), "item", "items")
         return f"{items} of {counted(len(self.queries), 'question', 'questions')}"
 
     @property
     def digest(self) -> str:
-        """What tells this pool from others, whatever the order of its items."""
+        """A hash of the pool, whatever the order of its items."""
         records = sorted(to_json([item.record(), item.scale]) for item in self.items)
         grades = {
             name: [choice.grade for choice in self.scales[name].choices]
@@ -184,11 +299,6 @@ def _read(lines: Iterable[tuple[Place, object]]) -> ReviewPool:
 
 
 def read_key(record: Mapping[str, Any], place: Place) -> ItemKey:
-    """The ids of an item or of a judgement.
-
-    Raises:
-        FileFormatError: there is no query, or neither a passage nor a nugget.
-    """
     if record.get("query_id") is None:
         raise place.wrong("a field 'query_id'", sorted(record))
     ids = [record.get(name) for name in ("doc_id", "nugget_id")]

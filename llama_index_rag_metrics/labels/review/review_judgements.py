@@ -11,8 +11,7 @@ from typing import Any, TypeAlias
 from llama_index_rag_metrics.files.judgements import Qrels, read_grade
 from llama_index_rag_metrics.files.lines import Place, from_json, read_lines, to_json, write_lines
 from llama_index_rag_metrics.files.runs.mistaken_files import REVIEW, read_as
-from llama_index_rag_metrics.labels.review.review_items import ItemKey, read_key
-from llama_index_rag_metrics.labels.review.scales import DEFAULT, SCALES
+from llama_index_rag_metrics.labels.review.review_items import DEFAULT, SCALES, ItemKey, read_key
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
@@ -26,13 +25,9 @@ class Judgement:
     """What one reviewer said of one item.
 
     Attributes:
-        key: the item.
         grade: a number, or a word of the scale; None where it isn't judged.
-        scale: the name of the scale.
         skipped: whether the reviewer passed over it.
-        reviewer: who.
-        judged_at: when, ISO 8601.
-        note: what they remarked.
+        judged_at: ISO 8601.
     """
 
     key: ItemKey
@@ -96,10 +91,6 @@ def read_reviews(path: str | os.PathLike[str]) -> list[Judgement]:
     Args:
         path: JSON lines of query_id, doc_id or nugget_id or both, grade, and perhaps scale,
             skipped, reviewer, judged_at and note.
-
-    Raises:
-        FileFormatError: a line can't be read, or repeats an item; says where and why.
-        FileNotFoundError: there is no such file.
     """
     judgements: dict[ItemKey, Judgement] = {}
     with read_as(REVIEW, Path(path)):
@@ -173,11 +164,7 @@ def read_judgements(*reviews: ReviewsLike) -> MergedJudgements:
 
 
 def as_reviews(source: ReviewsLike, argument: str = "reviews") -> Sequence[Judgement]:
-    """Judgements from a file, from {query id: relevance}, or ready.
-
-    Raises:
-        InvalidInput: it is nothing of these.
-    """
+    """Judgements from a file, from {query id: relevance}, or ready."""
     if isinstance(source, (str, os.PathLike)):
         return read_reviews(source)
     if isinstance(source, Mapping):
@@ -195,11 +182,7 @@ def as_reviews(source: ReviewsLike, argument: str = "reviews") -> Sequence[Judge
 
 
 def check_scale(argument: str, judgement: Judgement, scale: str) -> None:
-    """Whether a judgement can be compared with one by this scale.
-
-    Raises:
-        InvalidInput: it is by another scale.
-    """
+    """Refuse a judgement by another scale than this."""
     if judgement.scale != scale:
         item = " ".join(filter(None, judgement.key))
         expected = f"grades by {scale!r}, by which another reviewer judged {item}"

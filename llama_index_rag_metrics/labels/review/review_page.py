@@ -10,13 +10,17 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from llama_index_rag_metrics.labels.review.review_items import PoolLike, ReviewPool
+from llama_index_rag_metrics.labels.review.review_items import (
+    DEFAULT,
+    PoolLike,
+    ReviewPool,
+    read_rubric,
+)
 from llama_index_rag_metrics.labels.review.review_judgements import (
     Judgement,
     ReviewsLike,
     as_reviews,
 )
-from llama_index_rag_metrics.labels.review.scales import DEFAULT, read_rubric
 from llama_index_rag_metrics.report import escape
 from llama_index_rag_metrics.report.html.assets import asset, carriers, script_source
 from llama_index_rag_metrics.report.html.elements import render

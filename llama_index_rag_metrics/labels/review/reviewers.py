@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from llama_index_rag_metrics.labels.review.review_items import ItemKey, PoolLike, ReviewPool
+from llama_index_rag_metrics.labels.review.review_items import SCALES, ItemKey, PoolLike, ReviewPool
 from llama_index_rag_metrics.labels.review.review_judgements import (
     Grade,
     Judgement,
@@ -18,7 +18,6 @@ from llama_index_rag_metrics.labels.review.review_judgements import (
     as_reviews,
     check_scale,
 )
-from llama_index_rag_metrics.labels.review.scales import SCALES
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.statistics.intervals import check_options
@@ -30,12 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
-    """An item on which two reviewers differ.
-
-    Attributes:
-        first: what the first said.
-        second: what the second said.
-    """
+    """An item on which two reviewers differ."""
 
     first: Judgement
     second: Judgement
@@ -66,16 +60,14 @@ class ScaleAgreement:
 
     @property
     def n(self) -> int:
-        """How many items both judged."""
         return sum(self.counts.values())
 
     @property
     def n_agreed(self) -> int:
-        """On how many of these they agree."""
         return sum(n for (first, second), n in self.counts.items() if first == second)
 
     def specific(self, grade: Grade) -> float:
-        """How likely the one gives this grade where the other does, in [0, 1].
+        """The probability that one reviewer gives this grade when the other did, in [0, 1].
 
         Twice the items that both gave it, over all times that it was given (specific agreement).
         """

@@ -37,12 +37,6 @@ _EXPLAINED = (
 
 
 def reviewers_report(agreement: ReviewerAgreement, *, full: bool = False) -> Report:
-    """The report of what `compare_reviewers` found.
-
-    Args:
-        agreement: how far they agree.
-        full: with as many disagreements as a page holds.
-    """
     first, second = agreement.names
     tables = [_table(agreement, scale) for scale in agreement.scales.values()]
     return Report(
@@ -110,7 +104,6 @@ def _table(agreement: ReviewerAgreement, scale: ScaleAgreement) -> Table:
 
 
 def _text(grade: Grade | None) -> str:
-    """A grade as text."""
     if grade is None or isinstance(grade, str):
         return grade or ""
     return format_grade(float(grade))
@@ -136,7 +129,6 @@ def _remark(names: tuple[str, str], disagreement: Disagreement) -> str:
 
 
 def _records(agreement: ReviewerAgreement) -> Records:
-    """One row an item on which they differ."""
     disagreements = agreement.disagreements
     return Records(
         {
