@@ -15,21 +15,10 @@ from typing import Any, TypeVar
 
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
-from llama_index_rag_metrics.metrics import (
-    NamedMetric,
-    costs,
-    facets,
-    gains,
-    groups,
-    leaks,
-    ranks,
-    sets,
-    spans,
-)
-from llama_index_rag_metrics.metrics import costs as calls
+from llama_index_rag_metrics.metrics import costs, facets, gains, groups, leaks, ranks, sets, spans
 from llama_index_rag_metrics.metrics import texts as text_metrics
 from llama_index_rag_metrics.metrics import trec_measures as trec_eval
-from llama_index_rag_metrics.metrics.base import Variants
+from llama_index_rag_metrics.metrics.base import NamedMetric, Variants
 from llama_index_rag_metrics.runtime.errors import (
     DuplicateMetric,
     InvalidInput,
@@ -277,10 +266,10 @@ METRICS = MetricTable(
         ranks.InfAP,
         sets.Judged,
         costs.Tokens,
-        calls.Calls,
-        calls.NewRelevant,
-        calls.WastedCalls,
-        calls.RepeatedCalls,
+        costs.Calls,
+        costs.NewRelevant,
+        costs.WastedCalls,
+        costs.RepeatedCalls,
         sets.Accuracy,
         groups.GroupRecall,
         groups.GroupF1,

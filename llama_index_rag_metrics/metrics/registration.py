@@ -6,7 +6,7 @@ from typing import Any, TypeGuard
 
 from llama_index.core.evaluation.retrieval.metrics import METRIC_REGISTRY
 
-from llama_index_rag_metrics.metrics import NamedMetric
+from llama_index_rag_metrics.metrics.base import NamedMetric
 from llama_index_rag_metrics.metrics.metric_names import ALIASES, METRICS, metric
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 

@@ -17,6 +17,8 @@ from llama_index_rag_metrics.rankings.judging import JudgedRankings, Unit
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray, ratio
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
+__all__ = ["SpanF1", "SpanIoU", "SpanPrecision", "SpanRecall"]
+
 
 class SpanMetric(CutMetric, RankingMetric):
     """A metric of the characters, or the tokens, that were wanted and that were retrieved.
@@ -30,8 +32,10 @@ class SpanMetric(CutMetric, RankingMetric):
 
     needs_spans: ClassVar[bool] = True
     recognises: ClassVar[bool] = False
-    min_grade: float = Field(1.0, gt=0, allow_inf_nan=False, description="relevant from this grade")
-    unit: Unit = Field("characters", description="what is counted: characters or tokens")
+    min_grade: float = Field(
+        default=1.0, gt=0, allow_inf_nan=False, description="relevant from this grade"
+    )
+    unit: Unit = Field(default="characters", description="what is counted: characters or tokens")
 
     @property
     def needs_documents(self) -> bool:

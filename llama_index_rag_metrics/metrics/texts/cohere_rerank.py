@@ -34,6 +34,8 @@ from llama_index_rag_metrics.runtime.sync import in_thread
 if TYPE_CHECKING:
     import httpx
 
+__all__ = ["CohereRerankRelevancy", "CohereRerankRelevancyMetric"]
+
 
 MOST_BYTES = 16 << 20
 """Of an answer, unzipped: a thousand scores take a hundredth of that."""
@@ -173,14 +175,20 @@ class CohereRerankRelevancy(RerankerMetric):
     """Cohere advises against more."""
 
     bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
-    model: str = Field("rerank-v3.5", min_length=1, description="Cohere's model")
+    model: str = Field(default="rerank-v3.5", min_length=1, description="Cohere's model")
     max_tokens_per_doc: int | None = Field(
-        None, gt=0, strict=True, description="where a text is cut; None: Cohere's default"
+        default=None, gt=0, strict=True, description="where a text is cut; None: Cohere's default"
     )
-    base_url: str | None = Field(None, exclude=True, repr=False, description="where to ask")
-    timeout: float = Field(60.0, gt=0, exclude=True, repr=False, description="seconds to wait")
-    max_retries: int = Field(2, ge=0, exclude=True, repr=False, description="further attempts")
-    rate_limiter: Any = Field(None, exclude=True, repr=False, description="asked before requests")
+    base_url: str | None = Field(default=None, exclude=True, repr=False, description="where to ask")
+    timeout: float = Field(
+        default=60.0, gt=0, exclude=True, repr=False, description="seconds to wait"
+    )
+    max_retries: int = Field(
+        default=2, ge=0, exclude=True, repr=False, description="further attempts"
+    )
+    rate_limiter: Any = Field(
+        default=None, exclude=True, repr=False, description="asked before requests"
+    )
     _api_key: SecretStr | None = PrivateAttr(None)
     _clients: ClientPool[Any] = PrivateAttr(default_factory=ClientPool)
 

@@ -57,13 +57,13 @@ class Grade(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    grade: int = Field(..., ge=0, le=HIGHEST, description="0, 1, 2 or 3")
+    grade: int = Field(default=..., ge=0, le=HIGHEST, description="0, 1, 2 or 3")
 
 
 class NumberedGrade(Grade):
     """The grade of one of several passages."""
 
-    passage: int = Field(..., ge=1, description="the number of the passage")
+    passage: int = Field(default=..., ge=1, description="the number of the passage")
 
 
 class Grades(BaseModel):
@@ -71,7 +71,7 @@ class Grades(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    grades: list[NumberedGrade] = Field(..., description="one for each passage")
+    grades: list[NumberedGrade] = Field(default=..., description="one for each passage")
 
     def by_number(self, n: int) -> dict[int, int]:
         """Number to grade, of passages 1 to n; some may be missing.

@@ -17,6 +17,8 @@ from llama_index_rag_metrics.runtime.cache import Request, Tally, Usage, identit
 from llama_index_rag_metrics.runtime.errors import BadAnswer
 from llama_index_rag_metrics.runtime.sync import in_thread
 
+__all__ = ["RerankRelevancy"]
+
 
 class RerankerMetric(TextMetric):
     """A metric whose scores are a reranker's: asking for them, caching them, counting them."""
@@ -98,9 +100,12 @@ class RerankRelevancy(RerankerMetric):
     name = "rerank_relevancy"
     bounds: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
     reranker: BaseNodePostprocessor = Field(
-        ..., exclude=True, repr=False, description="what scores the texts; it may hold a key"
+        default=...,
+        exclude=True,
+        repr=False,
+        description="what scores the texts; it may hold a key",
     )
-    label: str = Field("", description="tells several rerankers apart")
+    label: str = Field(default="", description="tells several rerankers apart")
 
     def _request(self, query: str, texts: str | Sequence[str]) -> Request:
         label = self.label or type(self.reranker).__name__

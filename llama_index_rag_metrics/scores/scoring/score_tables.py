@@ -11,7 +11,8 @@ import numpy as np
 
 from llama_index_rag_metrics.files.fields import CALLS
 from llama_index_rag_metrics.files.runs.stored_runs import calls_left_out
-from llama_index_rag_metrics.metrics import CallMetric, RankingMetric
+from llama_index_rag_metrics.metrics import RankingMetric
+from llama_index_rag_metrics.metrics.costs import CallMetric
 from llama_index_rag_metrics.rankings.judging import (
     EXPECTED,
     EXPECTED_SPANS,
