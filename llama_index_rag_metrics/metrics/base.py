@@ -106,8 +106,6 @@ class NamedMetric(BaseRetrievalMetric):
     """A metric whose parameters are part of its name.
 
     Attributes:
-        name: the bare name, such as "ndcg".
-        variants: names that stand for certain parameters.
         bounds: the lowest and the highest score that there can be.
         needs_relevance: whether a query without relevance has no score.
         lower_is_better: whether less is better, as of leaks and of tokens.

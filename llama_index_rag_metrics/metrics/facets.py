@@ -158,9 +158,6 @@ def _greedy_gains(structure: tuple[tuple[int, ...], ...], alpha: float) -> Float
 
     What an item gains never grows while others are taken, so the best one is known as soon as the
     gain that an item had when it was last looked at is still true.
-
-    Args:
-        structure: the groups of each item.
     """
     supplied: dict[int, int] = defaultdict(int)
     gains: list[float] = []

@@ -157,8 +157,6 @@ class MetricEntry:
     """One row of the table of metrics.
 
     Attributes:
-        name: the bare name.
-        metric_class: the class.
         preset: the parameters that the name stands for, such as {"use_granular_mrr": True}.
     """
 
@@ -215,10 +213,6 @@ class MetricTable(Mapping[str, MetricEntry]):
         """Put a metric class into the table, with its variants; it can then be called by name.
 
         A class of the same qualified name, as from a notebook cell run twice, is replaced.
-
-        Raises:
-            DuplicateMetric: another metric has the name.
-            InvalidInput: the class has no name, or one that `metric()` couldn't read.
         """
         presets: Variants = {getattr(metric_class, "name", ""): {}, **metric_class.variants}
         for name in presets:

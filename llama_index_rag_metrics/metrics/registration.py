@@ -20,7 +20,6 @@ class RegisteredName:
     """An entry of the registry: called without arguments, it makes the metric of its name.
 
     Args:
-        name: the metric's name.
         instead_of: the entry that it replaced, or None.
     """
 

@@ -25,9 +25,6 @@ class SpanMetric(CutMetric, RankingMetric):
 
     A token counts where its last character is: those of language models begin with the blank before
     a word. So passages that share no character share no token.
-
-    Raises:
-        InvalidInput: nothing is known of where the expected passages are.
     """
 
     needs_spans: ClassVar[bool] = True

@@ -56,11 +56,7 @@ class OpenConnection(UserWarning):
 
 
 def guarded_client(**options: Any) -> httpx.AsyncClient:
-    """A client that follows redirects within one host only, and reads answers up to a size.
-
-    Args:
-        options: those of `httpx.AsyncClient`.
-    """
+    """A client that follows redirects within one host only, and reads answers up to a size."""
     import httpx
 
     class Guarded(httpx.AsyncHTTPTransport):
@@ -347,11 +343,7 @@ class CohereRerankRelevancy(RerankerMetric):
         return self.base_url or os.environ.get("CO_API_URL") or _ENDPOINT
 
     def _check_endpoint(self) -> None:
-        """Have the secrets masked in every error, and warn where they would travel in the open.
-
-        Raises:
-            MissingKey: there is no key.
-        """
+        """Have the secrets masked in every error, and warn where they would travel in the open."""
         parts = urlsplit(self._endpoint)
         register_secret(self._key())
         register_secret(parts.password)

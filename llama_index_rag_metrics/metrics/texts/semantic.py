@@ -188,14 +188,7 @@ class BM25Similarity(TextMetric):
 
 
 class CorpusStatistics:
-    """In how many texts of a corpus each word is, and how long the texts are on average.
-
-    Args:
-        texts: the corpus.
-
-    Raises:
-        InvalidInput: there are no texts, or no words in them.
-    """
+    """In how many texts of a corpus each word is, and how long the texts are on average."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         self.n = 0

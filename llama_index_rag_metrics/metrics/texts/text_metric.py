@@ -60,7 +60,6 @@ class TextScores:
     """The scores of some texts, and what they cost.
 
     Attributes:
-        scores: one a text, in order.
         usage: what was asked for; None where nothing is ever asked.
     """
 

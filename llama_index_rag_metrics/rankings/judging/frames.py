@@ -31,11 +31,7 @@ def frame_of(table: pa.Table | pa.RecordBatch) -> pl.DataFrame:
 
 
 def check_whole(table: object) -> None:
-    """Whether a table of Arrow is what it says: a damaged one can end the process.
-
-    Raises:
-        InvalidInput: it isn't.
-    """
+    """Whether a table of Arrow is what it says: a damaged one can end the process."""
     import pyarrow as pa
 
     if isinstance(table, (pa.Table, pa.RecordBatch)):
