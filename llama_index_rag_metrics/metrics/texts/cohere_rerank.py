@@ -38,7 +38,7 @@ __all__ = ["CohereRerankRelevancy", "CohereRerankRelevancyMetric"]
 
 
 MOST_BYTES = 16 << 20
-"""Of an answer, unzipped: a thousand scores take a hundredth of that."""
+"""The largest answer that is read, unzipped; a thousand scores take a hundredth of it."""
 
 _HEADERS_OF_THE_CODING = ("content-encoding", "content-length", "transfer-encoding")
 
@@ -127,7 +127,7 @@ _RETRIED = frozenset({408, 409, 429})
 """Tried again, as is 5xx: the others stay as they are, however often one asks."""
 
 _MOST_CHARACTERS = 300
-"""Of what a service says."""
+"""The longest message of a service that an error shows."""
 
 _FIRST_PAUSE = 0.5
 """Seconds before the second attempt."""
