@@ -9,58 +9,32 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from llama_index_rag_metrics.metrics import (
-    DCG,
-    ERR,
-    ERRIA,
-    MRR,
-    NDCG,
-    RBP,
-    Accuracy,
-    AlphaNDCG,
-    AveragePrecision,
-    BinaryMetric,
-    BPref,
-    Calls,
-    Complete,
-    FacetRecall,
-    FScore,
-    GainMetric,
-    GroupAP,
-    GroupF1,
-    GroupMetric,
-    GroupMRR,
-    GroupRecall,
-    HitRate,
-    InfAP,
-    Judged,
-    Leak,
-    Leaked,
-    NewRelevant,
-    PermittedRecall,
-    Precision,
-    RankingMetric,
-    Recall,
-    RepeatedCalls,
-    RPrecision,
-    SpanF1,
-    SpanIoU,
-    SpanPrecision,
-    SpanRecall,
-    Tokens,
-    WastedCalls,
-)
+from llama_index_rag_metrics.metrics import base as _base
+from llama_index_rag_metrics.metrics import costs as _costs
+from llama_index_rag_metrics.metrics import facets as _facets
+from llama_index_rag_metrics.metrics import gains as _gains
+from llama_index_rag_metrics.metrics import groups as _groups
+from llama_index_rag_metrics.metrics import leaks as _leaks
+from llama_index_rag_metrics.metrics import ranks as _ranks
+from llama_index_rag_metrics.metrics import sets as _sets
+from llama_index_rag_metrics.metrics import spans as _spans
+from llama_index_rag_metrics.metrics import texts as _texts
+from llama_index_rag_metrics.metrics.base import *
+from llama_index_rag_metrics.metrics.costs import *
+from llama_index_rag_metrics.metrics.facets import *
+from llama_index_rag_metrics.metrics.gains import *
+from llama_index_rag_metrics.metrics.groups import *
+from llama_index_rag_metrics.metrics.leaks import *
 from llama_index_rag_metrics.metrics.metric_names import METRICS, metric, metrics
+from llama_index_rag_metrics.metrics.ranks import *
 from llama_index_rag_metrics.metrics.registration import register, unregister
-from llama_index_rag_metrics.metrics.texts import (
-    BM25Similarity,
-    CohereRerankRelevancy,
-    CohereRerankRelevancyMetric,
-    EmbeddingSimilarity,
-    LLMRelevancy,
-    RerankRelevancy,
-    TextMetric,
-)
+from llama_index_rag_metrics.metrics.sets import *
+from llama_index_rag_metrics.metrics.spans import *
+from llama_index_rag_metrics.metrics.texts.cohere_rerank import *
+from llama_index_rag_metrics.metrics.texts.llm_relevancy import *
+from llama_index_rag_metrics.metrics.texts.rerank import *
+from llama_index_rag_metrics.metrics.texts.semantic import *
+from llama_index_rag_metrics.metrics.texts.text_metric import *
 from llama_index_rag_metrics.rankings.combining import combine_calls
 from llama_index_rag_metrics.rankings.matching import (
     ContainmentMatcher,
@@ -161,72 +135,33 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "DCG",
-    "ERR",
-    "ERRIA",
     "METRICS",
-    "MRR",
-    "NDCG",
-    "RBP",
-    "Accuracy",
-    "AlphaNDCG",
-    "AveragePrecision",
-    "BM25Similarity",
-    "BPref",
     "Baseline",
-    "BinaryMetric",
     "Cache",
     "Calibration",
     "Call",
-    "Calls",
-    "CohereRerankRelevancy",
-    "CohereRerankRelevancyMetric",
     "Comparison",
-    "Complete",
     "Configuration",
     "ContainmentMatcher",
     "EditMatcher",
     "EmbeddingMatcher",
-    "EmbeddingSimilarity",
     "EvaluationResults",
     "ExactMatcher",
-    "FScore",
-    "FacetRecall",
-    "GainMetric",
     "GateReport",
-    "GroupAP",
-    "GroupF1",
-    "GroupMRR",
     "GroupMatcher",
-    "GroupMetric",
-    "GroupRecall",
-    "HitRate",
-    "InfAP",
     "JudgeCheck",
-    "Judged",
-    "LLMRelevancy",
     "LabelFindings",
-    "Leak",
-    "Leaked",
     "Matched",
     "Matcher",
     "MovedLabels",
     "MultiModalRetrieverEvaluator",
-    "NewRelevant",
     "Nugget",
     "Nuggets",
-    "PermittedRecall",
     "Pool",
-    "Precision",
     "Qrels",
-    "RPrecision",
     "RagMetricsError",
     "Ranking",
-    "RankingMetric",
-    "Recall",
     "Relevance",
-    "RepeatedCalls",
-    "RerankRelevancy",
     "RetrievalDataset",
     "RetrieverEvaluator",
     "ReviewerAgreement",
@@ -236,19 +171,12 @@ __all__ = [
     "ScoreTotals",
     "Scores",
     "Span",
-    "SpanF1",
-    "SpanIoU",
     "SpanMatcher",
-    "SpanPrecision",
-    "SpanRecall",
     "StageChange",
     "StageResults",
     "Sweep",
     "TextMatcher",
-    "TextMetric",
     "TokenOverlapMatcher",
-    "Tokens",
-    "WastedCalls",
     "aassign_nuggets",
     "acheck_judge",
     "acreate_nuggets",
@@ -305,6 +233,16 @@ __all__ = [
     "write_review_page",
     "write_run",
 ]
+__all__ += _base.__all__
+__all__ += _costs.__all__
+__all__ += _facets.__all__
+__all__ += _gains.__all__
+__all__ += _groups.__all__
+__all__ += _leaks.__all__
+__all__ += _ranks.__all__
+__all__ += _sets.__all__
+__all__ += _spans.__all__
+__all__ += _texts.__all__
 
 _LAZY = {
     "decisions.comparison": ("Comparison", "compare", "judgement_holes"),
@@ -377,12 +315,14 @@ _LAZY = {
 _HOME = {name: module for module, names in _LAZY.items() for name in names}
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # to a type checker, a name that there isn't would else be `Any`
+
+    def __getattr__(name: str) -> Any:
+        if name not in _HOME:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -83,7 +83,7 @@ class PublicNames(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         by_title: dict[str, list[str]] = {title: [] for title in TITLES.values()}
-        for name in package.__all__:
+        for name in sorted(package.__all__):
             if name == getattr(getattr(package, name), "__name__", name):  # not another name of one
                 by_title[title_of(name)].append(name)
         lines: list[str] = []

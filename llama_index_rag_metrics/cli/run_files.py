@@ -17,7 +17,7 @@ from llama_index_rag_metrics.files.lines import LacksField, OnError, text_size
 from llama_index_rag_metrics.files.runs import read_qrels, read_run, run_format
 from llama_index_rag_metrics.files.runs.stored_runs import FOLDER_FILES, StoredRun
 from llama_index_rag_metrics.files.traces import read_traces
-from llama_index_rag_metrics.metrics import CallMetric
+from llama_index_rag_metrics.metrics.costs import CallMetric
 from llama_index_rag_metrics.rankings.judging import Selection
 from llama_index_rag_metrics.rankings.matching import Matched, as_matcher
 from llama_index_rag_metrics.rankings.matching.id_matcher import NODE_ID

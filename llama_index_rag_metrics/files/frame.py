@@ -9,7 +9,7 @@ from llama_index_rag_metrics.files.dataset_content import DatasetContent
 from llama_index_rag_metrics.files.fields import RESERVED
 from llama_index_rag_metrics.files.lines import Place
 from llama_index_rag_metrics.files.records import question_record
-from llama_index_rag_metrics.rankings.judging import check_whole
+from llama_index_rag_metrics.rankings.judging import check_undamaged
 from llama_index_rag_metrics.runtime.errors import MissingExtra
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def frame_table(frame: Any) -> tuple[list[str], Iterator[tuple[Place, Sequence[A
     if hasattr(frame, "iter_rows"):
         return list(frame.columns), _placed(frame.iter_rows())
     if hasattr(frame, "to_pylist"):
-        check_whole(frame)  # takes no time beside making Python's objects of it
+        check_undamaged(frame)  # takes no time beside making Python's objects of it
         batches = frame.to_batches() if hasattr(frame, "to_batches") else [frame]
         columns = ([column.to_pylist() for column in batch.columns] for batch in batches)
         rows = (row for lists in columns for row in zip(*lists, strict=True))

@@ -52,6 +52,8 @@ from llama_index_rag_metrics.runtime.errors import (
     UnknownParameter,
 )
 
+__all__ = ["BinaryMetric", "GainMetric", "GroupMetric", "RankingMetric"]
+
 
 def format_name(metric: NamedMetric) -> str:
     """The name of a metric with its parameters: `name[(param=value, ...)][@k]`.
@@ -104,8 +106,6 @@ class NamedMetric(BaseRetrievalMetric):
     """A metric whose parameters are part of its name.
 
     Attributes:
-        name: the bare name, such as "ndcg".
-        variants: names that stand for certain parameters.
         bounds: the lowest and the highest score that there can be.
         needs_relevance: whether a query without relevance has no score.
         lower_is_better: whether less is better, as of leaks and of tokens.
@@ -159,7 +159,7 @@ class RankingMetric(NamedMetric):
         ('ndcg@10', (0.0, 1.0))
     """
 
-    match: str | None = Field(None, description="how items are recognised, such as by text")
+    match: str | None = Field(default=None, description="how items are recognised, such as by text")
 
     needs_spans: ClassVar[bool] = False
     needs_forbidden: ClassVar[bool] = False
@@ -301,9 +301,11 @@ def _recognised(
 class CutMetric(NamedMetric):
     """A metric that takes a cutoff: by rank, or by tokens."""
 
-    k: int | None = Field(None, gt=0, strict=True, description="cutoff; None: the whole ranking")
+    k: int | None = Field(
+        default=None, gt=0, strict=True, description="cutoff; None: the whole ranking"
+    )
     tokens: int | None = Field(
-        None, gt=0, strict=True, description="cutoff by tokens: what fits into this many"
+        default=None, gt=0, strict=True, description="cutoff by tokens: what fits into this many"
     )
 
     @model_validator(mode="after")
@@ -325,7 +327,9 @@ class CutMetric(NamedMetric):
 class WholeRankingMetric(RankingMetric):
     """A metric of binary relevance without a cutoff."""
 
-    min_grade: float = Field(1.0, gt=0, allow_inf_nan=False, description="relevant from this grade")
+    min_grade: float = Field(
+        default=1.0, gt=0, allow_inf_nan=False, description="relevant from this grade"
+    )
 
     def _score(self, judged: JudgedRankings) -> FloatArray:
         return self.score(self.view(judged))
@@ -386,7 +390,9 @@ class GroupMetric(CutMetric, RankingMetric):
         0.5
     """
 
-    min_grade: float = Field(1.0, gt=0, allow_inf_nan=False, description="relevant from this grade")
+    min_grade: float = Field(
+        default=1.0, gt=0, allow_inf_nan=False, description="relevant from this grade"
+    )
 
     def _score(self, judged: JudgedRankings) -> FloatArray:
         return self.score(judged.groups_at(self.cutoff, self.min_grade))

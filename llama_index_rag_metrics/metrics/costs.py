@@ -12,6 +12,8 @@ from llama_index_rag_metrics.metrics.base import CutMetric, RankingMetric
 from llama_index_rag_metrics.rankings.judging import JudgedRankings, calls_in
 from llama_index_rag_metrics.runtime.arrays import FloatArray, ratio
 
+__all__ = ["Calls", "NewRelevant", "RepeatedCalls", "Tokens", "WastedCalls"]
+
 
 class Tokens(CutMetric, RankingMetric):
     """The tokens of what was retrieved, which a model has to read; @k: of the first k items.
@@ -96,7 +98,9 @@ class NewRelevant(CallMetric):
     name = "new_relevant"
     bounds = (0.0, float("inf"))
 
-    min_grade: float = Field(1.0, gt=0, allow_inf_nan=False, description="relevant from this grade")
+    min_grade: float = Field(
+        default=1.0, gt=0, allow_inf_nan=False, description="relevant from this grade"
+    )
 
     def _score(self, judged: JudgedRankings) -> FloatArray:
         calls = calls_in(judged)
@@ -126,7 +130,9 @@ class WastedCalls(CallMetric):
     name = "wasted_calls"
     lower_is_better: ClassVar[bool] = True
 
-    min_grade: float = Field(1.0, gt=0, allow_inf_nan=False, description="relevant from this grade")
+    min_grade: float = Field(
+        default=1.0, gt=0, allow_inf_nan=False, description="relevant from this grade"
+    )
 
     def _score(self, judged: JudgedRankings) -> FloatArray:
         calls = calls_in(judged)

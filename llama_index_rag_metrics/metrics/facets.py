@@ -17,6 +17,8 @@ from llama_index_rag_metrics.metrics.base import GroupMetric
 from llama_index_rag_metrics.rankings.judging import GroupHits, JudgedRankings, Ranked
 from llama_index_rag_metrics.runtime.arrays import FloatArray, ratio
 
+__all__ = ["ERRIA", "AlphaNDCG", "Complete", "FacetRecall"]
+
 
 class Complete(GroupMetric):
     """1 if every facet was found, else 0: for questions that a part can't answer.
@@ -55,7 +57,9 @@ class FacetRecall(GroupMetric):
 class NoveltyMetric(GroupMetric):
     """A metric in which a facet gains less each time: (1 - alpha)^(times supplied above)."""
 
-    alpha: float = Field(0.5, ge=0, lt=1, description="how much less a facet gains each time")
+    alpha: float = Field(
+        default=0.5, ge=0, lt=1, description="how much less a facet gains each time"
+    )
 
     def gain(self, groups: GroupHits) -> FloatArray:
         """(items,) what each item of a group gains by it; an item gains by each of its groups."""
@@ -154,9 +158,6 @@ def _greedy_gains(structure: tuple[tuple[int, ...], ...], alpha: float) -> Float
 
     What an item gains never grows while others are taken, so the best one is known as soon as the
     gain that an item had when it was last looked at is still true.
-
-    Args:
-        structure: the groups of each item.
     """
     supplied: dict[int, int] = defaultdict(int)
     gains: list[float] = []

@@ -13,6 +13,8 @@ from llama_index_rag_metrics.rankings.judging import Hits, Ranked
 from llama_index_rag_metrics.runtime.arrays import FloatArray, ratio
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
+__all__ = ["DCG", "ERR", "NDCG"]
+
 GainMode: TypeAlias = Literal["linear", "exponential"]
 
 HIGHEST_EXPONENT = 64
@@ -38,7 +40,7 @@ class DCG(GainMetric):
 
     name = "dcg"
     bounds = (0.0, float("inf"))
-    mode: GainMode = Field("linear", description="linear or exponential gain")
+    mode: GainMode = Field(default="linear", description="linear or exponential gain")
 
     def score(self, hits: Hits) -> FloatArray:
         _check_mode(hits, self.mode)
@@ -67,8 +69,10 @@ class NDCG(GainMetric):
     """
 
     name = "ndcg"
-    mode: GainMode = Field("linear", description="linear or exponential gain")
-    ideal: Literal["retrieved", "all"] = Field("retrieved", description="length of the ideal")
+    mode: GainMode = Field(default="linear", description="linear or exponential gain")
+    ideal: Literal["retrieved", "all"] = Field(
+        default="retrieved", description="length of the ideal"
+    )
 
     @model_validator(mode="after")
     def _one_length(self) -> Self:
@@ -109,7 +113,9 @@ class ERR(GainMetric):
     """
 
     name = "err"
-    max_grade: float = Field(4.0, gt=0, le=HIGHEST_EXPONENT, description="top of the grade scale")
+    max_grade: float = Field(
+        default=4.0, gt=0, le=HIGHEST_EXPONENT, description="top of the grade scale"
+    )
 
     def score(self, hits: Hits) -> FloatArray:
         _check_grades(hits.judged.judged_grade, self.max_grade, "Raise the metric's max_grade.")

@@ -10,6 +10,8 @@ from llama_index_rag_metrics.metrics.sets import precision
 from llama_index_rag_metrics.rankings.judging import GroupHits
 from llama_index_rag_metrics.runtime.arrays import FloatArray, ratio
 
+__all__ = ["GroupAP", "GroupF1", "GroupMRR", "GroupRecall"]
+
 
 class GroupRecall(GroupMetric):
     """The share of the groups with at least one retrieved member.

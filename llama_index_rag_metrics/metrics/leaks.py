@@ -11,6 +11,8 @@ from llama_index_rag_metrics.metrics.base import BinaryMetric, CutMetric, Rankin
 from llama_index_rag_metrics.rankings.judging import Hits, JudgedRankings, forbidden_in, n_forbidden
 from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray, ratio
 
+__all__ = ["Leak", "Leaked", "PermittedRecall"]
+
 
 class LeakMetric(CutMetric, RankingMetric):
     """A metric of forbidden items among those retrieved; it needs no relevance."""

@@ -15,21 +15,10 @@ from typing import Any, TypeVar
 
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
-from llama_index_rag_metrics.metrics import (
-    NamedMetric,
-    costs,
-    facets,
-    gains,
-    groups,
-    leaks,
-    ranks,
-    sets,
-    spans,
-)
-from llama_index_rag_metrics.metrics import costs as calls
+from llama_index_rag_metrics.metrics import costs, facets, gains, groups, leaks, ranks, sets, spans
 from llama_index_rag_metrics.metrics import texts as text_metrics
 from llama_index_rag_metrics.metrics import trec_measures as trec_eval
-from llama_index_rag_metrics.metrics.base import Variants
+from llama_index_rag_metrics.metrics.base import NamedMetric, Variants
 from llama_index_rag_metrics.runtime.errors import (
     DuplicateMetric,
     InvalidInput,
@@ -168,8 +157,6 @@ class MetricEntry:
     """One row of the table of metrics.
 
     Attributes:
-        name: the bare name.
-        metric_class: the class.
         preset: the parameters that the name stands for, such as {"use_granular_mrr": True}.
     """
 
@@ -226,10 +213,6 @@ class MetricTable(Mapping[str, MetricEntry]):
         """Put a metric class into the table, with its variants; it can then be called by name.
 
         A class of the same qualified name, as from a notebook cell run twice, is replaced.
-
-        Raises:
-            DuplicateMetric: another metric has the name.
-            InvalidInput: the class has no name, or one that `metric()` couldn't read.
         """
         presets: Variants = {getattr(metric_class, "name", ""): {}, **metric_class.variants}
         for name in presets:
@@ -277,10 +260,10 @@ METRICS = MetricTable(
         ranks.InfAP,
         sets.Judged,
         costs.Tokens,
-        calls.Calls,
-        calls.NewRelevant,
-        calls.WastedCalls,
-        calls.RepeatedCalls,
+        costs.Calls,
+        costs.NewRelevant,
+        costs.WastedCalls,
+        costs.RepeatedCalls,
         sets.Accuracy,
         groups.GroupRecall,
         groups.GroupF1,

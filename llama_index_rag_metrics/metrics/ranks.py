@@ -11,6 +11,8 @@ from llama_index_rag_metrics.metrics.base import BinaryMetric, Variants, WholeRa
 from llama_index_rag_metrics.rankings.judging import Hits
 from llama_index_rag_metrics.runtime.arrays import FloatArray, ratio
 
+__all__ = ["MRR", "RBP", "AveragePrecision", "BPref", "InfAP", "RPrecision"]
+
 
 class MRR(BinaryMetric):
     """1 / the rank of the first hit, else 0; granular: the mean of 1 / rank over the hits.
@@ -28,7 +30,7 @@ class MRR(BinaryMetric):
 
     name = "mrr"
     variants: ClassVar[Variants] = {"granular_mrr": {"use_granular_mrr": True}}
-    use_granular_mrr: bool = Field(False, description="mean of 1 / rank over all hits")
+    use_granular_mrr: bool = Field(default=False, description="mean of 1 / rank over all hits")
 
     def score(self, hits: Hits) -> FloatArray:
         if self.use_granular_mrr:
@@ -81,7 +83,7 @@ class RBP(BinaryMetric):
     """
 
     name = "rbp"
-    p: float = Field(0.8, gt=0, lt=1, description="the reader's persistence")
+    p: float = Field(default=0.8, gt=0, lt=1, description="the reader's persistence")
 
     def score(self, hits: Hits) -> FloatArray:
         return (1 - self.p) * hits.sum_by_query(np.power(self.p, hits.rank - 1))

@@ -6,7 +6,7 @@ from typing import Any, TypeGuard
 
 from llama_index.core.evaluation.retrieval.metrics import METRIC_REGISTRY
 
-from llama_index_rag_metrics.metrics import NamedMetric
+from llama_index_rag_metrics.metrics.base import NamedMetric
 from llama_index_rag_metrics.metrics.metric_names import ALIASES, METRICS, metric
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
@@ -20,7 +20,6 @@ class RegisteredName:
     """An entry of the registry: called without arguments, it makes the metric of its name.
 
     Args:
-        name: the metric's name.
         instead_of: the entry that it replaced, or None.
     """
 

@@ -14,6 +14,8 @@ from llama_index_rag_metrics.rankings.judging import Hits, JudgedRankings
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray, ratio
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
+__all__ = ["Accuracy", "FScore", "HitRate", "Judged", "Precision", "Recall"]
+
 
 class HitRate(BinaryMetric):
     """1 if a relevant item was retrieved, else 0; granular: hits / R, the same as recall.
@@ -30,7 +32,7 @@ class HitRate(BinaryMetric):
 
     name = "hit_rate"
     variants: ClassVar[Variants] = {"granular_hit_rate": {"use_granular_hit_rate": True}}
-    use_granular_hit_rate: bool = Field(False, description="hits / R instead of 0 or 1")
+    use_granular_hit_rate: bool = Field(default=False, description="hits / R instead of 0 or 1")
 
     def score(self, hits: Hits) -> FloatArray:
         if self.use_granular_hit_rate:
@@ -89,7 +91,7 @@ class FScore(BinaryMetric):
 
     name = "f"
     variants: ClassVar[Variants] = {"f1": {"beta": 1.0}}
-    beta: float = Field(1.0, gt=0, allow_inf_nan=False, description="weight of recall")
+    beta: float = Field(default=1.0, gt=0, allow_inf_nan=False, description="weight of recall")
 
     def score(self, hits: Hits) -> FloatArray:
         p, r = precision(hits), recall(hits)
@@ -139,7 +141,7 @@ class Accuracy(BinaryMetric):
     """
 
     name = "accuracy"
-    corpus_size: int = Field(..., gt=0, strict=True, description="items in the corpus")
+    corpus_size: int = Field(default=..., gt=0, strict=True, description="items in the corpus")
 
     def score(self, hits: Hits) -> FloatArray:
         confusion = self._confusion(hits)

@@ -17,21 +17,22 @@ from llama_index_rag_metrics.rankings.judging import JudgedRankings, Unit
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray, ratio
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
+__all__ = ["SpanF1", "SpanIoU", "SpanPrecision", "SpanRecall"]
+
 
 class SpanMetric(CutMetric, RankingMetric):
     """A metric of the characters, or the tokens, that were wanted and that were retrieved.
 
     A token counts where its last character is: those of language models begin with the blank before
     a word. So passages that share no character share no token.
-
-    Raises:
-        InvalidInput: nothing is known of where the expected passages are.
     """
 
     needs_spans: ClassVar[bool] = True
     recognises: ClassVar[bool] = False
-    min_grade: float = Field(1.0, gt=0, allow_inf_nan=False, description="relevant from this grade")
-    unit: Unit = Field("characters", description="what is counted: characters or tokens")
+    min_grade: float = Field(
+        default=1.0, gt=0, allow_inf_nan=False, description="relevant from this grade"
+    )
+    unit: Unit = Field(default="characters", description="what is counted: characters or tokens")
 
     @property
     def needs_documents(self) -> bool:

@@ -108,7 +108,7 @@ class InterpolatedPrecision(WholeRankingMetric):
 
     name = "iprec_at_recall"
     recall: float = Field(ge=0, le=1, description="a share of the relevant items")
-    rounding: Rounding = Field("up", description="how the share is rounded: up or nearest")
+    rounding: Rounding = Field(default="up", description="how the share is rounded: up or nearest")
 
     def score(self, hits: Hits) -> FloatArray:
         return _interpolated(hits, self.recall, self.rounding)
@@ -128,8 +128,10 @@ class ElevenPointAverage(WholeRankingMetric):
     """
 
     name = "eleven_point_average"
-    levels: str = Field(_LEVELS, description="levels of recall, ascending, as in 0.2:0.5:0.8")
-    rounding: Rounding = Field("up", description="how a level is rounded: up or nearest")
+    levels: str = Field(
+        default=_LEVELS, description="levels of recall, ascending, as in 0.2:0.5:0.8"
+    )
+    rounding: Rounding = Field(default="up", description="how a level is rounded: up or nearest")
 
     @field_validator("levels")
     @classmethod
@@ -267,7 +269,7 @@ class GradedRBP(GainMetric):
     """
 
     name = "graded_rbp"
-    p: float = Field(0.9, gt=0, lt=1, description="the reader's persistence")
+    p: float = Field(default=0.9, gt=0, lt=1, description="the reader's persistence")
 
     def score(self, hits: Hits) -> FloatArray:
         judged = hits.judged
@@ -293,7 +295,7 @@ class RBPResidual(GainMetric):
 
     name = "rbp_residual"
     needs_relevance: ClassVar[bool] = False
-    p: float = Field(0.9, gt=0, lt=1, description="the reader's persistence")
+    p: float = Field(default=0.9, gt=0, lt=1, description="the reader's persistence")
 
     def _score(self, judged: JudgedRankings) -> FloatArray:
         return self.score(judged.at(self.cutoff, 0.0))

@@ -72,11 +72,7 @@ def combine_calls(
 
 
 def check_combine(combine: object) -> None:
-    """Whether there is such a way to combine calls.
-
-    Raises:
-        InvalidInput: there isn't.
-    """
+    """Whether there is such a way to combine calls."""
     if combine not in _WAYS:
         raise InvalidInput("combine", combine, " or ".join(map(repr, _WAYS)))
 

@@ -367,11 +367,7 @@ def _read_grade(item: object, grade: object) -> float:
 
 
 def refuse_pairs(items: Iterable[object]) -> None:
-    """Grades are a mapping: in pairs they would be taken for ids.
-
-    Raises:
-        InvalidInput: there are pairs of an id and a number.
-    """
+    """Grades are a mapping: in pairs they would be taken for ids."""
     pairs = [item for item in items if isinstance(item, (list, tuple)) and len(item) == 2]
     kinds = str, Real
     if graded := {item[0]: item[1] for item in pairs if all(map(isinstance, item, kinds))}:

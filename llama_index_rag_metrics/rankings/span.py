@@ -33,11 +33,7 @@ SpanLike: TypeAlias = "Span | tuple[str, int, int]"
 
 
 def read_span(item: str, place: Any) -> Span:
-    """A span as the caller wrote it.
-
-    Raises:
-        InvalidInput: it isn't a span.
-    """
+    """A span as the caller wrote it."""
     span = Span(*place) if isinstance(place, (tuple, list)) and len(place) == 3 else None
     if (
         span is None

@@ -26,12 +26,6 @@ class TokenCounter:
     Args:
         tokenizer: by default LlamaIndex's `get_tokenizer()`.
 
-    Attributes:
-        name: what to call the tokenizer in results.
-
-    Raises:
-        InvalidInput: `tokenizer` isn't one.
-
     Examples:
         >>> counter = TokenCounter(str.split)
         >>> counter.count(["one two", "three"])
@@ -60,11 +54,7 @@ class TokenCounter:
         return tokenizer if isinstance(tokenizer, cls) else cls(tokenizer)
 
     def last_characters(self, text: str) -> Places:
-        """(tokens,) the place of each token's last character in a text.
-
-        Raises:
-            InvalidInput: the tokenizer doesn't say where its tokens are.
-        """
+        """(tokens,) the place of each token's last character in a text."""
         return _last_characters(self._tokenizer, self._encode, text)
 
     def _count(self, text: str) -> int:
@@ -78,7 +68,6 @@ class DocumentTokens:
     """Where the tokens of documents end; a document is parted into tokens when it is asked for.
 
     Args:
-        documents: document id to text.
         tokenizer: by default LlamaIndex's `get_tokenizer()`.
 
     Examples:
@@ -94,11 +83,7 @@ class DocumentTokens:
         self._known: dict[str, Places] = {}
 
     def __call__(self, document_id: str) -> Places:
-        """(tokens,) the place of each token's last character.
-
-        Raises:
-            InvalidInput: the document isn't known.
-        """
+        """(tokens,) the place of each token's last character."""
         if document_id not in self._known:
             text = self._documents.get(document_id)
             if text is None:

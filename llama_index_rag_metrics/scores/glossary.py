@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from inspect import cleandoc
 
-from llama_index_rag_metrics.metrics import NamedMetric
+from llama_index_rag_metrics.metrics.base import NamedMetric
 from llama_index_rag_metrics.metrics.metric_names import metric as resolve
 from llama_index_rag_metrics.report import Term
 from llama_index_rag_metrics.runtime.errors import RagMetricsError

@@ -20,13 +20,13 @@ from llama_index_rag_metrics.evaluation.results.curves import ranking_metric
 from llama_index_rag_metrics.metrics import (
     MRR,
     RBP,
-    CallMetric,
     GroupMetric,
     HitRate,
     Judged,
     Precision,
     RankingMetric,
 )
+from llama_index_rag_metrics.metrics.costs import CallMetric
 from llama_index_rag_metrics.rankings.matching import BY_ID
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Run

@@ -27,7 +27,7 @@ from llama_index_rag_metrics.evaluation.sessions.session_retriever import (
     SessionRetriever,
     answer_nodes,
 )
-from llama_index_rag_metrics.metrics import CallMetric
+from llama_index_rag_metrics.metrics.costs import CallMetric
 from llama_index_rag_metrics.rankings.combining import Combine, check_combine, combine_calls
 from llama_index_rag_metrics.rankings.matching import Matcher, names_of
 from llama_index_rag_metrics.rankings.run import Call, has_order

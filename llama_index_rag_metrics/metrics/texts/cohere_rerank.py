@@ -9,16 +9,16 @@ import ssl
 import warnings
 import zlib
 from collections.abc import Sequence
-from contextvars import ContextVar
 from functools import cache
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import Field, PrivateAttr, SecretStr, field_validator
 
 from llama_index_rag_metrics.metrics.texts.clients import ClientPool, Opened, admission
-from llama_index_rag_metrics.metrics.texts.text_metric import HasCorpus, TextMetric, TextScores
+from llama_index_rag_metrics.metrics.texts.rerank import RerankerMetric
+from llama_index_rag_metrics.metrics.texts.text_metric import HasCorpus, TextScores
 from llama_index_rag_metrics.runtime.cache import Cache, Request, Tally, Usage
 from llama_index_rag_metrics.runtime.errors import (
     BadAnswer,
@@ -34,9 +34,11 @@ from llama_index_rag_metrics.runtime.sync import in_thread
 if TYPE_CHECKING:
     import httpx
 
+__all__ = ["CohereRerankRelevancy", "CohereRerankRelevancyMetric"]
+
 
 MOST_BYTES = 16 << 20
-"""Of an answer, unzipped: a thousand scores take a hundredth of that."""
+"""The largest answer that is read, unzipped; a thousand scores take a hundredth of it."""
 
 _HEADERS_OF_THE_CODING = ("content-encoding", "content-length", "transfer-encoding")
 
@@ -54,11 +56,7 @@ class OpenConnection(UserWarning):
 
 
 def guarded_client(**options: Any) -> httpx.AsyncClient:
-    """A client that follows redirects within one host only, and reads answers up to a size.
-
-    Args:
-        options: those of `httpx.AsyncClient`.
-    """
+    """A client that follows redirects within one host only, and reads answers up to a size."""
     import httpx
 
     class Guarded(httpx.AsyncHTTPTransport):
@@ -125,23 +123,17 @@ Self = TypeVar("Self", bound="CohereRerankRelevancy")
 KEY_VARIABLES = ("CO_API_KEY", "COHERE_API_KEY")
 
 _ENDPOINT = "https://api.cohere.com"
-_MOST_DOCUMENTS = 1_000
-"""In one request; Cohere advises against more."""
-
 _RETRIED = frozenset({408, 409, 429})
 """Tried again, as is 5xx: the others stay as they are, however often one asks."""
 
 _MOST_CHARACTERS = 300
-"""Of what a service says."""
+"""The longest message of a service that an error shows."""
 
 _FIRST_PAUSE = 0.5
 """Seconds before the second attempt."""
 
-_retry_after: ContextVar[list[str]] = ContextVar("_retry_after")
-"""What the answer to the request that is under way says of when to come back."""
 
-
-class CohereRerankRelevancy(TextMetric):
+class CohereRerankRelevancy(RerankerMetric):
     """The relevance of the retrieved texts to the query by Cohere's reranker, max over the texts.
 
     Scores are in [0, 1]. They depend on the model, and those of different models can't be compared.
@@ -174,15 +166,25 @@ class CohereRerankRelevancy(TextMetric):
     """
 
     name = "cohere_rerank_relevancy"
+    alone: ClassVar[bool] = True
+    most_texts: ClassVar[int | None] = 1_000
+    """Cohere advises against more."""
+
     bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
-    model: str = Field("rerank-v3.5", min_length=1, description="Cohere's model")
+    model: str = Field(default="rerank-v3.5", min_length=1, description="Cohere's model")
     max_tokens_per_doc: int | None = Field(
-        None, gt=0, strict=True, description="where a text is cut; None: Cohere's default"
+        default=None, gt=0, strict=True, description="where a text is cut; None: Cohere's default"
     )
-    base_url: str | None = Field(None, exclude=True, repr=False, description="where to ask")
-    timeout: float = Field(60.0, gt=0, exclude=True, repr=False, description="seconds to wait")
-    max_retries: int = Field(2, ge=0, exclude=True, repr=False, description="further attempts")
-    rate_limiter: Any = Field(None, exclude=True, repr=False, description="asked before requests")
+    base_url: str | None = Field(default=None, exclude=True, repr=False, description="where to ask")
+    timeout: float = Field(
+        default=60.0, gt=0, exclude=True, repr=False, description="seconds to wait"
+    )
+    max_retries: int = Field(
+        default=2, ge=0, exclude=True, repr=False, description="further attempts"
+    )
+    rate_limiter: Any = Field(
+        default=None, exclude=True, repr=False, description="asked before requests"
+    )
     _api_key: SecretStr | None = PrivateAttr(None)
     _clients: ClientPool[Any] = PrivateAttr(default_factory=ClientPool)
 
@@ -212,68 +214,45 @@ class CohereRerankRelevancy(TextMetric):
 
     async def ascore(self, query: str, texts: Sequence[str]) -> TextScores:
         self._check_endpoint()
-        bill = Tally(Usage(self.model))
-        requests = [
-            Request(
-                "rerank",
-                self.model,
-                self._endpoint,
-                {"service": "cohere", "max_tokens_per_doc": self.max_tokens_per_doc},
-                query,
-                text,
-            )
-            for text in texts
-        ]
+        return await super().ascore(query, texts)
 
-        async def ask(positions: list[int]) -> list[float]:
-            bill.usage += Usage(fresh=len(positions))
-            return await self._rerank(query, [texts[position] for position in positions], bill)
+    @property
+    def _model(self) -> str:
+        return self.model
 
-        with self._counting(bill):
-            fetched = await self._cache.fetch(
-                requests, ask, batch_size=_MOST_DOCUMENTS, is_valid=_is_score
-            )
-        bill.usage += Usage(cached=fetched.cached)
-        return TextScores([float(score) for score in fetched.values], bill.usage)
+    def _request(self, query: str, texts: str | Sequence[str]) -> Request:
+        parameters = {"service": "cohere", "max_tokens_per_doc": self.max_tokens_per_doc}
+        return Request("rerank", self.model, self._endpoint, parameters, query, texts)
 
-    async def _rerank(self, query: str, texts: list[str], bill: Tally) -> list[float]:
+    async def _rerank(self, query: str, texts: Sequence[str], tally: Tally) -> list[float]:
         cut = self.max_tokens_per_doc
         request: dict[str, Any] = {
             "model": self.model,
             "query": query,
-            "documents": texts,
+            "documents": list(texts),
+            # the SDK asks again after a minute where it is told to come back in ten
             "request_options": {"max_retries": 0},
-        }
-        if cut is not None:
-            request["max_tokens_per_doc"] = cut
-        tries = attempts(
-            self.max_retries + 1, _FIRST_PAUSE, lambda error: isinstance(error, _Refused)
-        )
+        } | ({} if cut is None else {"max_tokens_per_doc": cut})
+        tries = attempts(self.max_retries + 1, _FIRST_PAUSE, _may_pass)
         try:
-            answer: Any = await tries(self._attempt, request, bill)
-        except _Refused as refused:
-            raise refused.failure from None  # the error's own text may hold the key
-        bill.usage += Usage(units=_units(answer))
-        return self._scores(answer, len(texts))
+            answer: Any = await tries(self._attempt, request, tally)
+        except _Unanswered as unanswered:
+            failure = self._failure(unanswered.error)
+        else:
+            tally.usage += Usage(units=_units(answer))
+            return self._scores(answer, len(texts))
+        raise failure  # without the error it comes from, whose text may hold the key
 
-    async def _attempt(self, request: dict[str, Any], bill: Tally) -> Any:
-        """The answer.
-
-        Raises:
-            _Refused: it may be another one when the request is sent again.
-        """
+    async def _attempt(self, request: dict[str, Any], tally: Tally) -> Any:
         await admission(self.rate_limiter)
-        bill.usage += Usage(requests=1)
-        header: list[str] = []
-        _retry_after.set(header)
+        tally.usage += Usage(requests=1)
         try:
             async with self._clients.client(self._opened) as client:
                 return await asyncio.wait_for(client.rerank(**request), self.timeout)
         except MissingExtra:
             raise
-        except Exception as error:  # noqa: BLE001 - told apart
-            failure, passing = self._failure(error)
-        raise (_Refused(failure, header[-1] if header else None) if passing else failure)
+        except Exception as error:
+            raise _Unanswered(error) from error
 
     def _scores(self, answer: Any, n: int) -> list[float]:
         """The scores in the order of the texts."""
@@ -292,40 +271,39 @@ class CohereRerankRelevancy(TextMetric):
             if type(index) is not int or not 0 <= index < n or index in scores:
                 expected = f"each index from 0 to {n - 1} once"
                 raise wrong(f"index {index!r} instead of {expected}")
-            if not _is_score(score):
+            if not self._is_score(score):
                 expected = "a number from 0 to 1"
                 raise wrong(f"score {score!r} instead of {expected}")
             scores[index] = float(score)
         return [scores[index] for index in range(n)]
 
-    def _failure(self, error: Exception) -> tuple[Exception, bool]:
-        """The error to raise, and whether it may pass when the request is sent again."""
+    def _failure(self, error: Exception) -> Exception:
+        """The error to raise."""
         import httpx
         from cohere.core.api_error import ApiError
 
         if isinstance(error, (asyncio.TimeoutError, httpx.TimeoutException)):
-            return ScorerFailed(self.name, f"no answer within {self.timeout:g} s"), False
+            return ScorerFailed(self.name, f"no answer within {self.timeout:g} s")
         if isinstance(error, (AnswerRefused, zlib.error)):
-            return BadAnswer(self.name, self._masked(f"refused: {error}")), False
+            return BadAnswer(self.name, self._masked(f"refused: {error}"))
         if isinstance(error, httpx.TransportError):
             reason = f"the connection failed: {type(error).__name__} {error}"
-            return ScorerFailed(self.name, self._masked(reason)), True
+            return ScorerFailed(self.name, self._masked(reason))
         if isinstance(error, UnicodeEncodeError):
-            return ScorerFailed(self.name, f"the request can't be sent: {error}"), False
-        if not isinstance(error, ApiError):
-            reason = f"the answer can't be read: {type(error).__name__} {error}"
-            return BadAnswer(self.name, self._masked(reason)), False
-        body, status = error.body, error.status_code
-        message = body.get("message") if isinstance(body, dict) else body
-        request_id = body.get("id") if isinstance(body, dict) else None
-        reason = self._masked(f"status {status}: {message}")
-        request_id = self._request_id(request_id)
-        if status is None or 200 <= status < 300:
-            return BadAnswer(self.name, f"the answer isn't JSON; {reason}", request_id), False
-        return (
-            ScorerFailed(self.name, reason, request_id, status),
-            status in _RETRIED or status >= 500,
-        )
+            return ScorerFailed(self.name, f"the request can't be sent: {error}")
+        if isinstance(error, httpx.HTTPStatusError):
+            status = error.response.status_code
+            body = _decoded(error.response)
+            message, request_id = (
+                (body.get("message"), body.get("id")) if isinstance(body, dict) else (body, None)
+            )
+            reason = self._masked(f"status {status}: {message}")
+            return ScorerFailed(self.name, reason, self._request_id(request_id), status)
+        if isinstance(error, ApiError):
+            reason = self._masked(f"status {error.status_code}: {error.body}")
+            return BadAnswer(self.name, f"the answer isn't JSON; {reason}")
+        reason = f"the answer can't be read: {type(error).__name__} {error}"
+        return BadAnswer(self.name, self._masked(reason))
 
     def _masked(self, text: str) -> str:
         """A service may echo the key anywhere: masked first, and only then cut."""
@@ -349,7 +327,7 @@ class CohereRerankRelevancy(TextMetric):
             verify=_certificates(),
             timeout=self.timeout,
             auth=httpx.BasicAuth(url.username, url.password) if url.userinfo else None,
-            event_hooks={"response": [_note_retry_after]},
+            event_hooks={"response": [_raise_for_status]},
         )
         client = AsyncClientV2(
             api_key=self._key().get_secret_value(),
@@ -365,11 +343,7 @@ class CohereRerankRelevancy(TextMetric):
         return self.base_url or os.environ.get("CO_API_URL") or _ENDPOINT
 
     def _check_endpoint(self) -> None:
-        """Have the secrets masked in every error, and warn where they would travel in the open.
-
-        Raises:
-            MissingKey: there is no key.
-        """
+        """Have the secrets masked in every error, and warn where they would travel in the open."""
         parts = urlsplit(self._endpoint)
         register_secret(self._key())
         register_secret(parts.password)
@@ -390,13 +364,37 @@ class CohereRerankRelevancy(TextMetric):
         return {**state, "__pydantic_private__": private}
 
 
-class _Refused(Exception):
-    """Refused for now."""
+class _Unanswered(Exception):
+    """An attempt without an answer that can be read."""
 
-    def __init__(self, failure: Exception, retry_after: str | None) -> None:
-        super().__init__(str(failure))
-        self.failure = failure
-        self.headers = {} if retry_after is None else {"retry-after": retry_after}
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self.error = error
+        self.response = getattr(error, "response", None)
+
+
+def _may_pass(unanswered: BaseException) -> bool:
+    import httpx
+
+    error = getattr(unanswered, "error", None)
+    if isinstance(error, httpx.HTTPStatusError):
+        status = error.response.status_code
+        return status in _RETRIED or status >= 500
+    is_broken = isinstance(error, httpx.TransportError)
+    return is_broken and not isinstance(error, httpx.TimeoutException)
+
+
+async def _raise_for_status(response: httpx.Response) -> None:
+    """The errors of old SDKs have no headers, and so no Retry-After."""
+    if not response.is_success and not response.has_redirect_location:
+        response.raise_for_status()
+
+
+def _decoded(response: httpx.Response) -> Any:
+    try:
+        return response.json()
+    except ValueError:
+        return response.text
 
 
 CohereRerankRelevancyMetric = CohereRerankRelevancy
@@ -410,16 +408,6 @@ def _read_key(api_key: str | SecretStr) -> SecretStr:
         shown = SecretStr("hidden") if isinstance(key, str) else type(key)
         raise InvalidInput("api_key", shown, "a text of ASCII characters in one line")
     return SecretStr(key.strip())
-
-
-async def _note_retry_after(response: httpx.Response) -> None:
-    """Kept here, since the errors of old SDKs have no headers."""
-    if "retry-after" in response.headers:
-        _retry_after.get([]).append(response.headers["retry-after"])
-
-
-def _is_score(score: Any) -> TypeGuard[float]:
-    return type(score) in (int, float) and 0 <= score <= 1
 
 
 def _units(answer: Any) -> float:

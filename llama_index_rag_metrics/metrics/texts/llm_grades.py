@@ -57,13 +57,13 @@ class Grade(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    grade: int = Field(..., ge=0, le=HIGHEST, description="0, 1, 2 or 3")
+    grade: int = Field(default=..., ge=0, le=HIGHEST, description="0, 1, 2 or 3")
 
 
 class NumberedGrade(Grade):
     """The grade of one of several passages."""
 
-    passage: int = Field(..., ge=1, description="the number of the passage")
+    passage: int = Field(default=..., ge=1, description="the number of the passage")
 
 
 class Grades(BaseModel):
@@ -71,14 +71,10 @@ class Grades(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    grades: list[NumberedGrade] = Field(..., description="one for each passage")
+    grades: list[NumberedGrade] = Field(default=..., description="one for each passage")
 
     def by_number(self, n: int) -> dict[int, int]:
-        """Number to grade, of passages 1 to n; some may be missing.
-
-        Raises:
-            ValueError: a passage is graded twice, or there is no such passage.
-        """
+        """Number to grade, of passages 1 to n; some may be missing."""
         grades: dict[int, int] = {}
         for numbered in self.grades:
             if numbered.passage > n:
@@ -97,9 +93,6 @@ def read_grade(text: str) -> Grade:
     Args:
         text: JSON with a grade, such as {"grade": 2} or TREC's {"M": 2, "T": 1, "O": 2}, also
             fenced or amid chatter; lines such as "##final score: 2" or "Grade: 2"; or "2".
-
-    Raises:
-        ValueError: there is no grade, or more than one.
 
     Examples:
         >>> [read_grade(text).grade for text in ("M: 3\\nT: 1\\n##final score: 2", "**0**", "1.")]
@@ -127,10 +120,6 @@ def read_grades(text: str, n: int) -> Grades:
         text: JSON with numbers and grades, as a list or as an object; a list of all grades in
             order, with no other words around it; or a line for each passage, such as "Passage 2:
             3".
-        n: how many passages there are.
-
-    Raises:
-        ValueError: there are no grades, or lists of them that differ.
 
     Examples:
         >>> [numbered.grade for numbered in read_grades('{"1": 3, "2": 0}', 2).grades]

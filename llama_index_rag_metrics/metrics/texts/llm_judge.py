@@ -75,10 +75,7 @@ class TextJudge:
     """An LLM that grades texts for queries.
 
     Args:
-        llm: the LLM.
-        cache: keeps each grade.
         tally: counts what is asked; its model is part of the cache's key.
-        asked_by: what the judge is called in errors.
         texts_per_call: how many texts of a query are graded in one call.
         seed: of the order of texts in a call.
         refusal: ends a run whose service refuses the key; None: whoever asks does that.
@@ -109,12 +106,7 @@ class TextJudge:
         self._counter: TokenCounter | None = None
 
     async def grade(self, query: str, texts: Sequence[str]) -> list[int | Exception]:
-        """The grade of each text, or why there is none; all are asked for, whatever fails.
-
-        Args:
-            query: the query.
-            texts: distinct texts.
-        """
+        """The grade of each text, or why there is none; all are asked for, whatever fails."""
         grades: dict[str, int | Exception] = {}
         if self._texts_per_call > 1:
             grades = await self._together(query, texts)
@@ -141,7 +133,6 @@ class TextJudge:
         """The grades of texts in one call, in this order and without the cache.
 
         Args:
-            query: the query.
             texts: the texts; one alone is graded as such.
 
         Returns:

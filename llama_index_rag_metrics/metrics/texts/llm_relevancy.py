@@ -26,6 +26,8 @@ from llama_index_rag_metrics.runtime.retries import Refusal
 from llama_index_rag_metrics.runtime.settings_models import model_of_settings
 from llama_index_rag_metrics.runtime.sync import each, in_thread, run_sync
 
+__all__ = ["LLMRelevancy"]
+
 _MOST_TEXTS = 50
 """In one call: the more there are, the less each is looked at."""
 
@@ -63,13 +65,19 @@ class LLMRelevancy(TextMetric):
 
     name = "llm_relevancy"
     bounds: ClassVar[tuple[float, float]] = (0.0, 3.0)
-    agg: Aggregation = Field("mean", description="mean, max or median over the texts")
-    llm: LLM | None = Field(None, exclude=True, repr=False, description="what grades the texts")
-    texts_per_call: int = Field(
-        1, ge=1, le=_MOST_TEXTS, strict=True, description="texts that are graded in one call"
+    agg: Aggregation = Field(default="mean", description="mean, max or median over the texts")
+    llm: LLM | None = Field(
+        default=None, exclude=True, repr=False, description="what grades the texts"
     )
-    seed: int = Field(0, strict=True, description="of the order of texts in a call")
-    label: str = Field("", description="tells several LLMs apart")
+    texts_per_call: int = Field(
+        default=1,
+        ge=1,
+        le=_MOST_TEXTS,
+        strict=True,
+        description="texts that are graded in one call",
+    )
+    seed: int = Field(default=0, strict=True, description="of the order of texts in a call")
+    label: str = Field(default="", description="tells several LLMs apart")
     _refusal: Refusal | None = PrivateAttr(None)
 
     def prepare(self, dataset: HasCorpus, cache: Cache) -> LLMRelevancy:

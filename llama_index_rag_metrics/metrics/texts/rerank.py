@@ -1,11 +1,12 @@
-"""How relevant a reranker finds what was retrieved: any of LlamaIndex's node postprocessors."""
+"""How relevant a reranker finds what was retrieved: any of LlamaIndex's, or a service."""
 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar, TypeGuard
 
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, TextNode
@@ -16,8 +17,63 @@ from llama_index_rag_metrics.runtime.cache import Request, Tally, Usage, identit
 from llama_index_rag_metrics.runtime.errors import BadAnswer
 from llama_index_rag_metrics.runtime.sync import in_thread
 
+__all__ = ["RerankRelevancy"]
 
-class RerankRelevancy(TextMetric):
+
+class RerankerMetric(TextMetric):
+    """A metric whose scores are a reranker's: asking for them, caching them, counting them."""
+
+    alone: ClassVar[bool] = False
+    """Whether each text is scored on its own, and so cached on its own."""
+
+    most_texts: ClassVar[int | None] = None
+    """The most texts of one request."""
+
+    @abstractmethod
+    def _request(self, query: str, texts: str | Sequence[str]) -> Request:
+        """The cache's key: for one text if each is scored on its own, else for all of them."""
+
+    @abstractmethod
+    async def _rerank(self, query: str, texts: Sequence[str], tally: Tally) -> list[float]:
+        """Ask for the scores of these texts, in their order, and count the requests."""
+
+    @property
+    @abstractmethod
+    def _model(self) -> str:
+        """What to call the reranker."""
+
+    def _is_score(self, score: object) -> TypeGuard[float]:
+        low, high = self.bounds
+        return (
+            type(score) in (int, float) and math.isfinite(score) and low <= score <= high  # type: ignore[arg-type,operator]
+        )
+
+    async def ascore(self, query: str, texts: Sequence[str]) -> TextScores:
+        tally = Tally(Usage(self._model))
+        parts = list(texts) if self.alone else [texts]
+
+        async def ask(positions: list[int]) -> list[Any]:
+            asked = [texts[position] for position in positions] if self.alone else texts
+            tally.usage += Usage(fresh=len(asked))
+            scores = await self._rerank(query, asked, tally)
+            return scores if self.alone else [scores]
+
+        with self._counting(tally):
+            fetched = await self._cache.fetch(
+                [self._request(query, part) for part in parts],
+                ask,
+                batch_size=self.most_texts,
+                is_valid=self._is_score if self.alone else partial(self._are_scores, n=len(texts)),
+            )
+        scores = fetched.values if self.alone else fetched.values[0]
+        tally.usage += Usage(cached=fetched.cached * (1 if self.alone else len(texts)))
+        return TextScores([float(score) for score in scores], tally.usage)
+
+    def _are_scores(self, scores: object, n: int) -> bool:
+        return isinstance(scores, list) and len(scores) == n and all(map(self._is_score, scores))
+
+
+class RerankRelevancy(RerankerMetric):
     """The relevance of the retrieved texts to the query by a reranker, max over the texts.
 
     The range is the reranker's: [1, 10] for LlamaIndex's LLMRerank, unbounded for cross-encoders. A
@@ -44,33 +100,22 @@ class RerankRelevancy(TextMetric):
     name = "rerank_relevancy"
     bounds: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
     reranker: BaseNodePostprocessor = Field(
-        ..., exclude=True, repr=False, description="what scores the texts; it may hold a key"
+        default=...,
+        exclude=True,
+        repr=False,
+        description="what scores the texts; it may hold a key",
     )
-    label: str = Field("", description="tells several rerankers apart")
+    label: str = Field(default="", description="tells several rerankers apart")
 
-    async def ascore(self, query: str, texts: Sequence[str]) -> TextScores:
-        request = Request(
-            "rerank",
-            self.label or type(self.reranker).__name__,
-            parameters=identity(self.reranker),
-            query=query,
-            text=texts,
-        )
+    def _request(self, query: str, texts: str | Sequence[str]) -> Request:
+        label = self.label or type(self.reranker).__name__
+        return Request("rerank", label, parameters=identity(self.reranker), query=query, text=texts)
 
-        tally = Tally(Usage(self._model))
+    async def _rerank(self, query: str, texts: Sequence[str], tally: Tally) -> list[float]:
+        tally.usage += Usage(requests=1)
+        return await in_thread(self._postprocess, query, texts)
 
-        async def ask(_: list[int]) -> list[list[float]]:
-            tally.usage += Usage(requests=1, fresh=len(texts))
-            return [await in_thread(self._rerank, query, texts)]
-
-        with self._counting(tally):
-            fetched = await self._cache.fetch(
-                [request], ask, is_valid=partial(_are_scores, n=len(texts))
-            )
-        tally.usage += Usage(cached=fetched.cached * len(texts))
-        return TextScores([float(score) for score in fetched.values[0]], tally.usage)
-
-    def _rerank(self, query: str, texts: Sequence[str]) -> list[float]:
+    def _postprocess(self, query: str, texts: Sequence[str]) -> list[float]:
         reranker = self.reranker
         if "top_n" in type(reranker).model_fields:
             reranker = reranker.model_copy(update={"top_n": len(texts)})
@@ -91,14 +136,5 @@ class RerankRelevancy(TextMetric):
 
     @property
     def _model(self) -> str:
-        """What to call the reranker: its model where it says which."""
         model = getattr(self.reranker, "model", None) or getattr(self.reranker, "model_name", None)
         return self.label or (model if isinstance(model, str) else type(self.reranker).__name__)
-
-
-def _are_scores(scores: object, n: int) -> bool:
-    return (
-        isinstance(scores, list)
-        and len(scores) == n
-        and all(type(score) in (int, float) and math.isfinite(score) for score in scores)
-    )

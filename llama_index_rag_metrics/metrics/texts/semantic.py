@@ -29,6 +29,8 @@ from llama_index_rag_metrics.runtime.embedding import (
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.sync import in_thread
 
+__all__ = ["BM25Similarity", "EmbeddingSimilarity"]
+
 
 class EmbeddingSimilarity(TextMetric):
     """The similarity of the retrieved texts to the query by their embeddings, mean over the texts.
@@ -58,11 +60,15 @@ class EmbeddingSimilarity(TextMetric):
     name = "embedding_similarity"
     bounds: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
     scores_nothing: ClassVar[bool] = False
-    agg: Aggregation = Field("mean", description="mean, max or median over the texts")
-    mode: Literal["cosine", "dot", "euclidean"] = Field("cosine", description="the comparison")
-    of: Literal["query", "expected"] = Field("query", description="query or expected texts")
-    embed_model: BaseEmbedding | None = Field(None, exclude=True, repr=False, description="model")
-    label: str = Field("", description="tells several models apart")
+    agg: Aggregation = Field(default="mean", description="mean, max or median over the texts")
+    mode: Literal["cosine", "dot", "euclidean"] = Field(
+        default="cosine", description="the comparison"
+    )
+    of: Literal["query", "expected"] = Field(default="query", description="query or expected texts")
+    embed_model: BaseEmbedding | None = Field(
+        default=None, exclude=True, repr=False, description="model"
+    )
+    label: str = Field(default="", description="tells several models apart")
 
     def prepare(self, dataset: HasCorpus, cache: Cache) -> EmbeddingSimilarity:
         embed_model_or_default(self.embed_model)
@@ -128,10 +134,14 @@ class BM25Similarity(TextMetric):
     name = "bm25_similarity"
     bounds: ClassVar[tuple[float, float]] = (0.0, math.inf)
     scores_nothing: ClassVar[bool] = False
-    agg: Aggregation = Field("mean", description="mean, max or median over the texts")
-    k1: float = Field(1.5, ge=0, allow_inf_nan=False, description="saturation of a word's count")
-    b: float = Field(0.75, ge=0, le=1, description="weight of a text's length")
-    corpus: Any = Field(None, exclude=True, repr=False, description="texts to take statistics of")
+    agg: Aggregation = Field(default="mean", description="mean, max or median over the texts")
+    k1: float = Field(
+        default=1.5, ge=0, allow_inf_nan=False, description="saturation of a word's count"
+    )
+    b: float = Field(default=0.75, ge=0, le=1, description="weight of a text's length")
+    corpus: Any = Field(
+        default=None, exclude=True, repr=False, description="texts to take statistics of"
+    )
     _statistics: CorpusStatistics | None = PrivateAttr(None)
 
     def __init__(self, **parameters: Any) -> None:
@@ -178,14 +188,7 @@ class BM25Similarity(TextMetric):
 
 
 class CorpusStatistics:
-    """In how many texts of a corpus each word is, and how long the texts are on average.
-
-    Args:
-        texts: the corpus.
-
-    Raises:
-        InvalidInput: there are no texts, or no words in them.
-    """
+    """In how many texts of a corpus each word is, and how long the texts are on average."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         self.n = 0

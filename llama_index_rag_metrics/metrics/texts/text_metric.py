@@ -31,6 +31,8 @@ from llama_index_rag_metrics.runtime.cache import Cache, Tally, Usage
 from llama_index_rag_metrics.runtime.errors import InvalidInput, NoRetrieval
 from llama_index_rag_metrics.runtime.sync import run_sync
 
+__all__ = ["TextMetric"]
+
 Aggregation: TypeAlias = Literal["max", "mean", "median"]
 
 AnyTextMetric = TypeVar("AnyTextMetric", bound="TextMetric")
@@ -58,7 +60,6 @@ class TextScores:
     """The scores of some texts, and what they cost.
 
     Attributes:
-        scores: one a text, in order.
         usage: what was asked for; None where nothing is ever asked.
     """
 
@@ -91,7 +92,7 @@ class TextMetric(CutMetric):
 
     needs_relevance: ClassVar[bool] = False
     scores_nothing: ClassVar[bool] = True
-    agg: Aggregation = Field("max", description="max, mean or median over the texts")
+    agg: Aggregation = Field(default="max", description="max, mean or median over the texts")
     _cache: Cache = PrivateAttr(default_factory=Cache)
     _usage: Usage | None = PrivateAttr(None)
 

@@ -15,7 +15,7 @@ from llama_index_rag_metrics.rankings.judging.forbidden import (
     forbidden_in,
     n_forbidden,
 )
-from llama_index_rag_metrics.rankings.judging.frames import check_whole, frame_of
+from llama_index_rag_metrics.rankings.judging.frames import check_undamaged, frame_of
 from llama_index_rag_metrics.rankings.judging.judged import (
     Cutoff,
     GroupHits,
@@ -60,7 +60,7 @@ __all__ = [
     "TokenBudget",
     "Unit",
     "calls_in",
-    "check_whole",
+    "check_undamaged",
     "forbidden_ids",
     "forbidden_in",
     "frame_of",

@@ -60,12 +60,7 @@ def judge_table(
             `retrieved_spans`: where each id is, {source, start, end}, or null. `forbidden_ids`:
             what the asker may not see; null where nothing is forbidden.
         with_tokens: whether to read `retrieved_tokens`, which must then be there.
-        with_spans: whether to read `expected_spans` and `retrieved_spans`.
         with_forbidden: whether to read `forbidden_ids`, which must then be there.
-
-    Raises:
-        InvalidInput: a column is missing or holds what can't be used; names the row.
-        IdTypeMismatch: ids of different types on the two sides.
 
     Examples:
         >>> import polars as pl
@@ -224,7 +219,6 @@ def _check_same(some: _Lists, positions: IntArray, others: _Lists, there: IntArr
     """Equal hashes must stand for equal ids of the same query.
 
     Raises:
-        _Collision: they don't.
     """
     if not len(positions):  # nor can ids of two types be compared
         return
@@ -265,11 +259,7 @@ def _read_grades(frame: pl.DataFrame, judged: _Lists) -> FloatArray:
 
 
 def _read_tokens(frame: pl.DataFrame) -> IntArray:
-    """(retrieved,) the tokens of every retrieved item.
-
-    Raises:
-        InvalidInput: there are none, or not one number for each retrieved id.
-    """
+    """(retrieved,) the tokens of every retrieved item."""
     import polars as pl
 
     if TOKENS not in frame.columns:
@@ -294,11 +284,7 @@ def _read_tokens(frame: pl.DataFrame) -> IntArray:
 
 
 def _comparable(ids: pl.Series, column: str) -> pl.Series:
-    """Ids that are the same get the same hash: whole numbers of one width, texts as texts.
-
-    Raises:
-        InvalidInput: a number is too large.
-    """
+    """Ids that are the same get the same hash: whole numbers of one width, texts as texts."""
     import polars as pl
 
     same: pl.Series = ids

@@ -70,14 +70,8 @@ class ForbiddenRows:
         """Add a query.
 
         Args:
-            query: its position.
             forbidden: the ids that its asker may not see.
             ranking: what was retrieved; copies are dropped and the ranks close up.
-            grades: its judgements.
-
-        Raises:
-            InvalidInput: these are no ids.
-            IdTypeMismatch: none of them has the type of what was retrieved.
         """
         ids = forbidden_ids(query, forbidden)
         if not ids:
@@ -97,11 +91,7 @@ class ForbiddenRows:
 
 
 def forbidden_ids(query: object, ids: Collection[str]) -> frozenset[str]:
-    """The ids that are forbidden for one query.
-
-    Raises:
-        InvalidInput: these are no ids.
-    """
+    """The ids that are forbidden for one query."""
     if isinstance(ids, (str, bytes, Mapping)) or not isinstance(ids, Iterable):
         remedy = "Write one id as ['id']."
         raise InvalidInput(f"forbidden of query {query!r}", ids, "a collection of ids", remedy)
@@ -128,11 +118,7 @@ def place_of(query: IntArray, rank: IntArray) -> IntArray:
 
 
 def forbidden_in(judged: JudgedRankings) -> Forbidden:
-    """What is forbidden in judged rankings.
-
-    Raises:
-        InvalidInput: nobody said what is.
-    """
+    """What is forbidden in judged rankings."""
     if judged.forbidden is None:
         expected = "the ids that the asker of each query may not see"
         remedy = "Give them as forbidden={query id: ids}, or in a column forbidden_ids."

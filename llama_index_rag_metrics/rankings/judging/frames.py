@@ -30,12 +30,8 @@ def frame_of(table: pa.Table | pa.RecordBatch) -> pl.DataFrame:
     return pl.DataFrame(columns)
 
 
-def check_whole(table: object) -> None:
-    """Whether a table of Arrow is what it says: a damaged one can end the process.
-
-    Raises:
-        InvalidInput: it isn't.
-    """
+def check_undamaged(table: object) -> None:
+    """Refuse a damaged table of Arrow: reading it could end the process."""
     import pyarrow as pa
 
     if isinstance(table, (pa.Table, pa.RecordBatch)):

@@ -26,11 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TokenBudget:
-    """A cutoff by tokens: whole items in rank order, until the first that doesn't fit.
-
-    Attributes:
-        tokens: how many tokens there is room for.
-    """
+    """A cutoff by tokens: whole items in rank order, until the first that doesn't fit."""
 
     tokens: int
 
@@ -115,9 +111,6 @@ class JudgedRankings:
         Args:
             cutoff: a rank, or tokens; None for the whole ranking.
             min_grade: the grade from which an item is relevant; None takes every grade above 0.
-
-        Raises:
-            InvalidInput: a cutoff by tokens, and how many an item has isn't known.
         """
         view = self._views.get((cutoff, min_grade))
         if view is None:
@@ -129,11 +122,7 @@ class JudgedRankings:
         self._views.clear()
 
     def n_fitting(self, budget: TokenBudget) -> IntArray:
-        """(queries,) how many items fit into this many tokens: the rank at which each query is cut.
-
-        Raises:
-            InvalidInput: how many tokens an item has isn't known.
-        """
+        """(queries,) how many items fit into this many tokens: the rank of each query's cutoff."""
         if self.tokens is None:
             expected = "the number of tokens of every retrieved item"
             remedy = "Give texts or token counts, or use a cutoff by rank, such as @10."
@@ -234,7 +223,6 @@ class Ranked:
     """Ranked items of a batch of queries, flat: each query's items together, by rank.
 
     Attributes:
-        n_queries: how many queries the batch has.
         query: (items,) position of the item's query.
         rank: (items,) rank from 1.
         grade: (items,) grade.
@@ -374,11 +362,7 @@ def _reaches(grade: FloatArray, min_grade: float | None) -> BoolArray:
 
 
 def check_tokens(tokens: IntArray) -> IntArray:
-    """Token counts, if they can be such.
-
-    Raises:
-        InvalidInput: one is below 0.
-    """
+    """Token counts, if they can be such."""
     if tokens.size and tokens.min() < 0:
         raise InvalidInput("tokens", int(tokens.min()), "numbers from 0 on")
     return tokens

@@ -53,7 +53,6 @@ def judge_calls(
     """Bring relevance and calls together, query by query.
 
     Args:
-        relevance: of each query, as for `judge`.
         rankings: of each query; one without calls is one call of its own.
     """
     query: list[int] = []

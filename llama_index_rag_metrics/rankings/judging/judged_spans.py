@@ -58,7 +58,6 @@ class Placed(NamedTuple):
 
         Args:
             documents: the id of each document, by number; at least one.
-            ruler: where a document's tokens end.
         """
         start, end = self.start.copy(), self.end.copy()
         order = np.argsort(self.document, kind="stable")
@@ -184,17 +183,7 @@ class SpanRows:
         grades: Mapping[str, float],
         retrieved: Iterable[tuple[int, Span | None]],
     ) -> None:
-        """Add a query.
-
-        Args:
-            query: its position.
-            expected: id to span.
-            grades: id to grade.
-            retrieved: rank and span of every distinct item.
-
-        Raises:
-            InvalidInput: a span can't be one.
-        """
+        """Add a query."""
         for item, span in (expected or {}).items():
             self._add(query, span, 0, grades[item])
         for rank, place in retrieved:
@@ -209,11 +198,7 @@ class SpanRows:
         self._rows.append((query, document, start, end, rank, grade))
 
     def by_unit(self, ruler: Ruler | None) -> Mapping[Unit, Spans]:
-        """All of them, in characters and, where it is known how long a token is, in tokens.
-
-        Args:
-            ruler: where a document's tokens end.
-        """
+        """All of them, in characters and, where it is known how long a token is, in tokens."""
         columns = np.array(self._rows, np.float64).reshape(-1, 6).T
         query, document, start, end, rank = columns[:5].astype(np.int64)
         placed = Placed(query, document, start, end, rank, columns[5])

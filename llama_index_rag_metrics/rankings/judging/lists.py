@@ -57,10 +57,6 @@ def judge(
         ruler: where a document's tokens end; for spans in tokens.
         forbidden: of each query: the ids that its asker may not see, or None; for leaks.
 
-    Raises:
-        InvalidInput: a ranking or a judgement can't be read, or the two differ in number.
-        IdTypeMismatch: ids of different types on the two sides.
-
     Examples:
         >>> judge([["a", "b"]], [["b", "x", "b", "a"]]).item_rank
         array([1, 3])
@@ -221,11 +217,7 @@ def judge_one(
     spans: Sequence[Span | None] | None = None,
     forbidden: Collection[str] | None = None,
 ) -> JudgedRankings:
-    """Judge a batch of one, remembering the last few: the metrics of one query share the work.
-
-    Raises:
-        NoRetrieval: the ranking is None.
-    """
+    """Judge a batch of one, remembering the last few: the metrics of one query share the work."""
     if ranking is None:
         raise NoRetrieval("retrieved_ids")
     retrieved = ranking if type(ranking) is list else _read_ranking(ranking)

@@ -39,16 +39,7 @@ class SpanColumn:
 
     @classmethod
     def read(cls, frame: pl.DataFrame, column: str, counts: IntArray) -> SpanColumn:
-        """Read a column.
-
-        Args:
-            frame: the table.
-            column: its name.
-            counts: how many items each row has.
-
-        Raises:
-            InvalidInput: it isn't there, or holds what can't be used.
-        """
+        """Read a column."""
         import polars as pl
 
         if column not in frame.columns:
@@ -160,11 +151,7 @@ def _dtype() -> pl.DataType:
 
 
 def _lists(column: pl.Series) -> pl.Series:
-    """A column as lists of structs.
-
-    Raises:
-        InvalidInput: it holds something else.
-    """
+    """A column as lists of structs."""
     import polars as pl
 
     known = _dtype()

@@ -22,12 +22,8 @@ def item_id(node: NodeWithScore, match_on: MatchOn) -> str:
     """The id by which a retrieved node is compared with the labels.
 
     Args:
-        node: the retrieved node.
         match_on: "ref_doc_id" is the id of the document that the node was cut from, and the node's
             own id where it is a document itself. A metadata value is compared as a string.
-
-    Raises:
-        InvalidInput: the node's metadata has no such key.
     """
     if callable(match_on):
         key = match_on(node)
@@ -48,11 +44,7 @@ def item_id(node: NodeWithScore, match_on: MatchOn) -> str:
 
 
 def item_ids(nodes: Sequence[NodeWithScore], match_on: MatchOn) -> list[str]:
-    """The ids by which retrieved nodes are compared with the labels.
-
-    Raises:
-        UnusableAnswer: match_on is a key of metadata that none of the nodes has.
-    """
+    """The ids by which retrieved nodes are compared with the labels."""
     if nodes and isinstance(match_on, str) and match_on not in (NODE_ID, REF_DOC_ID):
         keys = {key for node in nodes for key in node.node.metadata}
         if match_on not in keys:
@@ -72,8 +64,6 @@ class LabelCheck:
     """Watches what is retrieved, to see whether the labels speak of it at all.
 
     Args:
-        labels: every expected id of the dataset.
-        match_on: how the evaluation compares them.
         corpus: the ids of the dataset's documents. Where the labels are among them, a retrieved
             document of the corpus shows that the two speak of the same.
     """
@@ -93,7 +83,6 @@ class LabelCheck:
         """Take note of what was retrieved for one query.
 
         Args:
-            ids: the retrieved ids.
             names: what `names_of` says of the nodes, if they are at hand.
         """
         self._saw_all &= names is not None

@@ -125,7 +125,6 @@ class Expected:
     Attributes:
         relevance: by what the ranking of matched ids is judged; None where nothing was given.
         ids: the ids of the expected items, best grade first, then as listed.
-        passages: the text or the span of each.
     """
 
     relevance: Relevance | None
@@ -146,11 +145,7 @@ class Expected:
         """Relevance and its texts, in the same order; without relevance, the texts alone.
 
         Args:
-            relevance: what is relevant.
             texts: one for each relevant id, or for each judged id.
-
-        Raises:
-            InvalidInput: there are more texts than ids, or fewer.
 
         Examples:
             >>> Expected.of_texts({"a": 1, "b": 2}, ["one", "two"]).passages
@@ -214,8 +209,6 @@ def carry_costs(
 
     Args:
         stands_for: for each retrieved item the ids that it stands for.
-        retrieved_ids: the items' own ids.
-        tokens: how many tokens each retrieved item has.
 
     Examples:
         >>> carry_costs([["a"], ["a"], ["b", "c"]], ["n1", "n2", "n3"], [10, 20, 30])

@@ -91,9 +91,6 @@ def unregister_matcher(kind: str) -> None:
 def named_matcher(name: str) -> Matcher[Any] | None:
     """The matcher of that name; None for "id". The same name gives the same object.
 
-    Raises:
-        InvalidInput: no matcher has that name, or its threshold is out of range.
-
     Examples:
         >>> named_matcher("text>=0.6")
         ContainmentMatcher(threshold=0.6)

@@ -72,17 +72,11 @@ def recognise(
     """Relevance, the ranking of the expected items that a matcher recognised, and what they cost.
 
     Args:
-        name: the matcher's name.
         expected_ids: what is relevant; None or empty where it is known by its texts alone.
         retrieved_ids: the ids of what was retrieved; None where it has none.
         expected_texts: the text of each expected id, in the same order.
         retrieved_texts: the text of each retrieved item, best first.
         retrieved_tokens: the length in tokens of each of them.
-
-    Raises:
-        InvalidInput: texts are missing, or their number is wrong, or the matcher takes no texts.
-        NotJudged: neither expected ids nor texts were given.
-        NoRetrieval: retrieved_texts is None.
 
     Examples:
         >>> recognise("text", None, ["n1", "n2"], ["geysers"], ["no moons", "water geysers here"])

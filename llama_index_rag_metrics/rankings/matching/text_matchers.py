@@ -52,7 +52,6 @@ class Shingles(NamedTuple):
     """A text as the set of its grams.
 
     Attributes:
-        letters: the normalised text.
         grams: (distinct grams,) their hashes, ascending; empty where the text is shorter than one.
     """
 

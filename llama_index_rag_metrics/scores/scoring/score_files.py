@@ -19,7 +19,8 @@ from llama_index_rag_metrics.files.fields import CALLS
 from llama_index_rag_metrics.files.lines import OnError
 from llama_index_rag_metrics.files.runs.run_blocks import Scattered
 from llama_index_rag_metrics.files.runs.stored_runs import StoredRun
-from llama_index_rag_metrics.metrics import CallMetric, RankingMetric
+from llama_index_rag_metrics.metrics import RankingMetric
+from llama_index_rag_metrics.metrics.costs import CallMetric
 from llama_index_rag_metrics.rankings.judging import (
     EXPECTED_SPANS,
     FORBIDDEN,

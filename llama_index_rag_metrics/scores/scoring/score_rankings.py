@@ -11,7 +11,8 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from llama_index_rag_metrics.files.runs import read_qrels, read_run
-from llama_index_rag_metrics.metrics import CallMetric, RankingMetric
+from llama_index_rag_metrics.metrics import RankingMetric
+from llama_index_rag_metrics.metrics.costs import CallMetric
 from llama_index_rag_metrics.rankings.judging import Selection, forbidden_ids, judge, judge_calls
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.rankings.run import Ranking

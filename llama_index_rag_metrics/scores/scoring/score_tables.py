@@ -11,7 +11,8 @@ import numpy as np
 
 from llama_index_rag_metrics.files.fields import CALLS
 from llama_index_rag_metrics.files.runs.stored_runs import calls_left_out
-from llama_index_rag_metrics.metrics import CallMetric, RankingMetric
+from llama_index_rag_metrics.metrics import RankingMetric
+from llama_index_rag_metrics.metrics.costs import CallMetric
 from llama_index_rag_metrics.rankings.judging import (
     EXPECTED,
     EXPECTED_SPANS,
@@ -23,7 +24,7 @@ from llama_index_rag_metrics.rankings.judging import (
     TOKENS,
     WEIGHTS,
     JudgedRankings,
-    check_whole,
+    check_undamaged,
     frame_of,
     judge_table,
     with_expected_ids,
@@ -119,7 +120,7 @@ def score_table(
     """
     chosen = ranking_metrics(metrics)
     if validate:
-        check_whole(table)
+        check_undamaged(table)
     scored = _score(table, chosen, ScoringOptions(no_relevant, failed), keep)
     import polars as pl
 
@@ -136,7 +137,7 @@ def score_totals(
     """Means and counts of a table whose scores aren't kept."""
     chosen = ranking_metrics(metrics)
     if validate:
-        check_whole(table)
+        check_undamaged(table)
     nothing = ScoreTotals.nothing(metric.metric_name for metric in chosen)
     scored = _score(table, chosen, options)
     return sum((ScoreTotals.of(batch) for _, batch in scored), nothing)
