@@ -229,7 +229,7 @@ def run_pool(
     """
     with exit_codes("nothing was written", run_pool):
         from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
-        from llama_index_rag_metrics.files.runs import read_run
+        from llama_index_rag_metrics.files.runs.read_runs import read_run
         from llama_index_rag_metrics.labels import pool
         from llama_index_rag_metrics.labels.pooling import check_request
         from llama_index_rag_metrics.runtime.errors import InvalidInput

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from llama_index_rag_metrics.files.dataset_content import DatasetContent, check_fits
 from llama_index_rag_metrics.files.fields import EXAMPLE, TEXT_HASH
-from llama_index_rag_metrics.files.file_kinds import name_of
 from llama_index_rag_metrics.files.lines import (
     Faults,
     Place,
     from_json,
+    name_of,
     read_lines,
     to_json,
     write_lines,

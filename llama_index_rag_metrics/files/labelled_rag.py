@@ -11,9 +11,8 @@ from typing import Any
 
 from llama_index_rag_metrics.files.dataset_content import DatasetContent
 from llama_index_rag_metrics.files.fields import QUERY
-from llama_index_rag_metrics.files.file_kinds import name_of
 from llama_index_rag_metrics.files.frame import frame_table, records_of
-from llama_index_rag_metrics.files.lines import Faults, Place
+from llama_index_rag_metrics.files.lines import Faults, Place, name_of
 from llama_index_rag_metrics.files.records import read_question, read_questions
 from llama_index_rag_metrics.files.text_tables import LISTED, read_field, read_rows
 

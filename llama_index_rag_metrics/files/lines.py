@@ -106,6 +106,11 @@ class Faults:
             warn_caller(LinesSkipped(list(map(str, self.skipped))))
 
 
+def name_of(path: Path) -> str:
+    """What a file is called without its endings: bm25 for bm25.run.gz."""
+    return path.name.split(".")[0]
+
+
 def read_lines(path: Path, faults: Faults | None = None) -> Iterator[tuple[Place, str]]:
     """Every line that isn't blank, without its end, and where it is.
 

@@ -29,6 +29,7 @@ from llama_index_rag_metrics.files.dataset_arguments import (
     with_corpus,
 )
 from llama_index_rag_metrics.files.dataset_content import DatasetContent
+from llama_index_rag_metrics.files.dataset_objects import read_object
 from llama_index_rag_metrics.files.dataset_summary import (
     as_html,
     findings,
@@ -155,7 +156,9 @@ class RetrievalDataset(DatasetContent):
         check_on_error(on_error)
         if isinstance(source, cls):
             return source
-        return cls._read(lambda faults: dataset_formats.read_object(source, faults), on_error)
+        if isinstance(source, (str, os.PathLike)):
+            return cls.load(source, on_error=on_error)
+        return cls._read(lambda faults: read_object(source, faults), on_error)
 
     @classmethod
     def load(

@@ -23,7 +23,7 @@ from llama_index_rag_metrics import (
     write_review_page,
     write_run,
 )
-from llama_index_rag_metrics.files.runs.mistaken_files import READERS
+from llama_index_rag_metrics.files.file_contents import READERS
 from llama_index_rag_metrics.runtime.errors import (
     FileFormatError,
     LinesSkipped,

@@ -12,15 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from llama_index_rag_metrics.files.fields import CALLS
-from llama_index_rag_metrics.files.file_kinds import name_of
-from llama_index_rag_metrics.files.lines import Faults, OnError, Place, raw_lines
+from llama_index_rag_metrics.files.file_contents import RUN, read_as
+from llama_index_rag_metrics.files.lines import Faults, OnError, Place, name_of, raw_lines
 from llama_index_rag_metrics.files.runs.arrow_runs import (
     ArrowForm,
     column_names,
     count_ids,
     read_batches,
 )
-from llama_index_rag_metrics.files.runs.mistaken_files import RUN, read_as
 from llama_index_rag_metrics.files.runs.read_runs import read_run, run_format
 from llama_index_rag_metrics.files.runs.run_blocks import OnRead, TrecStream
 from llama_index_rag_metrics.files.runs.run_records import warn_unread

@@ -11,9 +11,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
+from llama_index_rag_metrics.files.file_contents import POOL, read_as
 from llama_index_rag_metrics.files.lines import Place, from_json, read_lines, to_json, write_lines
 from llama_index_rag_metrics.files.records import read_id
-from llama_index_rag_metrics.files.runs.mistaken_files import POOL, read_as
 from llama_index_rag_metrics.labels.label_pool import Pool
 from llama_index_rag_metrics.labels.review.scales import DEFAULT, SCALES, Scale, read_scale
 from llama_index_rag_metrics.report.numbers import counted
