@@ -1,10 +1,16 @@
-"""Files that were taken for others: what a file is that can't be read as what it was given for."""
+"""What files hold: a dataset, a run, judgements, …, what tells each, and what reads it.
+
+A file that was taken for another is one that can't be read as what it was given for, and that
+another row of `CONTENTS` knows.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from llama_index_rag_metrics.files.beir import HEADER, is_beir
@@ -40,47 +46,125 @@ from llama_index_rag_metrics.runtime.errors import (
 DATASET, RUN, QRELS = "a dataset", "a run", "qrels"
 POOL, REVIEW, FACTS = "a pool to be judged", "reviewers' judgements", "nuggets"
 
-READERS = {
-    DATASET: "RetrievalDataset.load() reads it; on the command line it is the DATASET of `labels` "
-    "and the --dataset of `evaluate`.",
-    RUN: "read_run() reads it; on the command line it is the RUN of `score`, `judge` and `labels "
-    "pool`.",
-    QRELS: "read_qrels() reads them; on the command line they are the --qrels of `score` and "
-    "`labels pool` and the --human of `judge`.",
-    POOL: "write_review_page() and `rag-metrics labels review` make a page of it, in which people "
-    "judge.",
-    REVIEW: "read_judgements() reads them; on the command line they are the --qrels of `score` and "
-    "`labels pool`, and `labels agree` compares two.",
-    FACTS: "Nuggets.load() reads them; on the command line they are the --qrels of `score` and the "
-    "--nuggets of `labels nuggets`.",
-}
-"""What a file can be, and what reads it."""
-
-_ALIKE = {RUN: {POOL, REVIEW, QRELS}, DATASET: {POOL}}
-"""Kinds of JSON lines that could be read as another, and would mean nothing there."""
-
-_NEEDED: dict[str, list[list[Sequence[str]]]] = {
-    DATASET: [
-        [QUERY, (*RELEVANCE, *EXPECTED_TEXTS, REFERENCES, *EXPECTED_SPANS, SUPPORTING_FACTS)]
-    ],
-    RUN: [[RETRIEVED], [DOC_ID, (*SCORE, *RANK)]],
-    QRELS: [[(*RELEVANCE, *EXPECTED_SPANS)], [DOC_ID, GRADE]],
-    POOL: [[("query",), ("doc_id", "nugget_id")]],
-    REVIEW: [[("grade",), ("doc_id", "nugget_id")]],
-    FACTS: [[(NUGGETS,)]],
-}
-"""The fields that make a record one of a kind, whatever else it has: alternatives, each of fields
-that are all needed, each under any of its names."""
-
 _POOLED, _PASSAGE, _NUGGET = {"query_id", "query"}, {"doc_id", "text"}, {"nugget_id", "nugget"}
 """The fields of an item of a pool, which has no others but its scale."""
+
+
+class _Fields:
+    """The fields of a record: all of them, and those with a value."""
+
+    def __init__(self, record: Mapping[str, object]) -> None:
+        self.all = record.keys()
+        self.known = {name for name, value in record.items() if value is not None}
+
+    def has(self, *names: str) -> bool:
+        """Whether a field of one of these names has a value."""
+        return not self.known.isdisjoint(names)
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a file may hold.
+
+    Attributes:
+        read_by: what reads it, for messages.
+        enough: the fields that make a record one of these where that is wanted, whatever else it
+            has: alternatives, each of fields that are all needed, each under any of its names.
+        record: whether the first of several lines is a record of this.
+        columns: whether the first line of a text has the columns of this.
+        json: whether this is the value of a JSON file.
+        unlike: contents whose lines could be read as this, and would mean nothing.
+    """
+
+    read_by: str
+    enough: list[list[Sequence[str]]]
+    record: Callable[[_Fields], bool]
+    columns: Callable[[list[str]], bool] = lambda columns: False
+    json: Callable[[object], bool] = lambda data: False
+    unlike: Collection[str] = ()
+
+
+def _is_review(fields: _Fields) -> bool:
+    is_given = fields.has("reviewer", "skipped") and "grade" in fields.all
+    return is_given and not fields.has(*RETRIEVED)
+
+
+def _is_pool(fields: _Fields) -> bool:
+    names = fields.known
+    is_item = names >= _POOLED and (names >= _PASSAGE or names >= _NUGGET)
+    return is_item and names <= {*_POOLED, *_PASSAGE, *_NUGGET, "scale"}
+
+
+def _are_qrels(fields: _Fields) -> bool:
+    return fields.has(*DOC_ID) and fields.has("grade") and not fields.has(*RETRIEVED)
+
+
+def _is_run(fields: _Fields) -> bool:
+    return fields.has(*RETRIEVED) or (fields.has(*DOC_ID) and fields.has(*RANK))
+
+
+def _are_qrels_columns(columns: list[str]) -> bool:
+    is_trec = len(columns) == 4 and columns[1] != "Q0" and columns[3].lstrip("-").isdigit()
+    return is_trec or tuple(columns) == HEADER
+
+
+def _are_run_columns(columns: list[str]) -> bool:
+    if len(columns) != 6 or columns[1] != "Q0":
+        return False
+    return not math.isnan(read_number(columns[4]))
+
+
+CONTENTS = {
+    FACTS: Content(
+        "Nuggets.load() reads them; on the command line they are the --qrels of `score` and the "
+        "--nuggets of `labels nuggets`.",
+        [[(NUGGETS,)]],
+        lambda fields: fields.has(NUGGETS),
+    ),
+    REVIEW: Content(
+        "read_judgements() reads them; on the command line they are the --qrels of `score` and "
+        "`labels pool`, and `labels agree` compares two.",
+        [[("grade",), ("doc_id", "nugget_id")]],
+        _is_review,
+    ),
+    POOL: Content(
+        "write_review_page() and `rag-metrics labels review` make a page of it, in which people "
+        "judge.",
+        [[("query",), ("doc_id", "nugget_id")]],
+        _is_pool,
+    ),
+    QRELS: Content(
+        "read_qrels() reads them; on the command line they are the --qrels of `score` and "
+        "`labels pool` and the --human of `judge`.",
+        [[(*RELEVANCE, *EXPECTED_SPANS)], [DOC_ID, GRADE]],
+        _are_qrels,
+        _are_qrels_columns,
+    ),
+    RUN: Content(
+        "read_run() reads it; on the command line it is the RUN of `score`, `judge` and `labels "
+        "pool`.",
+        [[RETRIEVED], [DOC_ID, (*SCORE, *RANK)]],
+        _is_run,
+        _are_run_columns,
+        unlike={POOL, REVIEW, QRELS},
+    ),
+    DATASET: Content(
+        "RetrievalDataset.load() reads it; on the command line it is the DATASET of `labels` and "
+        "the --dataset of `evaluate`.",
+        [[QUERY, (*RELEVANCE, *EXPECTED_TEXTS, REFERENCES, *EXPECTED_SPANS, SUPPORTING_FACTS)]],
+        lambda fields: fields.has(*QUERY) and not fields.has(*DOC_ID),
+        json=is_dataset,
+        unlike={POOL},
+    ),
+}
+"""The contents of files, in the order in which they are tried."""
 
 
 @contextmanager
 def read_as(
     wanted: str, path: Path, form: str | None = None, fields: Mapping[str, str] | None = None
 ) -> Iterator[None]:
-    """Reading a file as one of the kinds in `READERS`.
+    """Reading a file as one of the kinds in `CONTENTS`.
 
     Args:
         wanted: the kind.
@@ -92,33 +176,33 @@ def read_as(
         MistakenFile: it can't be read as that, or would mean nothing, and is another kind.
     """
     # whoever says how to read a file knows what it is
-    alike = set() if form or fields else _ALIKE.get(wanted, set())
+    unlike = () if form or fields else CONTENTS[wanted].unlike
     try:
         yield
     except (FileFormatError, UnknownFormat) as error:
         line = error.line if isinstance(error, FileFormatError) else None
-        kind = _kind_of_file(path, wanted, fields or {}, alike, line)
+        kind = _kind_of_file(path, wanted, fields or {}, unlike, line)
         if kind in (None, wanted):
             raise
-        raise MistakenFile(str(path), wanted, kind, READERS[kind]) from error
-    if alike and path.is_file() and kind_of(path) == "jsonl":
-        kind = _kind_of_file(path, wanted, {}, alike)
-        if kind in alike:
-            raise MistakenFile(str(path), wanted, kind, READERS[kind])
+        raise MistakenFile(str(path), wanted, kind, CONTENTS[kind].read_by) from error
+    if unlike and path.is_file() and kind_of(path) == "jsonl":
+        kind = _kind_of_file(path, wanted, {}, unlike)
+        if kind in unlike:
+            raise MistakenFile(str(path), wanted, kind, CONTENTS[kind].read_by)
 
 
 def _kind_of_file(
     path: Path,
     wanted: str,
     fields: Mapping[str, str],
-    alike: Collection[str],
+    unlike: Collection[str],
     line: int | None = None,
 ) -> str | None:
-    """Which of the kinds in `READERS` a file is by its beginning; None where that can't tell.
+    """Which of the kinds in `CONTENTS` a file is by its beginning; None where that can't tell.
 
     Args:
         path, wanted, fields: as of `read_as`.
-        alike: the kinds of which a line that can be read would mean nothing.
+        unlike: the kinds of which a line that can be read would mean nothing.
         line: that can't be read; after the first it is a fault, and tells no kind.
     """
     try:
@@ -128,17 +212,21 @@ def _kind_of_file(
             return None  # a pipe can't be read again
         form = kind_of(path)
         if form == "json":
-            return _of_json(json.loads(read_text(path)), wanted)
+            data = json.loads(read_text(path))
+            if wanted == QRELS and has_judgements(data):
+                return wanted
+            return _first(lambda content: content.json(data))
         if form not in ("jsonl", "text", "tsv"):
             return None
         lines = read_lines(path)
         place, text = next(lines)
         is_later = line is not None and line > (place.line or 0)
         if form != "jsonl":
-            return None if is_later else _of_columns(text.split())
+            columns = text.split()
+            return None if is_later else _first(lambda content: content.columns(columns))
         record = renamed(json.loads(text), fields)
         kind = _of_record(record, wanted)
-        if not is_later or kind in alike:
+        if not is_later or kind in unlike:
             return kind
         # a dataset's questions can be read as qrels, up to its first document
         faulty = next((text for place, text in lines if place.line == line), "")
@@ -148,39 +236,18 @@ def _kind_of_file(
         return None
 
 
-def _of_json(data: object, wanted: str) -> str | None:
-    """What a JSON file holds."""
-    if wanted == QRELS and has_judgements(data):
-        return wanted
-    return DATASET if is_dataset(data) else None
+def _first(sniff: Callable[[Content], bool]) -> str | None:
+    return next((name for name, content in CONTENTS.items() if sniff(content)), None)
 
 
 def _of_record(record: object, wanted: str) -> str | None:
-    """What lines are of which this is the first: the wanted kind if it has all that needs."""
+    """The content of lines of which this is the first: the wanted one if it has enough for that."""
     if not isinstance(record, Mapping):
         return None
-    names = {name for name, value in record.items() if value is not None}
-
-    def has(*fields: str) -> bool:
-        return not names.isdisjoint(fields)
-
-    if any(all(has(*field) for field in needed) for needed in _NEEDED[wanted]):
+    fields = _Fields(record)
+    if any(all(fields.has(*names) for names in needed) for needed in CONTENTS[wanted].enough):
         return wanted
-    if has(NUGGETS):
-        return FACTS
-    if has(*RETRIEVED):
-        return RUN
-    if has("reviewer", "skipped") and "grade" in record:
-        return REVIEW
-    if (
-        names >= _POOLED
-        and (names >= _PASSAGE or names >= _NUGGET)
-        and names <= {*_POOLED, *_PASSAGE, *_NUGGET, "scale"}
-    ):
-        return POOL
-    if has(*DOC_ID):
-        return QRELS if has("grade") else RUN if has(*RANK) else None
-    return DATASET if has(*QUERY) else None
+    return _first(lambda content: content.record(fields))
 
 
 def _is_document(record: object) -> bool:
@@ -190,14 +257,3 @@ def _is_document(record: object) -> bool:
     names = record.keys()
     has_text = not names.isdisjoint((*TEXT, TEXT_HASH))
     return "document_id" in names and has_text and names.isdisjoint((*QUERY_ID, *GRADE))
-
-
-def _of_columns(columns: list[str]) -> str | None:
-    """What lines of text are of which this is the first."""
-    if tuple(columns) == HEADER:
-        return QRELS
-    is_run = len(columns) == 6 and columns[1] == "Q0"
-    if is_run and read_number(columns[4]) == read_number(columns[4]):
-        return RUN
-    is_qrels = len(columns) == 4 and columns[1] != "Q0" and columns[3].lstrip("-").isdigit()
-    return QRELS if is_qrels else None
