@@ -187,7 +187,7 @@ def read_as(
         raise MistakenFile(str(path), wanted, kind, CONTENTS[kind].read_by) from error
     if unlike and path.is_file() and kind_of(path) == "jsonl":
         kind = _kind_of_file(path, wanted, {}, unlike)
-        if kind in unlike:
+        if kind is not None and kind in unlike:
             raise MistakenFile(str(path), wanted, kind, CONTENTS[kind].read_by)
 
 

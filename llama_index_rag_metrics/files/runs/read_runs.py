@@ -24,7 +24,6 @@ from llama_index_rag_metrics.files.lines import (
 from llama_index_rag_metrics.files.mapping import has_judgements, read_mapping
 from llama_index_rag_metrics.files.records import read_id, read_relevance
 from llama_index_rag_metrics.files.runs.run_fields import read_ids
-from llama_index_rag_metrics.files.runs.run_order import by_score
 from llama_index_rag_metrics.files.runs.run_records import (
     QrelsRecords,
     Records,
@@ -36,6 +35,7 @@ from llama_index_rag_metrics.files.runs.run_records import (
     renamed,
     warn_unread,
 )
+from llama_index_rag_metrics.files.runs.trec_run import by_score
 from llama_index_rag_metrics.files.text_tables import read_cell
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking, Run

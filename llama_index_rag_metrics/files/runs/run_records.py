@@ -33,7 +33,7 @@ from llama_index_rag_metrics.files.runs.run_fields import (
     read_ids,
     read_ranking,
 )
-from llama_index_rag_metrics.files.runs.run_order import by_score
+from llama_index_rag_metrics.files.runs.trec_run import by_score
 from llama_index_rag_metrics.files.span_fields import place_record, read_place
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking

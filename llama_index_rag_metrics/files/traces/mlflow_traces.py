@@ -7,7 +7,7 @@ from typing import Any
 
 from llama_index_rag_metrics.files.lines import Faults, Place
 from llama_index_rag_metrics.files.records import read_id
-from llama_index_rag_metrics.files.traces.dialects import (
+from llama_index_rag_metrics.files.traces.span_dialect import (
     Dialect,
     Documented,
     Kind,

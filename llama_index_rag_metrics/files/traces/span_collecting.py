@@ -9,11 +9,8 @@ from unicodedata import normalize
 
 from llama_index_rag_metrics.files.lines import Faults
 from llama_index_rag_metrics.files.records import read_id
-from llama_index_rag_metrics.files.traces.dialects import Dialect, begins_agent
-from llama_index_rag_metrics.files.traces.genai import GenAI
-from llama_index_rag_metrics.files.traces.llamaindex import LlamaIndexEvents
-from llama_index_rag_metrics.files.traces.mlflow_traces import MLflow
-from llama_index_rag_metrics.files.traces.openinference import OpenInference
+from llama_index_rag_metrics.files.traces.dialects import DIALECTS
+from llama_index_rag_metrics.files.traces.span_dialect import Dialect, begins_agent
 from llama_index_rag_metrics.files.traces.trace_documents import Columns, Retrieved, is_written
 from llama_index_rag_metrics.files.traces.trace_spans import (
     DROPPED,
@@ -22,9 +19,6 @@ from llama_index_rag_metrics.files.traces.trace_spans import (
     mapping,
 )
 from llama_index_rag_metrics.runtime.errors import FileFormatError
-
-DIALECTS: list[Dialect] = [OpenInference(), MLflow(), GenAI(), LlamaIndexEvents()]
-"""How instrumentations record retrievals; the first that knows a span reads it."""
 
 Texts: TypeAlias = Mapping[str, Sequence[str]]
 """The texts of questions, to the ids of the questions that have them."""
