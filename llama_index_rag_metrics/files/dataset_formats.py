@@ -17,13 +17,7 @@ TREC_FILES = ("qrels.txt", "topics.tsv", "corpus.jsonl")
 
 
 def read_path(path: Path, split: str | None = None, faults: Faults | None = None) -> DatasetContent:
-    """Read a dataset from a file or a folder; `split` is that of a BEIR folder.
-
-    Raises:
-        UnknownFormat: it is in no format that is understood; lists them.
-        MistakenFile: it is another kind of file, such as a run; says what reads it.
-        FileFormatError: a line can't be read.
-    """
+    """Read a dataset from a file or a folder; `split` is that of a BEIR folder."""
     with read_as(DATASET, path):
         if path.is_dir():
             return _read_folder(path, split, faults)

@@ -36,12 +36,7 @@ IN_MEMORY = "RetrievalDataset({query id: text}, {query id: relevant ids}), in me
 
 
 def read_value(data: object, place: Place, faults: Faults | None = None) -> DatasetContent:
-    """Read a dataset from the value of a JSON file, or the same in memory.
-
-    Raises:
-        UnknownFormat: it is none that is understood; lists them.
-        FileFormatError: a part of it can't be read.
-    """
+    """Read a dataset from the value of a JSON file, or the same in memory."""
     if isinstance(data, (list, tuple)):
         return read_examples(data, place, faults)
     if not isinstance(data, dict):
@@ -63,10 +58,6 @@ def read_object(source: Any, faults: Faults | None = None) -> DatasetContent:
     """Read a dataset from an object that holds one.
 
     Objects are told by what they have, so that LlamaIndex's old classes needn't be installed.
-
-    Raises:
-        UnknownFormat: it is none that is understood; lists them.
-        FileFormatError: a part of it can't be read.
     """
     place = Place(f"this {type(source).__name__}")
     if isinstance(source, (Mapping, list, tuple)):

@@ -171,9 +171,6 @@ def read_as(
         path: the file.
         form: the format that it was said to be in; None where nobody said.
         fields: column to the field that it was said to be.
-
-    Raises:
-        MistakenFile: it can't be read as that, or would mean nothing, and is another kind.
     """
     # whoever says how to read a file knows what it is
     unlike = () if form or fields else CONTENTS[wanted].unlike

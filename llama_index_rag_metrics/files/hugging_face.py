@@ -39,11 +39,6 @@ def read_hugging_face(
         subset: of a collection in several languages: "de" for de-corpus, de-queries and de-qrels.
         corpus: whether to read the documents.
         faults: what to do with a row that can't be read.
-
-    Raises:
-        InvalidInput: there is no such part or split, or there are several and none was chosen.
-        FileFormatError: a row can't be read, or repeats an id or a judgement.
-        MissingExtra: the datasets library isn't installed.
     """
     faults = faults or Faults()
     collection = _Collection(os.fspath(name))

@@ -28,10 +28,6 @@ def read_ir_dataset(
         source: what `ir_datasets.load` gives.
         corpus: whether to read the documents.
         faults: what to do with a judgement that can't be read.
-
-    Raises:
-        InvalidInput: the collection has no queries.
-        FileFormatError: a judgement is repeated, or is about a query that isn't there.
     """
     faults = faults or Faults()
     name = source.dataset_id() if callable(getattr(source, "dataset_id", None)) else ""

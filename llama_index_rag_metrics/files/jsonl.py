@@ -31,11 +31,7 @@ from llama_index_rag_metrics.files.records import (
 
 
 def read_jsonl(path: Path, faults: Faults | None = None) -> DatasetContent:
-    """Read questions and documents, in any order.
-
-    Raises:
-        FileFormatError: a line can't be read, or repeats an id.
-    """
+    """Read questions and documents, in any order."""
     content = DatasetContent(name=name_of(path))
     faults = faults or Faults()
 

@@ -56,11 +56,7 @@ class Place(NamedTuple):
 
 
 def check_on_error(on_error: object) -> None:
-    """Whether this says what to do with a line that can't be read.
-
-    Raises:
-        InvalidInput: it doesn't.
-    """
+    """Whether this says what to do with a line that can't be read."""
     if on_error not in ("raise", "skip"):
         raise InvalidInput("on_error", on_error, "'raise' or 'skip'")
 
@@ -112,12 +108,7 @@ def name_of(path: Path) -> str:
 
 
 def read_lines(path: Path, faults: Faults | None = None) -> Iterator[tuple[Place, str]]:
-    """Every line that isn't blank, without its end, and where it is.
-
-    Raises:
-        FileFormatError: a line isn't UTF-8 text, unless `faults` skips it; the file isn't whole.
-        FileNotFoundError: there is no such file.
-    """
+    """Every line that isn't blank, without its end, and where it is."""
     name, faults = str(path), faults or Faults()
     for number, raw in raw_lines(path):
         try:
@@ -130,12 +121,7 @@ def read_lines(path: Path, faults: Faults | None = None) -> Iterator[tuple[Place
 
 
 def raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Every line as it stands in the file, a byte order mark apart, and its number.
-
-    Raises:
-        FileFormatError: the file isn't whole.
-        FileNotFoundError: there is no such file.
-    """
+    """Every line as it stands in the file, a byte order mark apart, and its number."""
     number = 0
     try:
         with open_bytes(path) as file:
@@ -156,10 +142,6 @@ def read_blocks(
         path: the file, plain or .gz.
         size: bytes of a block, about.
         on_read: is told how many bytes of the file have been read.
-
-    Raises:
-        FileFormatError: the file isn't whole.
-        FileNotFoundError: there is no such file.
     """
     n_before = 0
     try:
@@ -181,9 +163,6 @@ def text_size(path: Path, enough: int | None = None) -> int:
     Args:
         path: the file, plain or .gz.
         enough: stop counting here; None counts all.
-
-    Raises:
-        FileFormatError: the file isn't whole.
     """
     if path.suffix != ".gz":
         return path.stat().st_size
@@ -212,12 +191,7 @@ def _line(file: IO[bytes], path: Path, number: int) -> bytes:
 
 
 def read_text(path: Path) -> str:
-    """The whole text of a file.
-
-    Raises:
-        FileFormatError: the file isn't UTF-8 text, or not whole, or unpacks to far more than it is.
-        FileNotFoundError: there is no such file.
-    """
+    """The whole text of a file."""
     raw = b""
     try:
         with open_bytes(path) as file:
@@ -246,11 +220,7 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
 
 
 def from_json(text: str, place: Place) -> Any:
-    """Parse JSON in which no object repeats a key.
-
-    Raises:
-        FileFormatError: it isn't JSON, or a key is repeated; names the line.
-    """
+    """Parse JSON in which no object repeats a key."""
     try:
         return json.loads(text, object_pairs_hook=_without_repeats)
     except json.JSONDecodeError as error:
@@ -264,11 +234,7 @@ def from_json(text: str, place: Place) -> Any:
 
 
 def to_json(value: object, *, ascii_only: bool = False, indent: int | None = None) -> str:
-    """JSON as legible as UTF-8 allows: half a surrogate pair is escaped.
-
-    Raises:
-        InvalidInput: JSON can't hold a value.
-    """
+    """JSON as legible as UTF-8 allows: half a surrogate pair is escaped."""
     try:
         text = json.dumps(value, ensure_ascii=ascii_only, indent=indent)
     except TypeError as error:

@@ -52,11 +52,7 @@ def has_judgements(data: object) -> TypeGuard[Mapping[str, object]]:
 def read_mapping(
     data: Mapping[str, object], place: Place, faults: Faults | None = None
 ) -> DatasetContent:
-    """Read our own JSON object, or the old one.
-
-    Raises:
-        FileFormatError: a part can't be read, or speaks of a query that isn't there.
-    """
+    """Read our own JSON object, or the old one."""
     if data.get("format", _FORMAT) != _FORMAT:
         raise place.wrong(f'"format": "{_FORMAT}"', data["format"])
     faults = faults or Faults()

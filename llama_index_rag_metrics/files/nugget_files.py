@@ -21,9 +21,6 @@ def read_nuggets(value: object, place: Place) -> list[Nugget]:
         value: {"text", "importance", "supports"} each; without importance a nugget is vital.
         place: where they were read.
 
-    Raises:
-        FileFormatError: they can't be read, or one stands twice.
-
     Examples:
         >>> read_nuggets([{"text": "a moon of Saturn", "supports": {"d1": "full"}}], Place("x"))
         [Nugget('a moon of Saturn', 'vital', {'d1': 'full'})]
@@ -56,11 +53,7 @@ def are_nuggets(value: object) -> bool:
 
 
 def read_nugget_facets(value: object, place: Place) -> Relevance:
-    """The nuggets of a question as facets: supplied in full, vital ones with weight 1, others .5.
-
-    Raises:
-        FileFormatError: as of `read_nuggets`.
-    """
+    """The nuggets of a question as facets: supplied in full, vital ones with weight 1, others .5."""
     return facets_of(read_nuggets(value, place))
 
 

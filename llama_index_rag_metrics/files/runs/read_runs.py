@@ -289,12 +289,7 @@ def read_qrels(
 
 
 def run_format(path: Path) -> str:
-    """Which of a run's formats a file is in, "empty" if there is nothing in it.
-
-    Raises:
-        FileFormatError: the file isn't text.
-        FileNotFoundError: there is no such file.
-    """
+    """Which of a run's formats a file is in, "empty" if there is nothing in it."""
     return format_of(path, "run")
 
 

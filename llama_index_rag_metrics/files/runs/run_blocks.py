@@ -64,13 +64,7 @@ class TrecStream:
         self._repeating: set[str] = set()
 
     def contiguous(self) -> Iterator[pl.DataFrame]:
-        """The tables of a run whose queries are contiguous.
-
-        Raises:
-            FileFormatError: a line can't be read, or a query has a document twice.
-            Scattered: a query's lines don't stand together; known at the latest after the last
-                table.
-        """
+        """The tables of a run whose queries are contiguous."""
         import polars as pl
 
         hashes: list[Any] = [np.array([], np.uint64)]
@@ -98,9 +92,6 @@ class TrecStream:
 
         Every query goes to one of several files, each small enough to be sorted in memory. The
         queries come file by file, sorted in each.
-
-        Raises:
-            FileFormatError: a line can't be read, or a query has a document twice.
         """
         import polars as pl
         import pyarrow as pa
@@ -152,9 +143,6 @@ class TrecStream:
         Args:
             lines: the lines of some queries, all of each, in the order of the file.
             query: (lines,) the number of the line's query, ascending.
-
-        Raises:
-            Scattered: two queries have the same id.
         """
         import polars as pl
 

@@ -63,11 +63,7 @@ class Records(ABC, Generic[Whole]):
         self._whole: dict[str, Whole] = {}
 
     def add(self, record: Mapping[str, Any], place: Place) -> None:
-        """Read a record.
-
-        Raises:
-            FileFormatError: it lacks what it has to have, can't be read, or repeats one.
-        """
+        """Read a record."""
         if is_long(record):
             self.row_reader(list(record))(list(record.values()), place)
             return
@@ -182,11 +178,7 @@ class QrelsRecords(Records[Relevance]):
 
 
 def column_fields(columns: Mapping[str, str]) -> dict[str, str]:
-    """What a reader calls the columns of a source, from {field: column}.
-
-    Raises:
-        InvalidInput: there is no such field.
-    """
+    """What a reader calls the columns of a source, from {field: column}."""
     for field in columns:
         if field not in KNOWN:
             known = [name for name, *_ in (QUERY_ID, RETRIEVED, SCORES, TEXTS, RELEVANCE, GRADES)]
@@ -220,21 +212,13 @@ def warn_unread(what: str, records: Iterable[Collection[str]]) -> None:
 
 
 def check_long(names: Sequence[str], place: Place) -> None:
-    """Whether the rows of a table with these columns, of a document each, say of which query.
-
-    Raises:
-        LacksField: they don't.
-    """
+    """Whether the rows of a table with these columns, of a document each, say of which query."""
     if is_long(names) and set(QUERY_ID).isdisjoint(names):
         raise place.lacks(f"a column {QUERY_ID[0]!r}", names)
 
 
 def as_record(item: object, place: Place) -> Mapping[str, Any]:
-    """The fields of an item of a list: of a mapping, a named tuple or any object that has some.
-
-    Raises:
-        FileFormatError: it has none.
-    """
+    """The fields of an item of a list: of a mapping, a named tuple or any object that has some."""
     if isinstance(item, Mapping):
         return {key: value for key, value in item.items() if value is not None}
     fields = {name: getattr(item, name) for name in KNOWN if hasattr(item, name)}

@@ -66,13 +66,6 @@ class StoredRun:
         size: bytes of all its files.
         holds_relevance: whether the tables have a column `expected_ids`, or `expected_spans`, of
             their own.
-
-    Raises:
-        FileFormatError: a file isn't what its name says.
-        FileNotFoundError: there is nothing at that path.
-        InvalidInput: a further column isn't there, or the run holds calls, which tables don't.
-        MissingExtra: polars or pyarrow isn't installed.
-        UnknownFormat: a folder holds no Parquet or Arrow files.
     """
 
     def __init__(
@@ -122,12 +115,7 @@ class StoredRun:
         return self._tag.decode(errors="replace") or name_of(self.path)
 
     def check_not_empty(self) -> None:
-        """A run has at least one ranking.
-
-        Raises:
-            FileFormatError: the first line can't be read.
-            InvalidInput: it has none.
-        """
+        """A run has at least one ranking."""
         faults = Faults(self._on_error)
         if self._form == "trec":
             with read_as(RUN, self.path):
@@ -147,11 +135,6 @@ class StoredRun:
         Args:
             on_read: is told how many bytes have been read.
             parted: whether a TREC run is parted on disk first.
-
-        Raises:
-            FileFormatError: a line can't be read.
-            Scattered: the run has to be parted first, and all tables so far are void; raised at the
-                latest after the last one.
         """
         if self._is_wide:
             return self._stored_tables(on_read)
@@ -204,9 +187,6 @@ class StoredRun:
 
         Args:
             hashes: of query ids that might be the same.
-
-        Raises:
-            FileFormatError: two are; says where.
         """
         seen: set[str] = set()
         for file, form in self._arrow_files():

@@ -49,9 +49,6 @@ def read_trec_run(path: Path, faults: Faults) -> tuple[dict[str, Ranking], str]:
     """The rankings, and the tag of the last line, which is the one that trec_eval keeps.
 
     The rank column isn't read: the order is that of the scores.
-
-    Raises:
-        FileFormatError: a line has fewer than six columns, no score, or repeats a document.
     """
     scores: dict[str, dict[str, float]] = {}
     tag = b""

@@ -159,11 +159,7 @@ class Collector:
         self.example = ""
 
     def add(self, span: TraceSpan) -> None:
-        """Keep what matters of a span.
-
-        Raises:
-            FileFormatError: it can't be read, and that ends the read.
-        """
+        """Keep what matters of a span."""
         self.n_spans += 1
         trace = self.traces.get(span.trace_id)
         if trace is None:

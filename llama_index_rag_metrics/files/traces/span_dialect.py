@@ -57,9 +57,6 @@ class Dialect(ABC):
         """What a retrieval or a reranking returned, or an answer was made from.
 
         None where the span doesn't hold it.
-
-        Raises:
-            FileFormatError: they can't be read.
         """
 
     def tool(self, span: TraceSpan) -> str:
@@ -102,11 +99,7 @@ def source_nodes(output: Any) -> list[Any] | None:
 
 
 def node_documents(nodes: Any, place: Place) -> list[Document]:
-    """LlamaIndex's nodes with scores, as `model_dump` writes them.
-
-    Raises:
-        FileFormatError: they are something else.
-    """
+    """LlamaIndex's nodes with scores, as `model_dump` writes them."""
     if not isinstance(nodes, list):
         raise place.wrong("a list of nodes", nodes)
     documents = []

@@ -66,11 +66,7 @@ class Columns:
         )
 
     def read(self, documents: Sequence[Document], place: Place) -> Retrieved:
-        """The columns of some documents.
-
-        Raises:
-            FileFormatError: an id, a score or a text isn't one, or a document has no such id.
-        """
+        """The columns of some documents."""
         known = self._known
         by_node, keeps_texts = self._match_on == NODE_ID, self._keeps_texts
         ids, scores, texts = [], [], []

@@ -158,9 +158,6 @@ def rankings(made: Mapping[str, Session], combine: Combine = "first_seen") -> di
     Args:
         made: the sessions.
         combine: what the ranking of a session is; see `combine_calls`.
-
-    Raises:
-        InvalidInput: a session's context isn't known, and is to be its ranking.
     """
     is_plain = combine != "context" and all(
         len(session.calls) == 1 and session.calls[0].query in ("", session.question or "")
