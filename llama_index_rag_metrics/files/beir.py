@@ -88,7 +88,6 @@ def read_judgements(
 
     Args:
         path: the file; a first line of headings is passed over.
-        faults: what to do with a line that can't be read.
         known: the query ids that there are; None takes any.
     """
     faults = faults or Faults()

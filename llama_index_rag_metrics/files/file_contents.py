@@ -167,8 +167,6 @@ def read_as(
     """Reading a file as one of the kinds in `CONTENTS`.
 
     Args:
-        wanted: the kind.
-        path: the file.
         form: the format that it was said to be in; None where nobody said.
         fields: column to the field that it was said to be.
     """
@@ -198,7 +196,6 @@ def _kind_of_file(
     """Which of the kinds in `CONTENTS` a file is by its beginning; None where that can't tell.
 
     Args:
-        path, wanted, fields: as of `read_as`.
         unlike: the kinds of which a line that can be read would mean nothing.
         line: that can't be read; after the first it is a fault, and tells no kind.
     """

@@ -68,7 +68,7 @@ def read_csv(path: Path, faults: Faults | None = None) -> DatasetContent:
 
 
 def read_frame(frame: Any, faults: Faults | None = None) -> DatasetContent:
-    """Read a table in memory; lists may stand as text in a column of texts alone, as CSV has them."""
+    """Read a table in memory; in a column of texts alone, lists may stand as text."""
     content, faults = DatasetContent(), faults or Faults()
     names, table = frame_table(frame)
     rows = list(records_of(names, table))

@@ -56,16 +56,13 @@ class Place(NamedTuple):
 
 
 def check_on_error(on_error: object) -> None:
-    """Whether this says what to do with a line that can't be read."""
+    """Refuse what is no `OnError`."""
     if on_error not in ("raise", "skip"):
         raise InvalidInput("on_error", on_error, "'raise' or 'skip'")
 
 
 class Faults:
     """What is wrong with the lines of a file: raised at once, or skipped, counted and listed.
-
-    Args:
-        on_error: whether the first bad line ends the read, or bad lines are left out.
 
     Attributes:
         ends: whether the first bad line ends the read.
@@ -139,7 +136,6 @@ def read_blocks(
     """The file in blocks of whole lines, and how many lines stand before each.
 
     Args:
-        path: the file, plain or .gz.
         size: bytes of a block, about.
         on_read: is told how many bytes of the file have been read.
     """
@@ -161,7 +157,6 @@ def text_size(path: Path, enough: int | None = None) -> int:
     """How many bytes of text a file holds, unpacked if it is .gz.
 
     Args:
-        path: the file, plain or .gz.
         enough: stop counting here; None counts all.
     """
     if path.suffix != ".gz":

@@ -38,7 +38,6 @@ def read_supporting_facts(facts: object, place: Place) -> Relevance:
 
     Args:
         facts: [[title, sentence], …], or {"title": [title, …], …}.
-        place: where it was read.
 
     Examples:
         >>> facts = [["Enceladus", 0], ["Cassini", 2], ["Enceladus", 3]]
@@ -258,9 +257,7 @@ def read_references(value: object, source: object, place: Place) -> Relevance:
     """Passages by their places: JSON, or a list, of {"start_index", "end_index"}.
 
     Args:
-        value: the passages.
         source: the document of those that don't name one by "document_id".
-        place: where they were read.
     """
     passages = from_json(value, place) if isinstance(value, str) else value
     expected = 'references, a list of {"start_index": first character, "end_index": the one after}'

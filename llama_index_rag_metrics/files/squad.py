@@ -48,10 +48,6 @@ def squad_rows(data: Mapping[str, Any], place: Place) -> Iterator[tuple[Place, d
 def take_answers(fields: dict[str, Any], place: Place) -> tuple[Relevance, tuple[str, str]] | None:
     """What a row's answers make relevant, taken out of it.
 
-    Args:
-        fields: the fields of a question.
-        place: where it was read.
-
     Returns:
         The places of the answers, and the document, (id, text), that they are in; None where the
         row doesn't say where its answers stand.

@@ -45,8 +45,6 @@ def read_qrels(
     A line that begins with # is a comment, as to trec_eval since version 10.
 
     Args:
-        path: the file.
-        faults: what to do with a line that can't be read.
         known: the ids of the topics that there are; None takes any.
 
     Raises:
@@ -71,8 +69,6 @@ def read_diversity_qrels(
     out, as ndeval leaves it out.
 
     Args:
-        path: the file.
-        faults: what to do with a line that can't be read.
         known: the ids of the topics that there are; None takes any.
     """
     judgements = FacetJudgements(known, "the id of a topic")
@@ -173,9 +169,6 @@ def read_trec(
     """Read the questions of a topics file and their judgements.
 
     Args:
-        qrels: the judgements.
-        topics: the questions.
-        faults: what to do with a line that can't be read.
         subtopics: whether the second column of the qrels is a subtopic.
     """
     queries = read_topics(topics, faults)

@@ -42,8 +42,6 @@ def read_batches(
     """A file as record batches.
 
     Args:
-        path: the file.
-        form: which kind of file.
         rows: at most this many rows in a batch.
         columns: which columns to read, of those that are there.
     """
@@ -65,10 +63,7 @@ def write_arrow(
     """Write records as rows.
 
     Args:
-        path: the file.
-        form: which kind of file.
         records: the rows; what one hasn't is null.
-        fields: the columns.
     """
     pa = _pyarrow()
     schema = pa.schema([column for column in _schema(pa) if column.name in fields])

@@ -48,7 +48,6 @@ class TrecStream:
     """The rankings of a TREC run as tables: `query_id`, `retrieved_ids`.
 
     Args:
-        path: the run, plain or .gz.
         faults: what to do with a line that can't be read, and with a repeated document.
         on_read: is told how far into the file reading has come.
 
@@ -203,8 +202,6 @@ def _parse(
     """A block as Arrow reads it, or None where it can't, or where what it reads is odd.
 
     Args:
-        block: whole lines.
-        names: of their columns.
         number: the column to read as a number, beside the two ids.
         goes_on: whether further columns may follow.
     """

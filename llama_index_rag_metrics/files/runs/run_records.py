@@ -47,12 +47,8 @@ Whole = TypeVar("Whole")
 class Records(ABC, Generic[Whole]):
     """What is read record by record, each of a whole query or of one document.
 
-    Args:
-        read: what reads a record of a whole query.
-
     Attributes:
         fields: the names of the field that makes a record one of a whole query.
-        expected: what a record has to have.
     """
 
     fields: ClassVar[Sequence[str]]

@@ -56,14 +56,11 @@ class StoredRun:
     """A run in a file, or in a folder of Parquet and Arrow files.
 
     Args:
-        path: where it is.
-        on_error: what to do with a line that can't be read.
         further: columns that Parquet and Arrow files have beside those of a run, to be read, too.
         measured: which of `retrieved_tokens`, `retrieved_spans`, `expected_spans` and
             `forbidden_ids` to read; with `retrieval_calls` a run that holds calls is refused.
 
     Attributes:
-        size: bytes of all its files.
         holds_relevance: whether the tables have a column `expected_ids`, or `expected_spans`, of
             their own.
     """

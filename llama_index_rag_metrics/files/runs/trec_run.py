@@ -69,8 +69,6 @@ def run_lines(
     """Number, query id, document id, score and tag of every line that isn't blank or a comment.
 
     Args:
-        lines: the lines, with their numbers.
-        path: the file that they are from, for errors.
         faults: takes the lines that have fewer than six columns, or no score.
     """
     for number, raw in lines:

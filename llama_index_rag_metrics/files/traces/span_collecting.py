@@ -69,13 +69,10 @@ class Trace:
     """What is kept of a trace.
 
     Attributes:
-        agents: spans of agents.
         answers: what says which documents it was made from.
-        parents: span to its parent, of all spans.
         question_ids: span to the id of the question that an attribute of it names.
         asked: span to a text that was asked there, if it is that of a known question.
         telling: spans that say what was asked there, retrievals apart.
-        tools: span to the name of the tool that it is.
         question: what was asked at the root.
     """
 
@@ -132,14 +129,9 @@ class Collector:
     """Takes spans in any order, and keeps what sessions are made of.
 
     Args:
-        columns: makes columns of documents.
         question_id: the attribute that names the question, if one does.
-        texts: the known questions.
-        faults: what to do with a span that can't be read.
 
     Attributes:
-        traces: trace id to what is kept of it.
-        n_spans: how many spans there were.
         n_repeated: how many of them had come before; the first counts.
         attributes: names of attributes, of a few spans, for messages.
         example: something that was asked, for messages.

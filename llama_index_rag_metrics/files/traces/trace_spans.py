@@ -29,12 +29,9 @@ class TraceSpan:
     """A span: a piece of work that has a name, a parent and attributes.
 
     Attributes:
-        trace_id: the trace that it belongs to.
         span_id: its id, unique within the trace.
         parent_id: the span that it is part of; None for a root.
         attributes: its attributes, as the container holds them; `get` makes them plain.
-        raw: all that the container holds of it.
-        place: where it was read, for errors.
     """
 
     __slots__ = ("attributes", "parent_id", "place", "raw", "span_id", "trace_id")
