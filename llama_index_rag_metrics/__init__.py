@@ -81,15 +81,11 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.evaluation.phoenix_annotations import span_annotations
     from llama_index_rag_metrics.evaluation.results.results_report import plot, write_html
     from llama_index_rag_metrics.evaluation.sessions.capturing import capture, record_retrieval
-    from llama_index_rag_metrics.files.registered_formats import register_format, unregister_format
+    from llama_index_rag_metrics.files.file_kinds import register_format, unregister_format
+    from llama_index_rag_metrics.files.judgements import Qrels
     from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
-    from llama_index_rag_metrics.files.runs import (
-        Qrels,
-        read_qrels,
-        read_run,
-        write_qrels,
-        write_run,
-    )
+    from llama_index_rag_metrics.files.runs.read_runs import read_qrels, read_run
+    from llama_index_rag_metrics.files.runs.write_runs import write_qrels, write_run
     from llama_index_rag_metrics.files.traces import read_traces
     from llama_index_rag_metrics.labels import (
         Calibration,
@@ -265,9 +261,11 @@ _LAZY = {
     "evaluation.phoenix_annotations": ("span_annotations",),
     "evaluation.results.results_report": ("plot", "write_html"),
     "evaluation.sessions.capturing": ("capture", "record_retrieval"),
-    "files.registered_formats": ("register_format", "unregister_format"),
+    "files.file_kinds": ("register_format", "unregister_format"),
+    "files.judgements": ("Qrels",),
     "files.retrieval_dataset": ("RetrievalDataset",),
-    "files.runs": ("Qrels", "read_qrels", "read_run", "write_qrels", "write_run"),
+    "files.runs.read_runs": ("read_qrels", "read_run"),
+    "files.runs.write_runs": ("write_qrels", "write_run"),
     "files.traces": ("read_traces",),
     "labels": (
         "Calibration",

@@ -117,7 +117,8 @@ def run_judge(
             print_results,
             write_html,
         )
-        from llama_index_rag_metrics.files.runs import read_qrels, write_qrels
+        from llama_index_rag_metrics.files.runs.read_runs import read_qrels
+        from llama_index_rag_metrics.files.runs.write_runs import write_qrels
         from llama_index_rag_metrics.runtime.atomic_files import write_text
         from llama_index_rag_metrics.scores.scores_export import to_json
         from llama_index_rag_metrics.scores.scoring import score_rankings

@@ -111,8 +111,7 @@ def run_move(
     """
     with exit_codes("nothing was written", run_move):
         from llama_index_rag_metrics.cli.retriever_factories import passages_of
-        from llama_index_rag_metrics.files.dataset_writing import check_ending
-        from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
+        from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset, check_ending
         from llama_index_rag_metrics.labels import move_labels
 
         check_share("threshold", threshold)
@@ -149,8 +148,7 @@ def run_remember(
     """
     with exit_codes("nothing was written", run_remember):
         from llama_index_rag_metrics.cli.retriever_factories import passages_of
-        from llama_index_rag_metrics.files.dataset_writing import check_ending
-        from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
+        from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset, check_ending
         from llama_index_rag_metrics.labels import remember_texts
 
         check_files({"--output": output}, [Path(corpus) if corpus else None])
@@ -231,7 +229,7 @@ def run_pool(
     """
     with exit_codes("nothing was written", run_pool):
         from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
-        from llama_index_rag_metrics.files.runs import read_run
+        from llama_index_rag_metrics.files.runs.read_runs import read_run
         from llama_index_rag_metrics.labels import pool
         from llama_index_rag_metrics.labels.pooling import check_request
         from llama_index_rag_metrics.runtime.errors import InvalidInput

@@ -87,7 +87,7 @@ def run_nuggets(
     with exit_codes(f"what the LLM answered is kept in {kept}", run_nuggets, kept):
         from llama_index_rag_metrics.cli.judge_run import llm_of
         from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
-        from llama_index_rag_metrics.files.runs import read_run
+        from llama_index_rag_metrics.files.runs.read_runs import read_run
         from llama_index_rag_metrics.labels.nuggets import Nuggets, assign_nuggets, create_nuggets
         from llama_index_rag_metrics.labels.nuggets.nugget_passages import (
             corpus_of,

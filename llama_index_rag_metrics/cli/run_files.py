@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from llama_index_rag_metrics.cli.exit_codes import say
 from llama_index_rag_metrics.files.file_kinds import kind_of
 from llama_index_rag_metrics.files.lines import LacksField, OnError, text_size
-from llama_index_rag_metrics.files.runs import read_qrels, read_run, run_format
+from llama_index_rag_metrics.files.runs.read_runs import read_qrels, read_run, run_format
 from llama_index_rag_metrics.files.runs.stored_runs import FOLDER_FILES, StoredRun
 from llama_index_rag_metrics.files.traces import read_traces
 from llama_index_rag_metrics.metrics.costs import CallMetric

@@ -11,7 +11,7 @@ import typer
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
 from llama_index_rag_metrics.cli.journal_folder import file_of, fitting
-from llama_index_rag_metrics.files.runs import write_run
+from llama_index_rag_metrics.files.runs.write_runs import write_run
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.report.terminal import print_heading, print_text
 from llama_index_rag_metrics.runtime.atomic_files import write_text

@@ -49,11 +49,6 @@ def read_beir(
         folder: the folder; it may lack the corpus, and the qrels: no query is judged then.
         split: which file of qrels/ to read: by default test, else the only one there is.
         faults: what to do with a line that can't be read, or judges an unknown query.
-
-    Raises:
-        FileFormatError: a line can't be read, or repeats an id or a judgement.
-        InvalidInput: there is no such split, or there are several and none was chosen.
-        FileNotFoundError: there is no queries.jsonl.
     """
     faults = faults or Faults()
     content = DatasetContent(name=folder.name)
@@ -93,11 +88,7 @@ def read_judgements(
 
     Args:
         path: the file; a first line of headings is passed over.
-        faults: what to do with a line that can't be read.
         known: the query ids that there are; None takes any.
-
-    Raises:
-        FileFormatError: a line can't be read, repeats a judgement, or judges an unknown query.
     """
     faults = faults or Faults()
     grades = Judgements(known, "a query id of queries.jsonl")
@@ -157,11 +148,7 @@ def read_corpus(
 
 
 def read_query(content: DatasetContent, record: object, place: Place) -> None:
-    """Add the question of a record: its id, its text, and what becomes its metadata.
-
-    Raises:
-        FileFormatError: it isn't a question, or repeats an id.
-    """
+    """Add the question of a record: its id, its text, and what becomes its metadata."""
     if not isinstance(record, dict) or not isinstance(record.get("text"), str):
         raise place.wrong('a query, {"_id": …, "text": …}', record)
     fields = {key: value for key, value in record.items() if value is not None}

@@ -54,8 +54,6 @@ def check_fits(
     """Refuse to write what the format can't hold.
 
     Args:
-        content: what is to be written.
-        form: the name of the format.
         lacks: the parts that it can't hold.
         lossy: whether the caller agreed to leave those out.
 

@@ -1,64 +1,343 @@
-"""What kind of file a path is: by its ending, and where that says nothing, by its beginning."""
+"""The kinds of files: what tells each, and what reads it as a dataset, a run or judgements.
+
+A further format is a module that turns a file into records, and its row here. `register_format`
+adds the rows of users.
+"""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Any, Literal, Protocol, TypeAlias
 
-from llama_index_rag_metrics.files.lines import read_lines
+from llama_index_rag_metrics.files.beir import HEADER, read_judgements
+from llama_index_rag_metrics.files.dataset_content import DatasetContent
+from llama_index_rag_metrics.files.dataset_objects import UNDERSTOOD, read_object, read_value
+from llama_index_rag_metrics.files.fields import QUERY_ID
+from llama_index_rag_metrics.files.jsonl import read_jsonl
+from llama_index_rag_metrics.files.labelled_rag import read_csv
+from llama_index_rag_metrics.files.lines import Faults, Place, from_json, read_lines, read_text
+from llama_index_rag_metrics.files.runs.arrow_runs import column_names, read_arrow
+from llama_index_rag_metrics.files.runs.trec_run import read_trec_run
+from llama_index_rag_metrics.files.text_tables import read_table
+from llama_index_rag_metrics.files.trec import COMMENT, split_columns
+from llama_index_rag_metrics.files.trec import read_qrels as read_trec_qrels
+from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownFormat
+from llama_index_rag_metrics.runtime.open_table import OpenTable
 
-ENDINGS: dict[str, str] = {
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".parquet": "parquet",
-    ".parq": "parquet",
-    ".pq": "parquet",
-    ".arrow": "arrow",
-    ".feather": "arrow",
-    ".ipc": "arrow",
-    ".trec": "text",
-    ".run": "text",
-    ".qrels": "text",
-}
-"""The ending of a file to its kind, or to the format that `register_format` added for it."""
+Loader: TypeAlias = Callable[[Path], Any]
+"""From a file to its content, in any form that can be read from memory."""
+
+
+class QueryReader(Protocol):
+    """What takes the rankings or the judgements of a file."""
+
+    whole: dict[str, Any]
+    name: str
+
+    def read(self, source: Any, form: str | None, faults: Faults) -> None: ...
+
+    def read_json_lines(self, path: Path, faults: Faults) -> None: ...
+
+    def read_records(
+        self, columns: Iterable[str], records: Iterable[tuple[Place, Any]], faults: Faults
+    ) -> None: ...
+
+    def read_table(
+        self,
+        names: list[str],
+        rows: Iterable[tuple[Place, list[str]]],
+        place: Place,
+        faults: Faults,
+    ) -> None: ...
+
+    def read_value(self, data: Any, place: Place, faults: Faults) -> None: ...
+
+
+QueriesOf: TypeAlias = Callable[[QueryReader, Path, Faults], None]
+
+
+@dataclass(frozen=True)
+class FileKind:
+    """What tells a kind of file, and what reads it as each that it may hold.
+
+    Attributes:
+        endings: of its names, ".gz" apart.
+        begins: whether a file whose name says nothing is one, by its first two lines.
+        columns: whether a file of text columns is one, by the columns of its first line.
+        dataset, run, qrels: the readers; None for what such a file doesn't hold.
+        lacks: why it holds no dataset; "" for the kinds of `register_format`.
+    """
+
+    endings: tuple[str, ...] = ()
+    begins: Callable[[list[str]], bool] | None = None
+    columns: Callable[[list[str]], bool] | None = None
+    dataset: Callable[[Path, Faults], DatasetContent] | None = None
+    run: QueriesOf | None = None
+    qrels: QueriesOf | None = None
+    lacks: str = "it is no JSON"
+
+    def read_dataset(self, path: Path, faults: Faults) -> DatasetContent:
+        """Raises `UnknownFormat` where such files hold no dataset."""
+        if self.dataset is None:
+            path.stat()  # where there is no such file, that is what is wrong with it
+            raise self._unknown(path, "dataset")
+        return self.dataset(path, faults)
+
+    def read_queries(
+        self, held: Literal["run", "qrels"], reader: QueryReader, path: Path, faults: Faults
+    ) -> None:
+        """Raises `UnknownFormat` where such files hold no run, or no judgements."""
+        read: QueriesOf | None = getattr(self, held)
+        if read is None:
+            raise self._unknown(path, held)
+        read(reader, path, faults)
+
+    def _unknown(self, path: Path, held: str) -> UnknownFormat:
+        if not self.lacks:
+            loaders = [name for name in ("run", "qrels", "dataset") if getattr(self, name)]
+            why = f"register_format gave no {held} loader for it"
+            return UnknownFormat(str(path), why, loaders)
+        return UnknownFormat(str(path), self.lacks, UNDERSTOOD)
+
+
+def is_heading(columns: Iterable[str]) -> bool:
+    """Whether these are the names of a table's columns, and not its first row."""
+    return not {*QUERY_ID}.isdisjoint(name.strip() for name in columns)
+
 
 _JSON_BEGINS = re.compile(r"""\s*(?:\{\s*(?:["}]|$)|\[\s*(?:[{["\]]|$))""")
 """How an object or a list begins, and an id such as {5F1A…} doesn't."""
 
 
-def kind_by_name(path: Path) -> str | None:
-    """What the ending says, ".gz" apart, or None."""
-    name = path.name.lower().removesuffix(".gz")
-    return ENDINGS.get(name[name.rfind(".") :]) if "." in name else None
+def _is_json(lines: list[str]) -> bool:
+    return _JSON_BEGINS.match(lines[0]) is not None
 
 
-def name_of(path: Path) -> str:
-    """What a file is called without its endings: bm25 for bm25.run.gz."""
-    return path.name.split(".")[0]
-
-
-def kind_of(path: Path) -> str:
-    """What kind of file it is.
-
-    Raises:
-        FileFormatError: the beginning has to be read, and isn't text.
-        FileNotFoundError: there is no such file, and the ending says nothing.
-    """
-    return kind_by_name(path) or _kind_by_content(path)
-
-
-def _kind_by_content(path: Path) -> str:
-    lines = [line for _, line in islice(read_lines(path), 2)]
-    if not lines:
-        return "empty"
-    if not _JSON_BEGINS.match(lines[0]):
-        return "text"
+def _is_jsonl(lines: list[str]) -> bool:
+    if len(lines) == 1 or not _is_json(lines):
+        return False
     try:
         json.loads(lines[0])
     except (ValueError, RecursionError):
-        return "json"
-    return "jsonl" if len(lines) > 1 else "json"
+        return False
+    return True
+
+
+def _is_beir(columns: list[str]) -> bool:
+    if is_heading(columns):
+        return tuple(columns) == HEADER
+    # TREC's columns may have tabs or spaces between them, and even both
+    return len(columns) == len(HEADER) >= len(split_columns("\t".join(columns)))
+
+
+def _json_dataset(path: Path, faults: Faults) -> DatasetContent:
+    place = Place(str(path))
+    data = from_json(read_text(path), place)
+    if data == []:
+        raise UnknownFormat(str(path), _NO_QUESTION, UNDERSTOOD)
+    return read_value(data, place, faults)
+
+
+def _trec_run(reader: QueryReader, path: Path, faults: Faults) -> None:
+    reader.whole, tag = read_trec_run(path, faults)
+    reader.name = tag or reader.name
+
+
+def _trec_qrels(reader: QueryReader, path: Path, faults: Faults) -> None:
+    reader.whole = read_trec_qrels(path, faults)
+
+
+def _beir_qrels(reader: QueryReader, path: Path, faults: Faults) -> None:
+    reader.whole = read_judgements(path, faults)
+
+
+def _json_lines(reader: QueryReader, path: Path, faults: Faults) -> None:
+    reader.read_json_lines(path, faults)
+
+
+def _json(reader: QueryReader, path: Path, faults: Faults) -> None:
+    text, place = read_text(path), Place(str(path))
+    if text.strip():
+        reader.read_value(from_json(text, place), place, faults)
+
+
+def _table(delimiter: str) -> QueriesOf:
+    def read(reader: QueryReader, path: Path, faults: Faults) -> None:
+        names, rows = read_table(path, delimiter, faults)
+        reader.read_table(names, rows, Place(str(path), 1), faults)
+
+    return read
+
+
+def _arrow(form: Literal["parquet", "arrow"]) -> QueriesOf:
+    def read(reader: QueryReader, path: Path, faults: Faults) -> None:
+        reader.read_records(column_names(path, form), read_arrow(path, form), faults)
+
+    return read
+
+
+def _traces(reader: QueryReader, path: Path, faults: Faults) -> None:
+    from llama_index_rag_metrics.files.traces import read_traces
+
+    reader.read(read_traces(path, on_error="raise" if faults.ends else "skip"), None, faults)
+
+
+def _loaded_dataset(load: Loader) -> Callable[[Path, Faults], DatasetContent]:
+    return lambda path, faults: read_object(load(path), faults)
+
+
+def _loaded_queries(load: Loader) -> QueriesOf:
+    return lambda reader, path, faults: reader.read(load(path), None, faults)
+
+
+_NO_QUESTION = "there is no question in it"
+_IN_MEMORY = "a table of this kind is read in memory, by from_pandas(frame)"
+
+KINDS: OpenTable[FileKind] = OpenTable(
+    "name",
+    "formats",
+    {
+        "empty": FileKind(begins=lambda lines: not lines, lacks=_NO_QUESTION),
+        "trec": FileKind(run=_trec_run, qrels=_trec_qrels),
+        "beir": FileKind(columns=_is_beir, qrels=_beir_qrels),
+        "jsonl": FileKind(
+            (".jsonl", ".ndjson"),
+            _is_jsonl,
+            dataset=read_jsonl,
+            run=_json_lines,
+            qrels=_json_lines,
+        ),
+        "json": FileKind(begins=_is_json, dataset=_json_dataset, run=_json, qrels=_json),
+        "csv": FileKind((".csv",), dataset=read_csv, run=_table(","), qrels=_table(",")),
+        "tsv": FileKind(
+            (".tsv",), columns=is_heading, run=_table("\t"), qrels=_table("\t"), lacks=_IN_MEMORY
+        ),
+        "parquet": FileKind(
+            (".parquet", ".parq", ".pq"),
+            run=_arrow("parquet"),
+            qrels=_arrow("parquet"),
+            lacks=_IN_MEMORY,
+        ),
+        "arrow": FileKind(
+            (".arrow", ".feather", ".ipc"),
+            run=_arrow("arrow"),
+            qrels=_arrow("arrow"),
+            lacks=_IN_MEMORY,
+        ),
+        "traces": FileKind(run=_traces),
+        "text": FileKind((".trec", ".run", ".qrels"), begins=lambda lines: True),
+    },
+)
+"""The kinds by name, in the order in which they are tried."""
+
+RUN_FORMATS = tuple(name for name, kind in KINDS.items() if kind.run)
+QRELS_FORMATS = tuple(name for name, kind in KINDS.items() if kind.qrels)
+
+
+def kind_by_name(path: Path) -> str | None:
+    """The kind that the ending says, ".gz" apart, or None."""
+    _, dot, ending = path.name.lower().removesuffix(".gz").rpartition(".")
+    return next((name for name, kind in KINDS.items() if dot + ending in kind.endings), None)
+
+
+def kind_of(path: Path) -> str:
+    """The kind of a file by its ending, and where that says nothing, by its beginning."""
+    if kind := kind_by_name(path):
+        return kind
+    lines = [line for _, line in islice(read_lines(path), 2)]
+    return next(name for name, kind in KINDS.items() if kind.begins and kind.begins(lines))
+
+
+def format_of(path: Path, held: Literal["run", "qrels"]) -> str:
+    """The format of a file of rankings or judgements, "empty" if there is nothing in it."""
+    if path.exists() and not path.is_file():
+        return "trec"  # a pipe can be read once only, so that its beginning can't tell
+    kind = kind_of(path)
+    if held == "run" and kind in ("json", "jsonl"):
+        from llama_index_rag_metrics.files.traces.containers import is_trace_file
+
+        return "traces" if is_trace_file(path) else kind
+    if kind not in ("text", "tsv"):
+        return kind
+    lines = (line for _, line in read_lines(path, Faults("skip")))
+    first = next((line for line in lines if not line.startswith(COMMENT)), None)
+    if first is None:
+        return "empty"
+    columns = first.split("\t")
+    fitting = (
+        name
+        for name, kind in KINDS.items()
+        if getattr(kind, held) and kind.columns and kind.columns(columns)
+    )
+    return next(fitting, "trec")
+
+
+def register_format(
+    name: str,
+    endings: Iterable[str],
+    *,
+    run: Loader | None = None,
+    qrels: Loader | None = None,
+    dataset: Loader | None = None,
+) -> None:
+    """Let `read_run`, `read_qrels`, `RetrievalDataset.load` and their callers read a format.
+
+    Args:
+        name: what `format=` takes.
+        endings: of the files, such as ".msm"; ".msm.gz" goes to the same loader.
+        run: from a path to what `read_run` takes in memory, such as {query id: [ids]}.
+        qrels: from a path to what `read_qrels` takes in memory, such as {query id: {id: grade}}.
+        dataset: from a path to what `RetrievalDataset.of` takes in memory.
+
+    Raises:
+        InvalidInput: the name or an ending is taken, or there is no loader.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> from llama_index_rag_metrics import read_run
+        >>> def load(path):
+        ...     lines = path.read_text(encoding="utf-8").splitlines()
+        ...     return {query_id: ids.split() for query_id, ids in (s.split(":") for s in lines)}
+        >>> register_format("colons", [".colons"], run=load)
+        >>> with TemporaryDirectory() as folder:
+        ...     path = Path(folder, "bm25.colons")
+        ...     _ = path.write_text("q1: d3 d1", encoding="utf-8")
+        ...     read_run(path)["q1"].ids
+        ['d3', 'd1']
+        >>> unregister_format("colons")
+    """
+    added = tuple(ending.lower() for ending in endings)
+    taken = [ending for kind in KINDS.values() for ending in kind.endings]
+    for ending in added:
+        if ending in taken or not ending.startswith(".") or "." in ending[1:]:
+            raise InvalidInput("endings", ending, f"a new one, like '.msm'; taken: {taken}")
+    if run is qrels is dataset is None:
+        raise InvalidInput("run, qrels, dataset", None, "at least one loader")
+    kind = FileKind(
+        added,
+        dataset=dataset and _loaded_dataset(dataset),
+        run=run and _loaded_queries(run),
+        qrels=qrels and _loaded_queries(qrels),
+        lacks="",
+    )
+    KINDS.add(name, kind)
+
+
+def unregister_format(name: str) -> None:
+    """Forget a format that `register_format` added.
+
+    Raises:
+        InvalidInput: none of that name was added.
+
+    Examples:
+        >>> from llama_index_rag_metrics import register_format, unregister_format
+        >>> register_format("msm", [".msm"], run=lambda path: {"q1": path.read_text().split()})
+        >>> unregister_format("msm")
+    """
+    KINDS.remove(name)

@@ -32,18 +32,10 @@ def read_hugging_face(
     Questions that the split doesn't judge are left out, as BEIR's own loader does.
 
     Args:
-        name: of the collection, or its local folder.
         split: of the judgements: by default test, else the only one there is.
         qrels: the collection of the judgements, where that is another, as with BEIR's own
             ("BeIR/scifact-qrels"); by default `name`.
         subset: of a collection in several languages: "de" for de-corpus, de-queries and de-qrels.
-        corpus: whether to read the documents.
-        faults: what to do with a row that can't be read.
-
-    Raises:
-        InvalidInput: there is no such part or split, or there are several and none was chosen.
-        FileFormatError: a row can't be read, or repeats an id or a judgement.
-        MissingExtra: the datasets library isn't installed.
     """
     faults = faults or Faults()
     collection = _Collection(os.fspath(name))

@@ -23,15 +23,6 @@ def read_ir_dataset(
 
     Texts are those that the library chooses (`default_text`); the other fields of a query become
     its metadata. Judgements by subtopic become facets.
-
-    Args:
-        source: what `ir_datasets.load` gives.
-        corpus: whether to read the documents.
-        faults: what to do with a judgement that can't be read.
-
-    Raises:
-        InvalidInput: the collection has no queries.
-        FileFormatError: a judgement is repeated, or is about a query that isn't there.
     """
     faults = faults or Faults()
     name = source.dataset_id() if callable(getattr(source, "dataset_id", None)) else ""

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from llama_index_rag_metrics.files.dataset_content import DatasetContent, check_fits
 from llama_index_rag_metrics.files.fields import EXAMPLE, TEXT_HASH
-from llama_index_rag_metrics.files.file_kinds import name_of
 from llama_index_rag_metrics.files.lines import (
     Faults,
     Place,
     from_json,
+    name_of,
     read_lines,
     to_json,
     write_lines,
@@ -31,11 +31,7 @@ from llama_index_rag_metrics.files.records import (
 
 
 def read_jsonl(path: Path, faults: Faults | None = None) -> DatasetContent:
-    """Read questions and documents, in any order.
-
-    Raises:
-        FileFormatError: a line can't be read, or repeats an id.
-    """
+    """Read questions and documents, in any order."""
     content = DatasetContent(name=name_of(path))
     faults = faults or Faults()
 

@@ -39,11 +39,7 @@ class Judgements:
         self._grades: dict[str, dict[str, float]] = {}
 
     def add(self, query_id: str, document_id: str, grade: float, place: Place) -> None:
-        """Add one.
-
-        Raises:
-            FileFormatError: it was there before, or its query isn't known.
-        """
+        """Add one."""
         if self._known is not None and query_id not in self._known:
             raise place.wrong(self._expected, query_id)
         grades = self._grades.setdefault(query_id, {})
@@ -72,11 +68,7 @@ class FacetJudgements:
         self._by_facet: dict[tuple[str, str], Judgements] = {}
 
     def add(self, query_id: str, facet: str, document_id: str, grade: float, place: Place) -> None:
-        """Add one.
-
-        Raises:
-            FileFormatError: it was there before, or its query isn't known.
-        """
+        """Add one."""
         key = query_id, facet
         judgements = self._by_facet.get(key) or Judgements(self._known, self._expected)
         judgements.add(query_id, document_id, grade, place)

@@ -11,9 +11,8 @@ from typing import Any
 
 from llama_index_rag_metrics.files.dataset_content import DatasetContent
 from llama_index_rag_metrics.files.fields import QUERY
-from llama_index_rag_metrics.files.file_kinds import name_of
 from llama_index_rag_metrics.files.frame import frame_table, records_of
-from llama_index_rag_metrics.files.lines import Faults, Place
+from llama_index_rag_metrics.files.lines import Faults, Place, name_of
 from llama_index_rag_metrics.files.records import read_question, read_questions
 from llama_index_rag_metrics.files.text_tables import LISTED, read_field, read_rows
 
@@ -24,11 +23,7 @@ _INDEX = ("", "Unnamed: 0")
 def read_examples(
     examples: Sequence[object], place: Place, faults: Faults | None = None
 ) -> DatasetContent:
-    """Read the questions of a list: of a LabelledRagDataset's examples, or of ragas' records.
-
-    Raises:
-        FileFormatError: one of them isn't a question; says which.
-    """
+    """Read the questions of a list: of a LabelledRagDataset's examples, or of ragas' records."""
     return read_questions(
         ((place.item(number), example) for number, example in enumerate(examples, 1)), faults
     )
@@ -42,11 +37,7 @@ def is_columns(data: Mapping[str, object]) -> bool:
 def read_columns(
     data: Mapping[str, Any], place: Place, faults: Faults | None = None
 ) -> DatasetContent:
-    """Read a table of questions by columns: {column: {row: value}} or {column: [value, …]}.
-
-    Raises:
-        FileFormatError: a row isn't a question, or the columns aren't equally long.
-    """
+    """Read a table of questions by columns: {column: {row: value}} or {column: [value, …]}."""
     for name, part in data.items():
         if isinstance(part, str) or not isinstance(part, Iterable):
             raise place.wrong(f"a column {name!r}, a list or {{row: value}}", part)
@@ -58,11 +49,7 @@ def read_columns(
 
 
 def read_csv(path: Path, faults: Faults | None = None) -> DatasetContent:
-    """Read a table of questions; lists stand in a cell as Python or JSON writes them.
-
-    Raises:
-        FileFormatError: a row isn't a question, or has more cells than there are columns.
-    """
+    """Read a table of questions; lists stand in a cell as Python or JSON writes them."""
     content, faults = DatasetContent(), faults or Faults()
 
     def read(row: dict[str, str], place: Place) -> None:
@@ -81,11 +68,7 @@ def read_csv(path: Path, faults: Faults | None = None) -> DatasetContent:
 
 
 def read_frame(frame: Any, faults: Faults | None = None) -> DatasetContent:
-    """Read a table in memory; lists may stand as text in a column of texts alone, as CSV has them.
-
-    Raises:
-        FileFormatError: a row isn't a question, or repeats an id.
-    """
+    """Read a table in memory; in a column of texts alone, lists may stand as text."""
     content, faults = DatasetContent(), faults or Faults()
     names, table = frame_table(frame)
     rows = list(records_of(names, table))

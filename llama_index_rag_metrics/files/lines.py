@@ -56,20 +56,13 @@ class Place(NamedTuple):
 
 
 def check_on_error(on_error: object) -> None:
-    """Whether this says what to do with a line that can't be read.
-
-    Raises:
-        InvalidInput: it doesn't.
-    """
+    """Refuse what is no `OnError`."""
     if on_error not in ("raise", "skip"):
         raise InvalidInput("on_error", on_error, "'raise' or 'skip'")
 
 
 class Faults:
     """What is wrong with the lines of a file: raised at once, or skipped, counted and listed.
-
-    Args:
-        on_error: whether the first bad line ends the read, or bad lines are left out.
 
     Attributes:
         ends: whether the first bad line ends the read.
@@ -106,13 +99,13 @@ class Faults:
             warn_caller(LinesSkipped(list(map(str, self.skipped))))
 
 
-def read_lines(path: Path, faults: Faults | None = None) -> Iterator[tuple[Place, str]]:
-    """Every line that isn't blank, without its end, and where it is.
+def name_of(path: Path) -> str:
+    """What a file is called without its endings: bm25 for bm25.run.gz."""
+    return path.name.split(".")[0]
 
-    Raises:
-        FileFormatError: a line isn't UTF-8 text, unless `faults` skips it; the file isn't whole.
-        FileNotFoundError: there is no such file.
-    """
+
+def read_lines(path: Path, faults: Faults | None = None) -> Iterator[tuple[Place, str]]:
+    """Every line that isn't blank, without its end, and where it is."""
     name, faults = str(path), faults or Faults()
     for number, raw in raw_lines(path):
         try:
@@ -125,12 +118,7 @@ def read_lines(path: Path, faults: Faults | None = None) -> Iterator[tuple[Place
 
 
 def raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Every line as it stands in the file, a byte order mark apart, and its number.
-
-    Raises:
-        FileFormatError: the file isn't whole.
-        FileNotFoundError: there is no such file.
-    """
+    """Every line as it stands in the file, a byte order mark apart, and its number."""
     number = 0
     try:
         with open_bytes(path) as file:
@@ -148,13 +136,8 @@ def read_blocks(
     """The file in blocks of whole lines, and how many lines stand before each.
 
     Args:
-        path: the file, plain or .gz.
         size: bytes of a block, about.
         on_read: is told how many bytes of the file have been read.
-
-    Raises:
-        FileFormatError: the file isn't whole.
-        FileNotFoundError: there is no such file.
     """
     n_before = 0
     try:
@@ -174,11 +157,7 @@ def text_size(path: Path, enough: int | None = None) -> int:
     """How many bytes of text a file holds, unpacked if it is .gz.
 
     Args:
-        path: the file, plain or .gz.
         enough: stop counting here; None counts all.
-
-    Raises:
-        FileFormatError: the file isn't whole.
     """
     if path.suffix != ".gz":
         return path.stat().st_size
@@ -207,12 +186,7 @@ def _line(file: IO[bytes], path: Path, number: int) -> bytes:
 
 
 def read_text(path: Path) -> str:
-    """The whole text of a file.
-
-    Raises:
-        FileFormatError: the file isn't UTF-8 text, or not whole, or unpacks to far more than it is.
-        FileNotFoundError: there is no such file.
-    """
+    """The whole text of a file."""
     raw = b""
     try:
         with open_bytes(path) as file:
@@ -241,11 +215,7 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
 
 
 def from_json(text: str, place: Place) -> Any:
-    """Parse JSON in which no object repeats a key.
-
-    Raises:
-        FileFormatError: it isn't JSON, or a key is repeated; names the line.
-    """
+    """Parse JSON in which no object repeats a key."""
     try:
         return json.loads(text, object_pairs_hook=_without_repeats)
     except json.JSONDecodeError as error:
@@ -259,11 +229,7 @@ def from_json(text: str, place: Place) -> Any:
 
 
 def to_json(value: object, *, ascii_only: bool = False, indent: int | None = None) -> str:
-    """JSON as legible as UTF-8 allows: half a surrogate pair is escaped.
-
-    Raises:
-        InvalidInput: JSON can't hold a value.
-    """
+    """JSON as legible as UTF-8 allows: half a surrogate pair is escaped."""
     try:
         text = json.dumps(value, ensure_ascii=ascii_only, indent=indent)
     except TypeError as error:

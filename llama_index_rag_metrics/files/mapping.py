@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeGuard, TypeVar
 
-from llama_index_rag_metrics.files.dataset_content import DatasetContent
+from llama_index_rag_metrics.files.dataset_content import DatasetContent, Part, check_fits
 from llama_index_rag_metrics.files.lines import Faults, Place, to_json, write_lines
 from llama_index_rag_metrics.files.records import read_id, read_relevance, read_texts
 
@@ -52,11 +52,7 @@ def has_judgements(data: object) -> TypeGuard[Mapping[str, object]]:
 def read_mapping(
     data: Mapping[str, object], place: Place, faults: Faults | None = None
 ) -> DatasetContent:
-    """Read our own JSON object, or the old one.
-
-    Raises:
-        FileFormatError: a part can't be read, or speaks of a query that isn't there.
-    """
+    """Read our own JSON object, or the old one."""
     if data.get("format", _FORMAT) != _FORMAT:
         raise place.wrong(f'"format": "{_FORMAT}"', data["format"])
     faults = faults or Faults()
@@ -109,6 +105,40 @@ def write_mapping(content: DatasetContent, path: Path) -> None:
         **notes,
     }
     write_lines(path, [to_json(data, indent=1)])
+
+
+def write_embedding_qa(content: DatasetContent, path: Path, *, lossy: bool = False) -> None:
+    """Write the JSON of LlamaIndex's removed `EmbeddingQAFinetuneDataset`, byte for byte.
+
+    A document's title becomes the first line of its text.
+
+    The text is ASCII, since the old reader opens the file in the platform's own encoding.
+
+    Raises:
+        FormatTooNarrow: it can't hold grades, groups, places, metadata or expected texts.
+    """
+    lacks: tuple[Part, ...] = (
+        "grades",
+        "groups",
+        "spans",
+        "metadata",
+        "expected texts",
+        "document metadata",
+        "forbidden ids",
+        "hashes of texts",
+    )
+    check_fits(content, "the JSON of EmbeddingQAFinetuneDataset", lacks, lossy=lossy)
+    data = {
+        "queries": content.queries,
+        "corpus": {
+            document_id: content.indexed_text(document_id) for document_id in content.corpus
+        },
+        "relevant_docs": {
+            query_id: list(relevance) for query_id, relevance in content.relevance.items()
+        },
+        "mode": content.mode,
+    }
+    write_lines(path, [to_json(data, ascii_only=True, indent=4)])
 
 
 def _part(

@@ -19,10 +19,6 @@ def read_nuggets(value: object, place: Place) -> list[Nugget]:
 
     Args:
         value: {"text", "importance", "supports"} each; without importance a nugget is vital.
-        place: where they were read.
-
-    Raises:
-        FileFormatError: they can't be read, or one stands twice.
 
     Examples:
         >>> read_nuggets([{"text": "a moon of Saturn", "supports": {"d1": "full"}}], Place("x"))
@@ -56,11 +52,7 @@ def are_nuggets(value: object) -> bool:
 
 
 def read_nugget_facets(value: object, place: Place) -> Relevance:
-    """The nuggets of a question as facets: supplied in full, vital ones with weight 1, others .5.
-
-    Raises:
-        FileFormatError: as of `read_nuggets`.
-    """
+    """The nuggets of a question as facets, supplied in full: weight 1 if vital, else 0.5."""
     return facets_of(read_nuggets(value, place))
 
 

@@ -38,10 +38,6 @@ def read_supporting_facts(facts: object, place: Place) -> Relevance:
 
     Args:
         facts: [[title, sentence], …], or {"title": [title, …], …}.
-        place: where it was read.
-
-    Raises:
-        FileFormatError: it is neither.
 
     Examples:
         >>> facts = [["Enceladus", 0], ["Cassini", 2], ["Enceladus", 3]]
@@ -68,11 +64,7 @@ _SEPARATORS, _SPACE = re.compile("[,;|]"), re.compile(r"\s")
 def read_questions(
     records: Iterable[tuple[Place, object]], faults: Faults | None = None
 ) -> DatasetContent:
-    """A dataset of questions, one a record.
-
-    Raises:
-        FileFormatError: a record isn't a question, or repeats an id.
-    """
+    """A dataset of questions, one a record."""
     content = DatasetContent()
     (faults or Faults()).each(records, lambda record, place: read_question(content, record, place))
     return content
@@ -82,9 +74,6 @@ def read_question(content: DatasetContent, record: object, place: Place) -> None
     """Add the question of a record; one without an id is called after its position, "q1" on.
 
     Fields that have no other meaning become metadata of the query.
-
-    Raises:
-        FileFormatError: it isn't a question, or repeats an id.
     """
     fields = _fields(record, place)
     given_id = take(fields, QUERY_ID)
@@ -127,11 +116,7 @@ def read_question(content: DatasetContent, record: object, place: Place) -> None
 def read_document(
     content: DatasetContent, record: object, place: Place, id_names: Iterable[str] = DOCUMENT_ID
 ) -> None:
-    """Add the document of a record; fields that have no other meaning become its metadata.
-
-    Raises:
-        FileFormatError: it isn't a document, or repeats an id.
-    """
+    """Add the document of a record; fields that have no other meaning become its metadata."""
     fields = _fields(record, place)
     document_id = read_id(take(fields, id_names), place)
     text, title = take(fields, TEXT), fields.pop("title", "")
@@ -147,11 +132,7 @@ def read_document(
 
 
 def read_text_hash(content: DatasetContent, record: Mapping[str, Any], place: Place) -> None:
-    """Add the hash of a passage's text, of a record that has the hash alone.
-
-    Raises:
-        FileFormatError: it isn't a hash, or repeats an id.
-    """
+    """Add the hash of a passage's text, of a record that has the hash alone."""
     passage_id = read_id(record.get("document_id"), place)
     if not isinstance(record[TEXT_HASH], str):
         raise place.wrong(f"a text under {TEXT_HASH!r}", record[TEXT_HASH])
@@ -276,12 +257,7 @@ def read_references(value: object, source: object, place: Place) -> Relevance:
     """Passages by their places: JSON, or a list, of {"start_index", "end_index"}.
 
     Args:
-        value: the passages.
         source: the document of those that don't name one by "document_id".
-        place: where they were read.
-
-    Raises:
-        FileFormatError: they aren't such.
     """
     passages = from_json(value, place) if isinstance(value, str) else value
     expected = 'references, a list of {"start_index": first character, "end_index": the one after}'

@@ -17,9 +17,6 @@ def read_place(value: Any, place: Place) -> Span | None:
 
     A retrieved item may hold nothing, so that the end is the start.
 
-    Raises:
-        FileFormatError: it isn't one.
-
     Examples:
         >>> read_place({"document": "moons.txt", "start": 100, "end": 200}, Place("run.jsonl"))
         Span(source='moons.txt', start=100, end=200)
@@ -50,11 +47,7 @@ def is_missing(value: Any) -> bool:
 
 
 def read_expected_spans(places: Any, place: Place) -> Relevance:
-    """Labels by place alone: a list of places.
-
-    Raises:
-        FileFormatError: they aren't such.
-    """
+    """Labels by place alone: a list of places."""
     if not isinstance(places, (list, tuple)):
         raise place.wrong("places, a list", places)
     known = [span for span in (read_place(part, place) for part in places) if span is not None]

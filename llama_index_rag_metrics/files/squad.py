@@ -30,11 +30,7 @@ def is_squad(data: Mapping[str, object]) -> bool:
 
 
 def squad_rows(data: Mapping[str, Any], place: Place) -> Iterator[tuple[Place, dict[str, Any]]]:
-    """The questions of a file of SQuAD as rows, as Hugging Face's data sets have them.
-
-    Raises:
-        FileFormatError: a paragraph has no context, or no list of questions.
-    """
+    """The questions of a file of SQuAD as rows, as Hugging Face's data sets have them."""
     for article in data["data"]:
         title = article.get("title", "")
         for paragraph in article["paragraphs"]:
@@ -52,16 +48,9 @@ def squad_rows(data: Mapping[str, Any], place: Place) -> Iterator[tuple[Place, d
 def take_answers(fields: dict[str, Any], place: Place) -> tuple[Relevance, tuple[str, str]] | None:
     """What a row's answers make relevant, taken out of it.
 
-    Args:
-        fields: the fields of a question.
-        place: where it was read.
-
     Returns:
         The places of the answers, and the document, (id, text), that they are in; None where the
         row doesn't say where its answers stand.
-
-    Raises:
-        FileFormatError: an answer doesn't stand where it is said to.
     """
     context, answers = fields.get(CONTEXT), fields.get(ANSWERS)
     pairs = _pairs(answers, is_impossible="is_impossible" in fields)

@@ -30,9 +30,6 @@ def read_table(
     """The headings, and the rows below them, as many cells each; what is missing is "".
 
     With commas, cells may be quoted; with tabs, a line is a row and a quote is a quote.
-
-    Raises:
-        FileFormatError: it isn't such a table, or a row has more cells than there are columns.
     """
     faults = faults or Faults()
     plain = ((place, line.split(delimiter)) for place, line in read_lines(path, faults))
@@ -42,11 +39,7 @@ def read_table(
 
 
 def read_rows(path: Path, faults: Faults | None = None) -> Iterator[tuple[Place, dict[str, str]]]:
-    """The rows of a CSV table as {heading: text}.
-
-    Raises:
-        FileFormatError: as `read_table`.
-    """
+    """The rows of a CSV table as {heading: text}."""
     headings, rows = read_table(path, faults=faults)
     for place, cells in rows:
         yield place, dict(zip(headings, cells, strict=True))

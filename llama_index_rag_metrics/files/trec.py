@@ -45,8 +45,6 @@ def read_qrels(
     A line that begins with # is a comment, as to trec_eval since version 10.
 
     Args:
-        path: the file.
-        faults: what to do with a line that can't be read.
         known: the ids of the topics that there are; None takes any.
 
     Raises:
@@ -71,12 +69,7 @@ def read_diversity_qrels(
     out, as ndeval leaves it out.
 
     Args:
-        path: the file.
-        faults: what to do with a line that can't be read.
         known: the ids of the topics that there are; None takes any.
-
-    Raises:
-        FileFormatError: a line can't be read, repeats a judgement, or judges an unknown topic.
     """
     judgements = FacetJudgements(known, "the id of a topic")
 
@@ -154,11 +147,7 @@ def fitting_id(document_id: str) -> str:
 
 
 def read_topics(path: Path, faults: Faults | None = None) -> dict[str, str]:
-    """Read questions: the <num> and <title> of <top> blocks, or lines of id, tab, question.
-
-    Raises:
-        FileFormatError: a topic can't be read, or repeats an id.
-    """
+    """Read questions: the <num> and <title> of <top> blocks, or lines of id, tab, question."""
     queries: dict[str, str] = {}
     faults = faults or Faults()
 
@@ -180,13 +169,7 @@ def read_trec(
     """Read the questions of a topics file and their judgements.
 
     Args:
-        qrels: the judgements.
-        topics: the questions.
-        faults: what to do with a line that can't be read.
         subtopics: whether the second column of the qrels is a subtopic.
-
-    Raises:
-        FileFormatError: a line can't be read, repeats a judgement, or judges an unknown topic.
     """
     queries = read_topics(topics, faults)
     read = read_diversity_qrels if subtopics else read_qrels

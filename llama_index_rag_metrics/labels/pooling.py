@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from llama_index_rag_metrics.evaluation import EvaluationResults
-from llama_index_rag_metrics.files.runs import read_qrels
+from llama_index_rag_metrics.files.runs.read_runs import read_qrels
 from llama_index_rag_metrics.labels.decisive import Belief, Query, checked_metric, queries_of
 from llama_index_rag_metrics.labels.label_pool import PairOutlook, Pool, PoolItem, PoolItems, State
 from llama_index_rag_metrics.metrics import RankingMetric

@@ -43,6 +43,10 @@ class OpenTable(dict[str, Entry], Generic[Entry]):
             raise InvalidInput(self._argument, name, f"none of {[*sorted(self._taken), *self]}")
         self[name] = entry
 
+    def added(self) -> list[str]:
+        """The names that users added."""
+        return [name for name in self if name not in self._own]
+
     def remove(self, name: str) -> None:
         """Remove an entry that was added.
 
@@ -50,7 +54,6 @@ class OpenTable(dict[str, Entry], Generic[Entry]):
             InvalidInput: none of that name was added.
         """
         if name in self._own or name not in self:
-            added = sorted(self.keys() - self._own)
-            expected = f"one of {added}, the registered {self._entries}"
+            expected = f"one of {sorted(self.added())}, the registered {self._entries}"
             raise InvalidInput(self._argument, name, expected)
         del self[name]

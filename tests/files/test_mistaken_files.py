@@ -23,7 +23,7 @@ from llama_index_rag_metrics import (
     write_review_page,
     write_run,
 )
-from llama_index_rag_metrics.files.runs.mistaken_files import READERS
+from llama_index_rag_metrics.files.file_contents import CONTENTS
 from llama_index_rag_metrics.runtime.errors import (
     FileFormatError,
     LinesSkipped,
@@ -87,7 +87,9 @@ def test_every_kind_for_every_other(files: dict[str, tuple[Path, str]], wanted: 
         elif kind != wanted and name != "beir":
             with pytest.raises(MistakenFile) as caught:
                 read(path)
-            assert str(caught.value) == f"{path} isn't {wanted} but {kind}. {READERS[kind]}"
+            assert (
+                str(caught.value) == f"{path} isn't {wanted} but {kind}. {CONTENTS[kind].read_by}"
+            )
             assert caught.value.path == str(path)
 
 

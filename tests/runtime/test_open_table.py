@@ -12,8 +12,7 @@ import pytest
 from llama_index.core.schema import TextNode
 
 import llama_index_rag_metrics as rag
-from llama_index_rag_metrics.files.file_kinds import ENDINGS
-from llama_index_rag_metrics.files.registered_formats import FORMATS
+from llama_index_rag_metrics.files.file_kinds import KINDS
 from llama_index_rag_metrics.rankings.matching.matcher_names import MATCHERS
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownFormat
 from llama_index_rag_metrics.scores.tracking import TRACKERS
@@ -21,9 +20,9 @@ from llama_index_rag_metrics.scores.tracking import TRACKERS
 
 @pytest.fixture(autouse=True)
 def tables_as_they_were() -> Iterator[None]:
-    before = {id(table): dict(table) for table in (MATCHERS, FORMATS, ENDINGS, TRACKERS)}
+    before = {id(table): dict(table) for table in (MATCHERS, KINDS, TRACKERS)}
     yield
-    for table in (MATCHERS, FORMATS, ENDINGS, TRACKERS):
+    for table in (MATCHERS, KINDS, TRACKERS):
         assert dict(table) == before[id(table)]
 
 

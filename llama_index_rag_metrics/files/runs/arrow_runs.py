@@ -25,12 +25,7 @@ _SAMPLED_GROUPS, _SAMPLED_ROWS = 8, 1_024
 
 
 def read_arrow(path: Path, form: ArrowForm) -> Iterator[tuple[Place, Any]]:
-    """The rows of a file as records of the columns that mean something, batch by batch.
-
-    Raises:
-        FileFormatError: it is no such file.
-        MissingExtra: pyarrow isn't installed.
-    """
+    """The rows of a file as records of the columns that mean something, batch by batch."""
     rows = (row for batch in read_batches(path, form) for row in batch.to_pylist())
     for number, row in enumerate(rows, 1):
         place = Place(f"{path}, row {number}")
@@ -47,14 +42,8 @@ def read_batches(
     """A file as record batches.
 
     Args:
-        path: the file.
-        form: which kind of file.
         rows: at most this many rows in a batch.
         columns: which columns to read, of those that are there.
-
-    Raises:
-        FileFormatError: it is no such file.
-        MissingExtra: pyarrow isn't installed.
     """
     if not path.stat().st_size:
         return
@@ -74,13 +63,7 @@ def write_arrow(
     """Write records as rows.
 
     Args:
-        path: the file.
-        form: which kind of file.
         records: the rows; what one hasn't is null.
-        fields: the columns.
-
-    Raises:
-        MissingExtra: pyarrow isn't installed.
     """
     pa = _pyarrow()
     schema = pa.schema([column for column in _schema(pa) if column.name in fields])
@@ -126,12 +109,7 @@ def _schema(pa: Any) -> Any:
 
 
 def column_names(path: Path, form: ArrowForm) -> list[str]:
-    """The names of the columns of a file.
-
-    Raises:
-        FileFormatError: it is no such file.
-        MissingExtra: pyarrow isn't installed.
-    """
+    """The names of the columns of a file."""
     if not path.stat().st_size:
         return []
     with _reading(path, form) as pa:
@@ -144,12 +122,7 @@ def column_names(path: Path, form: ArrowForm) -> list[str]:
 
 
 def count_ids(path: Path, form: ArrowForm) -> tuple[int, int]:
-    """How many rows a file has, and about how many ids were retrieved in all of them.
-
-    Raises:
-        FileFormatError: it is no such file.
-        MissingExtra: pyarrow isn't installed.
-    """
+    """How many rows a file has, and about how many ids were retrieved in all of them."""
     if not path.stat().st_size:
         return 0, 0
     with _reading(path, form) as pa:

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
-from llama_index_rag_metrics.files.beir import HEADER, read_judgements
-from llama_index_rag_metrics.files.fields import LISTS, QUERY_ID, is_long
-from llama_index_rag_metrics.files.file_kinds import kind_of, name_of
+from llama_index_rag_metrics.files.fields import LISTS, is_long
+from llama_index_rag_metrics.files.file_contents import QRELS, RUN, read_as
+from llama_index_rag_metrics.files.file_kinds import KINDS, QRELS_FORMATS, RUN_FORMATS, format_of
 from llama_index_rag_metrics.files.frame import frame_table, is_frame, records_of
 from llama_index_rag_metrics.files.judgements import Qrels, read_number
 from llama_index_rag_metrics.files.lines import (
@@ -18,16 +18,12 @@ from llama_index_rag_metrics.files.lines import (
     OnError,
     Place,
     from_json,
+    name_of,
     read_lines,
-    read_text,
 )
 from llama_index_rag_metrics.files.mapping import has_judgements, read_mapping
 from llama_index_rag_metrics.files.records import read_id, read_relevance
-from llama_index_rag_metrics.files.registered_formats import FORMATS
-from llama_index_rag_metrics.files.runs.arrow_runs import column_names, read_arrow
-from llama_index_rag_metrics.files.runs.mistaken_files import QRELS, RUN, read_as
 from llama_index_rag_metrics.files.runs.run_fields import read_ids
-from llama_index_rag_metrics.files.runs.run_order import by_score
 from llama_index_rag_metrics.files.runs.run_records import (
     QrelsRecords,
     Records,
@@ -39,10 +35,8 @@ from llama_index_rag_metrics.files.runs.run_records import (
     renamed,
     warn_unread,
 )
-from llama_index_rag_metrics.files.runs.trec_run import read_trec_run
-from llama_index_rag_metrics.files.text_tables import read_cell, read_table
-from llama_index_rag_metrics.files.trec import COMMENT, split_columns
-from llama_index_rag_metrics.files.trec import read_qrels as read_trec_qrels
+from llama_index_rag_metrics.files.runs.trec_run import by_score
+from llama_index_rag_metrics.files.text_tables import read_cell
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownFormat
@@ -54,7 +48,7 @@ class Reader(ABC, Generic[T]):
     """A source of any form, read query by query or record by record."""
 
     kind: ClassVar[str]
-    loader: ClassVar[str]
+    held: ClassVar[Literal["run", "qrels"]]
     understood: ClassVar[tuple[str, ...]]
     formats: ClassVar[tuple[str, ...]]
     name = ""
@@ -77,14 +71,6 @@ class Reader(ABC, Generic[T]):
     @abstractmethod
     def value(self, value: Any, place: Place) -> T:
         """Read what a mapping has for one query."""
-
-    @abstractmethod
-    def lines(self, path: Path, form: str, faults: Faults) -> None:
-        """Read a file of a format of TREC's or BEIR's."""
-
-    @abstractmethod
-    def text_form(self, columns: list[str]) -> str:
-        """The format of a text file whose first line has these columns."""
 
     def result(self) -> dict[str, T]:
         """All that was read."""
@@ -127,45 +113,26 @@ class Reader(ABC, Generic[T]):
             )
 
     def _read_path(self, path: Path, form: str | None, faults: Faults) -> None:
-        if form is not None and form not in self.formats and form not in FORMATS:
-            raise InvalidInput("format", form, f"one of {', '.join((*self.formats, *FORMATS))}")
+        known = (*self.formats, *KINDS.added())
+        if form is not None and form not in known:
+            raise InvalidInput("format", form, f"one of {', '.join(known)}")
         if path.is_dir():
             raise UnknownFormat(str(path), "it is a folder", self.understood, self.kind)
         self.name = name_of(path)
-        form = form or self.form_of(path)
-        if form == "jsonl":
-            faults.each(read_lines(path, faults), self._json_record)
-        elif form == "json":
-            self._read_json(path, faults)
-        elif form in ("csv", "tsv"):
-            names, rows = read_table(path, "," if form == "csv" else "\t", faults)
-            names = rename([name.strip() for name in names], self._fields)
-            check_long(names, Place(str(path), 1))
-            self._read_table(names, rows, faults)
-        elif form in ("parquet", "arrow"):
-            kind: Literal["parquet", "arrow"] = "parquet" if form == "parquet" else "arrow"
-            self._named.add(frozenset(rename(column_names(path, kind), self._fields)))
-            faults.each(read_arrow(path, kind), self._plain_record)
-        elif form in FORMATS:
-            self.read(FORMATS[form].load(path, self.loader), None, faults)
-        elif form != "empty":
-            self.lines(path, form, faults)
+        form = form or format_of(path, self.held)
+        if form != "empty":
+            KINDS[form].read_queries(self.held, self, path, faults)
 
-    def form_of(self, path: Path) -> str:
-        """Which of the formats a file is in, "empty" if there is nothing in it."""
-        if path.exists() and not path.is_file():
-            return "trec"  # a pipe can be read once only, so that its beginning can't tell
-        kind = kind_of(path)
-        if kind not in ("text", "tsv"):
-            return kind
-        lines = (line for _, line in read_lines(path, Faults("skip")))
-        first = next((line for line in lines if not line.startswith(COMMENT)), None)
-        return "empty" if first is None else self.text_form(first.split("\t"))
+    def read_json_lines(self, path: Path, faults: Faults) -> None:
+        """Read a file with a record a line."""
+        faults.each(read_lines(path, faults), self._json_record)
 
-    def _read_json(self, path: Path, faults: Faults) -> None:
-        text, place = read_text(path), Place(str(path))
-        if text.strip():
-            self.read_value(from_json(text, place), place, faults)
+    def read_records(
+        self, columns: Iterable[str], records: Iterable[tuple[Place, Any]], faults: Faults
+    ) -> None:
+        """Read the records of a table with these columns."""
+        self._named.add(frozenset(rename(list(columns), self._fields)))
+        faults.each(records, self._plain_record)
 
     def read_value(self, data: object, place: Place, faults: Faults) -> None:
         """Read what a JSON file or a mapping holds."""
@@ -201,10 +168,16 @@ class Reader(ABC, Generic[T]):
         self._named.add(frozenset(fields))
         self.record(fields, place)
 
-    def _read_table(
-        self, names: list[str], rows: Iterable[tuple[Place, list[str]]], faults: Faults
+    def read_table(
+        self,
+        names: list[str],
+        rows: Iterable[tuple[Place, list[str]]],
+        place: Place,
+        faults: Faults,
     ) -> None:
-        """Read a table of texts."""
+        """Read a table of texts, whose headings are at the place."""
+        names = rename([name.strip() for name in names], self._fields)
+        check_long(names, place)
         self._named.add(frozenset(names))
 
         def read(cells: list[str], place: Place) -> None:
@@ -216,17 +189,6 @@ class Reader(ABC, Generic[T]):
             self.record(fields, place)
 
         faults.each(rows, self.row_reader(names) if is_long(names) else read)
-
-
-def is_heading(columns: Sequence[str]) -> bool:
-    """Whether these are the names of a table's columns, and not its first row."""
-    return bool({*QUERY_ID} & {name.strip() for name in columns})
-
-
-TRACES = "traces"
-
-RUN_FORMATS = ("trec", "jsonl", "json", "csv", "tsv", "parquet", "arrow", TRACES)
-QRELS_FORMATS = ("trec", "beir", *RUN_FORMATS[1:-1])
 
 
 def read_run(
@@ -273,7 +235,7 @@ def read_run(
     """
     if isinstance(source, Run):
         return source.replaced(source, name=name)
-    if isinstance(source, (str, os.PathLike)) and (format or run_format(Path(source))) == TRACES:
+    if isinstance(source, (str, os.PathLike)) and (format or run_format(Path(source))) == "traces":
         if columns:
             raise InvalidInput("columns", columns, "none for traces")
         from llama_index_rag_metrics.files.traces import read_traces
@@ -327,23 +289,18 @@ def read_qrels(
 
 
 def run_format(path: Path) -> str:
-    """Which of a run's formats a file is in, "empty" if there is nothing in it.
-
-    Raises:
-        FileFormatError: the file isn't text.
-        FileNotFoundError: there is no such file.
-    """
-    return _RunReader().form_of(path)
+    """Which of a run's formats a file is in, "empty" if there is nothing in it."""
+    return format_of(path, "run")
 
 
 def qrels_format(path: Path) -> str:
     """Which of the formats of qrels a file is in, "empty" if there is nothing in it."""
-    return _QrelsReader().form_of(path)
+    return format_of(path, "qrels")
 
 
 class _RunReader(Reader[Ranking]):
     kind = RUN
-    loader = "run"
+    held = "run"
     understood = (
         "a TREC run",
         "JSONL, CSV, TSV, Parquet, Arrow or a data frame, one row per query (query_id, "
@@ -365,23 +322,10 @@ class _RunReader(Reader[Ranking]):
             raise place.wrong("every document once", list(value))
         return by_score(scores)
 
-    def lines(self, path: Path, form: str, faults: Faults) -> None:
-        self.whole, tag = read_trec_run(path, faults)
-        self.name = tag or self.name
-
-    def form_of(self, path: Path) -> str:
-        from llama_index_rag_metrics.files.traces.containers import is_trace_file
-
-        form = super().form_of(path)
-        return TRACES if form in ("json", "jsonl") and is_trace_file(path) else form
-
-    def text_form(self, columns: list[str]) -> str:
-        return "tsv" if is_heading(columns) else "trec"
-
 
 class _QrelsReader(Reader[Relevance]):
     kind = QRELS
-    loader = "qrels"
+    held = "qrels"
     understood = (
         "TREC qrels",
         "BEIR's qrels",
@@ -399,17 +343,3 @@ class _QrelsReader(Reader[Relevance]):
         if has_judgements(data):
             data = read_mapping(data, place, faults).relevance
         super().read_value(data, place, faults)
-
-    def lines(self, path: Path, form: str, faults: Faults) -> None:
-        read: Callable[[Path, Faults], dict[str, Relevance]]
-        read = read_judgements if form == "beir" else read_trec_qrels
-        self.whole = read(path, faults)
-
-    def text_form(self, columns: list[str]) -> str:
-        if len(columns) == len(HEADER):
-            is_named = is_heading(columns)
-            # TREC's columns may have tabs or spaces between them, and even both
-            if not is_named and len(split_columns("\t".join(columns))) > len(HEADER):
-                return "trec"
-            return "tsv" if is_named and tuple(columns) != HEADER else "beir"
-        return "tsv" if is_heading(columns) else "trec"

@@ -48,7 +48,6 @@ class TrecStream:
     """The rankings of a TREC run as tables: `query_id`, `retrieved_ids`.
 
     Args:
-        path: the run, plain or .gz.
         faults: what to do with a line that can't be read, and with a repeated document.
         on_read: is told how far into the file reading has come.
 
@@ -64,13 +63,7 @@ class TrecStream:
         self._repeating: set[str] = set()
 
     def contiguous(self) -> Iterator[pl.DataFrame]:
-        """The tables of a run whose queries are contiguous.
-
-        Raises:
-            FileFormatError: a line can't be read, or a query has a document twice.
-            Scattered: a query's lines don't stand together; known at the latest after the last
-                table.
-        """
+        """The tables of a run whose queries are contiguous."""
         import polars as pl
 
         hashes: list[Any] = [np.array([], np.uint64)]
@@ -98,9 +91,6 @@ class TrecStream:
 
         Every query goes to one of several files, each small enough to be sorted in memory. The
         queries come file by file, sorted in each.
-
-        Raises:
-            FileFormatError: a line can't be read, or a query has a document twice.
         """
         import polars as pl
         import pyarrow as pa
@@ -152,9 +142,6 @@ class TrecStream:
         Args:
             lines: the lines of some queries, all of each, in the order of the file.
             query: (lines,) the number of the line's query, ascending.
-
-        Raises:
-            Scattered: two queries have the same id.
         """
         import polars as pl
 
@@ -215,8 +202,6 @@ def _parse(
     """A block as Arrow reads it, or None where it can't, or where what it reads is odd.
 
     Args:
-        block: whole lines.
-        names: of their columns.
         number: the column to read as a number, beside the two ids.
         goes_on: whether further columns may follow.
     """

@@ -29,11 +29,7 @@ T = TypeVar("T")
 
 
 def read_ranking(record: Mapping[str, Any], place: Place) -> Ranking:
-    """The ranking of a record of a whole query: ids, best first, and what there is beside them.
-
-    Raises:
-        FileFormatError: a field can't be read.
-    """
+    """The ranking of a record of a whole query: ids, best first, and what there is beside them."""
     forbidden, unknown = first_of(record, FORBIDDEN), first_of(record, FORBIDDEN_UNKNOWN)
     context = record.get(MODEL_CONTEXT)
     try:
@@ -74,21 +70,13 @@ def ranking_record(query_id: str, ranking: Ranking) -> dict[str, Any]:
 
 
 def read_ids(value: object, place: Place) -> list[str]:
-    """Ranked ids, a list.
-
-    Raises:
-        FileFormatError: it is no list, or one of them is no id.
-    """
+    """Ranked ids, a list."""
     ids = as_list(value, place)
     return [item if type(item) is str and item else read_id(item, place) for item in ids]
 
 
 def as_list(value: object, place: Place) -> Sequence[Any]:
-    """A list, also from an array.
-
-    Raises:
-        FileFormatError: it is none.
-    """
+    """A list, also from an array."""
     value = value.tolist() if hasattr(value, "tolist") else value
     if not isinstance(value, (list, tuple)):
         raise place.wrong("a list", value)
@@ -101,11 +89,7 @@ def list_of(value: object, place: Place, read: Callable[[Any, Place], T]) -> lis
 
 
 def number_or_none(value: Any, place: Place) -> float | None:
-    """A number, or its text; None where there is none.
-
-    Raises:
-        FileFormatError: it is something else.
-    """
+    """A number, or its text; None where there is none."""
     if value is None or (type(value) is str and not value):
         return None
     number = value if type(value) is float else read_number(value)

@@ -33,7 +33,7 @@ from llama_index_rag_metrics.files.runs.run_fields import (
     read_ids,
     read_ranking,
 )
-from llama_index_rag_metrics.files.runs.run_order import by_score
+from llama_index_rag_metrics.files.runs.trec_run import by_score
 from llama_index_rag_metrics.files.span_fields import place_record, read_place
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking
@@ -47,12 +47,8 @@ Whole = TypeVar("Whole")
 class Records(ABC, Generic[Whole]):
     """What is read record by record, each of a whole query or of one document.
 
-    Args:
-        read: what reads a record of a whole query.
-
     Attributes:
         fields: the names of the field that makes a record one of a whole query.
-        expected: what a record has to have.
     """
 
     fields: ClassVar[Sequence[str]]
@@ -63,11 +59,7 @@ class Records(ABC, Generic[Whole]):
         self._whole: dict[str, Whole] = {}
 
     def add(self, record: Mapping[str, Any], place: Place) -> None:
-        """Read a record.
-
-        Raises:
-            FileFormatError: it lacks what it has to have, can't be read, or repeats one.
-        """
+        """Read a record."""
         if is_long(record):
             self.row_reader(list(record))(list(record.values()), place)
             return
@@ -182,11 +174,7 @@ class QrelsRecords(Records[Relevance]):
 
 
 def column_fields(columns: Mapping[str, str]) -> dict[str, str]:
-    """What a reader calls the columns of a source, from {field: column}.
-
-    Raises:
-        InvalidInput: there is no such field.
-    """
+    """What a reader calls the columns of a source, from {field: column}."""
     for field in columns:
         if field not in KNOWN:
             known = [name for name, *_ in (QUERY_ID, RETRIEVED, SCORES, TEXTS, RELEVANCE, GRADES)]
@@ -220,21 +208,13 @@ def warn_unread(what: str, records: Iterable[Collection[str]]) -> None:
 
 
 def check_long(names: Sequence[str], place: Place) -> None:
-    """Whether the rows of a table with these columns, of a document each, say of which query.
-
-    Raises:
-        LacksField: they don't.
-    """
+    """Whether the rows of a table with these columns, of a document each, say of which query."""
     if is_long(names) and set(QUERY_ID).isdisjoint(names):
         raise place.lacks(f"a column {QUERY_ID[0]!r}", names)
 
 
 def as_record(item: object, place: Place) -> Mapping[str, Any]:
-    """The fields of an item of a list: of a mapping, a named tuple or any object that has some.
-
-    Raises:
-        FileFormatError: it has none.
-    """
+    """The fields of an item of a list: of a mapping, a named tuple or any object that has some."""
     if isinstance(item, Mapping):
         return {key: value for key, value in item.items() if value is not None}
     fields = {name: getattr(item, name) for name in KNOWN if hasattr(item, name)}

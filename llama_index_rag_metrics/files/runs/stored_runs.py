@@ -12,15 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from llama_index_rag_metrics.files.fields import CALLS
-from llama_index_rag_metrics.files.file_kinds import name_of
-from llama_index_rag_metrics.files.lines import Faults, OnError, Place, raw_lines
+from llama_index_rag_metrics.files.file_contents import RUN, read_as
+from llama_index_rag_metrics.files.lines import Faults, OnError, Place, name_of, raw_lines
 from llama_index_rag_metrics.files.runs.arrow_runs import (
     ArrowForm,
     column_names,
     count_ids,
     read_batches,
 )
-from llama_index_rag_metrics.files.runs.mistaken_files import RUN, read_as
 from llama_index_rag_metrics.files.runs.read_runs import read_run, run_format
 from llama_index_rag_metrics.files.runs.run_blocks import OnRead, TrecStream
 from llama_index_rag_metrics.files.runs.run_records import warn_unread
@@ -57,23 +56,13 @@ class StoredRun:
     """A run in a file, or in a folder of Parquet and Arrow files.
 
     Args:
-        path: where it is.
-        on_error: what to do with a line that can't be read.
         further: columns that Parquet and Arrow files have beside those of a run, to be read, too.
         measured: which of `retrieved_tokens`, `retrieved_spans`, `expected_spans` and
             `forbidden_ids` to read; with `retrieval_calls` a run that holds calls is refused.
 
     Attributes:
-        size: bytes of all its files.
         holds_relevance: whether the tables have a column `expected_ids`, or `expected_spans`, of
             their own.
-
-    Raises:
-        FileFormatError: a file isn't what its name says.
-        FileNotFoundError: there is nothing at that path.
-        InvalidInput: a further column isn't there, or the run holds calls, which tables don't.
-        MissingExtra: polars or pyarrow isn't installed.
-        UnknownFormat: a folder holds no Parquet or Arrow files.
     """
 
     def __init__(
@@ -123,12 +112,7 @@ class StoredRun:
         return self._tag.decode(errors="replace") or name_of(self.path)
 
     def check_not_empty(self) -> None:
-        """A run has at least one ranking.
-
-        Raises:
-            FileFormatError: the first line can't be read.
-            InvalidInput: it has none.
-        """
+        """A run has at least one ranking."""
         faults = Faults(self._on_error)
         if self._form == "trec":
             with read_as(RUN, self.path):
@@ -148,11 +132,6 @@ class StoredRun:
         Args:
             on_read: is told how many bytes have been read.
             parted: whether a TREC run is parted on disk first.
-
-        Raises:
-            FileFormatError: a line can't be read.
-            Scattered: the run has to be parted first, and all tables so far are void; raised at the
-                latest after the last one.
         """
         if self._is_wide:
             return self._stored_tables(on_read)
@@ -205,9 +184,6 @@ class StoredRun:
 
         Args:
             hashes: of query ids that might be the same.
-
-        Raises:
-            FileFormatError: two are; says where.
         """
         seen: set[str] = set()
         for file, form in self._arrow_files():

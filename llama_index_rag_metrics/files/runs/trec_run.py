@@ -1,14 +1,18 @@
-"""TREC runs: query id, Q0, document id, rank, score and tag, by trec_eval's rules."""
+"""TREC runs: query id, Q0, document id, rank, score and tag, by trec_eval's rules.
+
+trec_eval orders by score descending, ties by document id descending. Scores are compared as 64-bit
+floats, ids by code points, which is the order of their UTF-8 bytes.
+"""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from llama_index_rag_metrics.files.lines import Faults, Place, raw_lines
-from llama_index_rag_metrics.files.runs.run_order import by_score, ordering_scores
 from llama_index_rag_metrics.files.trec import COMMENT, fitting_id, fitting_query_id
 from llama_index_rag_metrics.rankings.run import Ranking
 
@@ -17,13 +21,34 @@ _UNNAMED = "run"
 ONCE = "every document once a query"
 
 
+def by_score(scores: Mapping[str, float]) -> Ranking:
+    """The ranking that scores stand for.
+
+    >>> by_score({"a": 1.0, "b": 2.0, "c": 1.0}).ids
+    ['b', 'c', 'a']
+    """
+    pairs = sorted(((score, item) for item, score in scores.items()), reverse=True)
+    return Ranking([item for _, item in pairs], [score for score, _ in pairs])
+
+
+def ordering_scores(ranking: Ranking) -> list[float]:
+    """The ranking's scores where they stand for its order, and else n, n - 1, …, 1.
+
+    >>> ordering_scores(Ranking(["b", "a"], [0.5, 0.5])), ordering_scores(Ranking(["a", "b"]))
+    ([0.5, 0.5], [2.0, 1.0])
+    """
+    numbers = [math.nan if score is None else float(score) for score in ranking.scores or ()]
+    if len(numbers) == len(ranking.ids) and all(map(math.isfinite, numbers)):
+        pairs = zip(numbers, ranking.ids, strict=True)
+        if all(above > below for above, below in pairwise(pairs)):
+            return numbers
+    return [float(left) for left in range(len(ranking.ids), 0, -1)]
+
+
 def read_trec_run(path: Path, faults: Faults) -> tuple[dict[str, Ranking], str]:
     """The rankings, and the tag of the last line, which is the one that trec_eval keeps.
 
     The rank column isn't read: the order is that of the scores.
-
-    Raises:
-        FileFormatError: a line has fewer than six columns, no score, or repeats a document.
     """
     scores: dict[str, dict[str, float]] = {}
     tag = b""
@@ -44,8 +69,6 @@ def run_lines(
     """Number, query id, document id, score and tag of every line that isn't blank or a comment.
 
     Args:
-        lines: the lines, with their numbers.
-        path: the file that they are from, for errors.
         faults: takes the lines that have fewer than six columns, or no score.
     """
     for number, raw in lines:

@@ -11,15 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from llama_index_rag_metrics.files.beir import judgement_rows
-from llama_index_rag_metrics.files.file_kinds import kind_by_name, name_of
+from llama_index_rag_metrics.files.file_kinds import QRELS_FORMATS, RUN_FORMATS, kind_by_name
 from llama_index_rag_metrics.files.judgements import format_grade
-from llama_index_rag_metrics.files.lines import is_broken, to_json, write_lines
+from llama_index_rag_metrics.files.lines import is_broken, name_of, to_json, write_lines
 from llama_index_rag_metrics.files.runs.arrow_runs import write_arrow
-from llama_index_rag_metrics.files.runs.read_runs import QRELS_FORMATS, RUN_FORMATS
 from llama_index_rag_metrics.files.runs.run_fields import ranking_record
-from llama_index_rag_metrics.files.runs.run_order import ordering_scores
 from llama_index_rag_metrics.files.runs.run_records import relevance_record
-from llama_index_rag_metrics.files.runs.trec_run import trec_run_rows
+from llama_index_rag_metrics.files.runs.trec_run import ordering_scores, trec_run_rows
 from llama_index_rag_metrics.files.trec import qrels_rows
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.rankings.run import Ranking, Run

@@ -57,13 +57,7 @@ def is_trace_file(path: Path) -> bool:
 
 
 def spans_in(source: Any, faults: Faults) -> Iterator[TraceSpan]:
-    """The spans of a source of any form, one after another.
-
-    Raises:
-        FileFormatError: a line or a span can't be read, unless `faults` skips it.
-        FileNotFoundError: there is no such file.
-        UnknownFormat: the source is nothing that is understood.
-    """
+    """The spans of a source of any form, one after another."""
     if isinstance(source, (str, os.PathLike)):
         yield from _of_file(Path(source), faults)
     elif is_frame(source):

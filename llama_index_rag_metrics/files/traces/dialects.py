@@ -1,131 +1,120 @@
-"""How instrumentations record a retrieval: the table of them all.
+"""How instrumentations record a retrieval: `DIALECTS` is the table of them all.
 
-A dialect says what kind of span one is, and reads the question and the documents of those that
-matter. `DIALECTS` is tried in order; a further instrumentation is a further entry.
+A further instrumentation is a further entry: a `Dialect` here, or in a module of its own.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any
 
-from llama_index_rag_metrics.files.lines import Place
-from llama_index_rag_metrics.files.traces.trace_documents import Document
-from llama_index_rag_metrics.files.traces.trace_spans import TraceSpan, json_or_none, mapping
-
-Kind: TypeAlias = Literal["retrieval", "reranking", "answer", "agent", "tool", "other"]
-
-_KINDS: dict[str, Kind] = {
-    "RETRIEVER": "retrieval",
-    "RERANKER": "reranking",
-    "CHAIN": "answer",
-    "AGENT": "agent",
-    "TOOL": "tool",
-}
-"""What OpenInference and MLflow alike call the kinds of spans."""
-"""What a span is: a reranking is any postprocessing of what was retrieved, an answer may say what
-it was made from, and so may an agent."""
-
-Documented: TypeAlias = Literal["retrieval", "reranking", "answer"]
-"""What may hold documents."""
-
-_QUESTION_KEYS = (
-    "query_str",
-    "query",
-    "question",
-    "str_or_query_bundle",
-    "query_bundle",
-    "input",
-    "user_msg",
-    "q",
+from llama_index_rag_metrics.files.traces.mlflow_traces import MLflow
+from llama_index_rag_metrics.files.traces.openinference import OpenInference
+from llama_index_rag_metrics.files.traces.span_dialect import (
+    Dialect,
+    Documented,
+    Kind,
+    node_documents,
 )
-"""Where LlamaIndex's calls, and functions like them, have the text that is asked."""
+from llama_index_rag_metrics.files.traces.trace_documents import Document
+from llama_index_rag_metrics.files.traces.trace_spans import TraceSpan, from_json_text
+
+_GENAI_DOCUMENTS = "gen_ai.retrieval.documents"
+_GENAI_KINDS: dict[str, Kind] = {"retrieval": "retrieval", "execute_tool": "tool"}
 
 
-class Dialect(ABC):
-    """How one instrumentation records what matters here."""
+class GenAI(Dialect):
+    """OpenTelemetry's conventions for generative AI.
 
-    name: ClassVar[str]
+    Spans whose `gen_ai.operation.name` is "retrieval" have a JSON list of {"id", "score"}.
+    """
 
-    @abstractmethod
+    name = "OpenTelemetry gen_ai"
+
     def kind(self, span: TraceSpan) -> Kind | None:
-        """What kind of span it is; None where it isn't of this dialect."""
+        operation = span.text("gen_ai.operation.name")
+        return None if operation is None else _GENAI_KINDS.get(operation, "other")
 
-    @abstractmethod
     def question(self, span: TraceSpan) -> str | None:
-        """The text that was asked, if the span holds it."""
+        return span.text("gen_ai.retrieval.query.text")
 
-    @abstractmethod
     def documents(self, span: TraceSpan, kind: Documented) -> Sequence[Document] | None:
-        """What a retrieval or a reranking returned, or an answer was made from.
-
-        None where the span doesn't hold it.
-
-        Raises:
-            FileFormatError: they can't be read.
-        """
+        documents = span.json(_GENAI_DOCUMENTS)
+        if documents is None:
+            return None
+        if not isinstance(documents, list) or not all(
+            isinstance(document, Mapping) for document in documents
+        ):
+            raise span.place.wrong(
+                f'a list of {{"id": …, "score": …}} as {_GENAI_DOCUMENTS}', documents
+            )
+        return [
+            Document(
+                document.get("id"),
+                document.get("content"),
+                document.get("score"),
+                document.get("metadata"),
+            )
+            for document in documents
+        ]
 
     def tool(self, span: TraceSpan) -> str:
-        """The name of a tool."""
-        return ""
+        return span.text("gen_ai.tool.name") or ""
 
 
-def question_in(value: Any) -> str | None:
-    """The question in the arguments of a call: a text, or under one of the usual names."""
-    for _ in range(4):
-        if isinstance(value, str) or not isinstance(value, Mapping):
-            break
-        only = next(iter(value.values())) if len(value) == 1 else None
-        value = next((value[key] for key in _QUESTION_KEYS if value.get(key)), only)
-    return value if isinstance(value, str) else None
+_STARTS: dict[str, Kind] = {
+    "RetrievalStartEvent": "retrieval",
+    "ReRankStartEvent": "reranking",
+    "QueryStartEvent": "answer",
+    "SynthesizeStartEvent": "answer",
+}
+_NODES: dict[str, tuple[Documented, str]] = {
+    "RetrievalEndEvent": ("retrieval", "nodes"),
+    "ReRankEndEvent": ("reranking", "nodes"),
+    "QueryEndEvent": ("answer", "response.source_nodes"),
+    "SynthesizeEndEvent": ("answer", "response.source_nodes"),
+}
+"""Where an event that ends something has its nodes."""
+
+_QUESTIONS = ("str_or_query_bundle", "query")
 
 
-def postprocesses(span: TraceSpan) -> bool:
-    """Whether LlamaIndex calls the span as it does those of postprocessors."""
-    return span.name.endswith("postprocess_nodes")
+class LlamaIndexEvents(Dialect):
+    """LlamaIndex's own events, as `llama-index-observability-otel` adds them to spans.
 
-
-def begins_agent(span: TraceSpan) -> bool:
-    """Whether LlamaIndex calls the span as it does the first step of an agent's run."""
-    return span.name.endswith(".setup_agent")
-
-
-def kind_named(name: str, span: TraceSpan) -> Kind:
-    """The kind of a span by the name that OpenInference and MLflow alike have for it."""
-    kind = _KINDS.get(name, "other")
-    return "reranking" if kind in ("answer", "agent") and postprocesses(span) else kind
-
-
-def source_nodes(output: Any) -> list[Any] | None:
-    """The nodes from which an answer says that it was made; None where it doesn't."""
-    if isinstance(output, str) and '"source_nodes"' not in output:
-        return None
-    nodes = mapping(json_or_none(output)).get("source_nodes")
-    return nodes if isinstance(nodes, list) else None
-
-
-def node_documents(nodes: Any, place: Place) -> list[Document]:
-    """LlamaIndex's nodes with scores, as `model_dump` writes them.
-
-    Raises:
-        FileFormatError: they are something else.
+    A RetrievalStartEvent, and a RetrievalEndEvent whose `nodes` are JSON.
     """
-    if not isinstance(nodes, list):
-        raise place.wrong("a list of nodes", nodes)
-    documents = []
-    for scored in nodes:
-        try:
-            node = scored["node"]
-            source = (node.get("relationships") or {}).get("1")
-            text = node.get("text")
-            if text is None and isinstance(resource := node.get("text_resource"), dict):
-                text = resource.get("text")
-            node_id = node["id_"]
-            source_id = source["node_id"] if isinstance(source, dict) else node_id
-            documents.append(
-                Document(node_id, text, scored.get("score"), node.get("metadata"), source_id)
-            )
-        except (AttributeError, KeyError, TypeError) as error:
-            raise place.wrong("a node with its score", scored) from error
-    return documents
+
+    name = "LlamaIndex events"
+
+    def kind(self, span: TraceSpan) -> Kind | None:
+        for event in span.events():
+            if event.name in _STARTS:
+                return _STARTS[event.name]
+        return None
+
+    def question(self, span: TraceSpan) -> str | None:
+        for event in span.events():
+            if event.name in _STARTS:
+                return _question(event.attributes)
+        return None
+
+    def documents(self, span: TraceSpan, kind: Documented) -> Sequence[Document] | None:
+        for event in span.events():
+            ended, where = _NODES.get(event.name, ("", ""))
+            if ended == kind:
+                nodes = from_json_text(event.attributes.get(where), where, span.place)
+                return node_documents(nodes, span.place)
+        return None
+
+
+def _question(attributes: Mapping[str, Any]) -> str | None:
+    for key in _QUESTIONS:
+        for name in (key, f"{key}.query_str"):
+            if isinstance(value := attributes.get(name), str):
+                return value
+    return None
+
+
+DIALECTS: list[Dialect] = [OpenInference(), MLflow(), GenAI(), LlamaIndexEvents()]
+"""The dialects, in order; the first that knows a span reads it."""

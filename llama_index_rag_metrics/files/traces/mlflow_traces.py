@@ -7,7 +7,7 @@ from typing import Any
 
 from llama_index_rag_metrics.files.lines import Faults, Place
 from llama_index_rag_metrics.files.records import read_id
-from llama_index_rag_metrics.files.traces.dialects import (
+from llama_index_rag_metrics.files.traces.span_dialect import (
     Dialect,
     Documented,
     Kind,
@@ -98,11 +98,7 @@ def _about(trace: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def mlflow_spans(trace: Mapping[str, Any], place: Place, faults: Faults) -> Iterator[MLflowSpan]:
-    """The spans of a trace.
-
-    Raises:
-        FileFormatError: they, or one of them, can't be read, unless `faults` skips it.
-    """
+    """The spans of a trace."""
     about, spans = _about(trace), trace["data"]["spans"]
     if not isinstance(spans, list):
         faults.take(place.wrong("a list of spans", spans))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from llama_index_rag_metrics.files.traces.dialects import (
+from llama_index_rag_metrics.files.traces.span_dialect import (
     Dialect,
     Documented,
     Kind,

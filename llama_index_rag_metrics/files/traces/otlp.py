@@ -115,9 +115,6 @@ def otlp_spans(data: Mapping[str, Any], place: Place, faults: Faults) -> Iterato
     """The spans of an object with `resourceSpans`.
 
     Those of a line share its place; those of a whole file are told apart by their number.
-
-    Raises:
-        FileFormatError: a span, or a part of the object, can't be read, unless `faults` skips it.
     """
     number = 0
     for resource in _list(data, RESOURCES, place, faults):
@@ -141,11 +138,7 @@ def _span(record: _Record, place: Place) -> OtlpSpan:
 
 
 def plain(value: Any, place: Place) -> Any:
-    """An AnyValue as a plain value.
-
-    Raises:
-        FileFormatError: it isn't one.
-    """
+    """An AnyValue as a plain value."""
     if type(value) is dict and "stringValue" in value:  # most of them are
         return value["stringValue"]
     if value is None or value == {}:

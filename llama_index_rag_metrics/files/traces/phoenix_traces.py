@@ -38,11 +38,7 @@ class PhoenixSpan(TraceSpan):
 
 
 def phoenix_span(raw: Mapping[str, Any], place: Place) -> PhoenixSpan:
-    """The span that a row of a frame or a record is.
-
-    Raises:
-        FileFormatError: it is none.
-    """
+    """The span that a row of a frame or a record is."""
     context = mapping(raw.get("context"))
     trace_id = raw.get(_TRACE, context.get("trace_id"))
     span_id = raw.get(_SPAN, context.get("span_id"))

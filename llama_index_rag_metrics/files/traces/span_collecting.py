@@ -9,11 +9,8 @@ from unicodedata import normalize
 
 from llama_index_rag_metrics.files.lines import Faults
 from llama_index_rag_metrics.files.records import read_id
-from llama_index_rag_metrics.files.traces.dialects import Dialect, begins_agent
-from llama_index_rag_metrics.files.traces.genai import GenAI
-from llama_index_rag_metrics.files.traces.llamaindex import LlamaIndexEvents
-from llama_index_rag_metrics.files.traces.mlflow_traces import MLflow
-from llama_index_rag_metrics.files.traces.openinference import OpenInference
+from llama_index_rag_metrics.files.traces.dialects import DIALECTS
+from llama_index_rag_metrics.files.traces.span_dialect import Dialect, begins_agent
 from llama_index_rag_metrics.files.traces.trace_documents import Columns, Retrieved, is_written
 from llama_index_rag_metrics.files.traces.trace_spans import (
     DROPPED,
@@ -22,9 +19,6 @@ from llama_index_rag_metrics.files.traces.trace_spans import (
     mapping,
 )
 from llama_index_rag_metrics.runtime.errors import FileFormatError
-
-DIALECTS: list[Dialect] = [OpenInference(), MLflow(), GenAI(), LlamaIndexEvents()]
-"""How instrumentations record retrievals; the first that knows a span reads it."""
 
 Texts: TypeAlias = Mapping[str, Sequence[str]]
 """The texts of questions, to the ids of the questions that have them."""
@@ -75,13 +69,10 @@ class Trace:
     """What is kept of a trace.
 
     Attributes:
-        agents: spans of agents.
         answers: what says which documents it was made from.
-        parents: span to its parent, of all spans.
         question_ids: span to the id of the question that an attribute of it names.
         asked: span to a text that was asked there, if it is that of a known question.
         telling: spans that say what was asked there, retrievals apart.
-        tools: span to the name of the tool that it is.
         question: what was asked at the root.
     """
 
@@ -138,14 +129,9 @@ class Collector:
     """Takes spans in any order, and keeps what sessions are made of.
 
     Args:
-        columns: makes columns of documents.
         question_id: the attribute that names the question, if one does.
-        texts: the known questions.
-        faults: what to do with a span that can't be read.
 
     Attributes:
-        traces: trace id to what is kept of it.
-        n_spans: how many spans there were.
         n_repeated: how many of them had come before; the first counts.
         attributes: names of attributes, of a few spans, for messages.
         example: something that was asked, for messages.
@@ -165,11 +151,7 @@ class Collector:
         self.example = ""
 
     def add(self, span: TraceSpan) -> None:
-        """Keep what matters of a span.
-
-        Raises:
-            FileFormatError: it can't be read, and that ends the read.
-        """
+        """Keep what matters of a span."""
         self.n_spans += 1
         trace = self.traces.get(span.trace_id)
         if trace is None:

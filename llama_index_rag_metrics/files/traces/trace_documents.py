@@ -18,9 +18,6 @@ class Document(NamedTuple):
     """A retrieved document, as a span records it.
 
     Attributes:
-        id: its id, if it has one.
-        text: its text, if the span holds it.
-        score: the retriever's score, if there is one.
         metadata: its metadata, a mapping or a JSON text.
         source: the id of the document that it was cut from, if the span holds it.
     """
@@ -45,7 +42,6 @@ class Columns:
 
     Args:
         match_on: which id of a document counts: "node_id", "ref_doc_id" or a key of its metadata.
-        texts: whether texts are kept.
 
     Attributes:
         nameless: how many documents had no id and go by a digest of their text.
@@ -66,11 +62,7 @@ class Columns:
         )
 
     def read(self, documents: Sequence[Document], place: Place) -> Retrieved:
-        """The columns of some documents.
-
-        Raises:
-            FileFormatError: an id, a score or a text isn't one, or a document has no such id.
-        """
+        """The columns of some documents."""
         known = self._known
         by_node, keeps_texts = self._match_on == NODE_ID, self._keeps_texts
         ids, scores, texts = [], [], []

@@ -31,7 +31,6 @@ class Remarks:
         silent_rerankings: rerankings that don't say what they returned.
         asked_again: questions that were asked several times; the last counts.
         nameless: documents without an id.
-        repeated: spans that had come before.
     """
 
     without_documents: int = 0
@@ -74,9 +73,6 @@ class Session(NamedTuple):
     """The calls of one question.
 
     Attributes:
-        calls: the calls, in order.
-        question: its text, if that is known.
-        spans: the span of each call.
         root: the outermost span that they are part of; of several traces, that of the first call.
         context: what the answer says that it was made from; None where it doesn't.
     """
@@ -156,11 +152,7 @@ def rankings(made: Mapping[str, Session], combine: Combine = "first_seen") -> di
     """Query id to ranking. Plain ones, where every question was retrieved for once, as it is.
 
     Args:
-        made: the sessions.
         combine: what the ranking of a session is; see `combine_calls`.
-
-    Raises:
-        InvalidInput: a session's context isn't known, and is to be its ranking.
     """
     is_plain = combine != "context" and all(
         len(session.calls) == 1 and session.calls[0].query in ("", session.question or "")

@@ -29,12 +29,9 @@ class TraceSpan:
     """A span: a piece of work that has a name, a parent and attributes.
 
     Attributes:
-        trace_id: the trace that it belongs to.
         span_id: its id, unique within the trace.
         parent_id: the span that it is part of; None for a root.
         attributes: its attributes, as the container holds them; `get` makes them plain.
-        raw: all that the container holds of it.
-        place: where it was read, for errors.
     """
 
     __slots__ = ("attributes", "parent_id", "place", "raw", "span_id", "trace_id")
@@ -102,31 +99,19 @@ class TraceSpan:
         return ()
 
     def text(self, key: str) -> str | None:
-        """An attribute that is a text.
-
-        Raises:
-            FileFormatError: it is something else.
-        """
+        """An attribute that is a text."""
         value = self.get(key)
         if value is None or isinstance(value, str):
             return value
         raise self.place.wrong(f"a text as {key}", value)
 
     def json(self, key: str) -> Any:
-        """An attribute that is a JSON text, or structured already; None where it isn't there.
-
-        Raises:
-            FileFormatError: it isn't JSON.
-        """
+        """An attribute that is a JSON text, or structured already; None where it isn't there."""
         return from_json_text(self.get(key), key, self.place)
 
 
 def parse(text: str | bytes) -> Any:
-    """The value of JSON, in which half an emoji, as cut texts have, is no fault.
-
-    Raises:
-        ValueError: it isn't JSON.
-    """
+    """The value of JSON, in which half an emoji, as cut texts have, is no fault."""
     try:
         return parse_json(text)
     except (TypeError, ValueError):
@@ -137,11 +122,7 @@ def parse(text: str | bytes) -> Any:
 
 
 def from_json_text(value: Any, what: str, place: Place) -> Any:
-    """The value of a JSON text; what isn't a text is left as it is.
-
-    Raises:
-        FileFormatError: it isn't JSON.
-    """
+    """The value of a JSON text; what isn't a text is left as it is."""
     if not isinstance(value, str):
         return value
     try:
@@ -164,11 +145,7 @@ def json_or_none(value: Any) -> Any:
 
 
 def seconds(nanoseconds: Any, place: Place) -> float | None:
-    """Nanoseconds since 1970, a number or its text, in seconds.
-
-    Raises:
-        FileFormatError: they are something else.
-    """
+    """Nanoseconds since 1970, a number or its text, in seconds."""
     if nanoseconds is None:
         return None
     try:
@@ -178,11 +155,7 @@ def seconds(nanoseconds: Any, place: Place) -> float | None:
 
 
 def parent_of(parent_id: Any, place: Place) -> str | None:
-    """The id of the span around one; None for a root.
-
-    Raises:
-        FileFormatError: it is no id.
-    """
+    """The id of the span around one; None for a root."""
     if parent_id is None or parent_id == "":
         return None
     return read_id(parent_id, place)

@@ -12,6 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
+from llama_index_rag_metrics.files.file_contents import POOL, read_as
 from llama_index_rag_metrics.files.lines import (
     Place,
     from_json,
@@ -21,7 +22,6 @@ from llama_index_rag_metrics.files.lines import (
     write_lines,
 )
 from llama_index_rag_metrics.files.records import read_id
-from llama_index_rag_metrics.files.runs.mistaken_files import POOL, read_as
 from llama_index_rag_metrics.labels.label_pool import Pool
 from llama_index_rag_metrics.metrics.texts.llm_judge import RUBRIC
 from llama_index_rag_metrics.report.numbers import counted

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from llama_index_rag_metrics.files.file_contents import REVIEW, read_as
 from llama_index_rag_metrics.files.judgements import Qrels, read_grade
 from llama_index_rag_metrics.files.lines import Place, from_json, read_lines, to_json, write_lines
-from llama_index_rag_metrics.files.runs.mistaken_files import REVIEW, read_as
 from llama_index_rag_metrics.labels.review.review_items import DEFAULT, SCALES, ItemKey, read_key
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.runtime.callers import warn_caller

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llama_index_rag_metrics.files.lines import OnError
-from llama_index_rag_metrics.files.runs import qrels_format, read_qrels
+from llama_index_rag_metrics.files.runs.read_runs import qrels_format, read_qrels
 from llama_index_rag_metrics.files.runs.run_blocks import qrels_table
 from llama_index_rag_metrics.rankings.judging import (
     EXPECTED,
