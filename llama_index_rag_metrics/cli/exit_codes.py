@@ -83,7 +83,33 @@ def _options(command: Callable[..., Any]) -> Iterator[tuple[str, str]]:
                 yield name, info.metavar or name.upper()
 
 
-FAILED_QUERIES, RULE_BROKEN, WRONG_USAGE, INTERRUPTED = 1, 1, 2, 130
+FAILED_QUERIES, RULE_BROKEN, LABELS_WRONG, WRONG_USAGE, INTERRUPTED = 1, 1, 1, 2, 130
+
+_EXIT_CODES: Mapping[str, Mapping[int, str]] = {
+    "demo": {FAILED_QUERIES: "queries failed"},
+    "evaluate": {FAILED_QUERIES: "queries failed, or a metric has no value for some of them"},
+    "score": {FAILED_QUERIES: "a RUN has failed queries"},
+    "judge": {FAILED_QUERIES: "queries failed or couldn't be graded"},
+    "gate": {
+        0: "no rule is broken",
+        RULE_BROKEN: "a rule is broken; with --strict also if one is inconclusive",
+    },
+    "metrics": {},
+    "labels check": {0: "no label is wrong", LABELS_WRONG: "some labels are wrong"},
+    "labels move": {0: "every label has a new place", LABELS_WRONG: "some labels are lost"},
+    "labels remember": {},
+    "labels pool": {0: "every verdict is decided, or items were written"},
+    "labels review": {},
+    "labels agree": {},
+    "labels nuggets": {FAILED_QUERIES: "questions or passages failed"},
+}
+"""The exit codes of each command that mean something of its own."""
+
+
+def exit_words(command: str) -> str:
+    """The exit codes of a command, for the end of its help."""
+    words = {**_EXIT_CODES[command], WRONG_USAGE: "the command can't run as written"}
+    return "\n\n".join(f"Exit code {code}: {meaning}." for code, meaning in words.items())
 
 
 @contextmanager

@@ -86,7 +86,7 @@ class TestExitCodes:
             (["same.json", "-r", "map >= 0.5"], "one that was scored: recall@5, mrr, got 'map'."),
             (["same.json", "-r", "recal@5 >= 0.5"], "Did you mean 'recall@5'?"),
             (["same.json", "--update-baseline"], "--baseline: expected a file to write"),
-            (["text.json", "-r", RULE], "text.json, line 1: expected JSON"),
+            (["text.json", "-r", RULE], "text.json: expected scores, as `rag-metrics evaluate"),
             (["list.json", "-r", RULE], "list.json: expected scores, as `rag-metrics evaluate"),
             (["other.json", "-r", RULE], "other.json: expected scores, as `rag-metrics evaluate"),
             (["two.json", "-r", "mrr >= 0.1"], "--system: expected 'bm25' or 'lsa', got None"),
@@ -97,7 +97,7 @@ class TestExitCodes:
         (folder / "text.json").write_text("no JSON")
         (folder / "list.json").write_text("[]")
         (folder / "other.json").write_text('{"format": "another"}')
-        (folder / "two.json").write_text('{"bm25": {}, "lsa": {}}')
+        (folder / "two.json").write_text('{"bm25": {"format": ""}, "lsa": {"format": ""}}')
         assert message in refusal(gate(*arguments))
 
     def test_other_queries(self, folder: Path) -> None:
