@@ -12,9 +12,15 @@ from typing import TYPE_CHECKING, Any, get_args
 import typer
 from typer.models import ArgumentInfo, OptionInfo
 
+from llama_index_rag_metrics.files.lines import LacksField
 from llama_index_rag_metrics.report.escape import terminal
 from llama_index_rag_metrics.runtime.atomic_files import is_stream
-from llama_index_rag_metrics.runtime.errors import GateFailed, InvalidInput, RagMetricsError
+from llama_index_rag_metrics.runtime.errors import (
+    GateFailed,
+    InvalidInput,
+    MissingKey,
+    RagMetricsError,
+)
 
 if TYPE_CHECKING:
     from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
@@ -32,43 +38,31 @@ _CALLED = {
 }
 """Arguments that a command's function calls otherwise."""
 
-_WORDS = {
-    ": use evaluate().": ", which `rag-metrics evaluate` has.",
-    "use evaluate(), or match_run() on a stored run, whose relevance and run score_rankings() "
-    "takes.": "`rag-metrics score --matcher` and `rag-metrics evaluate --matcher` have it.",
-    "Pass llm=..., or set Settings.llm.": "Set Settings.llm in the module of --retriever.",
-    "Pass embed_model=..., or set Settings.embed_model.": "Set Settings.embed_model in the module "
-    "of --retriever.",
-    "pass api_key=..., or set ": "set ",
-    "Give Ranking(ids, spans=...).": "Give RUN as JSON lines with retrieved_spans.",
-    "Give Ranking(ids, tokens=...) or texts,": "Give RUN as JSON lines with retrieved_texts,",
-    "Give them as forbidden={query id: ids}, or in a column forbidden_ids.": "Give RUN with a "
-    "column forbidden_ids.",
-    ", or columns={field: your column} to say what it is called here": "",
+_REMEDIES = {
+    "texts": "A metric of texts needs the query and the texts, which `rag-metrics evaluate` has.",
+    "matcher": "A matcher needs what it compares: `rag-metrics score --matcher` and `rag-metrics "
+    "evaluate --matcher` have it.",
+    "llm": "Set Settings.llm in the module of --retriever.",
+    "embed_model": "Set Settings.embed_model in the module of --retriever.",
+    "spans": "Give RUN as JSON lines with retrieved_spans.",
+    "tokens": "Give RUN as JSON lines with retrieved_texts, or use a cutoff by rank, such as @10.",
+    "forbidden": "Give RUN with a column forbidden_ids.",
 }
-"""What programs are told to do, and what the command line is."""
-
-_COLUMNS = ", or --columns FIELD=COLUMN to say what it is called here"
+"""How a command is given what an error says that it lacks."""
 
 
 def in_options(error: RagMetricsError, command: Callable[..., Any] | None) -> str:
-    """What an error says to the user of a command.
-
-    Args:
-        error: the error.
-        command: the function of the command, whose annotations name its options.
-    """
+    """The message of an error, in the options that the annotations of a command's function name."""
     options = dict(_options(command)) if command is not None else {}
-    text = str(error)
     if isinstance(error, InvalidInput):
         argument, space, rest = error.argument.partition(" ")
         known = (name for name in (argument, *_CALLED.get(argument, ())) if name in options)
-        if name := next(known, None):
-            text = f"{options[name]}{space}{rest}{text.removeprefix(error.argument)}"
-    for words, instead in _WORDS.items():
-        is_columns = "columns=" in words and "columns" in options
-        text = text.replace(words, _COLUMNS if is_columns else instead)
-    return text
+        name = next(known, None)
+        shown = error.argument if name is None else f"{options[name]}{space}{rest}"
+        return error.worded(shown, _REMEDIES.get(error.lacks, error.remedy))
+    if isinstance(error, LacksField):
+        return error.worded("--columns FIELD=COLUMN" if "columns" in options else "")
+    return error.worded("set ") if isinstance(error, MissingKey) else str(error)
 
 
 def _options(command: Callable[..., Any]) -> Iterator[tuple[str, str]]:

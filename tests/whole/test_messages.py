@@ -75,7 +75,7 @@ def no_models(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("no_models")
 def test_a_missing_model_names_its_argument_and_the_settings() -> None:
-    with pytest.raises(InvalidInput, match=r"llm of llm_relevancy.*llm=.*Settings\.llm"):
+    with pytest.raises(InvalidInput, match=r"llm_relevancy needs an LLM.*llm=.*Settings\.llm"):
         evaluate(retrieve, DATASET, [LLMRelevancy()])
     with pytest.raises(InvalidInput, match=r"llm of generate_question.*llm=.*Settings\.llm"):
         generate_question_context_pairs([TextNode(text="a")])

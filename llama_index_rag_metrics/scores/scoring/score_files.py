@@ -290,10 +290,10 @@ def _score_stored(
             raise  # the options say that this is an error
     query_id = None
     if isinstance(misfit, IdTypeMismatch):
-        expected, value = "ids of one type on both sides", ", ".join(misfit.args[0])
+        expected, value = "ids of one type on both sides", misfit.types
     else:
-        argument, value, expected, _ = misfit.args
-        expected = expected if argument == "table" else f"{argument} to be {expected}"
+        is_of_table, value = misfit.argument == "table", misfit.value
+        expected = misfit.expected if is_of_table else f"{misfit.argument} to be {misfit.expected}"
         if _misfit(part[:0], metrics) is None:
             query_id = _first_misfit(part, metrics)
     raise source.place_of(query_id).wrong(expected, value) from misfit
