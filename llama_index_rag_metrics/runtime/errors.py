@@ -96,8 +96,12 @@ class InvalidInput(RagMetricsError, ValueError):
         """The message, with another name of the argument, or another remedy."""
         sentence = f"{argument}: expected {self.expected}, got {shorten(self.value)}."
         if self.sentence:
-            is_renamed = argument != self.argument
-            sentence = f"{argument}: {self.sentence}" if is_renamed else self.sentence
+            is_subject = self.sentence.startswith(f"{self.argument} ")
+            sentence = self.sentence
+            if is_subject:
+                sentence = f"{argument}{sentence.removeprefix(self.argument)}"
+            elif argument != self.argument:
+                sentence = f"{argument}: {sentence}"
         return f"{sentence} {remedy}" if remedy else sentence
 
 
