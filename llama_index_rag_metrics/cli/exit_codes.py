@@ -115,8 +115,6 @@ def exit_codes(
     """Turn errors that the user can fix into one line and exit code 2, and Ctrl-C into 130.
 
     Args:
-        kept: what to say after Ctrl-C about the work that was kept.
-        command: the function of the command, for errors to name its options.
         kept_in: where it was kept; nothing was where that doesn't exist. None: anywhere.
     """
     try:
@@ -185,16 +183,7 @@ def refusal_to_store() -> Iterator[None]:
 
 
 def check_files(files: Mapping[str, Path | None], read: Iterable[Path | None] = ()) -> None:
-    """Refuse files that couldn't be written, and a page whose extra is missing, before any work.
-
-    Args:
-        files: option to path; None where the option isn't given.
-        read: files that the command reads, and must not overwrite.
-
-    Raises:
-        InvalidInput: a file can't be written there, is read, or is named by two options.
-        MissingExtra: a page is wanted, and what it needs isn't installed.
-    """
+    """Refuse files that couldn't be written, and a page whose extra is missing, before any work."""
     taken = {path.resolve(): "a file that the command doesn't read" for path in read if path}
     for option, path in files.items():
         if path is None:

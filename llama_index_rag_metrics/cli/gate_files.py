@@ -42,11 +42,7 @@ class Settings(NamedTuple):
 
 
 def project_settings(path: Path) -> Settings:
-    """The settings in a pyproject.toml; the defaults where it has none or doesn't exist.
-
-    Raises:
-        FileFormatError: it can't be read, or a setting is unknown or has the wrong type.
-    """
+    """The settings in a pyproject.toml; the defaults where it has none or doesn't exist."""
     if not path.is_file():
         return Settings()
     try:
@@ -77,12 +73,7 @@ def project_settings(path: Path) -> Settings:
 
 
 def read_scores(path: Path, system: str | None) -> Scores:
-    """The scores of one retriever, from what `evaluate --json` or `Scores.to_json` wrote.
-
-    Raises:
-        FileFormatError: the file holds no scores.
-        InvalidInput: the scores are of several retrievers, and none of them was named.
-    """
+    """The scores of one retriever, from what `evaluate --json` or `Scores.to_json` wrote."""
     text = read_text(path)
     expected = "scores, as `rag-metrics evaluate --json` or Scores.to_json writes them"
     try:
@@ -105,12 +96,7 @@ def read_scores(path: Path, system: str | None) -> Scores:
 
 
 def read_baseline(path: Path | None) -> Baseline | None:
-    """The stored baseline, where one is named.
-
-    Raises:
-        InvalidInput: there is no such file.
-        FileFormatError: it isn't a baseline.
-    """
+    """The stored baseline, where one is named."""
     from llama_index_rag_metrics.decisions.gate import Baseline
 
     if path is None:
@@ -131,23 +117,7 @@ def store(
     new_anchor: bool,
     min_coverage: float,
 ) -> str:
-    """Store scores as the baseline, and say what changed.
-
-    Args:
-        path: the file. Rules that it has stay, unless others are given.
-        scores: to be stored.
-        metrics: the metrics to keep; None for all.
-        rules: the rules to keep with them.
-        settings: the project's, whose rules judge where none are given.
-        force: store scores that break a rule, too.
-        new_anchor: make them the anchor, too.
-        min_coverage: the share of the queries that must have a value.
-
-    Raises:
-        InvalidInput: no path, or a rule or a query id can't be used.
-        UnknownMetric: there are no scores by one of the metrics.
-        GateFailed: the scores break a rule, and `force` isn't set.
-    """
+    """Store scores as the baseline, and say what changed."""
     from llama_index_rag_metrics.decisions.gate import update_baseline
     from llama_index_rag_metrics.report.escape import terminal as plain
 

@@ -21,12 +21,7 @@ def fitting(name: str) -> str:
 
 
 def kept_depths(folder: Path | None, names: Mapping[str, str]) -> dict[str, int]:
-    """How many nodes an earlier call retrieved, by retriever, where there is a journal of it.
-
-    Args:
-        folder: where the journals are.
-        names: what each retriever is called, to how it was given.
-    """
+    """How many nodes an earlier call retrieved, by retriever, where there is a journal of it."""
     depths: dict[str, int] = {}
     for name, spec in names.items():
         kept = {} if folder is None else read_fingerprint(file_of(folder, name))
@@ -42,11 +37,7 @@ def fitting_depth(kept: Mapping[str, int], cutoffs: Iterable[int]) -> int | None
 
 
 def check_depths(folder: Path | None, kept: Mapping[str, int], top_k: int) -> None:
-    """Refuse journals of another depth before any query runs, and say how to continue them.
-
-    Raises:
-        JournalMismatch: an earlier call retrieved more or fewer nodes.
-    """
+    """Refuse journals of another depth before any query runs, and say how to continue them."""
     for name, depth in kept.items():
         if folder is not None and depth != top_k:
             remedy = "Give this run a folder of its own."

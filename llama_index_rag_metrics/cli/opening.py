@@ -39,12 +39,7 @@ def open_retrievers(
     on_error: OnError,
     slice_by: Iterable[str],
 ) -> Opened:
-    """Find every factory before anything is loaded, and build the retrievers.
-
-    Raises:
-        InvalidInput: a factory, the dataset or a slice can't be used, or the journals are of
-            another depth.
-    """
+    """Find every factory before anything is loaded, and build the retrievers."""
     names = names_of(specs)
     kept = kept_depths(journal, names)
     k = depth(metrics, top_k, kept)
@@ -71,10 +66,8 @@ def depth(
     """How many nodes to retrieve.
 
     Args:
-        metrics: the metrics.
         top_k: the number that was asked for. None takes the journals' depth, where it is enough for
             every cutoff, or else the depth that `evaluate` uses for an index.
-        kept: the depths that `kept_depths` read from the journals.
     """
     chosen = list(metrics)
     cutoffs = [k for metric in chosen if (k := getattr(metric, "k", None))]

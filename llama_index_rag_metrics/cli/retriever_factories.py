@@ -34,9 +34,6 @@ def names_of(specs: Sequence[str]) -> dict[str, str]:
     """The name of each retriever in reports, to its spelling on the command line.
 
     A factory goes by its own name, or by its whole path where two have the same name.
-
-    Raises:
-        InvalidInput: a retriever is given twice.
     """
     short = [spec.rpartition(":")[2] or spec for spec in specs]
     names: dict[str, str] = {}
@@ -52,24 +49,12 @@ def find(spec: str) -> Any:
 
     Args:
         spec: "bm25", "lsa", or "package.module:factory"; the current folder is importable.
-
-    Raises:
-        InvalidInput: there is no such retriever, or the module can't be imported.
     """
     return BUILT_IN[spec] if spec in BUILT_IN else imported(spec, "--retriever", _KINDS)
 
 
 def imported(spec: str, option: str, kinds: str = "package.module:factory") -> Any:
-    """What a module has under a name.
-
-    Args:
-        spec: "package.module:name"; the current folder is importable.
-        option: the option that was given so, for messages.
-        kinds: what the option takes.
-
-    Raises:
-        InvalidInput: there is no such thing, or the module can't be imported.
-    """
+    """What a module has under a name."""
     module, colon, attribute = spec.partition(":")
     if not (module and colon and attribute):
         raise InvalidInput(option, spec, kinds)
@@ -98,16 +83,8 @@ def made(
     """What comes of what a factory makes.
 
     Args:
-        option: the option or argument that the factory was given by, for messages.
-        spec: how it was given, for messages.
         factory: called with those of dataset, nodes and similarity_top_k that it takes; what can't
             be called is what it would make.
-        dataset: the dataset.
-        top_k: how many nodes a retriever is to find.
-        use: what is done with what it makes.
-
-    Raises:
-        InvalidInput: the factory needs other arguments, or fails, or `use` raises it.
     """
     if not callable(factory):
         return use(factory)
@@ -164,9 +141,6 @@ def tokenizer_named(spec: str | None) -> Tokenizer | None:
 
     Args:
         spec: the name of an encoding of tiktoken, or "package.module:function".
-
-    Raises:
-        InvalidInput: there is no such tokenizer.
     """
     if spec is None:
         return None
@@ -195,15 +169,8 @@ def passages_of(
     """The passages of a path, or of what a factory makes.
 
     Args:
-        argument: the name of the argument, for messages.
         spec: a path as `Passages.of` takes it, or "package.module:factory" that makes an index, a
             vector store or nodes; the current folder is importable.
-        dataset: the labels; factories that take a dataset get it.
-        match_on: which id of a node the labels use.
-
-    Raises:
-        InvalidInput: the factory can't be imported, fails, or makes nothing of that kind.
-        FileNotFoundError: there is no such path.
     """
     if ":" not in spec or Path(spec).exists():
         return Passages.of(spec, match_on)

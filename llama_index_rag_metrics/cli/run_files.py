@@ -41,12 +41,7 @@ class ScoreRequest:
     """By what runs are scored, and how they are read.
 
     Attributes:
-        metrics: the metrics.
-        no_relevant: what becomes of queries with nothing relevant.
-        on_error: whether lines that can't be read are skipped.
-        selection: which of the items that were retrieved count.
         columns: field to the column that holds it.
-        ignore_identical_ids: whether documents with the id of their query are left out.
         asked: how the questions of traces are known; None where nothing says so.
         tokenizer: counts tokens; None stands for LlamaIndex's.
         documents: document id to text, of documents whose tokens count.
@@ -80,11 +75,6 @@ def score_all(runs: Sequence[Path], qrels: Path | None, request: ScoreRequest) -
 
     Runs are read as a whole where columns are named, identical ids ignored, texts counted or calls
     measured, and traces always.
-
-    Raises:
-        InvalidInput: a run is given twice, or no query can be scored.
-        FileNotFoundError: there is no such run.
-        FileFormatError: a line can't be read.
     """
     for run in runs:
         if runs.count(run) > 1:
@@ -127,11 +117,7 @@ class Asked:
         match_on: str = NODE_ID,
         matcher: str | None = None,
     ) -> Asked | None:
-        """From the options; None where none was given.
-
-        Raises:
-            InvalidInput: a matcher lacks the texts, or there is none of that name.
-        """
+        """From the options; None where none was given."""
         if question_id is None and questions is None and match_on == NODE_ID and matcher is None:
             return None
         as_matcher(matcher)
@@ -151,12 +137,7 @@ class Asked:
         return {} if self.questions is None else self.questions.relevance
 
     def matched(self, run: Run, judged: Mapping[str, RelevanceLike] | None) -> Matched | None:
-        """What the matcher recognises in a run; None where there is none.
-
-        Args:
-            run: what was retrieved, with texts.
-            judged: the labels; None or nothing: the dataset's.
-        """
+        """What the matcher recognises in a run; None where there is none."""
         from llama_index_rag_metrics.evaluation import match_run
         from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 
@@ -183,12 +164,7 @@ class Asked:
 def read_stored(
     path: Path, on_error: OnError, columns: Mapping[str, str], asked: Asked | None
 ) -> Run:
-    """A run from a file, of traces where their questions are named; skipped lines are reported.
-
-    Raises:
-        FileFormatError: a line can't be read.
-        InvalidInput: there is no ranking.
-    """
+    """A run from a file, of traces where their questions are named; skipped lines are reported."""
     with _report_skipped():
         if asked is not None and run_format(path) == "traces":
             run = read_traces(
@@ -313,11 +289,7 @@ def _unlabelled(run: Path) -> InvalidInput:
 
 
 def read_columns(texts: Iterable[str]) -> dict[str, str]:
-    """Field to column, from texts like "retrieved_ids=doc_ids,query_id=qid".
-
-    Raises:
-        InvalidInput: a text has another form.
-    """
+    """Field to column, from texts like "retrieved_ids=doc_ids,query_id=qid"."""
     columns: dict[str, str] = {}
     for pair in (pair for text in texts for pair in text.split(",")):
         field, equals, column = (part.strip() for part in pair.partition("="))

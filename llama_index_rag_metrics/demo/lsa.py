@@ -31,13 +31,7 @@ class LSAEmbedding(BaseEmbedding):
 
     @classmethod
     def fit(cls, texts: Sequence[str], dimensions: int | None = None) -> LSAEmbedding:
-        """Learn the embedding from a corpus; from the same corpus always the same one.
-
-        Args:
-            texts: the corpus.
-            dimensions: how many directions to keep, as far as there are as many; None takes a
-                quarter of the number of texts, at least 16 and at most 200.
-        """
+        """Learn the embedding from a corpus; from the same corpus always the same one."""
         terms = FeatureUnion(
             [
                 ("words", TfidfVectorizer(sublinear_tf=True, stop_words="english")),

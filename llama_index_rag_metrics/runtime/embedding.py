@@ -27,9 +27,6 @@ class Embedder:
     block in the end; what the cache has, or what is under way, isn't asked for.
 
     Args:
-        model: the model.
-        cache: keeps the embeddings.
-        scorer: who wants them, for errors.
         label: tells models apart that the cache can't; in place of the model's name.
 
     Attributes:
@@ -46,11 +43,7 @@ class Embedder:
     async def embed(
         self, texts: Iterable[str] = (), queries: Iterable[str] = ()
     ) -> tuple[Mapping[str, Vector], Mapping[str, Vector]]:
-        """The embeddings of texts, and of queries, which many models embed otherwise.
-
-        Raises:
-            BadAnswer: the model gave embeddings that aren't finite, or of different lengths.
-        """
+        """The embeddings of texts, and of queries, which many models embed otherwise."""
         model = self.model
         of_queries = await self._fetch(
             "embedding of a query",

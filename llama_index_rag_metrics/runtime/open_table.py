@@ -34,21 +34,13 @@ class OpenTable(dict[str, Entry], Generic[Entry]):
         self._taken = frozenset(taken)
 
     def add(self, name: str, entry: Entry) -> None:
-        """Add an entry.
-
-        Raises:
-            InvalidInput: the name is taken.
-        """
+        """Add an entry."""
         if name in self or name in self._taken:
             raise InvalidInput(self._argument, name, f"none of {[*sorted(self._taken), *self]}")
         self[name] = entry
 
     def remove(self, name: str) -> None:
-        """Remove an entry that was added.
-
-        Raises:
-            InvalidInput: none of that name was added.
-        """
+        """Remove an entry that was added."""
         if name in self._own or name not in self:
             added = sorted(self.keys() - self._own)
             expected = f"one of {added}, the registered {self._entries}"

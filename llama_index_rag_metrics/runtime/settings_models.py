@@ -9,15 +9,7 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 
 def model_of_settings(kind: Literal["llm", "embed_model"], wanted_by: str) -> Any:
-    """`Settings.llm` or `Settings.embed_model`, as it is now.
-
-    Args:
-        kind: which of them; the argument that it stands in for is called the same.
-        wanted_by: what needs it, for the error.
-
-    Raises:
-        InvalidInput: there is none, and LlamaIndex's default can't be used here.
-    """
+    """`Settings.llm` or `Settings.embed_model`, as it is now."""
     from llama_index.core import Settings
 
     try:

@@ -71,7 +71,6 @@ class Threads:
 
     Args:
         most: how many calls run at once; those that nobody waits for don't count.
-        name: what the threads are called.
     """
 
     def __init__(self, most: int, name: str) -> None:
@@ -94,11 +93,7 @@ class Threads:
     async def call_within(
         self, seconds: float | None, function: Callable[..., T], *arguments: Any
     ) -> T:
-        """`call`, for a limited time; None: any.
-
-        Raises:
-            QueryTimeout: it wasn't done in time.
-        """
+        """`call`, for a limited time; None: any."""
         call = _Call(function, arguments)
         if not self._put(call):
             self._start()
@@ -183,10 +178,6 @@ async def within(seconds: float | None, awaitable: Awaitable[T]) -> T:
 
     It runs in a task of its own: what it makes of a cancellation, or cancels by itself, is told
     from the caller's being cancelled, and where it doesn't end, nobody waits for it.
-
-    Args:
-        seconds: how long to wait; None: for ever.
-        awaitable: what to wait for.
 
     Raises:
         QueryTimeout: it wasn't done in time.
