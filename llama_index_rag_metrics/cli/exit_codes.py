@@ -51,7 +51,7 @@ _REMEDIES = {
 """How a command is given what an error says that it lacks."""
 
 
-def in_options(error: RagMetricsError, command: Callable[..., Any] | None) -> str:
+def message_for(error: RagMetricsError, command: Callable[..., Any] | None) -> str:
     """The message of an error, in the options that the annotations of a command's function name."""
     options = dict(_options(command)) if command is not None else {}
     if isinstance(error, InvalidInput):
@@ -120,7 +120,7 @@ def exit_codes(
     try:
         yield
     except RagMetricsError as error:
-        say(in_options(error, command))
+        say(message_for(error, command))
         raise typer.Exit(WRONG_USAGE) from None
     except BrokenPipeError:
         raise

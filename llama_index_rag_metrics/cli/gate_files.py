@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _TABLE = "[tool.rag-metrics.gate]"
 
 
-class Settings(NamedTuple):
+class GateSettings(NamedTuple):
     """A project's settings for its gate."""
 
     baseline: Path | None = None
@@ -41,10 +41,10 @@ class Settings(NamedTuple):
         return next(share for share in shares if share is not None)
 
 
-def project_settings(path: Path) -> Settings:
+def project_settings(path: Path) -> GateSettings:
     """The settings in a pyproject.toml; the defaults where it has none or doesn't exist."""
     if not path.is_file():
-        return Settings()
+        return GateSettings()
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
@@ -64,7 +64,7 @@ def project_settings(path: Path) -> Settings:
             )
             raise FileFormatError(str(path), None, expected, {key: value})
     where = Path(settings["baseline"]) if "baseline" in settings else None
-    return Settings(
+    return GateSettings(
         where,
         tuple(settings.get("rules", ())),
         settings.get("strict", False),
@@ -111,7 +111,7 @@ def store(
     scores: Scores,
     metrics: Sequence[str] | None,
     rules: Sequence[str] | None,
-    settings: Settings,
+    settings: GateSettings,
     *,
     force: bool,
     new_anchor: bool,

@@ -116,7 +116,7 @@ def run_judge(
             by_labelled_ids,
             llm_of,
         )
-        from llama_index_rag_metrics.cli.run_files import Asked, read_stored
+        from llama_index_rag_metrics.cli.run_files import TraceQuestions, read_stored
         from llama_index_rag_metrics.cli.several_retrievers import chosen_metrics
         from llama_index_rag_metrics.evaluation.results.results_report import (
             print_results,
@@ -133,7 +133,7 @@ def run_judge(
         metrics = chosen_metrics(metric)
         at_level(metrics, min_grade)
         people = None if human is None else read_qrels(human)
-        asked = Asked.of(question_id, questions, on_error, match_on, matcher)
+        asked = TraceQuestions.of(question_id, questions, on_error, match_on, matcher)
         stored = read_stored(run, on_error, {}, asked)
         if asked is not None and matcher is not None:
             labels = asked.relevance if people is None else people

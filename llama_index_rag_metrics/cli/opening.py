@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
 from llama_index_rag_metrics.cli.journal_folder import check_depths, fitting_depth, kept_depths
-from llama_index_rag_metrics.cli.retriever_factories import find, made, names_of
+from llama_index_rag_metrics.cli.retriever_factories import built, find, names_of
 from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity
 from llama_index_rag_metrics.evaluation.source import as_retriever, retrieval_depth
 from llama_index_rag_metrics.files.lines import OnError
@@ -51,7 +51,7 @@ def open_retrievers(
     return Opened(
         dataset,
         {
-            name: made("--retriever", names[name], factory, dataset, k, as_retriever)
+            name: built("--retriever", names[name], factory, dataset, k, as_retriever)
             for name, factory in factories.items()
         },
         {name: RetrieverIdentity(spec, k) for name, spec in names.items()},

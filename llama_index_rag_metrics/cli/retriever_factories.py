@@ -72,7 +72,7 @@ def imported(spec: str, option: str, kinds: str = "package.module:factory") -> A
     return target
 
 
-def made(
+def built(
     option: str,
     spec: str,
     factory: Any,
@@ -175,6 +175,6 @@ def passages_of(
     if ":" not in spec or Path(spec).exists():
         return Passages.of(spec, match_on)
     factory = imported(spec, argument, _PASSAGE_KINDS)
-    return made(
+    return built(
         argument, spec, factory, dataset, _TOP_K, lambda source: Passages.of(source, match_on)
     )

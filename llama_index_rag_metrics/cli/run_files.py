@@ -53,7 +53,7 @@ class ScoreRequest:
     selection: Selection
     columns: Mapping[str, str]
     ignore_identical_ids: bool
-    asked: Asked | None
+    asked: TraceQuestions | None
     tokenizer: Tokenizer | None
     documents: Mapping[str, str] | None
 
@@ -93,7 +93,7 @@ def score_all(runs: Sequence[Path], qrels: Path | None, request: ScoreRequest) -
 
 
 @dataclass(frozen=True)
-class Asked:
+class TraceQuestions:
     """How the questions of traces are known.
 
     Attributes:
@@ -116,7 +116,7 @@ class Asked:
         on_error: OnError,
         match_on: str = NODE_ID,
         matcher: str | None = None,
-    ) -> Asked | None:
+    ) -> TraceQuestions | None:
         """From the options; None where none was given."""
         if question_id is None and questions is None and match_on == NODE_ID and matcher is None:
             return None
@@ -162,7 +162,7 @@ class Asked:
 
 
 def read_stored(
-    path: Path, on_error: OnError, columns: Mapping[str, str], asked: Asked | None
+    path: Path, on_error: OnError, columns: Mapping[str, str], asked: TraceQuestions | None
 ) -> Run:
     """A run from a file, of traces where their questions are named; skipped lines are reported."""
     with _report_skipped():

@@ -167,7 +167,7 @@ def run_score(
             selection=Selection(max_retrieved, judged_only),
             columns=run_files.read_columns(columns or ()),
             ignore_identical_ids=ignore_identical_ids,
-            asked=run_files.Asked.of(question_id, questions, on_error, match_on, matcher),
+            asked=run_files.TraceQuestions.of(question_id, questions, on_error, match_on, matcher),
             tokenizer=tokenizer_named(tokenizer),
             documents=None if corpus is None else read_corpus(corpus, DatasetContent()).corpus,
         )

@@ -31,7 +31,10 @@ class LSAEmbedding(BaseEmbedding):
 
     @classmethod
     def fit(cls, texts: Sequence[str], dimensions: int | None = None) -> LSAEmbedding:
-        """Learn the embedding from a corpus; from the same corpus always the same one."""
+        """Learn the embedding from a corpus; from the same corpus always the same one.
+
+        Without `dimensions` it has a quarter of the number of texts, at least 16 and at most 200.
+        """
         terms = FeatureUnion(
             [
                 ("words", TfidfVectorizer(sublinear_tf=True, stop_words="english")),
