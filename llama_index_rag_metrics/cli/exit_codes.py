@@ -66,7 +66,7 @@ def message_for(error: RagMetricsError, command: Callable[..., Any] | None) -> s
 
 
 def _options(command: Callable[..., Any]) -> Iterator[tuple[str, str]]:
-    """The parameters of a command's function, and what the command line calls each."""
+    """The name of each parameter of a command's function, and its option."""
     for name, parameter in inspect.signature(command, eval_str=True).parameters.items():
         for info in get_args(parameter.annotation):
             if isinstance(info, OptionInfo):
@@ -114,8 +114,7 @@ def exit_codes(
 ) -> Iterator[None]:
     """Turn errors that the user can fix into one line and exit code 2, and Ctrl-C into 130.
 
-    Args:
-        kept_in: where it was kept; nothing was where that doesn't exist. None: anywhere.
+    After Ctrl-C it says `kept` of the work, if `kept_in` exists or is None.
     """
     try:
         yield

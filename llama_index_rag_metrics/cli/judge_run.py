@@ -40,11 +40,7 @@ def llm_of(spec: str) -> LLM:
 
 @dataclass(frozen=True)
 class Judging:
-    """A run whose texts can be graded.
-
-    Attributes:
-        n_unknown: how many queries of the run are left out, since their texts aren't known.
-    """
+    """A run with texts, its questions, and the LLM that grades it."""
 
     judge: LLMRelevancy
     queries: Mapping[str, str]

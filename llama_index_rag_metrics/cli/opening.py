@@ -65,9 +65,7 @@ def depth(
 ) -> int:
     """How many nodes to retrieve.
 
-    Args:
-        top_k: the number that was asked for. None takes the journals' depth, where it is enough for
-            every cutoff, or else the depth that `evaluate` uses for an index.
+    Without `top_k`: the depth of the journals if it covers every cutoff, else that of `evaluate`.
     """
     chosen = list(metrics)
     cutoffs = [k for metric in chosen if (k := getattr(metric, "k", None))]

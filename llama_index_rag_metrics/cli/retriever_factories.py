@@ -45,16 +45,12 @@ def names_of(specs: Sequence[str]) -> dict[str, str]:
 
 
 def find(spec: str) -> Any:
-    """The factory of the retriever of that name, or the retriever itself.
-
-    Args:
-        spec: "bm25", "lsa", or "package.module:factory"; the current folder is importable.
-    """
+    """A retriever by name, or what "package.module:factory" names."""
     return BUILT_IN[spec] if spec in BUILT_IN else imported(spec, "--retriever", _KINDS)
 
 
 def imported(spec: str, option: str, kinds: str = "package.module:factory") -> Any:
-    """What a module has under a name."""
+    """What "package.module:name" names; the current folder is importable."""
     module, colon, attribute = spec.partition(":")
     if not (module and colon and attribute):
         raise InvalidInput(option, spec, kinds)
@@ -80,11 +76,10 @@ def built(
     top_k: int,
     use: Callable[[Any], T],
 ) -> T:
-    """What comes of what a factory makes.
+    """The result of `use` for what a factory makes.
 
-    Args:
-        factory: called with those of dataset, nodes and similarity_top_k that it takes; what can't
-            be called is what it would make.
+    The factory is called with those of dataset, nodes and similarity_top_k that it takes; what
+    can't be called is used itself.
     """
     if not callable(factory):
         return use(factory)
@@ -137,11 +132,7 @@ def _required(parameter: inspect.Parameter) -> bool:
 
 
 def tokenizer_named(spec: str | None) -> Tokenizer | None:
-    """The tokenizer of that name; None where none is named, which stands for LlamaIndex's.
-
-    Args:
-        spec: the name of an encoding of tiktoken, or "package.module:function".
-    """
+    """The tokenizer of an encoding of tiktoken, or of "package.module:function"."""
     if spec is None:
         return None
     import tiktoken
@@ -166,12 +157,7 @@ _TOP_K = 10
 def passages_of(
     argument: str, spec: str, dataset: RetrievalDataset, match_on: str = "node_id"
 ) -> Passages:
-    """The passages of a path, or of what a factory makes.
-
-    Args:
-        spec: a path as `Passages.of` takes it, or "package.module:factory" that makes an index, a
-            vector store or nodes; the current folder is importable.
-    """
+    """The passages of a path for `Passages.of`, or of what "package.module:factory" makes."""
     if ":" not in spec or Path(spec).exists():
         return Passages.of(spec, match_on)
     factory = imported(spec, argument, _PASSAGE_KINDS)

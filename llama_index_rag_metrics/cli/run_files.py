@@ -38,14 +38,7 @@ _LARGE = 1 << 25
 
 @dataclass(frozen=True)
 class ScoreRequest:
-    """By what runs are scored, and how they are read.
-
-    Attributes:
-        columns: field to the column that holds it.
-        asked: how the questions of traces are known; None where nothing says so.
-        tokenizer: counts tokens; None stands for LlamaIndex's.
-        documents: document id to text, of documents whose tokens count.
-    """
+    """The metrics, and how runs are read and scored."""
 
     metrics: Sequence[Any]
     no_relevant: Literal["exclude", "zero"]
@@ -94,14 +87,7 @@ def score_all(runs: Sequence[Path], qrels: Path | None, request: ScoreRequest) -
 
 @dataclass(frozen=True)
 class TraceQuestions:
-    """How the questions of traces are known.
-
-    Attributes:
-        question_id: the attribute that names them.
-        questions: the dataset that has their texts.
-        match_on: which id of their documents counts.
-        matcher: what recognises labelled passages instead of ids.
-    """
+    """How the questions of traces are recognised: by an attribute or by their texts."""
 
     question_id: str | None
     questions: RetrievalDataset | None
@@ -196,7 +182,7 @@ def name_apart(systems: Sequence[Scores], runs: Sequence[Path]) -> list[Scores]:
 
 
 def _is_large(run: Path) -> bool:
-    """Whether to read it as a stream of tables: it is large, or can't be read otherwise."""
+    """Whether to read it as a stream of tables."""
     if run.is_dir():
         return any(file.suffix in FOLDER_FILES for file in run.rglob("*"))
     if not (run.is_file() and all(map(find_spec, ("polars", "pyarrow")))):
@@ -307,7 +293,6 @@ def _check_relevance_beside(run: Path) -> None:
 
 @contextmanager
 def _report_skipped() -> Iterator[None]:
-    """Report skipped lines on standard error, in one line."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", LinesSkipped)
         try:

@@ -31,7 +31,7 @@ from llama_index_rag_metrics.runtime.wording import first_of, shorten
 
 
 class _Told(Exception):
-    """What is raised or warned of with a message that its class makes of values."""
+    """An error or a warning whose class makes its message of values."""
 
     def __repr__(self) -> str:
         # what it was made of may hold a key; its message masks that
@@ -42,7 +42,7 @@ class _Told(Exception):
 
 
 def _rebuilt(told: type[_Told], args: tuple[object, ...], values: Mapping[str, object]) -> _Told:
-    """An unpickled error or warning: a class that makes its message of values isn't called."""
+    """Unpickle an error without calling its class, whose arguments aren't kept."""
     error = told.__new__(told)
     error.args = args
     vars(error).update(values)

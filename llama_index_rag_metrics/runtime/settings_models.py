@@ -9,7 +9,7 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 
 def model_of_settings(kind: Literal["llm", "embed_model"], wanted_by: str) -> Any:
-    """`Settings.llm` or `Settings.embed_model`, as it is now."""
+    """`Settings.llm` or `Settings.embed_model`, or an error that names what needs it."""
     from llama_index.core import Settings
 
     try:
