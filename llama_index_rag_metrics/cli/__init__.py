@@ -12,7 +12,7 @@ import typer
 
 from llama_index_rag_metrics.cli.demo import run_demo
 from llama_index_rag_metrics.cli.evaluate import run_evaluate
-from llama_index_rag_metrics.cli.exit_codes import say
+from llama_index_rag_metrics.cli.exit_codes import exit_words, say
 from llama_index_rag_metrics.cli.gate import run_gate
 from llama_index_rag_metrics.cli.judge import run_judge
 from llama_index_rag_metrics.cli.labels import labels
@@ -33,13 +33,13 @@ app = typer.Typer(
     rich_markup_mode=None,  # its columns cut long words off at 80 characters
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("demo")(run_demo)
-app.command("evaluate")(run_evaluate)
-app.command("score")(run_score)
-app.command("judge")(run_judge)
-app.command("gate")(run_gate)
-app.command("metrics")(list_metrics)
-labels.command("nuggets")(run_nuggets)
+app.command("demo", epilog=exit_words("demo"))(run_demo)
+app.command("evaluate", epilog=exit_words("evaluate"))(run_evaluate)
+app.command("score", epilog=exit_words("score"))(run_score)
+app.command("judge", epilog=exit_words("judge"))(run_judge)
+app.command("gate", epilog=exit_words("gate"))(run_gate)
+app.command("metrics", epilog=exit_words("metrics"))(list_metrics)
+labels.command("nuggets", epilog=exit_words("labels nuggets"))(run_nuggets)
 app.add_typer(labels)
 
 

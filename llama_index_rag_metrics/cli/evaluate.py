@@ -9,6 +9,7 @@ import typer
 
 from llama_index_rag_metrics.cli import options
 from llama_index_rag_metrics.cli.exit_codes import check_files, exit_codes, exit_for_results
+from llama_index_rag_metrics.files.lines import OnError
 
 
 def run_evaluate(
@@ -82,13 +83,13 @@ def run_evaluate(
     ] = None,
     ignore_identical_ids: options.IgnoreIdenticalIds = False,
     on_error: Annotated[
-        options.OnError,
+        OnError,
         typer.Option(
             "--on-error",
             help="Stop at a line of the dataset that can't be read or that judges an unknown "
             "question (raise), or skip it.",
         ),
-    ] = options.OnError.RAISE,
+    ] = "raise",
     output: Annotated[
         Path | None,
         options.output(
@@ -100,12 +101,7 @@ def run_evaluate(
     html: options.Html = None,
     progress: options.Progress = True,
 ) -> None:
-    """Evaluate one or several retrievers on a dataset, side by side.
-
-    Exit code 1: queries failed, or a metric has no value for some of them.
-
-    Exit code 2: the command can't run as written.
-    """
+    """Evaluate one or several retrievers on a dataset, side by side."""
     kept = "nothing was kept; --journal DIR keeps finished queries"
     if journal is not None:
         kept = f"finished queries are kept in {journal}; the same command continues from there"
@@ -126,7 +122,7 @@ def run_evaluate(
             top_k=top_k,
             journal=journal,
             split=split,
-            on_error=on_error.value,
+            on_error=on_error,
             slice_by=slice_by or (),
         )
         several.print_dataset(opened.dataset)

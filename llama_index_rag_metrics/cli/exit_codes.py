@@ -12,9 +12,15 @@ from typing import TYPE_CHECKING, Any, get_args
 import typer
 from typer.models import ArgumentInfo, OptionInfo
 
+from llama_index_rag_metrics.files.lines import LacksField
 from llama_index_rag_metrics.report.escape import terminal
 from llama_index_rag_metrics.runtime.atomic_files import is_stream
-from llama_index_rag_metrics.runtime.errors import GateFailed, InvalidInput, RagMetricsError
+from llama_index_rag_metrics.runtime.errors import (
+    GateFailed,
+    InvalidInput,
+    MissingKey,
+    RagMetricsError,
+)
 
 if TYPE_CHECKING:
     from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
@@ -32,47 +38,35 @@ _CALLED = {
 }
 """Arguments that a command's function calls otherwise."""
 
-_WORDS = {
-    ": use evaluate().": ", which `rag-metrics evaluate` has.",
-    "use evaluate(), or match_run() on a stored run, whose relevance and run score_rankings() "
-    "takes.": "`rag-metrics score --matcher` and `rag-metrics evaluate --matcher` have it.",
-    "Pass llm=..., or set Settings.llm.": "Set Settings.llm in the module of --retriever.",
-    "Pass embed_model=..., or set Settings.embed_model.": "Set Settings.embed_model in the module "
-    "of --retriever.",
-    "pass api_key=..., or set ": "set ",
-    "Give Ranking(ids, spans=...).": "Give RUN as JSON lines with retrieved_spans.",
-    "Give Ranking(ids, tokens=...) or texts,": "Give RUN as JSON lines with retrieved_texts,",
-    "Give them as forbidden={query id: ids}, or in a column forbidden_ids.": "Give RUN with a "
-    "column forbidden_ids.",
-    ", or columns={field: your column} to say what it is called here": "",
+_REMEDIES = {
+    "texts": "A metric of texts needs the query and the texts, which `rag-metrics evaluate` has.",
+    "matcher": "A matcher needs what it compares: `rag-metrics score --matcher` and `rag-metrics "
+    "evaluate --matcher` have it.",
+    "llm": "Set Settings.llm in the module of --retriever.",
+    "embed_model": "Set Settings.embed_model in the module of --retriever.",
+    "spans": "Give RUN as JSON lines with retrieved_spans.",
+    "tokens": "Give RUN as JSON lines with retrieved_texts, or use a cutoff by rank, such as @10.",
+    "forbidden": "Give RUN with a column forbidden_ids.",
 }
-"""What programs are told to do, and what the command line is."""
-
-_COLUMNS = ", or --columns FIELD=COLUMN to say what it is called here"
+"""How a command is given what an error says that it lacks."""
 
 
-def in_options(error: RagMetricsError, command: Callable[..., Any] | None) -> str:
-    """What an error says to the user of a command.
-
-    Args:
-        error: the error.
-        command: the function of the command, whose annotations name its options.
-    """
+def message_for(error: RagMetricsError, command: Callable[..., Any] | None) -> str:
+    """The message of an error, in the options that the annotations of a command's function name."""
     options = dict(_options(command)) if command is not None else {}
-    text = str(error)
     if isinstance(error, InvalidInput):
         argument, space, rest = error.argument.partition(" ")
         known = (name for name in (argument, *_CALLED.get(argument, ())) if name in options)
-        if name := next(known, None):
-            text = f"{options[name]}{space}{rest}{text.removeprefix(error.argument)}"
-    for words, instead in _WORDS.items():
-        is_columns = "columns=" in words and "columns" in options
-        text = text.replace(words, _COLUMNS if is_columns else instead)
-    return text
+        name = next(known, None)
+        shown = error.argument if name is None else f"{options[name]}{space}{rest}"
+        return error.worded(shown, _REMEDIES.get(error.lacks, error.remedy))
+    if isinstance(error, LacksField):
+        return error.worded("--columns FIELD=COLUMN" if "columns" in options else "")
+    return error.worded("set ") if isinstance(error, MissingKey) else str(error)
 
 
 def _options(command: Callable[..., Any]) -> Iterator[tuple[str, str]]:
-    """The parameters of a command's function, and what the command line calls each."""
+    """The name of each parameter of a command's function, and its option."""
     for name, parameter in inspect.signature(command, eval_str=True).parameters.items():
         for info in get_args(parameter.annotation):
             if isinstance(info, OptionInfo):
@@ -83,7 +77,33 @@ def _options(command: Callable[..., Any]) -> Iterator[tuple[str, str]]:
                 yield name, info.metavar or name.upper()
 
 
-FAILED_QUERIES, RULE_BROKEN, WRONG_USAGE, INTERRUPTED = 1, 1, 2, 130
+FAILED_QUERIES, RULE_BROKEN, LABELS_WRONG, WRONG_USAGE, INTERRUPTED = 1, 1, 1, 2, 130
+
+_EXIT_CODES: Mapping[str, Mapping[int, str]] = {
+    "demo": {FAILED_QUERIES: "queries failed"},
+    "evaluate": {FAILED_QUERIES: "queries failed, or a metric has no value for some of them"},
+    "score": {FAILED_QUERIES: "a RUN has failed queries"},
+    "judge": {FAILED_QUERIES: "queries failed or couldn't be graded"},
+    "gate": {
+        0: "no rule is broken",
+        RULE_BROKEN: "a rule is broken; with --strict also if one is inconclusive",
+    },
+    "metrics": {},
+    "labels check": {0: "no label is wrong", LABELS_WRONG: "some labels are wrong"},
+    "labels move": {0: "every label has a new place", LABELS_WRONG: "some labels are lost"},
+    "labels remember": {},
+    "labels pool": {0: "every verdict is decided, or items were written"},
+    "labels review": {},
+    "labels agree": {},
+    "labels nuggets": {FAILED_QUERIES: "questions or passages failed"},
+}
+"""The exit codes of each command that mean something of its own."""
+
+
+def exit_words(command: str) -> str:
+    """The exit codes of a command, for the end of its help."""
+    words = {**_EXIT_CODES[command], WRONG_USAGE: "the command can't run as written"}
+    return "\n\n".join(f"Exit code {code}: {meaning}." for code, meaning in words.items())
 
 
 @contextmanager
@@ -94,15 +114,12 @@ def exit_codes(
 ) -> Iterator[None]:
     """Turn errors that the user can fix into one line and exit code 2, and Ctrl-C into 130.
 
-    Args:
-        kept: what to say after Ctrl-C about the work that was kept.
-        command: the function of the command, for errors to name its options.
-        kept_in: where it was kept; nothing was where that doesn't exist. None: anywhere.
+    After Ctrl-C it says `kept` of the work, if `kept_in` exists or is None.
     """
     try:
         yield
     except RagMetricsError as error:
-        say(in_options(error, command))
+        say(message_for(error, command))
         raise typer.Exit(WRONG_USAGE) from None
     except BrokenPipeError:
         raise
@@ -165,16 +182,7 @@ def refusal_to_store() -> Iterator[None]:
 
 
 def check_files(files: Mapping[str, Path | None], read: Iterable[Path | None] = ()) -> None:
-    """Refuse files that couldn't be written, and a page whose extra is missing, before any work.
-
-    Args:
-        files: option to path; None where the option isn't given.
-        read: files that the command reads, and must not overwrite.
-
-    Raises:
-        InvalidInput: a file can't be written there, is read, or is named by two options.
-        MissingExtra: a page is wanted, and what it needs isn't installed.
-    """
+    """Refuse files that couldn't be written, and a page whose extra is missing, before any work."""
     taken = {path.resolve(): "a file that the command doesn't read" for path in read if path}
     for option, path in files.items():
         if path is None:

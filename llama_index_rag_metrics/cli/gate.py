@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
@@ -10,14 +9,8 @@ import typer
 
 from llama_index_rag_metrics.cli import options
 from llama_index_rag_metrics.cli.exit_codes import exit_codes, exit_for_gate, refusal_to_store
-from llama_index_rag_metrics.cli.showing import Format, show
-
-
-class OnMissing(str, Enum):
-    """What to do where the baseline is of other queries."""
-
-    ERROR = "error"
-    INTERSECT = "intersect"
+from llama_index_rag_metrics.cli.showing import show
+from llama_index_rag_metrics.decisions.comparison.pairing import OnMissing
 
 
 def run_gate(
@@ -93,19 +86,13 @@ def run_gate(
             "--on-missing",
             help="If the baseline has other queries: refuse, or compare those in common.",
         ),
-    ] = OnMissing.ERROR,
-    form: options.Form = Format.TABLE,
+    ] = "error",
+    form: options.Form = "table",
     worst: options.Worst = 3,
 ) -> None:
     """Judge scores by rules: may this change be merged?
 
     Rules may compare the scores with a stored baseline.
-
-    Exit code 0: no rule is broken.
-
-    Exit code 1: a rule is broken; with --strict also if one is inconclusive.
-
-    Exit code 2: the command can't run as written.
 
     A rule is inconclusive if the queries are too few to decide it. The report then names the
     tolerance that they could decide.
@@ -139,7 +126,7 @@ def run_gate(
             measured,
             rule or settings.rules or (() if stored is None else stored.rules),
             baseline=stored,
-            on_missing=on_missing.value,
+            on_missing=on_missing,
             min_coverage=coverage,
             worst=worst,
         )

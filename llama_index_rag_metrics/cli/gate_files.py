@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _TABLE = "[tool.rag-metrics.gate]"
 
 
-class Settings(NamedTuple):
+class GateSettings(NamedTuple):
     """A project's settings for its gate."""
 
     baseline: Path | None = None
@@ -41,14 +41,10 @@ class Settings(NamedTuple):
         return next(share for share in shares if share is not None)
 
 
-def project_settings(path: Path) -> Settings:
-    """The settings in a pyproject.toml; the defaults where it has none or doesn't exist.
-
-    Raises:
-        FileFormatError: it can't be read, or a setting is unknown or has the wrong type.
-    """
+def project_settings(path: Path) -> GateSettings:
+    """The settings in a pyproject.toml; the defaults where it has none or doesn't exist."""
     if not path.is_file():
-        return Settings()
+        return GateSettings()
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
@@ -68,7 +64,7 @@ def project_settings(path: Path) -> Settings:
             )
             raise FileFormatError(str(path), None, expected, {key: value})
     where = Path(settings["baseline"]) if "baseline" in settings else None
-    return Settings(
+    return GateSettings(
         where,
         tuple(settings.get("rules", ())),
         settings.get("strict", False),
@@ -77,12 +73,7 @@ def project_settings(path: Path) -> Settings:
 
 
 def read_scores(path: Path, system: str | None) -> Scores:
-    """The scores of one retriever, from what `evaluate --json` or `Scores.to_json` wrote.
-
-    Raises:
-        FileFormatError: the file holds no scores.
-        InvalidInput: the scores are of several retrievers, and none of them was named.
-    """
+    """The scores of one retriever, from what `evaluate --json` or `Scores.to_json` wrote."""
     text = read_text(path)
     expected = "scores, as `rag-metrics evaluate --json` or Scores.to_json writes them"
     try:
@@ -107,12 +98,7 @@ def read_scores(path: Path, system: str | None) -> Scores:
 
 
 def read_baseline(path: Path | None) -> Baseline | None:
-    """The stored baseline, where one is named.
-
-    Raises:
-        InvalidInput: there is no such file.
-        FileFormatError: it isn't a baseline.
-    """
+    """The stored baseline, where one is named."""
     from llama_index_rag_metrics.decisions.gate import Baseline
 
     if path is None:
@@ -127,29 +113,13 @@ def store(
     scores: Scores,
     metrics: Sequence[str] | None,
     rules: Sequence[str] | None,
-    settings: Settings,
+    settings: GateSettings,
     *,
     force: bool,
     new_anchor: bool,
     min_coverage: float,
 ) -> str:
-    """Store scores as the baseline, and say what changed.
-
-    Args:
-        path: the file. Rules that it has stay, unless others are given.
-        scores: to be stored.
-        metrics: the metrics to keep; None for all.
-        rules: the rules to keep with them.
-        settings: the project's, whose rules judge where none are given.
-        force: store scores that break a rule, too.
-        new_anchor: make them the anchor, too.
-        min_coverage: the share of the queries that must have a value.
-
-    Raises:
-        InvalidInput: no path, or a rule or a query id can't be used.
-        UnknownMetric: there are no scores by one of the metrics.
-        GateFailed: the scores break a rule, and `force` isn't set.
-    """
+    """Store scores as the baseline, and say what changed."""
     from llama_index_rag_metrics.decisions.gate import update_baseline
     from llama_index_rag_metrics.report.escape import terminal as plain
 

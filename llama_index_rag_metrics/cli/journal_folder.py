@@ -10,26 +10,21 @@ from llama_index_rag_metrics.runtime.errors import JournalMismatch
 from llama_index_rag_metrics.runtime.journal import read_fingerprint
 
 
-def file_of(folder: Path, name: str) -> Path:
+def journal_of(folder: Path, name: str) -> Path:
     """The journal of the retriever of that name."""
-    return folder / f"{fitting(name)}.jsonl"
+    return folder / f"{file_safe(name)}.jsonl"
 
 
-def fitting(name: str) -> str:
+def file_safe(name: str) -> str:
     """The name of a retriever as a part of a file's name."""
     return re.sub(r"[^\w.-]+", "-", name)
 
 
 def kept_depths(folder: Path | None, names: Mapping[str, str]) -> dict[str, int]:
-    """How many nodes an earlier call retrieved, by retriever, where there is a journal of it.
-
-    Args:
-        folder: where the journals are.
-        names: what each retriever is called, to how it was given.
-    """
+    """How many nodes an earlier call retrieved, by retriever, where there is a journal of it."""
     depths: dict[str, int] = {}
     for name, spec in names.items():
-        kept = {} if folder is None else read_fingerprint(file_of(folder, name))
+        kept = {} if folder is None else read_fingerprint(journal_of(folder, name))
         if kept.get("retriever") == spec and kept.get("depth", "").isdecimal():
             depths[name] = int(kept["depth"])
     return depths
@@ -42,15 +37,11 @@ def fitting_depth(kept: Mapping[str, int], cutoffs: Iterable[int]) -> int | None
 
 
 def check_depths(folder: Path | None, kept: Mapping[str, int], top_k: int) -> None:
-    """Refuse journals of another depth before any query runs, and say how to continue them.
-
-    Raises:
-        JournalMismatch: an earlier call retrieved more or fewer nodes.
-    """
+    """Refuse journals of another depth before any query runs, and say how to continue them."""
     for name, depth in kept.items():
         if folder is not None and depth != top_k:
             remedy = "Give this run a folder of its own."
             if set(kept.values()) == {depth}:
                 remedy = f"--top-k {depth} continues it; or give this run a folder of its own."
-            path = str(file_of(folder, name))
+            path = str(journal_of(folder, name))
             raise JournalMismatch(path, {"depth": (str(depth), str(top_k))}, remedy)

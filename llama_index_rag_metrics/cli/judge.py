@@ -9,7 +9,7 @@ import typer
 
 from llama_index_rag_metrics.cli import options
 from llama_index_rag_metrics.cli.exit_codes import FAILED_QUERIES, check_files, exit_codes, say
-from llama_index_rag_metrics.cli.showing import Format, show
+from llama_index_rag_metrics.cli.showing import show
 
 
 def run_judge(
@@ -89,7 +89,7 @@ def run_judge(
     ] = False,
     workers: options.Workers = 8,
     worst: options.Worst = 5,
-    on_error: options.SkipLines = options.OnError.RAISE,
+    on_error: options.SkipLines = "raise",
     json: options.Json = None,
     html: options.Html = None,
 ) -> None:
@@ -97,10 +97,6 @@ def run_judge(
 
     The LLM grades each retrieved passage from 0 to 3. Only these are graded, so recall is relative
     to them. --check examines the LLM instead.
-
-    Exit code 1: queries failed or couldn't be graded.
-
-    Exit code 2: the command can't run as written.
     """
     kept = f"grades are kept in {cache}" if cache else "nothing was kept; --cache FILE keeps grades"
     kept = "nothing was kept, since --check asks for every grade anew" if check else kept
@@ -111,7 +107,7 @@ def run_judge(
             by_labelled_ids,
             llm_of,
         )
-        from llama_index_rag_metrics.cli.run_files import Asked, read_stored
+        from llama_index_rag_metrics.cli.run_files import TraceQuestions, read_stored
         from llama_index_rag_metrics.cli.several_retrievers import chosen_metrics
         from llama_index_rag_metrics.evaluation.results.results_report import (
             print_results,
@@ -129,8 +125,8 @@ def run_judge(
         metrics = chosen_metrics(metric)
         at_level(metrics, min_grade)
         people = None if human is None else read_qrels(human)
-        asked = Asked.of(question_id, questions, on_error.value, match_on, matcher)
-        stored = read_stored(run, on_error.value, {}, asked)
+        asked = TraceQuestions.of(question_id, questions, on_error, match_on, matcher)
+        stored = read_stored(run, on_error, {}, asked)
         if asked is not None and matcher is not None:
             labels = asked.relevance if people is None else people
             every = {query_id: list(judged.grades) for query_id, judged in labels.items()}
@@ -145,7 +141,7 @@ def run_judge(
         )
         if check:
             checked = judging.check(people, workers)
-            show(checked, Format.TABLE, json=json, html=html)
+            show(checked, "table", json=json, html=html)
             return
         grades, ungraded = judging.grades(workers)
         if qrels is not None:

@@ -26,11 +26,7 @@ if TYPE_CHECKING:
 
 
 def llm_of(spec: str) -> LLM:
-    """The LLM that a factory makes.
-
-    Raises:
-        InvalidInput: there is no such factory, or it makes something else.
-    """
+    """The LLM that a factory makes."""
     llm: Any = imported(spec, "--llm")
     if not isinstance(llm, LLM) and callable(llm):
         try:
@@ -44,14 +40,7 @@ def llm_of(spec: str) -> LLM:
 
 @dataclass(frozen=True)
 class Judging:
-    """A run whose texts can be graded.
-
-    Attributes:
-        judge: grades them.
-        queries: query id to query.
-        run: their rankings, with texts.
-        n_unknown: how many queries of the run are left out, since their texts aren't known.
-    """
+    """A run with texts, its questions, and the LLM that grades it."""
 
     judge: LLMRelevancy
     queries: Mapping[str, str]
@@ -72,16 +61,8 @@ class Judging:
         """What there is to grade.
 
         Args:
-            run: what was retrieved.
-            llm: grades.
             dataset: the questions, and the documents of a run without texts; None: the run has
                 both.
-            depth: how many of each ranking are graded.
-            texts_per_call: how many of them in one call.
-            cache: the file that keeps grades.
-
-        Raises:
-            InvalidInput: the questions or the texts aren't known.
         """
         queries = run.queries if dataset is None else {**run.queries, **dataset.queries}
         known = {query_id: text for query_id, text in queries.items() if query_id in run}
@@ -97,14 +78,7 @@ class Judging:
         return cls(judge, known, run.replaced(rankings), len(run) - len(known))
 
     def grades(self, workers: int) -> tuple[dict[str, Relevance], list[str]]:
-        """The LLM's grades, and what is to be said of those it didn't give.
-
-        Args:
-            workers: how many queries are graded at once.
-
-        Raises:
-            InvalidInput: nothing could be graded.
-        """
+        """The LLM's grades, and what is to be said of those it didn't give."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", LabelWarning)
             grades = self.judge.grade(self.queries, self.run, workers=workers)

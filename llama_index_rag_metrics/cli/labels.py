@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from llama_index_rag_metrics.cli import options
-from llama_index_rag_metrics.cli.exit_codes import check_files, exit_codes
+from llama_index_rag_metrics.cli.exit_codes import LABELS_WRONG, check_files, exit_codes, exit_words
 from llama_index_rag_metrics.cli.labels_review import run_agree, run_review
-from llama_index_rag_metrics.cli.showing import Format, show
+from llama_index_rag_metrics.cli.showing import show
+from llama_index_rag_metrics.labels.pooling import Strategy
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.runtime.amounts import check_share
-
-LABELS_WRONG = 1
 
 labels = typer.Typer(
     name="labels",
@@ -24,7 +22,7 @@ labels = typer.Typer(
 )
 
 
-@labels.command("check")
+@labels.command("check", epilog=exit_words("labels check"))
 def run_check(
     dataset: options.Dataset,
     corpus: options.Corpus = None,
@@ -43,7 +41,7 @@ def run_check(
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit with 1 if there are warnings, too.")
     ] = False,
-    form: options.Form = Format.TABLE,
+    form: options.Form = "table",
     json: Annotated[
         Path | None, options.file("--json", help="Write every finding, as a list of objects.")
     ] = None,
@@ -53,12 +51,6 @@ def run_check(
 
     Lists passages that are gone, changed, alike or unlabelled, and labels that contradict each
     other or that the question gives away.
-
-    Exit code 0: no label is wrong.
-
-    Exit code 1: some labels are wrong.
-
-    Exit code 2: the command can't run as written.
     """
     with exit_codes("nothing was written", run_check):
         from llama_index_rag_metrics.cli.retriever_factories import passages_of
@@ -81,7 +73,7 @@ def run_check(
         raise typer.Exit(LABELS_WRONG)
 
 
-@labels.command("move")
+@labels.command("move", epilog=exit_words("labels move"))
 def run_move(
     dataset: options.Dataset,
     new_nodes: Annotated[
@@ -93,7 +85,7 @@ def run_move(
         float,
         typer.Option("--threshold", help="Share of a label's text that a node must hold, 0 to 1."),
     ] = 0.5,
-    form: options.Form = Format.TABLE,
+    form: options.Form = "table",
     json: Annotated[
         Path | None, options.file("--json", help="Write what became of every label.")
     ] = None,
@@ -102,12 +94,6 @@ def run_move(
     """Move labels to new nodes.
 
     For documents that were split or ingested again.
-
-    Exit code 0: every label has a new place.
-
-    Exit code 1: some labels are lost.
-
-    Exit code 2: the command can't run as written.
     """
     with exit_codes("nothing was written", run_move):
         from llama_index_rag_metrics.cli.retriever_factories import passages_of
@@ -126,7 +112,7 @@ def run_move(
         raise typer.Exit(LABELS_WRONG)
 
 
-@labels.command("remember")
+@labels.command("remember", epilog=exit_words("labels remember"))
 def run_remember(
     dataset: options.Dataset,
     output: options.NewDataset,
@@ -143,8 +129,6 @@ def run_remember(
     """Store hashes of the labelled texts in the dataset.
 
     With them `labels check` notices changed texts without a corpus.
-
-    Exit code 2: the command can't run as written.
     """
     with exit_codes("nothing was written", run_remember):
         from llama_index_rag_metrics.cli.retriever_factories import passages_of
@@ -165,14 +149,7 @@ def run_remember(
         typer.echo(f"{output}: hashes of {n}")
 
 
-class Strategy(str, Enum):
-    """What is asked for first."""
-
-    DECISIVE = "decisive"
-    DEPTH = "depth"
-
-
-@labels.command("pool")
+@labels.command("pool", epilog=exit_words("labels pool"))
 def run_pool(
     runs: Annotated[list[Path], options.argument("RUN", "Stored rankings, as `score` takes them.")],
     output: Annotated[
@@ -204,7 +181,7 @@ def run_pool(
         typer.Option(
             "--strategy", help="What comes first: what changes verdicts most, or ranks highest."
         ),
-    ] = Strategy.DECISIVE,
+    ] = "decisive",
     baseline: Annotated[
         str | None,
         typer.Option(
@@ -218,15 +195,10 @@ def run_pool(
             help="A verdict is decided if further judgements turn it with less than this chance.",
         ),
     ] = 0.05,
-    form: options.Form = Format.TABLE,
+    form: options.Form = "table",
     html: options.Html = None,
 ) -> None:
-    """Choose what to judge next, and say whether enough is judged.
-
-    Exit code 0: every verdict is decided, or items were written.
-
-    Exit code 2: the command can't run as written.
-    """
+    """Choose what to judge next, and say whether enough is judged."""
     with exit_codes("nothing was written", run_pool):
         from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
         from llama_index_rag_metrics.files.runs.read_runs import read_run
@@ -234,7 +206,7 @@ def run_pool(
         from llama_index_rag_metrics.labels.pooling import check_request
         from llama_index_rag_metrics.runtime.errors import InvalidInput
 
-        check_request(metric, n=n, strategy=strategy.value, level=level)
+        check_request(metric, n=n, strategy=strategy, level=level)
         check_files({"--output": output, "--html": html}, [*runs, qrels, dataset])
         loaded = [read_run(path) for path in runs]
         for path, run in zip(runs, loaded, strict=True):
@@ -248,7 +220,7 @@ def run_pool(
             qrels,
             n=n,
             metric=metric,
-            strategy=strategy.value,
+            strategy=strategy,
             baseline=baseline,
             level=level,
             dataset=None if dataset is None else RetrievalDataset.load(dataset),
@@ -259,5 +231,5 @@ def run_pool(
         show(chosen, form)
 
 
-labels.command("review")(run_review)
-labels.command("agree")(run_agree)
+labels.command("review", epilog=exit_words("labels review"))(run_review)
+labels.command("agree", epilog=exit_words("labels agree"))(run_agree)

@@ -9,7 +9,7 @@ import typer
 
 from llama_index_rag_metrics.cli import options
 from llama_index_rag_metrics.cli.exit_codes import check_files, exit_codes
-from llama_index_rag_metrics.cli.showing import Format, show
+from llama_index_rag_metrics.cli.showing import show
 
 
 def run_review(
@@ -52,8 +52,6 @@ def run_review(
 
     It shows neither systems nor ranks. It is one HTML file that works offline: open it, grade by
     keyboard, export. The browser keeps every grade at once.
-
-    Exit code 2: the command can't run as written.
     """
     with exit_codes("nothing was written", run_review):
         from llama_index_rag_metrics.labels.review import ReviewPool, write_review_page
@@ -85,14 +83,11 @@ def run_agree(
     pool: Annotated[
         Path | None, typer.Option("--pool", help="The pool that both reviewed.")
     ] = None,
-    form: options.Form = Format.TABLE,
+    form: options.Form = "table",
     json: Annotated[Path | None, options.file("--json", help="Write every disagreement.")] = None,
     html: options.Html = None,
 ) -> None:
-    """Say how far two reviewers agree, and list where they don't.
-
-    Exit code 2: the command can't run as written.
-    """
+    """Say how far two reviewers agree, and list where they don't."""
     with exit_codes("nothing was written", run_agree):
         from llama_index_rag_metrics.labels import compare_reviewers
         from llama_index_rag_metrics.runtime.errors import InvalidInput

@@ -75,7 +75,6 @@ def _variant_of(entry: MetricEntry) -> list[str]:
 
 
 def _parameters(entry: MetricEntry) -> list[tuple[str, FieldInfo]]:
-    """The parameters, the cutoffs first."""
     return sorted(entry.parameters.items(), key=lambda pair: pair[0] not in _CUTOFFS)
 
 

@@ -10,7 +10,7 @@ import typer
 
 from llama_index_rag_metrics.cli import options
 from llama_index_rag_metrics.cli.exit_codes import FAILED_QUERIES, check_files, exit_codes, say
-from llama_index_rag_metrics.cli.showing import Format, show
+from llama_index_rag_metrics.cli.showing import show
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
 
 if TYPE_CHECKING:
@@ -74,15 +74,10 @@ def run_nuggets(
     workers: options.Workers = 8,
     split: options.Split = None,
     progress: options.Progress = True,
-    form: options.Form = Format.TABLE,
+    form: options.Form = "table",
     html: options.Html = None,
 ) -> None:
-    """List what good answers state, and which passages state it.
-
-    Exit code 1: questions or passages failed.
-
-    Exit code 2: the command can't run as written.
-    """
+    """List what good answers state, and which passages state it."""
     kept = cache or output.with_name(f"{output.name}.cache")
     with exit_codes(f"what the LLM answered is kept in {kept}", run_nuggets, kept):
         from llama_index_rag_metrics.cli.judge_run import llm_of

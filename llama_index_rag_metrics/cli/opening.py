@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
 from llama_index_rag_metrics.cli.journal_folder import check_depths, fitting_depth, kept_depths
-from llama_index_rag_metrics.cli.retriever_factories import find, made, names_of
+from llama_index_rag_metrics.cli.retriever_factories import built, find, names_of
 from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity
 from llama_index_rag_metrics.evaluation.source import as_retriever, retrieval_depth
 from llama_index_rag_metrics.files.lines import OnError
@@ -39,12 +39,7 @@ def open_retrievers(
     on_error: OnError,
     slice_by: Iterable[str],
 ) -> Opened:
-    """Find every factory before anything is loaded, and build the retrievers.
-
-    Raises:
-        InvalidInput: a factory, the dataset or a slice can't be used, or the journals are of
-            another depth.
-    """
+    """Find every factory before anything is loaded, and build the retrievers."""
     names = names_of(specs)
     kept = kept_depths(journal, names)
     k = depth(metrics, top_k, kept)
@@ -56,7 +51,7 @@ def open_retrievers(
     return Opened(
         dataset,
         {
-            name: made("--retriever", names[name], factory, dataset, k, as_retriever)
+            name: built("--retriever", names[name], factory, dataset, k, as_retriever)
             for name, factory in factories.items()
         },
         {name: RetrieverIdentity(spec, k) for name, spec in names.items()},
@@ -70,11 +65,7 @@ def depth(
 ) -> int:
     """How many nodes to retrieve.
 
-    Args:
-        metrics: the metrics.
-        top_k: the number that was asked for. None takes the journals' depth, where it is enough for
-            every cutoff, or else the depth that `evaluate` uses for an index.
-        kept: the depths that `kept_depths` read from the journals.
+    Without `top_k`: the depth of the journals if it covers every cutoff, else that of `evaluate`.
     """
     chosen = list(metrics)
     cutoffs = [k for metric in chosen if (k := getattr(metric, "k", None))]

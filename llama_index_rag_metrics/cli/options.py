@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
 import typer
 
 from llama_index_rag_metrics.cli.showing import Format
+from llama_index_rag_metrics.files.lines import OnError
 
 
 def file(*names: str, **further: Any) -> Any:
@@ -144,13 +144,6 @@ LLM = typer.Option(
     "--llm", help="package.module:factory, which makes an LLM of LlamaIndex, or the LLM."
 )
 """Required by one command, not by another."""
-
-
-class OnError(str, Enum):
-    """What to do with a line that can't be read."""
-
-    RAISE = "raise"
-    SKIP = "skip"
 
 
 SkipLines: TypeAlias = Annotated[

@@ -34,9 +34,6 @@ def names_of(specs: Sequence[str]) -> dict[str, str]:
     """The name of each retriever in reports, to its spelling on the command line.
 
     A factory goes by its own name, or by its whole path where two have the same name.
-
-    Raises:
-        InvalidInput: a retriever is given twice.
     """
     short = [spec.rpartition(":")[2] or spec for spec in specs]
     names: dict[str, str] = {}
@@ -48,28 +45,12 @@ def names_of(specs: Sequence[str]) -> dict[str, str]:
 
 
 def find(spec: str) -> Any:
-    """The factory of the retriever of that name, or the retriever itself.
-
-    Args:
-        spec: "bm25", "lsa", or "package.module:factory"; the current folder is importable.
-
-    Raises:
-        InvalidInput: there is no such retriever, or the module can't be imported.
-    """
+    """A retriever by name, or what "package.module:factory" names."""
     return BUILT_IN[spec] if spec in BUILT_IN else imported(spec, "--retriever", _KINDS)
 
 
 def imported(spec: str, option: str, kinds: str = "package.module:factory") -> Any:
-    """What a module has under a name.
-
-    Args:
-        spec: "package.module:name"; the current folder is importable.
-        option: the option that was given so, for messages.
-        kinds: what the option takes.
-
-    Raises:
-        InvalidInput: there is no such thing, or the module can't be imported.
-    """
+    """What "package.module:name" names; the current folder is importable."""
     module, colon, attribute = spec.partition(":")
     if not (module and colon and attribute):
         raise InvalidInput(option, spec, kinds)
@@ -87,7 +68,7 @@ def imported(spec: str, option: str, kinds: str = "package.module:factory") -> A
     return target
 
 
-def made(
+def built(
     option: str,
     spec: str,
     factory: Any,
@@ -95,19 +76,10 @@ def made(
     top_k: int,
     use: Callable[[Any], T],
 ) -> T:
-    """What comes of what a factory makes.
+    """The result of `use` for what a factory makes.
 
-    Args:
-        option: the option or argument that the factory was given by, for messages.
-        spec: how it was given, for messages.
-        factory: called with those of dataset, nodes and similarity_top_k that it takes; what can't
-            be called is what it would make.
-        dataset: the dataset.
-        top_k: how many nodes a retriever is to find.
-        use: what is done with what it makes.
-
-    Raises:
-        InvalidInput: the factory needs other arguments, or fails, or `use` raises it.
+    The factory is called with those of dataset, nodes and similarity_top_k that it takes; what
+    can't be called is used itself.
     """
     if not callable(factory):
         return use(factory)
@@ -160,14 +132,7 @@ def _required(parameter: inspect.Parameter) -> bool:
 
 
 def tokenizer_named(spec: str | None) -> Tokenizer | None:
-    """The tokenizer of that name; None where none is named, which stands for LlamaIndex's.
-
-    Args:
-        spec: the name of an encoding of tiktoken, or "package.module:function".
-
-    Raises:
-        InvalidInput: there is no such tokenizer.
-    """
+    """The tokenizer of an encoding of tiktoken, or of "package.module:function"."""
     if spec is None:
         return None
     import tiktoken
@@ -192,22 +157,10 @@ _TOP_K = 10
 def passages_of(
     argument: str, spec: str, dataset: RetrievalDataset, match_on: str = "node_id"
 ) -> Passages:
-    """The passages of a path, or of what a factory makes.
-
-    Args:
-        argument: the name of the argument, for messages.
-        spec: a path as `Passages.of` takes it, or "package.module:factory" that makes an index, a
-            vector store or nodes; the current folder is importable.
-        dataset: the labels; factories that take a dataset get it.
-        match_on: which id of a node the labels use.
-
-    Raises:
-        InvalidInput: the factory can't be imported, fails, or makes nothing of that kind.
-        FileNotFoundError: there is no such path.
-    """
+    """The passages of a path for `Passages.of`, or of what "package.module:factory" makes."""
     if ":" not in spec or Path(spec).exists():
         return Passages.of(spec, match_on)
     factory = imported(spec, argument, _PASSAGE_KINDS)
-    return made(
+    return built(
         argument, spec, factory, dataset, _TOP_K, lambda source: Passages.of(source, match_on)
     )

@@ -38,19 +38,7 @@ _LARGE = 1 << 25
 
 @dataclass(frozen=True)
 class ScoreRequest:
-    """By what runs are scored, and how they are read.
-
-    Attributes:
-        metrics: the metrics.
-        no_relevant: what becomes of queries with nothing relevant.
-        on_error: whether lines that can't be read are skipped.
-        selection: which of the items that were retrieved count.
-        columns: field to the column that holds it.
-        ignore_identical_ids: whether documents with the id of their query are left out.
-        asked: how the questions of traces are known; None where nothing says so.
-        tokenizer: counts tokens; None stands for LlamaIndex's.
-        documents: document id to text, of documents whose tokens count.
-    """
+    """The metrics, and how runs are read and scored."""
 
     metrics: Sequence[Any]
     no_relevant: Literal["exclude", "zero"]
@@ -58,7 +46,7 @@ class ScoreRequest:
     selection: Selection
     columns: Mapping[str, str]
     ignore_identical_ids: bool
-    asked: Asked | None
+    asked: TraceQuestions | None
     tokenizer: Tokenizer | None
     documents: Mapping[str, str] | None
 
@@ -80,11 +68,6 @@ def score_all(runs: Sequence[Path], qrels: Path | None, request: ScoreRequest) -
 
     Runs are read as a whole where columns are named, identical ids ignored, texts counted or calls
     measured, and traces always.
-
-    Raises:
-        InvalidInput: a run is given twice, or no query can be scored.
-        FileNotFoundError: there is no such run.
-        FileFormatError: a line can't be read.
     """
     for run in runs:
         if runs.count(run) > 1:
@@ -103,15 +86,8 @@ def score_all(runs: Sequence[Path], qrels: Path | None, request: ScoreRequest) -
 
 
 @dataclass(frozen=True)
-class Asked:
-    """How the questions of traces are known.
-
-    Attributes:
-        question_id: the attribute that names them.
-        questions: the dataset that has their texts.
-        match_on: which id of their documents counts.
-        matcher: what recognises labelled passages instead of ids.
-    """
+class TraceQuestions:
+    """How the questions of traces are recognised: by an attribute or by their texts."""
 
     question_id: str | None
     questions: RetrievalDataset | None
@@ -126,12 +102,8 @@ class Asked:
         on_error: OnError,
         match_on: str = NODE_ID,
         matcher: str | None = None,
-    ) -> Asked | None:
-        """From the options; None where none was given.
-
-        Raises:
-            InvalidInput: a matcher lacks the texts, or there is none of that name.
-        """
+    ) -> TraceQuestions | None:
+        """From the options; None where none was given."""
         if question_id is None and questions is None and match_on == NODE_ID and matcher is None:
             return None
         as_matcher(matcher)
@@ -151,12 +123,7 @@ class Asked:
         return {} if self.questions is None else self.questions.relevance
 
     def matched(self, run: Run, judged: Mapping[str, RelevanceLike] | None) -> Matched | None:
-        """What the matcher recognises in a run; None where there is none.
-
-        Args:
-            run: what was retrieved, with texts.
-            judged: the labels; None or nothing: the dataset's.
-        """
+        """What the matcher recognises in a run; None where there is none."""
         from llama_index_rag_metrics.evaluation import match_run
         from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 
@@ -181,14 +148,9 @@ class Asked:
 
 
 def read_stored(
-    path: Path, on_error: OnError, columns: Mapping[str, str], asked: Asked | None
+    path: Path, on_error: OnError, columns: Mapping[str, str], asked: TraceQuestions | None
 ) -> Run:
-    """A run from a file, of traces where their questions are named; skipped lines are reported.
-
-    Raises:
-        FileFormatError: a line can't be read.
-        InvalidInput: there is no ranking.
-    """
+    """A run from a file, of traces where their questions are named; skipped lines are reported."""
     with _report_skipped():
         if asked is not None and run_format(path) == "traces":
             run = read_traces(
@@ -220,7 +182,7 @@ def name_apart(systems: Sequence[Scores], runs: Sequence[Path]) -> list[Scores]:
 
 
 def _is_large(run: Path) -> bool:
-    """Whether to read it as a stream of tables: it is large, or can't be read otherwise."""
+    """Whether to read it as a stream of tables."""
     if run.is_dir():
         return any(file.suffix in FOLDER_FILES for file in run.rglob("*"))
     if not (run.is_file() and all(map(find_spec, ("polars", "pyarrow")))):
@@ -313,11 +275,7 @@ def _unlabelled(run: Path) -> InvalidInput:
 
 
 def read_columns(texts: Iterable[str]) -> dict[str, str]:
-    """Field to column, from texts like "retrieved_ids=doc_ids,query_id=qid".
-
-    Raises:
-        InvalidInput: a text has another form.
-    """
+    """Field to column, from texts like "retrieved_ids=doc_ids,query_id=qid"."""
     columns: dict[str, str] = {}
     for pair in (pair for text in texts for pair in text.split(",")):
         field, equals, column = (part.strip() for part in pair.partition("="))
@@ -335,7 +293,6 @@ def _check_relevance_beside(run: Path) -> None:
 
 @contextmanager
 def _report_skipped() -> Iterator[None]:
-    """Report skipped lines on standard error, in one line."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", LinesSkipped)
         try:

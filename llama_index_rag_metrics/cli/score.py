@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import typer
 
 from llama_index_rag_metrics.cli import options
 from llama_index_rag_metrics.cli.exit_codes import check_files, exit_codes, exit_for
 
-
-class Output(str, Enum):
-    """How scores are printed."""
-
-    TABLE = "table"
-    TREC = "trec"
-    TREC10 = "trec10"
-    JSON = "json"
-    CSV = "csv"
+if TYPE_CHECKING:
+    from llama_index_rag_metrics.scores.trec_eval import Version
 
 
-_TREC_EVALS: dict[Output, Literal[9, 10]] = {Output.TREC: 9, Output.TREC10: 10}
+Output: TypeAlias = Literal["table", "trec", "trec10", "json", "csv"]
+_TREC_EVALS: Mapping[Output, Version] = {"trec": 9, "trec10": 10}
 """The version of trec_eval that a format follows."""
 
 
@@ -62,7 +56,7 @@ def run_score(
             help="table; trec: the lines and averages of trec_eval 9; trec10: those of version 10; "
             "json; csv.",
         ),
-    ] = Output.TABLE,
+    ] = "table",
     per_query: Annotated[
         bool, typer.Option("--per-query", "-q", help="Show every query's scores, too.")
     ] = False,
@@ -116,7 +110,7 @@ def run_score(
         Path | None,
         options.output("Write every query's scores, unrounded: a .parquet, .csv or .json file."),
     ] = None,
-    on_error: options.SkipLines = options.OnError.RAISE,
+    on_error: options.SkipLines = "raise",
     columns: Annotated[
         list[str] | None,
         typer.Option(
@@ -139,12 +133,7 @@ def run_score(
     matcher: options.RunMatcher = None,
     html: options.Html = None,
 ) -> None:
-    """Score stored rankings, one or several side by side.
-
-    Exit code 1: a RUN has failed queries.
-
-    Exit code 2: the command can't run as written.
-    """
+    """Score stored rankings, one or several side by side."""
     with exit_codes("nothing was written", run_score):
         from llama_index_rag_metrics.cli import run_files
         from llama_index_rag_metrics.cli.retriever_factories import tokenizer_named
@@ -174,11 +163,11 @@ def run_score(
         request = run_files.ScoreRequest(
             metrics,
             no_relevant="exclude" if trec is None else "zero",
-            on_error=on_error.value,
+            on_error=on_error,
             selection=Selection(max_retrieved, judged_only),
             columns=run_files.read_columns(columns or ()),
             ignore_identical_ids=ignore_identical_ids,
-            asked=run_files.Asked.of(question_id, questions, on_error.value, match_on, matcher),
+            asked=run_files.TraceQuestions.of(question_id, questions, on_error, match_on, matcher),
             tokenizer=tokenizer_named(tokenizer),
             documents=None if corpus is None else read_corpus(corpus, DatasetContent()).corpus,
         )
@@ -192,5 +181,5 @@ def run_score(
         if trec is not None:
             trec.print(lines)
         else:
-            print_scores(systems, output_format.value, per_query=per_query)
+            print_scores(systems, output_format, per_query=per_query)
     exit_for(systems)

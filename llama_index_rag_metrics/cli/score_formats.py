@@ -23,16 +23,7 @@ from llama_index_rag_metrics.scores.trec_eval import (
 
 
 class TrecLines:
-    """The lines of trec_eval, of the measures that it calls by these names.
-
-    Args:
-        names: trec_eval's; None: those that it calls official.
-        version: the version that is followed.
-        min_grade: from which an item is relevant.
-        per_query: whether every query gets lines.
-        complete: whether averages are over all judged queries.
-        summary: whether there are averages.
-    """
+    """The lines of trec_eval, of the measures that it calls by these names."""
 
     def __init__(
         self,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
-from llama_index_rag_metrics.cli.journal_folder import file_of, fitting
+from llama_index_rag_metrics.cli.journal_folder import file_safe, journal_of
 from llama_index_rag_metrics.files.runs.write_runs import write_run
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.report.terminal import print_heading, print_text
@@ -65,7 +65,7 @@ def evaluate_all(
                 chosen,
                 name=name,
                 show_progress=show_progress,
-                journal=None if journal is None else file_of(journal, name),
+                journal=None if journal is None else journal_of(journal, name),
                 max_failures=max_failures,
                 retriever_id=(retriever_ids or {}).get(name),
                 **options,
@@ -117,7 +117,7 @@ def write_runs(path: Path | None, results: Sequence[EvaluationResults]) -> None:
     if path is None:
         return
     for result in results:
-        apart = path.with_name(f"{path.stem}.{fitting(result.run.name)}{path.suffix}")
+        apart = path.with_name(f"{path.stem}.{file_safe(result.run.name)}{path.suffix}")
         target = path if len(results) == 1 else apart
         write_run(result.run, target, lossy=True)
 

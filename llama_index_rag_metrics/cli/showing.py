@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import typer
 
@@ -12,12 +11,8 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.report.reportable import Reportable
 
 
-class Format(str, Enum):
-    """How a result is printed."""
-
-    TABLE = "table"
-    MARKDOWN = "markdown"
-    JSON = "json"
+Format: TypeAlias = Literal["table", "markdown", "json"]
+"""How a result is printed."""
 
 
 def show(
@@ -30,8 +25,8 @@ def show(
         result.to_json(json)
     if html is not None:
         result.to_html(html)
-    if form is Format.TABLE:
+    if form == "table":
         print_report(result.report())
     else:
-        text = result.to_json() if form is Format.JSON else result.to_markdown()
+        text = result.to_json() if form == "json" else result.to_markdown()
         typer.echo(text.rstrip("\n"))

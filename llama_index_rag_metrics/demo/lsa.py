@@ -33,10 +33,7 @@ class LSAEmbedding(BaseEmbedding):
     def fit(cls, texts: Sequence[str], dimensions: int | None = None) -> LSAEmbedding:
         """Learn the embedding from a corpus; from the same corpus always the same one.
 
-        Args:
-            texts: the corpus.
-            dimensions: how many directions to keep, as far as there are as many; None takes a
-                quarter of the number of texts, at least 16 and at most 200.
+        Without `dimensions` it has a quarter of the number of texts, at least 16 and at most 200.
         """
         terms = FeatureUnion(
             [

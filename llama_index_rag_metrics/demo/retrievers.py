@@ -22,14 +22,6 @@ def bm25(nodes: Sequence[BaseNode], similarity_top_k: int = 10) -> BaseRetriever
 
     It is LlamaIndex's BM25Retriever with tokens that work in Chinese, Japanese, Korean and Thai,
     too, and without the results that share no word with the question.
-
-    Args:
-        nodes: what can be retrieved.
-        similarity_top_k: how many nodes to retrieve at most.
-
-    Raises:
-        InvalidInput: there are no nodes.
-        MissingExtra: the `demo` extra isn't installed.
     """
     try:
         from llama_index.retrievers.bm25 import BM25Retriever
@@ -48,14 +40,6 @@ def lsa(nodes: Sequence[BaseNode], similarity_top_k: int = 10) -> BaseRetriever:
     """A vector retriever: a VectorStoreIndex in memory whose embedding is fitted on the nodes.
 
     The embedding is latent semantic analysis, a stand-in for a neural one that needs no download.
-
-    Args:
-        nodes: what can be retrieved.
-        similarity_top_k: how many nodes to retrieve at most.
-
-    Raises:
-        InvalidInput: there are no nodes.
-        MissingExtra: the `demo` extra isn't installed.
     """
     try:
         from llama_index_rag_metrics.demo.lsa import LSAEmbedding

@@ -373,4 +373,5 @@ def _refuse(kwargs: dict[str, Any]) -> None:
                 f"index.as_retriever(similarity_top_k={value!r}). A metric's cutoff is in its "
                 f"name: 'ndcg@{value}'."
             )
-        raise InvalidInput(argument, value, "no such argument", remedy)
+        sentence = f"evaluate() has no argument {argument!r}."
+        raise InvalidInput(argument, value, sentence=sentence, remedy=remedy)

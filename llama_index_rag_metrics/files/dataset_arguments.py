@@ -72,11 +72,10 @@ def _read_judgements(query_id: str, judgements: RelevanceLike) -> Relevance:
     try:
         return Relevance.of(judgements)
     except InvalidInput as error:
-        argument, *others = error.args
         place = f"relevance[{query_id!r}]"
-        if argument != "expected_ids":
-            place = f"{place}, {argument}"
-        raise InvalidInput(place, *others) from None
+        if error.argument != "expected_ids":
+            place = f"{place}, {error.argument}"
+        raise InvalidInput(place, error.value, error.expected, error.remedy) from None
 
 
 def read_metadata(part: str, metadata: Mapping[str, Metadata | None]) -> dict[str, dict[str, Any]]:

@@ -7,7 +7,7 @@ import gzip
 import json
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
@@ -34,6 +34,16 @@ _JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:]', re.DOTALL)
 class LacksField(FileFormatError):
     """A record or a table has no such field, under none of its names."""
 
+    def __init__(self, path: str, line: int | None, field: str, names: Sequence[str]) -> None:
+        self.field, self.names = field, names
+        way = "columns={field: your column}"
+        super().__init__(path, line, f"{field}, or {way} to say what it is called here", names)
+
+    def worded(self, way: str) -> str:
+        """The message, with another way to name the column; "" if there is none."""
+        remedy = f", or {way} to say what it is called here" if way else ""
+        return str(FileFormatError(self.path, self.line, f"{self.field}{remedy}", self.names))
+
 
 class Place(NamedTuple):
     """Where something was read, for the errors about it."""
@@ -47,8 +57,7 @@ class Place(NamedTuple):
 
     def lacks(self, field: str, names: Iterable[object]) -> LacksField:
         """The error to raise where a record has these fields, and not that one."""
-        expected = f"{field}, or columns={{field: your column}} to say what it is called here"
-        return LacksField(self.path, self.line, expected, sorted(map(str, names)))
+        return LacksField(self.path, self.line, field, sorted(map(str, names)))
 
     def item(self, number: int) -> Place:
         """A part of this place that has a number and no line of its own, counted from 1."""

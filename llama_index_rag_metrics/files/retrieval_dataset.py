@@ -113,7 +113,8 @@ class RetrievalDataset(DatasetContent):
         relevant_docs: Mapping[str, RelevanceLike | None] | None = None,
     ) -> None:
         if relevance is not None and relevant_docs is not None:
-            raise InvalidInput("relevant_docs", relevant_docs, "None beside relevance")
+            sentence = "relevant_docs can't be given with relevance, which is the same."
+            raise InvalidInput("relevant_docs", relevant_docs, sentence=sentence)
         judged = relevance if relevance is not None else relevant_docs
         super().__init__(
             queries=read_texts("queries", queries),

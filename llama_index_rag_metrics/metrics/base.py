@@ -51,6 +51,7 @@ from llama_index_rag_metrics.runtime.errors import (
     NotJudged,
     UnknownParameter,
 )
+from llama_index_rag_metrics.runtime.wording import shorten
 
 __all__ = ["BinaryMetric", "GainMetric", "GroupMetric", "RankingMetric"]
 
@@ -248,12 +249,7 @@ class RankingMetric(NamedMetric):
             IdTypeMismatch: ids of different types on the two sides.
         """
         if kwargs:
-            raise InvalidInput(
-                next(iter(kwargs)),
-                next(iter(kwargs.values())),
-                "no further arguments",
-                f"Parameters belong to the metric, as in {type(self).__name__}(k=5).",
-            )
+            raise unknown_argument(kwargs, type(self))
         tokens = retrieved_tokens if self.needs_tokens else None
         if tokens is None:
             tokens = self._count_tokens(retrieved_texts)
@@ -311,7 +307,8 @@ class CutMetric(NamedMetric):
     @model_validator(mode="after")
     def _one_cutoff(self) -> Self:
         if self.k is not None and self.tokens is not None:
-            raise InvalidInput("tokens", self.tokens, f"no tokens with k={self.k}", "Drop one.")
+            sentence = f"tokens can't be given with k={self.k}."
+            raise InvalidInput("tokens", self.tokens, sentence=sentence, remedy="Drop one.")
         return self
 
     @property
@@ -417,6 +414,14 @@ class GroupMetric(CutMetric, RankingMetric):
         return rows
 
 
+def unknown_argument(kwargs: Mapping[str, object], metric_class: type) -> InvalidInput:
+    """The error of arguments that a metric's `compute` doesn't take."""
+    argument, value = next(iter(kwargs.items()))
+    remedy = f"Parameters belong to the metric, as in {metric_class.__name__}(k=5)."
+    sentence = f"compute() has no argument {argument!r}."
+    return InvalidInput(argument, value, sentence=sentence, remedy=remedy)
+
+
 def _explain(
     metric_class: type[NamedMetric], error: ValidationError, parameters: Mapping[str, object]
 ) -> Exception:
@@ -429,13 +434,17 @@ def _explain(
     if not problem["loc"]:
         return InvalidInput(f"parameters of {metric_class.name}", dict(parameters), expected)
     field = str(problem["loc"][0])
-    parameter = f"{metric_class.name}({field})"
+    name, value = metric_class.name, parameters.get(field)
+    parameter = f"{name}({field})"
     if problem["type"] == "missing":
         # what is excluded from dumps is a service or a model, which no name can express
         by_class = metric_class.model_fields[field].exclude
-        example = f"Write {metric_class.__name__ if by_class else metric_class.name}({field}=...)."
-        return InvalidInput(parameter, None, "a value", example)
+        example = f"Write {metric_class.__name__ if by_class else name}({field}=...)."
+        return InvalidInput(parameter, None, remedy=example, sentence=f"{name} needs {field}.")
     if problem["type"] == "extra_forbidden":
         near = get_close_matches(field, metric_class.model_fields, n=3, cutoff=0.5)
         return UnknownParameter(parameter, near or list(metric_class.model_fields))
-    return InvalidInput(parameter, parameters.get(field), expected)
+    if problem["msg"].startswith("Input should be "):
+        sentence = f"{name}: {field} must be {expected}, got {shorten(value)}."
+        return InvalidInput(parameter, value, sentence=sentence)
+    return InvalidInput(parameter, value, expected)

@@ -78,7 +78,8 @@ class NDCG(GainMetric):
     def _one_length(self) -> Self:
         if self.cutoff is not None and "ideal" in self.model_fields_set:
             cutoff = f"k={self.k}" if self.tokens is None else f"tokens={self.tokens}"
-            raise InvalidInput("ideal", self.ideal, f"no ideal with {cutoff}", "Drop one.")
+            sentence = f"ideal can't be given with {cutoff}."
+            raise InvalidInput("ideal", self.ideal, sentence=sentence, remedy="Drop one.")
         return self
 
     @model_serializer(mode="wrap")

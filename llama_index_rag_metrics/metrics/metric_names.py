@@ -394,7 +394,7 @@ def _parse(name: str, *, guess: bool = True) -> tuple[MetricEntry, dict[str, obj
     cutoff = {} if match["k"] is None else _cutoff(match["k"])
     for more in (cutoff, _parameters(name, match["parameters"], entry)):
         if twice := parameters.keys() & more.keys():
-            raise InvalidInput("metric", name, f"{twice.pop()} to be given once")
+            raise _given_twice(name, twice.pop())
         parameters |= more
     return entry, parameters
 
@@ -431,6 +431,10 @@ def _find_with_cutoff(name: str) -> tuple[MetricEntry, dict[str, object]] | None
     return entry, {**parameters, "k": _literal(k)}
 
 
+def _given_twice(name: str, parameter: str) -> InvalidInput:
+    return InvalidInput("metric", name, sentence=f"metric {name!r} gives {parameter} twice.")
+
+
 def _parameters(name: str, text: str | None, entry: MetricEntry) -> dict[str, object]:
     parameters: dict[str, object] = {}
     for part in filter(None, map(str.strip, (text or "").split(","))):
@@ -439,7 +443,7 @@ def _parameters(name: str, text: str | None, entry: MetricEntry) -> dict[str, ob
         if not equals or not value:
             raise InvalidInput("metric", name, "parameters written as name=value")
         if key in parameters:
-            raise InvalidInput("metric", name, f"{key} to be given once")
+            raise _given_twice(name, key)
         literal = _literal(value)
         if key == "beta" and _bare(name.partition("(")[0].strip()) in SQUARED_BETA:
             literal = root(literal)

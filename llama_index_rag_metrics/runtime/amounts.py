@@ -14,17 +14,7 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 
 def check_whole(argument: str, value: object, least: float = 1, expected: str = "") -> None:
-    """Whether an argument is a whole number that isn't too low.
-
-    Args:
-        argument: its name.
-        value: what was passed.
-        least: the lowest number that will do.
-        expected: how a message says what is expected; unless given, as a number of at least that.
-
-    Raises:
-        InvalidInput: it isn't.
-    """
+    """Whether an argument is a whole number that isn't too low."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise InvalidInput(argument, value, expected or f"a whole number of at least {least}")
 
@@ -32,11 +22,7 @@ def check_whole(argument: str, value: object, least: float = 1, expected: str = 
 def check_amount(
     argument: str, value: object, expected: str, is_allowed: Callable[[float], bool]
 ) -> None:
-    """Whether an argument is a number that is allowed.
-
-    Raises:
-        InvalidInput: it isn't.
-    """
+    """Whether an argument is a number that is allowed."""
     number = math.nan
     if isinstance(value, Real) and not isinstance(value, bool):
         with suppress(OverflowError):  # a whole number beyond all floats
@@ -46,9 +32,5 @@ def check_amount(
 
 
 def check_share(argument: str, value: object, expected: str = "a number above 0, up to 1") -> None:
-    """Whether an argument is a number above 0 and at most 1.
-
-    Raises:
-        InvalidInput: it isn't.
-    """
+    """Whether an argument is a number above 0 and at most 1."""
     check_amount(argument, value, expected, lambda share: 0 < share <= 1)

@@ -108,12 +108,7 @@ def _to_disk(path: Path, flags: int = os.O_RDWR) -> None:
 
 @contextmanager
 def naming_errors(path: Path, partial: Path | None = None) -> Iterator[None]:
-    """Let errors of the operating system name the file that the user knows, or any at all.
-
-    Args:
-        path: the file.
-        partial: what is written in its stead, for now.
-    """
+    """Let errors of the operating system name the file that the user knows, or any at all."""
     try:
         yield
     except OSError as error:

@@ -50,7 +50,7 @@ def warn_caller(warning: Warning) -> None:
 
 
 def _calling_line() -> _Line | None:
-    """The innermost line of this thread that is neither ours nor of what runs our coroutines."""
+    """The innermost line of this thread outside this package and asyncio."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         module = str(frame.f_globals.get("__name__", ""))

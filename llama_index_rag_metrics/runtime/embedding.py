@@ -24,16 +24,7 @@ class Embedder:
     """An embedding model behind a cache.
 
     Texts are embedded in the model's batches, in a thread, since most of LlamaIndex's embeddings
-    block in the end; what the cache has, or what is under way, isn't asked for.
-
-    Args:
-        model: the model.
-        cache: keeps the embeddings.
-        scorer: who wants them, for errors.
-        label: tells models apart that the cache can't; in place of the model's name.
-
-    Attributes:
-        tally: what was asked for so far.
+    block in the end. `label` stands for a model whose name doesn't tell it apart.
     """
 
     def __init__(self, model: BaseEmbedding, cache: Cache, scorer: str, label: str = "") -> None:
@@ -46,11 +37,7 @@ class Embedder:
     async def embed(
         self, texts: Iterable[str] = (), queries: Iterable[str] = ()
     ) -> tuple[Mapping[str, Vector], Mapping[str, Vector]]:
-        """The embeddings of texts, and of queries, which many models embed otherwise.
-
-        Raises:
-            BadAnswer: the model gave embeddings that aren't finite, or of different lengths.
-        """
+        """The embeddings of texts, and of queries, which many models embed otherwise."""
         model = self.model
         of_queries = await self._fetch(
             "embedding of a query",
@@ -93,7 +80,7 @@ class Embedder:
         return dict(zip(asked, vectors, strict=True))
 
     def _packed(self, vector: Sequence[float]) -> str:
-        """An embedding as the cache keeps it: 64-bit floats in base64."""
+        """An embedding for the cache: 64-bit floats in base64."""
         numbers = np.asarray(vector, "<f8")
         if numbers.ndim != 1 or not len(numbers) or not np.isfinite(numbers).all():
             raise BadAnswer(self.scorer, "an embedding isn't a list of finite numbers")

@@ -1,4 +1,20 @@
-"""The class that every error of this package shares."""
+"""The errors and warnings of this package.
+
+RagMetricsError
+├── InvalidInput ─ UnusableAnswer            an argument, or what a retriever returned
+├── NotJudged, NothingRelevant, NoRetrieval, IdTypeMismatch    a query can't be scored
+├── UnknownName ─ UnknownMetric, UnknownParameter
+├── DuplicateMetric, MissingExtra, MissingKey
+├── FileFormatError, UnknownFormat ─ MistakenFile              a file can't be read
+├── FormatTooNarrow                                            nor written
+├── JournalMismatch, JournalDamaged, JournalBusy
+├── RetrievalFailed, QueryTimeout, StrayError, TooManyCalls, CaptureDamaged, WorkersFailed
+├── ScorerFailed ─ BadAnswer, GenerationFailed, NoQuestions    a service or a model
+└── BaselineMismatch, GateFailed
+UserWarning
+├── FieldsUnread, LinesSkipped, RowsDropped, CacheWarning
+└── EveryQueryFailed, LabelWarning, WorkerWarning, InconclusiveGate
+"""
 
 from __future__ import annotations
 
@@ -7,14 +23,33 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, distribution
-from typing import ClassVar
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from llama_index_rag_metrics.runtime.wording import first_of, shorten
 
 
-class RagMetricsError(Exception):
+class _Told(Exception):
+    """An error or a warning whose class makes its message of values."""
+
+    def __repr__(self) -> str:
+        # what it was made of may hold a key; its message masks that
+        return f"{type(self).__name__}({str(self)!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuilt, (type(self), self.args, vars(self))
+
+
+def _rebuilt(told: type[_Told], args: tuple[object, ...], values: Mapping[str, object]) -> _Told:
+    """Unpickle an error without calling its class, whose arguments aren't kept."""
+    error = told.__new__(told)
+    error.args = args
+    vars(error).update(values)
+    return error
+
+
+class RagMetricsError(_Told):
     """Base class of every error that this package raises on purpose.
 
     Examples:
@@ -26,26 +61,47 @@ class RagMetricsError(Exception):
         UnknownMetric
     """
 
-    def __repr__(self) -> str:
-        # what it was made of may hold a key; its message masks that
-        return f"{type(self).__name__}({str(self)!r})"
-
 
 _DISTRIBUTION = "llama-index-rag-metrics"
 _CREDENTIALS = re.compile(r"(?<=://)(?!git@)[^/]*(?=@)|(?<=\?).*")
 
 
 class InvalidInput(RagMetricsError, ValueError):
-    """An argument can't be used: the message has its name, its value, and what was expected."""
+    """An argument can't be used: the message has its name, its value, and what was expected.
 
-    def __init__(self, argument: str, value: object, expected: str, remedy: str = "") -> None:
-        super().__init__(argument, value, expected, remedy)
-        self.argument = argument
-        self.value = value
+    Args:
+        argument: its name, or what to call a part of it.
+        value: what was given.
+        expected: what was expected instead.
+        remedy: what to do about it, as a sentence.
+        sentence: what is wrong, where "expected" isn't the word for it.
+        lacks: the argument that the remedy gives, where a command has another way to give it.
+    """
 
-    def __str__(self) -> str:
-        argument, value, expected, remedy = self.args
-        sentence = f"{argument}: expected {expected}, got {shorten(value)}."
+    def __init__(
+        self,
+        argument: str,
+        value: object,
+        expected: str = "",
+        remedy: str = "",
+        *,
+        sentence: str = "",
+        lacks: str = "",
+    ) -> None:
+        self.argument, self.value, self.expected, self.remedy = argument, value, expected, remedy
+        self.sentence, self.lacks = sentence, lacks
+        super().__init__(self.worded(argument, remedy))
+
+    def worded(self, argument: str, remedy: str) -> str:
+        """The message, with another name of the argument, or another remedy."""
+        sentence = f"{argument}: expected {self.expected}, got {shorten(self.value)}."
+        if self.sentence:
+            is_subject = self.sentence.startswith(f"{self.argument} ")
+            sentence = self.sentence
+            if is_subject:
+                sentence = f"{argument}{sentence.removeprefix(self.argument)}"
+            elif argument != self.argument:
+                sentence = f"{argument}: {sentence}"
         return f"{sentence} {remedy}" if remedy else sentence
 
 
@@ -56,8 +112,8 @@ class UnusableAnswer(InvalidInput):
 class NotJudged(RagMetricsError, ValueError):
     """The metric needs relevance and none was given."""
 
-    def __str__(self) -> str:
-        return (
+    def __init__(self) -> None:
+        super().__init__(
             "expected_ids is None: the query is unjudged, and this metric needs relevance. "
             "Pass the relevant ids, a {id: grade} mapping or a Relevance."
         )
@@ -66,8 +122,8 @@ class NotJudged(RagMetricsError, ValueError):
 class NothingRelevant(RagMetricsError, ValueError):
     """There are judgements, but none has a grade above 0."""
 
-    def __str__(self) -> str:
-        return (
+    def __init__(self) -> None:
+        super().__init__(
             "expected_ids holds nothing relevant (it is empty, or every grade is 0 or less), "
             "so the metric has no value. Score a dataset instead: it leaves such queries out of "
             "the means and counts them (no_relevant='exclude')."
@@ -78,23 +134,18 @@ class NoRetrieval(RagMetricsError, ValueError):
     """No retrieval was given, which isn't the same as an empty one."""
 
     def __init__(self, argument: str) -> None:
-        super().__init__(argument)
-        self.argument = argument
-
-    def __str__(self) -> str:
-        return f"{self.argument} is None: pass what was retrieved; an empty list is fine, scored 0."
+        super().__init__(
+            f"{argument} is None: pass what was retrieved; an empty list is fine, scored 0."
+        )
 
 
 class IdTypeMismatch(RagMetricsError, TypeError, ValueError):
     """Expected and retrieved ids have different types, so they could never match."""
 
     def __init__(self, type_names: Iterable[str]) -> None:
-        super().__init__(tuple(sorted(type_names)))
-
-    def __str__(self) -> str:
-        types = ", ".join(self.args[0])
-        return (
-            f"expected_ids and retrieved_ids mix ids of different types ({types}); "
+        self.types = ", ".join(sorted(type_names))
+        super().__init__(
+            f"expected_ids and retrieved_ids mix ids of different types ({self.types}); "
             "ids compare exactly, so these can never match. Convert one side, e.g. with str()."
         )
 
@@ -103,11 +154,8 @@ class MissingExtra(RagMetricsError, ImportError):
     """An optional dependency isn't installed."""
 
     def __init__(self, purpose: str, extra: str) -> None:
-        super().__init__(purpose, extra)
-
-    def __str__(self) -> str:
-        purpose, extra = self.args
-        return f"{purpose} needs an extra: python -m pip install {_requirement(extra)}"
+        requirement = _requirement(extra)
+        super().__init__(f"{purpose} needs an extra: python -m pip install {requirement}")
 
 
 def _requirement(extra: str) -> str:
@@ -138,13 +186,9 @@ class UnknownName(RagMetricsError, ValueError):
     remedy: ClassVar[str] = ""
 
     def __init__(self, given: str, nearest: Sequence[str] = ()) -> None:
-        super().__init__(given, tuple(nearest))
-        self.given = given
-        self.nearest = tuple(nearest)
-
-    def __str__(self) -> str:
-        guess = f" Did you mean {' or '.join(map(repr, self.nearest))}?" if self.nearest else ""
-        return f"unknown {self.kind} {shorten(self.given)}.{guess} {self.remedy}".rstrip()
+        self.given, self.nearest = given, tuple(nearest)
+        guess = f" Did you mean {' or '.join(map(repr, self.nearest))}?" if nearest else ""
+        super().__init__(f"unknown {self.kind} {shorten(given)}.{guess} {self.remedy}".rstrip())
 
 
 class UnknownMetric(UnknownName):
@@ -164,11 +208,8 @@ class DuplicateMetric(RagMetricsError, ValueError):
     """Two metrics of one evaluation have the same name."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(name)
-
-    def __str__(self) -> str:
-        return (
-            f"two metrics are called {self.args[0]!r}, and one would overwrite the other. "
+        super().__init__(
+            f"two metrics are called {name!r}, and one would overwrite the other. "
             "Drop one, or give it other parameters: they are part of the name."
         )
 
@@ -177,15 +218,11 @@ class FileFormatError(RagMetricsError, ValueError):
     """A file can't be read: the message says where, and what was expected there."""
 
     def __init__(self, path: str, line: int | None, expected: str, value: object = "") -> None:
-        super().__init__(path, line, expected, value)
-        self.path = path
-        self.line = line
-
-    def __str__(self) -> str:
-        path, line, expected, value = self.args
+        self.path, self.line = path, line
         place = path if line is None else f"{path}, line {line}"
         is_known = not isinstance(value, str) or value  # an array has no truth, nor equals a text
-        return f"{place}: expected {expected}{f', got {shorten(value)}' if is_known else ''}."
+        got = f", got {shorten(value)}" if is_known else ""
+        super().__init__(f"{place}: expected {expected}{got}.")
 
 
 class UnknownFormat(RagMetricsError, ValueError):
@@ -194,24 +231,16 @@ class UnknownFormat(RagMetricsError, ValueError):
     def __init__(
         self, what: str, reason: str, understood: Sequence[str], kind: str = "a dataset"
     ) -> None:
-        super().__init__(what, reason, tuple(understood), kind)
-
-    def __str__(self) -> str:
-        what, reason, understood, kind = self.args
-        return f"{what} isn't {kind}: {reason}. Supported forms: {'; '.join(understood)}."
+        forms = "; ".join(understood)
+        super().__init__(f"{what} isn't {kind}: {reason}. Supported forms: {forms}.")
 
 
 class MistakenFile(FileFormatError, UnknownFormat):
     """A file can't be read as what it was given for, and is of another kind: says what reads it."""
 
     def __init__(self, path: str, wanted: str, kind: str, readers: str) -> None:
-        RagMetricsError.__init__(self, path, wanted, kind, readers)
-        self.path = path
-        self.line = None
-
-    def __str__(self) -> str:
-        path, wanted, kind, readers = self.args
-        return f"{path} isn't {wanted} but {kind}. {readers}"
+        self.path, self.line = path, None
+        RagMetricsError.__init__(self, f"{path} isn't {wanted} but {kind}. {readers}")
 
 
 class FormatTooNarrow(RagMetricsError, ValueError):
@@ -225,30 +254,23 @@ class FormatTooNarrow(RagMetricsError, ValueError):
         lossy: bool = True,
         wide: str = "save('….json')",
     ) -> None:
-        super().__init__(form, tuple(losses))
-        self.lossy = lossy
-        self.wide = wide
-
-    def __str__(self) -> str:
-        form, losses = self.args
-        way_out = "lossy=True leaves out what doesn't fit; " if self.lossy else ""
-        return f"{form} can't hold {'; '.join(losses)}. {way_out}{self.wide} holds everything."
+        self.losses = tuple(losses)
+        way_out = "lossy=True leaves out what doesn't fit; " if lossy else ""
+        super().__init__(
+            f"{form} can't hold {'; '.join(self.losses)}. {way_out}{wide} holds everything."
+        )
 
 
 class FieldsUnread(UserWarning):
     """Fields or columns aren't read, though their names are nearly those of others that are."""
 
 
-class LinesSkipped(UserWarning):
+class LinesSkipped(_Told, UserWarning):
     """Lines that couldn't be read were left out, as `on_error="skip"` asked."""
 
     def __init__(self, errors: Sequence[str]) -> None:
-        super().__init__(tuple(errors))
-
-    def __str__(self) -> str:
-        (errors,) = self.args
         more = f" And {len(errors) - 3:,} more; `.skipped` lists all." if len(errors) > 3 else ""
-        return f"{len(errors):,} skipped: {' '.join(errors[:3])}{more}"
+        super().__init__(f"{len(errors):,} skipped: {' '.join(errors[:3])}{more}")
 
 
 class JournalMismatch(RagMetricsError, ValueError):
@@ -260,46 +282,38 @@ class JournalMismatch(RagMetricsError, ValueError):
         differing: Mapping[str, tuple[str, str]],
         remedy: str = "Give this run a journal of its own.",
     ) -> None:
-        super().__init__(path, dict(differing), remedy)
-
-    def __str__(self) -> str:
-        path, differing, remedy = self.args
         aspects = "; ".join(
             f"{aspect} is {now!r}, but the journal has {then!r}"
             for aspect, (then, now) in differing.items()
         )
-        return f"journal {path!r} is of another run: {aspects}. {remedy}"
+        super().__init__(f"journal {path!r} is of another run: {aspects}. {remedy}")
 
 
 class JournalDamaged(RagMetricsError, ValueError):
     """The journal can't be read."""
 
     def __init__(self, path: str, line: int) -> None:
-        super().__init__(path, line)
-
-    def __str__(self) -> str:
-        path, line = self.args
-        return (
+        super().__init__(
             f"{path}, line {line}: expected the first line of a journal written by this package. "
             "Give the run another journal."
         )
 
 
 class JournalBusy(RagMetricsError):
-    """Another process is writing the journal: its path, and which process."""
+    """Another process is writing the journal."""
 
-    def __str__(self) -> str:
-        path, holder = self.args
-        return f"journal {path!r} is in use by {holder}: wait, or use another path."
+    def __init__(self, path: str, holder: str) -> None:
+        super().__init__(f"journal {path!r} is in use by {holder}: wait, or use another path.")
 
 
-class RowsDropped(UserWarning):
-    """Rows of a journal were damaged: its path, and their lines."""
+class RowsDropped(_Told, UserWarning):
+    """Rows of a journal were damaged."""
 
-    def __str__(self) -> str:
-        path, lines = self.args
+    def __init__(self, path: str, lines: Sequence[int]) -> None:
         which = f"{len(lines):,} of its rows can't be read (line {first_of([*map(str, lines)])})"
-        return f"{path}: {which}; they are dropped, and their contents are asked for again."
+        super().__init__(
+            f"{path}: {which}; they are dropped, and their contents are asked for again."
+        )
 
 
 class CacheWarning(UserWarning):
@@ -310,11 +324,8 @@ class RetrievalFailed(RagMetricsError):
     """A retriever failed on a query, and `raise_on_error=True` ends the run there."""
 
     def __init__(self, query_id: str, error: str) -> None:
-        super().__init__(query_id, error)
         self.query_id = query_id
-
-    def __str__(self) -> str:
-        return f"retrieval failed on query {self.args[0]!r}: {self.args[1]}"
+        super().__init__(f"retrieval failed on query {query_id!r}: {error}")
 
 
 class StrayError(RagMetricsError):
@@ -338,33 +349,25 @@ class QueryTimeout(RagMetricsError, TimeoutError):
     """Something took longer than `timeout` allows."""
 
     def __init__(self, seconds: float, remark: str = "") -> None:
-        super().__init__(seconds, remark)
-        self.seconds, self.remark = seconds, remark
-
-    def __str__(self) -> str:
-        return f"not finished within {self.seconds:g} s (timeout={self.seconds:g}){self.remark}"
+        self.seconds = seconds
+        super().__init__(f"not finished within {seconds:g} s (timeout={seconds:g}){remark}")
 
 
 class CaptureDamaged(RagMetricsError):
     """Some retrievals couldn't be recorded, so the rest is no basis for scores."""
 
     def __init__(self, n_faults: int, first: str) -> None:
-        super().__init__(n_faults, first)
-
-    def __str__(self) -> str:
-        n_faults, first = self.args
-        return f"{n_faults} events of retrievals couldn't be recorded; the first: {first}"
+        super().__init__(
+            f"{n_faults} events of retrievals couldn't be recorded; the first: {first}"
+        )
 
 
 class TooManyCalls(RagMetricsError):
     """A question made more retrievals than it may."""
 
     def __init__(self, max_calls: int) -> None:
-        super().__init__(max_calls)
-
-    def __str__(self) -> str:
-        return (
-            f"stopped at retrieval {self.args[0] + 1}: max_calls={self.args[0]}. Give a higher "
+        super().__init__(
+            f"stopped at retrieval {max_calls + 1}: max_calls={max_calls}. Give a higher "
             "max_calls if questions need more."
         )
 
@@ -373,22 +376,16 @@ class WorkersFailed(RagMetricsError):
     """No worker of a cluster could be made ready."""
 
     def __init__(self, workers: int, reason: str) -> None:
-        super().__init__(workers, reason)
-
-    def __str__(self) -> str:
-        workers, reason = self.args
-        return f"none of {workers} workers is left that could build the retriever: {reason}"
+        super().__init__(
+            f"none of {workers} workers is left that could build the retriever: {reason}"
+        )
 
 
-class EveryQueryFailed(UserWarning):
+class EveryQueryFailed(_Told, UserWarning):
     """The retriever failed on every query: something is wrong with it or with its setup."""
 
     def __init__(self, error: str, times: int) -> None:
-        super().__init__(error, times)
-
-    def __str__(self) -> str:
-        error, times = self.args
-        return f"retrieval failed on every query, {times} times with: {error}"
+        super().__init__(f"retrieval failed on every query, {times} times with: {error}")
 
 
 class LabelWarning(UserWarning):
@@ -403,11 +400,12 @@ class MissingKey(RagMetricsError, ValueError):
     """A service needs an API key, and there is none."""
 
     def __init__(self, scorer: str, variables: Sequence[str]) -> None:
-        super().__init__(scorer, tuple(variables))
+        self.scorer, self.variables = scorer, " or ".join(variables)
+        super().__init__(self.worded("pass api_key=..., or set "))
 
-    def __str__(self) -> str:
-        scorer, variables = self.args
-        return f"{scorer} needs an API key: pass api_key=..., or set {' or '.join(variables)}."
+    def worded(self, way: str) -> str:
+        """The message, with the way in which a key is given."""
+        return f"{self.scorer} needs an API key: {way}{self.variables}."
 
 
 class ScorerFailed(RagMetricsError):
@@ -416,12 +414,9 @@ class ScorerFailed(RagMetricsError):
     def __init__(
         self, scorer: str, reason: str, request_id: str | None = None, status: int | None = None
     ) -> None:
-        super().__init__(scorer, reason, request_id, status)
         self.request_id, self.status = request_id, status
-
-    def __str__(self) -> str:
-        name, reason, request_id, _ = self.args
-        return f"{name}: {reason}" + (f" (request {request_id})" if request_id else "")
+        request = f" (request {request_id})" if request_id else ""
+        super().__init__(f"{scorer}: {reason}{request}")
 
 
 class BadAnswer(ScorerFailed):
@@ -432,47 +427,36 @@ class GenerationFailed(RagMetricsError):
     """Asking the LLM for questions failed, for one node or for all."""
 
     def __init__(self, node_id: str, error: str, failed: int, asked: int) -> None:
-        super().__init__(node_id, error, failed, asked)
         self.node_id = node_id
-
-    def __str__(self) -> str:
-        node_id, error, failed, asked = self.args
         extent = f"{failed} of {asked} nodes failed; the first is" if failed > 1 else "it failed on"
-        return f"generating questions failed: {extent} node {node_id!r}: {error}"
+        super().__init__(f"generating questions failed: {extent} node {node_id!r}: {error}")
 
 
 class NoQuestions(RagMetricsError, ValueError):
     """The LLM answered, and nothing in its answers is a question."""
 
     def __init__(self, nodes: int, refused: Sequence[str]) -> None:
-        super().__init__(nodes, tuple(refused))
-
-    def __str__(self) -> str:
-        nodes, refused = self.args
-        if not nodes:
-            return "no questions: none of the nodes has any text. Pass nodes with text."
-        said = f" Answers by node: {first_of(refused)}." if refused else " They are empty."
-        return (
-            f"no questions in the LLM's answers for {nodes} nodes.{said} Questions end with a "
+        answers = f" Answers by node: {first_of(refused)}." if refused else " They are empty."
+        message = (
+            f"no questions in the LLM's answers for {nodes} nodes.{answers} Questions end with a "
             "question mark or begin like 'Explain …', one per line: ask for that in "
             "qa_generate_prompt_tmpl, or leave it out for the prompt of this package."
         )
+        if not nodes:
+            message = "no questions: none of the nodes has any text. Pass nodes with text."
+        super().__init__(message)
 
 
 class BaselineMismatch(RagMetricsError, ValueError):
     """The baseline has other queries than the scores that are compared with it."""
 
     def __init__(self, differences: Mapping[str, Sequence[str]], in_common: int) -> None:
-        super().__init__({what: tuple(ids) for what, ids in differences.items()}, in_common)
-
-    def __str__(self) -> str:
-        differences, in_common = self.args
         listed = "; ".join(
             f"{len(ids)} {what} ({', '.join(ids[:5])}{', …' if len(ids) > 5 else ''})"
             for what, ids in differences.items()
         )
         way_out = f", or compare the {in_common} in common (on_missing='intersect')"
-        return (
+        super().__init__(
             f"the baseline has other queries: {listed or 'it has none'}. "
             f"Store a new baseline{way_out if in_common else ''}."
         )

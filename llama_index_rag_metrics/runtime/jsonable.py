@@ -25,9 +25,6 @@ def jsonable(value: Any, *path: object, strict: bool = True) -> Any:
         path: where it is, for errors: the name of an argument, then keys.
         strict: raise for what JSON can't hold, rather than leave it as it is.
 
-    Raises:
-        InvalidInput: JSON can't hold a value; says which, and where it is.
-
     Examples:
         >>> jsonable({"day": date(2024, 2, 29), "n": np.int64(3), "share": math.nan})
         {'day': '2024-02-29', 'n': 3, 'share': None}

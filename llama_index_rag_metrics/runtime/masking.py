@@ -144,7 +144,7 @@ def _secrets() -> set[str]:
 
 
 def _spellings(secret: str) -> set[str]:
-    """A secret as it is, and as URLs and JSON hold it."""
+    """The spellings of a secret: plain, in URLs and in JSON."""
     return {secret, quote(secret, safe=""), json.dumps(secret)[1:-1]}
 
 
@@ -172,7 +172,7 @@ def _secrets_in(components: tuple[object, ...]) -> Iterator[str | SecretStr]:
 
 
 def _fields(component: object) -> Iterator[tuple[str, Any]]:
-    """What an object holds, without running code of its own."""
+    """The fields of an object, read without running its code."""
     if isinstance(component, Mapping):
         yield from ((str(name), value) for name, value in list(component.items())[:100])
         return

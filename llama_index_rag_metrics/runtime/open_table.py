@@ -11,14 +11,7 @@ Entry = TypeVar("Entry")
 
 
 class OpenTable(dict[str, Entry], Generic[Entry]):
-    """Names to what they stand for: the package's own, which stay, and those that were added.
-
-    Args:
-        argument: what signatures call the name, for messages.
-        entries: what the entries are, for messages: "the registered …".
-        own: the package's.
-        taken: further names that nothing may be added by.
-    """
+    """Entries by name: the package's own, which stay, and those that were added."""
 
     def __init__(
         self,
@@ -34,11 +27,6 @@ class OpenTable(dict[str, Entry], Generic[Entry]):
         self._taken = frozenset(taken)
 
     def add(self, name: str, entry: Entry) -> None:
-        """Add an entry.
-
-        Raises:
-            InvalidInput: the name is taken.
-        """
         if name in self or name in self._taken:
             raise InvalidInput(self._argument, name, f"none of {[*sorted(self._taken), *self]}")
         self[name] = entry
@@ -48,11 +36,6 @@ class OpenTable(dict[str, Entry], Generic[Entry]):
         return [name for name in self if name not in self._own]
 
     def remove(self, name: str) -> None:
-        """Remove an entry that was added.
-
-        Raises:
-            InvalidInput: none of that name was added.
-        """
         if name in self._own or name not in self:
             expected = f"one of {sorted(self.added())}, the registered {self._entries}"
             raise InvalidInput(self._argument, name, expected)

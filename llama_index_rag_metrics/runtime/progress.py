@@ -45,11 +45,7 @@ def progress(
     show: bool,
     waiting: Callable[[], str] = str,
 ) -> Iterator[Advance]:
-    """Show how many queries of `total` are done; `done` of them were so before.
-
-    Args:
-        waiting: what to say of queries that are waited for; "": nothing.
-    """
+    """Show how many queries of `total` are done, `done` of them earlier."""
     if not show:
         yield lambda *, failed=False, done=1: None
         return

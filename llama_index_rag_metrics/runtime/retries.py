@@ -106,7 +106,7 @@ def _status(error: BaseException) -> int | None:
 
 
 def _grpc_code(error: BaseException) -> object:
-    """The name of the status of a gRPC call, whose errors have a method that tells it."""
+    """The name of the status of a gRPC error."""
     code = getattr(error, "code", None)
     try:
         return getattr(code() if callable(code) else code, "name", None)
@@ -146,14 +146,7 @@ def attempts(
 
 
 def seconds_asked(error: BaseException | None) -> float | None:
-    """How long the service asks to wait, in the `Retry-After` of the answer that an error holds.
-
-    Args:
-        error: has `headers`, or a `response` that has them, as those of httpx and OpenAI's client.
-
-    Returns:
-        Seconds, 0 for a moment that has passed; None where nothing, or nothing legible, is asked.
-    """
+    """Seconds to wait by the `Retry-After` of an error or its `response`; None without one."""
     headers: Any = getattr(getattr(error, "response", None), "headers", None)
     if headers is None:
         headers = getattr(error, "headers", None)

@@ -9,15 +9,7 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 
 def model_of_settings(kind: Literal["llm", "embed_model"], wanted_by: str) -> Any:
-    """`Settings.llm` or `Settings.embed_model`, as it is now.
-
-    Args:
-        kind: which of them; the argument that it stands in for is called the same.
-        wanted_by: what needs it, for the error.
-
-    Raises:
-        InvalidInput: there is none, and LlamaIndex's default can't be used here.
-    """
+    """`Settings.llm` or `Settings.embed_model`, or an error that names what needs it."""
     from llama_index.core import Settings
 
     try:
@@ -26,6 +18,11 @@ def model_of_settings(kind: Literal["llm", "embed_model"], wanted_by: str) -> An
         lines = (line.strip() for line in str(error).splitlines())
         said = next((line for line in lines if re.search(r"\w", line)), type(error).__name__)
         reason = " ".join(said.split()).rstrip(".:")
-        expected = "an LLM" if kind == "llm" else "an embedding model"
-        remedy = f"Pass {kind}=..., or set Settings.{kind}. LlamaIndex's default fails: {reason}."
-        raise InvalidInput(f"{kind} of {wanted_by}", None, expected, remedy) from error
+        model = "an LLM" if kind == "llm" else "an embedding model"
+        raise InvalidInput(
+            f"{kind} of {wanted_by}",
+            None,
+            sentence=f"{wanted_by} needs {model}, and LlamaIndex's default fails: {reason}.",
+            remedy=f"Pass {kind}=..., or set Settings.{kind}.",
+            lacks=kind,
+        ) from error

@@ -248,7 +248,7 @@ def _wait(outcome: Future[Any], seconds: float) -> bool:
 
 
 def _is_cancelled() -> bool:
-    """Whether the task that waits here is to end: what asyncio.run makes of the first Ctrl-C."""
+    """Whether the waiting task was cancelled, as by the first Ctrl-C under asyncio.run."""
     try:
         task = asyncio.current_task()
     except RuntimeError:

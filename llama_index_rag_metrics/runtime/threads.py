@@ -32,7 +32,7 @@ class _State(Enum):
 
 
 class _Call:
-    """A call of a function, and the future that waits for what comes of it."""
+    """A function call and the future of its result."""
 
     __slots__ = ("arguments", "context", "function", "future", "loop", "state")
 
@@ -64,14 +64,10 @@ class _Call:
 
 
 class Threads:
-    """Threads for blocking calls, so many at once.
+    """Threads for blocking calls, at most `most` at once.
 
     Unlike with a `ThreadPoolExecutor`, a call that hangs holds nobody up: when its caller no longer
     waits, its place goes to a new thread, and the process ends without it.
-
-    Args:
-        most: how many calls run at once; those that nobody waits for don't count.
-        name: what the threads are called.
     """
 
     def __init__(self, most: int, name: str) -> None:
@@ -84,21 +80,13 @@ class Threads:
         self._closed = False
 
     async def call(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Call a blocking function in a thread, in the caller's context.
-
-        Raises:
-            StrayError: it raised what isn't an error to be handled, such as SystemExit.
-        """
+        """Call a blocking function in a thread, in the caller's context."""
         return await self.call_within(None, function, *arguments)
 
     async def call_within(
         self, seconds: float | None, function: Callable[..., T], *arguments: Any
     ) -> T:
-        """`call`, for a limited time; None: any.
-
-        Raises:
-            QueryTimeout: it wasn't done in time.
-        """
+        """`call`, for a limited time; None: any."""
         call = _Call(function, arguments)
         if not self._put(call):
             self._start()
@@ -125,7 +113,7 @@ class Threads:
         self._calls.put(None)
 
     def _put(self, call: _Call) -> bool:
-        """Whether a thread waits for it."""
+        """Whether a thread waits for the result."""
         with self._lock:
             self._calls.put(call)
             is_idle = self._idle > 0
@@ -183,10 +171,6 @@ async def within(seconds: float | None, awaitable: Awaitable[T]) -> T:
 
     It runs in a task of its own: what it makes of a cancellation, or cancels by itself, is told
     from the caller's being cancelled, and where it doesn't end, nobody waits for it.
-
-    Args:
-        seconds: how long to wait; None: for ever.
-        awaitable: what to wait for.
 
     Raises:
         QueryTimeout: it wasn't done in time.

@@ -278,7 +278,7 @@ REFUSALS = [
     (["bm25.run", "bm25.run"], "RUN: expected each run once, got 'bm25.run'."),
     (["bm25.run", "-m", "ngcd@10"], "unknown metric 'ngcd@10'. Did you mean 'ndcg@10'?"),
     (["bm25.run", "-m", "mrr", "-m", "rr"], "two metrics are called 'mrr'"),
-    (["bm25.run", "-m", "P.x", "--format", "trec"], "precision(k): expected a valid integer"),
+    (["bm25.run", "-m", "P.x", "--format", "trec"], "precision: k must be a valid integer"),
     (["bm25.run", "-o", "x.txt"], "--output: expected a file that ends in .parquet or .csv or"),
     (["bm25.run", "-o", "no/x.csv"], "--output: expected a file in a folder that exists"),
     (["bm25.run", "-l", "0"], "--min-grade: expected a grade above 0, got 0.0."),

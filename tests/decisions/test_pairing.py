@@ -18,7 +18,7 @@ class TestMissing:
         with pytest.raises(InvalidInput) as caught:
             compare({"a": a, "b": b}, "a")
         assert str(caught.value) == (
-            "systems: expected the same queries in each, got 'a lacks 1 (q4); b lacks 1 (q1)'. "
+            "systems have other queries: a lacks 1 (q4); b lacks 1 (q1). "
             "Evaluate all on the same queries, or pass on_missing='intersect'."
         )
 

@@ -79,7 +79,7 @@ class TestRule:
             Rule("mrr", ">=", math.nan)
         with pytest.raises(InvalidInput, match="sign of a rule"):
             Rule("mrr", "==", 0.5)  # type: ignore[arg-type]
-        with pytest.raises(InvalidInput, match="not both"):
+        with pytest.raises(InvalidInput, match="drop one"):
             Rule("mrr", ">=", 0.5, baseline=True, confidence=0.9, observed=True)
 
     @settings(deadline=None)

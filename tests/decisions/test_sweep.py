@@ -295,7 +295,7 @@ def test_compared_with_one_of_them() -> None:
         ({"at_once": 0}, "configurations to evaluate at once"),
         ({"primary": "ndcg"}, "'mrr'"),
         ({"confidence": 95}, "between 0 and 1"),
-        ({"name": "x"}, "sweep.. sets it"),
+        ({"name": "x"}, "it sets that"),
         ({"price_per_million": -1}, "a price from 0 on"),
     ],
 )

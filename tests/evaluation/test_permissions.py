@@ -273,7 +273,7 @@ def test_what_can_not_be() -> None:
         evaluate(retrieve, lacking, METRICS, forbidden="tenant")
     with pytest.raises(InvalidInput, match="True where the node is forbidden"):
         evaluate(retrieve, dataset(), ["leak"], forbidden=lambda question, node: None)
-    with pytest.raises(InvalidInput, match="None without a metric of leaks"):
+    with pytest.raises(InvalidInput, match="forbidden is given, but no metric of leaks"):
         evaluate(retrieve, dataset(), ["mrr"], forbidden="tenant")
     apart = dataset(corpus={}, document_metadata={})
     with pytest.raises(InvalidInput, match="documents in the dataset's corpus"):

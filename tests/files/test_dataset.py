@@ -78,7 +78,7 @@ def test_old_names(dataset: RetrievalDataset) -> None:
         ({"expected_texts": {"x": []}}, "expected_texts: expected only ids of queries"),
         ({"expected_texts": {"q": "text"}}, "expected_texts['q']: expected a list of texts"),
         ({"titles": {"d": "T"}}, "titles: expected only ids of corpus, got ['d']"),
-        ({"relevance": {}, "relevant_docs": {}}, "relevant_docs: expected None beside relevance"),
+        ({"relevance": {}, "relevant_docs": {}}, "relevant_docs can't be given with relevance"),
     ],
 )
 def test_what_cant_be_is_refused(parts: dict[str, Any], wording: str) -> None:

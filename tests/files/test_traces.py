@@ -629,7 +629,7 @@ class TestFiles:
         other = tmp_path / "collector.json"
         other.write_text(json.dumps(request(retrieval("r1", "x", ["a"])), indent=2))
         assert read_run(other) == read_traces(path)
-        with pytest.raises(InvalidInput, match="columns: expected none for traces"):
+        with pytest.raises(InvalidInput, match="columns can't be given for traces"):
             read_run(path, columns={"scores": "s"})
 
     @pytest.mark.parametrize(

@@ -247,7 +247,7 @@ def test_what_is_refused_is_listed(caplog: pytest.LogCaptureFixture) -> None:
         ({"nodes": []}, "nodes: expected at least one node"),
         (
             {"nodes": [TextNode(id_="a", text="x"), TextNode(id_="a", text="y")]},
-            "every node id once",
+            "twice, with different texts",
         ),
         ({"num_questions_per_chunk": 0}, "num_questions_per_chunk: expected a whole number"),
         ({"workers": 0}, "workers: expected a whole number of at least 1, got 0"),

@@ -151,7 +151,7 @@ def test_nothing_is_known_of_tokens() -> None:
         score_table(table, "recall@5tokens")
     with pytest.raises(InvalidInput, match="cutoff of 5 tokens"):
         metric("recall@5tokens").compute("", ["a"], ["a"])
-    with pytest.raises(InvalidInput, match="no tokens with k=3"):
+    with pytest.raises(InvalidInput, match="tokens can't be given with k=3"):
         metric("recall(tokens=5)@3")
 
 

@@ -209,8 +209,7 @@ MESSAGES: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: MRR().compute("", ["a"], ["a"], agg="mean"),
-        "agg: expected no further arguments, got 'mean'. Parameters belong to the metric, as in "
-        "MRR(k=5).",
+        "compute() has no argument 'agg'. Parameters belong to the metric, as in MRR(k=5).",
     ),
     (
         lambda: ERR().compute("", {"a": 5}, ["a"]),
@@ -234,14 +233,14 @@ MESSAGES: list[tuple[Callable[[], Any], str]] = [
         lambda: metric("ndcg(mod=linear)"),
         "unknown metric parameter 'ndcg(mod)'. Did you mean 'mode'?",
     ),
-    (lambda: metric("ndcg@0"), "ndcg(k): expected greater than 0, got 0."),
+    (lambda: metric("ndcg@0"), "ndcg: k must be greater than 0, got 0."),
     (
         lambda: metric("ndcg(ideal=all)@10"),
-        "ideal: expected no ideal with k=10, got 'all'. Drop one.",
+        "ideal can't be given with k=10. Drop one.",
     ),
     (
         lambda: metric("accuracy"),
-        "accuracy(corpus_size): expected a value, got None. Write accuracy(corpus_size=...).",
+        "accuracy needs corpus_size. Write accuracy(corpus_size=...).",
     ),
     (
         lambda: metrics(["mrr", "recip_rank"]),

@@ -129,7 +129,7 @@ def test_an_asynchronous_function_has_no_other_way() -> None:
         return ["d"]
 
     assert evaluate(ask, DATASET, ["mrr"], use_async=True).scores.means["mrr"] == 1
-    with pytest.raises(InvalidInput, match="use_async: expected None or True"):
+    with pytest.raises(InvalidInput, match="use_async=False can't call"):
         evaluate(ask, DATASET, ["mrr"], use_async=False)
 
 

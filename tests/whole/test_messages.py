@@ -48,9 +48,9 @@ def retrieve(query: str) -> list[str]:
             lambda: evaluate(retrieve, DATASET, ["mrr"], top_k=5),
             "index.as_retriever(similarity_top_k=5)",
         ),
-        (lambda: NDCG(k=0), "ndcg(k): expected greater than 0, got 0."),
-        (lambda: metric("ndcg@0"), "ndcg(k): expected greater than 0, got 0."),
-        (lambda: setattr(NDCG(k=5), "k", 0), "ndcg(k): expected greater than 0, got 0."),
+        (lambda: NDCG(k=0), "ndcg: k must be greater than 0, got 0."),
+        (lambda: metric("ndcg@0"), "ndcg: k must be greater than 0, got 0."),
+        (lambda: setattr(NDCG(k=5), "k", 0), "ndcg: k must be greater than 0, got 0."),
     ],
 )
 def test_the_error_says_what_to_do(call: Callable[[], Any], wording: str) -> None:
@@ -75,9 +75,9 @@ def no_models(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("no_models")
 def test_a_missing_model_names_its_argument_and_the_settings() -> None:
-    with pytest.raises(InvalidInput, match=r"llm of llm_relevancy.*llm=.*Settings\.llm"):
+    with pytest.raises(InvalidInput, match=r"llm_relevancy needs an LLM.*llm=.*Settings\.llm"):
         evaluate(retrieve, DATASET, [LLMRelevancy()])
-    with pytest.raises(InvalidInput, match=r"llm of generate_question.*llm=.*Settings\.llm"):
+    with pytest.raises(InvalidInput, match=r"generate_question.*needs an LLM.*llm=.*Settings\.llm"):
         generate_question_context_pairs([TextNode(text="a")])
     with pytest.raises(InvalidInput, match=r"embed_model=.*Settings\.embed_model"):
         evaluate(retrieve, DATASET, [EmbeddingSimilarity()])

@@ -260,7 +260,8 @@ def _check_calibrated(
     """What calibrated scores can't be compared with, and by."""
     if alone := [name for name in scores if name not in calibrations]:
         remedy = "Calibrate these, too, or compare human scores: calibration.human."
-        raise InvalidInput("systems", alone, "all of them from calibrate(), or none", remedy)
+        sentence = f"systems are calibrated, but not {', '.join(map(repr, alone))}."
+        raise InvalidInput("systems", alone, sentence=sentence, remedy=remedy)
     for argument, value, allowed in (
         ("test", test, ("t", "randomisation")),
         ("method", method, ("t",)),

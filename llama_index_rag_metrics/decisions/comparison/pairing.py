@@ -227,9 +227,10 @@ def _queries(systems: Mapping[str, Scores], on_missing: str, notes: list[str]) -
     ]
     if lacking and on_missing == "error":
         remedy = "Evaluate all on the same queries, or pass on_missing='intersect'."
-        raise InvalidInput("systems", "; ".join(lacking), "the same queries in each", remedy)
+        sentence = f"systems have other queries: {'; '.join(lacking)}."
+        raise InvalidInput("systems", lacking, sentence=sentence, remedy=remedy)
     if not common:
-        raise InvalidInput("systems", "no query in common", "the same queries in each")
+        raise InvalidInput("systems", list(systems), sentence="systems have no query in common.")
     if lacking:
         notes.append(
             f"only the {len(common)} queries that all systems have are compared, and means are "

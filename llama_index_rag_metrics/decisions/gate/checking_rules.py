@@ -141,7 +141,8 @@ tolerates a loss of up to 0.1.
     check_whole("worst", worst, 0)
     parsed, scores, judge = parse_rules(rules), scores_of(results), judge_of(results)
     if judge is not None and clusters is not None:
-        raise InvalidInput("clusters", clusters, "None with calibrated scores")
+        sentence = "clusters can't be given with calibrated scores."
+        raise InvalidInput("clusters", clusters, sentence=sentence)
     stored = _stored(baseline)
     relative = [rule for rule in parsed if rule.baseline]
     notes: list[str] = []

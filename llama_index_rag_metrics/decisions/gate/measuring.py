@@ -180,7 +180,8 @@ def alone(
     counts = asdict(scores.counts)
     if rule.metric not in scores and rule.metric in counts:
         if rule.confidence is not None:
-            raise InvalidInput("rule", str(rule), "no confidence, since a count is certain")
+            sentence = f"rule {str(rule)!r} has a confidence, but a count is certain."
+            raise InvalidInput("rule", str(rule), sentence=sentence)
         n = scores.counts.queries
         return Measured(rule.metric, counts[rule.metric], n, n, {})
     metric = name_in(scores, rule.metric)

@@ -90,7 +90,8 @@ and a limit, got 'ndcg@10 >= 80%'. For example ...; limits are in the metric's o
         if self.anchor:
             object.__setattr__(self, "baseline", True)
         if self.observed and self.confidence is not None:
-            raise InvalidInput("rule", str(self), "a confidence or observed=True, not both")
+            sentence = f"rule {str(self)!r} has a confidence and observed=True: drop one."
+            raise InvalidInput("rule", str(self), sentence=sentence)
         if not self.baseline:
             object.__setattr__(self, "observed", False)
         elif self.confidence is None and not self.observed:

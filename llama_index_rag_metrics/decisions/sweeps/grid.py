@@ -109,7 +109,8 @@ def combinations(grid: Grid) -> dict[str, Point]:
     for point in chosen:
         if point.name in named:
             remedy = 'Tell values apart by names: {"splitter": {"a": ..., "b": ...}}.'
-            raise InvalidInput("grid", f"{point.name} twice", "every configuration once", remedy)
+            sentence = f"grid has two configurations called {point.name!r}."
+            raise InvalidInput("grid", point.name, sentence=sentence, remedy=remedy)
         named[point.name] = point
     return named
 

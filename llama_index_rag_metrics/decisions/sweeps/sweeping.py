@@ -174,7 +174,8 @@ def _check(
         raise InvalidInput("build", build, expected)
     for name in ("name", "retriever_id"):
         if name in options:
-            raise InvalidInput(name, options[name], "no such argument, since sweep() sets it")
+            sentence = f"sweep() has no argument {name!r}: it sets that of every configuration."
+            raise InvalidInput(name, options[name], sentence=sentence)
     check_count("at_once", at_once, "configurations to evaluate at once")
     check_options(confidence, RESAMPLES, SEED)
     check_price(price_per_million)

@@ -65,8 +65,8 @@ class RunOptions:
             return
         check_count("latency_sample", self.latency_sample, "queries to ask alone")
         if self.latency == "load":
-            remedy = "It goes with latency='alone'."
-            raise InvalidInput("latency_sample", self.latency_sample, "None", remedy)
+            sentence = "latency_sample can only be given with latency='alone'."
+            raise InvalidInput("latency_sample", self.latency_sample, sentence=sentence)
 
     def open_dataset(self, dataset: Any) -> RetrievalDataset:
         """The questions of an evaluation, checked before any of them is asked.

@@ -87,8 +87,8 @@ class Pipeline:
     ) -> None:
         check_way(use_async)
         if use_async is False and isinstance(retriever, AsyncCallableRetriever):
-            remedy = "The retriever is an asynchronous function, which can't be called otherwise."
-            raise InvalidInput("use_async", use_async, "None or True", remedy)
+            sentence = "use_async=False can't call a retriever that is an asynchronous function."
+            raise InvalidInput("use_async", use_async, sentence=sentence)
         self.retriever = retriever
         self.postprocessors = postprocessors
         self.timeout = timeout

@@ -100,7 +100,8 @@ class SessionAsker(LocalAsker):
         if self.pipeline.postprocessors:
             remedy = "Give them to the tools or engines that retrieve."
             kinds = [type(postprocessor).__name__ for postprocessor in self.pipeline.postprocessors]
-            raise InvalidInput("node_postprocessors", kinds, "none for an agent", remedy)
+            sentence = f"node_postprocessors can't be given for an agent, got {kinds}."
+            raise InvalidInput("node_postprocessors", kinds, sentence=sentence, remedy=remedy)
         self.combine = combine
         self.max_calls = max_calls
         retriever = self.pipeline.retriever
@@ -296,8 +297,10 @@ def asker_of(
     if not isinstance(pipeline.retriever, (SessionRetriever, AsyncCallableRetriever)):
         if combine is not None:
             remedy = "To capture what other code retrieves, pass an asynchronous function."
-            expected = "None for a retriever, which is called once for a question"
-            raise InvalidInput("combine", combine, expected, remedy)
+            sentence = (
+                "combine can't be given for a retriever, which is called once for a question."
+            )
+            raise InvalidInput("combine", combine, sentence=sentence, remedy=remedy)
         return LocalAsker(pipeline, *arguments)
     chosen = combine or "first_seen"
     return SessionAsker(pipeline, *arguments, combine=chosen, max_calls=max_calls)

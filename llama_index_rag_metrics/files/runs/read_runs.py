@@ -237,7 +237,7 @@ def read_run(
         return source.replaced(source, name=name)
     if isinstance(source, (str, os.PathLike)) and (format or run_format(Path(source))) == "traces":
         if columns:
-            raise InvalidInput("columns", columns, "none for traces")
+            raise InvalidInput("columns", columns, sentence="columns can't be given for traces.")
         from llama_index_rag_metrics.files.traces import read_traces
 
         return read_traces(source, name=name, on_error=on_error)

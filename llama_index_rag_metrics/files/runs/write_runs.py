@@ -242,7 +242,7 @@ def _narrowed(form: str) -> Iterator[None]:
     try:
         yield
     except FormatTooNarrow as error:
-        raise FormatTooNarrow(_NAMES[form], error.args[1], lossy=False, wide=_WIDE) from None
+        raise FormatTooNarrow(_NAMES[form], error.losses, lossy=False, wide=_WIDE) from None
 
 
 def _narrow(form: str, loss: str, lossy: bool = False) -> FormatTooNarrow:

@@ -303,7 +303,8 @@ def _corpus(nodes: Sequence[BaseNode]) -> dict[str, str]:
     for node in nodes:
         text = node.get_content(metadata_mode=MetadataMode.NONE)
         if corpus.setdefault(node.node_id, text) != text:
-            raise InvalidInput("nodes", node.node_id, "every node id once")
+            sentence = f"nodes have the id {node.node_id!r} twice, with different texts."
+            raise InvalidInput("nodes", node.node_id, sentence=sentence)
     if not corpus:
         raise InvalidInput("nodes", nodes, "at least one node")
     return corpus

@@ -23,7 +23,7 @@ from typing import Any, ClassVar, Literal, Protocol, TypeAlias, TypeVar
 from llama_index.core.evaluation.retrieval.metrics_base import RetrievalMetricResult
 from pydantic import Field, PrivateAttr
 
-from llama_index_rag_metrics.metrics.base import CutMetric
+from llama_index_rag_metrics.metrics.base import CutMetric, unknown_argument
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.rankings.run import has_order
 from llama_index_rag_metrics.rankings.tokens import TokenCounter, n_fitting
@@ -163,9 +163,8 @@ class TextMetric(CutMetric):
             InvalidInput: an argument can't be used; raised before anything is sent.
             ScorerFailed: a service or a model gave no scores.
         """
-        for argument, value in kwargs.items():
-            remedy = f"Parameters belong to the metric, as in {type(self).__name__}(k=5)."
-            raise InvalidInput(argument, value, "no further arguments", remedy)
+        if kwargs:
+            raise unknown_argument(kwargs, type(self))
         chosen = self.agg if agg is None else agg
         if chosen not in _AGGREGATIONS:
             raise InvalidInput("agg", chosen, "'max', 'mean' or 'median'")

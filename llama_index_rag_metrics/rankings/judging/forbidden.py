@@ -122,7 +122,7 @@ def forbidden_in(judged: JudgedRankings) -> Forbidden:
     if judged.forbidden is None:
         expected = "the ids that the asker of each query may not see"
         remedy = "Give them as forbidden={query id: ids}, or in a column forbidden_ids."
-        raise InvalidInput("forbidden", None, expected, remedy)
+        raise InvalidInput("forbidden", None, expected, remedy, lacks="forbidden")
     return judged.forbidden
 
 

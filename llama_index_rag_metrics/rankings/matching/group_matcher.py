@@ -35,7 +35,8 @@ class GroupMatcher(Matcher[Any]):
 
     def __init__(self, threshold: float | None = None) -> None:
         if threshold not in (None, 1):
-            raise InvalidInput("threshold", threshold, "none, since ids compare exactly")
+            sentence = "matcher 'group' has no threshold, since ids compare exactly."
+            raise InvalidInput("threshold", threshold, sentence=sentence)
         super().__init__()
 
     def match(self, expected: Sequence[Sequence[str]], retrieved: Sequence[str]) -> list[list[int]]:

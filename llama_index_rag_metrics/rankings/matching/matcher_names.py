@@ -28,7 +28,9 @@ BY_ID = "id"
 
 def _exact(threshold: float | None) -> ExactMatcher:
     if threshold is not None:
-        raise InvalidInput("matcher", f"exact>={threshold:g}", "'exact', which has no threshold")
+        given = f"exact>={threshold:g}"
+        sentence = f"matcher 'exact' has no threshold, got {given!r}."
+        raise InvalidInput("matcher", given, sentence=sentence)
     return ExactMatcher()
 
 

@@ -28,13 +28,7 @@ class ClaimingStore(BaseKVStore):
     async def aclaim(
         self, keys: Sequence[str], collection: str, *, wait: bool = False
     ) -> tuple[Rows, list[str]]:
-        """What is there, and what others are asking for; the rest is the caller's to ask for.
-
-        Args:
-            keys: the keys.
-            collection: where.
-            wait: first wait until others no longer ask for at least one of the keys.
-        """
+        """What is there, and what others are asking for; the rest is the caller's to ask for."""
 
     @abstractmethod
     def release(self, keys: Sequence[str]) -> None:

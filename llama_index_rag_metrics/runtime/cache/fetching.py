@@ -39,12 +39,9 @@ COLLECTION = "rag_metrics"
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """The values of some requests.
+    """The values of requests, in order; None where asking gave none.
 
-    Attributes:
-        values: one a request, in order; None where asking gave none.
-        fresh: how many distinct ones had to be asked for.
-        cached: how many distinct ones were there already, or under way.
+    `fresh` and `cached` count distinct requests: asked for, and found in the cache or under way.
     """
 
     values: list[Any]
@@ -182,7 +179,7 @@ class Cache:
     async def _read(
         self, keys: list[str], is_valid: Callable[[Any], bool], *, wait: bool
     ) -> tuple[dict[str, Any], set[str]]:
-        """The values that are there, and the keys that another process is asking for."""
+        """The stored values, and the keys that another process is asking for."""
         stored = {key: self._memory[key] for key in keys if key in self._memory}
         absent = [key for key in keys if key not in stored]
         elsewhere: list[str] = []
@@ -277,7 +274,7 @@ def _claimed(
 
 
 def _values(rows: Mapping[str, Any], is_valid: Callable[[Any], bool]) -> dict[str, Any]:
-    """The values in what a store gave, as far as they can be values."""
+    """The valid values in what a store returned."""
     return {
         key: row["value"]
         for key, row in rows.items()

@@ -90,7 +90,7 @@ def identity(component: object) -> dict[str, Any]:
 
 
 def _settings(values: Mapping[Any, Any]) -> dict[str, Any]:
-    """The values that can be told, without secrets; those that are numbers are none."""
+    """The settings that can be written as JSON, without secrets."""
     settings = {}
     for name, value in values.items():
         told = None if _is_secret(str(name)) and not isinstance(value, int) else _told(value)

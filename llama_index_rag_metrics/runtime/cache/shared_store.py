@@ -13,12 +13,9 @@ from llama_index_rag_metrics.runtime.cache.fetching import read_rows
 
 
 class Keeper:
-    """Keeps a store for several processes, and who of them asks for what.
+    """Keeps a store for several processes, and which of them asks for what.
 
     A claim ends when the value is put, when it is released, or when its owner is forgotten.
-
-    Args:
-        made: makes the store.
     """
 
     def __init__(self, made: Callable[[], BaseKVStore]) -> None:

@@ -173,7 +173,7 @@ class SQLiteKVStore(ClaimingStore):
             return leases.claimed(connection, keys, collection)
 
     def _claim(self, lease: str, keys: Sequence[str], collection: str) -> tuple[Rows, set[str]]:
-        """What is there by now, and those of the keys that are claimed with this lease."""
+        """The stored rows, and the keys claimed with this lease."""
         with self._transaction() as connection:
             rows = _rows(connection, keys, collection)
             mine = set(keys) - rows.keys() - leases.claimed(connection, keys, collection)
@@ -259,7 +259,7 @@ class SQLiteKVStore(ClaimingStore):
 
 
 def _rows(connection: sqlite3.Connection, keys: Sequence[str], collection: str) -> Rows:
-    """Those of the keys that are there."""
+    """The given keys that the store has, with their rows."""
     rows: Rows = {}
     for marks, some in leases.chunks(keys):
         condition = f"WHERE collection = ? AND key IN {marks}"

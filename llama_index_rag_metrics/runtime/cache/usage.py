@@ -61,9 +61,6 @@ class Tally:
     """Counts up a usage while requests are under way, so that nothing is lost when one fails.
 
     It is counted up in the event loop alone, since nothing here waits for a turn.
-
-    Attributes:
-        usage: what was counted so far.
     """
 
     usage: Usage = field(default_factory=Usage)

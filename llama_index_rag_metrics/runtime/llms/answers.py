@@ -48,9 +48,6 @@ def without_reasoning(text: str) -> str:
 def json_values(text: str) -> list[Any]:
     """The JSON objects and lists in a text, in order; not those within others.
 
-    Raises:
-        ValueError: an object has a key twice, with different values.
-
     Examples:
         >>> json_values('Sure! Here is the answer: {"grade": 2}. See [1] and {"a", "b"}.')
         [{'grade': 2}, [1]]
@@ -60,9 +57,6 @@ def json_values(text: str) -> list[Any]:
 
 def json_and_text(text: str) -> tuple[list[Any], str]:
     """The JSON objects and lists in a text, and the text around them.
-
-    Raises:
-        ValueError: an object has a key twice, with different values.
 
     Examples:
         >>> json_and_text('Here: {"grade": 2}!')
@@ -100,13 +94,6 @@ def json_answer(answer_class: type[AnyAnswer], text: str) -> AnyAnswer:
     """The one answer that the JSON in a text gives.
 
     An object may be wrapped in another with a single key, such as a tool's name.
-
-    Args:
-        answer_class: the model that the answer has to fit.
-        text: what the LLM wrote.
-
-    Raises:
-        ValueError: no JSON in it fits the model, or two that differ do.
 
     Examples:
         >>> class Grade(BaseModel):

@@ -19,12 +19,7 @@ _BRACKET = re.compile(r"[<‹«〈⟨⟪《❬❮❰⧼⦑˂≺ᐸᚲ]|&(?:lt|#0
 
 
 class Quoted(NamedTuple):
-    """Texts, each in its tags.
-
-    Attributes:
-        name: the tags' name.
-        blocks: one a text, in order.
-    """
+    """Texts, each in its tags."""
 
     name: str
     blocks: list[str]
@@ -36,11 +31,6 @@ def quote(name: str, texts: Sequence[str], *, numbered: bool = False) -> Quoted:
     Where a text holds anything like a tag's bracket, the tags get a suffix that no text has, so
     that none can close them and go on as if it were the prompt. Which tag it is doesn't matter:
     a model may read one through spaces, invisible characters and letters that look alike.
-
-    Args:
-        name: the tags' name, such as "passage".
-        texts: the texts.
-        numbered: whether the opening tags count them, from 1.
 
     Examples:
         >>> print(*quote("passage", ["one", "two"], numbered=True).blocks, sep=chr(10))

@@ -201,14 +201,14 @@ async def structured_answer(
 
 
 class _Refused(NamedTuple):
-    """What was said is no answer."""
+    """The answer can't be used."""
 
     reason: str
 
 
 @dataclass(frozen=True, repr=False)
 class _Asking(Generic[AnyAnswer]):
-    """A question in the making: whom to ask, and how to understand what is said."""
+    """A question, whom to ask, and how to read the answer."""
 
     llm: LLM
     answer_class: type[AnyAnswer]
@@ -267,7 +267,7 @@ def _calls_functions(llm: LLM) -> bool:
 
 
 def _said(llm: LLM, heard: Heard) -> str:
-    """The text of the last answer, and the arguments of the functions that it calls."""
+    """The text of the last answer, and the arguments of its function calls."""
     if not heard.responses:
         return ""
     response: Any = heard.responses[-1]

@@ -186,13 +186,16 @@ def _ranking_metric(metric: BaseRetrievalMetric) -> RankingMetric:
             metric.metric_name,
             "metrics of rankings",
             "A metric of texts needs the query and the texts: use evaluate().",
+            lacks="texts",
         )
     if metric.match not in {None, BY_ID}:
         remedy = (
             "A matcher needs what it compares: use evaluate(), or match_run() on a stored run, "
             "whose relevance and run score_rankings() takes."
         )
-        raise InvalidInput("metrics", metric.metric_name, "metrics that compare ids", remedy)
+        raise InvalidInput(
+            "metrics", metric.metric_name, "metrics that compare ids", remedy, lacks="matcher"
+        )
     return metric
 
 

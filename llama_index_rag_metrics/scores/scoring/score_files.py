@@ -290,11 +290,13 @@ def _score_stored(
         if (misfit := _misfit(part, metrics)) is None:
             raise  # the options say that this is an error
     query_id = None
+    value: object
     if isinstance(misfit, IdTypeMismatch):
-        expected, value = "ids of one type on both sides", ", ".join(misfit.args[0])
+        expected, value = "ids of one type on both sides", misfit.types
     else:
-        argument, value, expected, _ = misfit.args
-        expected = expected if argument == "table" else f"{argument} to be {expected}"
+        is_of_table = misfit.argument == "table"
+        expected = misfit.expected if is_of_table else f"{misfit.argument} to be {misfit.expected}"
+        value = misfit.value
         if _misfit(part[:0], metrics) is None:
             query_id = _first_misfit(part, metrics)
     raise source.place_of(query_id).wrong(expected, value) from misfit

@@ -418,7 +418,8 @@ def _tokens(
     if tokens is None and texts is None and len(ids):
         remedy = "Give Ranking(ids, tokens=...) or texts, or use a cutoff by rank, such as @10."
         wanted = "the tokens or the texts of what was retrieved"
-        raise InvalidInput(f"ranking of query {query_id!r}", ids, wanted, remedy)
+        where = f"ranking of query {query_id!r}"
+        raise InvalidInput(where, ids, wanted, remedy, lacks="tokens")
     return count(texts or ()) if tokens is None else tokens
 
 
@@ -449,7 +450,8 @@ def _spans(query_id: str, ranking: Ranking | Sequence[str]) -> Sequence[Span | N
     if spans is None and len(ids):
         wanted = "the spans of what was retrieved"
         remedy = "Give Ranking(ids, spans=...)."
-        raise InvalidInput(f"ranking of query {query_id!r}", ids, wanted, remedy)
+        where = f"ranking of query {query_id!r}"
+        raise InvalidInput(where, ids, wanted, remedy, lacks="spans")
     return spans or ()
 
 

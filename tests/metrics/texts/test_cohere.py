@@ -109,7 +109,7 @@ class TestOneQuery:
         ("arguments", "message"),
         [
             ({"agg": "best"}, "agg: expected 'max', 'mean' or 'median', got 'best'"),
-            ({"top_n": 3}, "top_n: expected no further arguments"),
+            ({"top_n": 3}, "has no argument 'top_n'"),
             ({"query": " "}, "query: expected a text that isn't blank"),
             ({"retrieved_texts": [None]}, "retrieved_texts: expected texts, got None"),
             ({"retrieved_texts": "one"}, "retrieved_texts: expected a list of texts, got 'one'"),
