@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from llama_index_rag_metrics.report.figure import Axis, Figure, Series
+from llama_index_rag_metrics.report.numbers import hover
 from llama_index_rag_metrics.scores.systems import System
 
 Intervals: TypeAlias = Callable[[int, str], Any]
@@ -34,8 +35,8 @@ def means_figure(
                 [interval.high for interval in known.values()],
             )
         )
-    hover = "%{y}: %{x:.4f} %{customdata}"
-    return Figure("points", Axis("mean"), Axis(), series, hover)
+    said = f"%{{y}}: {hover('x')} %{{customdata}}"
+    return Figure("points", Axis("mean"), Axis(), series, said)
 
 
 def latency_figure(systems: Sequence[System]) -> Figure | None:
@@ -58,6 +59,6 @@ def latency_figure(systems: Sequence[System]) -> Figure | None:
         Axis("milliseconds", is_log=True),
         Axis("share of queries answered", ends=(0, 1.02), is_share=True),
         series,
-        "%{y:.0%} within %{x:.3~g} ms",
+        f"{hover('y', 'share')} within {hover('x', 'milliseconds')} ms",
         markers=False,
     )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
+from llama_index_rag_metrics.report.numbers import score
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.amounts import check_whole
 from llama_index_rag_metrics.runtime.arrays import FloatArray
@@ -213,8 +214,8 @@ class Scores(Reportable):
         """Query id to metric name to score."""
         rows: dict[str, dict[str, float]] = {query_id: ByMetric() for query_id in self.query_ids}
         for metric in self.columns:
-            for query_id, score in self.by_query(metric).items():
-                rows[query_id][metric] = score
+            for query_id, value in self.by_query(metric).items():
+                rows[query_id][metric] = value
         return rows
 
     def intervals(self, **options: Any) -> dict[str, Any]:
@@ -388,8 +389,7 @@ class Scores(Reportable):
 
 def listed_means(means: Mapping[str, float]) -> str:
     """Means in one line, rounded; a dash where there is none."""
-    shown = {metric: "–" if math.isnan(mean) else f"{mean:.4f}" for metric, mean in means.items()}
-    return ", ".join(f"{metric}: {mean}" for metric, mean in shown.items())
+    return ", ".join(f"{metric}: {score(mean)}" for metric, mean in means.items())
 
 
 def _of(wanted: set[str], by_query: Mapping[str, Any]) -> dict[str, Any]:

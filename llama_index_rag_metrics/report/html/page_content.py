@@ -9,10 +9,10 @@ from typing import Any
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report.html.packing import Texts
 from llama_index_rag_metrics.report.model import Answer, CallAnswer, Item, Queries, QueryAnswers
+from llama_index_rag_metrics.report.numbers import kept_score, kept_seconds
 from llama_index_rag_metrics.report.query_lines import place_of
 
 _QUERIES_PER_CHUNK = 200
-_DIGITS = 4
 
 
 @dataclass
@@ -58,7 +58,7 @@ def content_of(queries: Queries, metric: str, cut: int | None) -> Content:
         "ids": [str(query_id) for query_id in queries.ids],
         "queries": list(queries.texts),
         "scores": [
-            [[_rounded(score) for score in column] for column in by_system]
+            [[kept_score(score) for score in column] for column in by_system]
             for by_system in queries.scores
         ],
         **queries.marked,
@@ -128,7 +128,7 @@ def _answer(answer: Answer, texts: Texts) -> Any:
         [str(item.id) for item in answer.retrieved],
         grades,
         [texts.add(item.text) if item.text else None for item in answer.retrieved],
-        None if answer.latency is None else round(answer.latency, 6),
+        kept_seconds(answer.latency),
         answer.error,
         *stands_for,
         *calls,
@@ -143,7 +143,7 @@ def _call(call: CallAnswer) -> list[Any]:
         [str(item.id) for item in call.retrieved],
         [item.grade for item in call.retrieved],
         [int(is_new) for is_new in call.is_new],
-        None if call.latency is None else round(call.latency, 6),
+        kept_seconds(call.latency),
         call.error,
     ]
 
@@ -157,7 +157,3 @@ def _seen(answer: Answer) -> list[Any]:
         grades,
         [[str(item_id.id) for item_id in item.stands_for] or None for item in retrieved],
     ]
-
-
-def _rounded(score: float | None) -> float | None:
-    return None if score is None else round(score, _DIGITS)

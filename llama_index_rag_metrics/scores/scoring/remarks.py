@@ -11,6 +11,7 @@ import numpy as np
 from llama_index_rag_metrics.metrics import NDCG, PermittedRecall, RankingMetric
 from llama_index_rag_metrics.rankings.judging import JudgedRankings
 from llama_index_rag_metrics.rankings.relevance import Relevance
+from llama_index_rag_metrics.report.numbers import score
 from llama_index_rag_metrics.runtime.arrays import BoolArray
 from llama_index_rag_metrics.runtime.wording import shorten
 
@@ -242,7 +243,7 @@ class Remarks:
                 f"{self.n_short} of {self.n_scored} queries retrieved fewer items than are "
                 f"relevant, and {name} measures them against the best ranking of that length; "
                 f"{name[:-1] + ', ' if name.endswith(')') else name + '('}ideal=all) has the mean "
-                f"{total / self.n_scored:.4f}"
+                f"{score(total / self.n_scored)}"
                 for name, total in self.whole.items()
             ]
         notes += [
