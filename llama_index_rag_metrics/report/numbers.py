@@ -29,17 +29,12 @@ PLOTLY: Mapping[str, str] = {
 
 
 def shown(cell: Cell, *, interval: bool = True) -> str:
-    """A cell as text.
+    """A cell as text; a score with its interval, unless `interval` is False.
 
-    Args:
-        cell: the cell.
-        interval: whether a score is followed by its interval.
-
-    Examples:
-        >>> shown(Cell(0.52523, "score", low=0.43101, high=0.6194))
-        '0.5252 [0.4310, 0.6194]'
-        >>> shown(Cell(-0.25, "signed")), shown(Cell((2, 7), "share")), shown(Cell(None, "score"))
-        ('−0.2500', '2 of 7 (29%)', '–')
+    >>> shown(Cell(0.52523, "score", low=0.43101, high=0.6194))
+    '0.5252 [0.4310, 0.6194]'
+    >>> shown(Cell(-0.25, "signed")), shown(Cell((2, 7), "share")), shown(Cell(None, "score"))
+    ('−0.2500', '2 of 7 (29%)', '–')
     """
     if cell.value is None and cell.form != "range":
         return NO_VALUE
@@ -128,20 +123,12 @@ def percent(share: float) -> str:
 
 
 def whole_percent(value: float) -> str:
-    """A share in whole percent.
-
-    >>> whole_percent(0.286)
-    '29%'
-    """
+    """A share such as "29%"."""
     return f"{value:.0%}"
 
 
 def hundredths(value: float) -> str:
-    """A share in two decimals.
-
-    >>> hundredths(0.286)
-    '0.29'
-    """
+    """A share such as "0.29"."""
     return f"{value:.2f}"
 
 
@@ -155,11 +142,7 @@ def hundredths_up(value: float) -> str:
 
 
 def whole_seconds(value: float) -> str:
-    """Seconds while they pass.
-
-    >>> whole_seconds(12.3)
-    '12 s'
-    """
+    """Seconds while they pass, such as "12 s"."""
     return f"{value:.0f} s"
 
 
@@ -173,11 +156,7 @@ def given(value: float) -> str:
 
 
 def span_of_bar(low: float, high: float) -> str:
-    """The ends of a bar of differences.
-
-    >>> span_of_bar(-0.05, 0.05)
-    '-0.050 to +0.050'
-    """
+    """The ends of a bar of differences, such as "-0.050 to +0.050"."""
     return f"{low:+.3f} to {high:+.3f}"
 
 

@@ -46,11 +46,6 @@ def plot(report: Report, kind: str, metric: str | None) -> go.Figure:
 
 
 def draw(figure: Figure) -> go.Figure:
-    """A figure as plotly's.
-
-    Raises:
-        MissingExtra: plotly isn't installed.
-    """
     try:
         import plotly.graph_objects as go
     except ImportError as error:

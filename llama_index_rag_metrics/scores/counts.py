@@ -39,7 +39,6 @@ class Counts:
 
     @property
     def notes(self) -> list[str]:
-        """Why no ranking metric has a value; nothing where a query is scored."""
         if self.scored:
             return []
         why = {

@@ -12,19 +12,13 @@ from llama_index_rag_metrics.runtime.arrays import FloatArray
 
 
 def frozen_column(column: Sequence[float] | FloatArray) -> FloatArray:
-    """A copy that can't be written into."""
     scores = np.array(column, np.float64)
     scores.flags.writeable = False
     return scores
 
 
 class LazyRows(Mapping[str, Mapping[str, Any]]):
-    """Rows that can't be written into, each worked out whenever it is asked for.
-
-    Args:
-        keys: the keys, in order.
-        row_of: makes the row of a key.
-    """
+    """Rows that can't be written into, each worked out whenever it is asked for."""
 
     def __init__(self, keys: Iterable[str], row_of: Callable[[str], Mapping[str, Any]]) -> None:
         self._keys = dict.fromkeys(keys)
@@ -43,14 +37,13 @@ class LazyRows(Mapping[str, Mapping[str, Any]]):
 
 
 def frozen_rows(rows: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Mapping[str, Any]]:
-    """Copies of rows that can't be written into."""
     if isinstance(rows, LazyRows):
         return rows
     return MappingProxyType({key: MappingProxyType(dict(row)) for key, row in rows.items()})
 
 
 def thawed(value: Any) -> Any:
-    """Mappings that can be pickled."""
+    """Nested mappings as dicts, for pickling."""
     if isinstance(value, Mapping):
         return {key: thawed(part) for key, part in value.items()}
     return value

@@ -20,7 +20,6 @@ _QUANTILES = 201
 def means_figure(
     systems: Sequence[System], metrics: Sequence[str], interval_of: Intervals
 ) -> Figure:
-    """The mean of every system by every metric, with its interval."""
     series = []
     for number, system in enumerate(systems):
         intervals = {name: interval_of(number, name) for name in metrics}
@@ -40,7 +39,7 @@ def means_figure(
 
 
 def latency_figure(systems: Sequence[System]) -> Figure | None:
-    """Which share of the queries was answered within how long."""
+    """The share of the queries that was answered within a time."""
     series = []
     for number, system in enumerate(systems):
         seconds = [

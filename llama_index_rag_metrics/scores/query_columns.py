@@ -16,13 +16,7 @@ _MOST_VALUES, _MOST_KEYS = 30, 5
 def queries_of(
     systems: Sequence[System], metrics: Sequence[str], *, compared: bool = False
 ) -> Queries:
-    """The data of every query.
-
-    Args:
-        systems: the systems, the baseline first if there is one.
-        metrics: the metrics to show.
-        compared: whether the first system is a baseline.
-    """
+    """The data of every query; the first of `compared` systems is the baseline."""
     ids = _query_ids(systems)
     ways = [tuple(_matcher(system, metric) for system in systems) for metric in metrics]
     distinct = list(dict.fromkeys(ways))
@@ -41,17 +35,17 @@ def queries_of(
         systems=[system.name for system in systems],
         compared=compared,
         scores=[[_column(system, metric, ids) for system in systems] for metric in metrics],
-        marked={
+        failed_or_empty={
             "failed": [_positions(ids, system.scores.failed) for system in systems],
             "empty": [_positions(ids, system.scores.empty) for system in systems],
         },
-        special={
+        unanswerable={
             "unanswerable": _positions(ids, _without(systems, "no_relevant")),
             "unjudged": _positions(ids, _without(systems, "unjudged")),
         },
         slices=_slices(systems, ids),
-        ways=[distinct.index(way) for way in ways],
-        lower=[lower_is_better(metric) for metric in metrics],
+        matcher_of_metric=[distinct.index(way) for way in ways],
+        lower_is_better=[lower_is_better(metric) for metric in metrics],
         answer=answer if any(system.run for system in systems) else None,
     )
 
@@ -62,7 +56,6 @@ def _matcher(system: System, metric: str) -> str | None:
 
 
 def _query_ids(systems: Sequence[System]) -> list[str]:
-    """All queries of all systems, in the order of the first system."""
     known = [
         query_id
         for system in systems

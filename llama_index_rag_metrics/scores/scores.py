@@ -388,7 +388,7 @@ class Scores(Reportable):
 
 
 def listed_means(means: Mapping[str, float]) -> str:
-    """Means in one line, rounded; a dash where there is none."""
+    """Means in one line, rounded."""
     return ", ".join(f"{metric}: {score(mean)}" for metric, mean in means.items())
 
 

@@ -17,13 +17,7 @@ _QUERIES_PER_CHUNK = 200
 
 @dataclass
 class Content:
-    """The data of the page.
-
-    Attributes:
-        index: what the table of queries needs, column by column.
-        rankings: chunks of queries, each with the ranking of every system.
-        texts: the texts that the rankings point to.
-    """
+    """The data of the page: columns for the table of queries; rankings in chunks; their texts."""
 
     index: dict[str, Any]
     rankings: list[list[Any]]
@@ -31,15 +25,9 @@ class Content:
 
 
 def content_of(queries: Queries, metric: str, cut: int | None) -> Content:
-    """Gather what the page shows.
-
-    Args:
-        queries: of the report.
-        metric: the metric that the table shows first.
-        cut: how many characters of a text are kept; None for all.
-    """
+    """Gather what the page shows: `metric` first, texts cut to `cut` characters."""
     texts = Texts(cut)
-    ways = max(queries.ways, default=0) + 1
+    ways = max(queries.matcher_of_metric, default=0) + 1
     rows = []
     remarks: dict[int, list[str]] = {}
     if queries.answer is not None:
@@ -52,17 +40,17 @@ def content_of(queries: Queries, metric: str, cut: int | None) -> Content:
         "systems": list(queries.systems),
         "compared": queries.compared,
         "metrics": list(queries.metrics),
-        "lower": list(queries.lower),
+        "lower": list(queries.lower_is_better),
         "shown": list(queries.metrics).index(metric),
-        "ways": list(queries.ways),
+        "ways": list(queries.matcher_of_metric),
         "ids": [str(query_id) for query_id in queries.ids],
         "queries": list(queries.texts),
         "scores": [
             [[kept_score(score) for score in column] for column in by_system]
             for by_system in queries.scores
         ],
-        **queries.marked,
-        **queries.special,
+        **queries.failed_or_empty,
+        **queries.unanswerable,
         "slices": [slice_key._asdict() for slice_key in queries.slices],
         "remarks": remarks,
         "perChunk": _QUERIES_PER_CHUNK,
@@ -113,10 +101,7 @@ def _passage(item: Item, texts: Texts) -> int | None:
 
 
 def _answer(answer: Answer, texts: Texts) -> Any:
-    """[ids, grades, texts, latency, error], what the items stand for where they aren't it, calls.
-
-    None where the system knows no ranking.
-    """
+    """[ids, grades, texts, latency, error], what the items stand for, calls."""
     if answer.retrieved is None:
         return None
     grades, *stands_for = _seen(answer)

@@ -30,7 +30,6 @@ _LONG = 80
 
 
 def header(report: Report) -> list[Element]:
-    """How much there is, and what was evaluated and how."""
     said: list[Element | str] = [report.lead]
     if report.outcome is not None:
         said = [element("b", shown(report.outcome), class_=f"outcome {report.outcome.tone}")]
@@ -50,7 +49,6 @@ def header(report: Report) -> list[Element]:
 
 
 def decision(report: Report) -> list[Element]:
-    """What it comes to, in words."""
     if not report.decision:
         return []
     said = [element("p", *_said(statement), class_="verdict") for statement in report.decision]
@@ -64,7 +62,7 @@ def decision(report: Report) -> list[Element]:
 
 
 def sections(report: Report, *, aside: bool) -> list[Element]:
-    """The tables: those that everybody needs, or the others."""
+    """The tables that everybody needs, or the others."""
     return [_section(section) for section in report.sections if section.aside is aside]
 
 
@@ -74,14 +72,12 @@ def listings(report: Report) -> list[Element]:
 
 
 def notes(report: Report, *further: Element) -> list[Element]:
-    """What a reader of the numbers should know."""
     known = [element("li", plain(note)) for note in report.notes]
     children = [element("ul", *known)] if known else []
     return [_card("Notes", *children, *further)] if children or further else []
 
 
 def glossary(report: Report) -> list[Element]:
-    """What the metrics mean, folded."""
     if not report.glossary:
         return []
     terms = [
@@ -96,7 +92,6 @@ def glossary(report: Report) -> list[Element]:
 
 
 def fold(label: str, *children: Element) -> Element:
-    """Something that opens on a click."""
     return element("details", element("summary", plain(label)), *children)
 
 

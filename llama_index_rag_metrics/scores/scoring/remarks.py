@@ -21,12 +21,7 @@ _FEW_QUESTIONS, _FEW_PASSAGES = 10, 100
 
 @dataclass(frozen=True)
 class Sides:
-    """The labels and rankings of a batch, as they were given.
-
-    Attributes:
-        question: the id of the question at a position.
-        pair: its labels and its retrieved ids.
-    """
+    """The question at a position, and its labels and retrieved ids, as they were given."""
 
     question: Callable[[int], object]
     pair: Callable[[int], tuple[Any, Any]]
@@ -42,8 +37,8 @@ class Overlap:
         n_both: how many are both.
         n_possible: how many labels the rankings of their questions have room for.
         n_shared: how many of them were retrieved.
-        judged: a judged question without a ranking; "" where there is none.
-        ranked: a question with a ranking and without labels.
+        judged: a judged question without a ranking, or "".
+        ranked: a question with a ranking and without labels, or "".
         example: a question, a label of it, and an id retrieved for it, where these differ.
     """
 
@@ -66,7 +61,7 @@ class Overlap:
         *,
         by_id: bool,
     ) -> Overlap:
-        """What a batch has in common; `by_id` says whether ids of passages are compared."""
+        """The overlap of a batch; `by_id` says whether ids of passages are compared."""
         is_ranked = (judged.depth > 0) | is_failed
         possible = np.minimum(judged.depth, judged.n_gaining) * by_id
         n_possible, n_shared = int(possible.sum()), len(judged.item_query) * by_id
@@ -105,7 +100,7 @@ class Overlap:
 
     @property
     def note(self) -> str | None:
-        """What is wrong where the sides have nothing in common, or next to nothing."""
+        """A sentence where the sides have next to nothing in common."""
         n = min(self.n_judged, self.n_ranked)
         if self.judged and self.ranked and _is_little(self.n_both, n, _FEW_QUESTIONS):
             return (
@@ -138,15 +133,13 @@ class Remarks:
     """What a reader of scores should know of their queries; those of batches add up.
 
     Attributes:
-        n_scored: how many queries were scored.
         deepest: the length of the longest ranking.
-        cutoffs: those of the metrics.
+        cutoffs: of the metrics.
         below: a metric's min_grade to how many scored queries have positive grades, but none that
             reaches it.
         n_negative: how many judgements have a negative grade.
         n_short: how many scored queries retrieved something, and less than is relevant.
         whole: the name of each ndcg without a cutoff to the sum of its scores with ideal=all.
-        overlap: what labels and rankings have in common.
         nothing_permitted: a metric's name to how many scored queries have no value by it, since
             nothing that is relevant to them is permitted.
     """
@@ -213,19 +206,16 @@ class Remarks:
         )
 
     def state(self) -> dict[str, Any]:
-        """The remarks as JSON."""
         below = sorted(self.below.items())
         return {**asdict(self), "cutoffs": sorted(self.cutoffs), "below": below}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Remarks:
-        """The remarks that `state` was made of."""
         cutoffs, below = frozenset(state["cutoffs"]), dict(map(tuple, state["below"]))
         overlap = Overlap(**{**state["overlap"], "example": tuple(state["overlap"]["example"])})
         return cls(**{**state, "cutoffs": cutoffs, "below": below, "overlap": overlap})
 
     def notes(self) -> list[str]:
-        """The remarks as sentences."""
         notes = [] if self.overlap.note is None else [self.overlap.note]
         notes += [
             f"{n} of {self.n_scored} queries have positive grades but none of at least "
