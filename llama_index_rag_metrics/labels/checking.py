@@ -227,7 +227,7 @@ def _sentence(label: Label, located: Found) -> str:
         return f"the text of {label.id!r} is under {where} now"
     if located.fate == "split":
         return f"the text of {label.id!r} is spread over {where}"
-    left = whole_percent(located.score)
+    left = whole_percent(located.score or 0.0)
     return f"the text of {label.id!r} was edited: {left} of it are in {where}"
 
 

@@ -6,7 +6,7 @@ nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -215,6 +215,13 @@ class Listing:
     most: int = 1
     on_request: bool = False
 
+    @classmethod
+    def of(
+        cls, title: str, shown: Sequence[QueryAnswers], n: int, *, on_request: bool = False
+    ) -> Listing:
+        """The first of n queries; the title says how many there are."""
+        return cls(f"{title}: {n:,}", shown, more=n - len(shown), on_request=on_request)
+
 
 class Failure(NamedTuple):
     system: str
@@ -273,6 +280,11 @@ class Records:
 
     columns: Mapping[str, Sequence[Any]]
     index: str | None = None
+
+    @classmethod
+    def of(cls, rows: Sequence[Mapping[str, Any]], names: Iterable[str]) -> Records:
+        """The columns of these names, of rows that all have them."""
+        return cls({name: [row[name] for row in rows] for name in names})
 
 
 def headline(metrics: Sequence[str]) -> str:

@@ -13,7 +13,7 @@ from llama_index_rag_metrics.rankings.matching import BY_ID
 from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.report.query_lines import retrieved_name, wanted_names
 from llama_index_rag_metrics.runtime.errors import RagMetricsError
-from llama_index_rag_metrics.scores.freezing import LazyRows
+from llama_index_rag_metrics.scores.scores import LazyRows
 from llama_index_rag_metrics.scores.systems import System, query_answers
 
 _DIGITS = 12

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import FrozenInstanceError, asdict
 from functools import cached_property
 from pathlib import Path
@@ -24,7 +24,6 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.jsonable import jsonable
 from llama_index_rag_metrics.scores.by_metric import ByMetric, name_among
 from llama_index_rag_metrics.scores.counts import Counts, Reason
-from llama_index_rag_metrics.scores.freezing import frozen_column, frozen_rows, thawed
 from llama_index_rag_metrics.statistics.intervals import exact_mean, mean_intervals
 
 if TYPE_CHECKING:
@@ -44,6 +43,25 @@ _PARTS = (
     "rankings",
 )
 _ALL_PARTS = ("query_ids", "columns", "name", "usage", *_PARTS)
+
+
+class LazyRows(Mapping[str, Mapping[str, Any]]):
+    """Rows that can't be written into, each worked out whenever it is asked for."""
+
+    def __init__(self, keys: Iterable[str], row_of: Callable[[str], Mapping[str, Any]]) -> None:
+        self._keys = dict.fromkeys(keys)
+        self._row_of = row_of
+
+    def __getitem__(self, key: str) -> Mapping[str, Any]:
+        if key not in self._keys:
+            raise KeyError(key)
+        return self._row_of(key)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
 
 
 class Scores(Reportable):
@@ -398,3 +416,22 @@ def _of(wanted: set[str], by_query: Mapping[str, Any]) -> dict[str, Any]:
 
 def _restored(parts: dict[str, Any]) -> Scores:
     return Scores(**parts)
+
+
+def frozen_column(column: Sequence[float] | FloatArray) -> FloatArray:
+    scores = np.array(column, np.float64)
+    scores.flags.writeable = False
+    return scores
+
+
+def frozen_rows(rows: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Mapping[str, Any]]:
+    if isinstance(rows, LazyRows):
+        return rows
+    return MappingProxyType({key: MappingProxyType(dict(row)) for key, row in rows.items()})
+
+
+def thawed(value: Any) -> Any:
+    """Nested mappings as dicts, for pickling."""
+    if isinstance(value, Mapping):
+        return {key: thawed(part) for key, part in value.items()}
+    return value

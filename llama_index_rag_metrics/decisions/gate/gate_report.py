@@ -110,4 +110,4 @@ def _records(gate: GateReport) -> Records:
     """One row a verdict."""
     rows = [{**asdict(verdict), "rule": str(verdict.rule)} for verdict in gate]
     columns = [name for name in (rows[0] if rows else {}) if name != "worst"]
-    return Records({name: [row[name] for row in rows] for name in columns})
+    return Records.of(rows, columns)
