@@ -8,8 +8,8 @@ from llama_index_rag_metrics.metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.report import Cell, Row, Tone
 from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.numbers import score, shown
-from llama_index_rag_metrics.scores.counts import Counts
 from llama_index_rag_metrics.scores.mean_figures import Intervals
+from llama_index_rag_metrics.scores.scores import Counts
 from llama_index_rag_metrics.scores.systems import System
 
 _COUNTS: Mapping[str, Tone] = {

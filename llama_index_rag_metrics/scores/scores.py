@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import FrozenInstanceError, asdict
+from dataclasses import FrozenInstanceError, asdict, astuple, dataclass
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
 
 import numpy as np
 
@@ -23,11 +23,13 @@ from llama_index_rag_metrics.runtime.cache import Usage
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.jsonable import jsonable
 from llama_index_rag_metrics.scores.by_metric import ByMetric, name_among
-from llama_index_rag_metrics.scores.counts import Counts, Reason
 from llama_index_rag_metrics.statistics.intervals import exact_mean, mean_intervals
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.report import Report
+
+Reason: TypeAlias = Literal["unjudged", "no_relevant", "failed"]
+"""Why a query is left out of the means."""
 
 _FORMAT = "llama-index-rag-metrics scores, version 1"
 _PARTS = (
@@ -43,6 +45,48 @@ _PARTS = (
     "rankings",
 )
 _ALL_PARTS = ("query_ids", "columns", "name", "usage", *_PARTS)
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many queries the means are taken over, and how many are special.
+
+    `failed` and `empty` are counted among all queries, so that they may also count as `no_relevant`
+    or `unjudged`.
+
+    Attributes:
+        queries: all queries.
+        scored: those that the means are taken over.
+        failed: the retriever failed; scored 0, unless left out of the means by `failed="exclude"`
+            or as `no_relevant` or `unjudged`.
+        empty: nothing was retrieved, without an error; scored 0, unless left out of the means as
+            `no_relevant` or `unjudged`.
+        no_relevant: judged, but with nothing relevant; left out unless `no_relevant="zero"`.
+        unjudged: without any relevance given; left out.
+    """
+
+    queries: int = 0
+    scored: int = 0
+    failed: int = 0
+    empty: int = 0
+    no_relevant: int = 0
+    unjudged: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(*map(sum, zip(astuple(self), astuple(other), strict=True)))
+
+    @property
+    def notes(self) -> list[str]:
+        if self.scored:
+            return []
+        why = {
+            "unjudged": self.unjudged,
+            "without anything relevant": self.no_relevant,
+            "failed": self.queries - self.unjudged - self.no_relevant,
+        }
+        parts = [f"{n:,} {what}" for what, n in why.items() if n]
+        listed = f"of {self.queries:,} queries, {' and '.join(parts)}" if parts else "no queries"
+        return [f"no ranking metric has a value: {listed}"]
 
 
 class LazyRows(Mapping[str, Mapping[str, Any]]):

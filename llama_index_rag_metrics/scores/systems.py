@@ -86,12 +86,11 @@ def query_answers(
 
     Every report, page and gate takes it from here. `scores` are query id to score, one a system.
     """
-    texts = (system.scores.queries.get(query_id) for system in systems)
     wanted = (_wanted(system, query_id, metric) for system in systems)
     by_query = scores or [{}] * len(systems)
     return QueryAnswers(
         query_id,
-        next(filter(None, texts), ""),
+        query_text(query_id, systems),
         next(filter(None, wanted), ()),
         [
             _answer(system, query_id, metric, known.get(query_id))
@@ -100,14 +99,19 @@ def query_answers(
     )
 
 
+def query_text(query_id: str, systems: Sequence[System]) -> str:
+    """The text of a query, "" where no system knows it."""
+    texts = (system.scores.queries.get(query_id) for system in systems)
+    return next(filter(None, texts), "")
+
+
 def check_systems(systems: Sequence[System]) -> None:
     if not systems:
         raise InvalidInput("results", list(systems), "the results of at least one retriever")
 
 
 def _judged(system: System, query_id: str, metric: str) -> Relevance:
-    matched = system.matched.get(metric)
-    relevance = system.relevance if matched is None else matched.relevance
+    relevance, _ = system.judged_by(metric)
     return relevance.get(query_id, Relevance())
 
 

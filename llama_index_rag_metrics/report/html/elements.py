@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TypeAlias
 from xml.etree import ElementTree
 
@@ -33,10 +32,8 @@ def append(parent: Element, child: Child) -> None:
 
 
 def render(*elements: Element) -> str:
-    return "".join(_render(elements))
-
-
-def _render(elements: Iterable[Element]) -> Iterable[str]:
-    for child in elements:
-        # as XML, since the HTML form leaves < in attributes; no void element is ever made
-        yield ElementTree.tostring(child, encoding="unicode", short_empty_elements=False)
+    # as XML, since the HTML form leaves < in attributes; no void element is ever made
+    return "".join(
+        ElementTree.tostring(child, encoding="unicode", short_empty_elements=False)
+        for child in elements
+    )

@@ -19,13 +19,13 @@ from llama_index_rag_metrics.report.model import (
 from llama_index_rag_metrics.report.numbers import score, shown
 from llama_index_rag_metrics.report.query_lines import call_lines, retrieved_line, wanted_line
 
-_MANY = 8
+_WIDE_TABLE_COLUMNS = 8
 """A table of more columns than this is set smaller."""
 
-_LONG_SECTION = 24
+_LONG_SECTION_ROWS = 24
 """In a section of more rows, further tables are folded."""
 
-_LONG = 80
+_LONG_VALUE = 80
 """A longer value of the header has a line of its own."""
 
 
@@ -41,7 +41,7 @@ def header(report: Report) -> list[Element]:
             "div",
             element("dt", label),
             element("dd", plain(value)),
-            **({"class_": "long"} if len(value) > _LONG else {}),
+            **({"class_": "long"} if len(value) > _LONG_VALUE else {}),
         )
         for label, value in report.about
     ]
@@ -104,7 +104,7 @@ def _said(statement: Statement) -> list[Element | str]:
 
 def _section(section: Section) -> Element:
     children: list[Element] = []
-    is_long = sum(len(table.rows) for table in section.tables) > _LONG_SECTION
+    is_long = sum(len(table.rows) for table in section.tables) > _LONG_SECTION_ROWS
     for number, table in enumerate(section.tables):
         is_further = number > 0 and table.place == "detail" and is_long
         if section.folded or is_further:
@@ -164,7 +164,7 @@ def _set(table: Table, parts: Sequence[Sequence[Row]]) -> Element:
         element("caption", plain(table.title) or "Numbers", class_="unseen"),
         element("thead", element("tr", first, *heads)),
         *(element("tbody", *(_row(row, head[1:], table) for row in part)) for part in parts),
-        class_="numbers many" if len(table.head) > _MANY else "numbers",
+        class_="numbers many" if len(table.head) > _WIDE_TABLE_COLUMNS else "numbers",
     )
     return element(
         "div", made, class_="wide", tabindex="0", role="group",
