@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import sys
 from collections.abc import Sequence
@@ -122,6 +121,7 @@ def store(
     """Store scores as the baseline, and say what changed."""
     from llama_index_rag_metrics.decisions.gate import update_baseline
     from llama_index_rag_metrics.report.escape import terminal as plain
+    from llama_index_rag_metrics.report.numbers import score
 
     if path is None:
         raise InvalidInput("--baseline", None, "a file to write")
@@ -139,14 +139,9 @@ def store(
     lines = [f"{path}: {len(made.scores.query_ids):,} queries stored"]
     for metric, mean in made.scores.means.items():
         known = before is not None and metric in before.scores
-        was = f"{shown(before.scores.means[metric])} → " if before is not None and known else ""
-        lines.append(f"  {plain(metric)}  {was}{shown(mean)}")
+        was = f"{score(before.scores.means[metric])} → " if before is not None and known else ""
+        lines.append(f"  {plain(metric)}  {was}{score(mean)}")
     return "\n".join(lines)
-
-
-def shown(mean: float) -> str:
-    """A mean with four decimals, a dash where there is none."""
-    return "–" if math.isnan(mean) else f"{mean:.4f}"
 
 
 def add_to_step_summary(report: GateReport) -> None:

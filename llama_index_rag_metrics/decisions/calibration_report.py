@@ -89,7 +89,7 @@ def _records(calibration: Calibration) -> Records:
     rows = [{"slice": value, **_flat(metric)} for value, part in parts for metric in part.values()]
     if not calibration.slices:
         rows = [{key: value for key, value in row.items() if key != "slice"} for row in rows]
-    return Records({key: [row[key] for row in rows] for key in rows[0]})
+    return Records.of(rows, rows[0])
 
 
 def _flat(metric: Calibrated) -> dict[str, Any]:

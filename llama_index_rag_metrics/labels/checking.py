@@ -27,6 +27,7 @@ from llama_index_rag_metrics.labels.likeness import likeness, text_hash
 from llama_index_rag_metrics.labels.locating import Finder, Found
 from llama_index_rag_metrics.rankings.matching import LabelCheck, MatchOn, names_of
 from llama_index_rag_metrics.rankings.matching.normalisation import letters, words
+from llama_index_rag_metrics.report.numbers import whole_percent
 from llama_index_rag_metrics.runtime.amounts import check_share
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
@@ -224,7 +225,8 @@ def _sentence(label: Label, located: Found) -> str:
         return f"the text of {label.id!r} is under {where} now"
     if located.fate == "split":
         return f"the text of {label.id!r} is spread over {where}"
-    return f"the text of {label.id!r} was edited: {located.score:.0%} of it are in {where}"
+    left = whole_percent(located.score or 0.0)
+    return f"the text of {label.id!r} was edited: {left} of it are in {where}"
 
 
 def _of_hash(label: Label, located: Found, where: str) -> str:

@@ -133,8 +133,8 @@ def _listings(findings: LabelFindings, most: int) -> list[Listing]:
             for finding in of_kind[:most]
         ]
         if shown:
-            title = f"{entry.meaning[0].upper()}{entry.meaning[1:]}: {len(of_kind):,}"
-            listings.append(Listing(title, shown, more=len(of_kind) - len(shown)))
+            title = f"{entry.meaning[0].upper()}{entry.meaning[1:]}"
+            listings.append(Listing.of(title, shown, len(of_kind)))
     return listings
 
 

@@ -7,7 +7,15 @@ from collections.abc import Iterator
 
 from llama_index_rag_metrics.labels.judge_checking import GradeChange, JudgeCheck, PlaceEffect
 from llama_index_rag_metrics.report import Cell, Records, Report, Row, Section, Statement, Table
-from llama_index_rag_metrics.report.numbers import between, counted, p_value, percent, score, signed
+from llama_index_rag_metrics.report.numbers import (
+    between,
+    counted,
+    hundredths,
+    p_value,
+    percent,
+    score,
+    signed,
+)
 from llama_index_rag_metrics.statistics.intervals import MeanInterval, excludes_0
 
 _CHANGES_EXPLAINED = (
@@ -136,7 +144,8 @@ def _share(check: JudgeCheck, change: GradeChange) -> str:
     low, high = change.changed.low, change.changed.high
     if low is None or high is None:
         return ""
-    return f" ({percent(check.confidence)} interval of the share {low:.2f} to {high:.2f})"
+    ends = f"{hundredths(low)} to {hundredths(high)}"
+    return f" ({percent(check.confidence)} interval of the share {ends})"
 
 
 def _interval(interval: MeanInterval) -> str:

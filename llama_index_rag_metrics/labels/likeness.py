@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from llama_index_rag_metrics.rankings.matching.normalisation import letters
 from llama_index_rag_metrics.rankings.matching.text_matchers import distinct, gram_hashes
+from llama_index_rag_metrics.report.numbers import whole_percent
 
 Hashes = npt.NDArray[np.uint64]
 Positions = npt.NDArray[np.int64]
@@ -192,7 +193,7 @@ class Piece(NamedTuple):
     share: float | None
 
     def __str__(self) -> str:
-        share = "how much isn't known" if self.share is None else f"{self.share:.0%}"
+        share = "how much isn't known" if self.share is None else whole_percent(self.share)
         return f"{self.id!r} ({share})"
 
 

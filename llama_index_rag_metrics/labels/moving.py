@@ -13,7 +13,7 @@ from llama_index_rag_metrics.labels.labelled import Label, judged, labels_by_id,
 from llama_index_rag_metrics.labels.likeness import Piece
 from llama_index_rag_metrics.labels.locating import By, Fate, Finder, Found
 from llama_index_rag_metrics.rankings.relevance import Relevance
-from llama_index_rag_metrics.report.numbers import counted
+from llama_index_rag_metrics.report.numbers import counted, whole_percent
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.amounts import check_share
 
@@ -55,7 +55,7 @@ class Move:
         if self.fate == "lost":
             left = "its text isn't known, or by a hash that no node has"
             if self.score is not None:
-                left = f"{self.score:.0%} of its text is left"
+                left = f"{whole_percent(self.score)} of its text is left"
             return f"{self.item!r} is lost: {left}"
         to = ", ".join(map(str, self.pieces))
         return f"{self.item!r} is {self.fate}: {to}"

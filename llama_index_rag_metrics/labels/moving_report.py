@@ -85,8 +85,7 @@ def _listing(moved: MovedLabels, fate: Fate, most: int) -> Listing:
         QueryAnswers(move.query_id, moved.dataset.queries[move.query_id], remarks=[str(move)])
         for move in moves[:most]
     ]
-    title = f"{fate.capitalize()}: {len(moves):,}"
-    return Listing(title, shown, more=len(moves) - len(shown), on_request=fate == "split")
+    return Listing.of(fate.capitalize(), shown, len(moves), on_request=fate == "split")
 
 
 def _records(moves: Sequence[Move]) -> Records:

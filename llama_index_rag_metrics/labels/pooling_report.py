@@ -81,5 +81,4 @@ def _listings(pool: Pool) -> list[Listing]:
         )
         for item in pool.items[:_MOST_SHOWN]
     ]
-    title = f"To judge next: {len(pool):,}"
-    return [Listing(title, shown, more=len(pool) - len(shown))] if shown else []
+    return [Listing.of("To judge next", shown, len(pool))] if shown else []

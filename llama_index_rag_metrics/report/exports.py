@@ -19,10 +19,7 @@ if TYPE_CHECKING:
 def to_csv(records: Records, *, for_people: bool = True) -> str:
     """A line of names, and a line a row; a missing value is empty.
 
-    Args:
-        records: the rows.
-        for_people: keep spreadsheets from running what comes from data. What is read back as data
-            must stay as it is.
+    `for_people` keeps spreadsheets from running what comes from data.
     """
     rows = zip(*records.columns.values(), strict=True)
     lines = [list(records.columns), *(jsonable(row, "records") for row in rows)]
@@ -32,7 +29,7 @@ def to_csv(records: Records, *, for_people: bool = True) -> str:
 
 
 def to_json(records: Records) -> str:
-    """A list of objects, one a row; a missing value is null."""
+    """A list of objects; a missing value is null."""
     rows = [
         dict(zip(records.columns, row, strict=True))
         for row in zip(*records.columns.values(), strict=True)
@@ -41,11 +38,6 @@ def to_json(records: Records) -> str:
 
 
 def to_pandas(records: Records) -> pd.DataFrame:
-    """A data frame; its index is the column that names the rows, if there is one.
-
-    Raises:
-        MissingExtra: pandas isn't installed.
-    """
     try:
         import pandas as pd
     except ImportError as error:

@@ -22,15 +22,11 @@ class Series:
     """The points of one system in a figure.
 
     Attributes:
-        name: the system's, perhaps with a remark.
         number: the system's position, for its colour and symbol.
-        x: where each point is; of a box its ends, its quartiles and its median, lowest first.
-        y: the same on the other axis; in a figure of "points", the names of metrics. In one of
-            "cells" both are texts.
+        x: of a box its ends, its quartiles and its median, lowest first.
+        y: in "points", names of metrics; in "cells", texts, as `x`.
         low: lower ends of intervals around x.
-        high: upper ends.
-        remarks: what else there is to say of each point.
-        hollow: whether a point is drawn hollow.
+        remarks: one a point.
         z: a third number of each point, shown by its colour.
     """
 
@@ -52,9 +48,6 @@ class Figure:
     Attributes:
         form: "points" with intervals, one row a metric; "lines"; "bars"; "boxes", one row a
             series; "marks", points in a plane; or "cells", whose x and y are texts.
-        x: the lower axis.
-        y: the other axis.
-        series: one a system.
         hover: what a point says of itself, as a template of plotly.
         zero_line: whether a line marks x = 0.
         markers: whether the points of a line are drawn.

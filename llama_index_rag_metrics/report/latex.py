@@ -20,7 +20,6 @@ def to_latex(report: Report) -> str:
 
 
 def tabular(table: Table) -> str:
-    """One table."""
     rows = [[escape(row.label), *map(_cell, row.cells)] for row in table.rows]
     sides = "l" * (1 + table.text_columns) + "r" * (len(table.head) - table.text_columns)
     return "\n".join(

@@ -6,7 +6,7 @@ nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -44,10 +44,7 @@ class Cell(NamedTuple):
     Attributes:
         value: the number itself; a text; the numbers of a "share", "tally" or "change"; whether
             "bounds" are "signed"; None where there is no value.
-        form: what it is.
-        tone: how it looks.
         low: lower end of its interval.
-        high: upper end.
         limit: a number that it must be told apart from, however many digits that takes.
     """
 
@@ -60,7 +57,7 @@ class Cell(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One line of a table: a label, and a cell a column."""
+    """A label, and a cell a column."""
 
     label: str
     cells: Sequence[Cell]
@@ -71,15 +68,14 @@ class Table:
     """A table.
 
     Attributes:
-        title: what stands above it; "" for nothing.
+        title: "" for none.
         head: the heading of each column but the first.
         parts: groups of rows.
         fold: what a page calls the parts behind the first, which it folds; "" for showing them all.
         first: the heading of the column of labels.
         by_system: whether the columns are systems, all alike. Then a narrow output splits the
             table, and marks the best; else it leaves out the last columns and says so.
-        place: where it is shown.
-        remark: what stands beside the title.
+        remark: shown beside the title.
         text_columns: how many of the first columns are texts, and set to the left.
     """
 
@@ -95,14 +91,13 @@ class Table:
 
     @property
     def rows(self) -> list[Row]:
-        """The rows of all parts."""
         return [row for part in self.parts for row in part]
 
 
 class Statement(NamedTuple):
-    """A sentence with what it amounts to, such as "better"; "" where it has no such label.
+    """A sentence, perhaps with a label such as "better".
 
-    A sentence may begin with its label and a colon, which a badge stands for on a page.
+    It may begin with its label and a colon, which a badge stands for on a page.
     """
 
     text: str
@@ -115,10 +110,8 @@ class Section:
     """Tables that belong together.
 
     Attributes:
-        heading: on a page, what stands above them.
-        tables: the tables.
         text: how they are to be read.
-        aside: whether not everybody needs it, so that a page puts it at its end.
+        aside: whether a page puts it at its end, since not everybody needs it.
         folded: whether a page folds every table.
         notes: remarks on the numbers of these tables, which a page folds.
     """
@@ -132,26 +125,18 @@ class Section:
 
 
 class Item(NamedTuple):
-    """Something that is wanted.
-
-    Attributes:
-        id: its id.
-        grade: how relevant it is.
-        passage: the text or the place by which it is recognised, if not by its id.
-    """
+    """A wanted item; `passage` is the text or place that it is recognised by, if not by its id."""
 
     id: str
     grade: float
     passage: str | Span | None = None
 
 
-class Retrieved(NamedTuple):
-    """Something that came.
+class ReportedItem(NamedTuple):
+    """An item that was retrieved.
 
     Attributes:
-        id: its id.
         grade: the best grade of what it stands for; None where nothing of it was judged.
-        text: its text, if known.
         stands_for: the wanted items that it was recognised as; empty where it is itself.
     """
 
@@ -165,17 +150,14 @@ class CallAnswer(NamedTuple):
     """One of the retrievals that a system made for a query.
 
     Attributes:
-        query: what was asked.
         asked_by: the tool or the step that asked; "" where that isn't known.
-        retrieved: what came, best first.
-        is_new: of each of these, whether no earlier call had it.
-        error: how the call failed.
+        is_new: of each retrieved item, whether no earlier call had it.
         latency: seconds.
     """
 
     query: str
     asked_by: str
-    retrieved: Sequence[Retrieved]
+    retrieved: Sequence[ReportedItem]
     is_new: Sequence[bool]
     error: str | None = None
     latency: float | None = None
@@ -185,17 +167,15 @@ class Answer(NamedTuple):
     """What one system gave for one query.
 
     Attributes:
-        system: the system's name.
-        score: its score.
-        retrieved: what came, best first; None where no ranking is known.
-        error: why nothing came, where the retriever failed.
+        retrieved: best first; None where no ranking is known.
+        error: how the retriever failed.
         latency: seconds.
         calls: the retrievals that it is the sum of, in order; None where it is one.
     """
 
     system: str
     score: Cell
-    retrieved: Sequence[Retrieved] | None = None
+    retrieved: Sequence[ReportedItem] | None = None
     error: str | None = None
     latency: float | None = None
     calls: Sequence[CallAnswer] | None = None
@@ -205,11 +185,9 @@ class QueryAnswers(NamedTuple):
     """One query: what was asked, what was wanted, what came.
 
     Attributes:
-        query_id: the query.
-        text: its text; "" where that isn't known.
-        wanted: what is relevant, best grade first; any item of an entry meets that need.
+        text: "" where it isn't known.
+        wanted: best grade first; any item of an entry meets that need.
         answers: one a system.
-        remarks: what else there is to say.
     """
 
     query_id: str
@@ -224,11 +202,9 @@ class Listing:
     """Some of the queries, with what was wanted and what came.
 
     Attributes:
-        title: what they have in common.
-        queries: the queries.
-        remark: what stands beside the title.
+        remark: shown beside the title.
         more: how many there are beyond these.
-        most: how many of the items that came are shown; of one the text, too.
+        most: how many retrieved items are shown; of one the text, too.
         on_request: whether `str()` leaves them out.
     """
 
@@ -239,17 +215,22 @@ class Listing:
     most: int = 1
     on_request: bool = False
 
+    @classmethod
+    def of(
+        cls, title: str, shown: Sequence[QueryAnswers], n: int, *, on_request: bool = False
+    ) -> Listing:
+        """The first of n queries; the title says how many there are."""
+        return cls(f"{title}: {n:,}", shown, more=n - len(shown), on_request=on_request)
+
 
 class Failure(NamedTuple):
-    """A query on which a retriever failed."""
-
     system: str
     query_id: str
     error: str
 
 
 class Term(NamedTuple):
-    """What a name in the report means."""
+    """The meaning of a name in the report."""
 
     name: str
     meaning: str
@@ -268,18 +249,14 @@ class Queries:
     """Every query by every metric and system, column by column.
 
     Attributes:
-        ids: the queries.
-        texts: the text of each; "" where it isn't known.
-        metrics: the metrics.
-        systems: the systems, the baseline first if there is one.
-        compared: whether the first system is a baseline.
+        systems: the baseline first if there is one, which `compared` says.
         scores: by metric, by system, by query; None where there is no value.
-        marked: what became of queries, by system: positions of those that failed or were empty.
-        special: positions of the queries that are unjudged or without anything relevant.
+        failed_or_empty: by "failed" and "empty", by system: positions of queries.
+        unanswerable: by "unanswerable" and "unjudged": positions of queries.
         slices: keys of the metadata to filter by.
-        ways: of each metric, the number of the way in which it recognises items.
-        lower: of each metric, whether less is better.
-        answer: (position, number of a way) to what was wanted and what came; None where no
+        matcher_of_metric: of each metric, the number of its matcher.
+        lower_is_better: of each metric.
+        answer: (position, number of a matcher) to what was wanted and what came; None where no
             rankings are known.
     """
 
@@ -289,25 +266,25 @@ class Queries:
     systems: Sequence[str]
     compared: bool
     scores: Sequence[Sequence[Sequence[float | None]]]
-    marked: Mapping[str, Sequence[Sequence[int]]]
-    special: Mapping[str, Sequence[int]]
+    failed_or_empty: Mapping[str, Sequence[Sequence[int]]]
+    unanswerable: Mapping[str, Sequence[int]]
     slices: Sequence[SliceKey]
-    ways: Sequence[int]
-    lower: Sequence[bool]
+    matcher_of_metric: Sequence[int]
+    lower_is_better: Sequence[bool]
     answer: Callable[[int, int], QueryAnswers] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """What programs read: columns of equal length, unrounded.
-
-    Attributes:
-        columns: name to values.
-        index: the column that names the rows, or None.
-    """
+    """Columns of equal length, unrounded, for programs; `index` is the one that names the rows."""
 
     columns: Mapping[str, Sequence[Any]]
     index: str | None = None
+
+    @classmethod
+    def of(cls, rows: Sequence[Mapping[str, Any]], names: Iterable[str]) -> Records:
+        """The columns of these names, of rows that all have them."""
+        return cls({name: [row[name] for row in rows] for name in names})
 
 
 def headline(metrics: Sequence[str]) -> str:
@@ -324,18 +301,15 @@ class Report:
     """A result, ready to be shown.
 
     Attributes:
-        title: what it is about.
         lead: how much there is of it, in a few words.
         outcome: whether all is well, in a word.
-        decision: what it comes to, the most important first.
-        further: what else it says, in words; a page folds it.
+        decision: the most important first.
+        further: statements that a page folds.
         about: what was evaluated and how, as (label, value).
-        sections: the tables.
         listings: queries worth a look.
         failures: queries on which a retriever failed.
         notes: what a reader of the numbers should know.
         glossary: what the metrics mean.
-        metrics: the names of the metrics.
         primary: the metric that stands for the others; "" takes `headline`.
         figures: kind to what draws it.
         queries: makes the data of every query, for a page; None where there are none.
@@ -365,7 +339,6 @@ class Report:
         return self.primary or headline(self.metrics)
 
     def tables(self, *places: Place) -> list[Table]:
-        """The tables that belong in certain places, in order."""
         return [
             table for section in self.sections for table in section.tables if table.place in places
         ]

@@ -1,10 +1,11 @@
-"""Numbers as people read them: where tables and sentences round, and where signs are written.
+"""Numbers as people read them: every digit of a table, a sentence or a figure is chosen here.
 
-Figures leave rounding to what draws them.
+A bare `g` elsewhere writes a number that somebody gave, such as a limit or a grade.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,22 +15,26 @@ from llama_index_rag_metrics.statistics.resampling import NOISE
 NO_VALUE = "–"
 MINUS = "−"
 
-_DIGITS = 4
+DIGITS = 4
 _SMALLEST_P = 0.0001
+
+PLOTLY: Mapping[str, str] = {
+    "score": f".{DIGITS}f",
+    "signed": f"+.{DIGITS}f",
+    "level": ".1f",
+    "share": ".0%",
+    "milliseconds": ".3~g",
+}
+"""Formats for plotly, which rounds while it draws."""
 
 
 def shown(cell: Cell, *, interval: bool = True) -> str:
-    """A cell as text.
+    """A cell as text; a score with its interval, unless `interval` is False.
 
-    Args:
-        cell: the cell.
-        interval: whether a score is followed by its interval.
-
-    Examples:
-        >>> shown(Cell(0.52523, "score", low=0.43101, high=0.6194))
-        '0.5252 [0.4310, 0.6194]'
-        >>> shown(Cell(-0.25, "signed")), shown(Cell((2, 7), "share")), shown(Cell(None, "score"))
-        ('−0.2500', '2 of 7 (29%)', '–')
+    >>> shown(Cell(0.52523, "score", low=0.43101, high=0.6194))
+    '0.5252 [0.4310, 0.6194]'
+    >>> shown(Cell(-0.25, "signed")), shown(Cell((2, 7), "share")), shown(Cell(None, "score"))
+    ('−0.2500', '2 of 7 (29%)', '–')
     """
     if cell.value is None and cell.form != "range":
         return NO_VALUE
@@ -42,9 +47,11 @@ def shown(cell: Cell, *, interval: bool = True) -> str:
 def score(value: float, limit: float | None = None) -> str:
     """A score to four decimals, or to as many as tell it from a limit, up to nine.
 
-    >>> score(0.5), score(0.50001, limit=0.5), score(0.5 + 1e-12, limit=0.5)
-    ('0.5000', '0.500010', '0.5000')
+    >>> score(0.5), score(0.50001, limit=0.5), score(0.5 + 1e-12, limit=0.5), score(math.nan)
+    ('0.5000', '0.500010', '0.5000', '–')
     """
+    if math.isnan(value):
+        return NO_VALUE
     text = f"{abs(value):.{_decimals(value, limit)}f}"
     return f"{MINUS}{text}" if value < 0 and float(text) else text
 
@@ -115,6 +122,63 @@ def percent(share: float) -> str:
     return f"{share * 100:.10g} %" if shown == "100" else f"{shown} %"
 
 
+def whole_percent(value: float) -> str:
+    """A share such as "29%"."""
+    return f"{value:.0%}"
+
+
+def hundredths(value: float) -> str:
+    """A share such as "0.29"."""
+    return f"{value:.2f}"
+
+
+def hundredths_up(value: float) -> str:
+    """A share in two decimals, rounded up.
+
+    >>> hundredths_up(0.0512)
+    '0.06'
+    """
+    return hundredths(math.ceil(round(value * 100, 9)) / 100)
+
+
+def whole_seconds(value: float) -> str:
+    """Seconds while they pass, such as "12 s"."""
+    return f"{value:.0f} s"
+
+
+def given(value: float) -> str:
+    """A number that somebody gave, without the noise of binary fractions.
+
+    >>> given(1 - 0.9)
+    '0.1'
+    """
+    return f"{value:.12g}"
+
+
+def span_of_bar(low: float, high: float) -> str:
+    """The ends of a bar of differences, such as "-0.050 to +0.050"."""
+    return f"{low:+.3f} to {high:+.3f}"
+
+
+def hover(axis: str, form: str = "score") -> str:
+    """A number on an axis of a figure, in plotly's words.
+
+    >>> hover("x"), hover("y", "share")
+    ('%{x:.4f}', '%{y:.0%}')
+    """
+    return f"%{{{axis}:{PLOTLY[form]}}}"
+
+
+def kept_score(value: float | None) -> float | None:
+    """A score as a page keeps it: to the digits that it shows."""
+    return None if value is None else round(value, DIGITS)
+
+
+def kept_seconds(value: float | None) -> float | None:
+    """Seconds as a page keeps them: to the microsecond."""
+    return None if value is None else round(value, 6)
+
+
 def counted(n: int, noun: str = "query", plural: str = "queries") -> str:
     """How many of something, in words.
 
@@ -126,8 +190,8 @@ def counted(n: int, noun: str = "query", plural: str = "queries") -> str:
 
 def _decimals(value: float, limit: float | None) -> int:
     if limit is None:
-        return _DIGITS
-    return next((n for n in (_DIGITS, 6, 9) if round(value, n) != round(limit, n)), _DIGITS)
+        return DIGITS
+    return next((n for n in (DIGITS, 6, 9) if round(value, n) != round(limit, n)), DIGITS)
 
 
 def _end(value: float) -> str:
@@ -139,7 +203,7 @@ def _end(value: float) -> str:
 
 def _share(counts: tuple[int, int], _: Cell) -> str:
     part, whole = counts
-    return f"{part:,} of {whole:,} ({part / whole if whole else 0:.0%})"
+    return f"{part:,} of {whole:,} ({whole_percent(part / whole if whole else 0)})"
 
 
 def _bounds(show: Callable[[float, float | None], str], cell: Cell) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from llama_index_rag_metrics.report.escape import plotly as escape
 from llama_index_rag_metrics.report.figure import FIGURES, Axis, Figure, Series
 from llama_index_rag_metrics.report.model import Report
-from llama_index_rag_metrics.report.numbers import score
+from llama_index_rag_metrics.report.numbers import PLOTLY, hover, score
 from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra, UnknownMetric
 
 if TYPE_CHECKING:
@@ -46,11 +46,6 @@ def plot(report: Report, kind: str, metric: str | None) -> go.Figure:
 
 
 def draw(figure: Figure) -> go.Figure:
-    """A figure as plotly's.
-
-    Raises:
-        MissingExtra: plotly isn't installed.
-    """
     try:
         import plotly.graph_objects as go
     except ImportError as error:
@@ -183,7 +178,7 @@ def _cells(made: go.Figure, figure: Figure, series: Series) -> None:
         colorscale=_CELLS,
         textfont={"color": "#111827"},
         colorbar={"title": {"text": escape("" if figure.z is None else figure.z.title)}},
-        texttemplate="%{z:.4f}",
+        texttemplate=hover("z"),
     )
     made.update_xaxes(type="category")
     made.update_yaxes(type="category")
@@ -214,7 +209,7 @@ def _axis(axis: Axis, columns: Iterable[Sequence[Any]]) -> dict[str, Any]:
         made |= {"type": "log", "tickvals": ticks, "ticktext": [f"{tick:g}" for tick in ticks]}
         made["range"] = [math.log10(ticks[0]), math.log10(ticks[-1])]
     if axis.is_share:
-        made["tickformat"] = ".0%"
+        made["tickformat"] = PLOTLY["share"]
     if axis.from_zero:
         made["rangemode"] = "tozero"
     return made

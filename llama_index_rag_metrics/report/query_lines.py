@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report.escape import terminal as plain
-from llama_index_rag_metrics.report.model import Answer, Item, QueryAnswers, Retrieved
+from llama_index_rag_metrics.report.model import Answer, Item, QueryAnswers, ReportedItem
 
 _MOST_TEXT = 300
 _MOST_PASSAGE = 60
@@ -23,19 +23,14 @@ def wanted_line(query: QueryAnswers) -> str:
 
 
 def wanted_names(query: QueryAnswers) -> list[str]:
-    """Each need of a query, in words."""
     return [" or ".join(map(_wanted, need)) for need in query.wanted]
 
 
 def retrieved_line(answer: Answer, most: int = 1) -> str:
-    """What came first, with its grade; what was recognised, with what it stands for.
+    """The first items with their grades, or with what they stand for; of one item the text, too.
 
-    >>> retrieved_line(Answer("bm25", score=None, retrieved=[Retrieved("c1", 2.0, "Io.")]))
+    >>> retrieved_line(Answer("bm25", score=None, retrieved=[ReportedItem("c1", 2.0, "Io.")]))
     'c1 [2]  Io.'
-
-    Args:
-        answer: of one system.
-        most: how many items; the text of the first is shown where there is one only.
     """
     if answer.error is not None:
         return f"failed: {plain(answer.error)}"
@@ -54,7 +49,8 @@ def call_lines(answer: Answer) -> list[str]:
     """One line a call: who asked what, and what came, new or known.
 
     >>> from llama_index_rag_metrics.report.model import CallAnswer
-    >>> call = CallAnswer("moons", "search", [Retrieved("a", 1.0), Retrieved("b", None)], [True, 0])
+    >>> items = [ReportedItem("a", 1.0), ReportedItem("b", None)]
+    >>> call = CallAnswer("moons", "search", items, [True, False])
     >>> call_lines(Answer("agent", score=None, calls=[call]))
     ['1. search “moons”: a [1], b (known)']
     """
@@ -93,7 +89,7 @@ def _quoted(passage: str | Span) -> str:
     return f"“{text[: _MOST_PASSAGE - 1]}…”" if len(text) > _MOST_PASSAGE else f"“{text}”"
 
 
-def retrieved_name(item: Retrieved) -> str:
+def retrieved_name(item: ReportedItem) -> str:
     """An item that came, with its grade, or with what it stands for."""
     name = plain(str(item.id))
     if item.stands_for:

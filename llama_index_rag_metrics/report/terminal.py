@@ -51,24 +51,14 @@ _NARROWEST = 40
 
 
 def print_report(report: Report, *, console: Console | None = None) -> None:
-    """Print a report: what it comes to, its tables, queries worth a look, what went wrong.
-
-    Args:
-        report: any result's.
-        console: where to; None is standard output.
-    """
+    """Print a report; without a console, to standard output."""
     out = console or Console(highlight=False)
     for part in _parts(report, out.width, on_request=True):
         out.print(Trimmed(part))
 
 
 def to_text(report: Report, *, width: int | None = None) -> str:
-    """The report as plain text, without what is shown on request only.
-
-    Args:
-        report: any result's.
-        width: characters a line; None for the terminal's.
-    """
+    """The report as plain text, without what is shown on request; as wide as the terminal."""
     columns = shutil.get_terminal_size((100, 0)).columns if width is None else width
     page = io.StringIO()
     out = Console(
@@ -83,7 +73,6 @@ def to_text(report: Report, *, width: int | None = None) -> str:
 
 
 def print_text(text: str, *, console: Console | None = None) -> None:
-    """Print a paragraph, set in as the rest, and a blank line."""
     out = console or Console(highlight=False)
     out.print(Trimmed(_indented(Text(text))))
     out.print()
@@ -92,7 +81,6 @@ def print_text(text: str, *, console: Console | None = None) -> None:
 def print_heading(
     title: str, lead: str, notes: Sequence[str] = (), *, console: Console | None = None
 ) -> None:
-    """Print a title with its facts, what needs checking, and a blank line."""
     out = console or Console(highlight=False)
     out.print(Trimmed(_indented(Text.assemble((plain(title), "bold"), f"  {lead}"))))
     for note in notes:
@@ -101,7 +89,7 @@ def print_heading(
 
 
 class _Widths(NamedTuple):
-    """Of labels and columns; and how many columns go abreast."""
+    """Widths of labels and columns, and how many columns a line holds."""
 
     label: int
     column: int
@@ -109,10 +97,7 @@ class _Widths(NamedTuple):
 
 
 class Trimmed:
-    """Another renderable without the blanks with which rich fills up its lines.
-
-    So output reads the same in a file as in a terminal.
-    """
+    """Another renderable without rich's trailing blanks: files read like terminals."""
 
     def __init__(self, part: RenderableType) -> None:
         self.part = part
@@ -172,7 +157,7 @@ def _table(table: Table, width: int, widths: _Widths) -> Iterator[RenderableType
 
 
 def _widths(tables: Sequence[Table], width: int) -> _Widths:
-    """Alike for all tables of systems."""
+    """The widths that all tables of systems share."""
     if not tables:
         return _Widths(0, 0, 1)
     rows = [row for table in tables for row in table.rows]
@@ -241,14 +226,13 @@ def _cut_off(table: Table, width: int) -> RenderableType:
 
 
 def _columns(label: int, gap: int, head: Text | str = "") -> Grid:
-    """A table with the column of labels, and a gap before each further one."""
+    """A table with a column of labels."""
     grid = Grid(box=box.SIMPLE_HEAD, padding=(0, 0, 0, gap), pad_edge=False, show_edge=False)
     grid.add_column(head, width=label, overflow="fold")
     return grid
 
 
 def _taken(columns: Sequence[int]) -> int:
-    """How many characters columns take, with the gap before each."""
     return sum(columns) + (_TIGHT + _DIVIDER) * len(columns)
 
 

@@ -13,14 +13,14 @@ from llama_index_rag_metrics.rankings.matching import BY_ID
 from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.report.query_lines import retrieved_name, wanted_names
 from llama_index_rag_metrics.runtime.errors import RagMetricsError
-from llama_index_rag_metrics.scores.freezing import LazyRows
+from llama_index_rag_metrics.scores.scores import LazyRows
 from llama_index_rag_metrics.scores.systems import System, query_answers
 
 _DIGITS = 12
 
 
 def ranking_digest(ids: Sequence[str]) -> str:
-    """A short digest of the ids and their order: two rankings that share it are identical."""
+    """A short digest of the ids in their order."""
     return sha256(_json(ids).encode("ascii")).hexdigest()[:_DIGITS]
 
 
@@ -41,9 +41,9 @@ KeptAnswer: TypeAlias = Mapping[str, Sequence[str]]
 
 
 def keep_answers(system: System) -> dict[str, Mapping[str, KeptAnswer]]:
-    """Name of a matcher, the default first, to query id to what was wanted and what came.
+    """Matcher, the default first, to query id to what was wanted and what came.
 
-    Each is put into words when it is asked for; of the rankings only what that takes is kept.
+    Only the first items of each ranking are kept, and put into words on demand.
     """
     examples: dict[str, str] = {}
     metrics = sorted(system.scores, key=lambda metric: _own_matcher(metric) is not None)
@@ -61,7 +61,7 @@ def keep_answers(system: System) -> dict[str, Mapping[str, KeptAnswer]]:
 
 
 def answer_of(system: System, query_id: str, metric: str) -> KeptAnswer:
-    """What was wanted and what came for one query, from its ranking, or as it was kept."""
+    """What was wanted and what came for one query, from its ranking or as the scores keep it."""
     if query_id in system.run:
         return _answer_in_words(system, metric, query_id)
     kept = system.scores.answers

@@ -13,13 +13,10 @@ Value = TypeVar("Value")
 
 
 def name_among(name: str, names: Collection[str]) -> str:
-    """The one of these names that a name stands for, which may be spelt as other tools do.
+    """The one of these names that a name, perhaps another tool's, stands for.
 
     >>> name_among("map@10", ["mrr", "ap@10"])
     'ap@10'
-
-    Raises:
-        UnknownMetric: it is none of them.
     """
     if name in names:
         return name
@@ -45,7 +42,6 @@ class ByMetric(dict[str, Value]):
         return self.get(name, self) is not self
 
     def get(self, name: Any, default: Any = None) -> Any:
-        """The value by a name or an alias."""
         try:
             return self[name]
         except KeyError:

@@ -21,7 +21,7 @@ _CALLS = 6
 
 
 def facet_metric(scores: Scores) -> str | None:
-    """The first metric that says which named facets it found; None where there is none."""
+    """The first metric that names the facets it found, or None."""
     of_facets = (
         metric
         for metric in scores
@@ -31,7 +31,7 @@ def facet_metric(scores: Scores) -> str | None:
 
 
 def facet_sections(systems: Sequence[System]) -> list[Section]:
-    """How often each facet that several queries have was found, the least found first."""
+    """How often each facet of several queries was found, the least found first."""
     tallies = [_Tally.of(system.scores) for system in systems]
     wanted = Counter[str]()
     for tally in tallies:
@@ -66,7 +66,7 @@ def facet_sections(systems: Sequence[System]) -> list[Section]:
 
 
 def facet_remarks(systems: Sequence[System]) -> Callable[[str], list[str]]:
-    """What tells the facets of a query that were missed, a line a system."""
+    """A function from query id to one line a system: the facets that it missed."""
     metrics = [facet_metric(system.scores) for system in systems]
 
     def remarks(query_id: str) -> list[str]:
@@ -81,10 +81,7 @@ def facet_remarks(systems: Sequence[System]) -> Callable[[str], list[str]]:
 
 
 def _by_call(system: System, names: Sequence[str], of_system: str) -> Table | None:
-    """How often each facet had been found after the first call, the second, and so on.
-
-    None where no calls are known.
-    """
+    """How often each facet had been found after each call; None where no calls are known."""
     first_calls = _first_calls(system)
     most = max((len(ranking.calls or ()) for ranking in system.run.values()), default=0)
     if not first_calls or most == 0:
@@ -110,7 +107,7 @@ def _by_call(system: System, names: Sequence[str], of_system: str) -> Table | No
 
 
 def _first_calls(system: System) -> dict[str, Counter[int]]:
-    """Facet to the number of the call that found it first, 0 for none, and in how many sessions."""
+    """Facet to the number of the call that found it first, 0 for none, to how many sessions."""
     first: dict[str, Counter[int]] = defaultdict(Counter)
     metric = facet_metric(system.scores)
     if metric is None:

@@ -14,7 +14,7 @@ _SIGNS = "R: how many items are relevant to the query. P: precision. n: how many
 
 
 def glossary(metrics: Iterable[str]) -> list[Term]:
-    """What each metric means; nothing of those that the package doesn't know.
+    """The meaning of each metric that the package knows.
 
     >>> glossary(["mrr@10"])[0].meaning
     "1 / the rank of the first hit, else 0; granular: the mean of 1 / rank over the hits. Cut ..."

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from llama_index_rag_metrics.report.figure import Axis, Figure, Series
+from llama_index_rag_metrics.report.numbers import hover
 from llama_index_rag_metrics.scores.systems import System
 
 Intervals: TypeAlias = Callable[[int, str], Any]
@@ -19,7 +20,6 @@ _QUANTILES = 201
 def means_figure(
     systems: Sequence[System], metrics: Sequence[str], interval_of: Intervals
 ) -> Figure:
-    """The mean of every system by every metric, with its interval."""
     series = []
     for number, system in enumerate(systems):
         intervals = {name: interval_of(number, name) for name in metrics}
@@ -34,12 +34,12 @@ def means_figure(
                 [interval.high for interval in known.values()],
             )
         )
-    hover = "%{y}: %{x:.4f} %{customdata}"
-    return Figure("points", Axis("mean"), Axis(), series, hover)
+    said = f"%{{y}}: {hover('x')} %{{customdata}}"
+    return Figure("points", Axis("mean"), Axis(), series, said)
 
 
 def latency_figure(systems: Sequence[System]) -> Figure | None:
-    """Which share of the queries was answered within how long."""
+    """The share of the queries that was answered within a time."""
     series = []
     for number, system in enumerate(systems):
         seconds = [
@@ -58,6 +58,6 @@ def latency_figure(systems: Sequence[System]) -> Figure | None:
         Axis("milliseconds", is_log=True),
         Axis("share of queries answered", ends=(0, 1.02), is_share=True),
         series,
-        "%{y:.0%} within %{x:.3~g} ms",
+        f"{hover('y', 'share')} within {hover('x', 'milliseconds')} ms",
         markers=False,
     )

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
 
 from llama_index_rag_metrics.metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.report import Queries, QueryAnswers, SliceKey
 from llama_index_rag_metrics.scores.facet_rows import facet_remarks
-from llama_index_rag_metrics.scores.systems import System, query_answers
+from llama_index_rag_metrics.scores.systems import System, query_answers, query_text
 
 _MOST_VALUES, _MOST_KEYS = 30, 5
 
@@ -16,42 +15,36 @@ _MOST_VALUES, _MOST_KEYS = 30, 5
 def queries_of(
     systems: Sequence[System], metrics: Sequence[str], *, compared: bool = False
 ) -> Queries:
-    """The data of every query.
-
-    Args:
-        systems: the systems, the baseline first if there is one.
-        metrics: the metrics to show.
-        compared: whether the first system is a baseline.
-    """
+    """The data of every query; the first of `compared` systems is the baseline."""
     ids = _query_ids(systems)
-    ways = [tuple(_matcher(system, metric) for system in systems) for metric in metrics]
-    distinct = list(dict.fromkeys(ways))
+    matchers = [tuple(_matcher(system, metric) for system in systems) for metric in metrics]
+    distinct = list(dict.fromkeys(matchers))
     remarks_of = facet_remarks(systems)
-    examples = [metrics[ways.index(way)] for way in distinct]
+    examples = [metrics[matchers.index(each)] for each in distinct]
 
-    def answer(position: int, way: int) -> QueryAnswers:
+    def answer(position: int, matcher: int) -> QueryAnswers:
         query_id = ids[position]
-        answers = query_answers(query_id, systems, examples[way])
+        answers = query_answers(query_id, systems, examples[matcher])
         return answers._replace(remarks=remarks_of(query_id))
 
     return Queries(
         ids=ids,
-        texts=[_text(query_id, systems) for query_id in ids],
+        texts=[query_text(query_id, systems) for query_id in ids],
         metrics=metrics,
         systems=[system.name for system in systems],
         compared=compared,
         scores=[[_column(system, metric, ids) for system in systems] for metric in metrics],
-        marked={
+        failed_or_empty={
             "failed": [_positions(ids, system.scores.failed) for system in systems],
             "empty": [_positions(ids, system.scores.empty) for system in systems],
         },
-        special={
+        unanswerable={
             "unanswerable": _positions(ids, _without(systems, "no_relevant")),
             "unjudged": _positions(ids, _without(systems, "unjudged")),
         },
         slices=_slices(systems, ids),
-        ways=[distinct.index(way) for way in ways],
-        lower=[lower_is_better(metric) for metric in metrics],
+        matcher_of_metric=[distinct.index(each) for each in matchers],
+        lower_is_better=[lower_is_better(metric) for metric in metrics],
         answer=answer if any(system.run for system in systems) else None,
     )
 
@@ -62,7 +55,6 @@ def _matcher(system: System, metric: str) -> str | None:
 
 
 def _query_ids(systems: Sequence[System]) -> list[str]:
-    """All queries of all systems, in the order of the first system."""
     known = [
         query_id
         for system in systems
@@ -71,11 +63,6 @@ def _query_ids(systems: Sequence[System]) -> list[str]:
     ]
     left_out = [query_id for system in systems for query_id in system.scores.excluded]
     return list(dict.fromkeys([*known, *left_out]))
-
-
-def _text(query_id: str, systems: Sequence[System]) -> str:
-    texts = (system.scores.queries.get(query_id) for system in systems)
-    return next(filter(None, texts), "")
 
 
 def _column(system: System, metric: str, ids: Sequence[str]) -> list[float | None]:
@@ -111,14 +98,11 @@ def _slices(systems: Sequence[System], ids: Sequence[str]) -> list[SliceKey]:
     keys = dict.fromkeys(key for row in metadata.values() for key in row)
     slices = []
     for key in keys:
-        column = [_value(metadata.get(query_id, {}).get(key)) for query_id in ids]
+        given = [metadata.get(query_id, {}).get(key) for query_id in ids]
+        column = [None if value is None else str(value) for value in given]
         values = list(dict.fromkeys(value for value in column if value is not None))
         if 2 <= len(values) <= _MOST_VALUES:
             number = {value: position for position, value in enumerate(values)}
             of = [None if value is None else number[value] for value in column]
             slices.append(SliceKey(str(key), values, of))
     return slices[:_MOST_KEYS]
-
-
-def _value(value: Any) -> str | None:
-    return None if value is None else str(value)

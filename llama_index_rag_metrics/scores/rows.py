@@ -8,8 +8,8 @@ from llama_index_rag_metrics.metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.report import Cell, Row, Tone
 from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.numbers import score, shown
-from llama_index_rag_metrics.scores.counts import Counts
 from llama_index_rag_metrics.scores.mean_figures import Intervals
+from llama_index_rag_metrics.scores.scores import Counts
 from llama_index_rag_metrics.scores.systems import System
 
 _COUNTS: Mapping[str, Tone] = {
@@ -34,7 +34,6 @@ _ALWAYS = ("requests", "fresh", "cached")
 
 
 def query_rows(systems: Sequence[System], metric: str) -> list[Row]:
-    """Every query's score by one metric, a cell a system."""
     columns = [system.by_query(metric) for system in systems]
     query_ids = dict.fromkeys(
         query_id for system in systems for query_id in system.scores.query_ids
@@ -46,23 +45,17 @@ def query_rows(systems: Sequence[System], metric: str) -> list[Row]:
 
 
 def count_rows(systems: Sequence[System]) -> Iterator[Row]:
-    """The counts that stand beside the means, a cell a system."""
     return counts_rows([system.scores.counts for system in systems])
 
 
 def counts_rows(counts: Sequence[Counts]) -> Iterator[Row]:
-    """Counts of queries, a row a kind."""
     for label, tone in _COUNTS.items():
         numbers = [getattr(of_system, label.replace(" ", "_")) for of_system in counts]
         yield Row(label, [Cell(n, "count", tone if n else "quiet") for n in numbers])
 
 
 def slice_rows(systems: Sequence[System], key: str, metric: str) -> list[Row]:
-    """The mean of one metric by a value of the queries' metadata; the label says of how many.
-
-    Raises:
-        InvalidInput: no query has that key.
-    """
+    """The mean of one metric by a value of the queries' metadata; the label says of how many."""
     by_value = [system.scores.slices(key) for system in systems]
     rows = []
     for value in dict.fromkeys(value for slices in by_value for value in slices):
@@ -118,7 +111,7 @@ def latency_rows(systems: Sequence[System]) -> Iterator[Row]:
 
 
 def cost_rows(systems: Sequence[System]) -> Iterator[Row]:
-    """The tokens that a model has to read, and their price, where they are known."""
+    """Tokens a query and their price, where they are known."""
     tokens = [system.run.mean_tokens for system in systems]
     if any(number is not None for number in tokens):
         yield Row("tokens a query", [cost_cell(number) for number in tokens])
@@ -128,17 +121,15 @@ def cost_rows(systems: Sequence[System]) -> Iterator[Row]:
 
 
 def cost_cell(tokens: float | None) -> Cell:
-    """Tokens as a cell."""
     return Cell(tokens, "count", "quiet" if tokens is None else "normal")
 
 
 def time_cell(seconds: float | None) -> Cell:
-    """Seconds as a cell."""
     return Cell(seconds, "seconds", "quiet" if seconds is None else "normal")
 
 
 def usage_rows(systems: Sequence[System]) -> Iterator[Row]:
-    """What the metrics of texts asked services and models for, summed over the metrics."""
+    """Requests to services and models, summed over the metrics."""
     for label, name in _USAGE.items():
         sums = [
             sum(getattr(usage, name) for usage in system.scores.usage.values())

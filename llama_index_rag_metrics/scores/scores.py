@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import FrozenInstanceError, asdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import FrozenInstanceError, asdict, astuple, dataclass
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
 
 import numpy as np
 
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
+from llama_index_rag_metrics.report.numbers import score
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.amounts import check_whole
 from llama_index_rag_metrics.runtime.arrays import FloatArray
@@ -22,12 +23,13 @@ from llama_index_rag_metrics.runtime.cache import Usage
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.jsonable import jsonable
 from llama_index_rag_metrics.scores.by_metric import ByMetric, name_among
-from llama_index_rag_metrics.scores.counts import Counts, Reason
-from llama_index_rag_metrics.scores.freezing import frozen_column, frozen_rows, thawed
 from llama_index_rag_metrics.statistics.intervals import exact_mean, mean_intervals
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.report import Report
+
+Reason: TypeAlias = Literal["unjudged", "no_relevant", "failed"]
+"""Why a query is left out of the means."""
 
 _FORMAT = "llama-index-rag-metrics scores, version 1"
 _PARTS = (
@@ -43,6 +45,67 @@ _PARTS = (
     "rankings",
 )
 _ALL_PARTS = ("query_ids", "columns", "name", "usage", *_PARTS)
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many queries the means are taken over, and how many are special.
+
+    `failed` and `empty` are counted among all queries, so that they may also count as `no_relevant`
+    or `unjudged`.
+
+    Attributes:
+        queries: all queries.
+        scored: those that the means are taken over.
+        failed: the retriever failed; scored 0, unless left out of the means by `failed="exclude"`
+            or as `no_relevant` or `unjudged`.
+        empty: nothing was retrieved, without an error; scored 0, unless left out of the means as
+            `no_relevant` or `unjudged`.
+        no_relevant: judged, but with nothing relevant; left out unless `no_relevant="zero"`.
+        unjudged: without any relevance given; left out.
+    """
+
+    queries: int = 0
+    scored: int = 0
+    failed: int = 0
+    empty: int = 0
+    no_relevant: int = 0
+    unjudged: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(*map(sum, zip(astuple(self), astuple(other), strict=True)))
+
+    @property
+    def notes(self) -> list[str]:
+        if self.scored:
+            return []
+        why = {
+            "unjudged": self.unjudged,
+            "without anything relevant": self.no_relevant,
+            "failed": self.queries - self.unjudged - self.no_relevant,
+        }
+        parts = [f"{n:,} {what}" for what, n in why.items() if n]
+        listed = f"of {self.queries:,} queries, {' and '.join(parts)}" if parts else "no queries"
+        return [f"no ranking metric has a value: {listed}"]
+
+
+class LazyRows(Mapping[str, Mapping[str, Any]]):
+    """Rows that can't be written into, each worked out whenever it is asked for."""
+
+    def __init__(self, keys: Iterable[str], row_of: Callable[[str], Mapping[str, Any]]) -> None:
+        self._keys = dict.fromkeys(keys)
+        self._row_of = row_of
+
+    def __getitem__(self, key: str) -> Mapping[str, Any]:
+        if key not in self._keys:
+            raise KeyError(key)
+        return self._row_of(key)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
 
 
 class Scores(Reportable):
@@ -213,8 +276,8 @@ class Scores(Reportable):
         """Query id to metric name to score."""
         rows: dict[str, dict[str, float]] = {query_id: ByMetric() for query_id in self.query_ids}
         for metric in self.columns:
-            for query_id, score in self.by_query(metric).items():
-                rows[query_id][metric] = score
+            for query_id, value in self.by_query(metric).items():
+                rows[query_id][metric] = value
         return rows
 
     def intervals(self, **options: Any) -> dict[str, Any]:
@@ -387,9 +450,8 @@ class Scores(Reportable):
 
 
 def listed_means(means: Mapping[str, float]) -> str:
-    """Means in one line, rounded; a dash where there is none."""
-    shown = {metric: "–" if math.isnan(mean) else f"{mean:.4f}" for metric, mean in means.items()}
-    return ", ".join(f"{metric}: {mean}" for metric, mean in shown.items())
+    """Means in one line, rounded."""
+    return ", ".join(f"{metric}: {score(mean)}" for metric, mean in means.items())
 
 
 def _of(wanted: set[str], by_query: Mapping[str, Any]) -> dict[str, Any]:
@@ -398,3 +460,22 @@ def _of(wanted: set[str], by_query: Mapping[str, Any]) -> dict[str, Any]:
 
 def _restored(parts: dict[str, Any]) -> Scores:
     return Scores(**parts)
+
+
+def frozen_column(column: Sequence[float] | FloatArray) -> FloatArray:
+    scores = np.array(column, np.float64)
+    scores.flags.writeable = False
+    return scores
+
+
+def frozen_rows(rows: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Mapping[str, Any]]:
+    if isinstance(rows, LazyRows):
+        return rows
+    return MappingProxyType({key: MappingProxyType(dict(row)) for key, row in rows.items()})
+
+
+def thawed(value: Any) -> Any:
+    """Nested mappings as dicts, for pickling."""
+    if isinstance(value, Mapping):
+        return {key: thawed(part) for key, part in value.items()}
+    return value

@@ -52,12 +52,7 @@ def per_query(systems: Sequence[Scores]) -> Records:
 
 
 def write_scores(path: Path, systems: Sequence[Scores]) -> None:
-    """Write every query's scores: JSON with all there is, CSV or Parquet a row a run and query.
-
-    Raises:
-        InvalidInput: the ending is none of those.
-        MissingExtra: Parquet needs pyarrow.
-    """
+    """Write every query's scores: JSON with all there is, CSV or Parquet a row a run and query."""
     ending = path.suffix.lower()
     if ending == ".json":
         written(to_json(systems), path)

@@ -55,17 +55,12 @@ def systems_report(
     """The report of one or several systems, side by side.
 
     Args:
-        systems: one or several.
-        metric: that of the slices and of the hardest queries; None takes ndcg where there is one,
-            else the first.
+        metric: of the slices and of the hardest queries; None takes ndcg where there is one, else
+            the first.
         worst: how many of the hardest queries to show.
         slice_by: keys of the queries' metadata.
         full: with the intervals of the means.
         figures: further figures.
-
-    Raises:
-        InvalidInput: no system, or no query has a key of `slice_by`.
-        UnknownMetric: the metric wasn't computed.
     """
     check_systems(systems)
     names = [system.name for system in systems]
@@ -112,7 +107,6 @@ def systems_report(
 
 
 def scores_report(scores: Scores, *, full: bool = False) -> Report:
-    """The report of scores of which no rankings are known."""
     return systems_report([System.of(scores)], full=full)
 
 
@@ -150,15 +144,7 @@ def summary_section(
     title: str = "",
     place: Place = "summary",
 ) -> Section:
-    """Means, counts, and where they are known, tokens, latency and what was asked for.
-
-    Args:
-        systems: the columns.
-        metrics: the first rows.
-        interval_of: the intervals of the means, to be shown where there is room.
-        title: of the table, where others stand above it.
-        place: of the table.
-    """
+    """Means, counts, and where they are known, tokens, latency and usage."""
     parts = [
         list(mean_rows(systems, metrics, interval_of)),
         list(count_rows(systems)),
@@ -176,7 +162,6 @@ def summary_section(
 def interval_notes(
     systems: Sequence[System], metrics: Sequence[str], interval_of: Intervals
 ) -> list[str]:
-    """Why some means have no interval, or a rough one."""
     return gathered(
         (interval.note, f"{metric} of {system.name}")
         for number, system in enumerate(systems)
@@ -186,7 +171,7 @@ def interval_notes(
 
 
 def gathered(notes: Iterable[tuple[str, str]]) -> list[str]:
-    """Each note once, after what it holds for; the empty ones left out."""
+    """Each note once, after the names that it holds for."""
     holders = _holders((note, holder) for note, holder in notes if note)
     return [f"{listed(where)}: {plain(note)}" for note, where in holders.items()]
 
@@ -204,7 +189,7 @@ def listed(names: Sequence[str], most: int = 3) -> str:
 
 
 def own_intervals(systems: Sequence[System]) -> Intervals:
-    """The intervals of the systems' own means, computed once and when asked for."""
+    """The intervals of the systems' own means, computed when asked for."""
     known: dict[int, Mapping[str, Any]] = {}
 
     def interval_of(number: int, metric: str) -> Any:
@@ -219,7 +204,6 @@ def own_intervals(systems: Sequence[System]) -> Intervals:
 
 
 def lead(systems: Sequence[System], metrics: Sequence[str]) -> str:
-    """How many queries and metrics, in one line."""
     scored = max(system.scores.counts.scored for system in systems)
     total = max(system.scores.counts.queries for system in systems)
     of = f" of {total:,}" if total != scored else ""
@@ -227,7 +211,7 @@ def lead(systems: Sequence[System], metrics: Sequence[str]) -> str:
 
 
 def about(systems: Sequence[System]) -> list[tuple[str, str]]:
-    """What was evaluated and how; a value that isn't everybody's goes with the systems' names."""
+    """What was evaluated and how; a value that isn't everybody's after the systems' names."""
     lines = []
     for label in dict.fromkeys(label for system in systems for label in system.about):
         known = [system for system in systems if label in system.about]
@@ -241,11 +225,7 @@ def about(systems: Sequence[System]) -> list[tuple[str, str]]:
 
 
 def hardest(systems: Sequence[System], metric: str, worst: int) -> list[Listing]:
-    """The queries with the worst scores, averaged over the systems; among equals, as they came.
-
-    Raises:
-        UnknownMetric: the metric wasn't computed.
-    """
+    """The queries with the worst scores, averaged over the systems; ties keep their order."""
     if not any(metric in system.scores for system in systems):
         raise UnknownMetric(metric, systems[0].scores.metric_names)
     columns = [system.by_query(metric) for system in systems]
@@ -268,7 +248,6 @@ def hardest(systems: Sequence[System], metric: str, worst: int) -> list[Listing]
 
 
 def failures(systems: Sequence[System]) -> list[Failure]:
-    """The queries on which a retriever failed."""
     return [
         Failure(system.name, query_id, error)
         for system in systems
@@ -277,7 +256,7 @@ def failures(systems: Sequence[System]) -> list[Failure]:
 
 
 def remarks(systems: Sequence[System]) -> list[str]:
-    """What a reader of the numbers should know, each once, with the systems it holds for."""
+    """The notes of all systems, each once, with the systems that it holds for."""
     holders = _holders(
         (plain(note), system.name)
         for system in systems
@@ -299,7 +278,6 @@ def records(systems: Sequence[System]) -> Records:
 
 
 def _holders(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    """Each text once, with the names that it goes with."""
     holders: dict[str, list[str]] = {}
     for text, holder in pairs:
         holders.setdefault(text, []).append(holder)
@@ -307,7 +285,7 @@ def _holders(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
 
 
 def _leading(systems: Sequence[System], metric: str) -> list[Statement]:
-    """Which system comes out best; that alone decides nothing."""
+    """The system with the best mean."""
     means = {system.name: mean for system in systems if (mean := system.mean(metric)) is not None}
     if len(systems) < 2 or not means:
         return []

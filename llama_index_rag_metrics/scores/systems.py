@@ -8,7 +8,14 @@ from typing import NamedTuple
 from llama_index_rag_metrics.rankings.matching import Matched
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Call, Items, Run
-from llama_index_rag_metrics.report import Answer, CallAnswer, Cell, Item, QueryAnswers, Retrieved
+from llama_index_rag_metrics.report import (
+    Answer,
+    CallAnswer,
+    Cell,
+    Item,
+    QueryAnswers,
+    ReportedItem,
+)
 from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.scores.scores import Scores
@@ -18,8 +25,6 @@ class System(NamedTuple):
     """One retriever of a report.
 
     Attributes:
-        name: to be shown.
-        scores: its scores.
         run: what it retrieved; empty where that isn't known.
         relevance: query id to what is relevant, by id.
         matched: metric name to what its matcher made of the run, of metrics that don't compare ids.
@@ -37,7 +42,7 @@ class System(NamedTuple):
 
     @classmethod
     def of(cls, scores: Scores, name: str = "") -> System:
-        """Scores of which no rankings are known."""
+        """A system without rankings."""
         return cls(name or shown_name(scores, "score"), scores, Run(), {}, {}, {})
 
     def judged_by(self, metric: str) -> tuple[Mapping[str, Relevance], Run]:
@@ -52,7 +57,7 @@ class System(NamedTuple):
 
     @property
     def price(self) -> float | None:
-        """Of the tokens of 1,000 queries; None where tokens or their price aren't known."""
+        """Price of the tokens of 1,000 queries, if tokens and price are known."""
         tokens = self.run.mean_tokens
         if tokens is None or self.price_per_million is None:
             return None
@@ -64,12 +69,10 @@ class System(NamedTuple):
 
 
 def shown_name(scores: Scores, unnamed: str) -> str:
-    """What to call scores in a report."""
     return plain(scores.name) or unnamed
 
 
 def metrics_of(systems: Iterable[System]) -> list[str]:
-    """The metrics of all systems, each once."""
     return list(dict.fromkeys(metric for system in systems for metric in system.scores))
 
 
@@ -79,22 +82,15 @@ def query_answers(
     metric: str,
     scores: Sequence[Mapping[str, float]] = (),
 ) -> QueryAnswers:
-    """What was asked, what was wanted and what came, as the matcher of a metric sees it.
+    """What was asked, wanted and retrieved, as the matcher of a metric sees it.
 
-    The one answer to that question: every report, page and gate takes it from here.
-
-    Args:
-        query_id: the query.
-        systems: what was evaluated.
-        metric: its matcher says what a retrieved item stands for.
-        scores: of each system, query id to score.
+    Every report, page and gate takes it from here. `scores` are query id to score, one a system.
     """
-    texts = (system.scores.queries.get(query_id) for system in systems)
     wanted = (_wanted(system, query_id, metric) for system in systems)
     by_query = scores or [{}] * len(systems)
     return QueryAnswers(
         query_id,
-        next(filter(None, texts), ""),
+        query_text(query_id, systems),
         next(filter(None, wanted), ()),
         [
             _answer(system, query_id, metric, known.get(query_id))
@@ -103,19 +99,19 @@ def query_answers(
     )
 
 
-def check_systems(systems: Sequence[System]) -> None:
-    """Whether there is anything to report.
+def query_text(query_id: str, systems: Sequence[System]) -> str:
+    """The text of a query, "" where no system knows it."""
+    texts = (system.scores.queries.get(query_id) for system in systems)
+    return next(filter(None, texts), "")
 
-    Raises:
-        InvalidInput: there isn't.
-    """
+
+def check_systems(systems: Sequence[System]) -> None:
     if not systems:
         raise InvalidInput("results", list(systems), "the results of at least one retriever")
 
 
 def _judged(system: System, query_id: str, metric: str) -> Relevance:
-    matched = system.matched.get(metric)
-    relevance = system.relevance if matched is None else matched.relevance
+    relevance, _ = system.judged_by(metric)
     return relevance.get(query_id, Relevance())
 
 
@@ -167,12 +163,12 @@ def _call_answers(
 
 def _retrieved(
     items: Items, stands_for: Sequence[Sequence[str]], grades: Mapping[str, float]
-) -> list[Retrieved]:
+) -> list[ReportedItem]:
     texts: Sequence[str | None] = items.texts or [None] * len(items.ids)
     retrieved = []
     for item, text, names in zip(items.ids, texts, stands_for, strict=True):
         known = [Item(name, grades[name]) for name in names if name in grades]
         grade = max((item.grade for item in known), default=None)
         is_itself = list(names) == [item] or not known
-        retrieved.append(Retrieved(item, grade, text, () if is_itself else known))
+        retrieved.append(ReportedItem(item, grade, text, () if is_itself else known))
     return retrieved

@@ -133,13 +133,12 @@ def tracked_name(metric: str) -> str:
 
     A name that isn't one of the usual form ends in a digest of what it was.
 
-    Examples:
-        >>> tracked_name("ndcg(mode=exponential)@10")
-        'ndcg.mode-exponential_at_10'
-        >>> tracked_name("recall(match=text>=0.6, min_grade=2)@5")
-        'recall.match-text-ge-0.6.min_grade-2_at_5'
-        >>> tracked_name("命中")
-        'metric-...'
+    >>> tracked_name("ndcg(mode=exponential)@10")
+    'ndcg.mode-exponential_at_10'
+    >>> tracked_name("recall(match=text>=0.6, min_grade=2)@5")
+    'recall.match-text-ge-0.6.min_grade-2_at_5'
+    >>> tracked_name("命中")
+    'metric-...'
     """
     usual = _USUAL.fullmatch(metric)
     if usual and len(metric) <= _LONGEST:
@@ -166,7 +165,7 @@ def _numbers(scores: Scores, confidence: float) -> dict[str, float]:
 
 
 def _table(wandb: Any, scores: Scores) -> Any:
-    """One row a query: its id, its text, and its scores; None where it has none."""
+    """One row a query: its id, its text, and its scores or None."""
     columns = [scores.by_query(metric) for metric in scores]
     rows = [
         [query_id, scores.queries.get(query_id, ""), *(column.get(query_id) for column in columns)]

@@ -46,10 +46,9 @@ class Column(NamedTuple):
 
     Attributes:
         label: trec_eval's name, such as P_5, or ours where trec_eval has no such measure.
-        metric: what computes it by query; None where it isn't computed.
-        summary: what stands for all queries.
-        place: where it stands in the report.
-        of_all_judged: what computes the summary by query under -c, where that isn't `metric`.
+        metric: None where nothing is computed by query.
+        place: of the report, to sort by.
+        of_all_judged: computes the summary by query under -c, where that isn't `metric`.
     """
 
     label: str
@@ -68,14 +67,11 @@ class _Measure:
     """A measure of trec_eval's.
 
     Attributes:
-        name: its name.
-        build: our metric.
         defaults: the parameters that it has unless others are given.
-        summary: what stands for all queries.
         label: the name with a parameter.
         takes: nothing; several parameters, of which each makes a measure of its own; or one, which
             may hold commas.
-        ours: whether it is one of our own metrics as it is, and a parameter its cutoff.
+        ours: whether it is one of our own metrics, and a parameter its cutoff.
         since: the version that has it among all_trec.
     """
 
@@ -89,7 +85,6 @@ class _Measure:
     since: Version = 9
 
     def column(self, parameter: str, version: Version) -> Column:
-        """The measure with that parameter."""
         label = f"{self.name}_{self.label(parameter)}" if parameter else self.name
         built = self.build(parameter, "up" if version == 9 else "nearest") if self.build else None
         place = float(parameter) if self.takes == "several" else 0.0
@@ -104,8 +99,6 @@ def _made(metric_class: type[RankingMetric], **parameters: Any) -> RankingMetric
 
 
 def _ours(name: str) -> Build:
-    """Our metric of that name; a parameter is the cutoff."""
-
     def build(parameter: str, rounding: Rounding) -> RankingMetric:
         return _ranking(f"{name}@{parameter}" if parameter else name)
 
@@ -241,12 +234,7 @@ def columns(
         names: trec_eval's names as its -m takes them ("map", "P.5,10", "official"), with a cutoff
             as it prints them ("P_5"), or ours ("rbp(p=0.9)", "ndcg@10"); several with commas.
         min_grade: the grade from which an item is relevant, trec_eval's -l.
-        version: which trec_eval is followed. 10 rounds levels of recall otherwise, and has more
-            measures in all_trec.
-
-    Raises:
-        UnknownMetric: no measure has that name.
-        InvalidInput: a parameter can't be used.
+        version: 10 rounds levels of recall otherwise, and has more measures in all_trec.
 
     Examples:
         >>> [column.label for column in columns(["ndcg_cut.10,5,map", "judged"])]
@@ -280,11 +268,7 @@ def metrics_of(measures: Iterable[Column]) -> list[BaseRetrievalMetric]:
 
 
 def at_level(metrics: Iterable[BaseRetrievalMetric], min_grade: float | None) -> None:
-    """Let the metrics of binary relevance that name no grade of their own count from this one.
-
-    Raises:
-        InvalidInput: the grade isn't above 0, or two metrics become the same.
-    """
+    """Let the metrics of binary relevance that name no grade of their own count from this one."""
     if min_grade is None:
         return
     if not min_grade > 0:
@@ -295,7 +279,7 @@ def at_level(metrics: Iterable[BaseRetrievalMetric], min_grade: float | None) ->
 
 
 def _single(names: Iterable[str]) -> list[str]:
-    """One name each: what follows a comma belongs to the name before unless it is one itself."""
+    """One name each; a parameter after a comma belongs to the name before it."""
     single: list[str] = []
     for name in names:
         for number, part in enumerate(map(str.strip, split_names(name))):
@@ -358,7 +342,7 @@ def _split(name: str) -> tuple[str, str]:
 
 
 def _same(ours: RankingMetric, version: Version) -> Column | None:
-    """The measure of trec_eval's that one of our metrics is."""
+    """The measure of trec_eval's that one of our metrics is, or None."""
     k = str(getattr(ours, "k", None) or "")
     same = {"ndcg(ideal=all)": "ndcg", "f1": "set_F"}.get(ours.metric_name)
     if same is not None:
@@ -410,13 +394,11 @@ def report_lines(
     nothing relevant included, scored 0; added one after another in the order of the query ids.
 
     Args:
-        scores: the scores by the columns' metrics, made with `no_relevant="zero"`.
-        columns: what to print.
+        scores: made with `no_relevant="zero"`.
         per_query: print every query first, in the order of their ids (trec_eval's -q).
         complete: average over all judged queries; those without a ranking score 0 (its -c).
         summary: print the averages (without it, trec_eval's -n).
-        version: the trec_eval that is followed: with `per_query` and `complete`, 10 prints the
-            queries without a ranking, too.
+        version: with `per_query` and `complete`, 10 prints the queries without a ranking, too.
     """
     absent = set(scores.empty)
     ranked = sorted(query_id for query_id in scores.query_ids if query_id not in absent)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from llama_index_rag_metrics.report.figure import Axis, Figure, Series
-from llama_index_rag_metrics.report.numbers import p_value
+from llama_index_rag_metrics.report.numbers import hover, p_value, span_of_bar
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.decisions.comparison.comparison import Comparison
@@ -44,7 +44,7 @@ def difference_figure(comparison: Comparison, metrics: Sequence[str]) -> Figure:
         Axis(f"difference from {comparison.baseline}", ends=_around_zero(shown)),
         Axis(),
         series,
-        "%{y}: %{x:+.4f} %{customdata}",
+        f"%{{y}}: {hover('x', 'signed')} %{{customdata}}",
         zero_line=True,
     )
 
@@ -67,7 +67,7 @@ def distribution_figure(comparison: Comparison, metric: str) -> Figure:
     series = []
     for number, (name, column) in enumerate(zip(comparison.others, columns, strict=True), 1):
         counts, _ = np.histogram([value for value in column if value], edges)
-        remarks = [f"{low:+.3f} to {high:+.3f}" for low, high in ends]
+        remarks = [span_of_bar(low, high) for low, high in ends]
         label = f"{name} ({column.count(0.0)} the same)"
         series.append(Series(label, number, middles, counts.tolist(), remarks=remarks))
     return Figure(

@@ -245,7 +245,7 @@ def holes_report(holes: Sequence[Holes]) -> Report:
         title="Unjudged items",
         sections=[Section("Unjudged items", [table], EXPLAINED)],
         metrics=[hole.metric for hole in holes],
-        records=Records({field.name: [row[field.name] for row in rows] for field in fields(Holes)}),
+        records=Records.of(rows, [field.name for field in fields(Holes)]),
     )
 
 

@@ -13,7 +13,7 @@ from llama_index_rag_metrics.report import (
     QueryAnswers,
     Records,
     Report,
-    Retrieved,
+    ReportedItem,
     Row,
     Section,
     Statement,
@@ -98,7 +98,7 @@ def _query(query: WorstQuery, name: str) -> QueryAnswers:
     answer = Answer(
         name or "now",
         Cell((*before, query.score), "change"),
-        [Retrieved(item, None) for item in query.got] or None,
+        [ReportedItem(item, None) for item in query.got] or None,
         query.error or None,
     )
     wanted = [[Item(item, 1.0)] for item in query.wanted]
@@ -110,4 +110,4 @@ def _records(gate: GateReport) -> Records:
     """One row a verdict."""
     rows = [{**asdict(verdict), "rule": str(verdict.rule)} for verdict in gate]
     columns = [name for name in (rows[0] if rows else {}) if name != "worst"]
-    return Records({name: [row[name] for row in rows] for name in columns})
+    return Records.of(rows, columns)

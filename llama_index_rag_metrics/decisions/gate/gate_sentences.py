@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
-from llama_index_rag_metrics.report.numbers import count, counted, percent, score, signed
+from llama_index_rag_metrics.report.numbers import (
+    count,
+    counted,
+    given,
+    hundredths_up,
+    percent,
+    score,
+    signed,
+)
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.decisions.gate.rules import Rule
@@ -72,7 +79,7 @@ def _wanted(rule: Rule) -> str:
 def _wish(rule: Rule) -> str:
     if rule.tolerance > 0:
         limit = "less than" if rule.strict else "up to"
-        return f"tolerates a {_worse(rule)} of {limit} {rule.tolerance:.12g}"
+        return f"tolerates a {_worse(rule)} of {limit} {given(rule.tolerance)}"
     if rule.tolerance < 0 or rule.strict:
         return f"wants a {_better(rule)}{_by(rule)}"
     return f"tolerates no {_worse(rule)}"
@@ -90,7 +97,7 @@ def _by(rule: Rule) -> str:
     """How large a gain is wanted."""
     if not rule.tolerance:
         return ""
-    return f" of {'more than' if rule.strict else 'at least'} {-rule.tolerance:.12g}"
+    return f" of {'more than' if rule.strict else 'at least'} {given(-rule.tolerance)}"
 
 
 def _bounds(verdict: Verdict) -> str:
@@ -120,10 +127,10 @@ def _way_out(verdict: Verdict) -> str:
         return ""
     few = f"{counted(verdict.n)} {_are(verdict.n)} too few to tell"
     if _is_loss(verdict):
-        more = f"{verdict.rule.tolerance:.12g}"
+        more = given(verdict.rule.tolerance)
         return f": the loss is clear, but {few} whether it is more than {more}"
     tolerance = (
-        "" if verdict.decidable is None else f"a tolerance of {_up_to_hundredth(verdict.decidable)}"
+        "" if verdict.decidable is None else f"a tolerance of {hundredths_up(verdict.decidable)}"
     )
     if verdict.needed is not None:
         other = f", or {tolerance}" if tolerance else ""
@@ -146,15 +153,6 @@ def _is_loss(verdict: Verdict) -> bool:
 
 def _are(n: int) -> str:
     return "is" if n == 1 else "are"
-
-
-def _up_to_hundredth(share: float) -> str:
-    """Rounded up to two decimals.
-
-    >>> _up_to_hundredth(0.0512)
-    '0.06'
-    """
-    return f"{math.ceil(round(share * 100, 9)) / 100:.2f}"
 
 
 def _many(n: int) -> str:

@@ -10,7 +10,7 @@ from llama_index_rag_metrics.decisions.sweeps.grid import varied
 from llama_index_rag_metrics.evaluation.results.results_report import system_of
 from llama_index_rag_metrics.report import Cell, Records, Report, Row, Section, Statement, Table
 from llama_index_rag_metrics.report.figure import Axis, Figure, Series
-from llama_index_rag_metrics.report.numbers import counted, percent, score, seconds
+from llama_index_rag_metrics.report.numbers import counted, hover, percent, score, seconds
 from llama_index_rag_metrics.scores.glossary import glossary
 from llama_index_rag_metrics.scores.rows import cost_cell, score_cell, time_cell
 from llama_index_rag_metrics.scores.scores_report import about, failures, remarks
@@ -75,7 +75,7 @@ def heat_map_figure(sweep: Sweep, metric: str) -> Figure | None:
         Axis(first),
         Axis(second),
         [series],
-        f"{first} %{{x}}, {second} %{{y}}: %{{z:.4f}}",
+        f"{first} %{{x}}, {second} %{{y}}: {hover('z')}",
         z=Axis(metric),
     )
 

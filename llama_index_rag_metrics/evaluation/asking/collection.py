@@ -28,6 +28,7 @@ from llama_index_rag_metrics.evaluation.retrieved.run_matching import (
 )
 from llama_index_rag_metrics.rankings.matching import LabelCheck, Matched
 from llama_index_rag_metrics.rankings.run import Ranking, Run
+from llama_index_rag_metrics.report.numbers import whole_seconds
 from llama_index_rag_metrics.runtime.cache import Usage
 from llama_index_rag_metrics.runtime.errors import InvalidInput, QueryTimeout, RetrievalFailed
 from llama_index_rag_metrics.runtime.progress import Advance, progress
@@ -255,8 +256,8 @@ class Collector:
     def _waiting(self) -> str:
         """What has been waiting longest, where that is long."""
         query_id, since = next(iter(self._under_way.items()), ("", monotonic()))
-        seconds = monotonic() - since
-        return f"{query_id} has been waiting for {seconds:.0f} s" if seconds > _LONG else ""
+        waited = monotonic() - since
+        return f"{query_id} has been waiting for {whole_seconds(waited)}" if waited > _LONG else ""
 
     async def _ask(self, query_id: str, query: str) -> Ranking:
         if (unasked := self._failures.unasked(RETRIEVER)) is not None:

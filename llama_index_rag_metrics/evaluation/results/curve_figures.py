@@ -15,6 +15,7 @@ from llama_index_rag_metrics.evaluation.results.curves import (
 from llama_index_rag_metrics.evaluation.sessions.judged_sessions import recall_by_call
 from llama_index_rag_metrics.report import headline
 from llama_index_rag_metrics.report.figure import Axis, Draw, Figure, Series
+from llama_index_rag_metrics.report.numbers import hover
 from llama_index_rag_metrics.scores.systems import System, metrics_of
 from llama_index_rag_metrics.statistics.intervals import mean_interval
 
@@ -76,7 +77,7 @@ def _recall_by_call(
     if not series:
         return None
     axis = Axis("recall so far, mean over questions", ends=(0, 1.02))
-    return Figure("points", axis, Axis(), series, "%{y}: %{x:.4f}")
+    return Figure("points", axis, Axis(), series, f"%{{y}}: {hover('x')}")
 
 
 def _by_cutoff(
@@ -106,7 +107,7 @@ def _by_cutoff(
             Series(systems[number].name, number, list(curve), list(curve.values()))
             for number, curve in curves.items()
         ],
-        "%{x:,} tokens: %{y:.4f}" if in_tokens else "k = %{x}: %{y:.4f}",
+        f"{'%{x:,} tokens' if in_tokens else 'k = %{x}'}: {hover('y')}",
     )
 
 
@@ -128,5 +129,5 @@ def _precision_recall(
             Series(systems[number].name, number, RECALL_LEVELS[: len(curve)], curve)
             for number, curve in curves.items()
         ],
-        "recall %{x:.1f}: precision %{y:.4f}",
+        f"recall {hover('x', 'level')}: precision {hover('y')}",
     )

@@ -91,13 +91,13 @@ def _listings(nuggets: Nuggets, most: int, *, is_assigned: bool) -> list[Listing
             query_id: lines for query_id, lines in missing.items() if lines
         }
     return [
-        Listing(
-            f"{title}: {len(by_query):,}",
+        Listing.of(
+            title,
             [
                 QueryAnswers(query_id, nuggets.queries.get(query_id, ""), remarks=lines)
                 for query_id, lines in islice(by_query.items(), most)
             ],
-            more=max(0, len(by_query) - most),
+            len(by_query),
         )
         for title, by_query in remarks.items()
         if by_query

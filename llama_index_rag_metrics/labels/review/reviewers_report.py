@@ -115,8 +115,7 @@ def _listings(agreement: ReviewerAgreement, most: int) -> list[Listing]:
         QueryAnswers(differing.key.query_id, "", remarks=[_remark(agreement.names, differing)])
         for differing in disagreements[:most]
     ]
-    title = f"For a third pass: {len(disagreements):,}"
-    return [Listing(title, shown, more=len(disagreements) - len(shown))] if shown else []
+    return [Listing.of("For a third pass", shown, len(disagreements))] if shown else []
 
 
 def _remark(names: tuple[str, str], disagreement: Disagreement) -> str:

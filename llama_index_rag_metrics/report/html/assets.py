@@ -17,12 +17,11 @@ from llama_index_rag_metrics.runtime.errors import MissingExtra
 
 
 def asset(name: str, package: str = __package__) -> str:
-    """A text that stands beside the code of a package."""
     return (files(package) / name).read_text(encoding="utf-8")
 
 
 def script_source(script: str) -> str:
-    """What a content security policy allows, so that this script runs and no other."""
+    """The hash by which a content security policy allows this script."""
     digest = base64.b64encode(sha256(script.encode("utf-8")).digest()).decode("ascii")
     return f"'sha256-{digest}'"
 
@@ -41,22 +40,14 @@ class TableLibrary(NamedTuple):
 
 
 def check_libraries() -> None:
-    """Whether both libraries are there, without the time that reading them takes.
-
-    Raises:
-        MissingExtra: one of them isn't installed.
-    """
+    """Raise `MissingExtra` where a library isn't there, without reading them."""
     if any(find_spec(package) is None for package in ("plotly", "itables")):
         raise MissingExtra("the HTML report", "report")
 
 
 @cache
 def plots_library() -> str:
-    """plotly.js as base64 of gzip, compressed once a process.
-
-    Raises:
-        MissingExtra: it isn't installed.
-    """
+    """plotly.js as base64 of gzip, compressed once a process."""
     try:
         from plotly.offline import get_plotlyjs
     except ImportError as error:
@@ -66,11 +57,7 @@ def plots_library() -> str:
 
 @cache
 def table_library() -> TableLibrary:
-    """DataTables, compressed once a process.
-
-    Raises:
-        MissingExtra: it isn't installed.
-    """
+    """DataTables, compressed once a process."""
     # itables has no function for it, and importing it would bring pandas and IPython
     spec = find_spec("itables")
     if spec is None or spec.origin is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TypeAlias
 from xml.etree import ElementTree
 
@@ -13,9 +12,8 @@ Child: TypeAlias = "Element | str"
 def element(tag: str, *children: Child, **attributes: str) -> Element:
     """An element with its children; `class_` stands for the attribute `class`.
 
-    Examples:
-        >>> render(element("p", "1 < 2 ", element("b", "&"), title='"'))
-        '<p title="&quot;">1 &lt; 2 <b>&amp;</b></p>'
+    >>> render(element("p", "1 < 2 ", element("b", "&"), title='"'))
+    '<p title="&quot;">1 &lt; 2 <b>&amp;</b></p>'
     """
     named = {name.rstrip("_").replace("_", "-"): value for name, value in attributes.items()}
     made = ElementTree.Element(tag, named)
@@ -25,7 +23,6 @@ def element(tag: str, *children: Child, **attributes: str) -> Element:
 
 
 def append(parent: Element, child: Child) -> None:
-    """Add a child at the end: an element, or text."""
     if not isinstance(child, str):
         parent.append(child)
     elif len(parent):
@@ -35,11 +32,8 @@ def append(parent: Element, child: Child) -> None:
 
 
 def render(*elements: Element) -> str:
-    """The elements as HTML."""
-    return "".join(_render(elements))
-
-
-def _render(elements: Iterable[Element]) -> Iterable[str]:
-    for child in elements:
-        # as XML, since the HTML form leaves < in attributes; no void element is ever made
-        yield ElementTree.tostring(child, encoding="unicode", short_empty_elements=False)
+    # as XML, since the HTML form leaves < in attributes; no void element is ever made
+    return "".join(
+        ElementTree.tostring(child, encoding="unicode", short_empty_elements=False)
+        for child in elements
+    )

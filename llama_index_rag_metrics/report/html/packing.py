@@ -26,9 +26,8 @@ _CHUNK = 400_000
 def packed(value: Any) -> str:
     """A value as base64 of gzip of JSON.
 
-    Examples:
-        >>> unpacked(packed(["</script>", 0.5]))
-        ['</script>', 0.5]
+    >>> unpacked(packed(["</script>", 0.5]))
+    ['</script>', 0.5]
     """
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return packed_text(text)
@@ -46,17 +45,13 @@ def unpacked(chunk: str) -> Any:
 
 
 class Texts:
-    """Distinct texts, numbered as they come, each cut to this many characters.
+    """Distinct texts, numbered as they come, each cut to `cut` characters; None keeps them whole.
 
-    Args:
-        cut: how many characters of each are kept; None for all.
-
-    Examples:
-        >>> texts = Texts(cut=5)
-        >>> texts.add("a long text"), texts.add("other"), texts.add("a long text")
-        (0, 1, 0)
-        >>> list(texts.chunks())
-        [[['a lon', 11], 'other']]
+    >>> texts = Texts(cut=5)
+    >>> texts.add("a long text"), texts.add("other"), texts.add("a long text")
+    (0, 1, 0)
+    >>> list(texts.chunks())
+    [[['a lon', 11], 'other']]
     """
 
     def __init__(self, cut: int | None = CUT) -> None:
@@ -71,7 +66,7 @@ class Texts:
 
     @property
     def n_cut(self) -> int:
-        """How many texts aren't whole."""
+        """How many texts are cut."""
         return sum(len(shown) < length for shown, length in self._kept)
 
     def add(self, text: str) -> int:
@@ -88,7 +83,6 @@ class Texts:
         return number
 
     def shorten(self, cut: int) -> None:
-        """Keep no more than this many characters of each text."""
         self.cut = cut
         self._kept = [(shown[:cut], length) for shown, length in self._kept]
 
@@ -107,12 +101,7 @@ class Texts:
 
 
 def packed_texts(texts: Texts, room: int | None) -> list[str]:
-    """The chunks of the texts, which are cut shorter until these fit.
-
-    Args:
-        texts: the texts, shortened where need be.
-        room: characters for all the chunks together; None for any number.
-    """
+    """The chunks of the texts, which are cut shorter until they fit into `room` characters."""
     while True:
         chunks = [packed(chunk) for chunk in texts.chunks()]
         size = sum(map(len, chunks))

@@ -39,7 +39,6 @@ def write_page(
 
 
 def html_page(report: Report, *, title: str | None = None, cut: Cut = "auto") -> str:
-    """What `write_page` writes, as a text."""
     if cut not in ("auto", "never") and (type(cut) is not int or cut < 1):
         raise InvalidInput("cut", cut, "a number of characters from 1 on, 'auto' or 'never'")
     kept = CUT if cut == "auto" else None if cut == "never" else int(cut)

@@ -9,21 +9,15 @@ from typing import Any
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report.html.packing import Texts
 from llama_index_rag_metrics.report.model import Answer, CallAnswer, Item, Queries, QueryAnswers
+from llama_index_rag_metrics.report.numbers import kept_score, kept_seconds
 from llama_index_rag_metrics.report.query_lines import place_of
 
 _QUERIES_PER_CHUNK = 200
-_DIGITS = 4
 
 
 @dataclass
 class Content:
-    """The data of the page.
-
-    Attributes:
-        index: what the table of queries needs, column by column.
-        rankings: chunks of queries, each with the ranking of every system.
-        texts: the texts that the rankings point to.
-    """
+    """The data of the page: columns for the table of queries; rankings in chunks; their texts."""
 
     index: dict[str, Any]
     rankings: list[list[Any]]
@@ -31,15 +25,9 @@ class Content:
 
 
 def content_of(queries: Queries, metric: str, cut: int | None) -> Content:
-    """Gather what the page shows.
-
-    Args:
-        queries: of the report.
-        metric: the metric that the table shows first.
-        cut: how many characters of a text are kept; None for all.
-    """
+    """Gather what the page shows: `metric` first, texts cut to `cut` characters."""
     texts = Texts(cut)
-    ways = max(queries.ways, default=0) + 1
+    ways = max(queries.matcher_of_metric, default=0) + 1
     rows = []
     remarks: dict[int, list[str]] = {}
     if queries.answer is not None:
@@ -52,17 +40,17 @@ def content_of(queries: Queries, metric: str, cut: int | None) -> Content:
         "systems": list(queries.systems),
         "compared": queries.compared,
         "metrics": list(queries.metrics),
-        "lower": list(queries.lower),
+        "lower": list(queries.lower_is_better),
         "shown": list(queries.metrics).index(metric),
-        "ways": list(queries.ways),
+        "ways": list(queries.matcher_of_metric),
         "ids": [str(query_id) for query_id in queries.ids],
         "queries": list(queries.texts),
         "scores": [
-            [[_rounded(score) for score in column] for column in by_system]
+            [[kept_score(score) for score in column] for column in by_system]
             for by_system in queries.scores
         ],
-        **queries.marked,
-        **queries.special,
+        **queries.failed_or_empty,
+        **queries.unanswerable,
         "slices": [slice_key._asdict() for slice_key in queries.slices],
         "remarks": remarks,
         "perChunk": _QUERIES_PER_CHUNK,
@@ -113,10 +101,7 @@ def _passage(item: Item, texts: Texts) -> int | None:
 
 
 def _answer(answer: Answer, texts: Texts) -> Any:
-    """[ids, grades, texts, latency, error], what the items stand for where they aren't it, calls.
-
-    None where the system knows no ranking.
-    """
+    """[ids, grades, texts, latency, error], what the items stand for, calls."""
     if answer.retrieved is None:
         return None
     grades, *stands_for = _seen(answer)
@@ -128,7 +113,7 @@ def _answer(answer: Answer, texts: Texts) -> Any:
         [str(item.id) for item in answer.retrieved],
         grades,
         [texts.add(item.text) if item.text else None for item in answer.retrieved],
-        None if answer.latency is None else round(answer.latency, 6),
+        kept_seconds(answer.latency),
         answer.error,
         *stands_for,
         *calls,
@@ -143,7 +128,7 @@ def _call(call: CallAnswer) -> list[Any]:
         [str(item.id) for item in call.retrieved],
         [item.grade for item in call.retrieved],
         [int(is_new) for is_new in call.is_new],
-        None if call.latency is None else round(call.latency, 6),
+        kept_seconds(call.latency),
         call.error,
     ]
 
@@ -157,7 +142,3 @@ def _seen(answer: Answer) -> list[Any]:
         grades,
         [[str(item_id.id) for item_id in item.stands_for] or None for item in retrieved],
     ]
-
-
-def _rounded(score: float | None) -> float | None:
-    return None if score is None else round(score, _DIGITS)

@@ -19,18 +19,17 @@ from llama_index_rag_metrics.report.model import (
 from llama_index_rag_metrics.report.numbers import score, shown
 from llama_index_rag_metrics.report.query_lines import call_lines, retrieved_line, wanted_line
 
-_MANY = 8
+_WIDE_TABLE_COLUMNS = 8
 """A table of more columns than this is set smaller."""
 
-_LONG_SECTION = 24
+_LONG_SECTION_ROWS = 24
 """In a section of more rows, further tables are folded."""
 
-_LONG = 80
+_LONG_VALUE = 80
 """A longer value of the header has a line of its own."""
 
 
 def header(report: Report) -> list[Element]:
-    """How much there is, and what was evaluated and how."""
     said: list[Element | str] = [report.lead]
     if report.outcome is not None:
         said = [element("b", shown(report.outcome), class_=f"outcome {report.outcome.tone}")]
@@ -42,7 +41,7 @@ def header(report: Report) -> list[Element]:
             "div",
             element("dt", label),
             element("dd", plain(value)),
-            **({"class_": "long"} if len(value) > _LONG else {}),
+            **({"class_": "long"} if len(value) > _LONG_VALUE else {}),
         )
         for label, value in report.about
     ]
@@ -50,7 +49,6 @@ def header(report: Report) -> list[Element]:
 
 
 def decision(report: Report) -> list[Element]:
-    """What it comes to, in words."""
     if not report.decision:
         return []
     said = [element("p", *_said(statement), class_="verdict") for statement in report.decision]
@@ -64,7 +62,7 @@ def decision(report: Report) -> list[Element]:
 
 
 def sections(report: Report, *, aside: bool) -> list[Element]:
-    """The tables: those that everybody needs, or the others."""
+    """The tables that everybody needs, or the others."""
     return [_section(section) for section in report.sections if section.aside is aside]
 
 
@@ -74,14 +72,12 @@ def listings(report: Report) -> list[Element]:
 
 
 def notes(report: Report, *further: Element) -> list[Element]:
-    """What a reader of the numbers should know."""
     known = [element("li", plain(note)) for note in report.notes]
     children = [element("ul", *known)] if known else []
     return [_card("Notes", *children, *further)] if children or further else []
 
 
 def glossary(report: Report) -> list[Element]:
-    """What the metrics mean, folded."""
     if not report.glossary:
         return []
     terms = [
@@ -96,7 +92,6 @@ def glossary(report: Report) -> list[Element]:
 
 
 def fold(label: str, *children: Element) -> Element:
-    """Something that opens on a click."""
     return element("details", element("summary", plain(label)), *children)
 
 
@@ -109,7 +104,7 @@ def _said(statement: Statement) -> list[Element | str]:
 
 def _section(section: Section) -> Element:
     children: list[Element] = []
-    is_long = sum(len(table.rows) for table in section.tables) > _LONG_SECTION
+    is_long = sum(len(table.rows) for table in section.tables) > _LONG_SECTION_ROWS
     for number, table in enumerate(section.tables):
         is_further = number > 0 and table.place == "detail" and is_long
         if section.folded or is_further:
@@ -169,7 +164,7 @@ def _set(table: Table, parts: Sequence[Sequence[Row]]) -> Element:
         element("caption", plain(table.title) or "Numbers", class_="unseen"),
         element("thead", element("tr", first, *heads)),
         *(element("tbody", *(_row(row, head[1:], table) for row in part)) for part in parts),
-        class_="numbers many" if len(table.head) > _MANY else "numbers",
+        class_="numbers many" if len(table.head) > _WIDE_TABLE_COLUMNS else "numbers",
     )
     return element(
         "div", made, class_="wide", tabindex="0", role="group",

@@ -41,12 +41,10 @@ class ScoredBatch:
         depth: (queries,) how many distinct items were retrieved.
         n_relevant: (queries,) how many items have a grade above 0.
         is_failed: (queries,) whether the retriever failed.
-        remarks: what a reader of the numbers should know.
-        details: metric name to what the metric says beside each score, for those that do.
-        own: metric name to (queries,) whether it has a value, of metrics for which that isn't
-            `is_scored`.
+        details: metric name to what the metric says beside each score.
+        own: metric name to (queries,) whether it has a value, where that isn't `is_scored`.
         errors: metric name to what went wrong with it, of a tolerant scoring.
-        digests: (queries,) those of the rankings, where they were asked for.
+        digests: (queries,) of the rankings, where they were asked for.
     """
 
     columns: dict[str, FloatArray]
@@ -81,7 +79,6 @@ class ScoredBatch:
 
     @property
     def counts(self) -> Counts:
-        """How many queries are scored, and how many are special."""
         reason = np.bincount(self.reason, minlength=len(REASONS))
         return Counts(
             queries=len(self.reason),
@@ -105,9 +102,6 @@ def score_batch(
     """Score judged rankings by every metric.
 
     Args:
-        judged: the rankings.
-        metrics: possibly none.
-        options: which queries and items count.
         is_judged: (queries,) whether any relevance was given.
         is_failed: (queries,) whether the retriever failed.
         sides: labels and rankings; None where it is known that they speak of the same.
@@ -160,8 +154,7 @@ def _has_value(
 ) -> BoolArray | None:
     """(queries,) whether a metric has a value; None where every scored query has one.
 
-    What leaks needs no relevance. A retriever that failed has kept nothing back: it has no value,
-    rather than the best there is.
+    Leaks need no relevance, and have no value where the retriever failed: 0 would be the best.
     """
     has_value = metric.has_value(judged)
     if metric.needs_forbidden and not metric.needs_relevance:
@@ -170,12 +163,7 @@ def _has_value(
 
 
 def ranking_metrics(metrics: Metrics) -> list[RankingMetric]:
-    """Names or metrics as metrics of rankings that compare ids.
-
-    Raises:
-        InvalidInput: a metric needs more than ids.
-        UnknownMetric: a name isn't known.
-    """
+    """Names or metrics as metrics of rankings that compare ids."""
     return [_ranking_metric(metric) for metric in resolve(metrics)]
 
 
@@ -200,12 +188,6 @@ def _ranking_metric(metric: BaseRetrievalMetric) -> RankingMetric:
 
 
 def no_common_query(run: object, ours: str, theirs: str) -> InvalidInput:
-    """The error of a run that speaks of other queries than the qrels.
-
-    Args:
-        run: what to call the run.
-        ours: a query of it.
-        theirs: a query of the qrels.
-    """
+    """The error of a run whose queries, such as `ours`, aren't those of the qrels."""
     expected = f"some that the qrels have, too, which are like {theirs!r}"
     return InvalidInput(f"queries of {run}", ours, expected, "Query ids compare exactly.")

@@ -48,12 +48,7 @@ class JudgementColumns:
 
     @classmethod
     def read(cls, qrels: Any, on_error: OnError) -> JudgementColumns:
-        """Read whatever `read_qrels` reads; TREC qrels without an object for each judgement.
-
-        Raises:
-            FileFormatError: a line can't be read.
-            InvalidInput: there are groups and grades.
-        """
+        """Read whatever `read_qrels` reads; TREC qrels without an object for each judgement."""
         if isinstance(qrels, (str, PathLike)) and qrels_format(Path(qrels)) == "trec":
             table = qrels_table(Path(qrels))
             if table is not None:
@@ -61,11 +56,7 @@ class JudgementColumns:
         return cls(_table(read_qrels(qrels, on_error=on_error)))
 
     def join(self, tables: Iterable[Columns], run: Path) -> Iterator[pl.DataFrame]:
-        """Rankings with the judgements of their queries; at the end, the queries without rankings.
-
-        Raises:
-            InvalidInput: none of the queries is judged.
-        """
+        """Rankings with the judgements of their queries; at the end, queries without rankings."""
         import polars as pl
 
         is_seen = np.zeros(len(self._position), np.bool_)
@@ -91,7 +82,7 @@ class JudgementColumns:
 
 
 def _with_text_ids(table: pl.DataFrame) -> pl.DataFrame:
-    """Rankings whose ids are texts, as `read_run` makes them and as those of all qrels are."""
+    """Rankings with texts as ids, as `read_run` and all qrels have them."""
     import polars as pl
 
     ids = table[RETRIEVED]

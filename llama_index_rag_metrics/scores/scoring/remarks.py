@@ -11,6 +11,7 @@ import numpy as np
 from llama_index_rag_metrics.metrics import NDCG, PermittedRecall, RankingMetric
 from llama_index_rag_metrics.rankings.judging import JudgedRankings
 from llama_index_rag_metrics.rankings.relevance import Relevance
+from llama_index_rag_metrics.report.numbers import score
 from llama_index_rag_metrics.runtime.arrays import BoolArray
 from llama_index_rag_metrics.runtime.wording import shorten
 
@@ -20,12 +21,7 @@ _FEW_QUESTIONS, _FEW_PASSAGES = 10, 100
 
 @dataclass(frozen=True)
 class Sides:
-    """The labels and rankings of a batch, as they were given.
-
-    Attributes:
-        question: the id of the question at a position.
-        pair: its labels and its retrieved ids.
-    """
+    """The question at a position, and its labels and retrieved ids, as they were given."""
 
     question: Callable[[int], object]
     pair: Callable[[int], tuple[Any, Any]]
@@ -41,8 +37,8 @@ class Overlap:
         n_both: how many are both.
         n_possible: how many labels the rankings of their questions have room for.
         n_shared: how many of them were retrieved.
-        judged: a judged question without a ranking; "" where there is none.
-        ranked: a question with a ranking and without labels.
+        judged: a judged question without a ranking, or "".
+        ranked: a question with a ranking and without labels, or "".
         example: a question, a label of it, and an id retrieved for it, where these differ.
     """
 
@@ -65,7 +61,7 @@ class Overlap:
         *,
         by_id: bool,
     ) -> Overlap:
-        """What a batch has in common; `by_id` says whether ids of passages are compared."""
+        """The overlap of a batch; `by_id` says whether ids of passages are compared."""
         is_ranked = (judged.depth > 0) | is_failed
         possible = np.minimum(judged.depth, judged.n_gaining) * by_id
         n_possible, n_shared = int(possible.sum()), len(judged.item_query) * by_id
@@ -104,7 +100,7 @@ class Overlap:
 
     @property
     def note(self) -> str | None:
-        """What is wrong where the sides have nothing in common, or next to nothing."""
+        """A sentence where the sides have next to nothing in common."""
         n = min(self.n_judged, self.n_ranked)
         if self.judged and self.ranked and _is_little(self.n_both, n, _FEW_QUESTIONS):
             return (
@@ -137,15 +133,13 @@ class Remarks:
     """What a reader of scores should know of their queries; those of batches add up.
 
     Attributes:
-        n_scored: how many queries were scored.
         deepest: the length of the longest ranking.
-        cutoffs: those of the metrics.
+        cutoffs: of the metrics.
         below: a metric's min_grade to how many scored queries have positive grades, but none that
             reaches it.
         n_negative: how many judgements have a negative grade.
         n_short: how many scored queries retrieved something, and less than is relevant.
         whole: the name of each ndcg without a cutoff to the sum of its scores with ideal=all.
-        overlap: what labels and rankings have in common.
         nothing_permitted: a metric's name to how many scored queries have no value by it, since
             nothing that is relevant to them is permitted.
     """
@@ -212,19 +206,16 @@ class Remarks:
         )
 
     def state(self) -> dict[str, Any]:
-        """The remarks as JSON."""
         below = sorted(self.below.items())
         return {**asdict(self), "cutoffs": sorted(self.cutoffs), "below": below}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Remarks:
-        """The remarks that `state` was made of."""
         cutoffs, below = frozenset(state["cutoffs"]), dict(map(tuple, state["below"]))
         overlap = Overlap(**{**state["overlap"], "example": tuple(state["overlap"]["example"])})
         return cls(**{**state, "cutoffs": cutoffs, "below": below, "overlap": overlap})
 
     def notes(self) -> list[str]:
-        """The remarks as sentences."""
         notes = [] if self.overlap.note is None else [self.overlap.note]
         notes += [
             f"{n} of {self.n_scored} queries have positive grades but none of at least "
@@ -242,7 +233,7 @@ class Remarks:
                 f"{self.n_short} of {self.n_scored} queries retrieved fewer items than are "
                 f"relevant, and {name} measures them against the best ranking of that length; "
                 f"{name[:-1] + ', ' if name.endswith(')') else name + '('}ideal=all) has the mean "
-                f"{total / self.n_scored:.4f}"
+                f"{score(total / self.n_scored)}"
                 for name, total in self.whole.items()
             ]
         notes += [

@@ -116,7 +116,7 @@ def keep_all(parts: Iterable[Part], metric_names: Sequence[str], metadata: Seque
 
 
 def total(parts: Iterable[Part], metric_names: Sequence[str], path: Path | None) -> ScoreTotals:
-    """Means and counts; the scores of each query go to a Parquet file where there is a path."""
+    """Means and counts; with a path, the scores of each query go to a Parquet file."""
     totals = ScoreTotals.nothing(metric_names)
     if path is None:
         for _, scored in parts:
@@ -279,11 +279,7 @@ def _score_stored(
     keep: Sequence[str],
     keep_digests: bool,
 ) -> Part:
-    """`score_part`, with errors that say where in the run they are.
-
-    Raises:
-        FileFormatError: a column, or what a row holds, can't be used.
-    """
+    """`score_part`, with errors that say where in the run they are."""
     try:
         return score_part(part, metrics, options, keep, keep_digests=keep_digests)
     except (InvalidInput, IdTypeMismatch):
@@ -314,7 +310,6 @@ def _misfit(
 
 
 def _first_misfit(part: Columns, metrics: Sequence[RankingMetric]) -> str | None:
-    """The id of the first query that can't be judged."""
     first, last = 0, len(part)
     while last - first > 1:
         middle = (first + last) // 2
@@ -326,7 +321,7 @@ def _first_misfit(part: Columns, metrics: Sequence[RankingMetric]) -> str | None
 
 
 def _measured(metrics: Sequence[RankingMetric]) -> list[str]:
-    """The columns beside ids and grades that the metrics read."""
+    """The further columns that the metrics read."""
     tokens = [TOKENS] if any(metric.needs_tokens for metric in metrics) else []
     spans = (
         [EXPECTED_SPANS, RETRIEVED_SPANS] if any(metric.needs_spans for metric in metrics) else []

@@ -47,14 +47,7 @@ def forbidden_by_query(
     rankings: Sequence[Ranking | Sequence[str]],
     forbidden: ForbiddenIds | None,
 ) -> list[frozenset[str]] | None:
-    """The forbidden ids of each query: those given, and those that its ranking marks.
-
-    Returns:
-        None where nobody says what is forbidden.
-
-    Raises:
-        InvalidInput: not one collection a query, or about a query that isn't there.
-    """
+    """The forbidden ids of each query, given or marked in its ranking; None if nothing says so."""
     marks = [ranking.forbidden if isinstance(ranking, Ranking) else None for ranking in rankings]
     if forbidden is None and not any(mark is not None for mark in marks):
         return None
@@ -72,7 +65,7 @@ def unknown_notes(
     rankings: Sequence[Ranking | Sequence[str]],
     forbidden: Sequence[frozenset[str]] | None,
 ) -> list[str]:
-    """Of how much that was retrieved nobody knows whether the asker may see it."""
+    """Notes on retrieved items of which nobody knows whether the asker may see them."""
     if forbidden is None:
         return []
     pairs = zip(query_ids, rankings, forbidden, strict=True)
@@ -103,7 +96,7 @@ def details_of(
     rankings: Sequence[Sequence[str]],
     has_value: BoolArray,
 ) -> dict[str, dict[str, Any]]:
-    """What a metric says beside its scores, by query, with the ids at forbidden ranks."""
+    """The metric's details by query, with the ids at forbidden ranks."""
     queries = zip(query_ids, rows, rankings, has_value.tolist(), strict=True)
     return {query_id: _named(row, ids) for query_id, row, ids, has in queries if has and row}
 
@@ -217,7 +210,6 @@ def score_with(
     """`score_rankings` with metrics that are ready, possibly none.
 
     Args:
-        options: which queries and items count.
         deepest: how much was retrieved at most, where the rankings don't say.
         keep_digests: whether the scores keep digests of the rankings, for the gate.
     """
@@ -293,7 +285,7 @@ def _needs(
     documents: Mapping[str, str] | None,
     forbidden: ForbiddenIds | None,
 ) -> dict[str, Any]:
-    """What `judge` has to know beside ids, as far as any of the metrics wants it."""
+    """The arguments of `judge` that any of the metrics needs."""
     needs: dict[str, Any] = {}
     if any(metric.needs_tokens for metric in metrics):
         count = _counting(tokenizer)
@@ -313,11 +305,7 @@ def _excluded(
     relevance: Sequence[RelevanceLike | None],
     no_relevant: NoRelevant,
 ) -> dict[str, Reason]:
-    """Query id to reason, of the queries that don't count.
-
-    Raises:
-        InvalidInput: a query has nothing relevant, and that is an error.
-    """
+    """Query id to reason; no_relevant="error" raises for a query with nothing relevant."""
     positions = np.flatnonzero(~scored.is_scored).tolist()
     reasons = {position: cast(Reason, REASONS[scored.reason[position]]) for position in positions}
     if no_relevant == "error":
@@ -371,7 +359,7 @@ def _align(
 
 
 def _is_of_ranx(side: object) -> bool:
-    """Whether this is ranx's Qrels or Run, which are no mappings and aren't to be iterated over."""
+    """Whether this is ranx's Qrels or Run, which are no mappings and can't be iterated over."""
     return type(side).__module__.partition(".")[0] == "ranx" and hasattr(side, "to_dict")
 
 
@@ -395,7 +383,6 @@ def _check_labels(expected: object, retrieved: object) -> None:
 def _errors(
     query_ids: Sequence[str], rankings: Sequence[Ranking | Sequence[str]]
 ) -> dict[str, str]:
-    """The errors of the queries on which the retriever failed."""
     return {
         query_id: ranking.error
         for query_id, ranking in zip(query_ids, rankings, strict=True)
@@ -408,11 +395,7 @@ def _tokens(
     ranking: Ranking | Sequence[str],
     count: Callable[[Sequence[str]], Sequence[int]],
 ) -> Sequence[int]:
-    """The tokens of each retrieved item, counted where they aren't known.
-
-    Raises:
-        InvalidInput: neither counts nor texts are there.
-    """
+    """The tokens of each retrieved item, counted where they aren't known."""
     tokens, texts = (getattr(ranking, name, None) for name in ("tokens", "texts"))
     ids = ranking.ids if isinstance(ranking, Ranking) else ranking
     if tokens is None and texts is None and len(ids):
@@ -426,7 +409,7 @@ def _tokens(
 def _counting(
     tokenizer: Tokenizer | TokenCounter | None,
 ) -> Callable[[Sequence[str]], Sequence[int]]:
-    """What counts the tokens of texts; LlamaIndex's tokenizer isn't loaded before it is needed."""
+    """A counter of tokens that loads LlamaIndex's tokenizer when it is needed."""
     counter: TokenCounter | None = None
 
     def count(texts: Sequence[str]) -> Sequence[int]:
@@ -440,11 +423,6 @@ def _counting(
 
 
 def _spans(query_id: str, ranking: Ranking | Sequence[str]) -> Sequence[Span | None]:
-    """Where each retrieved item is.
-
-    Raises:
-        InvalidInput: the ranking doesn't say.
-    """
     ids = ranking.ids if isinstance(ranking, Ranking) else ranking
     spans = getattr(ranking, "spans", None)
     if spans is None and len(ids):

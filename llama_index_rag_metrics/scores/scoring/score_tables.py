@@ -1,4 +1,4 @@
-"""Means and counts of what `score_table` returned."""
+"""Scoring tables of rankings, a row a query, and the means of what comes of it."""
 
 from __future__ import annotations
 
@@ -149,7 +149,6 @@ def _score(
     options: ScoringOptions,
     keep: Sequence[str] = (),
 ) -> list[tuple[pl.DataFrame, ScoredBatch]]:
-    """The scores of a table in parts, in order."""
     _check_kind(table)
     names = _columns(table)
     check_columns(keep, names, [metric.metric_name for metric in metrics])
@@ -171,12 +170,7 @@ def _score(
 def judge_part(
     part: pl.DataFrame | pa.Table | pa.RecordBatch, metrics: Sequence[RankingMetric]
 ) -> tuple[pl.DataFrame, JudgedRankings]:
-    """What is judged at once, with what the metrics need of it.
-
-    Raises:
-        InvalidInput: a column, or what a row holds, can't be used.
-        IdTypeMismatch: ids of different types on the two sides.
-    """
+    """A part as a frame, and judged with what the metrics need."""
     frame = with_expected_ids(to_polars(part))
     judged = judge_table(
         frame,
@@ -195,7 +189,7 @@ def score_part(
     *,
     keep_digests: bool = False,
 ) -> tuple[pl.DataFrame, ScoredBatch]:
-    """The scores of what is judged at once, as `score_table` returns them and as arrays."""
+    """The scores of a part, as `score_table` returns them and as arrays."""
     import polars as pl
 
     frame, judged = judge_part(part, metrics)
@@ -268,11 +262,7 @@ def score_schema(table: pa.Schema, metrics: Metrics, *, keep: Sequence[str] = ()
 
 
 def check_columns(wanted: Sequence[str], there: Sequence[str], metrics: Sequence[str]) -> None:
-    """Columns to keep have to be there, and to be called otherwise than those of the scores.
-
-    Raises:
-        InvalidInput: one isn't there, and names those that are; or it is called like a metric.
-    """
+    """Columns to keep have to be there, and to be called otherwise than those of the scores."""
     if isinstance(wanted, str):
         raise InvalidInput("keep", wanted, "a list of columns", f"Write one as [{wanted!r}].")
     for column in wanted:
@@ -286,7 +276,7 @@ def check_columns(wanted: Sequence[str], there: Sequence[str], metrics: Sequence
 
 
 def parts(table: Any) -> Iterator[Any]:
-    """A frame of polars or a table of pyarrow in slices that are judged at once."""
+    """Slices of a frame or table that are judged at once."""
     n_ids = sum(
         _n_ids(table[column]) for column in (RETRIEVED, EXPECTED) if column in _columns(table)
     )
@@ -316,7 +306,6 @@ def _columns(table: Any) -> Sequence[str]:
 
 
 def to_polars(table: Any) -> pl.DataFrame:
-    """A table of pyarrow or a frame as one of polars."""
     import polars as pl
 
     _check_kind(table)
@@ -348,11 +337,7 @@ def _is_pandas(table: Any) -> bool:
 
 
 def _columnar(table: Any) -> Any:
-    """A table of pyarrow or a frame of polars; that of one of pandas.
-
-    Raises:
-        InvalidInput: values of different types in a column of pandas.
-    """
+    """A frame of pandas as one of polars; anything else unchanged."""
     import polars as pl
     import pyarrow as pa
 
@@ -367,7 +352,7 @@ def _columnar(table: Any) -> Any:
 def _like(
     table: Any, scored: pl.DataFrame, metrics: Sequence[RankingMetric], keep: Sequence[str]
 ) -> Any:
-    """The scores in the form of the table that they belong to."""
+    """The scores in the form of the given table."""
     import polars as pl
     import pyarrow as pa
 

@@ -20,15 +20,9 @@ class ScoringOptions:
     """Which queries count in the means, and which of their items.
 
     Attributes:
-        no_relevant: what to do with a query that was judged, but has nothing relevant.
-        failed: what to do with a query on which the retriever failed.
-        selection: which of the retrieved items the metrics see.
         tokenizer: counts the tokens of rankings that have texts but no token counts.
         tolerant: whether a metric that raises has no value, and an error, instead of ending it all.
         checks_ids: whether to say so where labels and rankings have no ids in common.
-
-    Raises:
-        InvalidInput: an option isn't one of its values.
     """
 
     no_relevant: NoRelevant = "exclude"
@@ -46,11 +40,7 @@ class ScoringOptions:
                 raise InvalidInput(argument, value, expected)
 
     def check(self, relevance: Mapping[str, Relevance]) -> None:
-        """Whether all of this relevance can be scored, before any work.
-
-        Raises:
-            InvalidInput: under "error", a query has nothing relevant.
-        """
+        """Under no_relevant="error", raise for the first query with nothing relevant."""
         if self.no_relevant == "error":
             for query_id, judged in relevance.items():
                 if not judged:
@@ -62,7 +52,6 @@ EVERY_QUERY = ScoringOptions("zero", "zero", checks_ids=False)
 
 
 def nothing_relevant(query_id: object, relevance: object) -> InvalidInput:
-    """The error of a query that has nothing relevant, under no_relevant="error"."""
     return InvalidInput(
         f"relevance of query {query_id!r}",
         relevance,

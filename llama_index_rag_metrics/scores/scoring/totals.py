@@ -37,7 +37,7 @@ _LOWEST_EXPONENT = -1074
 
 @dataclass(frozen=True, slots=True)
 class ExactSum:
-    """The sum of any number of 64-bit floats, without rounding: what `math.fsum` rounds at its end.
+    """The sum of 64-bit floats without rounding, counted in units of the smallest float above 0.
 
     Sums of parts add up to the very sum of the whole, in whatever order the parts come. Fractions
     would, too, and take some fifty times as long (benchmarks/plain_ways.py).
@@ -45,9 +45,6 @@ class ExactSum:
     >>> tenth = ExactSum.of([0.1] * 5)
     >>> (tenth + tenth).value
     1.0
-
-    Attributes:
-        units: the sum, counted in the smallest float above 0.
     """
 
     units: int = 0
@@ -221,7 +218,6 @@ class ScoreTotals(Reportable):
 
 
 def totals_report(totals: ScoreTotals) -> Report:
-    """The report of some totals; as a table, one row with all means and counts."""
     name, counts, metrics = totals.name or "score", totals.counts, totals.metric_names
     means = {metric: totals.means[metric] if totals.n(metric) else None for metric in metrics}
     rows = [Row(metric, [score_cell(mean)]) for metric, mean in means.items()]

@@ -1,0 +1,129 @@
+"""Numbers for people are rounded in `report/numbers.py`, and digits are chosen nowhere else."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import llama_index_rag_metrics
+from llama_index_rag_metrics.report.numbers import DIGITS
+
+HOME = Path(llama_index_rag_metrics.__file__).parent
+NUMBERS = "report/numbers.py"
+
+NOT_FOR_PEOPLE = {
+    "decisions/comparison/difference.py": "what 1 - confidence is",
+    "decisions/gate/baseline.py": "a file that programs read",
+    "decisions/gate/rules.py": "a rule, which is read again from its text",
+    "decisions/sweeps/sweep_result.py": "what 1 - confidence is",
+    "evaluation/results/curves.py": "cutoffs, which are whole",
+    "files/retrieval_dataset.py": "how many queries a sample has",
+    "labels/pooling.py": "an order that the last bits don't decide",
+    "metrics/base.py": "a metric's name, which is read again",
+    "metrics/sets.py": "a metric's parameter",
+    "scores/trec_eval.py": "trec_eval's own output, to the letter",
+    "statistics/corrections.py": "equal differences, told from noise",
+    "statistics/differences.py": "what 1 - confidence is",
+    "statistics/kappa.py": "equal grades, told from noise",
+    "statistics/significance.py": "equal means, told from noise",
+}
+"""File to what it rounds, if that isn't a number for people."""
+
+SCRIPTS = {"report/html/page.js", "labels/review/review.js"}
+"""Pages that work out numbers where they are looked at."""
+
+ROUNDING = re.compile(r"\.\d|[eEfF%]$")
+"""A format that chooses digits, Python's or plotly's; `,` and a bare `g` don't."""
+
+HOVER = re.compile(r"%\{[^{}]*:([^{}]*)\}")
+"""A number in a template of plotly."""
+
+
+def format_of(spec: ast.expr) -> str:
+    """A format, whose parts that are worked out count as digits."""
+    return "".join(
+        str(part.value) if isinstance(part, ast.Constant) else "0"
+        for part in (spec.values if isinstance(spec, ast.JoinedStr) else [spec])
+    )
+
+
+def formats(node: ast.AST) -> Iterator[str]:
+    """The formats that an expression holds; "round" for what rounds a number itself."""
+    if isinstance(node, ast.FormattedValue) and node.format_spec is not None:
+        yield format_of(node.format_spec)
+    elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield from HOVER.findall(node.value)
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
+        if isinstance(node.left, ast.Constant) and isinstance(node.left.value, str):
+            yield from re.findall(r"%[-+ 0#]*\d*(\.\d+[a-zA-Z]|[eEfF])", node.left.value)
+    elif isinstance(node, ast.Call):
+        name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        if name == "round":
+            yield "round"
+        elif name == "format" and isinstance(node.func, ast.Name) and len(node.args) == 2:
+            yield format_of(node.args[1])
+        elif name == "format" and isinstance(node.func, ast.Attribute):
+            template = node.func.value
+            if isinstance(template, ast.Constant) and isinstance(template.value, str):
+                yield from re.findall(r"\{[^{}:]*:([^{}]*)\}", template.value)
+
+
+def roundings(source: str) -> list[str]:
+    """The lines of a source that round, with how they do."""
+    return [
+        f"{node.lineno}: {found}"  # type: ignore[attr-defined]
+        for node in ast.walk(ast.parse(source))
+        for found in formats(node)
+        if found == "round" or ROUNDING.search(found)
+    ]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "f'{mean:.4f}'",
+        "f'{mean:.{digits}f}'",
+        "f'{share:.0%}'",
+        "f'{mean:f}'",
+        "round(mean, 4)",
+        "np.round(means, 4)",
+        "'%.4f' % mean",
+        "'{:.2f}'.format(mean)",
+        "format(mean, '.3g')",
+        "'%{x:.4f}'",
+        "f'{name}: %{{x:.4f}}'",
+    ],
+)
+def test_a_rounding_is_seen(source: str) -> None:
+    assert len(roundings(source)) == 1
+
+
+@pytest.mark.parametrize(
+    "source", ["f'{n:,}'", "f'{name:>8}'", "f'{limit:g}'", "'%s' % name", "'%{x:,} tokens'"]
+)
+def test_what_drops_no_digit_is_no_rounding(source: str) -> None:
+    assert roundings(source) == []
+
+
+def test_numbers_for_people_are_rounded_in_one_file() -> None:
+    found = {
+        path.relative_to(HOME).as_posix(): lines
+        for path in sorted(HOME.rglob("*.py"))
+        if (lines := roundings(path.read_text(encoding="utf-8")))
+    }
+    assert {path: lines for path, lines in found.items() if path not in NOT_FOR_PEOPLE} == {
+        NUMBERS: found[NUMBERS]
+    }
+    assert set(found) == {NUMBERS, *NOT_FOR_PEOPLE}  # no exception that nothing needs
+
+
+def test_scripts_round_where_they_are_known_to_and_to_as_many_digits() -> None:
+    rounding = re.compile(r"toFixed|toPrecision|Math\.round|toLocaleString")
+    scripts = {path.relative_to(HOME).as_posix(): path for path in HOME.rglob("*.js")}
+    texts = {name: path.read_text(encoding="utf-8") for name, path in scripts.items()}
+    assert {name for name, text in texts.items() if rounding.search(text)} == SCRIPTS
+    assert set(re.findall(r"toFixed\((\d+)\)", texts["report/html/page.js"])) == {str(DIGITS)}
