@@ -12,8 +12,8 @@ from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray, ratio
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units, flipped_sums
 
-Scaled: TypeAlias = Literal["holm", "bonferroni", "benjamini-hochberg", "none"]
-Correction: TypeAlias = Literal["max-t", "holm", "bonferroni", "benjamini-hochberg", "none"]
+Scaled: TypeAlias = Literal["holm", "benjamini-hochberg", "none"]
+Correction: TypeAlias = Literal["max-t", "holm", "benjamini-hochberg", "none"]
 
 
 def correct(p_values: Sequence[float] | FloatArray, method: Scaled = "holm") -> FloatArray:
@@ -21,9 +21,9 @@ def correct(p_values: Sequence[float] | FloatArray, method: Scaled = "holm") -> 
 
     Args:
         p_values: one a test.
-        method: "holm" (Holm 1979) and "bonferroni" bound the chance of any false claim, the first
-            never worse than the second; "benjamini-hochberg" (1995) bounds the share of false
-            claims among all claims; "none" leaves them as they are.
+        method: "holm" (Holm 1979) bounds the chance of any false claim; "benjamini-hochberg"
+            (1995) bounds the share of false claims among all claims; "none" leaves them as they
+            are.
 
     Raises:
         InvalidInput: there is no such method.
@@ -56,19 +56,12 @@ def _benjamini_hochberg(rising: FloatArray) -> FloatArray:
 
 METHODS: Mapping[str, Callable[[FloatArray], FloatArray]] = {
     "holm": _holm,
-    "bonferroni": lambda rising: rising * len(rising),
     "benjamini-hochberg": _benjamini_hochberg,
     "none": lambda rising: rising,
 }
 """The corrections by name; each takes p values from the lowest up."""
 
-CORRECTIONS: tuple[Correction, ...] = (
-    "max-t",
-    "holm",
-    "bonferroni",
-    "benjamini-hochberg",
-    "none",
-)
+CORRECTIONS: tuple[Correction, ...] = ("max-t", "holm", "benjamini-hochberg", "none")
 
 
 class MaxT(NamedTuple):

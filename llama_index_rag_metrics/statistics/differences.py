@@ -28,11 +28,7 @@ import numpy as np
 
 from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, ratio
 from llama_index_rag_metrics.statistics.intervals import (
-    RESAMPLES,
-    SEED,
     MeanInterval,
-    Method,
-    bca_intervals,
     check_options,
     exact_mean,
     too_few,
@@ -79,9 +75,6 @@ def difference_intervals(
     limit: FloatArray | float | None = None,
     confidence: float = 0.95,
     p_values: FloatArray | None = None,
-    method: Method = "t",
-    resamples: int = RESAMPLES,
-    seed: int = SEED,
 ) -> list[MeanInterval]:
     """Mean paired differences with their intervals, which agree with the test of each.
 
@@ -93,13 +86,8 @@ def difference_intervals(
         confidence: such as 0.95.
         p_values: (columns,) two-sided, of the test that decides whether a difference is 0 at the
             level 1 - confidence; None takes the t-test's.
-        method: "t", with pseudo-queries, or "bca", the bootstrap, which knows of no test.
-        resamples: how many bootstrap samples.
-        seed: of the random numbers.
     """
-    check_options(confidence, resamples, seed, method)
-    if method == "bca":
-        return bca_intervals(units, confidence, resamples, seed)
+    check_options(confidence)
     deciding = t_p(units) if p_values is None else p_values
     farthest = widest if limit is None else limit
     different = deciding <= round(1 - confidence, 12)

@@ -1,9 +1,8 @@
-"""Resampling: queries, or clusters of them, are drawn once and shared by all columns.
+"""Resampling: signs of queries, or of clusters of them, are flipped once for all columns.
 
-A bootstrap sample is a count per query, so that the resampled means of all columns are one product,
-`counts @ scores`; so are random flips of signs. Both are drawn in blocks, so memory is bounded
-however many queries and resamples there are. What was drawn depends on the seed and the number of
-queries alone: every column sees the same samples, which keeps differences between systems paired.
+The flipped sums of all columns are one product, drawn in blocks, so that memory is bounded however
+many queries and resamples there are. The flips depend on the seed and the number of queries alone:
+every column sees the same, which keeps differences between systems paired.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray, ratio
 _BLOCK = 1 << 22
 """This many cells, units × resamples, are held at once: 32 MB as 64-bit floats."""
 
-BOOTSTRAP_STREAM, _SIGNS = 0, 1
-"""Separate streams of one seed."""
+_SIGNS = 1
+"""The stream of a seed that the flips are drawn from."""
 
 NOISE = 1e-12
 """Differences of scores below this are rounding: 0.3 - 0.2 and 0.2 - 0.1 are the same."""

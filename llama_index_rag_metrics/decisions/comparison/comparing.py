@@ -31,7 +31,6 @@ from llama_index_rag_metrics.statistics.intervals import (
     RESAMPLES,
     SEED,
     MeanInterval,
-    Method,
     exact_mean,
     mean_intervals,
 )
@@ -135,7 +134,6 @@ def compare(
     confidence: float = 0.95,
     correction: Correction | None = None,
     test: Test = "t",
-    method: Method = "t",
     resamples: int = RESAMPLES,
     seed: int = SEED,
     on_missing: OnMissing = "error",
@@ -154,17 +152,15 @@ def compare(
             metrics are corrected among themselves.
         confidence: of the intervals; the tests' level is 1 - confidence.
         correction: of p values: "max-t" (Westfall and Young's step-down, the default), "holm" (the
-            default for Wilcoxon's test), "bonferroni", "benjamini-hochberg" or "none".
+            default for Wilcoxon's test), "benjamini-hochberg" or "none".
         test: whose p values are corrected and decide: "t", "randomisation" or "wilcoxon". All three
             are reported.
-        method: how intervals are made: "t", which is always given and agrees with the test, or
-            "bca", the bootstrap, which needs 30 queries that changed.
-        resamples: random flips of signs, and bootstrap samples.
+        resamples: random flips of signs.
         seed: of the random numbers: the same seed gives the same numbers.
         on_missing: what to do if the systems have different queries: raise ("error"), or keep those
             that all of them have ("intersect").
         clusters: what queries belong to, such as the document that they were made from: a key of
-            their metadata, or query id to cluster. Whole clusters are then resampled and flipped.
+            their metadata, or query id to cluster. Whole clusters are then flipped.
         slices: a key of the queries' metadata; each of its values is compared on its own, and p
             values are corrected for all slices together.
 
@@ -193,7 +189,7 @@ def compare(
     }
     paired = pair(scores, baseline, metrics=metrics, on_missing=on_missing, clusters=clusters)
     if calibrations:
-        _check_calibrated(scores, calibrations, test, method, clusters)
+        _check_calibrated(scores, calibrations, test, clusters)
         judges = {name: calibration.judge for name, calibration in calibrations.items()}
         judged = pair(judges, baseline, metrics=[*paired.columns], on_missing=on_missing)
         metadata = {**judged.metadata, **paired.metadata}
@@ -209,7 +205,6 @@ def compare(
         clusters=clusters if clusters is None or isinstance(clusters, str) else "given",
         slices=slices,
         primary=primary_of(primary, [*paired.columns]),
-        method=method,
     )
     results = {
         name: system if isinstance(system, EvaluationResults) else None
@@ -254,7 +249,6 @@ def _check_calibrated(
     scores: Mapping[str, Scores],
     calibrations: Mapping[str, Calibration],
     test: Test,
-    method: Method,
     clusters: Clusters | None,
 ) -> None:
     """What calibrated scores can't be compared with, and by."""
@@ -263,7 +257,6 @@ def _check_calibrated(
         raise InvalidInput("systems", alone, "all of them from calibrate(), or none", remedy)
     for argument, value, allowed in (
         ("test", test, ("t", "randomisation")),
-        ("method", method, ("t",)),
         ("clusters", clusters, (None,)),
     ):
         if value not in allowed:
@@ -306,9 +299,6 @@ def _means(
             columns,
             limits=[limits_of(metric) for _, metric in keys],
             confidence=settings.confidence,
-            method=settings.method,
-            resamples=settings.resamples,
-            seed=settings.seed,
             clusters=clusters,
         )
     return [
@@ -348,9 +338,6 @@ def _differences(
         confidence=settings.confidence,
         # Wilcoxon's test isn't of the mean, so that no interval of the mean can agree with it
         p_values=p_values["t" if settings.test == "wilcoxon" else settings.test],
-        method=settings.method,
-        resamples=settings.resamples,
-        seed=settings.seed,
     )
     for position, ((name, metric), interval) in enumerate(zip(keys, intervals, strict=True)):
         p_of = {test: float(p[position]) for test, p in p_values.items()}
@@ -430,8 +417,7 @@ def _notes(paired: Paired, settings: Settings) -> tuple[str, ...]:
     if paired.clusters is not None:
         n = len(set(paired.clusters.tolist()))
         notes.append(
-            f"{len(paired.query_ids)} queries in {n} clusters: these are resampled and flipped as "
-            "a whole, t is cluster-robust, Wilcoxon's test takes their means, and Tukey's is left "
-            "out"
+            f"{len(paired.query_ids)} queries in {n} clusters: these are flipped as a whole, t is "
+            "cluster-robust, and Wilcoxon's test takes their means"
         )
     return tuple(notes)

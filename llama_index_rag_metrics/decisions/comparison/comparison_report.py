@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 _CORRECTIONS = {
     "max-t": "max-t",
     "holm": "Holm",
-    "bonferroni": "Bonferroni",
     "benjamini-hochberg": "Benjamini–Hochberg",
 }
 _TESTS = {
@@ -200,14 +199,9 @@ def settings_of(comparison: Comparison) -> str:
         )
         if len(comparison.metric_names) > 1:
             corrected += ", and separately for all other metrics"
-    how = (
-        "with pseudo-queries"
-        if made.method == "t"
-        else f"by the bootstrap (BCa, {made.resamples:,} resamples)"
-    )
     return (
-        f"{percent(made.confidence)} intervals {how}; p of the {_TESTS[made.test]}, two-sided, "
-        f"{corrected}; seed {made.seed}."
+        f"{percent(made.confidence)} intervals with pseudo-queries; p of the {_TESTS[made.test]}, "
+        f"two-sided, {corrected}; seed {made.seed}."
     )
 
 
@@ -269,7 +263,7 @@ def _slices(comparison: Comparison, metric: str) -> Iterator[Table]:
 
 def _pairs(comparison: Comparison, metric: str) -> Iterator[Table]:
     """All pairs of three or more systems by one metric: who beats whom, then the numbers."""
-    pairs = [pair for pair in comparison.tukey if pair.metric == metric]
+    pairs = [pair for pair in comparison.pairs if pair.metric == metric]
     if not pairs:
         return
     names, alpha = comparison.names, comparison.settings.alpha
@@ -296,7 +290,7 @@ def _pairs(comparison: Comparison, metric: str) -> Iterator[Table]:
         place="page",
     )
     yield Table(
-        f"All pairs by {metric} (Tukey)",
+        f"All pairs by {metric} (max-t)",
         ["difference", f"{percent(comparison.settings.confidence)} interval", "p"],
         [
             [

@@ -33,7 +33,7 @@ from llama_index_rag_metrics.runtime.journal import read_fingerprint
 from llama_index_rag_metrics.runtime.masking import describe_error, register_secrets_of
 from llama_index_rag_metrics.runtime.sync import in_thread, synchronous, together
 from llama_index_rag_metrics.scores.scoring import Metrics
-from llama_index_rag_metrics.statistics.intervals import RESAMPLES, SEED, check_options
+from llama_index_rag_metrics.statistics.intervals import check_options
 
 Build: TypeAlias = "Callable[..., Any]"
 """Makes a retriever, an index, a query engine or a callable of the parameters of a configuration;
@@ -176,7 +176,7 @@ def _check(
         if name in options:
             raise InvalidInput(name, options[name], "no such argument, since sweep() sets it")
     check_count("at_once", at_once, "configurations to evaluate at once")
-    check_options(confidence, RESAMPLES, SEED)
+    check_options(confidence)
     check_price(price_per_million)
 
 
