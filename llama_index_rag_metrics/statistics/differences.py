@@ -39,12 +39,9 @@ from llama_index_rag_metrics.statistics.student import Student, student
 
 
 def pseudo_queries(units: Units, widest: FloatArray | float = math.inf) -> Student:
-    """Student's t of differences with two pseudo-queries, at M and at -M.
+    """Student's t of paired differences with two pseudo-queries, at M and at -M.
 
-    Args:
-        units: of columns of paired differences.
-        widest: (columns,) or one for all: R, the widest difference that the metric allows; where
-            it is infinite, the widest that was seen.
+    `widest` is R, the widest difference that the metric allows; the widest seen where infinite.
 
     Examples:
         >>> hits = np.array([0.0] * 46 + [1.0] * 3 + [-1.0])  # 3 gains and 1 loss of 50
@@ -79,11 +76,9 @@ def difference_intervals(
     """Mean paired differences with their intervals, which agree with the test of each.
 
     Args:
-        units: of columns of paired differences.
         widest: (columns,) or one for all; see `pseudo_queries`.
-        limit: (columns,) or one for all: no end lies farther from 0; None for `widest`. Where the
-            metric has no limits, what was seen is none: a true mean may lie beyond it.
-        confidence: such as 0.95.
+        limit: no end lies farther from 0; None for `widest`. Infinite where the metric has no
+            limits: a true mean may lie beyond what was seen.
         p_values: (columns,) two-sided, of the test that decides whether a difference is 0 at the
             level 1 - confidence; None takes the t-test's.
     """

@@ -93,14 +93,7 @@ def mean_intervals(
     limits: Sequence[tuple[float, float]] | None = None,
     clusters: Sequence[Hashable] | IntArray | None = None,
 ) -> list[MeanInterval]:
-    """`mean_interval` of many columns.
-
-    Args:
-        columns: (queries, columns) NaN where a query has no value.
-        confidence: such as 0.95.
-        limits: of each column; None for 0 and 1.
-        clusters: (queries,) what each query belongs to.
-    """
+    """`mean_interval` of (queries, columns) scores; without limits, of 0 to 1."""
     check_options(confidence)
     units = units_of(columns, clusters)
     bounds = bounds_of(columns, limits)
@@ -145,9 +138,9 @@ def excludes_0(interval: HasEnds) -> bool:
 
 
 def limits_seen(columns: FloatArray, bounds: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """(columns,) the lowest and the highest score; where there is no limit, of those seen and 0.
+    """(columns,) the lowest and the highest score; without a limit, of those seen and 0.
 
-    Where there is no limit and all scores are the same, twice as far from 0.
+    Without a limit and with all scores the same, twice as far from 0.
     """
     missing = np.isnan(columns)
     least = np.where(missing, np.inf, columns).min(axis=0, initial=np.inf)
@@ -229,7 +222,7 @@ def _interval(
 
 
 def _are_proportions(columns: FloatArray, units: Units, bounds: FloatArray) -> BoolArray:
-    """(columns,) whether a column has zeros and ones and nothing else, query by query.
+    """(columns,) whether a column of queries, not clusters, has zeros and ones alone.
 
     Its limits are 0 and 1, or unknown: counts that happen to be 0 or 1 are no proportion.
     """

@@ -32,11 +32,9 @@ class Units:
     Attributes:
         sums: (units, columns) the sum of a unit's values.
         sizes: (units, columns) how many values a unit has; 0 where the query has none.
-        values: (queries, columns) what they were made of; NaN where a query has none.
-        clusters: (queries,) the number of each query's cluster, from 0; None where units are
-            queries.
-        changes: (units, columns) by how much a unit changed: its sum, or where the values were
-            rectified by a judge, that of the values before.
+        values: (queries, columns) NaN where a query has none.
+        clusters: (queries,) the number of each query's cluster, from 0; None without clusters.
+        changes: (units, columns) by how much a unit changed before a judge rectified its values.
     """
 
     sums: FloatArray
@@ -52,14 +50,7 @@ class Units:
         clusters: IntArray | None = None,
         changes: FloatArray | None = None,
     ) -> Units:
-        """The units of some columns.
-
-        Args:
-            columns: (queries, columns) values; NaN where a query has none.
-            clusters: (queries,) the number of each query's cluster, from 0; None for none.
-            changes: (queries, columns) where they aren't the values themselves; NaN where a query
-                has none.
-        """
+        """The units of (queries, columns) values; `changes` are those before a judge moved them."""
         missing = np.isnan(columns)
         sums, sizes = np.where(missing, 0.0, columns), (~missing).astype(np.float64)
         if clusters is not None:
@@ -68,7 +59,6 @@ class Units:
         return cls(sums, sizes, columns, clusters, changed)
 
     def columns(self, positions: IntArray) -> Units:
-        """Some of the columns."""
         return Units(
             self.sums[:, positions],
             self.sizes[:, positions],
@@ -79,7 +69,6 @@ class Units:
 
     @property
     def clustered(self) -> bool:
-        """Whether units are clusters."""
         return self.clusters is not None
 
     @cached_property

@@ -41,13 +41,9 @@ from llama_index_rag_metrics.statistics.significance import randomisation_p, t_p
 
 
 def decided(parts: Sequence[Comparison], paired: Paired) -> list[Comparison]:
-    """Comparisons with corrected p values and verdicts, corrected for all of them together.
+    """Comparisons of all queries, or of slices, with corrected p values and verdicts.
 
-    Those of the primary metric are one family, those of all other metrics another.
-
-    Args:
-        parts: the comparison of all queries, or those of the slices.
-        paired: the scores of all queries.
+    They are corrected together: the primary metric's are one family, all other metrics' another.
     """
     rows = [(part, difference) for part in parts for difference in part]
     if not rows:
@@ -223,11 +219,7 @@ def compare(
 
 
 def primary_of(wanted: str | None, names: Sequence[str]) -> str:
-    """The name of the metric that decides: the first, or the one wanted, perhaps by an alias.
-
-    Raises:
-        InvalidInput: it is none of these.
-    """
+    """The name of the metric that decides: the first, or the one wanted, perhaps by an alias."""
     try:
         return names[0] if wanted is None else name_among(wanted, names)
     except UnknownMetric:

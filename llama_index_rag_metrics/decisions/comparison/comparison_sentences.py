@@ -47,12 +47,7 @@ def decision(comparison: Comparison) -> str:
 
 
 def verdict(difference: Difference, settings: Settings) -> str:
-    """The decision about one difference, the numbers that it rests on, and what would tell more.
-
-    Args:
-        difference: the difference, p values corrected.
-        settings: how it was tested.
-    """
+    """The decision about one difference, the numbers that it rests on, and what would tell more."""
     outcome = _outcome(difference, settings)
     if difference.n == 0:
         return f"{outcome}."

@@ -39,13 +39,7 @@ _DIGITS = 10
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """Of a query: "" for what isn't known.
-
-    Attributes:
-        question: of its text.
-        judgements: of what is relevant to it.
-        ranking: of the ids that were retrieved, in order.
-    """
+    """Digests of a query's text, its judgements and its ranked ids; "" where unknown."""
 
     question: str = ""
     judgements: str = ""
@@ -53,7 +47,6 @@ class Fingerprint:
 
 
 def fingerprints(results: Results) -> dict[str, Fingerprint]:
-    """Query id to the fingerprint of its question, judgements and ranking, as far as known."""
     scores = scores_of(results)
     relevance = results.relevance if isinstance(results, EvaluationResults) else {}
     return {

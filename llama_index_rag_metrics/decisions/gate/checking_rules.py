@@ -34,13 +34,8 @@ def worst_queries(
 ) -> tuple[WorstQuery, ...]:
     """The n queries that speak most against a rule, worst first; among equals, as they came.
 
-    Args:
-        results: for questions, judgements and rankings, as far as they are known.
-        columns: query id to (score now, score before), of the queries that decided.
-        rule: against the baseline, the queries that lost most count, and only those that lost;
-            else the queries with the worst scores, without those of the best score there is.
-        metric: the name under which the results have the rule's metric.
-        n: at most this many.
+    Against the baseline, those that lost most, and only those that lost; else those with the worst
+    scores, without those of the best score there is. `columns`: query id to (now, before).
     """
     sign = -1.0 if rule.lower_is_better else 1.0
     goodness = {

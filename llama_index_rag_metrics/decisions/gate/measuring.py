@@ -30,7 +30,7 @@ _NOW, _BEFORE = "now", "baseline"
 
 @dataclass(frozen=True)
 class Measured:
-    """What a rule is decided by.
+    """The numbers that a rule is decided by.
 
     Attributes:
         metric: the name under which the scores have its metric.
@@ -38,11 +38,9 @@ class Measured:
         n: how many queries have a value, on both sides.
         expected: how many should have one.
         columns: query id to (score now, score before).
-        baseline: the mean before; None without a baseline.
-        difference: the mean paired difference, now minus before; None without a baseline.
+        baseline: the mean before; None without a baseline, as is `difference`, the mean paired one.
         evidence: how good or bad the true mean could be; None decides by the value.
         identical: whether the ranking of every query is known to be that of the baseline.
-        notes: what a reader of the verdict should know.
     """
 
     metric: str
@@ -70,20 +68,9 @@ def against(
     clusters: Clusters | None,
     judge: Scores | None = None,
 ) -> Measured:
-    """What a rule against the baseline or the anchor is decided by.
+    """Measure a rule against the baseline or the anchor.
 
-    Args:
-        rule: the rule.
-        now: the scores that are judged.
-        stored: what they are measured against.
-        same: the queries that are the same in both.
-        clusters: what queries belong to, as for `compare`.
-        judge: a judge's scores, where the others are people's.
-
-    Raises:
-        InvalidInput: the baseline has no scores by the metric, a score is infinite, or a judge
-            scored only one side.
-        UnknownMetric: no metric is called as the rule says.
+    `same` are the queries that are the same in both; with a judge, the other scores are people's.
     """
     metric = _metric_of_both(rule, now, stored)
     sides = {_BEFORE: stored.scores.select(same), _NOW: now.select(same)}
@@ -171,12 +158,7 @@ def _worth(paired: Paired, name: str, metric: str, baseline: str | None = None) 
 def alone(
     rule: Rule, scores: Scores, clusters: Clusters | None, judge: Scores | None = None
 ) -> Measured:
-    """What a rule without a baseline is decided by; with a judge, the scores are people's.
-
-    Raises:
-        InvalidInput: the rule can't be used, there are no scores by its metric, or one is infinite.
-        UnknownMetric: no metric is called as the rule says.
-    """
+    """Measure a rule without a baseline; with a judge, the scores are people's."""
     counts = asdict(scores.counts)
     if rule.metric not in scores and rule.metric in counts:
         if rule.confidence is not None:
@@ -211,12 +193,7 @@ def alone(
 
 
 def name_in(scores: Scores, name: str) -> str:
-    """The name under which the scores have a metric that may be spelt as other tools do.
-
-    Raises:
-        UnknownMetric: no metric is called so.
-        InvalidInput: there are no scores by it.
-    """
+    """The name under which the scores have a metric that may be spelt as other tools do."""
     try:
         return name_among(name, scores.metric_names)
     except UnknownMetric as error:

@@ -20,12 +20,7 @@ from llama_index_rag_metrics.statistics.resampling import NOISE
 
 
 def decide(measured: Sequence[tuple[Rule, Measured]], min_coverage: float) -> list[Verdict]:
-    """The verdict of each rule, in the order given.
-
-    Args:
-        measured: rules, with what each is decided by.
-        min_coverage: the share of queries that must have a value.
-    """
+    """The verdict of each rule, in the order given."""
     tests = {
         number: _key(rule, measured_rule)
         for number, (rule, measured_rule) in enumerate(measured)
