@@ -107,7 +107,7 @@ def _settled(
     confidence: float,
     different: BoolArray,
 ) -> tuple[FloatArray, FloatArray]:
-    """(columns,) both ends: of pseudo-queries, and near 0 as the test has it."""
+    """(columns,) both ends: of the pseudo-queries, and near 0 of the test."""
     tail = (1 + confidence) / 2
     low, high = replace(pseudo_queries(units, widest), limit=limit).bounds(tail)
     t_low, t_high = student(units, limit).bounds(tail)

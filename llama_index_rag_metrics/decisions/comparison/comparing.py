@@ -61,7 +61,7 @@ def decided(parts: Sequence[Comparison], paired: Paired) -> list[Comparison]:
 def _columns(
     part: Comparison, difference: Difference, paired: Paired
 ) -> tuple[FloatArray, FloatArray]:
-    """(queries,) what the differences say, and the differences; NaN outside the part."""
+    """(queries,) the evidence and the differences; NaN outside the part."""
     system, baseline, metric = difference.system, difference.baseline, difference.metric
     evidence = part.paired.evidence(system, metric, baseline)
     changes = part.paired.differences(system, baseline, metric)
@@ -108,7 +108,7 @@ def _decide(
 def _corrected(
     p_values: FloatArray, families: Sequence[IntArray], units: Units, settings: Settings
 ) -> MaxT:
-    """Corrected p values, and of each family the level for a difference alone."""
+    """Corrected p values, and for each family the level of a difference alone."""
     if settings.correction == "max-t":
         options = {"resamples": settings.resamples, "seed": settings.seed}
         return max_t(units, p_values, families, alpha=settings.alpha, **options)
@@ -243,7 +243,7 @@ def _check_calibrated(
     test: Test,
     clusters: Clusters | None,
 ) -> None:
-    """What calibrated scores can't be compared with, and by."""
+    """Refuse what calibrated scores can't be compared with."""
     if alone := [name for name in scores if name not in calibrations]:
         remedy = "Calibrate these, too, or compare human scores: calibration.human."
         raise InvalidInput("systems", alone, "all of them from calibrate(), or none", remedy)
@@ -263,7 +263,7 @@ def _compare(
     baseline: str,
     settings: Settings,
 ) -> Comparison:
-    """Everything but what depends on how many comparisons there are."""
+    """Everything but corrections and verdicts."""
     keys = [(name, metric) for name in paired.systems for metric in paired.columns]
     means = dict(zip(keys, _means(paired, keys, settings), strict=True))
     return Comparison(
@@ -284,7 +284,6 @@ def _compare(
 def _means(
     paired: Paired, keys: Sequence[tuple[str, str]], settings: Settings
 ) -> list[MeanInterval]:
-    """Of each (system, metric) the mean with its interval."""
     if paired.judged is None:
         columns, clusters = paired.in_order(np.stack([paired.column(*key) for key in keys], axis=1))
         return mean_intervals(
@@ -309,7 +308,7 @@ def _differences(
     means: Mapping[tuple[str, str], MeanInterval],
     settings: Settings,
 ) -> Iterator[Difference]:
-    """Of each other system by each metric, neither corrected nor decided yet."""
+    """The differences from the baseline, neither corrected nor decided yet."""
     keys = [(name, metric) for name, metric in means if name != baseline]
     evidence, clusters = paired.in_order(
         np.stack([paired.evidence(name, metric, baseline) for name, metric in keys], axis=1)
@@ -381,7 +380,6 @@ def _difference(
 
 
 def _worth(paired: Paired, system: str, metric: str, baseline: str) -> str:
-    """What the judge adds to the difference; "" where there is no judge."""
     if paired.judged is None:
         return ""
     return in_words(paired.rectified(system, metric, baseline))

@@ -78,7 +78,6 @@ class Comparison(Reportable):
     calibrations: Mapping[str, Calibration] = field(default_factory=dict)
 
     def __getitem__(self, key: tuple[str, str]) -> Difference:
-        """The difference of (system, metric)."""
         if not isinstance(key, tuple) or len(key) != 2:
             remedy = f"As in comparison[{[*self.systems][-1]!r}, {self.metric_names[0]!r}]."
             raise InvalidInput("comparison[...]", key, "a system and a metric", remedy)

@@ -68,7 +68,6 @@ _LABELS: dict[Tone, str] = {"best": "better", "alarm": "worse", "normal": "undec
 
 
 def comparison_report(comparison: Comparison) -> Report:
-    """The report of what `compare` made."""
     systems = systems_of(comparison)
     metrics = list(comparison.metric_names)
     primary = comparison.settings.primary
@@ -150,7 +149,6 @@ def _figures(comparison: Comparison, systems: list[System]) -> dict[str, Draw]:
 
 
 def systems_of(comparison: Comparison) -> list[System]:
-    """The systems of a comparison, the baseline first."""
     systems = []
     for name in comparison.names:
         results = comparison.results[name]
@@ -181,7 +179,6 @@ def statements(comparison: Comparison, metric: str) -> list[Statement]:
 
 
 def tone(difference: Difference) -> Tone:
-    """How a difference looks: better, worse, or neither."""
     if not difference.significant:
         return "normal"
     return "best" if difference.gain > 0 else "alarm"
@@ -206,7 +203,6 @@ def settings_of(comparison: Comparison) -> str:
 
 
 def remarks_of(comparison: Comparison, systems: list[System]) -> list[str]:
-    """What a reader of the numbers should know: of the comparison, its intervals, its systems."""
     notes = gathered(
         (difference.note, f"{difference.metric} of {difference.system}")
         for difference in comparison
@@ -245,7 +241,6 @@ def _differences(comparison: Comparison) -> Iterator[Table]:
 
 
 def _slices(comparison: Comparison, metric: str) -> Iterator[Table]:
-    """One table a system: its difference by one metric in every slice."""
     key = str(comparison.settings.slices)
     for name in comparison.others if comparison.slices else ():
         rows = []
@@ -262,7 +257,6 @@ def _slices(comparison: Comparison, metric: str) -> Iterator[Table]:
 
 
 def _pairs(comparison: Comparison, metric: str) -> Iterator[Table]:
-    """All pairs of three or more systems by one metric: who beats whom, then the numbers."""
     pairs = [pair for pair in comparison.pairs if pair.metric == metric]
     if not pairs:
         return

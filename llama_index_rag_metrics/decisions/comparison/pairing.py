@@ -68,7 +68,6 @@ class Paired:
         return moved
 
     def rectified(self, system: str, metric: str, baseline: str | None = None) -> Rectified:
-        """People's scores, or differences from a baseline, with what the judge's add to them."""
         ours, theirs = (
             dict(zip(side.query_ids, side._values(system, metric, baseline).tolist(), strict=True))
             for side in (self, self.judged or self)
@@ -247,7 +246,6 @@ def _metrics(
 
 
 def _left_out(systems: Mapping[str, Scores], known: Collection[str]) -> list[str]:
-    """Notes on queries that some systems score and others leave out of their means."""
     notes = []
     scored = {name: set(scores.query_ids) & set(known) for name, scores in systems.items()}
     every = set.union(*scores) if (scores := list(scored.values())) else set()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from llama_index_rag_metrics.decisions.comparison.comparison_sentences import up_to_two_digits
 from llama_index_rag_metrics.report.numbers import count, counted, percent, score, signed
 
 if TYPE_CHECKING:
@@ -62,7 +63,6 @@ def _what(rule: Rule) -> str:
 
 
 def _wanted(rule: Rule) -> str:
-    """What a rule without a baseline wants, or a rule with one of an unchanged system."""
     if rule.baseline:
         return f"a {_better(rule)}{_by(rule)}"
     beyond = {">=": "{} or more", ">": "more than {}", "<=": "{} or less", "<": "less than {}"}
@@ -87,7 +87,6 @@ def _better(rule: Rule) -> str:
 
 
 def _by(rule: Rule) -> str:
-    """How large a gain is wanted."""
     if not rule.tolerance:
         return ""
     return f" of {'more than' if rule.strict else 'at least'} {-rule.tolerance:.12g}"
@@ -137,7 +136,6 @@ def _way_out(verdict: Verdict) -> str:
 
 
 def _is_loss(verdict: Verdict) -> bool:
-    """Whether a tolerable difference is sure to be a loss."""
     good = verdict.lower if verdict.rule.lower_is_better else verdict.upper
     if not verdict.rule.baseline or verdict.rule.tolerance <= 0 or good is None:
         return False
@@ -163,14 +161,4 @@ def _many(n: int) -> str:
     >>> _many(583), _many(78_000_000)
     ('about 590', 'more than 100,000')
     """
-    return f"about {_up(n):,}" if n <= _MOST else f"more than {_MOST:,}"
-
-
-def _up(n: int) -> int:
-    """Rounded up to two digits.
-
-    >>> _up(201), _up(299_639), _up(58)
-    (210, 300000, 58)
-    """
-    unit = int(10 ** max(0, len(str(n)) - 2))
-    return -(-n // unit) * unit
+    return f"about {up_to_two_digits(n):,}" if n <= _MOST else f"more than {_MOST:,}"

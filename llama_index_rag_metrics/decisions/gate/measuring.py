@@ -116,7 +116,6 @@ def against(
 
 
 def _metric_of_both(rule: Rule, now: Scores, stored: Baseline) -> str:
-    """The name of the rule's metric, by which both sides have finite scores."""
     metric = name_in(now, rule.metric)
     if lower_is_better(metric) and not rule.lower_is_better:
         remedy = f"Write '{metric} <= {rule.reference} + 0.01', for example."
@@ -129,7 +128,6 @@ def _metric_of_both(rule: Rule, now: Scores, stored: Baseline) -> str:
 
 
 def _judged(rule: Rule, judge: Scores, stored: Baseline, metric: str) -> Paired:
-    """The judge's scores of both sides."""
     if stored.judged is None:
         expected = "one that was stored from calibrated scores, like these"
         raise InvalidInput(rule.reference, "people's scores alone", expected)
@@ -138,7 +136,6 @@ def _judged(rule: Rule, judge: Scores, stored: Baseline, metric: str) -> Paired:
 
 
 def _judged_apart(paired: Paired, metric: str) -> bool:
-    """Whether a judge scores the two sides differently."""
     if paired.judged is None:
         return False
     return bool(np.nan_to_num(paired.judged.differences(_NOW, _BEFORE, metric)).any())
@@ -149,7 +146,6 @@ def _calibrated_mean(paired: Paired, name: str, metric: str) -> float:
 
 
 def _worth(paired: Paired, name: str, metric: str, baseline: str | None = None) -> tuple[str, ...]:
-    """What a judge adds; nothing where there is none."""
     if paired.judged is None:
         return ()
     return (f"{metric}: {in_words(paired.rectified(name, metric, baseline))}",)

@@ -200,7 +200,6 @@ class Sweep(Reportable, Sequence[Configuration]):
         self.is_timed = is_timed
 
     def __getitem__(self, key: Any) -> Any:
-        """A configuration by its position or its name."""
         if not isinstance(key, str):
             return self._configurations[key]
         chosen = next((configuration for configuration in self if configuration.name == key), None)
@@ -263,7 +262,6 @@ class Sweep(Reportable, Sequence[Configuration]):
 
     @property
     def _leader(self) -> Configuration | None:
-        """The one that is shown to beat all others that were evaluated."""
         (first, *others) = self.undefeated or (None,)
         return first if not others and len(self.finished) > 1 else None
 
@@ -372,7 +370,6 @@ class Sweep(Reportable, Sequence[Configuration]):
 
     @cached_property
     def _cost_names(self) -> list[str]:
-        """The costs that all configurations have."""
         finished = self.finished
         known = {"tokens": all(configuration.tokens is not None for configuration in finished)}
         known["p95"] = self.is_timed and all(

@@ -193,7 +193,7 @@ def file_name(name: str) -> str:
 async def _source(
     build: Build, params: dict[str, Any], path: Path | None, questions: RetrievalDataset
 ) -> Source:
-    """What a configuration asks; where its journal has every answer, nothing is built."""
+    """What a configuration asks; nothing is built where its journal has every answer."""
     if path is not None and read_finished(path) >= questions.queries.keys():
         # the journals of what captures calls say how these are combined
         has_calls = "combine" in read_fingerprint(path)
