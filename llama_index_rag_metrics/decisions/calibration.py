@@ -126,7 +126,6 @@ class Calibration(Reportable):
     notes: tuple[str, ...]
 
     def __getitem__(self, metric: str) -> Calibrated:
-        """What came of one metric."""
         return self.metrics[name_among(metric, self.metrics)]
 
     def __iter__(self) -> Iterator[Calibrated]:
@@ -263,7 +262,7 @@ def _sentence(
 
 
 def in_words(combined: Rectified) -> str:
-    """What people's and the judge's scores come to."""
+    """What people's and the judge's scores are worth together, in words."""
     if combined.why_alone:
         people = counted(combined.n, "human question", "human questions")
         return f"{people} alone: {combined.why_alone}"
@@ -322,7 +321,6 @@ def _check_pairs(judge: Scores, human: Scores, metric: str) -> None:
 
 
 def _slices(judge: Scores, human: Scores, key: str) -> dict[Hashable, tuple[Scores, Scores]]:
-    """The scores apart by a value of the metadata, where people scored questions of it."""
     metadata = {**human.metadata, **judge.metadata}
     by_judge, by_people = (side.replace(metadata=metadata).slices(key) for side in (judge, human))
     return {
@@ -331,7 +329,7 @@ def _slices(judge: Scores, human: Scores, key: str) -> dict[Hashable, tuple[Scor
 
 
 def _notes(judge: Scores, human: Scores, metrics: Sequence[str]) -> Iterator[str]:
-    """Whether the questions that people scored look like the others to the judge."""
+    """Notes where the questions that people scored look unlike the others to the judge."""
     from scipy.special import stdtr
 
     for side, name in ((human, "people"), (judge, "the judge")):

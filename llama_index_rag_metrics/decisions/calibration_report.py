@@ -24,7 +24,6 @@ _HEAD = ("calibrated", "people alone", "judge alone", "worth", "kappa", "weighte
 
 
 def calibration_report(calibration: Calibration) -> Report:
-    """The report of what `calibrate` made."""
     metrics = [*calibration]
     name = f" of {calibration.name}" if calibration.name else ""
     most = max(metrics, key=lambda metric: metric.n_judged)
@@ -54,7 +53,6 @@ def calibration_report(calibration: Calibration) -> Report:
 
 
 def calibration_table(title: str, metrics: Mapping[str, Calibrated]) -> Table:
-    """One row a metric."""
     return Table(title, _HEAD, [[_row(metric) for metric in metrics.values()]])
 
 

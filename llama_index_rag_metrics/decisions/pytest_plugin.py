@@ -17,23 +17,14 @@ from llama_index_rag_metrics.decisions.gate import (
     assert_retrieval,
     update_baseline,
 )
+from llama_index_rag_metrics.decisions.gate.baseline import Results
 from llama_index_rag_metrics.decisions.gate.checking_rules import BaselineLike
-from llama_index_rag_metrics.decisions.gate.results import Results
 from llama_index_rag_metrics.decisions.gate.rules import parse_rules
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 
 class RetrievalAssertion:
-    """`assert_retrieval` with the baseline of a test session.
-
-    Args:
-        baseline: the file of the baseline that a call doesn't name itself; None for none.
-        root: what a path in a call is relative to.
-        update: whether to store the scores as the baseline instead of comparing them with it.
-        strict: whether an inconclusive rule fails, too.
-        force: whether to store scores that break a rule.
-        new_anchor: whether what is stored becomes the anchor, too.
-    """
+    """`assert_retrieval` with the baseline of a test session; paths are relative to `root`."""
 
     def __init__(
         self,
@@ -85,7 +76,6 @@ class RetrievalAssertion:
         )
 
     def _file(self, path: Path, results: Results, rules: Sequence[str | Rule]) -> Path:
-        """The file of the baseline, which is there."""
         __tracebackhide__ = True
         if self._update:
             text = Baseline.of(results).to_json()

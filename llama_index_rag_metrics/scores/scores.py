@@ -23,7 +23,7 @@ from llama_index_rag_metrics.runtime.cache import Usage
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.jsonable import jsonable
 from llama_index_rag_metrics.scores.by_metric import ByMetric, name_among
-from llama_index_rag_metrics.statistics.intervals import exact_mean, mean_intervals
+from llama_index_rag_metrics.statistics.intervals import MeanInterval, exact_mean, mean_intervals
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.report import Report
@@ -280,11 +280,27 @@ class Scores(Reportable):
                 rows[query_id][metric] = value
         return rows
 
-    def intervals(self, **options: Any) -> dict[str, Any]:
-        """Metric name to its `MeanInterval`; the options are those of `mean_interval`."""
+    def intervals(
+        self,
+        *,
+        confidence: float = 0.95,
+        limits: Sequence[tuple[float, float]] | None = None,
+        clusters: Sequence[Hashable] | None = None,
+    ) -> dict[str, MeanInterval]:
+        """Metric name to its mean with a confidence interval.
+
+        Args:
+            confidence: such as 0.95, between 0 and 1.
+            limits: the lowest and the highest score of each metric; None for those it declares.
+            clusters: what each query belongs to, such as its document.
+        """
         columns = np.reshape([*self.columns.values()], (len(self.columns), len(self.query_ids))).T
-        limits = [limits_of(metric) for metric in self.columns]
-        intervals = mean_intervals(columns, **{"limits": limits, **options})
+        intervals = mean_intervals(
+            columns,
+            confidence=confidence,
+            limits=limits or [limits_of(metric) for metric in self.columns],
+            clusters=clusters,
+        )
         return dict(zip(self.columns, intervals, strict=True))
 
     def worst(self, metric: str, n: int = 10) -> list[tuple[str, float]]:

@@ -4,7 +4,6 @@ from llama_index_rag_metrics.statistics.corrections import Correction, correct, 
 from llama_index_rag_metrics.statistics.differences import difference_intervals, pseudo_queries
 from llama_index_rag_metrics.statistics.intervals import (
     MeanInterval,
-    Method,
     mean_interval,
     mean_intervals,
 )
@@ -15,15 +14,12 @@ from llama_index_rag_metrics.statistics.power import (
 )
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
 from llama_index_rag_metrics.statistics.student import Student, student
-from llama_index_rag_metrics.statistics.tukey import TukeyPair
 
 __all__ = [
     "NOISE",
     "Correction",
     "MeanInterval",
-    "Method",
     "Student",
-    "TukeyPair",
     "Units",
     "correct",
     "detectable_difference",

@@ -12,21 +12,15 @@ from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray, ratio
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units, flipped_sums
 
-Scaled: TypeAlias = Literal["holm", "bonferroni", "benjamini-hochberg", "none"]
-Correction: TypeAlias = Literal["max-t", "holm", "bonferroni", "benjamini-hochberg", "none"]
+Scaled: TypeAlias = Literal["holm", "benjamini-hochberg", "none"]
+Correction: TypeAlias = Literal["max-t", "holm", "benjamini-hochberg", "none"]
 
 
 def correct(p_values: Sequence[float] | FloatArray, method: Scaled = "holm") -> FloatArray:
     """(tests,) p values corrected for how many they are, in the order given.
 
-    Args:
-        p_values: one a test.
-        method: "holm" (Holm 1979) and "bonferroni" bound the chance of any false claim, the first
-            never worse than the second; "benjamini-hochberg" (1995) bounds the share of false
-            claims among all claims; "none" leaves them as they are.
-
-    Raises:
-        InvalidInput: there is no such method.
+    "holm" (Holm 1979) bounds the chance of any false claim, "benjamini-hochberg" (1995) the share
+    of false claims among all claims.
 
     Examples:
         >>> correct([0.01, 0.04, 0.03])  # 3 × 0.01; then 2 × 0.03, which 1 × 0.04 mustn't undercut
@@ -56,28 +50,16 @@ def _benjamini_hochberg(rising: FloatArray) -> FloatArray:
 
 METHODS: Mapping[str, Callable[[FloatArray], FloatArray]] = {
     "holm": _holm,
-    "bonferroni": lambda rising: rising * len(rising),
     "benjamini-hochberg": _benjamini_hochberg,
     "none": lambda rising: rising,
 }
 """The corrections by name; each takes p values from the lowest up."""
 
-CORRECTIONS: tuple[Correction, ...] = (
-    "max-t",
-    "holm",
-    "bonferroni",
-    "benjamini-hochberg",
-    "none",
-)
+CORRECTIONS: tuple[Correction, ...] = ("max-t", "holm", "benjamini-hochberg", "none")
 
 
 class MaxT(NamedTuple):
-    """Corrected p values, and how strict the correction is.
-
-    Attributes:
-        p_values: (columns,) corrected.
-        levels: of each family, the uncorrected p value at which a difference alone would be found.
-    """
+    """(columns,) corrected p values, and per family the uncorrected p at which one would count."""
 
     p_values: FloatArray
     levels: Sequence[float]
@@ -94,19 +76,15 @@ def max_t(
 ) -> MaxT:
     """P values corrected by step-down maxT (Westfall and Young 1993), family by family.
 
-    The signs of all columns are flipped together. A difference is held against the largest of all
-    those that are no larger than itself, so that columns that say much the same cost little, and
-    identical ones nothing. The flips are coarse where few queries changed: there Holm's correction
-    of the p values given may be the smaller one, and is taken. A p value alone in its family stays
-    as it is, and none gets smaller than it was.
+    The signs of all columns of paired differences are flipped together. A difference is held
+    against the largest of those no larger than itself, so columns that say much the same cost
+    little, and identical ones nothing. The flips are coarse where few queries changed: where Holm's
+    correction is smaller, it is taken. A p value alone in its family stays, and none gets smaller.
 
     Args:
-        units: of columns of paired differences.
-        p_values: (columns,) of the test of each column.
         families: positions of the columns that are corrected together.
-        alpha: the level of all tests of a family together, of which `levels` speak.
+        alpha: the level of all tests of a family together, to which `levels` belong.
         resamples: how many random flips.
-        seed: of the random numbers.
     """
     norms = np.sqrt(np.square(units.sums).sum(axis=0))
     observed = ratio(np.abs(units.sums.sum(axis=0)), norms)
@@ -133,7 +111,7 @@ def max_t(
 
 
 def _level(units: Units, family: IntArray, largest: FloatArray, alpha: float) -> float:
-    """The p value of t that is as extreme as the largest of a family is in a share alpha of flips.
+    """The p value of t as extreme as the largest of a family is in a share alpha of flips.
 
     The sum over its norm, s, is t = s √((n - 1) / (n - s²)).
     """

@@ -28,11 +28,7 @@ import numpy as np
 
 from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, ratio
 from llama_index_rag_metrics.statistics.intervals import (
-    RESAMPLES,
-    SEED,
     MeanInterval,
-    Method,
-    bca_intervals,
     check_options,
     exact_mean,
     too_few,
@@ -43,12 +39,9 @@ from llama_index_rag_metrics.statistics.student import Student, student
 
 
 def pseudo_queries(units: Units, widest: FloatArray | float = math.inf) -> Student:
-    """Student's t of differences with two pseudo-queries, at M and at -M.
+    """Student's t of paired differences with two pseudo-queries, at M and at -M.
 
-    Args:
-        units: of columns of paired differences.
-        widest: (columns,) or one for all: R, the widest difference that the metric allows; where
-            it is infinite, the widest that was seen.
+    `widest` is R, the widest difference that the metric allows; the widest seen where infinite.
 
     Examples:
         >>> hits = np.array([0.0] * 46 + [1.0] * 3 + [-1.0])  # 3 gains and 1 loss of 50
@@ -79,27 +72,17 @@ def difference_intervals(
     limit: FloatArray | float | None = None,
     confidence: float = 0.95,
     p_values: FloatArray | None = None,
-    method: Method = "t",
-    resamples: int = RESAMPLES,
-    seed: int = SEED,
 ) -> list[MeanInterval]:
     """Mean paired differences with their intervals, which agree with the test of each.
 
     Args:
-        units: of columns of paired differences.
         widest: (columns,) or one for all; see `pseudo_queries`.
-        limit: (columns,) or one for all: no end lies farther from 0; None for `widest`. Where the
-            metric has no limits, what was seen is none: a true mean may lie beyond it.
-        confidence: such as 0.95.
+        limit: no end lies farther from 0; None for `widest`. Infinite where the metric has no
+            limits: a true mean may lie beyond what was seen.
         p_values: (columns,) two-sided, of the test that decides whether a difference is 0 at the
             level 1 - confidence; None takes the t-test's.
-        method: "t", with pseudo-queries, or "bca", the bootstrap, which knows of no test.
-        resamples: how many bootstrap samples.
-        seed: of the random numbers.
     """
-    check_options(confidence, resamples, seed, method)
-    if method == "bca":
-        return bca_intervals(units, confidence, resamples, seed)
+    check_options(confidence)
     deciding = t_p(units) if p_values is None else p_values
     farthest = widest if limit is None else limit
     different = deciding <= round(1 - confidence, 12)
@@ -124,7 +107,7 @@ def _settled(
     confidence: float,
     different: BoolArray,
 ) -> tuple[FloatArray, FloatArray]:
-    """(columns,) both ends: of pseudo-queries, and near 0 as the test has it."""
+    """(columns,) both ends: of the pseudo-queries, and near 0 of the test."""
     tail = (1 + confidence) / 2
     low, high = replace(pseudo_queries(units, widest), limit=limit).bounds(tail)
     t_low, t_high = student(units, limit).bounds(tail)

@@ -17,18 +17,14 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias
+from typing import Protocol
 
 import numpy as np
 
 from llama_index_rag_metrics.runtime.amounts import check_amount, check_whole
 from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray, ratio
 from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.statistics.bootstrap import bca_ends, enough, why_not
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
-
-Method: TypeAlias = Literal["t", "bca"]
-METHODS: tuple[Method, ...] = ("t", "bca")
 
 ROUGH = 5
 """With fewer hits (or misses), Wilson's interval is given, with a note."""
@@ -64,9 +60,6 @@ def mean_interval(
     *,
     confidence: float = 0.95,
     limits: tuple[float, float] = UNIT_RANGE,
-    method: Method = "t",
-    resamples: int = RESAMPLES,
-    seed: int = SEED,
     clusters: Sequence[Hashable] | IntArray | None = None,
 ) -> MeanInterval:
     """The mean of one column of scores, with its confidence interval.
@@ -76,10 +69,6 @@ def mean_interval(
         confidence: such as 0.95, between 0 and 1.
         limits: the lowest and the highest score that there can be; widened to what was seen, and
             where infinite, replaced by it, or by twice that where all scores are the same.
-        method: "t", Wilson's interval for an effective number of queries, or "bca", the bootstrap,
-            which needs 30 queries that differ from the others.
-        resamples: how many bootstrap samples.
-        seed: of the random numbers.
         clusters: of each query, what it belongs to, such as its document.
 
     Raises:
@@ -94,15 +83,7 @@ def mean_interval(
         'only 1 query: too few for an interval'
     """
     column = np.asarray(scores, np.float64).reshape(-1, 1)
-    return mean_intervals(
-        column,
-        confidence=confidence,
-        limits=[limits],
-        method=method,
-        resamples=resamples,
-        seed=seed,
-        clusters=clusters,
-    )[0]
+    return mean_intervals(column, confidence=confidence, limits=[limits], clusters=clusters)[0]
 
 
 def mean_intervals(
@@ -110,26 +91,11 @@ def mean_intervals(
     *,
     confidence: float = 0.95,
     limits: Sequence[tuple[float, float]] | None = None,
-    method: Method = "t",
-    resamples: int = RESAMPLES,
-    seed: int = SEED,
     clusters: Sequence[Hashable] | IntArray | None = None,
 ) -> list[MeanInterval]:
-    """`mean_interval` of many columns, which share their resamples.
-
-    Args:
-        columns: (queries, columns) NaN where a query has no value.
-        confidence: such as 0.95.
-        limits: of each column; None for 0 and 1.
-        method: "t" or "bca".
-        resamples: how many bootstrap samples.
-        seed: of the random numbers.
-        clusters: (queries,) of each query, what it belongs to.
-    """
-    check_options(confidence, resamples, seed, method)
+    """`mean_interval` of (queries, columns) scores; without limits, of 0 to 1."""
+    check_options(confidence)
     units = units_of(columns, clusters)
-    if method == "bca":
-        return bca_intervals(units, confidence, resamples, seed)
     bounds = bounds_of(columns, limits)
     lowest, highest = limits_seen(columns, bounds)
     low, high = _effective_wilson(units, lowest, highest, confidence)
@@ -144,24 +110,6 @@ def mean_intervals(
         )
         for position, column in enumerate(columns.T)
     ]
-
-
-def bca_intervals(units: Units, confidence: float, resamples: int, seed: int) -> list[MeanInterval]:
-    """Bootstrap intervals of the means of some columns, where enough units differ."""
-    tail, can_resample = (1 - confidence) / 2, enough(units)
-    ends = bca_ends(units, can_resample, (tail, 1 - tail), resamples, seed)
-    name = "cluster BCa bootstrap" if units.clustered else "BCa bootstrap"
-    intervals = []
-    for position, column in enumerate(units.values.T):
-        values = column[~np.isnan(column)]
-        mean, n = exact_mean(values), len(values)
-        if not can_resample[position]:
-            note = too_few(units, position) or why_not(units, position)
-            intervals.append(MeanInterval(mean, None, None, n, note=note))
-        else:
-            low, high = (float(end) for end in ends[:, position])
-            intervals.append(MeanInterval(mean, low, high, n, name))
-    return intervals
 
 
 def too_few(units: Units, position: int) -> str:
@@ -190,9 +138,9 @@ def excludes_0(interval: HasEnds) -> bool:
 
 
 def limits_seen(columns: FloatArray, bounds: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """(columns,) the lowest and the highest score; where there is no limit, of those seen and 0.
+    """(columns,) the lowest and the highest score; without a limit, of those seen and 0.
 
-    Where there is no limit and all scores are the same, twice as far from 0.
+    Without a limit and with all scores the same, twice as far from 0.
     """
     missing = np.isnan(columns)
     least = np.where(missing, np.inf, columns).min(axis=0, initial=np.inf)
@@ -274,7 +222,7 @@ def _interval(
 
 
 def _are_proportions(columns: FloatArray, units: Units, bounds: FloatArray) -> BoolArray:
-    """(columns,) whether a column has zeros and ones and nothing else, query by query.
+    """(columns,) whether a column of queries, not clusters, has zeros and ones alone.
 
     Its limits are 0 and 1, or unknown: counts that happen to be 0 or 1 are no proportion.
     """
@@ -339,15 +287,9 @@ def number_clusters(clusters: Sequence[Hashable] | IntArray) -> IntArray:
     return np.array([numbers.setdefault(name, len(numbers)) for name in list(clusters)], np.int64)
 
 
-def check_options(confidence: float, resamples: int, seed: int, method: str = "t") -> None:
-    """Whether intervals can be made with these options.
-
-    Raises:
-        InvalidInput: they can't.
-    """
+def check_options(confidence: float, resamples: int = RESAMPLES, seed: int = SEED) -> None:
+    """Refuse options of intervals and tests that mean nothing."""
     expected = "a number between 0 and 1, such as 0.95"
     check_amount("confidence", confidence, expected, lambda level: 0 < level < 1)
     check_whole("resamples", resamples, 100)
     check_whole("seed", seed, 0)
-    if method not in METHODS:
-        raise InvalidInput("method", method, " or ".join(map(repr, METHODS)))

@@ -27,13 +27,9 @@ Weights: TypeAlias = Literal["linear", "quadratic"]
 
 @dataclass(frozen=True, slots=True)
 class Kappa:
-    """Agreement beyond chance.
+    """Agreement of n pairs beyond chance: 1 where they always agree, 0 as often as by chance.
 
-    Attributes:
-        kappa: 1 where they always agree, 0 where as often as by chance; NaN where nothing varies.
-        low: the lower end of its interval; None where none can be given.
-        high: the upper end.
-        n: how many pairs.
+    NaN where nothing varies; the ends are None where no interval can be given.
     """
 
     kappa: float
@@ -50,15 +46,12 @@ def cohens_kappa(
     confidence: float = 0.95,
     clusters: Sequence[Hashable] | None = None,
 ) -> Kappa:
-    """Cohen's kappa of paired scores, with its interval.
+    """Cohen's kappa of (n,) paired scores, with its interval.
 
     Args:
-        ours: (n,) scores.
-        theirs: (n,) those of somebody else, of the same things.
         weights: whether a disagreement counts by its distance ("linear") or by that squared
             ("quadratic"); None: all count alike.
-        confidence: such as 0.95.
-        clusters: (n,) of each pair, what it belongs to, such as its query.
+        clusters: (n,) what each pair belongs to, such as its query.
 
     Examples:
         >>> ours, theirs = np.array([1.0, 1, 0, 0, 1, 0]), np.array([1.0, 1, 0, 0, 0, 0])

@@ -25,12 +25,6 @@ def detectable_differences(
 
     Plain standard errors are too small where few queries changed, as a true difference would change
     more of them. None with fewer than `FEWEST_CHANGED` changed units.
-
-    Args:
-        units: of columns of paired differences.
-        widest: (columns,) the widest difference that the metric allows.
-        alpha: the two-sided level, with the correction in use.
-        power: the chance to find it.
     """
     assumed = pseudo_queries(units, widest)
     changed = np.count_nonzero(np.abs(units.changes) > NOISE, axis=0)
@@ -47,14 +41,8 @@ def detectable_difference(
 ) -> float:
     """The smallest true difference that would be found significant with this power.
 
-    (t + z) × sd / √n, where t is the two-sided critical value of Student's t and z the normal
-    quantile of the power (Webber, Moffat and Zobel 2008).
-
-    Args:
-        standard_error: sd / √n of the paired differences.
-        df: degrees of freedom of t, n - 1.
-        alpha: the two-sided level.
-        power: the chance to find it.
+    (t + z) × sd / √n, where t is the two-sided critical value of Student's t with df = n - 1 and z
+    the normal quantile of the power (Webber, Moffat and Zobel 2008).
 
     Examples:
         >>> detectable_difference(0.2 / math.sqrt(50), 49)  # (2.0096 + 0.8416) × 0.02828
@@ -74,22 +62,11 @@ def queries_to_decide(
     confidence: float = 0.95,
     power: float = POWER,
 ) -> int | None:
-    """How many queries would decide whether the true difference is above -margin.
+    """How many queries like these n would decide whether the true difference is above -margin.
 
     As many as give a one-sided bound with this confidence that clears -margin with this power,
     should the difference and the spread stay as they are: ((z + z') × sd / (difference + margin))².
-
-    Args:
-        difference: the mean difference found.
-        standard_error: its standard error.
-        n: how many queries it was found with.
-        margin: how much worse is tolerated.
-        confidence: of the one-sided bound.
-        power: the chance that the bound clears -margin.
-
-    Returns:
-        A number of queries like those at hand, or None where no number would decide: the difference
-        is exactly -margin.
+    None where the difference is exactly -margin: no number would decide.
 
     Examples:
         >>> queries_to_decide(-0.005, 0.01, 200, margin=0.02)  # (2.4865 × 0.1414 / 0.015)²

@@ -49,10 +49,9 @@ class Rectified:
 
     Attributes:
         human: (n,) the scores that people gave.
-        values: (n,) the same, rectified; their mean and standard error are PPI's. As they were,
-            where the judge doesn't help.
+        values: (n,) the same, rectified: their mean and standard error are PPI's.
         weight: λ, from 0 to 1: how far the judge is trusted.
-        n_judged: how many questions the judge scored, those of the people among them.
+        n_judged: how many questions the judge scored, the n included.
         worth: how many human scores would tell as much; n where the judge doesn't help.
         why_alone: why people's scores stand alone; "" where the judge helps.
     """
@@ -66,7 +65,6 @@ class Rectified:
 
     @property
     def n(self) -> int:
-        """How many scores people gave."""
         return len(self.human)
 
     @property
@@ -75,12 +73,10 @@ class Rectified:
         return not self.why_alone
 
     def alone(self, reason: str) -> Rectified:
-        """People's scores as they were."""
         return replace(self, values=self.human, weight=0.0, worth=float(self.n), why_alone=reason)
 
     @property
     def mean(self) -> float:
-        """The estimate."""
         return exact_mean(self.values)
 
     @property
@@ -90,7 +86,7 @@ class Rectified:
 
 
 def rectified(human: FloatArray, judge: FloatArray, others: FloatArray) -> Rectified:
-    """Human scores, moved by what the judge says about the other questions.
+    """Human scores, moved by what the judge says about the N other questions.
 
     Args:
         human: (n,) scores that people gave to questions drawn at random.
@@ -139,14 +135,9 @@ def rectified_interval(
     confidence: float = 0.95,
     limits: tuple[float, float] = UNIT_RANGE,
 ) -> tuple[Rectified, MeanInterval]:
-    """The mean with its interval: Wilson's, for as many human scores as all is worth.
+    """The mean with Wilson's interval for as many human scores as all is worth.
 
     Where that is wider than people's scores alone would give, these stand alone.
-
-    Args:
-        combined: human scores, rectified.
-        confidence: such as 0.95.
-        limits: the lowest and the highest score that there can be; see `mean_interval`.
     """
     alone = mean_interval(combined.human, confidence=confidence, limits=limits)
     if not combined.helps:

@@ -1,9 +1,8 @@
-"""Resampling: queries, or clusters of them, are drawn once and shared by all columns.
+"""Resampling: signs of queries, or of clusters of them, are flipped once for all columns.
 
-A bootstrap sample is a count per query, so that the resampled means of all columns are one product,
-`counts @ scores`; so are random flips of signs. Both are drawn in blocks, so memory is bounded
-however many queries and resamples there are. What was drawn depends on the seed and the number of
-queries alone: every column sees the same samples, which keeps differences between systems paired.
+The flipped sums of all columns are one product, drawn in blocks, so that memory is bounded however
+many queries and resamples there are. The flips depend on the seed and the number of queries alone:
+every column sees the same, which keeps differences between systems paired.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray, ratio
 _BLOCK = 1 << 22
 """This many cells, units × resamples, are held at once: 32 MB as 64-bit floats."""
 
-BOOTSTRAP_STREAM, _SIGNS = 0, 1
-"""Separate streams of one seed."""
+_SIGNS = 1
+"""The stream of a seed that the flips are drawn from."""
 
 NOISE = 1e-12
 """Differences of scores below this are rounding: 0.3 - 0.2 and 0.2 - 0.1 are the same."""
@@ -33,11 +32,9 @@ class Units:
     Attributes:
         sums: (units, columns) the sum of a unit's values.
         sizes: (units, columns) how many values a unit has; 0 where the query has none.
-        values: (queries, columns) what they were made of; NaN where a query has none.
-        clusters: (queries,) the number of each query's cluster, from 0; None where units are
-            queries.
-        changes: (units, columns) by how much a unit changed: its sum, or where the values were
-            rectified by a judge, that of the values before.
+        values: (queries, columns) NaN where a query has none.
+        clusters: (queries,) the number of each query's cluster, from 0; None without clusters.
+        changes: (units, columns) by how much a unit changed before a judge rectified its values.
     """
 
     sums: FloatArray
@@ -53,14 +50,7 @@ class Units:
         clusters: IntArray | None = None,
         changes: FloatArray | None = None,
     ) -> Units:
-        """The units of some columns.
-
-        Args:
-            columns: (queries, columns) values; NaN where a query has none.
-            clusters: (queries,) the number of each query's cluster, from 0; None for none.
-            changes: (queries, columns) where they aren't the values themselves; NaN where a query
-                has none.
-        """
+        """The units of (queries, columns) values; `changes` are those before a judge moved them."""
         missing = np.isnan(columns)
         sums, sizes = np.where(missing, 0.0, columns), (~missing).astype(np.float64)
         if clusters is not None:
@@ -69,7 +59,6 @@ class Units:
         return cls(sums, sizes, columns, clusters, changed)
 
     def columns(self, positions: IntArray) -> Units:
-        """Some of the columns."""
         return Units(
             self.sums[:, positions],
             self.sizes[:, positions],
@@ -80,7 +69,6 @@ class Units:
 
     @property
     def clustered(self) -> bool:
-        """Whether units are clusters."""
         return self.clusters is not None
 
     @cached_property

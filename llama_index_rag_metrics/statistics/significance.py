@@ -21,12 +21,9 @@ _DECIMALS = 12
 
 
 def randomisation_p(units: Units, resamples: int, seed: int) -> FloatArray:
-    """(columns,) two-sided p values of the randomisation test, (b + 1) / (m + 1): never 0.
+    """(columns,) two-sided p values of the randomisation test, (b + 1) / (resamples + 1).
 
-    Args:
-        units: of columns of paired differences; the signs of a cluster's differences flip together.
-        resamples: m, how many random flips.
-        seed: of the random numbers.
+    The signs of a cluster's differences flip together.
     """
     return np.asarray((flips_reaching(units, resamples, seed) + 1) / (resamples + 1), np.float64)
 
@@ -72,14 +69,10 @@ def beats_all(leads: Units, alpha: float) -> bool:
     Each test has the whole level, however many systems there are. A false winner must beat the one
     that is truly the best and all others as well, and only one system can do that. So it is named
     in at most alpha of cases, most often where just two are the best: Gutmann and Maymin (1987),
-    Hung and Fithian (2019). How often on real scores stands in benchmarks/README.md.
-
-    Args:
-        leads: of columns of paired differences, the system minus each other one; more is better.
-        alpha: the two-sided level.
+    Hung and Fithian (2019). How often on real scores: benchmarks/README.md.
 
     Examples:
-        >>> lead = np.linspace(0.01, 0.09, 9)
+        >>> lead = np.linspace(0.01, 0.09, 9)  # the system minus each other one; more is better
         >>> beats_all(Units.of(np.stack([lead, lead + 0.2], axis=1)), 0.05)
         True
         >>> beats_all(Units.of(np.stack([lead, lead - 0.04], axis=1)), 0.05)  # the second: 0.01

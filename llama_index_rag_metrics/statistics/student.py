@@ -13,13 +13,9 @@ from llama_index_rag_metrics.statistics.resampling import NOISE, Units
 
 @dataclass(frozen=True)
 class Student:
-    """What Student's t needs of some columns.
+    """Student's t of (columns,) centres, standard errors and degrees of freedom.
 
-    Attributes:
-        centre: (columns,) where the interval has its middle.
-        error: (columns,) the standard error.
-        df: (columns,) degrees of freedom; below 1 there is nothing to say.
-        limit: (columns,) or one for all: the farthest from 0 that the true mean can be.
+    With df below 1 there is nothing to say; no true mean is farther from 0 than `limit`.
     """
 
     centre: FloatArray

@@ -61,9 +61,15 @@ class TestClusters:
         )
         assert in_order == shuffled
 
-    def test_without_tukey(self, systems: dict[str, Scores]) -> None:
-        clusters = {f"q{number}": number // 2 for number in range(N)}
-        assert compare(systems, "bm25", clusters=clusters, resamples=100).tukey == ()
+    def test_pairs_are_of_clusters_too(self, systems: dict[str, Scores]) -> None:
+        apart, together = (
+            compare(
+                systems, "bm25", clusters={f"q{n}": n // size for n in range(N)}, resamples=100
+            ).pairs
+            for size in (1, N // 2)
+        )
+        assert [pair.difference for pair in apart] == [pair.difference for pair in together]
+        assert all(few.p > many.p for few, many in zip(together, apart, strict=True))
 
     def test_copied_questions_are_no_evidence(self) -> None:
         # three copies of each of 40 questions: without clusters p is far too small

@@ -13,7 +13,6 @@ from support.intervals import pseudo_change
 from llama_index_rag_metrics import Ranking, Run, Scores, compare, fuse
 from llama_index_rag_metrics.decisions.comparison import correct
 from llama_index_rag_metrics.statistics.corrections import Correction
-from llama_index_rag_metrics.statistics.tukey import residual_mean_square, tukey_pairs
 
 N = 150
 NAMES = ("bm25", "dense", "hybrid")
@@ -38,9 +37,7 @@ def systems() -> dict[str, Scores]:
 
 
 def test_all_numbers_by_scipy(systems: dict[str, Scores]) -> None:
-    comparison = compare(
-        systems, "bm25", confidence=0.9, correction="none", resamples=20_000, method="bca"
-    )
+    comparison = compare(systems, "bm25", confidence=0.9, correction="none", resamples=1000)
     assert len(comparison.differences) == 6
     for row in comparison:
         base, changed = systems["bm25"][row.metric], systems[row.system][row.metric]
@@ -62,21 +59,20 @@ def test_all_numbers_by_scipy(systems: dict[str, Scores]) -> None:
         error = np.append(paired, [pseudo, -pseudo]).std() / math.sqrt(N + 1)
         detectable = (stats.t.ppf(0.95, N - 1) + stats.norm.ppf(0.8)) * error
         assert row.detectable == pytest.approx(detectable, rel=1e-10)
-        bca = stats.bootstrap(
-            (paired,),
-            np.mean,
-            n_resamples=20_000,
-            confidence_level=0.9,
-            random_state=np.random.default_rng(1),
-        ).confidence_interval
-        # means of hits lie on a lattice: there, noise is a step of it
-        noise = 1.01 / N if row.metric == "hit_rate@5" else 0.02 * (bca.high - bca.low)
-        assert (row.low, row.high) == pytest.approx((bca.low, bca.high), abs=noise)
+        wide = stats.t.ppf(0.95, N + 1) * error
+        centre = paired.sum() / (N + 2)
+        plain = stats.ttest_rel(changed, base).confidence_interval(0.9)
+        low, high = centre - wide, centre + wide
+        if row.p_t <= 0.1 and row.difference > 0:
+            low = max(low, plain.low)
+        elif row.p_t <= 0.1:
+            high = min(high, plain.high)
+        assert (row.low, row.high) == pytest.approx((low, high), rel=1e-9)
 
 
 @pytest.mark.parametrize(
     ("ours", "theirs"),
-    [("holm", "holm"), ("bonferroni", "bonferroni"), ("benjamini-hochberg", "fdr_bh")],
+    [("holm", "holm"), ("benjamini-hochberg", "fdr_bh")],
 )
 def test_corrections_by_statsmodels(
     systems: dict[str, Scores], ours: Correction, theirs: str
@@ -98,25 +94,6 @@ def test_corrections_by_statsmodels(
         multitest.multipletests(p_values, method=theirs)[1],
         rtol=1e-12,
     )
-
-
-def test_tukeys_error_by_statsmodels_two_way_anova(systems: dict[str, Scores]) -> None:
-    anova = pytest.importorskip("statsmodels.stats.anova", reason="statsmodels isn't installed")
-    pd = pytest.importorskip("pandas", reason="pandas isn't installed")
-    scores = np.stack([systems[name]["ndcg@10"] for name in NAMES], axis=1)
-    frame = pd.DataFrame(
-        {"score": scores.ravel(), "query": np.repeat(range(N), 3), "system": np.tile(NAMES, N)}
-    )
-    table = anova.AnovaRM(frame, "score", "query", within=["system"]).fit().anova_table
-    between = N * np.var(scores.mean(axis=0), ddof=1)
-    assert between / residual_mean_square(scores) == pytest.approx(table["F Value"].iloc[0])
-    assert table["Den DF"].iloc[0] == 2 * (N - 1)
-    q = abs(scores[:, 0].mean() - scores[:, 2].mean()) / math.sqrt(
-        between / table["F Value"].iloc[0] / N
-    )
-    pair = tukey_pairs(NAMES, "ndcg@10", scores)[1]
-    assert (pair.system, pair.other) == ("bm25", "hybrid")
-    assert pair.p == pytest.approx(stats.studentized_range.sf(q, 3, 2 * (N - 1)), rel=1e-6)
 
 
 def test_t_test_by_ranx(systems: dict[str, Scores]) -> None:

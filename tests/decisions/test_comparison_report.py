@@ -89,7 +89,7 @@ def test_the_terminal_shows_verdict_numbers_settings_and_notes(
         str(difference.wins), "/", str(difference.ties), "/", str(difference.losses),
         f"{difference.effect_size:+.2f}",
     ]  # fmt: skip
-    assert "All pairs by ndcg@10 (Tukey)" in text
+    assert "All pairs by ndcg@10 (max-t)" in text
     assert "! a note" in text
     assert " ".join(settings_of(compared).split()) in " ".join(text.split())
     assert str(compared) == comparison_text(compared)

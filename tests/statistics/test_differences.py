@@ -176,13 +176,6 @@ class TestIntervals:
         (interval,) = difference_intervals(Units.of(DENSE[:, None], np.zeros(60, np.int64)))
         assert interval.note == "only 1 cluster: too few for an interval"
 
-    def test_the_bootstrap_by_name(self) -> None:
-        columns = np.stack([DENSE, np.where(np.arange(60) < 5, 0.5, 0.0)], axis=1)
-        dense, few = difference_intervals(Units.of(columns), method="bca", resamples=500)
-        assert dense.method == "BCa bootstrap"
-        assert few.low is None
-        assert few.note == "only 5 of 60 queries differ from the others: too few to resample"
-
 
 @pytest.mark.parametrize("changed", [0.05, 0.2, 1.0])
 def test_it_covers_however_few_queries_changed(changed: float) -> None:

@@ -1,4 +1,4 @@
-"""Intervals: equal to scipy called by hand, given wherever there are two queries, shared draws."""
+"""Intervals: equal to scipy called by hand, given wherever there are two queries."""
 
 from __future__ import annotations
 
@@ -15,50 +15,12 @@ from support.intervals import ends, width
 from llama_index_rag_metrics import Scores
 from llama_index_rag_metrics.decisions.comparison import mean_interval
 from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.statistics.bootstrap import FEWEST, bootstrap_means
-from llama_index_rag_metrics.statistics.intervals import Method, mean_intervals, wilson
+from llama_index_rag_metrics.statistics.intervals import check_options, mean_intervals, wilson
 from llama_index_rag_metrics.statistics.resampling import Units, commonest, flips_reaching
 
 RNG = np.random.default_rng(11)
 SKEWED = RNG.beta(0.5, 3, 300)
 MANY_ZEROS = np.where(RNG.random(300) < 0.6, 0.0, RNG.choice([1.0, 0.5, 1 / 3], 300))
-
-
-@pytest.mark.parametrize("confidence", [0.8, 0.95, 0.99])
-@pytest.mark.parametrize("column", [SKEWED, MANY_ZEROS], ids=["skewed", "many zeros"])
-def test_bca_is_scipys_to_resampling_noise(column: np.ndarray, confidence: float) -> None:
-    resamples = 50_000
-    ours = mean_interval(column, confidence=confidence, method="bca", resamples=resamples, seed=5)
-    theirs = stats.bootstrap(
-        (column,),
-        np.mean,
-        n_resamples=resamples,
-        confidence_level=confidence,
-        method="BCa",
-        batch=1000,
-        random_state=np.random.default_rng(6),
-    ).confidence_interval
-    assert ours.method == "BCa bootstrap"
-    # two runs of scipy's own differ by about as much; plain percentiles are 2 % of a width off
-    noise = 0.015 * (theirs.high - theirs.low)
-    assert ours.low == pytest.approx(theirs.low, abs=noise)
-    assert ours.high == pytest.approx(theirs.high, abs=noise)
-
-
-def test_bca_of_the_very_draws_by_a_plain_formula() -> None:
-    units = Units.of(SKEWED[:, None])
-    means = bootstrap_means(units, 1000, 3)[:, 0]
-    centre, n = SKEWED.mean(), len(SKEWED)
-    bias = stats.norm.ppf((np.mean(means < centre) + np.mean(means <= centre)) / 2)
-    left_out = np.array([np.delete(SKEWED, query).mean() for query in range(n)])
-    pull = left_out.mean() - left_out
-    acceleration = (pull**3).sum() / (6 * (pull**2).sum() ** 1.5)
-    wanted = [
-        np.quantile(means, stats.norm.cdf(bias + (bias + z) / (1 - acceleration * (bias + z))))
-        for z in stats.norm.ppf([0.025, 0.975])
-    ]
-    ours = mean_interval(SKEWED, method="bca", resamples=1000, seed=3)
-    assert (ours.low, ours.high) == pytest.approx(wanted, abs=1e-12)
 
 
 @pytest.mark.parametrize(("hits", "n"), [(3, 6), (45, 50), (196, 200), (700, 1000)])
@@ -204,19 +166,6 @@ def test_no_interval_leaves_the_limits(low: float, high: float, clusters: list[i
         assert low <= lower <= value <= higher <= high
 
 
-def test_the_bootstrap_says_where_too_few_differ() -> None:
-    few = [0.5] * (FEWEST - 1) + [1.0] * 200
-    interval = mean_interval(few, method="bca")
-    assert (interval.low, interval.high, interval.method) == (None, None, "")
-    assert interval.note == "only 29 of 229 queries differ from the others: too few to resample"
-    assert mean_interval([0.5] * FEWEST + [1.0] * 200, method="bca").low is not None
-    short = mean_interval(SKEWED[:FEWEST], method="bca").note
-    assert short == "only 30 queries: too few to resample (it takes more than 30)"
-    assert mean_interval(SKEWED[: FEWEST + 1], method="bca").low is not None
-    constant = mean_interval([0.5] * 99, method="bca").note
-    assert constant == "every query has the same value: nothing to resample"
-
-
 def test_one_query_has_no_interval() -> None:
     interval = mean_interval([0.5])
     assert (interval.low, interval.high) == (None, None)
@@ -249,56 +198,39 @@ def test_means_are_exact() -> None:
     assert mean_interval([1e16, 1.0, -1e16, 1.0]).mean == 0.5
 
 
-def test_columns_share_their_draws_and_dont_disturb_each_other() -> None:
-    alone = mean_interval(SKEWED, method="bca", seed=4)
+def test_columns_dont_disturb_each_other() -> None:
+    alone = mean_interval(SKEWED)
     columns = np.stack([MANY_ZEROS, SKEWED, SKEWED], axis=1)
-    beside = mean_intervals(columns, method="bca", seed=4)
-    assert beside[1] == beside[2]
-    assert beside[1].low == pytest.approx(alone.low, abs=1e-12)
-    scores = Scores([str(number) for number in range(300)], {"a": MANY_ZEROS, "b": SKEWED})
-    interval = scores.intervals(method="bca", seed=4)["b"]
-    assert interval.low == pytest.approx(alone.low, abs=1e-12)
-    assert interval.mean == scores.means["b"]
-
-
-def test_a_seed_fixes_the_numbers() -> None:
-    first, again, other = (mean_interval(SKEWED, method="bca", seed=seed) for seed in (1, 1, 2))
-    assert first == again
-    assert first.low != other.low
+    assert mean_intervals(columns)[1:] == [alone, alone]
+    scores = Scores([str(number) for number in range(300)], {"a": MANY_ZEROS, "mrr": SKEWED})
+    assert scores.intervals()["mrr"] == alone
+    assert alone.mean == scores.means["mrr"]
 
 
 class TestClusters:
     CLUSTERS = np.repeat(np.arange(60), 5).tolist()
 
-    @pytest.mark.parametrize("method", ["t", "bca"])
-    def test_each_query_its_own_cluster_is_no_clustering(self, method: Method) -> None:
-        plain = mean_interval(SKEWED, method=method, seed=9)
-        apart = mean_interval(SKEWED, method=method, seed=9, clusters=range(300))
+    def test_each_query_its_own_cluster_is_no_clustering(self) -> None:
+        plain = mean_interval(SKEWED)
+        apart = mean_interval(SKEWED, clusters=range(300))
         assert (apart.low, apart.high) == pytest.approx((plain.low, plain.high), abs=1e-12)
 
-    @pytest.mark.parametrize("method", ["t", "bca"])
-    def test_copies_of_a_query_are_one(self, method: Method) -> None:
+    def test_copies_of_a_query_are_one(self) -> None:
         copies = np.repeat(SKEWED[:60], 5)
-        single = mean_interval(SKEWED[:60], method=method, seed=9)
-        clustered = mean_interval(copies, method=method, seed=9, clusters=self.CLUSTERS)
-        assert clustered.method == {
-            "t": "cluster-robust Wilson, t",
-            "bca": "cluster BCa bootstrap",
-        }.get(method)
+        single = mean_interval(SKEWED[:60])
+        clustered = mean_interval(copies, clusters=self.CLUSTERS)
+        assert clustered.method == "cluster-robust Wilson, t"
         assert (clustered.low, clustered.high) == pytest.approx((single.low, single.high), abs=1e-9)
 
-    def test_clusters_of_unequal_size_resample_the_ratio(self) -> None:
+    def test_clusters_of_unequal_size_weigh_by_their_queries(self) -> None:
         sizes = np.array([1, 2, 3, 4] * 15)
         clusters = np.repeat(np.arange(60), sizes)
         values = SKEWED[: len(clusters)]
         units = Units.of(values[:, None], clusters)
-        rng = np.random.default_rng([8, 0])
-        drawn = rng.integers(0, 60, (200, 60))
-        by_hand = [
-            np.concatenate([values[clusters == cluster] for cluster in sample]).mean()
-            for sample in drawn
-        ]
-        np.testing.assert_allclose(bootstrap_means(units, 200, 8)[:, 0], by_hand, atol=1e-12)
+        # a ratio of sums: how far each cluster's residuals pull the mean of all queries
+        pulls = [(values[clusters == c] - values.mean()).sum() / len(values) for c in range(60)]
+        error = math.sqrt(np.square(pulls).sum() * 60 / 59)
+        assert units.standard_errors[0] == pytest.approx(error, rel=1e-12)
 
     def test_zeros_and_ones_in_clusters_are_no_independent_draws(self) -> None:
         hits = np.repeat([1.0, 0.0], 150)
@@ -310,9 +242,8 @@ class TestClusters:
 
     def test_few_clusters_are_few(self) -> None:
         clusters = (np.arange(300) % 10).tolist()
-        note = mean_interval(SKEWED, method="bca", clusters=clusters).note
-        assert note == "only 10 clusters: too few to resample (it takes more than 30)"
-        assert mean_interval(SKEWED, clusters=clusters).low is not None
+        few, many = mean_interval(SKEWED, clusters=clusters), mean_interval(SKEWED)
+        assert width(few) > width(many)
 
     def test_one_for_each_query(self) -> None:
         with pytest.raises(InvalidInput, match="clusters: expected one for each of 300 queries"):
@@ -326,7 +257,17 @@ class TestClusters:
 def test_options_that_mean_nothing(options: dict[str, float]) -> None:
     (name,) = options
     with pytest.raises(InvalidInput, match=name):
-        mean_interval([0.1, 0.2], **options)  # type: ignore[arg-type]
+        check_options(**{"confidence": 0.95, **options})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("options", [{"method": "bca"}, {"resamples": 1000}, {"seed": 4}])
+def test_no_interval_is_resampled(options: dict[str, Any]) -> None:
+    (name,) = options
+    scores = Scores(["q1", "q2"], {"m": [0.1, 0.2]})
+    with pytest.raises(TypeError, match=f"unexpected keyword argument '{name}'"):
+        mean_interval([0.1, 0.2], **options)
+    with pytest.raises(TypeError, match=f"unexpected keyword argument '{name}'"):
+        scores.intervals(**options)
 
 
 @given(st.integers(1, 9), st.integers(0, 2**32))
@@ -335,13 +276,12 @@ def test_blocks_dont_change_what_is_drawn(rows: int, seed: int) -> None:
     from llama_index_rag_metrics.statistics import resampling
 
     units = Units.of(SKEWED[:41, None] - SKEWED[41:82, None])
-    whole = bootstrap_means(units, 50, seed), flips_reaching(units, 50, seed)
+    whole = flips_reaching(units, 50, seed)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(resampling, "_BLOCK", rows * 41)
-        parts = bootstrap_means(units, 50, seed), flips_reaching(units, 50, seed)
-    assert 0 < whole[1][0] < 50
-    np.testing.assert_allclose(parts[0], whole[0], atol=1e-14)
-    np.testing.assert_array_equal(parts[1], whole[1])
+        parts = flips_reaching(units, 50, seed)
+    assert 0 < whole[0] < 50
+    np.testing.assert_array_equal(parts, whole)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Comparison: from scores to decisions, with the uncertainty beside every number."""
 
+from llama_index_rag_metrics.decisions.comparison.all_pairs import SystemPair
 from llama_index_rag_metrics.decisions.comparison.comparing import compare
 from llama_index_rag_metrics.decisions.comparison.comparison import Comparison
 from llama_index_rag_metrics.decisions.comparison.difference import Difference, Settings
@@ -7,7 +8,6 @@ from llama_index_rag_metrics.decisions.comparison.holes import Holes, judgement_
 from llama_index_rag_metrics.rankings.fusion import fuse
 from llama_index_rag_metrics.statistics import (
     MeanInterval,
-    TukeyPair,
     correct,
     detectable_difference,
     mean_interval,
@@ -20,7 +20,7 @@ __all__ = [
     "Holes",
     "MeanInterval",
     "Settings",
-    "TukeyPair",
+    "SystemPair",
     "compare",
     "correct",
     "detectable_difference",

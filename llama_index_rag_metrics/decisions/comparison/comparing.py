@@ -31,7 +31,6 @@ from llama_index_rag_metrics.statistics.intervals import (
     RESAMPLES,
     SEED,
     MeanInterval,
-    Method,
     exact_mean,
     mean_intervals,
 )
@@ -42,13 +41,9 @@ from llama_index_rag_metrics.statistics.significance import randomisation_p, t_p
 
 
 def decided(parts: Sequence[Comparison], paired: Paired) -> list[Comparison]:
-    """Comparisons with corrected p values and verdicts, corrected for all of them together.
+    """Comparisons of all queries, or of slices, with corrected p values and verdicts.
 
-    Those of the primary metric are one family, those of all other metrics another.
-
-    Args:
-        parts: the comparison of all queries, or those of the slices.
-        paired: the scores of all queries.
+    They are corrected together: the primary metric's are one family, all other metrics' another.
     """
     rows = [(part, difference) for part in parts for difference in part]
     if not rows:
@@ -66,7 +61,7 @@ def decided(parts: Sequence[Comparison], paired: Paired) -> list[Comparison]:
 def _columns(
     part: Comparison, difference: Difference, paired: Paired
 ) -> tuple[FloatArray, FloatArray]:
-    """(queries,) what the differences say, and the differences; NaN outside the part."""
+    """(queries,) the evidence and the differences; NaN outside the part."""
     system, baseline, metric = difference.system, difference.baseline, difference.metric
     evidence = part.paired.evidence(system, metric, baseline)
     changes = part.paired.differences(system, baseline, metric)
@@ -113,7 +108,7 @@ def _decide(
 def _corrected(
     p_values: FloatArray, families: Sequence[IntArray], units: Units, settings: Settings
 ) -> MaxT:
-    """Corrected p values, and of each family the level for a difference alone."""
+    """Corrected p values, and for each family the level of a difference alone."""
     if settings.correction == "max-t":
         options = {"resamples": settings.resamples, "seed": settings.seed}
         return max_t(units, p_values, families, alpha=settings.alpha, **options)
@@ -135,7 +130,6 @@ def compare(
     confidence: float = 0.95,
     correction: Correction | None = None,
     test: Test = "t",
-    method: Method = "t",
     resamples: int = RESAMPLES,
     seed: int = SEED,
     on_missing: OnMissing = "error",
@@ -154,17 +148,15 @@ def compare(
             metrics are corrected among themselves.
         confidence: of the intervals; the tests' level is 1 - confidence.
         correction: of p values: "max-t" (Westfall and Young's step-down, the default), "holm" (the
-            default for Wilcoxon's test), "bonferroni", "benjamini-hochberg" or "none".
+            default for Wilcoxon's test), "benjamini-hochberg" or "none".
         test: whose p values are corrected and decide: "t", "randomisation" or "wilcoxon". All three
             are reported.
-        method: how intervals are made: "t", which is always given and agrees with the test, or
-            "bca", the bootstrap, which needs 30 queries that changed.
-        resamples: random flips of signs, and bootstrap samples.
+        resamples: random flips of signs.
         seed: of the random numbers: the same seed gives the same numbers.
         on_missing: what to do if the systems have different queries: raise ("error"), or keep those
             that all of them have ("intersect").
         clusters: what queries belong to, such as the document that they were made from: a key of
-            their metadata, or query id to cluster. Whole clusters are then resampled and flipped.
+            their metadata, or query id to cluster. Whole clusters are then flipped.
         slices: a key of the queries' metadata; each of its values is compared on its own, and p
             values are corrected for all slices together.
 
@@ -193,7 +185,7 @@ def compare(
     }
     paired = pair(scores, baseline, metrics=metrics, on_missing=on_missing, clusters=clusters)
     if calibrations:
-        _check_calibrated(scores, calibrations, test, method, clusters)
+        _check_calibrated(scores, calibrations, test, clusters)
         judges = {name: calibration.judge for name, calibration in calibrations.items()}
         judged = pair(judges, baseline, metrics=[*paired.columns], on_missing=on_missing)
         metadata = {**judged.metadata, **paired.metadata}
@@ -209,7 +201,6 @@ def compare(
         clusters=clusters if clusters is None or isinstance(clusters, str) else "given",
         slices=slices,
         primary=primary_of(primary, [*paired.columns]),
-        method=method,
     )
     results = {
         name: system if isinstance(system, EvaluationResults) else None
@@ -228,11 +219,7 @@ def compare(
 
 
 def primary_of(wanted: str | None, names: Sequence[str]) -> str:
-    """The name of the metric that decides: the first, or the one wanted, perhaps by an alias.
-
-    Raises:
-        InvalidInput: it is none of these.
-    """
+    """The name of the metric that decides: the first, or the one wanted, perhaps by an alias."""
     try:
         return names[0] if wanted is None else name_among(wanted, names)
     except UnknownMetric:
@@ -254,17 +241,15 @@ def _check_calibrated(
     scores: Mapping[str, Scores],
     calibrations: Mapping[str, Calibration],
     test: Test,
-    method: Method,
     clusters: Clusters | None,
 ) -> None:
-    """What calibrated scores can't be compared with, and by."""
+    """Refuse what calibrated scores can't be compared with."""
     if alone := [name for name in scores if name not in calibrations]:
         remedy = "Calibrate these, too, or compare human scores: calibration.human."
         sentence = f"systems are calibrated, but not {', '.join(map(repr, alone))}."
         raise InvalidInput("systems", alone, sentence=sentence, remedy=remedy)
     for argument, value, allowed in (
         ("test", test, ("t", "randomisation")),
-        ("method", method, ("t",)),
         ("clusters", clusters, (None,)),
     ):
         if value not in allowed:
@@ -279,7 +264,7 @@ def _compare(
     baseline: str,
     settings: Settings,
 ) -> Comparison:
-    """Everything but what depends on how many comparisons there are."""
+    """Everything but corrections and verdicts."""
     keys = [(name, metric) for name in paired.systems for metric in paired.columns]
     means = dict(zip(keys, _means(paired, keys, settings), strict=True))
     return Comparison(
@@ -300,16 +285,12 @@ def _compare(
 def _means(
     paired: Paired, keys: Sequence[tuple[str, str]], settings: Settings
 ) -> list[MeanInterval]:
-    """Of each (system, metric) the mean with its interval."""
     if paired.judged is None:
         columns, clusters = paired.in_order(np.stack([paired.column(*key) for key in keys], axis=1))
         return mean_intervals(
             columns,
             limits=[limits_of(metric) for _, metric in keys],
             confidence=settings.confidence,
-            method=settings.method,
-            resamples=settings.resamples,
-            seed=settings.seed,
             clusters=clusters,
         )
     return [
@@ -328,7 +309,7 @@ def _differences(
     means: Mapping[tuple[str, str], MeanInterval],
     settings: Settings,
 ) -> Iterator[Difference]:
-    """Of each other system by each metric, neither corrected nor decided yet."""
+    """The differences from the baseline, neither corrected nor decided yet."""
     keys = [(name, metric) for name, metric in means if name != baseline]
     evidence, clusters = paired.in_order(
         np.stack([paired.evidence(name, metric, baseline) for name, metric in keys], axis=1)
@@ -349,9 +330,6 @@ def _differences(
         confidence=settings.confidence,
         # Wilcoxon's test isn't of the mean, so that no interval of the mean can agree with it
         p_values=p_values["t" if settings.test == "wilcoxon" else settings.test],
-        method=settings.method,
-        resamples=settings.resamples,
-        seed=settings.seed,
     )
     for position, ((name, metric), interval) in enumerate(zip(keys, intervals, strict=True)):
         p_of = {test: float(p[position]) for test, p in p_values.items()}
@@ -403,7 +381,6 @@ def _difference(
 
 
 def _worth(paired: Paired, system: str, metric: str, baseline: str) -> str:
-    """What the judge adds to the difference; "" where there is no judge."""
     if paired.judged is None:
         return ""
     return in_words(paired.rectified(system, metric, baseline))
@@ -431,8 +408,7 @@ def _notes(paired: Paired, settings: Settings) -> tuple[str, ...]:
     if paired.clusters is not None:
         n = len(set(paired.clusters.tolist()))
         notes.append(
-            f"{len(paired.query_ids)} queries in {n} clusters: these are resampled and flipped as "
-            "a whole, t is cluster-robust, Wilcoxon's test takes their means, and Tukey's is left "
-            "out"
+            f"{len(paired.query_ids)} queries in {n} clusters: these are flipped as a whole, t is "
+            "cluster-robust, and Wilcoxon's test takes their means"
         )
     return tuple(notes)

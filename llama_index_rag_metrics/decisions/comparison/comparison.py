@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from llama_index_rag_metrics.decisions.calibration import Calibration
+from llama_index_rag_metrics.decisions.comparison.all_pairs import SystemPair, all_pairs
 from llama_index_rag_metrics.decisions.comparison.comparison_sentences import decision
 from llama_index_rag_metrics.decisions.comparison.difference import Difference, Settings
 from llama_index_rag_metrics.decisions.comparison.holes import Holes, judgement_holes
@@ -22,7 +23,6 @@ from llama_index_rag_metrics.runtime.jsonable import jsonable
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.by_metric import name_among
 from llama_index_rag_metrics.statistics.intervals import MeanInterval
-from llama_index_rag_metrics.statistics.tukey import TukeyPair, tukey_pairs
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.report import Report
@@ -78,7 +78,6 @@ class Comparison(Reportable):
     calibrations: Mapping[str, Calibration] = field(default_factory=dict)
 
     def __getitem__(self, key: tuple[str, str]) -> Difference:
-        """The difference of (system, metric)."""
         if not isinstance(key, tuple) or len(key) != 2:
             remedy = f"As in comparison[{[*self.systems][-1]!r}, {self.metric_names[0]!r}]."
             raise InvalidInput("comparison[...]", key, "a system and a metric", remedy)
@@ -103,24 +102,13 @@ class Comparison(Reportable):
         return {query_id: value for query_id, value in pairs if value == value}  # noqa: PLR0124
 
     @cached_property
-    def tukey(self) -> tuple[TukeyPair, ...]:
-        """All pairs of three or more systems by Tukey's test, metric by metric.
+    def pairs(self) -> tuple[SystemPair, ...]:
+        """All pairs of three or more systems, metric by metric; empty for two systems.
 
-        Empty for two systems, with clusters, which the test can't take into account, and of
-        calibrated scores. A metric is left out where systems differ by the same on every query.
+        Step-down max-t over the paired t-tests of all pairs by one metric (Westfall and Young
+        1993): in at most 1 - confidence of cases it finds any difference between equal systems.
         """
-        if len(self.systems) < 3 or self.paired.clusters is not None or self.calibrations:
-            return ()
-        return tuple(
-            pair
-            for metric in self.metric_names
-            for pair in tukey_pairs(
-                tuple(self.systems),
-                metric,
-                self.paired.columns[metric],
-                self.settings.confidence,
-            )
-        )
+        return all_pairs(self.paired, self.settings)
 
     @cached_property
     def holes(self) -> Mapping[str, tuple[Holes, ...]]:
@@ -176,7 +164,7 @@ class Comparison(Reportable):
                 system: [asdict(calibration) for calibration in by_metric]
                 for system, by_metric in self.calibrations.items()
             },
-            "tukey": [asdict(pair) for pair in self.tukey],
+            "pairs": [asdict(pair) for pair in self.pairs],
             "slices": [
                 {"value": value, "differences": [asdict(difference) for difference in part]}
                 for value, part in self.slices.items()

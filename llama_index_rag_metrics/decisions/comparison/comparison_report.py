@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 _CORRECTIONS = {
     "max-t": "max-t",
     "holm": "Holm",
-    "bonferroni": "Bonferroni",
     "benjamini-hochberg": "Benjamini–Hochberg",
 }
 _TESTS = {
@@ -69,7 +68,6 @@ _LABELS: dict[Tone, str] = {"best": "better", "alarm": "worse", "normal": "undec
 
 
 def comparison_report(comparison: Comparison) -> Report:
-    """The report of what `compare` made."""
     systems = systems_of(comparison)
     metrics = list(comparison.metric_names)
     primary = comparison.settings.primary
@@ -151,7 +149,6 @@ def _figures(comparison: Comparison, systems: list[System]) -> dict[str, Draw]:
 
 
 def systems_of(comparison: Comparison) -> list[System]:
-    """The systems of a comparison, the baseline first."""
     systems = []
     for name in comparison.names:
         results = comparison.results[name]
@@ -182,7 +179,6 @@ def statements(comparison: Comparison, metric: str) -> list[Statement]:
 
 
 def tone(difference: Difference) -> Tone:
-    """How a difference looks: better, worse, or neither."""
     if not difference.significant:
         return "normal"
     return "best" if difference.gain > 0 else "alarm"
@@ -200,19 +196,13 @@ def settings_of(comparison: Comparison) -> str:
         )
         if len(comparison.metric_names) > 1:
             corrected += ", and separately for all other metrics"
-    how = (
-        "with pseudo-queries"
-        if made.method == "t"
-        else f"by the bootstrap (BCa, {made.resamples:,} resamples)"
-    )
     return (
-        f"{percent(made.confidence)} intervals {how}; p of the {_TESTS[made.test]}, two-sided, "
-        f"{corrected}; seed {made.seed}."
+        f"{percent(made.confidence)} intervals with pseudo-queries; p of the {_TESTS[made.test]}, "
+        f"two-sided, {corrected}; seed {made.seed}."
     )
 
 
 def remarks_of(comparison: Comparison, systems: list[System]) -> list[str]:
-    """What a reader of the numbers should know: of the comparison, its intervals, its systems."""
     notes = gathered(
         (difference.note, f"{difference.metric} of {difference.system}")
         for difference in comparison
@@ -251,7 +241,6 @@ def _differences(comparison: Comparison) -> Iterator[Table]:
 
 
 def _slices(comparison: Comparison, metric: str) -> Iterator[Table]:
-    """One table a system: its difference by one metric in every slice."""
     key = str(comparison.settings.slices)
     for name in comparison.others if comparison.slices else ():
         rows = []
@@ -268,8 +257,7 @@ def _slices(comparison: Comparison, metric: str) -> Iterator[Table]:
 
 
 def _pairs(comparison: Comparison, metric: str) -> Iterator[Table]:
-    """All pairs of three or more systems by one metric: who beats whom, then the numbers."""
-    pairs = [pair for pair in comparison.tukey if pair.metric == metric]
+    pairs = [pair for pair in comparison.pairs if pair.metric == metric]
     if not pairs:
         return
     names, alpha = comparison.names, comparison.settings.alpha
@@ -296,7 +284,7 @@ def _pairs(comparison: Comparison, metric: str) -> Iterator[Table]:
         place="page",
     )
     yield Table(
-        f"All pairs by {metric} (Tukey)",
+        f"All pairs by {metric} (max-t)",
         ["difference", f"{percent(comparison.settings.confidence)} interval", "p"],
         [
             [

@@ -47,12 +47,7 @@ def decision(comparison: Comparison) -> str:
 
 
 def verdict(difference: Difference, settings: Settings) -> str:
-    """The decision about one difference, the numbers that it rests on, and what would tell more.
-
-    Args:
-        difference: the difference, p values corrected.
-        settings: how it was tested.
-    """
+    """The decision about one difference, the numbers that it rests on, and what would tell more."""
     outcome = _outcome(difference, settings)
     if difference.n == 0:
         return f"{outcome}."
@@ -87,7 +82,6 @@ def _outcome(difference: Difference, settings: Settings) -> str:
 
 
 def _groups(differences: Sequence[Difference], comparison: Comparison) -> list[str]:
-    """The systems that are better, those that are worse, and the others, each in a clause."""
     baseline, metric = comparison.baseline, comparison.settings.primary
     shown = [difference for difference in differences if difference.significant]
     others = [difference.system for difference in differences if not difference.significant]
@@ -177,14 +171,14 @@ def _more(difference: Difference, settings: Settings) -> str:
     needed = difference.n * (detectable / seen) ** 2 if seen else math.inf
     if not difference.n < needed <= _FAR * difference.n:
         return least
-    return f"{least}; about {_up(needed):,} would show one as large as this"
+    return f"{least}; about {up_to_two_digits(needed):,} would show one as large as this"
 
 
-def _up(n: float) -> int:
+def up_to_two_digits(n: float) -> int:
     """Rounded up to two digits.
 
-    >>> _up(200.1), _up(58)
-    (210, 58)
+    >>> up_to_two_digits(200.1), up_to_two_digits(299_639), up_to_two_digits(58)
+    (210, 300000, 58)
     """
     unit = int(10 ** max(0, len(str(math.ceil(n))) - 2))
     return math.ceil(n / unit) * unit

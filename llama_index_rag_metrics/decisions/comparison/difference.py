@@ -9,7 +9,7 @@ from llama_index_rag_metrics.decisions.comparison.pairing import OnMissing
 from llama_index_rag_metrics.metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.statistics.corrections import CORRECTIONS, Correction
-from llama_index_rag_metrics.statistics.intervals import RESAMPLES, SEED, Method, check_options
+from llama_index_rag_metrics.statistics.intervals import RESAMPLES, SEED, check_options
 
 Test: TypeAlias = Literal["randomisation", "t", "wilcoxon"]
 TESTS: tuple[Test, ...] = ("randomisation", "t", "wilcoxon")
@@ -25,8 +25,7 @@ class Settings:
             (and slices), and all others' among themselves.
         test: whose p values are corrected and decide.
         primary: the metric that a decision is about.
-        method: how intervals are made: "t", or "bca", the bootstrap.
-        resamples: bootstrap samples, and random flips of signs.
+        resamples: random flips of signs.
         seed: of the random numbers.
         on_missing: what to do where systems know different queries.
         clusters: the metadata key that groups queries, "given" for a mapping, or None.
@@ -42,10 +41,9 @@ class Settings:
     clusters: str | None = None
     slices: str | None = None
     primary: str = ""
-    method: Method = "t"
 
     def __post_init__(self) -> None:
-        check_options(self.confidence, self.resamples, self.seed, self.method)
+        check_options(self.confidence, self.resamples, self.seed)
         for name, value, choices in (
             ("correction", self.correction, CORRECTIONS),
             ("test", self.test, TESTS),

@@ -141,8 +141,6 @@ def judgement_holes(
 
 
 class _Scored(NamedTuple):
-    """A metric and its scores by query id."""
-
     metric: RankingMetric
     scores: Mapping[str, float]
 
@@ -150,7 +148,7 @@ class _Scored(NamedTuple):
 def _holes(
     scored: Sequence[_Scored], relevance: Mapping[str, Relevance], run: Run, grade: float
 ) -> Iterator[Holes]:
-    """The holes under metrics of one cutoff and of the same queries, which are judged once."""
+    """Holes of metrics of one cutoff and the same queries, judged once."""
     query_ids, cutoff = scored[0].scores, getattr(scored[0].metric, "k", None)
     rankings = [
         list(dict.fromkeys(run[query_id].ids)) if query_id in run else [] for query_id in query_ids
@@ -194,7 +192,7 @@ def _holes(
 
 
 def _answering(name: str) -> RankingMetric | None:
-    """The metric of a name, if unjudged items are a question for it."""
+    """The metric of a name, or None where unjudged items can't change it."""
     metric = ranking_metric(name)
     if metric is None or isinstance(metric, (CallMetric, GroupMetric, Judged)):
         return None

@@ -32,10 +32,8 @@ class Paired:
     """The scores of several systems over the same queries.
 
     Attributes:
-        systems: the names.
         query_ids: the queries that at least one system scores, in the baseline's order.
         columns: metric name to (queries, systems) scores; NaN where a system has none.
-        metadata: query id to its metadata.
         clusters: (queries,) the number of each query's cluster, or None.
         notes: what was left out.
         judged: the same by a judge, of these queries and others; None where there is no judge.
@@ -50,7 +48,7 @@ class Paired:
     judged: Paired | None = None
 
     def column(self, system: str, metric: str) -> FloatArray:
-        """(queries,) the scores of one system by one metric."""
+        """(queries,) the scores of one system on one metric."""
         metric = name_among(metric, self.columns)
         if system not in self.systems:
             raise InvalidInput("system", system, " or ".join(map(repr, self.systems)))
@@ -61,10 +59,7 @@ class Paired:
         return cleaned(self.column(system, metric) - self.column(baseline, metric))
 
     def evidence(self, system: str, metric: str, baseline: str | None = None) -> FloatArray:
-        """(queries,) scores, or differences from a baseline; moved by what a judge knows, if any.
-
-        NaN where there is no value.
-        """
+        """(queries,) scores, or differences, moved by what a judge knows; NaN without a value."""
         values = self._values(system, metric, baseline)
         if self.judged is None:
             return values
@@ -73,7 +68,6 @@ class Paired:
         return moved
 
     def rectified(self, system: str, metric: str, baseline: str | None = None) -> Rectified:
-        """People's scores, or differences from a baseline, with what the judge's add to them."""
         ours, theirs = (
             dict(zip(side.query_ids, side._values(system, metric, baseline).tolist(), strict=True))
             for side in (self, self.judged or self)
@@ -110,11 +104,7 @@ class Paired:
         return self.widest(metric) if np.isfinite(high - low) else math.inf
 
     def slices(self, key: str) -> dict[Hashable, Paired]:
-        """The queries apart by a value of their metadata; those without it stand under None.
-
-        Raises:
-            InvalidInput: no query has that key.
-        """
+        """The queries apart by a value of their metadata; without the key, under None."""
         if not isinstance(key, str):
             raise InvalidInput("slices", key, "one key of the queries' metadata, a text")
         members: dict[Hashable, list[int]] = {}
@@ -147,24 +137,15 @@ def pair(
     on_missing: OnMissing = "error",
     clusters: Clusters | None = None,
 ) -> Paired:
-    """Bring the scores of several systems onto the same queries.
+    """Bring the scores of several systems onto the same queries, in the baseline's order.
 
     A query that one system scores and another leaves out of its means, say because its retriever
     failed there, stays: it has no value for that other system.
 
     Args:
-        systems: name to scores.
-        baseline: the name of the system whose order of queries and metrics is taken.
-        metrics: the metrics wanted; None for those that all systems have.
-        on_missing: what to do where the systems know different queries: raise, or keep those that
-            all of them know.
-        clusters: the key of the queries' metadata, or query id to cluster, of what queries belong
-            to.
-
-    Raises:
-        InvalidInput: the systems know different queries, a score is infinite, or an argument can't
-            be used.
-        UnknownMetric: a system has no scores by a metric that is wanted.
+        metrics: None for those that all systems have.
+        on_missing: where the systems know different queries: raise, or keep those all know.
+        clusters: a key of the queries' metadata, or query id to cluster.
     """
     notes: list[str] = []
     known = _queries(systems, on_missing, notes)
@@ -199,12 +180,7 @@ def pair(
 def check_finite(
     scores: Scores, metrics: Iterable[str], query_ids: Collection[str] | None = None
 ) -> None:
-    """Refuse scores of these queries, or of all, that are infinite or too large to be squared.
-
-    Raises:
-        InvalidInput: a score is infinite; says which.
-        UnknownMetric: there are no scores by a metric.
-    """
+    """Refuse scores of these queries, or of all, that are infinite or too large to be squared."""
     for metric in metrics:
         for query_id, score in scores.by_query(metric).items():
             if not abs(score) < _TOO_LARGE and (query_ids is None or query_id in query_ids):
@@ -271,7 +247,6 @@ def _metrics(
 
 
 def _left_out(systems: Mapping[str, Scores], known: Collection[str]) -> list[str]:
-    """Notes on queries that some systems score and others leave out of their means."""
     notes = []
     scored = {name: set(scores.query_ids) & set(known) for name, scores in systems.items()}
     every = set.union(*scores) if (scores := list(scored.values())) else set()

@@ -20,10 +20,10 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
+from llama_index_rag_metrics.decisions.calibration import Calibration
 from llama_index_rag_metrics.decisions.comparison.pairing import check_finite
-from llama_index_rag_metrics.decisions.gate.results import Results, judge_of, scores_of
 from llama_index_rag_metrics.decisions.gate.rules import Rule, parse_rules
 from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.files.lines import Place, from_json, read_text
@@ -34,18 +34,26 @@ from llama_index_rag_metrics.runtime.jsonable import jsonable
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.by_metric import name_among
 
+Results: TypeAlias = "EvaluationResults | Scores | Calibration"
+"""What a gate judges."""
+
 _DIGITS = 10
+
+
+def scores_of(results: Results) -> Scores:
+    """The scores of some results; where they were calibrated, people's."""
+    if isinstance(results, Calibration):
+        return results.human
+    return results if isinstance(results, Scores) else results.scores
+
+
+def judge_of(results: Results) -> Scores | None:
+    return results.judge if isinstance(results, Calibration) else None
 
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """Of a query: "" for what isn't known.
-
-    Attributes:
-        question: of its text.
-        judgements: of what is relevant to it.
-        ranking: of the ids that were retrieved, in order.
-    """
+    """Digests of a query's text, its judgements and its ranked ids; "" where unknown."""
 
     question: str = ""
     judgements: str = ""
@@ -53,7 +61,6 @@ class Fingerprint:
 
 
 def fingerprints(results: Results) -> dict[str, Fingerprint]:
-    """Query id to the fingerprint of its question, judgements and ranking, as far as known."""
     scores = scores_of(results)
     relevance = results.relevance if isinstance(results, EvaluationResults) else {}
     return {
@@ -102,7 +109,6 @@ class Update:
 
 
 def today() -> str:
-    """The day in UTC."""
     return datetime.now(timezone.utc).date().isoformat()
 
 
@@ -338,7 +344,6 @@ class Baseline:
 
 
 def _kept(scores: Scores, metrics: Sequence[str]) -> Scores:
-    """Scores by some metrics, as the file has them."""
     for query_id in (*scores.query_ids, *scores.excluded):
         if not isinstance(query_id, str):
             raise InvalidInput("query id", query_id, "a text", "Convert it with str().")
@@ -362,7 +367,6 @@ def _fields(values: Mapping[str, Any]) -> list[str]:
 
 
 def _block(start: str, lines: Iterable[str], end: str) -> str:
-    """Lines in brackets, one below the other."""
     listed = ",\n".join(lines)
     return f"{start}\n{listed}\n {end}" if listed else start + end
 

@@ -36,9 +36,7 @@ TOLERABLE = 0.25
 class Evidence(ABC):
     """A column of scores, or of paired differences, where more is better.
 
-    Attributes:
-        values: (queries,) NaN where there is none; of a metric that had better be low, negated.
-        clusters: (queries,) the number of each query's cluster, or None.
+    Values are NaN where there is none, and negated for a metric that had better be low.
     """
 
     values: FloatArray
@@ -64,8 +62,7 @@ class PairedEvidence(Evidence):
 
     Attributes:
         widest: the widest difference that the metric allows; infinite where there is no limit.
-        changes: (queries,) the differences before a judge's scores moved them; None where there is
-            no judge.
+        changes: (queries,) the differences before a judge moved them; None without a judge.
     """
 
     widest: float = math.inf
@@ -131,13 +128,7 @@ class PairedEvidence(Evidence):
 
 @dataclass(frozen=True)
 class MeanEvidence(Evidence):
-    """Scores, whose mean is to be above a limit.
-
-    Attributes:
-        limits: the lowest and the highest score that there can be.
-        negated: whether the values are scores with their sign turned.
-        rectified: people's scores and what a judge's add; None where there is no judge.
-    """
+    """Scores, perhaps negated or rectified by a judge, whose mean is to be above a limit."""
 
     limits: tuple[float, float] = UNIT_RANGE
     negated: bool = False

@@ -1,4 +1,4 @@
-"""check_rules(): may this change be merged?"""
+"""check_rules() and assert_retrieval(): may this change be merged?"""
 
 from __future__ import annotations
 
@@ -10,17 +10,23 @@ from typing import TypeAlias
 
 from llama_index_rag_metrics.decisions.calibration import Calibration
 from llama_index_rag_metrics.decisions.comparison.pairing import Clusters, OnMissing
-from llama_index_rag_metrics.decisions.gate.baseline import Baseline
+from llama_index_rag_metrics.decisions.gate.baseline import Baseline, Results, judge_of, scores_of
 from llama_index_rag_metrics.decisions.gate.measuring import Measured, against, alone, name_in
-from llama_index_rag_metrics.decisions.gate.results import Results, judge_of, scores_of
 from llama_index_rag_metrics.decisions.gate.rules import Rule, parse_rules
 from llama_index_rag_metrics.decisions.gate.step_down import decide
 from llama_index_rag_metrics.decisions.gate.verdicts import GateReport, Verdict, WorstQuery
 from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.evaluation.results.results_report import systems_of
 from llama_index_rag_metrics.report.numbers import counted
+from llama_index_rag_metrics.report.terminal import to_text
 from llama_index_rag_metrics.runtime.amounts import check_amount, check_whole
-from llama_index_rag_metrics.runtime.errors import BaselineMismatch, InvalidInput
+from llama_index_rag_metrics.runtime.callers import warn_caller
+from llama_index_rag_metrics.runtime.errors import (
+    BaselineMismatch,
+    GateFailed,
+    InconclusiveGate,
+    InvalidInput,
+)
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.answers import answer_of
 
@@ -34,13 +40,8 @@ def worst_queries(
 ) -> tuple[WorstQuery, ...]:
     """The n queries that speak most against a rule, worst first; among equals, as they came.
 
-    Args:
-        results: for questions, judgements and rankings, as far as they are known.
-        columns: query id to (score now, score before), of the queries that decided.
-        rule: against the baseline, the queries that lost most count, and only those that lost;
-            else the queries with the worst scores, without those of the best score there is.
-        metric: the name under which the results have the rule's metric.
-        n: at most this many.
+    Against the baseline, those that lost most, and only those that lost; else those with the worst
+    scores, without those of the best score there is. `columns`: query id to (now, before).
     """
     sign = -1.0 if rule.lower_is_better else 1.0
     goodness = {
@@ -169,6 +170,62 @@ tolerates a loss of up to 0.1.
     return GateReport(tuple(verdicts), scores.name, tuple(dict.fromkeys(notes)))
 
 
+def assert_retrieval(
+    results: Results,
+    *rules: str | Rule,
+    baseline: BaselineLike | None = None,
+    strict: bool = False,
+    on_missing: OnMissing = "error",
+    clusters: Clusters | None = None,
+    min_coverage: float = MIN_COVERAGE,
+    worst: int = 5,
+) -> GateReport:
+    """Assert that results satisfy rules.
+
+    Args:
+        results: of an evaluation, or bare scores, which know no rankings to show.
+        rules: such as "ndcg@10 >= baseline - 0.02", "recall@5 >= 0.8"; see `Rule`.
+        baseline: what rules with the word baseline are measured against: results, or the file of
+            a stored `Baseline`.
+        strict: whether an inconclusive rule fails, too; else it is a warning.
+        on_missing: what to do where the baseline is of other queries.
+        clusters: what queries belong to, as for `compare`.
+        min_coverage: the share of the queries that must have a value; see `check_rules`.
+        worst: how many of the worst queries to show for each broken rule.
+
+    Returns:
+        The verdicts, where no rule is broken.
+
+    Raises:
+        GateFailed: an AssertionError: a rule is broken. It shows the rules, the numbers with their
+            bounds, and the worst queries: what was asked, wanted and got.
+        InvalidInput: a rule can't be used, or there are no scores by its metric, or no baseline.
+        BaselineMismatch: the baseline is of other queries.
+        UnknownMetric: a rule names no metric.
+
+    Examples:
+        >>> from llama_index_rag_metrics import Scores
+        >>> scores = Scores(["q1", "q2"], {"recall@5": [1.0, 0.5]})
+        >>> assert_retrieval(scores, "recall@5 >= 0.7").outcome
+        'pass'
+    """
+    __tracebackhide__ = True
+    report = check_rules(
+        results,
+        rules,
+        baseline=baseline,
+        on_missing=on_missing,
+        clusters=clusters,
+        min_coverage=min_coverage,
+        worst=worst,
+    )
+    if report.broken(strict=strict):
+        raise GateFailed(f"\n{to_text(report.report(), width=120)}")
+    for verdict in report.broken(strict=True):
+        warn_caller(InconclusiveGate(verdict.sentence))
+    return report
+
+
 @dataclass(frozen=True)
 class Side:
     """What rules are measured against: the baseline or the anchor, and the queries in common."""
@@ -194,7 +251,6 @@ def _sides(
     on_missing: OnMissing,
     notes: list[str],
 ) -> dict[str, Side]:
-    """The baseline and its anchor, by the word that stands for them in a rule."""
     same = stored.check_queries(results, intersect=on_missing == "intersect")
     notes += _version_note(stored)
     notes += _common_note("baseline", stored, results, same)
@@ -254,7 +310,6 @@ def _common_note(name: str, stored: Baseline, results: Results, same: Sequence[s
 
 
 def _remarks(verdicts: Sequence[Verdict]) -> list[str]:
-    """What a reader should know about the bounds of rules that aren't kept."""
     notes = []
     open_ones = [verdict for verdict in verdicts if verdict.outcome == "inconclusive"]
     if any(verdict.needed for verdict in open_ones):
@@ -281,7 +336,6 @@ def _remarks(verdicts: Sequence[Verdict]) -> list[str]:
 
 
 def _failures(scores: Scores, most: int) -> list[str]:
-    """Which queries failed, and with what: the first ones."""
     listed = [f"{query_id} failed: {error}" for query_id, error in scores.failed.items()][:most]
     more = len(scores.failed) - len(listed)
     return [*listed, f"{more:,} more failed"] if listed and more else listed

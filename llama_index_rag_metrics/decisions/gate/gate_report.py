@@ -35,7 +35,6 @@ _MOST_ITEMS = 5
 
 
 def gate_report(gate: GateReport) -> Report:
-    """The report of the verdicts of a gate."""
     name = f" of {gate.name}" if gate.name else ""
     broken = gate.broken(strict=True)
     return Report(
@@ -107,7 +106,6 @@ def _query(query: WorstQuery, name: str) -> QueryAnswers:
 
 
 def _records(gate: GateReport) -> Records:
-    """One row a verdict."""
     rows = [{**asdict(verdict), "rule": str(verdict.rule)} for verdict in gate]
     columns = [name for name in (rows[0] if rows else {}) if name != "worst"]
     return Records.of(rows, columns)

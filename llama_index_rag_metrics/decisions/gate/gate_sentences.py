@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from llama_index_rag_metrics.decisions.comparison.comparison_sentences import up_to_two_digits
 from llama_index_rag_metrics.report.numbers import (
     count,
     counted,
@@ -69,7 +70,6 @@ def _what(rule: Rule) -> str:
 
 
 def _wanted(rule: Rule) -> str:
-    """What a rule without a baseline wants, or a rule with one of an unchanged system."""
     if rule.baseline:
         return f"a {_better(rule)}{_by(rule)}"
     beyond = {">=": "{} or more", ">": "more than {}", "<=": "{} or less", "<": "less than {}"}
@@ -94,7 +94,6 @@ def _better(rule: Rule) -> str:
 
 
 def _by(rule: Rule) -> str:
-    """How large a gain is wanted."""
     if not rule.tolerance:
         return ""
     return f" of {'more than' if rule.strict else 'at least'} {given(-rule.tolerance)}"
@@ -144,7 +143,6 @@ def _way_out(verdict: Verdict) -> str:
 
 
 def _is_loss(verdict: Verdict) -> bool:
-    """Whether a tolerable difference is sure to be a loss."""
     good = verdict.lower if verdict.rule.lower_is_better else verdict.upper
     if not verdict.rule.baseline or verdict.rule.tolerance <= 0 or good is None:
         return False
@@ -161,14 +159,4 @@ def _many(n: int) -> str:
     >>> _many(583), _many(78_000_000)
     ('about 590', 'more than 100,000')
     """
-    return f"about {_up(n):,}" if n <= _MOST else f"more than {_MOST:,}"
-
-
-def _up(n: int) -> int:
-    """Rounded up to two digits.
-
-    >>> _up(201), _up(299_639), _up(58)
-    (210, 300000, 58)
-    """
-    unit = int(10 ** max(0, len(str(n)) - 2))
-    return -(-n // unit) * unit
+    return f"about {up_to_two_digits(n):,}" if n <= _MOST else f"more than {_MOST:,}"

@@ -30,7 +30,7 @@ _NOW, _BEFORE = "now", "baseline"
 
 @dataclass(frozen=True)
 class Measured:
-    """What a rule is decided by.
+    """The numbers that a rule is decided by.
 
     Attributes:
         metric: the name under which the scores have its metric.
@@ -38,11 +38,9 @@ class Measured:
         n: how many queries have a value, on both sides.
         expected: how many should have one.
         columns: query id to (score now, score before).
-        baseline: the mean before; None without a baseline.
-        difference: the mean paired difference, now minus before; None without a baseline.
+        baseline: the mean before; None without a baseline, as is `difference`, the mean paired one.
         evidence: how good or bad the true mean could be; None decides by the value.
         identical: whether the ranking of every query is known to be that of the baseline.
-        notes: what a reader of the verdict should know.
     """
 
     metric: str
@@ -70,20 +68,9 @@ def against(
     clusters: Clusters | None,
     judge: Scores | None = None,
 ) -> Measured:
-    """What a rule against the baseline or the anchor is decided by.
+    """Measure a rule against the baseline or the anchor.
 
-    Args:
-        rule: the rule.
-        now: the scores that are judged.
-        stored: what they are measured against.
-        same: the queries that are the same in both.
-        clusters: what queries belong to, as for `compare`.
-        judge: a judge's scores, where the others are people's.
-
-    Raises:
-        InvalidInput: the baseline has no scores by the metric, a score is infinite, or a judge
-            scored only one side.
-        UnknownMetric: no metric is called as the rule says.
+    `same` are the queries that are the same in both; with a judge, the other scores are people's.
     """
     metric = _metric_of_both(rule, now, stored)
     sides = {_BEFORE: stored.scores.select(same), _NOW: now.select(same)}
@@ -129,7 +116,6 @@ def against(
 
 
 def _metric_of_both(rule: Rule, now: Scores, stored: Baseline) -> str:
-    """The name of the rule's metric, by which both sides have finite scores."""
     metric = name_in(now, rule.metric)
     if lower_is_better(metric) and not rule.lower_is_better:
         remedy = f"Write '{metric} <= {rule.reference} + 0.01', for example."
@@ -142,7 +128,6 @@ def _metric_of_both(rule: Rule, now: Scores, stored: Baseline) -> str:
 
 
 def _judged(rule: Rule, judge: Scores, stored: Baseline, metric: str) -> Paired:
-    """The judge's scores of both sides."""
     if stored.judged is None:
         expected = "one that was stored from calibrated scores, like these"
         raise InvalidInput(rule.reference, "people's scores alone", expected)
@@ -151,7 +136,6 @@ def _judged(rule: Rule, judge: Scores, stored: Baseline, metric: str) -> Paired:
 
 
 def _judged_apart(paired: Paired, metric: str) -> bool:
-    """Whether a judge scores the two sides differently."""
     if paired.judged is None:
         return False
     return bool(np.nan_to_num(paired.judged.differences(_NOW, _BEFORE, metric)).any())
@@ -162,7 +146,6 @@ def _calibrated_mean(paired: Paired, name: str, metric: str) -> float:
 
 
 def _worth(paired: Paired, name: str, metric: str, baseline: str | None = None) -> tuple[str, ...]:
-    """What a judge adds; nothing where there is none."""
     if paired.judged is None:
         return ()
     return (f"{metric}: {in_words(paired.rectified(name, metric, baseline))}",)
@@ -171,12 +154,7 @@ def _worth(paired: Paired, name: str, metric: str, baseline: str | None = None) 
 def alone(
     rule: Rule, scores: Scores, clusters: Clusters | None, judge: Scores | None = None
 ) -> Measured:
-    """What a rule without a baseline is decided by; with a judge, the scores are people's.
-
-    Raises:
-        InvalidInput: the rule can't be used, there are no scores by its metric, or one is infinite.
-        UnknownMetric: no metric is called as the rule says.
-    """
+    """Measure a rule without a baseline; with a judge, the scores are people's."""
     counts = asdict(scores.counts)
     if rule.metric not in scores and rule.metric in counts:
         if rule.confidence is not None:
@@ -212,12 +190,7 @@ def alone(
 
 
 def name_in(scores: Scores, name: str) -> str:
-    """The name under which the scores have a metric that may be spelt as other tools do.
-
-    Raises:
-        UnknownMetric: no metric is called so.
-        InvalidInput: there are no scores by it.
-    """
+    """The name under which the scores have a metric that may be spelt as other tools do."""
     try:
         return name_among(name, scores.metric_names)
     except UnknownMetric as error:

@@ -162,11 +162,7 @@ and a limit, got 'ndcg@10 >= 80%'. For example ...; limits are in the metric's o
 
 
 def parse_rules(rules: str | Rule | Iterable[str | Rule]) -> tuple[Rule, ...]:
-    """Rules from their lines; each once, in the order given.
-
-    Raises:
-        InvalidInput: one isn't a rule, or there is none.
-    """
+    """Rules from their lines; each once, in the order given."""
     listed = [rules] if isinstance(rules, (str, Rule)) else list(rules)
     if not listed:
         raise InvalidInput("rules", listed, "at least one rule", f"For example {_EXAMPLES}.")

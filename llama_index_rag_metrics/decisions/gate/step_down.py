@@ -20,12 +20,7 @@ from llama_index_rag_metrics.statistics.resampling import NOISE
 
 
 def decide(measured: Sequence[tuple[Rule, Measured]], min_coverage: float) -> list[Verdict]:
-    """The verdict of each rule, in the order given.
-
-    Args:
-        measured: rules, with what each is decided by.
-        min_coverage: the share of queries that must have a value.
-    """
+    """The verdict of each rule, in the order given."""
     tests = {
         number: _key(rule, measured_rule)
         for number, (rule, measured_rule) in enumerate(measured)
@@ -53,7 +48,7 @@ def _certain(rule: Rule, measured: Measured, min_coverage: float) -> Outcome | N
 def _step_down(
     measured: Sequence[tuple[Rule, Measured]], tests: Mapping[int, Hashable]
 ) -> dict[int, int]:
-    """The number of each test to how many it is corrected for."""
+    """How many tests each test is corrected for, by its number."""
     left, together = dict(tests), {}
     while left:
         m = len(set(left.values()))
@@ -69,7 +64,6 @@ def _step_down(
 
 
 def _breaks(rule: Rule, measured: Measured, together: int) -> bool:
-    """Whether even the good bound breaks the limit."""
     highest = _highest(rule, measured, together)
     return highest is not None and not _keeps(rule, _turned(rule, highest))
 
@@ -134,7 +128,7 @@ def _keeps(rule: Rule, value: float) -> bool:
 
 
 def _turned(rule: Rule, bound: float) -> float:
-    """A bound of the negated scores as one of the scores."""
+    """A bound of negated scores, turned into one of the scores."""
     return -bound if rule.lower_is_better else bound
 
 

@@ -6,10 +6,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from llama_index_rag_metrics.decisions.gate.baseline import Baseline, Update, commit_of, today
+from llama_index_rag_metrics.decisions.gate.baseline import (
+    Baseline,
+    Results,
+    Update,
+    commit_of,
+    scores_of,
+    today,
+)
 from llama_index_rag_metrics.decisions.gate.checking_rules import MIN_COVERAGE, check_rules
 from llama_index_rag_metrics.decisions.gate.measuring import name_in
-from llama_index_rag_metrics.decisions.gate.results import Results, scores_of
 from llama_index_rag_metrics.decisions.gate.rules import Rule, parse_rules
 from llama_index_rag_metrics.decisions.gate.verdicts import GateReport
 from llama_index_rag_metrics.report.numbers import counted

@@ -94,7 +94,7 @@ class Verdict:
 
     @property
     def confidence(self) -> float:
-        """That of the bound which decided: that of `together` rules where it fails."""
+        """Confidence of the deciding bound: corrected for `together` rules where it fails."""
         asked = self.rule.confidence or 0.0
         return 1 - (1 - asked) / self.together if self.outcome == "fail" else asked
 

@@ -37,7 +37,7 @@ class Value:
     Attributes:
         held: what `build` gets.
         name: what the user calls it; None where it has no name.
-        text: how names and reports have it: without a secret, and the same in every process.
+        text: the value in names and reports: without a secret, the same in every process.
     """
 
     held: Any
@@ -46,7 +46,6 @@ class Value:
 
     @classmethod
     def of(cls, parameter: str, held: Any, name: str | None = None) -> Value:
-        """A value of a parameter, with or without a name."""
         if name is not None:
             return cls(held, name, _safe("", name))
         return cls(held, None, shown(held, parameter))
@@ -57,20 +56,14 @@ class Point(dict[str, Value]):
 
     @property
     def name(self) -> str:
-        """The configuration as a text."""
         return ", ".join(f"{name}={value.text}" for name, value in self.items()) or "as it is"
 
     @property
     def params(self) -> dict[str, Any]:
-        """What `build` gets."""
         return {name: value.held for name, value in self.items()}
 
     def identity(self) -> str:
-        """The name, and a digest of all that the values hold, for a journal.
-
-        Raises:
-            InvalidInput: nobody can tell what a value holds, and it has no name.
-        """
+        """The name, and a digest of all that the values hold, for a journal."""
         digests = []
         for parameter, value in self.items():
             try:
@@ -87,9 +80,6 @@ class Point(dict[str, Value]):
 
 def combinations(grid: Grid) -> dict[str, Point]:
     """Name to configuration, of every one of a grid; the first parameter varies slowest.
-
-    Raises:
-        InvalidInput: this is no grid, or holds no configuration, or one twice.
 
     Examples:
         >>> list(combinations({"chunk_size": [128, 256], "top_k": [3]}))

@@ -94,7 +94,6 @@ _MOST_LISTED = 10
 
 
 def sweep_report(sweep: Sweep) -> Report:
-    """The report of what `sweep` found; as a table, one row a configuration."""
     systems = [
         system_of(configuration.results, configuration.name)
         for configuration in sweep
@@ -126,7 +125,7 @@ def sweep_report(sweep: Sweep) -> Report:
 
 
 def _about(systems: Sequence[System]) -> list[tuple[str, str]]:
-    """What all configurations have in common; what they differ in stands in the table."""
+    """What all configurations have in common."""
     first = systems[0].about
     common = {
         label
@@ -150,7 +149,7 @@ def _decision(sweep: Sweep) -> list[Statement]:
 
 
 def _table(sweep: Sweep) -> Table:
-    """Best first; marked are those that no other one is shown to beat."""
+    """Best first; those that no other one is shown to beat are marked."""
     parameters, others = _parameters(sweep), _others(sweep)
     kept = {configuration.name for configuration in sweep.undefeated}
     front = {configuration.name for configuration in sweep.front}
@@ -236,7 +235,6 @@ def _others(sweep: Sweep) -> list[str]:
 
 
 def _records(sweep: Sweep) -> Records:
-    """One row a configuration, in the order of the grid."""
     kept, front = (
         {configuration.name for configuration in some} for some in (sweep.undefeated, sweep.front)
     )

@@ -43,12 +43,8 @@ def undefeated(
 ) -> IntArray:
     """The positions of the configurations that no other one is shown to beat.
 
-    Args:
-        scores: (queries, configurations), more is better, none NaN.
-        alpha: how often a winner is named though there is none, at most.
-        clusters: (queries,) the number of each query's cluster, or None.
-        resamples: random flips of signs.
-        seed: of the random numbers.
+    `scores` are (queries, configurations), more is better, none NaN. If all are equal, one alone is
+    left in at most alpha of cases.
 
     Examples:
         >>> scores = np.repeat([[0.1, 0.9, 0.9]], 20, axis=0)
@@ -80,7 +76,7 @@ def _is_beaten(
 ) -> bool:
     """Whether some other configuration is shown to be better than this one.
 
-    The tests are two-sided, so that those on the one side that counts have half of alpha.
+    The tests are two-sided: those on the one side that counts have half of alpha.
     """
     others = np.delete(scores, position, axis=1)
     units = Units.of(others - scores[:, [position]], clusters)
@@ -104,11 +100,9 @@ def _is_beaten(
 
 
 def pareto_front(columns: FloatArray) -> IntArray:
-    """The positions of the rows that no other row is at least as good as everywhere and better
-    than somewhere.
+    """The positions of the (rows, qualities) that no other row beats; more is better.
 
-    Args:
-        columns: (rows, qualities), more is better.
+    One row beats another if it is at least as good everywhere and better somewhere.
 
     Examples:
         >>> pareto_front(np.array([[0.9, -300.0], [0.8, -100.0], [0.7, -200.0]]))
@@ -206,7 +200,6 @@ class Sweep(Reportable, Sequence[Configuration]):
         self.is_timed = is_timed
 
     def __getitem__(self, key: Any) -> Any:
-        """A configuration by its position or its name."""
         if not isinstance(key, str):
             return self._configurations[key]
         chosen = next((configuration for configuration in self if configuration.name == key), None)
@@ -269,7 +262,6 @@ class Sweep(Reportable, Sequence[Configuration]):
 
     @property
     def _leader(self) -> Configuration | None:
-        """The one that is shown to beat all others that were evaluated."""
         (first, *others) = self.undefeated or (None,)
         return first if not others and len(self.finished) > 1 else None
 
@@ -378,7 +370,6 @@ class Sweep(Reportable, Sequence[Configuration]):
 
     @cached_property
     def _cost_names(self) -> list[str]:
-        """The costs that all configurations have."""
         finished = self.finished
         known = {"tokens": all(configuration.tokens is not None for configuration in finished)}
         known["p95"] = self.is_timed and all(
@@ -391,8 +382,7 @@ class Sweep(Reportable, Sequence[Configuration]):
 
 
 def given_up(run: Run) -> str:
-    """Why a run says nothing of its retriever: it failed on every query, or wasn't asked to the
-    end; "" where neither is so."""
+    """Why a run tells nothing about its retriever (every query failed, or not all asked), or ""."""
     errors = [ranking.error for ranking in run.values() if ranking.error is not None]
     unasked = next((error for error in errors if error.startswith(NOT_ASKED)), None)
     if unasked is not None:

@@ -33,7 +33,7 @@ from llama_index_rag_metrics.runtime.journal import read_fingerprint
 from llama_index_rag_metrics.runtime.masking import describe_error, register_secrets_of
 from llama_index_rag_metrics.runtime.sync import in_thread, synchronous, together
 from llama_index_rag_metrics.scores.scoring import Metrics
-from llama_index_rag_metrics.statistics.intervals import RESAMPLES, SEED, check_options
+from llama_index_rag_metrics.statistics.intervals import check_options
 
 Build: TypeAlias = "Callable[..., Any]"
 """Makes a retriever, an index, a query engine or a callable of the parameters of a configuration;
@@ -177,7 +177,7 @@ def _check(
             sentence = f"sweep() has no argument {name!r}: it sets that of every configuration."
             raise InvalidInput(name, options[name], sentence=sentence)
     check_count("at_once", at_once, "configurations to evaluate at once")
-    check_options(confidence, RESAMPLES, SEED)
+    check_options(confidence)
     check_price(price_per_million)
 
 
@@ -194,7 +194,7 @@ def file_name(name: str) -> str:
 async def _source(
     build: Build, params: dict[str, Any], path: Path | None, questions: RetrievalDataset
 ) -> Source:
-    """What a configuration asks; where its journal has every answer, nothing is built."""
+    """What a configuration asks; nothing is built where its journal has every answer."""
     if path is not None and read_finished(path) >= questions.queries.keys():
         # the journals of what captures calls say how these are combined
         has_calls = "combine" in read_fingerprint(path)
