@@ -91,6 +91,7 @@ if TYPE_CHECKING:
     )
     from llama_index_rag_metrics.decisions.sweeps import Configuration, Sweep, asweep, sweep
     from llama_index_rag_metrics.evaluation import (
+        EvaluateOptions,
         EvaluationResults,
         Matched,
         MultiModalRetrieverEvaluator,
@@ -188,6 +189,7 @@ __all__ = [
     "EditMatcher",
     "EmbeddingMatcher",
     "EmbeddingSimilarity",
+    "EvaluateOptions",
     "EvaluationResults",
     "ExactMatcher",
     "FScore",
@@ -311,6 +313,7 @@ _LAZY = {
     "decisions.gate": ("Baseline", "GateReport", "Rule", "assert_retrieval", "check_rules"),
     "decisions.sweeps": ("Configuration", "Sweep", "asweep", "sweep"),
     "evaluation": (
+        "EvaluateOptions",
         "EvaluationResults",
         "Matched",
         "MultiModalRetrieverEvaluator",

@@ -10,6 +10,7 @@ import typer
 from llama_index_rag_metrics.cli import options
 from llama_index_rag_metrics.cli.exit_codes import FAILED_QUERIES, check_files, exit_codes, say
 from llama_index_rag_metrics.cli.showing import Format, show
+from llama_index_rag_metrics.runtime.amounts import WORKERS
 
 
 def run_judge(
@@ -96,7 +97,7 @@ def run_judge(
             "see whether it prefers them. --human makes that a fair comparison.",
         ),
     ] = None,
-    workers: options.Workers = 8,
+    workers: options.Workers = WORKERS,
     worst: options.Worst = 5,
     on_error: options.SkipLines = options.OnError.RAISE,
     json: options.Json = None,

@@ -9,12 +9,9 @@ from typing import Any
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
 from llama_index_rag_metrics.evaluation.asking.run_options import RunOptions
-from llama_index_rag_metrics.evaluation.permissions import (
-    ForbiddenLike,
-    Permissions,
-    permissions_for,
-)
+from llama_index_rag_metrics.evaluation.permissions import Permissions, permissions_for
 from llama_index_rag_metrics.evaluation.retrieved.places import Places, places_for
+from llama_index_rag_metrics.evaluation.sessions.session_asker import check_calls
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.rankings.tokens import TokenCounter, Tokenizer
@@ -46,21 +43,18 @@ class Plan:
         dataset: Any,
         metrics: Sequence[BaseRetrievalMetric],
         options: RunOptions,
-        forbidden: ForbiddenLike | None,
     ) -> Plan:
-        """The plan of evaluating a dataset.
-
-        Raises:
-            InvalidInput: it is no dataset, can't be scored by these options, or lacks what a metric
-                needs.
-        """
+        """The plan of evaluating a dataset."""
+        check_calls(metrics, options.matcher, options.combine)
         questions = options.open_dataset(dataset)
         return cls(
             questions,
             metrics,
             options,
             token_counter(metrics, options.tokenizer, options.price_per_million),
-            permissions_for(metrics, questions, forbidden, options.match_on, options.matcher),
+            permissions_for(
+                metrics, questions, options.forbidden, options.match_on, options.matcher
+            ),
             places_for(metrics, questions, options.matcher),
         )
 

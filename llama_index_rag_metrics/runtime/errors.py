@@ -49,6 +49,17 @@ class InvalidInput(RagMetricsError, ValueError):
         return f"{sentence} {remedy}" if remedy else sentence
 
 
+class UnknownArgument(InvalidInput):
+    """A function was given an argument that it doesn't have."""
+
+    def __init__(self, argument: str, value: object, function: str, remedy: str) -> None:
+        super().__init__(argument, value, function, remedy)
+
+    def __str__(self) -> str:
+        argument, _, function, remedy = self.args
+        return f"{function}() has no argument {argument!r}. {remedy}"
+
+
 class UnusableAnswer(InvalidInput):
     """What a retriever returned can't be evaluated, on any query: ends a run without answers."""
 

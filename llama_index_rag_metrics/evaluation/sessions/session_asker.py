@@ -43,10 +43,6 @@ if TYPE_CHECKING:
 
     from llama_index_rag_metrics.evaluation.retrievers.pipeline import Pipeline
 
-MOST_CALLS = 100
-"""How many retrievals a question may make unless told otherwise."""
-
-
 _WITHOUT = (
     "question was",
     "questions were",
@@ -263,11 +259,7 @@ def _is_mistaken(answer: object) -> bool:
 def check_calls(
     metrics: Sequence[BaseRetrievalMetric], matcher: Matcher[Any] | None, combine: Combine | None
 ) -> None:
-    """Whether the items of every call are matched, where metrics of calls need it.
-
-    Raises:
-        InvalidInput: the ranking lacks some of them.
-    """
+    """Refuse rankings that lack some calls' items, where metrics of calls match all of them."""
     if combine not in ("last", "context"):
         return
     for metric in metrics:

@@ -16,6 +16,7 @@ from llama_index_rag_metrics.labels.nuggets.nugget_passages import PassagesLike,
 from llama_index_rag_metrics.labels.nuggets.nugget_set import Nuggets
 from llama_index_rag_metrics.rankings.nugget import Nugget, Support
 from llama_index_rag_metrics.report.numbers import counted
+from llama_index_rag_metrics.runtime.amounts import WORKERS
 from llama_index_rag_metrics.runtime.cache import Cache
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import InvalidInput
@@ -34,7 +35,7 @@ async def aassign_nuggets(
     corpus: Mapping[str, str] | None = None,
     depth: int | None = 10,
     cache: Cache | BaseKVStore | str | os.PathLike[str] | None = None,
-    workers: int = 8,
+    workers: int = WORKERS,
     show_progress: bool = False,
 ) -> Nuggets:
     """Let an LLM say which passages support which nuggets: in full, in part, or not.
