@@ -19,15 +19,9 @@ from llama_index_rag_metrics.rankings.tokens import TokenCounter, Tokenizer
 
 @dataclass(frozen=True)
 class Plan:
-    """The questions, the metrics, and what these need to know of what is retrieved.
+    """The questions, the metrics, and what these need to know of retrieved items.
 
-    Attributes:
-        questions: the dataset.
-        metrics: by which it is scored.
-        options: how its queries are asked.
-        counter: counts the tokens of what is retrieved; None where nobody wants to know.
-        permissions: what is forbidden to who asks; None where no metric wants to know.
-        places: finds where a node is in its document; None where no metric wants to know.
+    `counter`, `permissions` and `places` are None where nothing needs them.
     """
 
     questions: RetrievalDataset
@@ -44,7 +38,6 @@ class Plan:
         metrics: Sequence[BaseRetrievalMetric],
         options: RunOptions,
     ) -> Plan:
-        """The plan of evaluating a dataset."""
         check_calls(metrics, options.matcher, options.combine)
         questions = options.open_dataset(dataset)
         return cls(
@@ -60,7 +53,7 @@ class Plan:
 
     @property
     def computed(self) -> list[BaseRetrievalMetric]:
-        """The metrics that are computed on each query at once, with its texts."""
+        """The metrics that are computed query by query, with texts."""
         return [metric for metric in self.metrics if not isinstance(metric, RankingMetric)]
 
 
@@ -69,7 +62,7 @@ def token_counter(
     tokenizer: Tokenizer | None = None,
     price_per_million: float | None = None,
 ) -> TokenCounter | None:
-    """What counts the tokens of what is retrieved: None where neither metric nor caller asks."""
+    """A counter of retrieved tokens; None where neither metric nor caller needs one."""
     needs = ("needs_tokens", "needs_documents")
     needed = any(getattr(metric, need, False) for metric in metrics for need in needs)
     if tokenizer is None and price_per_million is None and not needed:

@@ -42,7 +42,6 @@ from llama_index_rag_metrics.scores.scoring import Metrics
 if TYPE_CHECKING:
     from llama_index.core.schema import NodeWithScore
 
-    from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
     from llama_index_rag_metrics.report import Report
 
 
@@ -95,7 +94,7 @@ class StageChange:
 def changes_of(
     previous: str, before: EvaluationResults, stage: str, after: EvaluationResults
 ) -> Iterator[StageChange]:
-    """What a stage did to the relevant items of the queries that neither stage failed on."""
+    """Changes of relevant items by a stage, on queries that neither stage failed on."""
     (relevance, earlier), (_, later) = _judged(before), _judged(after)
     failed = {**before.run.failed, **after.run.failed}
     for query_id, judged in relevance.items():
@@ -109,7 +108,7 @@ def changes_of(
 
 
 def _judged(results: EvaluationResults) -> tuple[Mapping[str, Relevance], Run]:
-    """Relevance and rankings: the results' own, or what the matcher made of them."""
+    """Relevance and rankings: the results' own, or the matcher's."""
     matched = next(iter(results.matched.values()), None)
     return (results.relevance, results.run) if matched is None else (matched.relevance, matched.run)
 
@@ -319,13 +318,12 @@ _ONE_STAGE = (
 
 
 class _StageAsker(LocalAsker):
-    """Asks every query once, and keeps what every stage made of it.
+    """Asks every query once, and keeps the result of every stage.
 
     Attributes:
-        finished: stage to query to the ranking after it; those of queries that it failed on aren't
-            there.
-        seconds: stage to query to what it took alone.
-        nodes: stage to query to what came after it.
+        finished: stage to query to the ranking after it, where it didn't fail.
+        seconds: stage to query to the seconds of the stage alone.
+        nodes: stage to query to the nodes after it.
     """
 
     def __init__(
@@ -379,7 +377,7 @@ class _StageAsker(LocalAsker):
         return Asked(ranking, names, dropped=ids, notes=[*self.pipeline.notes, *notes])
 
     def seconds_by_query_id(self) -> dict[str, dict[str, float]]:
-        """Stage to query id to what it took alone, of the queries that it finished."""
+        """Stage to query id to the seconds of the stage alone, on queries that it finished."""
         queries = self.plan.questions.queries
         return {
             stage: {query_id: of[query] for query_id, query in queries.items() if query in of}
@@ -387,7 +385,7 @@ class _StageAsker(LocalAsker):
         }
 
     def rankings(self, stage: str, run: Run) -> dict[str, Ranking]:
-        """Query id to the ranking after a stage; the run's, of the last stage, where it failed."""
+        """Query id to the ranking after a stage; that of the last stage, where it failed."""
         permissions = self.plan.permissions
         rankings = {
             query_id: replace(
@@ -406,7 +404,7 @@ class _StageAsker(LocalAsker):
 
 
 def _named(postprocessors: Postprocessors) -> dict[str, BaseNodePostprocessor]:
-    """The postprocessors by name; those of one class are numbered from the second on."""
+    """The postprocessors by name; repeated classes are numbered from the second on."""
     if not isinstance(postprocessors, (Mapping, Sequence)):
         expected = "a list of LlamaIndex's node postprocessors, or a mapping of names to them"
         raise InvalidInput(

@@ -161,7 +161,6 @@ def _job(
     postprocessors: Sequence[BaseNodePostprocessor],
     concurrency: int,
 ) -> Job:
-    """What every worker does."""
     of_texts = [
         metric.portable() if isinstance(metric, TextMetric) else metric for metric in plan.computed
     ]

@@ -37,12 +37,7 @@ _UNPICKLABLE = (TypeError, AttributeError, pickle.PicklingError)
 
 
 class SharedStore(ClaimingStore):
-    """The store that an actor keeps, as a worker sees it.
-
-    Args:
-        keeper: the actor.
-        owner: the worker.
-    """
+    """The store that the keeper, an actor, keeps, as a worker (its `owner`) sees it."""
 
     def __init__(self, keeper: Any, owner: str) -> None:
         self._keeper = keeper
@@ -99,12 +94,7 @@ class SharedStore(ClaimingStore):
 
 
 class SharedLimiter:
-    """A rate limiter of the driver, as a worker sees it: LlamaIndex's two methods.
-
-    Args:
-        desk: the actor that passes requests on.
-        number: which of the driver's limiters it is.
-    """
+    """A rate limiter of the driver, known by its number, as a worker sees it."""
 
     def __init__(self, desk: Any, number: int) -> None:
         self._desk = desk
@@ -115,7 +105,6 @@ class SharedLimiter:
         _get(self._desk.acquire.remote(self._number, tokens))
 
     async def async_acquire(self, *tokens: int) -> None:
-        """The asynchronous twin of `acquire`."""
         await self._desk.acquire.remote(self._number, tokens)
 
 
@@ -128,7 +117,7 @@ class Desk:
         self._changed = asyncio.Event()
 
     async def acquire(self, number: int, tokens: tuple[int, ...]) -> None:
-        """Wait until the driver admits the request; for workers."""
+        """Wait until the driver admits a worker's request."""
         ticket = next(self._tickets)
         admitted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting[ticket] = (number, tokens, admitted)
@@ -139,9 +128,9 @@ class Desk:
             del self._waiting[ticket]
 
     async def request(self, last: int) -> tuple[int, int, tuple[int, ...]]:
-        """The request after that ticket: its own, the limiter's number, the tokens.
+        """The driver's next request after a ticket: ticket, limiter's number, tokens.
 
-        For the driver, which may ask again, should an answer be lost on the way.
+        The driver may ask again, should an answer be lost on the way.
         """
         while not (later := [ticket for ticket in self._waiting if ticket > last]):
             self._changed.clear()
@@ -162,23 +151,14 @@ class Desk:
 
 
 class Limiters:
-    """The driver's rate limiters, for the workers to use.
-
-    Attributes:
-        kept: the limiters that `pack` kept here, by number.
-        desk: the actor that workers ask.
-    """
+    """The driver's rate limiters: `pack` keeps them here by number, and workers ask the desk."""
 
     def __init__(self) -> None:
         self.kept: list[Any] = []
         self.desk = beside_driver(Desk)
 
     def pack(self, packed: object) -> bytes:
-        """Pickle an object for the workers; they `unpack` it. Limiters in it stay here.
-
-        Raises:
-            InvalidInput: something in it can't be pickled.
-        """
+        """Pickle an object for the workers, who `unpack` it; limiters in it stay here."""
         pickler = _pickler(self.kept)
         buffer = io.BytesIO()
         try:
@@ -224,11 +204,7 @@ def unpack(packed: bytes, desk: Any) -> Any:
 
 
 def keep_store(cache: Any, journal: str | Path | None = None) -> Any:
-    """The actor that keeps the store of what `evaluate(cache=..., journal=...)` takes.
-
-    Raises:
-        InvalidInput: the store can't be carried to an actor.
-    """
+    """Start the actor that keeps the store of `evaluate(cache=..., journal=...)`."""
     try:
         return beside_driver(Keeper, _maker(cache, journal))
     except _UNPICKLABLE as error:
@@ -238,14 +214,14 @@ def keep_store(cache: Any, journal: str | Path | None = None) -> Any:
 
 
 async def bring_home(keeper: Any, cache: Any) -> None:
-    """Put into a cache of the driver's memory what the workers added to it."""
+    """Copy what the workers added into a cache that the driver keeps in memory."""
     if isinstance(cache, Cache) and isinstance(cache.store, SimpleKVStore):
         rows = await keeper.get_all.remote(COLLECTION)
         cache.store.put_all(list(rows.items()), COLLECTION)
 
 
 def beside_driver(kind: type, *arguments: Any) -> Any:
-    """An actor on the driver's node: a node that is lost doesn't take it along."""
+    """Start an actor on the driver's node, where the loss of another node doesn't touch it."""
     ray = import_ray("distributed.ray.evaluate()")
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 

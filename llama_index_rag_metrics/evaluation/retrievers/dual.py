@@ -39,16 +39,9 @@ Answer: TypeAlias = "tuple[T, float]"
 
 
 class Ways:
-    """Which of the ways of a call is taken.
+    """Which way of a call is taken: the first, until it is found out that it can't work.
 
-    Args:
-        owner: whose call it is, for notes.
-        methods: the way to the name of its method; the first is taken until it is found out that
-            it can't work.
-
-    Attributes:
-        taken: the way.
-        notes: what was found out of a way that doesn't work.
+    `methods` maps a way to the name of its method; `notes` tell of ways that don't work.
     """
 
     def __init__(self, owner: str, methods: Mapping[Way, str]) -> None:
@@ -59,11 +52,11 @@ class Ways:
 
     @property
     def method(self) -> str:
-        """The name of the method that is called."""
+        """The name of the method to call."""
         return self.methods[self.taken]
 
     def turn(self, way: Way, error: Exception) -> None:
-        """Take the other way from now on, since this error came of the one."""
+        """Take the other way from now on, because of this error."""
         other = _OTHER[way]
         self.taken = other
         problem = f"{self._owner}: {self.methods[way]} doesn't work here"
@@ -81,10 +74,8 @@ class DualCall(Generic[T]):
     """Calls the asynchronous or the blocking one of two methods that do the same.
 
     Args:
-        owner: whose methods they are, for notes.
-        asynchronous: the one; None where there is none, or where it only calls the other.
-        blocking: the other; None where it only calls the first.
-        threads: where the blocking one is called.
+        asynchronous: None where there is none, or where it only calls the blocking one.
+        blocking: called in `threads`; None where it only calls the asynchronous one.
         use_async: which to call; None finds out.
         timeout: seconds that a call may take; None: any.
     """
@@ -114,7 +105,6 @@ class DualCall(Generic[T]):
 
     @property
     def notes(self) -> list[str]:
-        """What was found out of a way that doesn't work."""
         return self._ways.notes
 
     async def __call__(self, *arguments: Any) -> Answer[T]:
@@ -172,7 +162,7 @@ class DualCall(Generic[T]):
         return await within(timeout, self._watched(call(*arguments)))
 
     async def _watched(self, awaitable: Awaitable[T]) -> T:
-        """Look, until the first call has ended, at every turn of the loop whether it waits."""
+        """Check at every turn of the loop, until the first call has ended, whether it waits."""
         task, loop = asyncio.current_task(), asyncio.get_running_loop()
 
         def look() -> None:
@@ -204,5 +194,5 @@ def _waits(task: asyncio.Task[Any]) -> bool:
 
 
 def says_it_cannot(error: Exception) -> bool:
-    """Whether a call can never work in this way, as far as its error says."""
+    """Whether an error says that a call can never work in this way."""
     return isinstance(error, _CANNOT) or bool(_SAYS_CANNOT.search(describe_error(error)))

@@ -150,7 +150,6 @@ def _node_id(node: NodeWithScore) -> str:
 
 
 def items_of(nodes: Sequence[NodeWithScore], match_on: MatchOn = "node_id") -> Ranking:
-    """Nodes as a ranking."""
     return Ranking(
         item_ids(nodes, match_on),
         [None if node.score is None else float(node.score) for node in nodes],
@@ -162,12 +161,7 @@ def items_of(nodes: Sequence[NodeWithScore], match_on: MatchOn = "node_id") -> R
 def as_call(
     retrieval: Retrieval, ranking_of: Callable[[Sequence[NodeWithScore]], Ranking] = items_of
 ) -> Call:
-    """A retrieval as a call.
-
-    Args:
-        retrieval: the retrieval.
-        ranking_of: makes a ranking of nodes.
-    """
+    """A retrieval as a call; `ranking_of` makes a ranking of its nodes."""
     ranking = ranking_of(retrieval.nodes or [])
     error = retrieval.error
     if retrieval.nodes is None and error is None:

@@ -46,14 +46,11 @@ class Retrieval:
     """One outermost retrieval, as it was seen.
 
     Attributes:
-        query: what was asked.
         asked_by: the tool or the workflow step that asked; "" where that isn't known.
         since: when it began, by `perf_counter`.
-        retriever: who was asked; "" where that isn't known.
-        nodes: what it gave, as it was then, after the postprocessors that could be seen; None as
-            long as it runs.
+        nodes: its result, copied at once, after the postprocessors that could be seen; None as long
+            as it runs.
         seconds: how long it took, with these.
-        error: how it failed.
         given: the very objects of `nodes`, which the code that retrieved may change in place.
     """
 
@@ -67,21 +64,13 @@ class Retrieval:
     given: Sequence[NodeWithScore] = ()
 
     def gave(self, nodes: Iterable[NodeWithScore]) -> None:
-        """Keep what was retrieved as it is now."""
+        """Copy retrieved nodes before others change them."""
         self.given = list(nodes)
         self.nodes = [copied(node) for node in self.given]
 
 
 class Open(NamedTuple):
-    """A span that hasn't ended.
-
-    Attributes:
-        parent: the span around it.
-        asked_by: the tool or the workflow step that it runs in.
-        since: when it began.
-        before: what a postprocessor was given; None for any other span.
-        instance: whose method it is.
-    """
+    """A span that hasn't ended; `before` is a postprocessor's input, None for other spans."""
 
     parent: str | None
     asked_by: str
@@ -112,10 +101,9 @@ def end_at_next_event() -> None:
 
 
 class Recorder:
-    """All open captures of the process, and what is going on while there are any.
+    """All open captures of the process, and the spans that are open meanwhile.
 
-    Attributes:
-        strays: how many outermost retrievals belonged to no capture, ever.
+    `strays` counts the outermost retrievals that ever belonged to no capture.
     """
 
     def __init__(self) -> None:
@@ -128,7 +116,7 @@ class Recorder:
         self._span_handler = _Spans()
 
     def open(self, session: Session) -> None:
-        """Let a capture have its events."""
+        """Start to pass a capture its events."""
         with self._lock:
             if not self._sessions:
                 root = get_dispatcher()
@@ -137,7 +125,7 @@ class Recorder:
             self._sessions[session.key] = session
 
     def close(self, session: Session) -> None:
-        """Let it have no more; the last takes the handlers with it."""
+        """Stop to pass a capture its events; the last one takes the handlers with it."""
         with self._lock:
             self._sessions.pop(session.key, None)
             if self._sessions:
@@ -171,7 +159,7 @@ class Recorder:
         return "" if span is None else span.asked_by
 
     def guarded(self, tags: Mapping[str, Any], record: Callable[[Session], None]) -> None:
-        """Let every capture that tags name record something; what goes wrong is theirs."""
+        """Record something in every capture that tags name; each keeps its own errors."""
         for session in self.sessions(tags):
             try:
                 record(session)
@@ -179,7 +167,7 @@ class Recorder:
                 session.faults.append(error)
 
     def fault(self, error: Exception) -> None:
-        """A handler failed, and whose event it was isn't known: any capture may have lost it."""
+        """Note a handler's failure in all captures, since any of them may have lost the event."""
         for session in list(self._sessions.values()):
             session.faults.append(error)
 
@@ -208,7 +196,7 @@ class Recorder:
         )
 
     def rerank(self, event: ReRankStartEvent | ReRankEndEvent) -> None:
-        """A reranker whose span isn't seen: one with an asynchronous method of its own."""
+        """Record a reranker whose span isn't seen: one with an asynchronous method of its own."""
         span = self._spans.get(event.span_id or "")
         if span is not None and span.before is not None:
             return

@@ -82,11 +82,7 @@ class SessionIdentity(RetrieverIdentity):
 class SessionAsker(LocalAsker):
     """Asks a program in this process.
 
-    Args:
-        arguments: those of `LocalAsker`.
-        combine: what the ranking of a session is.
-        max_calls: how many retrievals a question may make; None: any number.
-        options: the further ones of `LocalAsker`.
+    `combine` makes one ranking of a session's calls; more than `max_calls` stop a question.
     """
 
     def __init__(
@@ -110,7 +106,6 @@ class SessionAsker(LocalAsker):
 
     @property
     def notes(self) -> list[str]:
-        """What a reader of the results should know of how all questions were asked."""
         return [
             *self._found_out,
             *(f"{counted(n, *noun)} {what}" for *noun, what, n in self._counted()),
@@ -125,7 +120,7 @@ class SessionAsker(LocalAsker):
         return self._engine.ways.notes if self._engine else []
 
     def _counted(self) -> Iterator[tuple[str, str, str, int]]:
-        """What a reader of the results should know: one of it, many, what of them, how many."""
+        """Notes with something to count: singular, plural, the rest, the number."""
         n_strays = RECORDER.strays - self._strays
         for note, n in (
             (_WITHOUT, self._n_without),
@@ -163,12 +158,7 @@ class SessionAsker(LocalAsker):
             return Asked.failed(error, seconds, self._calls(session)[: self.max_calls])
 
     async def _answer(self, query: str, session: Session) -> Any:
-        """What the program says to a question.
-
-        Raises:
-            TooManyCalls: it retrieved more often than it may; it is stopped then.
-            QueryTimeout: it took longer than it may.
-        """
+        """Ask the program, and stop it when it takes too long or retrieves too often."""
         loop = asyncio.get_running_loop()
         over = asyncio.Event()
 
@@ -225,11 +215,7 @@ class SessionAsker(LocalAsker):
         return Asked(replace(ranking, latency=seconds), names_of(seen), nodes=seen)
 
     def _context(self, session: Session, answer: Any) -> Sequence[NodeWithScore] | None:
-        """What finally went to the model.
-
-        Raises:
-            UnusableAnswer: it is asked for, and can't be seen.
-        """
+        """The nodes that finally went to the model, if they can be seen."""
         nodes = answer_nodes(answer)
         if nodes is None:
             nodes = session.context
@@ -246,12 +232,12 @@ class SessionAsker(LocalAsker):
 
 
 def _is_ranking(answer: object) -> bool:
-    """Whether a function gave what it retrieved; an agent's answer can be iterated over, too."""
+    """Whether a function returned what it retrieved; an agent's answer is iterable, too."""
     return has_order(answer) and not isinstance(answer, BaseModel)
 
 
 def _is_mistaken(answer: object) -> bool:
-    """Whether a function that has retrieved nothing yet gave what is no answer, nor nodes."""
+    """Whether a function without a retrieval returned neither an answer nor nodes."""
     is_answer = isinstance(answer, str) or hasattr(answer, "response")
     return not is_answer and not hasattr(answer, "source_nodes")
 
@@ -271,16 +257,9 @@ def check_calls(
 def asker_of(
     pipeline: Pipeline, *arguments: Any, combine: Combine | None, max_calls: int | None
 ) -> LocalAsker:
-    """What asks a pipeline: as a whole, where its retriever stands for a program.
+    """Asks a pipeline, or as a whole the program that its retriever stands for.
 
-    Args:
-        pipeline: the pipeline.
-        arguments: the further ones of `LocalAsker`.
-        combine: what the ranking of a session is; None takes "first_seen".
-        max_calls: how many retrievals a question may make.
-
-    Raises:
-        InvalidInput: there is no such way to combine calls, or there are no calls to combine.
+    Without `combine` the calls of a program are combined as "first_seen".
     """
     check_combine(combine or "first_seen")
     if max_calls is not None:
