@@ -1,6 +1,6 @@
 """Evaluation: asks a retriever every question of a dataset and scores what it returns."""
 
-from llama_index_rag_metrics.evaluation.asking.run_options import EvaluateOptions
+from llama_index_rag_metrics.evaluation.asking.run_options import EvaluateOptions, StageOptions
 from llama_index_rag_metrics.evaluation.evaluating import DEFAULT_METRICS, aevaluate, evaluate
 from llama_index_rag_metrics.evaluation.evaluator import (
     MultiModalRetrieverEvaluator,
@@ -24,6 +24,7 @@ __all__ = [
     "MultiModalRetrieverEvaluator",
     "RetrieverEvaluator",
     "StageChange",
+    "StageOptions",
     "StageResults",
     "aevaluate",
     "aevaluate_stages",

@@ -25,15 +25,15 @@ from llama_index_rag_metrics.evaluation.asking.run_options import (
     check_known,
     shows,
 )
-from llama_index_rag_metrics.evaluation.conduct import conduct
 from llama_index_rag_metrics.evaluation.identity import identify_retriever
 from llama_index_rag_metrics.evaluation.plan import Plan, token_counter
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
-from llama_index_rag_metrics.evaluation.retrieved.by_matcher import matcher_of
 from llama_index_rag_metrics.evaluation.retrieved.modes import check_mode, mode_note
 from llama_index_rag_metrics.evaluation.retrieved.places import Places
 from llama_index_rag_metrics.evaluation.retrieved.run_matching import Matching
+from llama_index_rag_metrics.evaluation.retrieved.score_by_matcher import matcher_of
 from llama_index_rag_metrics.evaluation.retrievers.pipeline import Pipeline
+from llama_index_rag_metrics.evaluation.run_evaluation import run_evaluation
 from llama_index_rag_metrics.evaluation.sessions.session_asker import asker_of
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
@@ -217,7 +217,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             combine=run_options.combine,
             max_calls=run_options.max_calls,
         )
-        return await conduct(
+        return await run_evaluation(
             asker,
             plan,
             retriever_id=asker.identity(

@@ -17,7 +17,7 @@ from llama_index.core.schema import TransformComponent
 from llama_index.core.tools import BaseTool
 from llama_index.core.workflow import Workflow
 
-from llama_index_rag_metrics.evaluation.retrieved.nodes import Retrieved
+from llama_index_rag_metrics.evaluation.retrieved.nodes import RetrieverOutput
 from llama_index_rag_metrics.evaluation.retrievers.callables import (
     AsyncCallableRetriever,
     CallableRetriever,
@@ -31,7 +31,7 @@ from llama_index_rag_metrics.runtime.wording import unawaited
 
 Source: TypeAlias = (
     "BaseRetriever | BaseIndex[Any] | BaseQueryEngine | BaseChatEngine | Workflow"
-    " | Callable[[str], Retrieved] | Callable[[str], Awaitable[Any]]"
+    " | Callable[[str], RetrieverOutput] | Callable[[str], Awaitable[Any]]"
 )
 """What `evaluate` takes."""
 

@@ -12,7 +12,7 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import QueryBundle
 from typing_extensions import Unpack
 
-from llama_index_rag_metrics.evaluation.asking.collection import Collector
+from llama_index_rag_metrics.evaluation.asking.collection import QueryRunner
 from llama_index_rag_metrics.evaluation.asking.query import Asked, LocalAsker, prepare
 from llama_index_rag_metrics.evaluation.asking.run_options import (
     RunOptions,
@@ -20,13 +20,17 @@ from llama_index_rag_metrics.evaluation.asking.run_options import (
     check_known,
     shows,
 )
-from llama_index_rag_metrics.evaluation.conduct import conduct, prepare_matchers, warn_of
 from llama_index_rag_metrics.evaluation.evaluating import DEFAULT_METRICS
 from llama_index_rag_metrics.evaluation.plan import Plan
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.evaluation.retrieved.modes import mode_note, of_mode
 from llama_index_rag_metrics.evaluation.retrieved.nodes import copied
 from llama_index_rag_metrics.evaluation.retrievers.pipeline import Pipeline, checked_postprocessor
+from llama_index_rag_metrics.evaluation.run_evaluation import (
+    prepare_matchers,
+    run_evaluation,
+    warn_of,
+)
 from llama_index_rag_metrics.evaluation.sessions.session_retriever import SessionRetriever
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
@@ -285,7 +289,7 @@ async def aevaluate_stages(
     timeout = run_options.timeout
     pipeline = Pipeline(source, (), workers, run_options.use_async, timeout)
     asker = _StageAsker(pipeline, match_on, named, plan)
-    collected = await Collector(asker, plan).collect()
+    collected = await QueryRunner(asker, plan).collect()
     warn_of(collected)
     asked = replace(
         run_options,
@@ -297,7 +301,7 @@ async def aevaluate_stages(
     )
     results = {}
     for stage in asker.seconds:
-        results[stage] = await conduct(
+        results[stage] = await run_evaluation(
             LocalAsker(Pipeline(source, (), workers, timeout=timeout), match_on, prepared),
             replace(plan, options=replace(asked, name=stage)),
             stored=asker.rankings(stage, collected.run),

@@ -15,7 +15,7 @@ from llama_index_rag_metrics.distributed.ray.environment import import_ray, work
 from llama_index_rag_metrics.distributed.ray.sharing import (
     Limiters,
     SharedStore,
-    bring_home,
+    copy_to_driver,
     keep_store,
 )
 from llama_index_rag_metrics.distributed.ray.worker import Job
@@ -28,9 +28,9 @@ from llama_index_rag_metrics.evaluation.asking.run_options import (
     check_known,
     shows,
 )
-from llama_index_rag_metrics.evaluation.conduct import conduct
 from llama_index_rag_metrics.evaluation.plan import Plan
 from llama_index_rag_metrics.evaluation.retrievers.pipeline import listed_postprocessors
+from llama_index_rag_metrics.evaluation.run_evaluation import run_evaluation
 from llama_index_rag_metrics.evaluation.source import Source, retrieval_depth
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.metrics.texts import TextMetric
@@ -127,7 +127,7 @@ async def aevaluate(
     pool = WorkerPool(
         ray.put(limiters.pack(job)),
         keeper,
-        limiters.desk,
+        limiters.actor,
         workers=workers,
         concurrency=concurrency,
         metrics=[metric.metric_name for metric in job.metrics],
@@ -137,7 +137,7 @@ async def aevaluate(
     serving = asyncio.create_task(limiters.serve())
     try:
         built_id = await pool.start()
-        return await conduct(
+        return await run_evaluation(
             pool,
             replace(plan, options=replace(run_options, cache=Cache(SharedStore(keeper, "driver")))),
             retriever_id=run_options.retriever_id or built_id,
@@ -147,8 +147,8 @@ async def aevaluate(
         pool.close()
         serving.cancel()
         with contextlib.suppress(ray.exceptions.RayError):
-            await bring_home(keeper, cache)
-        for actor in (keeper, limiters.desk):
+            await copy_to_driver(keeper, cache)
+        for actor in (keeper, limiters.actor):
             ray.kill(actor)
 
 

@@ -96,19 +96,19 @@ class SharedStore(ClaimingStore):
 class SharedLimiter:
     """A rate limiter of the driver, known by its number, as a worker sees it."""
 
-    def __init__(self, desk: Any, number: int) -> None:
-        self._desk = desk
+    def __init__(self, limiter_actor: Any, number: int) -> None:
+        self._limiter_actor = limiter_actor
         self._number = number
 
     def acquire(self, *tokens: int) -> None:
         """Wait until a request is allowed."""
-        _get(self._desk.acquire.remote(self._number, tokens))
+        _get(self._limiter_actor.acquire.remote(self._number, tokens))
 
     async def async_acquire(self, *tokens: int) -> None:
-        await self._desk.acquire.remote(self._number, tokens)
+        await self._limiter_actor.acquire.remote(self._number, tokens)
 
 
-class Desk:
+class LimiterActor:
     """The actor between the workers and the driver's limiters."""
 
     def __init__(self) -> None:
@@ -151,11 +151,11 @@ class Desk:
 
 
 class Limiters:
-    """The driver's rate limiters: `pack` keeps them here by number, and workers ask the desk."""
+    """Rate limiters of the driver: `pack` keeps them by number, and workers ask the actor."""
 
     def __init__(self) -> None:
         self.kept: list[Any] = []
-        self.desk = beside_driver(Desk)
+        self.actor = driver_node_actor(LimiterActor)
 
     def pack(self, packed: object) -> bytes:
         """Pickle an object for the workers, who `unpack` it; limiters in it stay here."""
@@ -176,7 +176,7 @@ class Limiters:
         ticket = 0
         try:
             while True:
-                ticket, number, tokens = await self.desk.request.remote(ticket)
+                ticket, number, tokens = await self.actor.request.remote(ticket)
                 task = asyncio.create_task(self._admit(ticket, number, tokens))
                 under_way.add(task)
                 task.add_done_callback(under_way.discard)
@@ -190,15 +190,15 @@ class Limiters:
             await admission(self.kept[number], *tokens)
         except Exception as raised:  # noqa: BLE001 - any limiter, any error: for who asked
             error = describe_error(raised)
-        await self.desk.answer.remote(ticket, error)
+        await self.actor.answer.remote(ticket, error)
 
 
-def unpack(packed: bytes, desk: Any) -> Any:
+def unpack(packed: bytes, limiter_actor: Any) -> Any:
     """What `Limiters.pack` packed, with stand-ins for the limiters."""
 
     class Unpickler(pickle.Unpickler):
         def persistent_load(self, pid: Any) -> SharedLimiter:
-            return SharedLimiter(desk, pid)
+            return SharedLimiter(limiter_actor, pid)
 
     return Unpickler(io.BytesIO(packed)).load()
 
@@ -206,21 +206,21 @@ def unpack(packed: bytes, desk: Any) -> Any:
 def keep_store(cache: Any, journal: str | Path | None = None) -> Any:
     """Start the actor that keeps the store of `evaluate(cache=..., journal=...)`."""
     try:
-        return beside_driver(Keeper, _maker(cache, journal))
+        return driver_node_actor(Keeper, _maker(cache, journal))
     except _UNPICKLABLE as error:
         remedy = "Pass a function that makes it, such as cache=lambda: RedisKVStore(...)."
         expected = "a store that can be pickled"
         raise InvalidInput("cache", type(cache).__name__, expected, remedy) from error
 
 
-async def bring_home(keeper: Any, cache: Any) -> None:
+async def copy_to_driver(keeper: Any, cache: Any) -> None:
     """Copy what the workers added into a cache that the driver keeps in memory."""
     if isinstance(cache, Cache) and isinstance(cache.store, SimpleKVStore):
         rows = await keeper.get_all.remote(COLLECTION)
         cache.store.put_all(list(rows.items()), COLLECTION)
 
 
-def beside_driver(kind: type, *arguments: Any) -> Any:
+def driver_node_actor(kind: type, *arguments: Any) -> Any:
     """Start an actor on the driver's node, where the loss of another node doesn't touch it."""
     ray = import_ray("distributed.ray.evaluate()")
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy

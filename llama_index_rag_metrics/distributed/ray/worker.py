@@ -70,14 +70,14 @@ class Worker:
     `owner` is the worker's name at the store's keeper.
     """
 
-    def __init__(self, keeper: Any, desk: Any, owner: str) -> None:
+    def __init__(self, keeper: Any, limiter_actor: Any, owner: str) -> None:
         self._store = SharedStore(keeper, owner)
-        self._desk = desk
+        self._limiter_actor = limiter_actor
 
     async def build(self, packed: bytes) -> Built:
         """Build the retriever of a packed job; an error is part of the answer."""
         try:
-            job: Job = unpack(packed, self._desk)
+            job: Job = unpack(packed, self._limiter_actor)
             source = await in_thread(job.retriever_factory)
             retriever = as_retriever(source, job.similarity_top_k)
             metrics = list(job.metrics)

@@ -62,7 +62,7 @@ class WorkerPool:
         self,
         packed: Any,
         keeper: Any,
-        desk: Any,
+        limiter_actor: Any,
         *,
         workers: int,
         concurrency: int,
@@ -73,7 +73,7 @@ class WorkerPool:
         self._ray = import_ray("distributed.ray.evaluate()")
         self._packed = packed
         self._keeper = keeper
-        self._desk = desk
+        self._limiter_actor = limiter_actor
         self._workers = workers
         self._concurrency = concurrency
         self._metrics = metrics
@@ -208,7 +208,9 @@ class WorkerPool:
     async def _build(self) -> None:
         for _ in range(_ATTEMPTS):
             name = f"worker {next(self._numbers)}"
-            member = _Member(self._actor_class.remote(self._keeper, self._desk, name), name)
+            member = _Member(
+                self._actor_class.remote(self._keeper, self._limiter_actor, name), name
+            )
             try:
                 built: Built = await member.actor.build.remote(self._packed)
             except self._losses as error:

@@ -97,7 +97,7 @@ class Collected:
     usage: dict[str, Usage] = field(default_factory=dict)
 
 
-class Collector:
+class QueryRunner:
     """Asks the queries of a dataset.
 
     Args:

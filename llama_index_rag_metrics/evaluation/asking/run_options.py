@@ -33,7 +33,7 @@ LatencyMode: TypeAlias = Literal["load", "alone"]
 
 
 class StageOptions(TypedDict, total=False):
-    """Options that `evaluate_stages` shares with `evaluate`; their defaults are `RunOptions`'s."""
+    """Options of `evaluate_stages`, which `evaluate` has, too; signatures show their defaults."""
 
     cache: Cache | BaseKVStore | str | Path | Callable[[], BaseKVStore] | None
     """Keeps what was paid for, embeddings, reranks and judgements, so that a second call asks for
@@ -42,8 +42,8 @@ class StageOptions(TypedDict, total=False):
     only."""
 
     no_relevant: NoRelevant
-    """What to do with queries that have nothing relevant: "exclude" them from the means and count
-    them, score them "zero", or "error"."""
+    """Whether queries that have nothing relevant are left out of the means and counted ("exclude"),
+    score "zero", or are an "error"."""
 
     failed: Failed
     """Whether a query on which the retriever failed scores "zero", or is left out: "exclude"."""
@@ -57,8 +57,8 @@ class StageOptions(TypedDict, total=False):
     doesn't work, a note says so."""
 
     on_error: OnError
-    """Of reading the dataset: "raise" ends at the first line that can't be read, or that judges a
-    question that isn't there; "skip" leaves such lines out, and a note counts them."""
+    """Whether reading the dataset ends ("raise") at the first line that can't be read, or that
+    judges a question that isn't there, or leaves such lines out ("skip"), and a note counts them."""
 
     ignore_identical_ids: bool
     """Leave out documents that have their own query's id, as BEIR does. The retriever should then
@@ -76,11 +76,11 @@ class StageOptions(TypedDict, total=False):
     query)."""
 
     latency: LatencyMode
-    """Which latency is reported: "load" times queries while `workers` of them are asked at once;
-    "alone" asks queries one at a time, before any others, and times these."""
+    """Whether queries are timed while `workers` of them are asked at once ("load"), or one at a
+    time, before any others ("alone")."""
 
     latency_sample: int | None
-    """How many queries "alone" asks so, spread evenly over the dataset; None: all of them."""
+    """How many queries "alone" asks so, spread evenly over the dataset. None asks all."""
 
     tokenizer: Tokenizer | None
     """Counts the tokens of what a prompt would hold of each node, for cutoffs such as
@@ -102,7 +102,8 @@ class StageOptions(TypedDict, total=False):
 class EvaluateOptions(StageOptions, total=False):
     """Options of `evaluate`, of `RetrieverEvaluator.aevaluate_dataset`, and of the same on Ray.
 
-    A function of your own hands them on, and type checkers know their names:
+    They are those of `StageOptions`, and further ones; signatures show their defaults. A function
+    of your own hands them on, and type checkers know their names.
 
     Examples:
         >>> from typing_extensions import Unpack
@@ -122,14 +123,14 @@ class EvaluateOptions(StageOptions, total=False):
     also after a kill, and may have other metrics."""
 
     retriever_id: str | RetrieverIdentity | None
-    """Says which retriever this is, for the journal: change it whenever the retriever or its index
+    """Says which retriever this is, for the journal. Change it whenever the retriever or its index
     changes. By default its class and settings, or a function's name, code and what it is bound to;
     these don't tell what an index holds."""
 
     combine: Combine | None
-    """How the calls of an agent or a workflow become one ranking: "first_seen", their items one
-    after another; "last", those of the last call; "rrf", the fusion of all; or "context", what
-    finally went to the model. See `combine_calls`."""
+    """How the calls of an agent or a workflow become one ranking, by `combine_calls`; by default
+    "first_seen", their items one after another. "last" takes those of the last call, "rrf" fuses
+    all, and "context" takes what finally went to the model."""
 
     max_calls: int | None
     """How many retrievals an agent or a workflow may make for a question. At the next one it is

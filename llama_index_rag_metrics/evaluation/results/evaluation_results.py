@@ -17,7 +17,10 @@ from llama_index.core.evaluation.retrieval.metrics_base import (
 
 from llama_index_rag_metrics.evaluation.asking.collection import Collected
 from llama_index_rag_metrics.evaluation.asking.failed_queries import NOT_ASKED
-from llama_index_rag_metrics.evaluation.retrieved.by_matcher import matcher_names, score_by_matcher
+from llama_index_rag_metrics.evaluation.retrieved.score_by_matcher import (
+    matcher_names,
+    score_by_matcher,
+)
 from llama_index_rag_metrics.evaluation.sessions.judged_sessions import Sessions
 from llama_index_rag_metrics.files.dataset_summary import unread_labels
 from llama_index_rag_metrics.metrics import RankingMetric

@@ -11,7 +11,7 @@ from llama_index.core.schema import BaseNode, NodeWithScore, TextNode
 from llama_index_rag_metrics.rankings.run import has_order
 from llama_index_rag_metrics.runtime.errors import UnusableAnswer
 
-Retrieved: TypeAlias = "Iterable[NodeWithScore | BaseNode | str]"
+RetrieverOutput: TypeAlias = "Iterable[NodeWithScore | BaseNode | str]"
 
 _RETURNED = "what the retriever returned"
 _REMEDY = (

@@ -38,7 +38,7 @@ Answer: TypeAlias = "tuple[T, float]"
 """What a call gave, and the seconds that it took, without attempts that failed."""
 
 
-class Ways:
+class CallModes:
     """Which way of a call is taken: the first, until it is found out that it can't work.
 
     `methods` maps a way to the name of its method; `notes` tell of ways that don't work.
@@ -46,19 +46,19 @@ class Ways:
 
     def __init__(self, owner: str, methods: Mapping[Way, str]) -> None:
         self.methods = methods
-        self.taken: Way = next(iter(methods))
+        self.current: Way = next(iter(methods))
         self.notes: list[str] = []
         self._owner = owner
 
     @property
     def method(self) -> str:
         """The name of the method to call."""
-        return self.methods[self.taken]
+        return self.methods[self.current]
 
-    def turn(self, way: Way, error: Exception) -> None:
+    def switch_from(self, way: Way, error: Exception) -> None:
         """Take the other way from now on, because of this error."""
         other = _OTHER[way]
-        self.taken = other
+        self.current = other
         problem = f"{self._owner}: {self.methods[way]} doesn't work here"
         if any(note.startswith(problem) for note in self.notes):
             return
@@ -97,7 +97,7 @@ class DualCall(Generic[T]):
         if blocking is not None and (use_async is not True or asynchronous is None):
             self._calls["blocking"] = partial(threads.call_within, timeout, blocking)
             methods["blocking"] = blocking.__name__
-        self._ways = Ways(owner, methods)
+        self._modes = CallModes(owner, methods)
         self._untried = len(self._calls) > 1
         self._waits = False
         self._worked: set[Way] = set()
@@ -105,7 +105,7 @@ class DualCall(Generic[T]):
 
     @property
     def notes(self) -> list[str]:
-        return self._ways.notes
+        return self._modes.notes
 
     async def __call__(self, *arguments: Any) -> Answer[T]:
         """Call it in the way that works; where neither does, the error is raised."""
@@ -125,10 +125,10 @@ class DualCall(Generic[T]):
         finally:
             self._untried = False
             if not self._waits:
-                self._ways.taken = "blocking"
+                self._modes.current = "blocking"
 
     async def _call(self, *arguments: Any) -> Answer[T]:
-        way = self._ways.taken
+        way = self._modes.current
         try:
             return await self._attempt(way, *arguments)
         except Exception as error:
@@ -150,10 +150,10 @@ class DualCall(Generic[T]):
                 raise
             raise error from None
         if has_worked and way == "blocking" and way not in self._worked:
-            self._ways.taken = "asynchronous"  # which only seemed to block
+            self._modes.current = "asynchronous"  # which only seemed to block
         # a way that has worked since then failed on this query alone
         elif self._may_never_work(way, error):
-            self._ways.turn(way, error)
+            self._modes.switch_from(way, error)
         return answer
 
     async def _awaited(

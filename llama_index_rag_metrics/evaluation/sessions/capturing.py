@@ -19,7 +19,7 @@ from llama_index.core.instrumentation.dispatcher import (  # type: ignore[attr-d
 from llama_index.core.instrumentation.span import active_span_id
 from llama_index.core.schema import NodeWithScore
 
-from llama_index_rag_metrics.evaluation.retrieved.nodes import Retrieved, as_nodes, copied
+from llama_index_rag_metrics.evaluation.retrieved.nodes import RetrieverOutput, as_nodes, copied
 from llama_index_rag_metrics.evaluation.sessions.recording import RECORDER, TAG, Retrieval
 from llama_index_rag_metrics.rankings.combining import Combine, combine_calls
 from llama_index_rag_metrics.rankings.matching import MatchOn, item_ids, node_span
@@ -31,7 +31,7 @@ from llama_index_rag_metrics.runtime.masking import describe_error
 
 
 @dataclass(eq=False, repr=False)
-class Session:
+class CapturedSession:
     """What was retrieved while a capture was open.
 
     Attributes:
@@ -180,7 +180,7 @@ def as_call(
     )
 
 
-def capture() -> AbstractContextManager[Session]:
+def capture() -> AbstractContextManager[CapturedSession]:
     """Record every outermost retrieval that the code in the block makes.
 
     What counts is which code makes it: code that the block starts, in tasks, threads and workflow
@@ -196,11 +196,11 @@ def capture() -> AbstractContextManager[Session]:
         >>> [(call.query, list(call.ids)) for call in session.calls]
         [('moons of Saturn', ['d3', 'd1'])]
     """
-    return capturing(Session())
+    return capturing(CapturedSession())
 
 
 @contextmanager
-def capturing(session: Session) -> Iterator[Session]:
+def capturing(session: CapturedSession) -> Iterator[CapturedSession]:
     """Let a session record what the code in the block retrieves."""
     tags = active_instrument_tags.get()
     strays = RECORDER.strays
@@ -216,7 +216,7 @@ def capturing(session: Session) -> Iterator[Session]:
 
 def record_retrieval(
     query: str,
-    nodes: Retrieved,
+    nodes: RetrieverOutput,
     *,
     asked_by: str = "",
     latency: float | None = None,

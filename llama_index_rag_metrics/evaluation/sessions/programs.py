@@ -15,7 +15,7 @@ from llama_index.core.chat_engine.types import BaseChatEngine
 from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.workflow import StartEvent, Workflow
 
-from llama_index_rag_metrics.evaluation.retrievers.dual import Ways, says_it_cannot
+from llama_index_rag_metrics.evaluation.retrievers.dual import CallModes, says_it_cannot
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 InThread: TypeAlias = Callable[..., Awaitable[Any]]
@@ -69,27 +69,27 @@ class EngineProgram(Generic[Engine]):
     ) -> None:
         self.engine = engine
         self.name = type(engine).__qualname__
-        self.ways = Ways(self.name, {"asynchronous": asynchronous, "blocking": blocking})
+        self.modes = CallModes(self.name, {"asynchronous": asynchronous, "blocking": blocking})
         if getattr(engine, "_use_async", True) is False:
-            self.ways.taken = "blocking"
+            self.modes.current = "blocking"
 
     async def answer(self, question: str, in_thread: InThread) -> Any:
         return await self.ask(self.engine, question, in_thread)
 
     async def ask(self, engine: object, question: str, in_thread: InThread) -> Any:
         """Ask the engine, or a copy of it."""
-        method = getattr(engine, self.ways.method)
-        if self.ways.taken == "asynchronous":
+        method = getattr(engine, self.modes.method)
+        if self.modes.current == "asynchronous":
             return await method(question)
         return await in_thread(method, question)
 
-    def turn(self, error: Exception) -> bool:
+    def switch(self, error: Exception) -> bool:
         """Ask in threads from now on, if this error says that nothing else can work."""
         if not says_it_cannot(error):
             return False
         # another question, asked at the same time, may have found it out
-        if self.ways.taken == "asynchronous":
-            self.ways.turn("asynchronous", error)
+        if self.modes.current == "asynchronous":
+            self.modes.switch_from("asynchronous", error)
         return True
 
 

@@ -32,7 +32,7 @@ from llama_index.core.workflow import Event
 from llama_index_rag_metrics.evaluation.retrieved.nodes import copied
 
 if TYPE_CHECKING:
-    from llama_index_rag_metrics.evaluation.sessions.capturing import Session
+    from llama_index_rag_metrics.evaluation.sessions.capturing import CapturedSession
 
 TAG = "rag_metrics.captures"
 """The tag that names the captures an event belongs to, the outermost first."""
@@ -108,14 +108,14 @@ class Recorder:
 
     def __init__(self) -> None:
         self.strays = 0
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[str, CapturedSession] = {}
         self._spans: dict[str, Open] = {}
         self._stray_spans: set[str] = set()
         self._lock = threading.Lock()
         self._events = _Events()
         self._span_handler = _Spans()
 
-    def open(self, session: Session) -> None:
+    def open(self, session: CapturedSession) -> None:
         """Start to pass a capture its events."""
         with self._lock:
             if not self._sessions:
@@ -124,7 +124,7 @@ class Recorder:
                 root.add_span_handler(self._span_handler)
             self._sessions[session.key] = session
 
-    def close(self, session: Session) -> None:
+    def close(self, session: CapturedSession) -> None:
         """Stop to pass a capture its events; the last one takes the handlers with it."""
         with self._lock:
             self._sessions.pop(session.key, None)
@@ -141,7 +141,7 @@ class Recorder:
             self._spans.clear()
             self._stray_spans.clear()
 
-    def sessions(self, tags: Mapping[str, Any]) -> list[Session]:
+    def sessions(self, tags: Mapping[str, Any]) -> list[CapturedSession]:
         """The open captures that tags name."""
         keys = str(tags.get(TAG, "")).split()
         return [self._sessions[key] for key in keys if key in self._sessions]
@@ -158,7 +158,7 @@ class Recorder:
         span = self._spans.get(span_id or "")
         return "" if span is None else span.asked_by
 
-    def guarded(self, tags: Mapping[str, Any], record: Callable[[Session], None]) -> None:
+    def guarded(self, tags: Mapping[str, Any], record: Callable[[CapturedSession], None]) -> None:
         """Record something in every capture that tags name; each keeps its own errors."""
         for session in self.sessions(tags):
             try:
@@ -182,7 +182,7 @@ class Recorder:
         asked_by = self.asked_by(event.span_id)
         span = self._spans.get(event.span_id or "")
 
-        def record(session: Session) -> None:
+        def record(session: CapturedSession) -> None:
             if not session.is_retrieving(self.around(event.span_id)):
                 retriever = "" if span is None else session.name_of(span.instance)
                 session.begin(event.span_id or "", Retrieval(text, asked_by, now, retriever))
@@ -201,7 +201,7 @@ class Recorder:
         if span is not None and span.before is not None:
             return
 
-        def record(session: Session) -> None:
+        def record(session: CapturedSession) -> None:
             if isinstance(event, ReRankStartEvent):
                 session.reranking[event.span_id or ""] = list(event.nodes)
                 return
@@ -230,7 +230,7 @@ class Recorder:
             seconds = perf_counter() - span.since
             before = span.before or ()
 
-            def record(session: Session) -> None:
+            def record(session: CapturedSession) -> None:
                 if error is not None:
                     session.fail(span_id, error, seconds)
                 elif not session.is_retrieving(self.around(span_id)):

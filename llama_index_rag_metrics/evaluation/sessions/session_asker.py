@@ -13,10 +13,14 @@ from pydantic import BaseModel
 
 from llama_index_rag_metrics.evaluation.asking.query import Asked, LocalAsker
 from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity
-from llama_index_rag_metrics.evaluation.retrieved.by_matcher import matcher_of
 from llama_index_rag_metrics.evaluation.retrieved.nodes import CAPTURED, as_nodes
+from llama_index_rag_metrics.evaluation.retrieved.score_by_matcher import matcher_of
 from llama_index_rag_metrics.evaluation.retrievers.callables import AsyncCallableRetriever
-from llama_index_rag_metrics.evaluation.sessions.capturing import Session, as_call, capturing
+from llama_index_rag_metrics.evaluation.sessions.capturing import (
+    CapturedSession,
+    as_call,
+    capturing,
+)
 from llama_index_rag_metrics.evaluation.sessions.programs import EngineProgram
 from llama_index_rag_metrics.evaluation.sessions.recording import (
     RECORDER,
@@ -99,7 +103,7 @@ class SessionAsker(LocalAsker):
         program = retriever.program if isinstance(retriever, SessionRetriever) else None
         self._engine = program if isinstance(program, EngineProgram) else None
         if self._engine is not None and self.pipeline.use_async is not None:
-            self._engine.ways.taken = "asynchronous" if self.pipeline.use_async else "blocking"
+            self._engine.modes.current = "asynchronous" if self.pipeline.use_async else "blocking"
         self._strays = RECORDER.strays
         self._n_without = self._n_by_sources = 0
         self._retrieves = False
@@ -117,7 +121,7 @@ class SessionAsker(LocalAsker):
 
     @property
     def _found_out(self) -> Sequence[str]:
-        return self._engine.ways.notes if self._engine else []
+        return self._engine.modes.notes if self._engine else []
 
     def _counted(self) -> Iterator[tuple[str, str, str, int]]:
         """Notes with something to count: singular, plural, the rest, the number."""
@@ -135,20 +139,20 @@ class SessionAsker(LocalAsker):
 
     async def ask(self, query: str) -> Asked:
         engine = self._engine
-        may_turn = (
+        may_switch = (
             engine is not None
-            and engine.ways.taken == "asynchronous"
+            and engine.modes.current == "asynchronous"
             and self.pipeline.use_async is None
         )
         asked = await self._ask_once(query)
-        if engine is not None and may_turn and isinstance(asked.cause, Exception):
+        if engine is not None and may_switch and isinstance(asked.cause, Exception):
             # in a session of its own: what the first attempt retrieved is no part of the answer
-            return await self._ask_once(query) if engine.turn(asked.cause) else asked
+            return await self._ask_once(query) if engine.switch(asked.cause) else asked
         return asked
 
     async def _ask_once(self, query: str) -> Asked:
         start = time.perf_counter()
-        session = Session()
+        session = CapturedSession()
         try:
             answer = await self._answer(query, session)
             seconds = time.perf_counter() - start
@@ -157,7 +161,7 @@ class SessionAsker(LocalAsker):
             seconds = time.perf_counter() - start
             return Asked.failed(error, seconds, self._calls(session)[: self.max_calls])
 
-    async def _answer(self, query: str, session: Session) -> Any:
+    async def _answer(self, query: str, session: CapturedSession) -> Any:
         """Ask the program, and stop it when it takes too long or retrieves too often."""
         loop = asyncio.get_running_loop()
         over = asyncio.Event()
@@ -192,7 +196,7 @@ class SessionAsker(LocalAsker):
         assert isinstance(retriever, AsyncCallableRetriever)
         return await retriever.function(query)
 
-    def _asked(self, query: str, session: Session, answer: Any, seconds: float) -> Asked:
+    def _asked(self, query: str, session: CapturedSession, answer: Any, seconds: float) -> Asked:
         is_function = isinstance(self.pipeline.retriever, AsyncCallableRetriever)
         self._retrieves |= bool(session.retrievals)
         is_mistaken = not self._retrieves and _is_mistaken(answer)
@@ -214,7 +218,7 @@ class SessionAsker(LocalAsker):
         seen += context or ()
         return Asked(replace(ranking, latency=seconds), names_of(seen), nodes=seen)
 
-    def _context(self, session: Session, answer: Any) -> Sequence[NodeWithScore] | None:
+    def _context(self, session: CapturedSession, answer: Any) -> Sequence[NodeWithScore] | None:
         """The nodes that finally went to the model, if they can be seen."""
         nodes = answer_nodes(answer)
         if nodes is None:
@@ -227,7 +231,7 @@ class SessionAsker(LocalAsker):
             raise UnusableAnswer("what went to the model", type(answer), expected, remedy)
         return nodes
 
-    def _calls(self, session: Session) -> tuple[Call, ...]:
+    def _calls(self, session: CapturedSession) -> tuple[Call, ...]:
         return tuple(as_call(retrieval, self.ranking) for retrieval in session.retrievals)
 
 

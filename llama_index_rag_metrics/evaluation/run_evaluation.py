@@ -11,7 +11,7 @@ from typing import Any
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 
-from llama_index_rag_metrics.evaluation.asking.collection import Collected, Collector
+from llama_index_rag_metrics.evaluation.asking.collection import Collected, QueryRunner
 from llama_index_rag_metrics.evaluation.asking.query import Asker
 from llama_index_rag_metrics.evaluation.asking.run_journal import Journal
 from llama_index_rag_metrics.evaluation.asking.run_options import RunOptions
@@ -23,8 +23,8 @@ from llama_index_rag_metrics.evaluation.results.evaluation_results import (
     every_query_failed,
 )
 from llama_index_rag_metrics.evaluation.results.results_report import system_of
-from llama_index_rag_metrics.evaluation.retrieved.by_matcher import group_by_matcher
 from llama_index_rag_metrics.evaluation.retrieved.run_matching import Matching
+from llama_index_rag_metrics.evaluation.retrieved.score_by_matcher import group_by_matcher
 from llama_index_rag_metrics.metrics.texts import TextMetric
 from llama_index_rag_metrics.rankings.matching import BY_ID, Matcher
 from llama_index_rag_metrics.rankings.run import Ranking, Run
@@ -73,7 +73,7 @@ async def prepare_matchers(
     ]
 
 
-async def conduct(
+async def run_evaluation(
     asker: Asker,
     plan: Plan,
     *,
@@ -118,7 +118,7 @@ async def _collect(
         if options.journal is not None:
             aspects = fingerprint(plan, postprocessors, retriever_id)
             journal = stack.enter_context(Journal(options.journal, aspects))
-        collector = Collector(
+        collector = QueryRunner(
             asker,
             plan,
             metrics=[metric.metric_name for metric in plan.computed],
