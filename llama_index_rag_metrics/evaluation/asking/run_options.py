@@ -46,7 +46,7 @@ class StageOptions(TypedDict, total=False):
     score "zero", or are an "error"."""
 
     failed: Failed
-    """Whether a query on which the retriever failed scores "zero", or is left out: "exclude"."""
+    """Whether a query on which the retriever failed scores "zero", or is left out ("exclude")."""
 
     raise_on_error: bool
     """End at the first query on which the retriever fails."""
@@ -58,7 +58,7 @@ class StageOptions(TypedDict, total=False):
 
     on_error: OnError
     """Whether reading the dataset ends ("raise") at the first line that can't be read, or that
-    judges a question that isn't there, or leaves such lines out ("skip"), and a note counts them."""
+    judges a question that isn't there, or leaves such lines out ("skip"), which a note counts."""
 
     ignore_identical_ids: bool
     """Leave out documents that have their own query's id, as BEIR does. The retriever should then
@@ -95,7 +95,7 @@ class StageOptions(TypedDict, total=False):
     By default the dataset's own `forbidden`."""
 
     price_per_million: float | None
-    """The price of a million tokens of input to a model, in any currency: reports then show the
+    """The price of a million tokens of input to a model, in any currency. Reports then show the
     tokens per query and the price of 1,000 queries."""
 
 
