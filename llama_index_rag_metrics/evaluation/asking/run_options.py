@@ -33,7 +33,14 @@ LatencyMode: TypeAlias = Literal["load", "alone"]
 
 
 class StageOptions(TypedDict, total=False):
-    """Options of `evaluate_stages`, which `evaluate` has, too; signatures show their defaults."""
+    """Options of `evaluate_stages`, which `evaluate` has, too; signatures show their defaults.
+
+    Examples:
+        >>> from llama_index_rag_metrics import StageOptions
+        >>> options = StageOptions(timeout=10, failed="exclude")
+        >>> options["timeout"]
+        10
+    """
 
     cache: Cache | BaseKVStore | str | Path | Callable[[], BaseKVStore] | None
     """Keeps what was paid for, embeddings, reranks and judgements, so that a second call asks for
