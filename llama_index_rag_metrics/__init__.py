@@ -65,11 +65,13 @@ if TYPE_CHECKING:
     )
     from llama_index_rag_metrics.decisions.sweeps import Configuration, Sweep, asweep, sweep
     from llama_index_rag_metrics.evaluation import (
+        EvaluateOptions,
         EvaluationResults,
         Matched,
         MultiModalRetrieverEvaluator,
         RetrieverEvaluator,
         StageChange,
+        StageOptions,
         StageResults,
         aevaluate,
         aevaluate_stages,
@@ -141,6 +143,7 @@ __all__ = [
     "ContainmentMatcher",
     "EditMatcher",
     "EmbeddingMatcher",
+    "EvaluateOptions",
     "EvaluationResults",
     "ExactMatcher",
     "GateReport",
@@ -169,6 +172,7 @@ __all__ = [
     "Span",
     "SpanMatcher",
     "StageChange",
+    "StageOptions",
     "StageResults",
     "Sweep",
     "TextMatcher",
@@ -245,11 +249,13 @@ _LAZY = {
     "decisions.gate": ("Baseline", "GateReport", "Rule", "assert_retrieval", "check_rules"),
     "decisions.sweeps": ("Configuration", "Sweep", "asweep", "sweep"),
     "evaluation": (
+        "EvaluateOptions",
         "EvaluationResults",
         "Matched",
         "MultiModalRetrieverEvaluator",
         "RetrieverEvaluator",
         "StageChange",
+        "StageOptions",
         "StageResults",
         "aevaluate",
         "aevaluate_stages",

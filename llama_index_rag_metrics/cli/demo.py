@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from llama_index_rag_metrics.cli import options
 from llama_index_rag_metrics.cli.exit_codes import check_files, exit_codes, exit_for
+from llama_index_rag_metrics.runtime.amounts import WORKERS
 
 _ABOUT = (
     "bm25 matches words. lsa is a vector index in memory; its embedding (latent semantic analysis) "
@@ -21,7 +22,7 @@ Your own data, your own retrievers:
 def run_demo(
     metric: options.Metrics = None,
     top_k: options.TopK = None,
-    workers: options.Workers = 4,
+    workers: options.Workers = WORKERS,
     worst: options.Worst = 3,
     json: options.Json = None,
     html: options.Html = None,

@@ -10,6 +10,7 @@ import typer
 from llama_index_rag_metrics.cli import options
 from llama_index_rag_metrics.cli.exit_codes import check_files, exit_codes, exit_for_results
 from llama_index_rag_metrics.files.lines import OnError
+from llama_index_rag_metrics.runtime.amounts import WORKERS
 
 
 def run_evaluate(
@@ -33,7 +34,7 @@ def run_evaluate(
     metric: options.Metrics = None,
     top_k: options.TopK = None,
     match_on: options.MatchOn = "node_id",
-    workers: options.Workers = 8,
+    workers: options.Workers = WORKERS,
     journal: Annotated[
         Path | None,
         typer.Option(

@@ -10,6 +10,7 @@ import typer
 from llama_index_rag_metrics.cli import options
 from llama_index_rag_metrics.cli.exit_codes import FAILED_QUERIES, check_files, exit_codes, say
 from llama_index_rag_metrics.cli.showing import show
+from llama_index_rag_metrics.runtime.amounts import WORKERS
 
 
 def run_judge(
@@ -87,7 +88,7 @@ def run_judge(
             "in a request, with others. Takes some 400 requests.",
         ),
     ] = False,
-    workers: options.Workers = 8,
+    workers: options.Workers = WORKERS,
     worst: options.Worst = 5,
     on_error: options.SkipLines = "raise",
     json: options.Json = None,

@@ -11,6 +11,7 @@ import typer
 from llama_index_rag_metrics.cli import options
 from llama_index_rag_metrics.cli.exit_codes import FAILED_QUERIES, check_files, exit_codes, say
 from llama_index_rag_metrics.cli.showing import show
+from llama_index_rag_metrics.runtime.amounts import WORKERS
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def run_nuggets(
             show_default="OUTPUT.cache",
         ),
     ] = None,
-    workers: options.Workers = 8,
+    workers: options.Workers = WORKERS,
     split: options.Split = None,
     progress: options.Progress = True,
     form: options.Form = "table",

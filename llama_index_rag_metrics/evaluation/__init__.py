@@ -1,5 +1,6 @@
 """Evaluation: asks a retriever every question of a dataset and scores what it returns."""
 
+from llama_index_rag_metrics.evaluation.asking.run_options import EvaluateOptions, StageOptions
 from llama_index_rag_metrics.evaluation.evaluating import DEFAULT_METRICS, aevaluate, evaluate
 from llama_index_rag_metrics.evaluation.evaluator import (
     MultiModalRetrieverEvaluator,
@@ -17,11 +18,13 @@ from llama_index_rag_metrics.rankings.matching import Matched
 
 __all__ = [
     "DEFAULT_METRICS",
+    "EvaluateOptions",
     "EvaluationResults",
     "Matched",
     "MultiModalRetrieverEvaluator",
     "RetrieverEvaluator",
     "StageChange",
+    "StageOptions",
     "StageResults",
     "aevaluate",
     "aevaluate_stages",

@@ -6,13 +6,20 @@ from collections.abc import Sequence
 from typing import Any
 
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from typing_extensions import Unpack
 
+from llama_index_rag_metrics.evaluation.asking.run_options import (
+    EvaluateOptions,
+    check_known,
+    shows,
+)
 from llama_index_rag_metrics.evaluation.evaluator import RetrieverEvaluator
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.evaluation.retrievers.pipeline import listed_postprocessors
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.rankings.matching import MatcherLike, MatchOn, as_matcher
+from llama_index_rag_metrics.runtime.amounts import WORKERS
 from llama_index_rag_metrics.runtime.sync import synchronous
 from llama_index_rag_metrics.scores.scoring import Metrics
 
@@ -20,6 +27,7 @@ DEFAULT_METRICS = ("ndcg@10", "hit_rate@5", "recall@5", "precision@5", "mrr@10",
 """What `evaluate` computes unless told otherwise."""
 
 
+@shows(EvaluateOptions)
 async def aevaluate(
     retriever: Source,
     dataset: Any,
@@ -28,9 +36,9 @@ async def aevaluate(
     node_postprocessors: Sequence[BaseNodePostprocessor] = (),
     match_on: MatchOn = "node_id",
     matcher: MatcherLike | None = None,
-    workers: int = 8,
+    workers: int = WORKERS,
     show_progress: bool = False,
-    **options: Any,
+    **options: Unpack[EvaluateOptions],
 ) -> EvaluationResults:
     """Evaluate a retriever on a dataset. `aevaluate` is awaited; `evaluate` isn't.
 
@@ -46,8 +54,9 @@ async def aevaluate(
         matcher: how expected items are recognised, such as "text"; None: by id.
         workers: how many queries are asked at once.
         show_progress: whether to show a progress bar.
-        options: the further arguments of `RetrieverEvaluator.aevaluate_dataset`, such as `name`,
-            `journal`, `cache`, `timeout`, `max_failures`, `tokenizer` and `forbidden`.
+
+    The further arguments are those of `EvaluateOptions`, such as `name`, `journal`, `cache`,
+    `timeout`, `max_failures`, `tokenizer` and `forbidden`.
 
     Returns:
         One result per query, in the dataset's order; `.scores` has the means and counts, `.run`
@@ -73,6 +82,7 @@ async def aevaluate(
         >>> asyncio.run(aevaluate(lambda query: ["d1"], dataset, ["mrr"])).scores.means["mrr"]
         0.5
     """
+    check_known(aevaluate, options)
     chosen = resolve(metrics)
     evaluator = RetrieverEvaluator(
         metrics=chosen,

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _WITHOUT_EFFECT = {"callback_manager", "show_progress", "verbose"}
 _DEEPEST = 2
-"""Of the components in a component: what an index holds isn't looked at."""
+"""How deep components in components are described: what an index holds isn't."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class RetrieverIdentity:
 
     @property
     def aspects(self) -> dict[str, str]:
-        """What a journal says of it."""
+        """The journal's aspects of it."""
         return {"retriever": self.name, "depth": str(self.depth)}
 
 
@@ -56,7 +56,7 @@ def fingerprint(
     postprocessors: Sequence[BaseNodePostprocessor],
     retriever: str | RetrieverIdentity,
 ) -> dict[str, str]:
-    """What a run is of, by aspect."""
+    """Identify a run, aspect by aspect."""
     dataset, match_on = plan.questions, plan.options.match_on
     counter, permissions = plan.counter, plan.permissions
     return {
@@ -73,9 +73,9 @@ def fingerprint(
 
 
 def identify_retriever(retriever: BaseRetriever) -> str:
-    """A retriever by its class, its depth, its settings, and the function or engine that it asks.
+    """Identify a retriever by class, depth, settings, and the function or engine that it asks.
 
-    What an index holds can't be seen: who changes it gives the run another `retriever_id`.
+    What an index holds can't be seen: a changed index needs another `retriever_id`.
     """
     if isinstance(retriever, CallableRetriever):
         return identify_callable(retriever.function)
@@ -124,11 +124,11 @@ def identify_postprocessors(postprocessors: Sequence[BaseNodePostprocessor]) -> 
 
 
 def _told(value: Any, depth: int) -> str:
-    """What can be told of a value, and stays as it is while the value is used.
+    """Describe the parts of a value that don't change while it is used.
 
-    Of an object, that is its class, with its code unless that is LlamaIndex's, and its settings:
-    the fields of a component, and of any other object what its constructor takes,
-    without collections of data.
+    Of an object, these are its class, with its code unless that is LlamaIndex's, and its settings:
+    the fields of a component, and of any other object the arguments of its constructor, without
+    collections of data.
     """
     if (written := scalar(value)) is not None:
         return "a random id" if is_random(value) else written
@@ -167,14 +167,14 @@ def _settings(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _is_data(held: object) -> bool:
-    """Whether it is what a retriever finds; weights and retrievers are how it finds that."""
+    """Whether a value is what a retriever searches; weights and retrievers are how it searches."""
     if isinstance(held, (list, tuple)):
         return not all(isinstance(item, (int, float, BaseRetriever)) for item in held)
     return isinstance(held, (Mapping, AbstractSet))
 
 
 def _enclosed(function: Any) -> Iterator[tuple[str, Any]]:
-    """What a function encloses, without the lists, sets and dicts, that may change as it runs."""
+    """Variables that a function encloses, but lists, sets and dicts, which may change."""
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         held = content(cell)
         if not isinstance(held, (list, set, dict)) and held is not function:

@@ -1,4 +1,4 @@
-"""Who may see what: the items of an evaluation that are forbidden to who asks."""
+"""Which retrieved items the asker is not allowed to see."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.scores import Scores
 
 Forbids: TypeAlias = "Callable[[Mapping[str, Any], BaseNode], bool]"
-"""Whether who asks, by the question's metadata, may not see a node."""
+"""Whether the asker, by the question's metadata, may not see a node."""
 
 ForbiddenLike: TypeAlias = "Mapping[str, Iterable[str]] | str | Forbids"
 """Query id to forbidden ids, a key that questions and nodes have in their metadata, or a function
@@ -35,24 +35,18 @@ of the question's metadata and the node."""
 
 
 class Permissions:
-    """What is forbidden to who asks the questions of a dataset.
+    """Which retrieved items the asker of each question may not see.
 
-    What was retrieved decides: the metadata of the retrieved node, and only what it lacks is taken
-    from the dataset's document. Where neither has the key, the item is unknown.
+    The retrieved node's metadata decide; what they lack is taken from the dataset's document. Where
+    neither has the key, the item is unknown.
 
     Args:
         dataset: the questions; its own `forbidden` counts where none is given.
-        forbidden: query id to ids; a key of metadata: a node is permitted where one of its values
-            is one of the question's; or a function.
-        match_on: which id of a node the labels speak of.
-        for_recall: whether a metric wants to know which of the labels are permitted.
+        for_recall: whether a metric needs to know which labels are permitted.
 
     Attributes:
         by_query: query id to the ids that were given.
-        needs_nodes: whether what was retrieved decides, rather than ids.
-
-    Raises:
-        InvalidInput: this says of nothing whether it is forbidden; or a question lacks the key.
+        needs_nodes: whether retrieved nodes decide, rather than ids.
     """
 
     def __init__(
@@ -80,7 +74,7 @@ class Permissions:
 
     @property
     def name(self) -> str:
-        """What tells one way to decide on nodes from another."""
+        """Identifies how nodes are decided on."""
         key = self._key
         decides = (
             f"metadata {key!r} of what was retrieved" if key else identify_callable(self._function)
@@ -93,7 +87,7 @@ class Permissions:
         return f"{decides}, {sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}"
 
     def mark(self, query_id: str, ranking: Ranking, nodes: Sequence[NodeWithScore]) -> Ranking:
-        """The ranking, which says which of the retrieved nodes are forbidden, and which unknown."""
+        """Add to a ranking which of the retrieved nodes are forbidden, and which unknown."""
         if not self.needs_nodes:
             return ranking
         verdicts: dict[str, list[bool | None]] = {}
@@ -105,7 +99,7 @@ class Permissions:
         return replace(ranking, forbidden=forbidden, forbidden_unknown=unknown)
 
     def mark_labels(self, query_id: str, ranking: Ranking) -> Ranking:
-        """The ranking, which says, too, which labels that weren't retrieved are forbidden."""
+        """Add to a ranking the forbidden labels that weren't retrieved."""
         retrieved = frozenset(ranking.ids)
         labels = self._forbidden_labels.get(query_id, ())
         if not (missed := [item for item in labels if item not in retrieved]):
@@ -124,11 +118,7 @@ class Permissions:
         return not _values(self._dataset.metadata[query_id][self._key]) & _values(value)
 
     def _ask(self, query_id: str, item: str, node: BaseNode | None) -> bool:
-        """What the caller's function says of a node.
-
-        Raises:
-            InvalidInput: it fails, or says neither True nor False.
-        """
+        """Call the caller's function with a node."""
         assert self._function is not None
         question, document = self._dataset.metadata.get(query_id, {}), self._document(item)
         shown = document if node is None else _completed(node, document)
@@ -157,7 +147,7 @@ class Permissions:
         return TextNode(id_=item, text=dataset.indexed_text(item), metadata=metadata)
 
     def _judge_labels(self) -> None:
-        """What is expected and forbidden, for recall among what is permitted."""
+        """Find forbidden and unknown labels, for recall of what is permitted."""
         for query_id, relevance in self._dataset.relevance.items():
             given = self.by_query.get(query_id, ())
             for item in relevance.grades:
@@ -169,7 +159,7 @@ class Permissions:
                     labels.setdefault(query_id, []).append(item)
 
     def lacks(self) -> str | None:
-        """An expected id of which nobody can say whether it is permitted unless it is retrieved."""
+        """An expected id that only a retrieval could show to be permitted, if there is one."""
         if not self.needs_nodes:
             return None
         labels = (item for of in self._dataset.relevance.values() for item in of.grades)
@@ -178,10 +168,10 @@ class Permissions:
     def without_unknown(
         self, metrics: Sequence[BaseRetrievalMetric], scores: Scores
     ) -> tuple[dict[str, dict[str, float]], list[str]]:
-        """The values of recall among what is permitted, as far as that is known, and what to note.
+        """Values of `permitted_recall` on questions whose labels are all known, and notes.
 
-        The dataset alone says of which questions it is: if what was retrieved said it, only
-        questions whose labels are found would have a value.
+        The dataset alone decides which questions these are: if retrieved nodes did, only questions
+        whose labels are found would have a value.
         """
         columns: dict[str, dict[str, float]] = {}
         notes: list[str] = []
@@ -210,7 +200,7 @@ class Permissions:
 
 
 def _completed(node: BaseNode, document: TextNode | None) -> BaseNode:
-    """A retrieved node with what it lacks, as a bare id does, and the dataset's document has."""
+    """Fill a retrieved node's gaps, such as those of a bare id, from the dataset's document."""
     if document is None:
         return node
     metadata = {**document.metadata, **node.metadata}
@@ -228,11 +218,7 @@ def permissions_for(
     match_on: MatchOn,
     matcher: Matcher[Any] | None = None,
 ) -> Permissions | None:
-    """What is forbidden, where a metric wants to know.
-
-    Raises:
-        InvalidInput: a metric needs what nobody says, or what can't be known.
-    """
+    """The permissions of an evaluation; None where no metric needs them."""
     needy = [
         metric for metric in metrics if isinstance(metric, RankingMetric) and metric.needs_forbidden
     ]
@@ -284,12 +270,12 @@ def _check_key(key: str, dataset: RetrievalDataset) -> None:
 
 
 def _plain(value: object) -> object:
-    """What isn't JSON in metadata; a set has another order in every process."""
+    """A JSON value of metadata; a set is sorted, since every process has another order."""
     return sorted(_values(value)) if isinstance(value, (set, frozenset)) else str(value)
 
 
 def _values(value: object) -> frozenset[str]:
-    """One value or several, compared as texts."""
+    """One value or several, as texts."""
     if isinstance(value, (list, tuple, set, frozenset)):
         return frozenset(map(str, value))
     return frozenset([str(value)])

@@ -9,12 +9,9 @@ from typing import Any
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
 from llama_index_rag_metrics.evaluation.asking.run_options import RunOptions
-from llama_index_rag_metrics.evaluation.permissions import (
-    ForbiddenLike,
-    Permissions,
-    permissions_for,
-)
+from llama_index_rag_metrics.evaluation.permissions import Permissions, permissions_for
 from llama_index_rag_metrics.evaluation.retrieved.places import Places, places_for
+from llama_index_rag_metrics.evaluation.sessions.session_asker import check_calls
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.rankings.tokens import TokenCounter, Tokenizer
@@ -22,15 +19,9 @@ from llama_index_rag_metrics.rankings.tokens import TokenCounter, Tokenizer
 
 @dataclass(frozen=True)
 class Plan:
-    """The questions, the metrics, and what these need to know of what is retrieved.
+    """The questions, the metrics, and what these need to know of retrieved items.
 
-    Attributes:
-        questions: the dataset.
-        metrics: by which it is scored.
-        options: how its queries are asked.
-        counter: counts the tokens of what is retrieved; None where nobody wants to know.
-        permissions: what is forbidden to who asks; None where no metric wants to know.
-        places: finds where a node is in its document; None where no metric wants to know.
+    `counter`, `permissions` and `places` are None where nothing needs them.
     """
 
     questions: RetrievalDataset
@@ -46,27 +37,23 @@ class Plan:
         dataset: Any,
         metrics: Sequence[BaseRetrievalMetric],
         options: RunOptions,
-        forbidden: ForbiddenLike | None,
     ) -> Plan:
-        """The plan of evaluating a dataset.
-
-        Raises:
-            InvalidInput: it is no dataset, can't be scored by these options, or lacks what a metric
-                needs.
-        """
+        check_calls(metrics, options.matcher, options.combine)
         questions = options.open_dataset(dataset)
         return cls(
             questions,
             metrics,
             options,
             token_counter(metrics, options.tokenizer, options.price_per_million),
-            permissions_for(metrics, questions, forbidden, options.match_on, options.matcher),
+            permissions_for(
+                metrics, questions, options.forbidden, options.match_on, options.matcher
+            ),
             places_for(metrics, questions, options.matcher),
         )
 
     @property
     def computed(self) -> list[BaseRetrievalMetric]:
-        """The metrics that are computed on each query at once, with its texts."""
+        """The metrics that are computed query by query, with texts."""
         return [metric for metric in self.metrics if not isinstance(metric, RankingMetric)]
 
 
@@ -75,7 +62,7 @@ def token_counter(
     tokenizer: Tokenizer | None = None,
     price_per_million: float | None = None,
 ) -> TokenCounter | None:
-    """What counts the tokens of what is retrieved: None where neither metric nor caller asks."""
+    """A counter of retrieved tokens; None where neither metric nor caller needs one."""
     needs = ("needs_tokens", "needs_documents")
     needed = any(getattr(metric, need, False) for metric in metrics for need in needs)
     if tokenizer is None and price_per_million is None and not needed:

@@ -17,7 +17,7 @@ from llama_index.core.schema import TransformComponent
 from llama_index.core.tools import BaseTool
 from llama_index.core.workflow import Workflow
 
-from llama_index_rag_metrics.evaluation.retrieved.nodes import Retrieved
+from llama_index_rag_metrics.evaluation.retrieved.nodes import RetrieverOutput
 from llama_index_rag_metrics.evaluation.retrievers.callables import (
     AsyncCallableRetriever,
     CallableRetriever,
@@ -31,7 +31,7 @@ from llama_index_rag_metrics.runtime.wording import unawaited
 
 Source: TypeAlias = (
     "BaseRetriever | BaseIndex[Any] | BaseQueryEngine | BaseChatEngine | Workflow"
-    " | Callable[[str], Retrieved] | Callable[[str], Awaitable[Any]]"
+    " | Callable[[str], RetrieverOutput] | Callable[[str], Awaitable[Any]]"
 )
 """What `evaluate` takes."""
 
@@ -59,17 +59,12 @@ def as_retriever(source: Source, similarity_top_k: int | None = None) -> BaseRet
     """A retriever that asks the source.
 
     Args:
-        source: a retriever stays as it is; an index gives its default retriever; a query engine is
-            asked to retrieve, its own postprocessors included; a callable, synchronous or not, maps
-            the query text to nodes or ids, best first. An agent, a workflow, a chat engine, and a
-            query engine that can't retrieve without answering, are asked the question, and what
-            they retrieve for it is captured; so it is of an asynchronous function that returns
-            something else than nodes.
-        similarity_top_k: how many nodes the retriever of an index is to return; its default, often
-            2, where None.
-
-    Raises:
-        InvalidInput: it is none of these.
+        source: a retriever is returned unchanged; an index gives its default retriever; a query
+            engine retrieves, its own postprocessors included; a callable, synchronous or not, maps
+            the query text to nodes or ids, best first. Agents, workflows, chat engines, query
+            engines that can't retrieve without answering, and asynchronous functions that return
+            something else than nodes are asked the question, and their retrievals are captured.
+        similarity_top_k: the depth of an index's retriever; LlamaIndex's default, often 2, if None.
     """
     if isinstance(source, (type, BaseTool, TransformComponent)) or _answers(source):
         raise _refusal(source)
@@ -98,7 +93,7 @@ def as_retriever(source: Source, similarity_top_k: int | None = None) -> BaseRet
 
 
 def _refusal(source: Any) -> InvalidInput:
-    """Why it can't be evaluated, and what can instead; its own repr might hold a key."""
+    """The error for what can't be evaluated, with a remedy; its own repr might hold a key."""
     expected = "a retriever, an index, a query engine, an agent, a workflow or a callable"
     if isinstance(source, type):
         remedy = f"Give an instance of it, built as {source.__name__}(...)."
@@ -129,11 +124,7 @@ def _refusal(source: Any) -> InvalidInput:
 
 
 def _check_signature(function: Callable[..., Any]) -> None:
-    """Whether it can be called with a question, as far as that is known.
-
-    Raises:
-        InvalidInput: it can't.
-    """
+    """Refuse a function that can't be called with a question, as far as that is known."""
     try:  # of the function itself: a decorator may supply what the one that it wraps needs
         signature = inspect.signature(function, follow_wrapped=False)
     except Exception:  # noqa: BLE001 - some functions have none, and others compute theirs
@@ -148,13 +139,13 @@ def _check_signature(function: Callable[..., Any]) -> None:
 
 
 def _answers(source: Any) -> bool:
-    """Whether it is a method by which a program is asked, which keeps no conversation apart."""
+    """Whether it is a program's own method for questions, which keeps no conversation apart."""
     program, method = getattr(source, "__self__", None), getattr(source, "__name__", "")
     return any(isinstance(program, kind) and method in names for kind, names in _ASKED_BY.items())
 
 
 def _function(source: Any) -> Any:
-    """The function that is called, from inside `functools.partial` and objects."""
+    """The function inside `functools.partial` and callable objects."""
     while isinstance(source, partial):
         source = source.func
     return source if inspect.isroutine(source) else getattr(source, "__call__", None)  # noqa: B004

@@ -10,35 +10,42 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import QueryBundle
+from typing_extensions import Unpack
 
-from llama_index_rag_metrics.evaluation.asking.collection import Collector
+from llama_index_rag_metrics.evaluation.asking.collection import QueryRunner
 from llama_index_rag_metrics.evaluation.asking.query import Asked, LocalAsker, prepare
-from llama_index_rag_metrics.evaluation.asking.run_options import LatencyMode, RunOptions
-from llama_index_rag_metrics.evaluation.conduct import conduct, prepare_matchers, warn_of
+from llama_index_rag_metrics.evaluation.asking.run_options import (
+    RunOptions,
+    StageOptions,
+    check_known,
+    shows,
+)
 from llama_index_rag_metrics.evaluation.evaluating import DEFAULT_METRICS
-from llama_index_rag_metrics.evaluation.permissions import ForbiddenLike
 from llama_index_rag_metrics.evaluation.plan import Plan
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.evaluation.retrieved.modes import mode_note, of_mode
 from llama_index_rag_metrics.evaluation.retrieved.nodes import copied
 from llama_index_rag_metrics.evaluation.retrievers.pipeline import Pipeline, checked_postprocessor
+from llama_index_rag_metrics.evaluation.run_evaluation import (
+    prepare_matchers,
+    run_evaluation,
+    warn_of,
+)
 from llama_index_rag_metrics.evaluation.sessions.session_retriever import SessionRetriever
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.rankings.matching import MatcherLike, MatchOn, as_matcher, names_of
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Latency, Ranking, Run
-from llama_index_rag_metrics.rankings.tokens import Tokenizer
 from llama_index_rag_metrics.report.reportable import Reportable
-from llama_index_rag_metrics.runtime.cache import Cache
+from llama_index_rag_metrics.runtime.amounts import WORKERS
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.sync import synchronous
-from llama_index_rag_metrics.scores.scoring import Failed, Metrics, NoRelevant, ScoringOptions
+from llama_index_rag_metrics.scores.scoring import Metrics
 
 if TYPE_CHECKING:
     from llama_index.core.schema import NodeWithScore
 
-    from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
     from llama_index_rag_metrics.report import Report
 
 
@@ -91,7 +98,7 @@ class StageChange:
 def changes_of(
     previous: str, before: EvaluationResults, stage: str, after: EvaluationResults
 ) -> Iterator[StageChange]:
-    """What a stage did to the relevant items of the queries that neither stage failed on."""
+    """Changes of relevant items by a stage, on queries that neither stage failed on."""
     (relevance, earlier), (_, later) = _judged(before), _judged(after)
     failed = {**before.run.failed, **after.run.failed}
     for query_id, judged in relevance.items():
@@ -105,7 +112,7 @@ def changes_of(
 
 
 def _judged(results: EvaluationResults) -> tuple[Mapping[str, Relevance], Run]:
-    """Relevance and rankings: the results' own, or what the matcher made of them."""
+    """Relevance and rankings: the results' own, or the matcher's."""
     matched = next(iter(results.matched.values()), None)
     return (results.relevance, results.run) if matched is None else (matched.relevance, matched.run)
 
@@ -207,6 +214,7 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
         return stages_report(self, full=full)
 
 
+@shows(StageOptions)
 async def aevaluate_stages(
     retriever: Source,
     postprocessors: Postprocessors,
@@ -215,21 +223,9 @@ async def aevaluate_stages(
     *,
     match_on: MatchOn = "node_id",
     matcher: MatcherLike | None = None,
-    workers: int = 8,
-    use_async: bool | None = None,
+    workers: int = WORKERS,
     show_progress: bool = False,
-    cache: Any = None,
-    no_relevant: NoRelevant = "exclude",
-    failed: Failed = "zero",
-    raise_on_error: bool = False,
-    timeout: float | None = None,
-    max_failures: float | None = None,
-    latency: LatencyMode = "load",
-    latency_sample: int | None = None,
-    tokenizer: Tokenizer | None = None,
-    ignore_identical_ids: bool = False,
-    forbidden: ForbiddenLike | None = None,
-    price_per_million: float | None = None,
+    **options: Unpack[StageOptions],
 ) -> StageResults:
     """Evaluate a retriever alone and after each postprocessor, asking every query once.
 
@@ -242,8 +238,12 @@ async def aevaluate_stages(
             name to postprocessor; unnamed ones are called by their class.
         dataset: a `RetrievalDataset`, or what `RetrievalDataset.of` takes.
         metrics: names or metrics.
+        match_on: which id of a retrieved node is compared with the labels.
+        matcher: how expected items are recognised, such as "text"; None: by id.
+        workers: how many queries are asked at once.
+        show_progress: whether to show a progress bar.
 
-    The further arguments are those of `RetrieverEvaluator.aevaluate_dataset`.
+    The further arguments are those of `evaluate`, but those of journals, names and captured calls.
 
     Raises:
         InvalidInput: an argument can't be used.
@@ -272,42 +272,36 @@ async def aevaluate_stages(
         >>> list(awaited)
         ['retriever', 'SimilarityPostprocessor']
     """
+    check_known(aevaluate_stages, options)
     named = _named(postprocessors)
-    options = RunOptions(
+    run_options = RunOptions.of(
+        options,
         workers=workers,
         show_progress=show_progress,
         match_on=match_on,
         matcher=as_matcher(matcher),
-        cache=Cache.of(cache),
-        scoring=ScoringOptions(no_relevant, failed),
-        raise_on_error=raise_on_error,
-        use_async=use_async,
-        timeout=timeout,
-        max_failures=max_failures,
-        latency=latency,
-        latency_sample=latency_sample,
-        tokenizer=tokenizer,
-        price_per_million=price_per_million,
+        ignore_identical_ids=False,
     )
-    plan = Plan.of(dataset, resolve(metrics), options, forbidden)
-    prepared = await prepare(plan.computed, plan.questions, options.cache)
-    await prepare_matchers(plan.metrics, options)
+    plan = Plan.of(dataset, resolve(metrics), run_options)
+    prepared = await prepare(plan.computed, plan.questions, run_options.cache)
+    await prepare_matchers(plan.metrics, run_options)
     source = as_retriever(retriever, retrieval_depth(plan.metrics))
-    pipeline = Pipeline(source, (), workers, use_async, timeout)
+    timeout = run_options.timeout
+    pipeline = Pipeline(source, (), workers, run_options.use_async, timeout)
     asker = _StageAsker(pipeline, match_on, named, plan)
-    collected = await Collector(asker, plan).collect()
+    collected = await QueryRunner(asker, plan).collect()
     warn_of(collected)
     asked = replace(
-        options,
+        run_options,
         show_progress=False,
         raise_on_error=False,
-        ignore_identical_ids=ignore_identical_ids,
+        ignore_identical_ids=options.get("ignore_identical_ids", False),
         latency="load",
         latency_sample=None,
     )
     results = {}
     for stage in asker.seconds:
-        results[stage] = await conduct(
+        results[stage] = await run_evaluation(
             LocalAsker(Pipeline(source, (), workers, timeout=timeout), match_on, prepared),
             replace(plan, options=replace(asked, name=stage)),
             stored=asker.rankings(stage, collected.run),
@@ -328,13 +322,12 @@ _ONE_STAGE = (
 
 
 class _StageAsker(LocalAsker):
-    """Asks every query once, and keeps what every stage made of it.
+    """Asks every query once, and keeps the result of every stage.
 
     Attributes:
-        finished: stage to query to the ranking after it; those of queries that it failed on aren't
-            there.
-        seconds: stage to query to what it took alone.
-        nodes: stage to query to what came after it.
+        finished: stage to query to the ranking after it, where it didn't fail.
+        seconds: stage to query to the seconds of the stage alone.
+        nodes: stage to query to the nodes after it.
     """
 
     def __init__(
@@ -388,7 +381,7 @@ class _StageAsker(LocalAsker):
         return Asked(ranking, names, dropped=ids, notes=[*self.pipeline.notes, *notes])
 
     def seconds_by_query_id(self) -> dict[str, dict[str, float]]:
-        """Stage to query id to what it took alone, of the queries that it finished."""
+        """Stage to query id to the seconds of the stage alone, on queries that it finished."""
         queries = self.plan.questions.queries
         return {
             stage: {query_id: of[query] for query_id, query in queries.items() if query in of}
@@ -396,7 +389,7 @@ class _StageAsker(LocalAsker):
         }
 
     def rankings(self, stage: str, run: Run) -> dict[str, Ranking]:
-        """Query id to the ranking after a stage; the run's, of the last stage, where it failed."""
+        """Query id to the ranking after a stage; that of the last stage, where it failed."""
         permissions = self.plan.permissions
         rankings = {
             query_id: replace(
@@ -415,7 +408,7 @@ class _StageAsker(LocalAsker):
 
 
 def _named(postprocessors: Postprocessors) -> dict[str, BaseNodePostprocessor]:
-    """The postprocessors by name; those of one class are numbered from the second on."""
+    """The postprocessors by name; repeated classes are numbered from the second on."""
     if not isinstance(postprocessors, (Mapping, Sequence)):
         expected = "a list of LlamaIndex's node postprocessors, or a mapping of names to them"
         raise InvalidInput(

@@ -26,7 +26,6 @@ _MOST_LOST = 10
 
 
 def stages_report(stages: StageResults, *, full: bool = False) -> Report:
-    """The report of the results of every stage."""
     systems = [system_of(results, stage) for stage, results in stages.items()]
     report = systems_report(systems, full=full, figures=curve_figures(systems))
     summary, *sections = report.sections
@@ -41,7 +40,6 @@ def stages_report(stages: StageResults, *, full: bool = False) -> Report:
 
 
 def _changes(stages: StageResults) -> list[Row]:
-    """What each stage did to the relevant items."""
     counts = Counter((change.stage, change.kind) for change in stages.changes)
     further = list(stages)[1:]
     return [
@@ -60,7 +58,6 @@ def _changes(stages: StageResults) -> list[Row]:
 
 
 def _latencies(stages: StageResults) -> list[Row]:
-    """How long each stage took alone."""
     latencies = stages.stage_latency.values()
     return [
         Row(

@@ -33,7 +33,7 @@ from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.report import Report
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.report.reportable import Reportable
-from llama_index_rag_metrics.runtime.amounts import check_whole
+from llama_index_rag_metrics.runtime.amounts import WORKERS, check_whole
 from llama_index_rag_metrics.runtime.cache import Cache, Tally, Usage
 from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError, ScorerFailed
 from llama_index_rag_metrics.runtime.masking import describe_error
@@ -162,7 +162,7 @@ async def acheck_judge(
     most_queries: int = 30,
     confidence: float = 0.95,
     seed: int = 0,
-    workers: int = 8,
+    workers: int = WORKERS,
 ) -> JudgeCheck:
     """Check how steady an LLM's grades are, and whether they depend on the place in a call.
 

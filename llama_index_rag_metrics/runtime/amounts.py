@@ -12,6 +12,9 @@ from numbers import Integral, Real
 
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
+WORKERS = 8
+"""How many questions or requests are under way at once, by default."""
+
 
 def check_whole(argument: str, value: object, least: float = 1, expected: str = "") -> None:
     """Whether an argument is a whole number that isn't too low."""

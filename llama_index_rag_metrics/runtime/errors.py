@@ -105,6 +105,14 @@ class InvalidInput(RagMetricsError, ValueError):
         return f"{sentence} {remedy}" if remedy else sentence
 
 
+class UnknownArgument(InvalidInput):
+    """A function was given an argument that it doesn't have."""
+
+    def __init__(self, argument: str, value: object, function: str, remedy: str) -> None:
+        sentence = f"{function}() has no argument {argument!r}."
+        super().__init__(argument, value, remedy=remedy, sentence=sentence)
+
+
 class UnusableAnswer(InvalidInput):
     """What a retriever returned can't be evaluated, on any query: ends a run without answers."""
 

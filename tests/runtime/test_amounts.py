@@ -112,9 +112,7 @@ NUMBERS: Mapping[str, Callable[..., object]] = {
 """How each is called with everything but its numbers."""
 
 FURTHER = {
-    "RetrieverEvaluator.evaluate_dataset": {"timeout": "float | None", "max_calls": "int | None"},
     "Scores.intervals": {"confidence": "float", "resamples": "int", "seed": "int"},
-    "evaluate": {"timeout": "float | None", "price_per_million": "float | None"},
 }
 """Numbers that are passed on, and so stand in no signature."""
 

@@ -16,7 +16,7 @@ from llama_index.core.storage.kvstore import SimpleKVStore
 
 from llama_index_rag_metrics import Cache, SQLiteKVStore
 from llama_index_rag_metrics.distributed.ray import evaluate, score_dataset
-from llama_index_rag_metrics.distributed.ray.sharing import Desk, Limiters, SharedStore
+from llama_index_rag_metrics.distributed.ray.sharing import LimiterActor, Limiters, SharedStore
 from llama_index_rag_metrics.runtime.cache import Keeper, Request
 from llama_index_rag_metrics.runtime.errors import CacheWarning, MissingExtra
 
@@ -173,10 +173,10 @@ def test_requests_wait_until_the_driver_admits_them() -> None:
 
     async def run() -> list[int]:
         limiters = object.__new__(Limiters)
-        limiter, desk = Limiter(), Desk()
-        limiters.kept, limiters.desk = [limiter], Direct(desk)
+        limiter, limiter_actor = Limiter(), LimiterActor()
+        limiters.kept, limiters.actor = [limiter], Direct(limiter_actor)
         serving = asyncio.create_task(limiters.serve())
-        asking = [asyncio.create_task(desk.acquire(0, tokens)) for tokens in ((), (7,))]
+        asking = [asyncio.create_task(limiter_actor.acquire(0, tokens)) for tokens in ((), (7,))]
         await asyncio.sleep(0.01)
         assert not any(task.done() for task in asking)
         limiter.opened.set()

@@ -9,11 +9,7 @@ from llama_index_rag_metrics.runtime.errors import MissingExtra
 
 
 def import_ray(purpose: str) -> Any:
-    """The package `ray`.
-
-    Raises:
-        MissingExtra: it isn't installed.
-    """
+    """The package `ray`, or an error that names its extra."""
     try:
         import ray
         import ray.data
@@ -23,10 +19,9 @@ def import_ray(purpose: str) -> Any:
 
 
 def worker_options(num_cpus: float, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Ray's options of a worker that uses the CPUs that it was given.
+    """Ray's options of a worker, whose Polars uses no more threads than the worker has CPUs.
 
-    Polars takes as many threads as the machine has cores unless the environment says otherwise
-    before it is imported.
+    Polars reads its number of threads from the environment when it is imported.
     """
     environment = dict(options.get("runtime_env") or {})
     environment["env_vars"] = {

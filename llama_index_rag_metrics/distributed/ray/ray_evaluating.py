@@ -6,78 +6,58 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from llama_index.core.storage.kvstore.types import BaseKVStore
+from typing_extensions import Unpack
 
 from llama_index_rag_metrics.distributed.ray.environment import import_ray, worker_options
 from llama_index_rag_metrics.distributed.ray.sharing import (
     Limiters,
     SharedStore,
-    bring_home,
+    copy_to_driver,
     keep_store,
 )
 from llama_index_rag_metrics.distributed.ray.worker import Job
 from llama_index_rag_metrics.distributed.ray.worker_pool import WorkerPool
 from llama_index_rag_metrics.evaluation import DEFAULT_METRICS, EvaluationResults
 from llama_index_rag_metrics.evaluation.asking.run_options import (
-    LatencyMode,
+    EvaluateOptions,
     RunOptions,
     check_count,
+    check_known,
+    shows,
 )
-from llama_index_rag_metrics.evaluation.conduct import conduct
-from llama_index_rag_metrics.evaluation.permissions import ForbiddenLike
 from llama_index_rag_metrics.evaluation.plan import Plan
 from llama_index_rag_metrics.evaluation.retrievers.pipeline import listed_postprocessors
-from llama_index_rag_metrics.evaluation.sessions.session_asker import MOST_CALLS, check_calls
+from llama_index_rag_metrics.evaluation.run_evaluation import run_evaluation
 from llama_index_rag_metrics.evaluation.source import Source, retrieval_depth
-from llama_index_rag_metrics.files.lines import OnError
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.metrics.texts import TextMetric
-from llama_index_rag_metrics.rankings.combining import Combine
 from llama_index_rag_metrics.rankings.matching import MatcherLike, MatchOn, as_matcher
-from llama_index_rag_metrics.rankings.tokens import Tokenizer
+from llama_index_rag_metrics.runtime.amounts import WORKERS
 from llama_index_rag_metrics.runtime.cache import Cache
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.sync import synchronous
-from llama_index_rag_metrics.scores.scoring import Failed, Metrics, NoRelevant, ScoringOptions
+from llama_index_rag_metrics.scores.scoring import Metrics
 
 
+@shows(EvaluateOptions)
 async def aevaluate(
     dataset: Any,
     retriever_factory: Callable[[], Source],
     metrics: Metrics = DEFAULT_METRICS,
     *,
-    workers: int = 2,
+    workers: int = WORKERS,
     concurrency: int = 8,
     num_cpus: float = 1,
     actor_options: Mapping[str, Any] | None = None,
     rate_limiter: Any = None,
-    use_async: bool | None = None,
     node_postprocessors: Sequence[BaseNodePostprocessor] = (),
     match_on: MatchOn = "node_id",
     matcher: MatcherLike | None = None,
     show_progress: bool = False,
-    name: str = "",
-    journal: str | Path | None = None,
-    retriever_id: str | None = None,
-    cache: Cache | BaseKVStore | str | Path | Callable[[], BaseKVStore] | None = None,
-    no_relevant: NoRelevant = "exclude",
-    failed: Failed = "zero",
-    raise_on_error: bool = False,
-    on_error: OnError = "raise",
-    ignore_identical_ids: bool = False,
-    timeout: float | None = None,
-    max_failures: float | None = None,
-    latency: LatencyMode = "load",
-    latency_sample: int | None = None,
-    tokenizer: Tokenizer | None = None,
-    combine: Combine | None = None,
-    max_calls: int | None = MOST_CALLS,
-    forbidden: ForbiddenLike | None = None,
-    price_per_million: float | None = None,
+    **options: Unpack[EvaluateOptions],
 ) -> EvaluationResults:
     """Ask every query of a dataset on the workers of a Ray cluster, and score what comes back.
 
@@ -105,20 +85,17 @@ async def aevaluate(
         match_on: which id of a retrieved node is compared with the labels.
         matcher: how expected items are recognised, if not by id; such as "text". It runs on the
             driver.
-        journal: a file, on the driver, that keeps every finished query. A second call with it goes
-            on where the first ended, here or in one process.
-        retriever_id: says which retriever this is, for the journal; by default what the package's
-            own evaluator takes.
-        cache: keeps what was paid for: a `Cache`, a path, a key-value store of LlamaIndex, or a
-            function that makes one, for stores that can't be pickled. By default, a file beside the
-            journal; without one, memory, for this call only. One actor on the driver's node keeps
-            it for all workers; what one of them is asking for, the others wait for.
-        tokenizer: as for the package's own `evaluate`; it goes to the workers.
-        latency: "load" or "alone", which times a query while no worker asks another.
-        forbidden: as for the package's own `evaluate`; it is decided on the driver.
+        show_progress: whether to show a progress bar.
+        journal: a file, on the driver.
+        cache: one actor on the driver's node keeps it for all workers; what one of them is asking
+            for, the others wait for. A store that can't be pickled is given as a function that
+            makes it.
+        tokenizer: it goes to the workers.
+        latency: "alone" times a query while no worker asks another.
+        forbidden: it is decided on the driver.
 
-    The further arguments are those of `RetrieverEvaluator.aevaluate_dataset`. The calls of agents
-    and workflows are kept.
+    These and the further arguments are those of `EvaluateOptions`. The calls of agents and
+    workflows are kept.
 
     Raises:
         InvalidInput: an argument can't be used.
@@ -128,45 +105,29 @@ async def aevaluate(
         MissingExtra: Ray isn't installed.
     """
     ray = import_ray("distributed.ray.evaluate()")
+    check_known(aevaluate, options)
     check_count("workers", workers, "actors that ask queries")
     check_count("concurrency", concurrency, "queries that an actor asks at once")
     if not callable(retriever_factory):
         remedy = "Wrap it: lambda: retriever. It is then built anew on every worker."
         raise InvalidInput("retriever_factory", retriever_factory, "a function", remedy)
     postprocessors = listed_postprocessors(node_postprocessors)
-    options = RunOptions(
+    run_options = RunOptions.of(
+        {**options, "cache": Cache()},  # the workers' is kept by an actor
         workers=workers * concurrency,
         show_progress=show_progress,
-        name=name,
         match_on=match_on,
         matcher=as_matcher(matcher),
-        journal=journal,
-        scoring=ScoringOptions(no_relevant, failed),
-        raise_on_error=raise_on_error,
-        use_async=use_async,
-        on_error=on_error,
-        ignore_identical_ids=ignore_identical_ids,
-        timeout=timeout,
-        max_failures=max_failures,
-        latency=latency,
-        latency_sample=latency_sample,
-        tokenizer=tokenizer,
-        price_per_million=price_per_million,
     )
-    chosen = resolve(metrics)
-    check_calls(chosen, options.matcher, combine)
-    plan = Plan.of(dataset, chosen, options, forbidden)
-    job = replace(
-        _job(plan, retriever_factory, postprocessors, concurrency),
-        combine=combine,
-        max_calls=max_calls,
-    )
-    keeper = keep_store(cache, journal)
+    plan = Plan.of(dataset, resolve(metrics), run_options)
+    job = _job(plan, retriever_factory, postprocessors, concurrency)
+    cache = options.get("cache")
+    keeper = keep_store(cache, run_options.journal)
     limiters = Limiters()
     pool = WorkerPool(
         ray.put(limiters.pack(job)),
         keeper,
-        limiters.desk,
+        limiters.actor,
         workers=workers,
         concurrency=concurrency,
         metrics=[metric.metric_name for metric in job.metrics],
@@ -176,18 +137,18 @@ async def aevaluate(
     serving = asyncio.create_task(limiters.serve())
     try:
         built_id = await pool.start()
-        return await conduct(
+        return await run_evaluation(
             pool,
-            replace(plan, options=replace(options, cache=Cache(SharedStore(keeper, "driver")))),
-            retriever_id=retriever_id or built_id,
+            replace(plan, options=replace(run_options, cache=Cache(SharedStore(keeper, "driver")))),
+            retriever_id=run_options.retriever_id or built_id,
             postprocessors=postprocessors,
         )
     finally:
         pool.close()
         serving.cancel()
         with contextlib.suppress(ray.exceptions.RayError):
-            await bring_home(keeper, cache)
-        for actor in (keeper, limiters.desk):
+            await copy_to_driver(keeper, cache)
+        for actor in (keeper, limiters.actor):
             ray.kill(actor)
 
 
@@ -200,7 +161,6 @@ def _job(
     postprocessors: Sequence[BaseNodePostprocessor],
     concurrency: int,
 ) -> Job:
-    """What every worker does."""
     of_texts = [
         metric.portable() if isinstance(metric, TextMetric) else metric for metric in plan.computed
     ]
@@ -219,4 +179,6 @@ def _job(
         plan.counter,
         plan.places,
         plan.permissions is not None and plan.permissions.needs_nodes,
+        plan.options.combine,
+        plan.options.max_calls,
     )

@@ -37,12 +37,7 @@ _UNPICKLABLE = (TypeError, AttributeError, pickle.PicklingError)
 
 
 class SharedStore(ClaimingStore):
-    """The store that an actor keeps, as a worker sees it.
-
-    Args:
-        keeper: the actor.
-        owner: the worker.
-    """
+    """The store that the keeper, an actor, keeps, as a worker (its `owner`) sees it."""
 
     def __init__(self, keeper: Any, owner: str) -> None:
         self._keeper = keeper
@@ -99,27 +94,21 @@ class SharedStore(ClaimingStore):
 
 
 class SharedLimiter:
-    """A rate limiter of the driver, as a worker sees it: LlamaIndex's two methods.
+    """A rate limiter of the driver, known by its number, as a worker sees it."""
 
-    Args:
-        desk: the actor that passes requests on.
-        number: which of the driver's limiters it is.
-    """
-
-    def __init__(self, desk: Any, number: int) -> None:
-        self._desk = desk
+    def __init__(self, limiter_actor: Any, number: int) -> None:
+        self._limiter_actor = limiter_actor
         self._number = number
 
     def acquire(self, *tokens: int) -> None:
         """Wait until a request is allowed."""
-        _get(self._desk.acquire.remote(self._number, tokens))
+        _get(self._limiter_actor.acquire.remote(self._number, tokens))
 
     async def async_acquire(self, *tokens: int) -> None:
-        """The asynchronous twin of `acquire`."""
-        await self._desk.acquire.remote(self._number, tokens)
+        await self._limiter_actor.acquire.remote(self._number, tokens)
 
 
-class Desk:
+class LimiterActor:
     """The actor between the workers and the driver's limiters."""
 
     def __init__(self) -> None:
@@ -128,7 +117,7 @@ class Desk:
         self._changed = asyncio.Event()
 
     async def acquire(self, number: int, tokens: tuple[int, ...]) -> None:
-        """Wait until the driver admits the request; for workers."""
+        """Wait until the driver admits a worker's request."""
         ticket = next(self._tickets)
         admitted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting[ticket] = (number, tokens, admitted)
@@ -139,9 +128,9 @@ class Desk:
             del self._waiting[ticket]
 
     async def request(self, last: int) -> tuple[int, int, tuple[int, ...]]:
-        """The request after that ticket: its own, the limiter's number, the tokens.
+        """The driver's next request after a ticket: ticket, limiter's number, tokens.
 
-        For the driver, which may ask again, should an answer be lost on the way.
+        The driver may ask again, should an answer be lost on the way.
         """
         while not (later := [ticket for ticket in self._waiting if ticket > last]):
             self._changed.clear()
@@ -162,23 +151,14 @@ class Desk:
 
 
 class Limiters:
-    """The driver's rate limiters, for the workers to use.
-
-    Attributes:
-        kept: the limiters that `pack` kept here, by number.
-        desk: the actor that workers ask.
-    """
+    """Rate limiters of the driver: `pack` keeps them by number, and workers ask the actor."""
 
     def __init__(self) -> None:
         self.kept: list[Any] = []
-        self.desk = beside_driver(Desk)
+        self.actor = driver_node_actor(LimiterActor)
 
     def pack(self, packed: object) -> bytes:
-        """Pickle an object for the workers; they `unpack` it. Limiters in it stay here.
-
-        Raises:
-            InvalidInput: something in it can't be pickled.
-        """
+        """Pickle an object for the workers, who `unpack` it; limiters in it stay here."""
         pickler = _pickler(self.kept)
         buffer = io.BytesIO()
         try:
@@ -196,7 +176,7 @@ class Limiters:
         ticket = 0
         try:
             while True:
-                ticket, number, tokens = await self.desk.request.remote(ticket)
+                ticket, number, tokens = await self.actor.request.remote(ticket)
                 task = asyncio.create_task(self._admit(ticket, number, tokens))
                 under_way.add(task)
                 task.add_done_callback(under_way.discard)
@@ -210,42 +190,38 @@ class Limiters:
             await admission(self.kept[number], *tokens)
         except Exception as raised:  # noqa: BLE001 - any limiter, any error: for who asked
             error = describe_error(raised)
-        await self.desk.answer.remote(ticket, error)
+        await self.actor.answer.remote(ticket, error)
 
 
-def unpack(packed: bytes, desk: Any) -> Any:
+def unpack(packed: bytes, limiter_actor: Any) -> Any:
     """What `Limiters.pack` packed, with stand-ins for the limiters."""
 
     class Unpickler(pickle.Unpickler):
         def persistent_load(self, pid: Any) -> SharedLimiter:
-            return SharedLimiter(desk, pid)
+            return SharedLimiter(limiter_actor, pid)
 
     return Unpickler(io.BytesIO(packed)).load()
 
 
 def keep_store(cache: Any, journal: str | Path | None = None) -> Any:
-    """The actor that keeps the store of what `evaluate(cache=..., journal=...)` takes.
-
-    Raises:
-        InvalidInput: the store can't be carried to an actor.
-    """
+    """Start the actor that keeps the store of `evaluate(cache=..., journal=...)`."""
     try:
-        return beside_driver(Keeper, _maker(cache, journal))
+        return driver_node_actor(Keeper, _maker(cache, journal))
     except _UNPICKLABLE as error:
         remedy = "Pass a function that makes it, such as cache=lambda: RedisKVStore(...)."
         expected = "a store that can be pickled"
         raise InvalidInput("cache", type(cache).__name__, expected, remedy) from error
 
 
-async def bring_home(keeper: Any, cache: Any) -> None:
-    """Put into a cache of the driver's memory what the workers added to it."""
+async def copy_to_driver(keeper: Any, cache: Any) -> None:
+    """Copy what the workers added into a cache that the driver keeps in memory."""
     if isinstance(cache, Cache) and isinstance(cache.store, SimpleKVStore):
         rows = await keeper.get_all.remote(COLLECTION)
         cache.store.put_all(list(rows.items()), COLLECTION)
 
 
-def beside_driver(kind: type, *arguments: Any) -> Any:
-    """An actor on the driver's node: a node that is lost doesn't take it along."""
+def driver_node_actor(kind: type, *arguments: Any) -> Any:
+    """Start an actor on the driver's node, where the loss of another node doesn't touch it."""
     ray = import_ray("distributed.ray.evaluate()")
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 

@@ -33,22 +33,10 @@ class Job:
     """What every worker needs to know.
 
     Attributes:
-        retriever_factory: builds the retriever.
-        similarity_top_k: how many nodes an index is asked for.
-        postprocessors: applied to what is retrieved.
-        match_on: which id of a node the labels speak of.
         metrics: metrics of single queries, with their texts.
-        dataset: what the metrics may want to know; None where there are none.
+        dataset: what the metrics may read; None where there are none.
         labels: every expected id.
-        concurrency: how many queries a worker asks at once.
-        use_async: whether retrievers are asked by `aretrieve`; None finds out.
-        mode: "text" or "image": which of the retrieved nodes count.
-        timeout: seconds that each of them, or a metric, may take on a query; None: any.
-        counter: counts the tokens of what is retrieved; None counts nothing.
-        places: finds where a node is in its document; None takes its offsets.
-        with_nodes: whether the driver wants the nodes themselves.
-        combine: what the ranking of a question is for which several calls were made.
-        max_calls: how many retrievals an agent or a workflow may make for a question.
+        with_nodes: whether the driver needs the nodes themselves.
     """
 
     retriever_factory: Callable[[], Source]
@@ -70,7 +58,7 @@ class Job:
 
 
 class Built(NamedTuple):
-    """What became of building a worker's retriever: what it is, or what went wrong."""
+    """The identity of a retriever that a worker built, or the error."""
 
     retriever_id: str | RetrieverIdentity = ""
     error: str | None = None
@@ -79,20 +67,17 @@ class Built(NamedTuple):
 class Worker:
     """Asks queries on a cluster, as `LocalAsker` does in one process.
 
-    Args:
-        keeper: the actor that keeps the store.
-        desk: the actor that passes requests on to the driver's rate limiters.
-        owner: what the store's keeper knows this worker by.
+    `owner` is the worker's name at the store's keeper.
     """
 
-    def __init__(self, keeper: Any, desk: Any, owner: str) -> None:
+    def __init__(self, keeper: Any, limiter_actor: Any, owner: str) -> None:
         self._store = SharedStore(keeper, owner)
-        self._desk = desk
+        self._limiter_actor = limiter_actor
 
     async def build(self, packed: bytes) -> Built:
-        """Build the retriever of a packed job; what goes wrong is part of the answer."""
+        """Build the retriever of a packed job; an error is part of the answer."""
         try:
-            job: Job = unpack(packed, self._desk)
+            job: Job = unpack(packed, self._limiter_actor)
             source = await in_thread(job.retriever_factory)
             retriever = as_retriever(source, job.similarity_top_k)
             metrics = list(job.metrics)
@@ -116,7 +101,7 @@ class Worker:
         return Built(self._asker.identity(identify_retriever(retriever)))
 
     async def ask(self, query: str) -> Asked:
-        """What is retrieved for a query; of the names only those that are labels."""
+        """Retrieve for a query; of the names only those that are labels are returned."""
         asked = await self._asker.ask(query)
         names = {name: None for name in asked.names if name[1] in self._labels}
         return Asked(
@@ -131,5 +116,5 @@ class Worker:
     async def compute(
         self, question: Question, ranking: Ranking, without: Collection[str] = ()
     ) -> Computed:
-        """What the metrics, `without` some, say of a ranking."""
+        """Compute the metrics of a ranking, `without` some."""
         return await self._asker.compute(question, ranking, without)

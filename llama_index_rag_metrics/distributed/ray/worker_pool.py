@@ -32,8 +32,6 @@ class _Member:
     """A worker that is ready.
 
     Attributes:
-        actor: its handle.
-        name: what the store's keeper knows it by.
         running: how many calls it has in hand.
         reserved: whether a call is to have it alone.
     """
@@ -55,15 +53,7 @@ class WorkerPool:
     Since any of them may have killed it, each is then asked alone, so that a query that kills every
     worker fails by itself, and no other with it.
 
-    Args:
-        packed: a reference to the packed `Job`.
-        keeper: the actor that keeps the store.
-        desk: the actor that passes requests on to the driver's rate limiters.
-        workers: how many workers there are to be.
-        concurrency: how many queries each asks at once.
-        metrics: the names of the metrics that the workers compute.
-        options: Ray's options of a worker.
-        rate_limiter: asked before every retrieval.
+    `packed` refers to the packed `Job`; `options` are Ray's options of a worker.
     """
 
     notes: Sequence[str] = ()
@@ -72,7 +62,7 @@ class WorkerPool:
         self,
         packed: Any,
         keeper: Any,
-        desk: Any,
+        limiter_actor: Any,
         *,
         workers: int,
         concurrency: int,
@@ -83,7 +73,7 @@ class WorkerPool:
         self._ray = import_ray("distributed.ray.evaluate()")
         self._packed = packed
         self._keeper = keeper
-        self._desk = desk
+        self._limiter_actor = limiter_actor
         self._workers = workers
         self._concurrency = concurrency
         self._metrics = metrics
@@ -107,11 +97,7 @@ class WorkerPool:
         )
 
     async def start(self) -> str | RetrieverIdentity:
-        """Start the workers; what identifies the retriever, as soon as one is ready.
-
-        Raises:
-            WorkersFailed: none of them could be made ready.
-        """
+        """Start the workers, and return the retriever's identity as soon as one is ready."""
         for _ in range(self._workers):
             self._launch()
         while self._built is None:
@@ -119,7 +105,6 @@ class WorkerPool:
         return self._built.retriever_id
 
     async def ask(self, query: str) -> Asked:
-        """What is retrieved for a query; see `Asker`."""
         await admission(self._rate_limiter)
         try:
             asked: Asked = await self._call("ask", query)
@@ -130,7 +115,6 @@ class WorkerPool:
     async def compute(
         self, question: Question, ranking: Ranking, without: Collection[str] = ()
     ) -> Computed:
-        """What the metrics, `without` some, say of a ranking; see `Asker`."""
         try:
             computed: Computed = await self._call("compute", question, ranking, list(without))
         except (_Lost, self._ray.exceptions.RayTaskError) as error:
@@ -224,7 +208,9 @@ class WorkerPool:
     async def _build(self) -> None:
         for _ in range(_ATTEMPTS):
             name = f"worker {next(self._numbers)}"
-            member = _Member(self._actor_class.remote(self._keeper, self._desk, name), name)
+            member = _Member(
+                self._actor_class.remote(self._keeper, self._limiter_actor, name), name
+            )
             try:
                 built: Built = await member.actor.build.remote(self._packed)
             except self._losses as error:

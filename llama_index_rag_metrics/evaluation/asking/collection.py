@@ -55,41 +55,38 @@ async def ask_traced(ask: Callable[[str], Awaitable[Asked]], query_id: str, quer
 
 
 class EvaluatedQuestion:
-    """What a question's span is called after."""
+    """Gives a question's span its name."""
 
     def __init__(self, ask: Callable[[str], Awaitable[Asked]]) -> None:
         self._ask = ask
 
     @_dispatcher.span  # type: ignore[untyped-decorator, unused-ignore]
     async def evaluate(self, query_id: str, query: str) -> Any:
-        """Ask it; the span has the id and the text of the question."""
         return await self._ask(query)
 
 
 def _is_listening() -> bool:
-    """Whether there is anybody for whom a span is worth its cost."""
+    """Whether anybody listens to spans or events."""
     root = get_dispatcher()
     return any(not isinstance(handler, NullSpanHandler) for handler in root.span_handlers) or any(
         not isinstance(handler, NullEventHandler) for handler in root.event_handlers
     )
 
 
-_LONG = 3.0
-"""Seconds from which on it is worth saying that a query is waited for."""
+_SLOW_QUERY_SECONDS = 3.0
+"""After this long the progress bar names the query that is waited for."""
 
 
 @dataclass
 class Collected:
-    """What asking a dataset gave.
+    """The outcome of asking a dataset.
 
     Attributes:
-        run: the rankings.
         results: metric name to query id to result, of metrics computed query by query.
-        metric_errors: metric name to query id to error, of those that failed.
+        metric_errors: metric name to query id to error.
         label_note: what is wrong with the labels, if anything.
-        notes: what a reader of the results should know of how queries were asked.
-        matched: matcher's name to what it made of the rankings.
-        usage: name to what was asked for, of metrics and matchers that ask for anything.
+        matched: matcher's name to the rankings that it made.
+        usage: name of a metric or a matcher to what it asked for.
     """
 
     run: Run
@@ -101,18 +98,14 @@ class Collected:
     usage: dict[str, Usage] = field(default_factory=dict)
 
 
-class Collector:
+class QueryRunner:
     """Asks the queries of a dataset.
 
     Args:
-        asker: where queries are asked.
-        plan: which queries are asked, and how.
-        metrics: the names of the metrics that the asker computes, query by query; metrics of
-            rankings are computed later, on all of them.
+        metrics: names of metrics that the asker computes query by query; metrics of rankings are
+            computed later, on all queries.
         by_id: whether any metric compares ids, so that labels have to be ids.
-        matchings: the matchers that metrics want, on this dataset.
-        journal: where finished queries are kept, and read from.
-        stored: rankings that are known, whose queries aren't asked.
+        stored: known rankings, whose queries aren't asked.
     """
 
     def __init__(
@@ -150,13 +143,7 @@ class Collector:
         )
 
     async def collect(self) -> Collected:
-        """Ask every query; those whose latency is taken alone come first, one at a time.
-
-        Raises:
-            RetrievalFailed: a query failed, and `raise_on_error` is set.
-            UnusableAnswer: what came back can't be evaluated, before any query was answered.
-            QueryTimeout: asynchronous code holds up the event loop; to who called `run_sync`.
-        """
+        """Ask every query; those whose latency is taken alone come first, one at a time."""
         options, queries = self.options, self.dataset.queries
         alone = options.n_alone(len(queries))
         finished = self.stored if self.journal is None else self.journal.finished
@@ -194,7 +181,7 @@ class Collector:
         return await self._finish()
 
     async def _finish(self) -> Collected:
-        """What was collected, with what it needs all rankings for."""
+        """Add what depends on all rankings: matches and notes."""
         queries, collected = self.dataset.queries, self._collected
         rankings = {query_id: self._rankings[query_id] for query_id in queries}
         collected.run = Run(rankings, name=self.options.name)
@@ -245,7 +232,7 @@ class Collector:
             del self._under_way[query_id]
 
     def _held_up(self) -> QueryTimeout:
-        """The error of a loop that a query holds up; what is finished is kept."""
+        """Close the journal, and make the error of a loop that a query blocks."""
         if self.journal is not None:
             self.journal.close()
         under_way = " or ".join(map(repr, self._under_way))
@@ -254,10 +241,12 @@ class Collector:
         return QueryTimeout(self.options.timeout or 0.0, remark)
 
     def _waiting(self) -> str:
-        """What has been waiting longest, where that is long."""
+        """Name the query that has been waiting longest, if that is long."""
         query_id, since = next(iter(self._under_way.items()), ("", monotonic()))
         waited = monotonic() - since
-        return f"{query_id} has been waiting for {whole_seconds(waited)}" if waited > _LONG else ""
+        if waited <= _SLOW_QUERY_SECONDS:
+            return ""
+        return f"{query_id} has been waiting for {whole_seconds(waited)}"
 
     async def _ask(self, query_id: str, query: str) -> Ranking:
         if (unasked := self._failures.unasked(RETRIEVER)) is not None:
@@ -284,7 +273,7 @@ class Collector:
         return ranking
 
     def _with_texts(self, ranking: Ranking) -> Ranking:
-        """The ranking with the corpus's texts of what was retrieved as bare ids."""
+        """Add the corpus's texts to items that were retrieved as bare ids."""
         if all(ranking.texts or ()):
             return ranking
         corpus = self.dataset.corpus
@@ -299,11 +288,7 @@ class Collector:
         return replace(ranking, texts=texts, tokens=tokens)
 
     def _count(self, item: str, text: str) -> int:
-        """The tokens of a bare id's text.
-
-        Raises:
-            InvalidInput: it has none.
-        """
+        """Count the tokens of a bare id's text."""
         if not text or self.counter is None:
             expected = "a text, whose tokens can be counted"
             remedy = (
@@ -342,14 +327,14 @@ class Collector:
 
 
 async def _tick(advance: Advance) -> None:
-    """Have the bar say what is waited for, though nothing is done."""
+    """Let the progress bar show every second what is waited for."""
     while True:
         await asyncio.sleep(1)
         advance(done=0)
 
 
 def _phases(query_ids: list[str], workers: int, alone: int) -> Iterator[tuple[int, list[str]]]:
-    """How many queries are asked at once, and which: those asked alone are spread evenly."""
+    """Yield how many queries are asked at once, and which; those asked alone are spread evenly."""
     if alone:
         n = min(alone, len(query_ids))
         chosen = [query_ids[position * len(query_ids) // n] for position in range(n)]

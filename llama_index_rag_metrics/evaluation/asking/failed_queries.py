@@ -17,25 +17,16 @@ from llama_index_rag_metrics.runtime.masking import describe_error
 from llama_index_rag_metrics.runtime.retries import refuses_key
 
 NOT_ASKED = "not asked: "
-"""How the error of a query begins that was never asked."""
-
-NOT_ASKED = "not asked: "
 """How the error of a query begins that came after a run was given up."""
 
 RETRIEVER = "the retriever"
-"""Who failed, beside the names of metrics."""
+"""The key of the retriever's failures; metrics have their names."""
 
 
 def failed_ranking(
     error: BaseException, seconds: float, calls: Sequence[Call] | None = None
 ) -> Ranking:
-    """What is recorded of a query whose retrieval raised an error.
-
-    Args:
-        error: the error; keys in its text are masked.
-        seconds: what the attempt took.
-        calls: what a session had retrieved until then.
-    """
+    """The record of a query whose retrieval raised an error; keys in its text are masked."""
     return Ranking(latency=seconds, error=describe_error(error), calls=calls)
 
 
@@ -44,10 +35,6 @@ class FailedQueries:
 
     A service that refuses the key refuses it on every query. One that forbids a query may allow
     others, so that counts only as long as none was answered.
-
-    Args:
-        max_failures: how many queries may fail, or which share of them; None: any.
-        total: how many queries there are.
     """
 
     def __init__(self, max_failures: float | None, total: int) -> None:
@@ -62,17 +49,10 @@ class FailedQueries:
         self._unasked: Counter[str] = Counter()
 
     def succeeded(self, who: str) -> None:
-        """A query was answered."""
         self._answered.add(who)
 
     def record(self, who: str, error: str, status: int | None = None) -> None:
-        """A query failed.
-
-        Args:
-            who: the metric, or `RETRIEVER`.
-            error: how, as it is recorded.
-            status: the status of the HTTP answer, where there was one.
-        """
+        """Count a failed query of a metric or the `RETRIEVER`; `status` is of an HTTP answer."""
         self._failures[who] += 1
         if refuses_key(status, has_answered=who in self._answered):
             reason = f"the service refuses the key: {error}"
@@ -93,7 +73,7 @@ class FailedQueries:
 
     @property
     def notes(self) -> Iterator[str]:
-        """Who wasn't asked to the end, and why."""
+        """Components that we stopped asking, with the reason."""
         for who, reason in self._reasons.items():
             if n := self._unasked[who]:
                 queries = f"{n} of {self._total} queries"
@@ -102,11 +82,7 @@ class FailedQueries:
 
 
 def check_limits(timeout: object, max_failures: object) -> None:
-    """Whether the arguments of those names can be used.
-
-    Raises:
-        InvalidInput: they can't.
-    """
+    """Refuse unusable values of the arguments of these names."""
     if timeout is not None:
         check_amount("timeout", timeout, "seconds above 0, or None", lambda value: value > 0)
     if max_failures is None:

@@ -49,10 +49,8 @@ class Question(NamedTuple):
     """A query, and what is known of it beforehand.
 
     Attributes:
-        query: its text.
-        relevance: what is relevant.
-        expected_texts: the dataset's own, for metrics of whatever kind.
-        relevant_texts: the texts of what is relevant, also the corpus's, for metrics of texts.
+        expected_texts: the dataset's own, for metrics of any kind.
+        relevant_texts: texts of relevant items, also the corpus's, for metrics of texts.
     """
 
     query: str
@@ -63,17 +61,16 @@ class Question(NamedTuple):
 
 @dataclass(frozen=True)
 class Asked:
-    """What asking a query gave.
+    """The outcome of asking a query.
 
     Attributes:
-        ranking: what was retrieved, or what went wrong.
-        names: what the labels could speak of: kinds and values, of all nodes.
-        cause: the error itself, where retrieval failed in this process.
-        dropped: ids that were retrieved and aren't in the ranking any more.
-        refusal: that what was returned can't be evaluated, on whatever query.
-        notes: what a reader of the results should know of how it was asked, as known by now.
-        status: the status of the HTTP answer behind the error, where there was one.
-        nodes: what was retrieved, as it came, for who wants to know more of it than the ranking.
+        ranking: what was retrieved, or the error.
+        names: kinds and values that labels could name, of all nodes.
+        dropped: retrieved ids that aren't in the ranking any more.
+        refusal: an answer that can't be evaluated, on any query.
+        notes: what is known by now of how it was asked.
+        status: HTTP status of the error, if there is one.
+        nodes: the retrieved nodes, unchanged.
     """
 
     ranking: Ranking
@@ -95,12 +92,12 @@ class Asked:
 
 @dataclass(frozen=True)
 class Computed:
-    """What metrics said of a ranking.
+    """Metrics of one ranking.
 
     Attributes:
-        results: metric name to its result, or to what went wrong.
-        usage: metric name to what was asked for since it was last told, by any query.
-        statuses: metric name to the status of the HTTP answer behind its error.
+        results: metric name to its result, or to its error.
+        usage: metric name to what any query asked for since usage was last taken.
+        statuses: metric name to the HTTP status of its error.
     """
 
     results: dict[str, RetrievalMetricResult | str]
@@ -116,12 +113,12 @@ class Asker(Protocol):
         """What a reader of the results should know of how all queries were asked."""
 
     async def ask(self, query: str) -> Asked:
-        """What is retrieved for a query; what goes wrong is part of it."""
+        """Retrieve for a query; an error is part of the answer."""
 
     async def compute(
         self, question: Question, ranking: Ranking, without: Collection[str] = ()
     ) -> Computed:
-        """What the metrics, `without` some, say of a ranking; what goes wrong is part of it."""
+        """Compute the metrics of a ranking, `without` some; errors are part of the answer."""
 
     async def in_thread(self, function: Callable[..., T], *arguments: Any) -> T:
         """Call a blocking function in a thread of this process."""
@@ -134,12 +131,10 @@ class LocalAsker:
     """Asks a pipeline in this process.
 
     Args:
-        pipeline: what is asked.
-        match_on: which id of a node the labels speak of.
-        metrics: metrics to compute on each query, with its texts.
+        metrics: computed on each query, with its texts.
         mode: "text" or "image": which of the retrieved nodes count.
-        counter: counts the tokens of what a prompt would hold of each node; None counts nothing.
-        places: finds where a node is in its document; None takes the offsets of the node.
+        counter: counts the tokens of each node's prompt text; None counts nothing.
+        places: finds a node's place in its document; None takes the node's offsets.
     """
 
     def __init__(
@@ -162,7 +157,6 @@ class LocalAsker:
 
     @property
     def notes(self) -> list[str]:
-        """What a reader of the results should know of how all queries were asked."""
         return []
 
     @property
@@ -171,7 +165,7 @@ class LocalAsker:
         return self.notes
 
     def identity(self, retriever: str | RetrieverIdentity) -> str | RetrieverIdentity:
-        """What a journal calls what is asked."""
+        """The name of what is asked, for a journal."""
         return retriever
 
     async def ask(self, query: str) -> Asked:
@@ -182,7 +176,7 @@ class LocalAsker:
             return Asked.failed(error, time.perf_counter() - start)
 
     async def retrieve(self, query: str) -> Asked:
-        """What is retrieved for a query; what goes wrong is raised."""
+        """Retrieve for a query; an error is raised."""
         nodes, seconds = await self.pipeline.ask(query)
         notes = [*self.pipeline.notes, *mode_note(nodes, self.mode)]
         return Asked(
@@ -223,7 +217,7 @@ class LocalAsker:
         self.pipeline.close()
 
     def ranking(self, nodes: Sequence[NodeWithScore], latency: float | None = None) -> Ranking:
-        """What nodes are as a ranking."""
+        """Make a ranking of nodes."""
         nodes = of_mode(nodes, self.mode)
         tokens = None
         if self.counter is not None:
@@ -242,11 +236,7 @@ class LocalAsker:
 async def prepare(
     metrics: Iterable[BaseRetrievalMetric], dataset: HasCorpus, cache: Cache
 ) -> list[BaseRetrievalMetric]:
-    """The metrics for one run: those of texts know the dataset and use the cache.
-
-    Raises:
-        MissingKey: a metric's service needs a key, and there is none.
-    """
+    """Make metrics ready for one run: metrics of texts know the dataset and use the cache."""
     return [
         await in_thread(metric.prepare, dataset, cache)
         if isinstance(metric, TextMetric)
@@ -258,7 +248,7 @@ async def prepare(
 async def compute(
     metric: BaseRetrievalMetric, pipeline: Pipeline, question: Question, ranking: Ranking
 ) -> RetrievalMetricResult:
-    """One metric of one query; a metric without an asynchronous method runs in the pool."""
+    """Compute one metric of one query; a metric without an asynchronous method runs in the pool."""
     arguments: tuple[Any, ...] = (
         question.query,
         question.relevance,

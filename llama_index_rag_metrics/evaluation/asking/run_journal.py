@@ -19,18 +19,7 @@ _MARKS = ("forbidden", "forbidden_unknown")
 
 
 class Journal(JsonLinesJournal[tuple[str, Ranking]]):
-    """An append-only file of rankings, open as long as the run goes on.
-
-    Args:
-        path: the file; it and its folder are made where they don't exist.
-        fingerprint: what the run is of, by aspect.
-
-    Attributes:
-        finished: query id to ranking, of the queries that were finished before.
-
-    Raises:
-        JournalMismatch, JournalDamaged, JournalBusy, InvalidInput: see `JsonLinesJournal`.
-    """
+    """An append-only file of rankings; `finished` has those of earlier calls by query id."""
 
     def __init__(self, path: str | Path, fingerprint: Mapping[str, str]) -> None:
         super().__init__(path, _FORMAT, fingerprint, _read)
@@ -58,7 +47,7 @@ class Journal(JsonLinesJournal[tuple[str, Ranking]]):
 
 
 def read_finished(path: Path) -> set[str]:
-    """The ids of the queries of which the journal at a path has the answer; it isn't opened."""
+    """The ids of the queries that a journal has finished; its file isn't locked."""
     finished = set()
     for row in read_rows(path):
         with suppress(*UNREADABLE):

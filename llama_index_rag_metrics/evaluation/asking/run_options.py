@@ -1,46 +1,163 @@
-"""Options of an evaluation as one value, checked before anything is asked."""
+"""Options of an evaluation: declared once, with their defaults, and checked before any question."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from difflib import get_close_matches
+from inspect import Parameter, signature
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypedDict, TypeVar
+
+from llama_index.core.storage.kvstore.types import BaseKVStore
 
 from llama_index_rag_metrics.evaluation.asking.failed_queries import check_limits
+from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity
+from llama_index_rag_metrics.evaluation.permissions import ForbiddenLike
 from llama_index_rag_metrics.evaluation.retrieved.modes import check_mode
 from llama_index_rag_metrics.evaluation.retrievers.pipeline import check_way
 from llama_index_rag_metrics.files.lines import OnError
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
+from llama_index_rag_metrics.rankings.combining import Combine
 from llama_index_rag_metrics.rankings.matching import Matcher, MatchOn
 from llama_index_rag_metrics.rankings.tokens import Tokenizer
-from llama_index_rag_metrics.runtime.amounts import check_amount, check_whole
+from llama_index_rag_metrics.runtime.amounts import WORKERS, check_amount, check_whole
 from llama_index_rag_metrics.runtime.cache import Cache
-from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.scores.scoring import ScoringOptions
+from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownArgument
+from llama_index_rag_metrics.scores.scoring import Failed, NoRelevant, ScoringOptions
+
+AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
 
 LatencyMode: TypeAlias = Literal["load", "alone"]
 
 
-@dataclass(frozen=True)
-class RunOptions:
-    """How a dataset is evaluated.
+class StageOptions(TypedDict, total=False):
+    """Options of `evaluate_stages`, which `evaluate` has, too; signatures show their defaults.
 
-    The fields are arguments of `RetrieverEvaluator.aevaluate_dataset`, and mean what they do there;
-    but `cache` is ready, and `scoring` says which queries count.
-
-    Raises:
-        InvalidInput: an option can't be used.
+    Examples:
+        >>> from llama_index_rag_metrics import StageOptions
+        >>> options = StageOptions(timeout=10, failed="exclude")
+        >>> options["timeout"]
+        10
     """
 
-    workers: int = 2
+    cache: Cache | BaseKVStore | str | Path | Callable[[], BaseKVStore] | None
+    """Keeps what was paid for, embeddings, reranks and judgements, so that a second call asks for
+    none of it again: a `Cache`, a path, a key-value store of LlamaIndex, or a function that makes
+    one. By default, a file beside the journal, run.jsonl.cache; without one, memory, for this call
+    only."""
+
+    no_relevant: NoRelevant
+    """Whether queries that have nothing relevant are left out of the means and counted ("exclude"),
+    score "zero", or are an "error"."""
+
+    failed: Failed
+    """Whether a query on which the retriever failed scores "zero", or is left out ("exclude")."""
+
+    raise_on_error: bool
+    """End at the first query on which the retriever fails."""
+
+    use_async: bool | None
+    """Whether the retriever is asked by its `aretrieve`, or by its `retrieve` in as many threads as
+    there are workers. None finds out on the first query which works and doesn't block; where one
+    doesn't work, a note says so."""
+
+    on_error: OnError
+    """Whether reading the dataset ends ("raise") at the first line that can't be read, or that
+    judges a question that isn't there, or leaves such lines out ("skip"), which a note counts."""
+
+    ignore_identical_ids: bool
+    """Leave out documents that have their own query's id, as BEIR does. The retriever should then
+    return one item more than the largest cutoff."""
+
+    timeout: float | None
+    """Seconds that the retriever, and each postprocessor, matcher and metric of texts, may take on
+    a query; then the query, or the metric's value, has failed. A thread that hangs is abandoned,
+    and another takes its place."""
+
+    max_failures: float | None
+    """How many queries may fail, or which share of them (a float below 1), before the retriever, or
+    a metric, isn't asked any more: the remaining queries then count as failed. The same happens,
+    whatever this argument, when a service refuses the key (401; or 403, if it has answered no
+    query)."""
+
+    latency: LatencyMode
+    """Whether queries are timed while `workers` of them are asked at once ("load"), or one at a
+    time, before any others ("alone")."""
+
+    latency_sample: int | None
+    """How many queries "alone" asks so, spread evenly over the dataset. None asks all."""
+
+    tokenizer: Tokenizer | None
+    """Counts the tokens of what a prompt would hold of each node, for cutoffs such as
+    `recall@2000tokens`: a function from a text to its tokens, or what has `encode`. LlamaIndex's
+    `get_tokenizer()` where a metric needs tokens and none is given."""
+
+    forbidden: ForbiddenLike | None
+    """What the asker may not see, for metrics such as `leaked@10`. Either query id to ids; or a key
+    of metadata, such as "tenant", where a node is forbidden unless one of its values is one of the
+    question's, and unknown if it and the dataset's `document_metadata` lack the key; or a function
+    of the question's metadata and the retrieved node, which returns True if the node is forbidden.
+    By default the dataset's own `forbidden`."""
+
+    price_per_million: float | None
+    """The price of a million tokens of input to a model, in any currency. Reports then show the
+    tokens per query and the price of 1,000 queries."""
+
+
+class EvaluateOptions(StageOptions, total=False):
+    """Options of `evaluate`, of `RetrieverEvaluator.aevaluate_dataset`, and of the same on Ray.
+
+    They are those of `StageOptions`, and further ones; signatures show their defaults. A function
+    of your own hands them on, and type checkers know their names.
+
+    Examples:
+        >>> from typing_extensions import Unpack
+        >>> from llama_index_rag_metrics import EvaluateOptions, evaluate
+        >>> def mean_of(retriever, dataset, **options: Unpack[EvaluateOptions]) -> float:
+        ...     return evaluate(retriever, dataset, ["mrr"], **options).scores.means["mrr"]
+        >>> dataset = {"queries": {"q1": "x?"}, "corpus": {}, "relevant_docs": {"q1": ["d1"]}}
+        >>> mean_of(lambda query: ["d2", "d1"], dataset, timeout=10)
+        0.5
+    """
+
+    name: str
+    """What to call the retriever in reports."""
+
+    journal: str | Path | None
+    """A file that keeps every finished query. A second call with it goes on where the first ended,
+    also after a kill, and may have other metrics."""
+
+    retriever_id: str | RetrieverIdentity | None
+    """Says which retriever this is, for the journal. Change it whenever the retriever or its index
+    changes. By default its class and settings, or a function's name, code and what it is bound to;
+    these don't tell what an index holds."""
+
+    combine: Combine | None
+    """How the calls of an agent or a workflow become one ranking, by `combine_calls`; by default
+    "first_seen", their items one after another. "last" takes those of the last call, "rrf" fuses
+    all, and "context" takes what finally went to the model."""
+
+    max_calls: int | None
+    """How many retrievals an agent or a workflow may make for a question. At the next one it is
+    stopped, and the question has failed. None: any number."""
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How a dataset is evaluated: `EvaluateOptions` with their defaults, and what goes with them.
+
+    `cache` is ready here.
+    """
+
+    workers: int = WORKERS
     show_progress: bool = False
-    name: str = ""
     match_on: MatchOn = "node_id"
     matcher: Matcher[Any] | None = None
-    journal: str | Path | None = None
     cache: Cache = field(default_factory=Cache)
-    scoring: ScoringOptions = field(default_factory=ScoringOptions)
+    no_relevant: NoRelevant = "exclude"
+    failed: Failed = "zero"
     raise_on_error: bool = False
     use_async: bool | None = None
     on_error: OnError = "raise"
@@ -50,12 +167,25 @@ class RunOptions:
     latency: LatencyMode = "load"
     latency_sample: int | None = None
     tokenizer: Tokenizer | None = None
+    forbidden: ForbiddenLike | None = None
     price_per_million: float | None = None
+    name: str = ""
+    journal: str | Path | None = None
+    retriever_id: str | RetrieverIdentity | None = None
+    combine: Combine | None = None
+    max_calls: int | None = 100
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any], **further: Any) -> RunOptions:
+        """The options of a call, `EvaluateOptions` or `StageOptions`, and further fields."""
+        cache = Cache.of(options.get("cache"), options.get("journal"))
+        return cls(**{**options, **further, "cache": cache})
 
     def __post_init__(self) -> None:
         check_count("workers", self.workers, "queries to ask at once")
         if not isinstance(self.name, str):
             raise InvalidInput("name", self.name, "a text, what to call the system in reports")
+        _ = self.scoring  # checks what it is made of
         check_limits(self.timeout, self.max_failures)
         check_way(self.use_async)
         check_price(self.price_per_million)
@@ -68,12 +198,13 @@ class RunOptions:
             sentence = "latency_sample can only be given with latency='alone'."
             raise InvalidInput("latency_sample", self.latency_sample, sentence=sentence)
 
-    def open_dataset(self, dataset: Any) -> RetrievalDataset:
-        """The questions of an evaluation, checked before any of them is asked.
+    @property
+    def scoring(self) -> ScoringOptions:
+        """Which queries count."""
+        return ScoringOptions(self.no_relevant, self.failed)
 
-        Raises:
-            InvalidInput: it is no dataset, or can't be scored by these options.
-        """
+    def open_dataset(self, dataset: Any) -> RetrievalDataset:
+        """The questions of an evaluation, checked before any of them is asked."""
         questions = RetrievalDataset.of(dataset, on_error=self.on_error)
         self.scoring.check(questions.relevance)
         check_mode(questions.mode)
@@ -84,12 +215,51 @@ class RunOptions:
         return 0 if self.latency == "load" else self.latency_sample or n_queries
 
 
-def check_price(price_per_million: object) -> None:
-    """Whether this is a price, or None.
+def shows(options: type) -> Callable[[AnyFunction], AnyFunction]:
+    """Let a function's run-time signature show each of its `**options`, with its default."""
+    defaults = {option.name: option.default for option in fields(RunOptions)}
+    parameters = [
+        Parameter(
+            name,
+            Parameter.KEYWORD_ONLY,
+            default=None if defaults[name] is MISSING else defaults[name],
+            annotation=getattr(annotation, "__forward_arg__", annotation),
+        )
+        for name, annotation in options.__annotations__.items()
+    ]
 
-    Raises:
-        InvalidInput: it isn't.
-    """
+    def shown(function: AnyFunction) -> AnyFunction:
+        own = signature(function)
+        named = [each for each in own.parameters.values() if each.kind != Parameter.VAR_KEYWORD]
+        function.__signature__ = own.replace(  # type: ignore[attr-defined]
+            parameters=[*named, *parameters]
+        )
+        return function
+
+    return shown
+
+
+def check_known(function: Callable[..., Any], options: Mapping[str, Any]) -> None:
+    """Refuse an argument that a function's signature doesn't show."""
+    known = signature(function).parameters
+    for argument, value in options.items():
+        if argument in known:
+            continue
+        near = get_close_matches(argument, known, n=1)
+        remedy = "Parameters of a metric belong to the metric."
+        if near:
+            remedy = f"Did you mean {near[0]!r}?"
+        if argument in ("top_k", "k", "similarity_top_k"):
+            remedy = (
+                "The retriever decides how many nodes it returns: "
+                f"index.as_retriever(similarity_top_k={value!r}). A metric's cutoff is in its "
+                f"name: 'ndcg@{value}'."
+            )
+        raise UnknownArgument(argument, value, function.__name__.removeprefix("a"), remedy)
+
+
+def check_price(price_per_million: object) -> None:
+    """Refuse what is neither a price nor None."""
     if price_per_million is not None:
         check_amount(
             "price_per_million",
@@ -100,9 +270,5 @@ def check_price(price_per_million: object) -> None:
 
 
 def check_count(argument: str, value: object, what: str) -> None:
-    """Whether an argument is a whole number above 0.
-
-    Raises:
-        InvalidInput: it isn't.
-    """
+    """Refuse what isn't a whole number above 0."""
     check_whole(argument, value, 1, f"a number of {what}, from 1 on")

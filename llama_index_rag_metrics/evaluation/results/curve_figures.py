@@ -26,12 +26,7 @@ _CALLS = 10
 def curve_figures(
     systems: Sequence[System], query_ids: Iterable[str] | None = None
 ) -> dict[str, Draw]:
-    """What draws the curves of some systems.
-
-    Args:
-        systems: those without rankings have no curve.
-        query_ids: only these of their queries; None for all.
-    """
+    """Functions that draw the curves of systems with rankings, over these queries, or all."""
     metrics = metrics_of(systems)
     chosen = None if query_ids is None else list(query_ids)
     return {

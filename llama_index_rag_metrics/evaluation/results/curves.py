@@ -26,7 +26,7 @@ _CUTOFFS = (*range(1, 11), 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 1000)
 
 
 def ranking_metric(name: str) -> RankingMetric | None:
-    """The metric of a name, if it reads rankings; None for texts, and for metrics of your own."""
+    """The metric of a name, if it reads rankings; None for metrics of texts and unknown names."""
     try:
         metric = resolve(name)
     except (RagMetricsError, ImportError):
@@ -57,18 +57,10 @@ def means_by_cutoff(
     *,
     in_tokens: bool = False,
 ) -> dict[int, float]:
-    """Cutoff to the mean of a metric at that cutoff; at the metric's own it is the mean reported.
+    """Cutoff to the mean of a metric there; nothing for metrics without cutoffs.
 
-    Args:
-        system: its rankings are scored again.
-        metric: the name of one of its metrics, with or without a cutoff.
-        cutoffs: such as 1, 3, 5, 10.
-        query_ids: only these of its queries; None for all that have a value.
-        in_tokens: whether the cutoffs are by tokens.
-
-    Returns:
-        Nothing for a metric that has no cutoff, or that isn't one of rankings; no cutoff at which
-        the metric has no value.
+    A cutoff at which the metric has no value is left out. At the metric's own cutoff it is the mean
+    reported. `query_ids` chooses queries; None takes all that have a value.
     """
     uncut = ranking_metric(metric)
     if uncut is None or "k" not in type(uncut).model_fields or not cutoffs:
@@ -94,19 +86,11 @@ def means_by_cutoff(
 def interpolated_precision(
     system: System, metric: str, query_ids: Iterable[str] | None = None
 ) -> list[float]:
-    """Interpolated precision at recall 0, 0.1, …, 1, averaged over the queries.
+    """Interpolated precision at recall 0, 0.1, …, 1, averaged over the queries; [] without queries.
 
     At each level the highest precision at any rank with at least that recall: trec_eval's
-    `iprec_at_recall`, rounding included. Items of grade 1 or more are relevant.
-
-    Args:
-        system: with its rankings.
-        metric: the name of one of its metrics: the queries with a value for it are averaged over,
-            and its matcher recognises the items.
-        query_ids: only these of its queries; None for all.
-
-    Returns:
-        Eleven numbers in [0, 1]; nothing where no query is scored.
+    `iprec_at_recall`, rounding included. Items of grade 1 or more are relevant. The mean is over
+    queries with a value for the metric, whose matcher recognises the items.
     """
     relevance, rankings = _scored(system, metric, query_ids)
     if not relevance:
@@ -126,7 +110,7 @@ def interpolated_precision(
 def _scored(
     system: System, metric: str, query_ids: Iterable[str] | None
 ) -> tuple[list[Relevance], list[Ranking]]:
-    """Relevance and ranking of each query with a value for the metric, as its matcher has them."""
+    """Relevance and ranking, by the metric's matcher, of each query with a value for it."""
     judgements, run = system.judged_by(metric)
     chosen = None if query_ids is None else set(query_ids)
     scored = [

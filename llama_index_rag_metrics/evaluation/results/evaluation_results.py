@@ -17,7 +17,10 @@ from llama_index.core.evaluation.retrieval.metrics_base import (
 
 from llama_index_rag_metrics.evaluation.asking.collection import Collected
 from llama_index_rag_metrics.evaluation.asking.failed_queries import NOT_ASKED
-from llama_index_rag_metrics.evaluation.retrieved.by_matcher import matcher_names, score_by_matcher
+from llama_index_rag_metrics.evaluation.retrieved.score_by_matcher import (
+    matcher_names,
+    score_by_matcher,
+)
 from llama_index_rag_metrics.evaluation.sessions.judged_sessions import Sessions
 from llama_index_rag_metrics.files.dataset_summary import unread_labels
 from llama_index_rag_metrics.metrics import RankingMetric
@@ -112,7 +115,7 @@ class EvaluationResults(Reportable, list[RetrievalEvalResult]):
 
 
 def build_results(plan: Plan, collected: Collected) -> EvaluationResults:
-    """Score what was collected; a metric that names no matcher is matched by the plan's."""
+    """Score what was collected; the plan's matcher is that of metrics that name none."""
     dataset, metrics, matcher = plan.questions, plan.metrics, plan.options.matcher
     scoring = replace(plan.options.scoring, tokenizer=plan.counter, tolerant=True, checks_ids=False)
     permissions = plan.permissions
@@ -200,7 +203,7 @@ def _is_empty(result: RetrievalMetricResult) -> bool:
 
 
 def every_query_failed(run: Run) -> EveryQueryFailed | None:
-    """What to warn of where the retriever never worked; None where it did."""
+    """The warning of a retriever that never worked; None where it did."""
     errors = Counter(error for error in run.failed.values() if not error.startswith(NOT_ASKED))
     if not errors or len(run.failed) < len(run):
         return None

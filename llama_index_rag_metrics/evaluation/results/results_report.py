@@ -30,7 +30,7 @@ Several: TypeAlias = Reported | Sequence[Reported] | Mapping[str, Reported]
 
 
 def system_of(reported: Reported, name: str = "") -> System:
-    """One system of a report, called by this name, or by its own."""
+    """One system of a report, with this name, or its own."""
     if isinstance(reported, Scores):
         return System.of(reported, name)
     return System(
@@ -45,11 +45,7 @@ def system_of(reported: Reported, name: str = "") -> System:
 
 
 def systems_of(reported: Several) -> list[System]:
-    """The systems of a report, each with a name to show.
-
-    Raises:
-        InvalidInput: one of them is neither results nor scores.
-    """
+    """The systems of a report, each with a name to show."""
     if isinstance(reported, (EvaluationResults, Scores)):
         return [system_of(reported)]
     if isinstance(reported, Mapping):
@@ -68,16 +64,7 @@ def systems_of(reported: Several) -> list[System]:
 
 
 def results_report(reported: Several, **options: Any) -> Report:
-    """The report of the results of one or several retrievers, or of their scores.
-
-    Args:
-        reported: the results.
-        options: those of `systems_report`.
-
-    Raises:
-        InvalidInput: there are no results, or no query has a key to slice by.
-        UnknownMetric: the metric wasn't computed.
-    """
+    """The report of one or several retrievers; `options` are those of `systems_report`."""
     systems = systems_of(reported)
     return systems_report(systems, figures=curve_figures(systems), **options)
 
@@ -91,15 +78,7 @@ def print_results(
 ) -> None:
     """Print the report of one or several retrievers, side by side.
 
-    Args:
-        reported: the results of one or several retrievers, or their scores.
-        per_query: print every query's scores, too.
-        console: where to; None is standard output.
-        options: those of `systems_report`: metric, worst, slice_by.
-
-    Raises:
-        InvalidInput: there are no results, or no query has a key of `slice_by`.
-        UnknownMetric: the metric wasn't computed.
+    `per_query` prints every query's scores, too; `options` are those of `systems_report`.
     """
     print_report(results_report(reported, **options), console=console)
     if per_query:

@@ -13,11 +13,7 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput, UnusableAnswer
 
 
 def check_mode(mode: str) -> None:
-    """Whether LlamaIndex's results know the mode of a dataset.
-
-    Raises:
-        InvalidInput: they don't.
-    """
+    """Refuse a dataset's mode that LlamaIndex's results don't know."""
     known = [mode.value for mode in RetrievalEvalMode]
     if mode not in known:
         raise InvalidInput("mode of the dataset", mode, " or ".join(map(repr, known)))
@@ -46,7 +42,7 @@ def _may_hold_image(kind: type[BaseNode]) -> bool:
 
 
 def mode_note(nodes: Sequence[NodeWithScore], mode: str) -> list[str]:
-    """That something retrieved is of the other mode and so left out."""
+    """A note that retrieved nodes of the other mode were ignored."""
     if len(of_mode(nodes, mode)) == len(nodes):
         return []
     other = "texts" if mode == "image" else "images"
@@ -54,11 +50,7 @@ def mode_note(nodes: Sequence[NodeWithScore], mode: str) -> list[str]:
 
 
 def node_texts(nodes: Sequence[NodeWithScore]) -> list[str]:
-    """The texts of nodes.
-
-    Raises:
-        UnusableAnswer: one isn't a text; metrics of texts and journals couldn't use it.
-    """
+    """The texts of nodes; what isn't a text is refused, since metrics and journals need texts."""
     texts = [node.node.get_content() for node in nodes]
     for node, text in zip(nodes, texts, strict=True):
         if not isinstance(text, str):

@@ -11,7 +11,7 @@ from llama_index.core.schema import BaseNode, NodeWithScore, TextNode
 from llama_index_rag_metrics.rankings.run import has_order
 from llama_index_rag_metrics.runtime.errors import UnusableAnswer
 
-Retrieved: TypeAlias = "Iterable[NodeWithScore | BaseNode | str]"
+RetrieverOutput: TypeAlias = "Iterable[NodeWithScore | BaseNode | str]"
 
 _RETURNED = "what the retriever returned"
 _REMEDY = (
@@ -26,15 +26,7 @@ CAPTURED = (
 
 
 def as_nodes(retrieved: Any, hint: str = "") -> list[NodeWithScore]:
-    """What was retrieved as nodes with scores.
-
-    Args:
-        retrieved: nodes or ids, best first.
-        hint: what else to do, for the error.
-
-    Raises:
-        UnusableAnswer: it is something else.
-    """
+    """Make nodes with scores of what was retrieved; `hint` is added to the error."""
     if not has_order(retrieved):
         remedy = f"{_REMEDY} {hint}".rstrip()
         raise UnusableAnswer(_RETURNED, retrieved, "a list of nodes or ids", remedy)
@@ -42,7 +34,7 @@ def as_nodes(retrieved: Any, hint: str = "") -> list[NodeWithScore]:
 
 
 def copied(node: NodeWithScore) -> NodeWithScore:
-    """The node as it is now, whatever is later done to it in place."""
+    """Copy a node, so that later changes in place don't reach the copy."""
     own: dict[str, Any] = {}
     for name, value in vars(node.node).items():
         if isinstance(value, dict):  # metadata, relationships

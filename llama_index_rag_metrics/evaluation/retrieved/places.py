@@ -26,10 +26,6 @@ class Places:
     from another node are brought up to the document where a SpanMatcher knows the other one. Where
     there are none, or they end at an unknown parent, the node's text is searched in the document
     that it comes from.
-
-    Args:
-        corpus: document id to text.
-        matcher: a SpanMatcher knows nodes; any other says nothing of places.
     """
 
     def __init__(self, corpus: Mapping[str, str], matcher: Matcher[Any] | None = None) -> None:
@@ -37,7 +33,7 @@ class Places:
         self._nodes = matcher if isinstance(matcher, SpanMatcher) else None
 
     def of_node(self, node: BaseNode) -> Span | None:
-        """Where a node is; None where that can't be found out."""
+        """The place of a node; None where that can't be found out."""
         span = node_span(node)
         if span is not None and self._nodes is not None:
             span = self._nodes.resolve(span)
@@ -51,7 +47,7 @@ class Places:
         return self._search(text, document) or self._within(span)
 
     def of_relevance(self, relevance: Relevance) -> Relevance:
-        """The relevance with the places of those of its ids that are known nodes."""
+        """Add to relevance the places of ids that are known nodes."""
         if self._nodes is None:
             return relevance
         known = dict(relevance.spans or {})
@@ -67,21 +63,21 @@ class Places:
         return document is None or document[span.start : span.end] == text
 
     def _within(self, span: Span | None) -> Span | None:
-        """A span as far as its document goes: that of a node with a title has a line more."""
+        """Cut a span off at its document's end, which a node with a title exceeds by a line."""
         if span is None or span.source not in self._corpus:
             return span
         end = min(span.end, len(self._corpus[span.source]))
         return span._replace(end=end) if span.start < end else None
 
     def _of_document(self, item: str, text: str) -> Span | None:
-        """What was retrieved of a document; all of it where that is a bare id, or adds a title."""
+        """The retrieved part of a document: all of it for a bare id, or with an added title."""
         document = self._corpus.get(item, text)
         if document.strip() in text or not text:
             return Span(item, 0, len(document)) if document else None
         return self._search(text, item)
 
     def _search(self, text: str, document: str) -> Span | None:
-        """Where a text stands in a document for the first time, blanks around it apart."""
+        """The first place of a text in a document, blanks around it ignored."""
         text = text.strip()
         start = self._corpus.get(document, "").find(text) if text else -1
         return None if start < 0 else Span(document, start, start + len(text))
@@ -92,11 +88,7 @@ def places_for(
     dataset: RetrievalDataset,
     matcher: Matcher[Any] | None,
 ) -> Places | None:
-    """What finds places, where a metric needs them.
-
-    Raises:
-        InvalidInput: a metric counts the tokens of documents, and the dataset has none.
-    """
+    """A finder of places; None where no metric needs them."""
     for metric in metrics:
         if isinstance(metric, RankingMetric) and metric.needs_documents and not dataset.corpus:
             remedy = "Give the dataset a corpus, or count characters."
@@ -106,7 +98,7 @@ def places_for(
 
 
 def unplaced_note(run: Run) -> list[str]:
-    """How many retrieved items have no place, so that span metrics don't see them."""
+    """A note that counts retrieved items without a place, which span metrics don't see."""
     placed = [span is not None for ranking in run.values() for span in ranking.spans or ()]
     lost = len(placed) - sum(placed)
     if not lost:

@@ -46,15 +46,9 @@ InThread: TypeAlias = Callable[..., Awaitable[Any]]
 class Matching:
     """A matcher at work on a dataset.
 
-    Args:
-        matcher: the matcher.
-        dataset: what is expected: its expected_texts, or the corpus's texts of the relevant ids;
-            for spans, what the matcher or the documents' metadata says of the relevant ids; for
-            groups, its groups of alternatives.
-
-    Raises:
-        InvalidInput: nothing is known of any expected item by which the matcher could find it, or
-            expected_texts don't go with the relevant ids.
+    The dataset says what is expected: by its expected_texts, or the corpus's texts of the relevant
+    ids; for spans, by what the matcher or the documents' metadata know of the ids; for groups, by
+    its groups of alternatives.
     """
 
     def __init__(self, matcher: Matcher[Any], dataset: RetrievalDataset) -> None:
@@ -75,7 +69,7 @@ class Matching:
         in_thread: InThread,
         timeout: float | None = None,
     ) -> None:
-        """Match what was retrieved for a query; an error of the matcher is recorded."""
+        """Match the items retrieved for a query; an error of the matcher is recorded."""
         try:
             stands_for = await within(timeout, self._match(query_id, ranking, in_thread))
         except Exception as error:  # noqa: BLE001 - any matcher, any error: recorded by query
@@ -86,7 +80,7 @@ class Matching:
     async def match_one(
         self, ranking: Ranking, in_thread: InThread
     ) -> tuple[Relevance | None, Ranking]:
-        """Match the only query of the dataset: by what it is judged, and what is judged."""
+        """Match the only query of the dataset: its relevance, and the ranking to judge."""
         (query_id,) = self._expected
         stands_for = await self._match(query_id, ranking, in_thread)
         return self._expected[query_id].relevance, _flattened(ranking, stands_for)
@@ -102,7 +96,7 @@ class Matching:
         return stand_ins(expected.ids, matches, ranking.ids)
 
     def finish(self, run: Run) -> Matched:
-        """All that was matched, as rankings of the run's queries."""
+        """Collect all matches, as rankings of the run's queries."""
         rankings = {
             query_id: _flattened(ranking, self._stands_for.get(query_id))
             for query_id, ranking in run.items()
@@ -125,7 +119,7 @@ class Matching:
         )
 
     def _passages(self, expected: Expected) -> dict[str, Any]:
-        """The text or the span of each expected item; of a group the text of its first id."""
+        """The text or span of each expected item; for a group the text of its first id."""
         passages = dict(zip(expected.ids, expected.passages, strict=True))
         if not isinstance(self.matcher, GroupMatcher):
             return passages
@@ -251,7 +245,7 @@ def knows_texts(dataset: RetrievalDataset, query_id: str) -> bool:
 
 
 def _flattened(ranking: Ranking, stands_for: list[list[str]] | None) -> Ranking:
-    """The ranking of what the retrieved items stand for; nothing where that isn't known."""
+    """The ranking of expected items that retrieved items stand for; empty where unknown."""
     ids, tokens = flatten(stands_for or []), ranking.tokens
     if stands_for is None:
         tokens = None
@@ -292,7 +286,7 @@ def _expected(matcher: Matcher[Any], dataset: RetrievalDataset, query_id: str) -
 
 
 def expected_texts(dataset: RetrievalDataset, query_id: str) -> list[str]:
-    """The texts of what is relevant to a query: its own, or the corpus's, best grade first.
+    """The texts of a query's relevant items: its own, or the corpus's, best grade first.
 
     Own texts that are neither of the relevant nor of the judged ids, one for each, are all taken.
     """
@@ -330,7 +324,7 @@ def _span(matcher: SpanMatcher, dataset: RetrievalDataset, item: str) -> Any:
 
 
 _MOST_QUERIES = 500
-"""Comparing texts takes about a millisecond a query; that many say what is the matter."""
+"""Comparing texts takes about a millisecond a query; this many are enough for a note."""
 
 
 async def count_by_text(dataset: RetrievalDataset, run: Run) -> tuple[int, int]:
@@ -358,7 +352,7 @@ async def count_by_text(dataset: RetrievalDataset, run: Run) -> tuple[int, int]:
 def _named(
     dataset: RetrievalDataset, ids: Mapping[str, Sequence[str]]
 ) -> set[str | tuple[str, str]]:
-    """The ids of all queries; one that the dataset doesn't have means something else in each."""
+    """The ids of all queries; an id unknown to the dataset means something else in each query."""
     return {
         item if item in dataset.relevance.get(query_id, ()) else (query_id, item)
         for query_id, items in ids.items()

@@ -66,7 +66,6 @@ class QueryEngineRetriever(BaseRetriever):
     Attributes:
         is_async: whether the engine's asynchronous methods may be used: one that was built with
             `use_async=False` calls stores that have none.
-        notes: what a reader of the results should know of it.
     """
 
     def __init__(self, engine: BaseQueryEngine) -> None:
@@ -97,7 +96,7 @@ class QueryEngineRetriever(BaseRetriever):
         return self._sources(await self.engine.aquery(query_bundle))
 
     def _retrieves_not(self, error: NotImplementedError) -> None:
-        """An engine around another passes on that the inner one can't retrieve."""
+        """Remember that an inner engine can't retrieve, as an engine around it reports."""
         if "support retrieve" not in str(error):
             raise error
         self._retrieves = False
@@ -122,7 +121,7 @@ class QueryEngineRetriever(BaseRetriever):
 
 
 def is_written(node: NodeWithScore) -> bool:
-    """Whether the engine made the node of an answer of its own."""
+    """Whether an engine wrote the node of an answer itself."""
     inner = node.node
     is_bare = node.score is None and not inner.metadata and not inner.relationships
     return is_bare and WRITTEN.match(inner.get_content()) is not None

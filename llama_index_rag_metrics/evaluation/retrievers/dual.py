@@ -38,34 +38,27 @@ Answer: TypeAlias = "tuple[T, float]"
 """What a call gave, and the seconds that it took, without attempts that failed."""
 
 
-class Ways:
-    """Which of the ways of a call is taken.
+class CallModes:
+    """Which way of a call is taken: the first, until it is found out that it can't work.
 
-    Args:
-        owner: whose call it is, for notes.
-        methods: the way to the name of its method; the first is taken until it is found out that
-            it can't work.
-
-    Attributes:
-        taken: the way.
-        notes: what was found out of a way that doesn't work.
+    `methods` maps a way to the name of its method; `notes` tell of ways that don't work.
     """
 
     def __init__(self, owner: str, methods: Mapping[Way, str]) -> None:
         self.methods = methods
-        self.taken: Way = next(iter(methods))
+        self.current: Way = next(iter(methods))
         self.notes: list[str] = []
         self._owner = owner
 
     @property
     def method(self) -> str:
-        """The name of the method that is called."""
-        return self.methods[self.taken]
+        """The name of the method to call."""
+        return self.methods[self.current]
 
-    def turn(self, way: Way, error: Exception) -> None:
-        """Take the other way from now on, since this error came of the one."""
+    def switch_from(self, way: Way, error: Exception) -> None:
+        """Take the other way from now on, because of this error."""
         other = _OTHER[way]
-        self.taken = other
+        self.current = other
         problem = f"{self._owner}: {self.methods[way]} doesn't work here"
         if any(note.startswith(problem) for note in self.notes):
             return
@@ -81,10 +74,8 @@ class DualCall(Generic[T]):
     """Calls the asynchronous or the blocking one of two methods that do the same.
 
     Args:
-        owner: whose methods they are, for notes.
-        asynchronous: the one; None where there is none, or where it only calls the other.
-        blocking: the other; None where it only calls the first.
-        threads: where the blocking one is called.
+        asynchronous: None where there is none, or where it only calls the blocking one.
+        blocking: called in `threads`; None where it only calls the asynchronous one.
         use_async: which to call; None finds out.
         timeout: seconds that a call may take; None: any.
     """
@@ -106,7 +97,7 @@ class DualCall(Generic[T]):
         if blocking is not None and (use_async is not True or asynchronous is None):
             self._calls["blocking"] = partial(threads.call_within, timeout, blocking)
             methods["blocking"] = blocking.__name__
-        self._ways = Ways(owner, methods)
+        self._modes = CallModes(owner, methods)
         self._untried = len(self._calls) > 1
         self._waits = False
         self._worked: set[Way] = set()
@@ -114,8 +105,7 @@ class DualCall(Generic[T]):
 
     @property
     def notes(self) -> list[str]:
-        """What was found out of a way that doesn't work."""
-        return self._ways.notes
+        return self._modes.notes
 
     async def __call__(self, *arguments: Any) -> Answer[T]:
         """Call it in the way that works; where neither does, the error is raised."""
@@ -135,10 +125,10 @@ class DualCall(Generic[T]):
         finally:
             self._untried = False
             if not self._waits:
-                self._ways.taken = "blocking"
+                self._modes.current = "blocking"
 
     async def _call(self, *arguments: Any) -> Answer[T]:
-        way = self._ways.taken
+        way = self._modes.current
         try:
             return await self._attempt(way, *arguments)
         except Exception as error:
@@ -160,10 +150,10 @@ class DualCall(Generic[T]):
                 raise
             raise error from None
         if has_worked and way == "blocking" and way not in self._worked:
-            self._ways.taken = "asynchronous"  # which only seemed to block
+            self._modes.current = "asynchronous"  # which only seemed to block
         # a way that has worked since then failed on this query alone
         elif self._may_never_work(way, error):
-            self._ways.turn(way, error)
+            self._modes.switch_from(way, error)
         return answer
 
     async def _awaited(
@@ -172,7 +162,7 @@ class DualCall(Generic[T]):
         return await within(timeout, self._watched(call(*arguments)))
 
     async def _watched(self, awaitable: Awaitable[T]) -> T:
-        """Look, until the first call has ended, at every turn of the loop whether it waits."""
+        """Check at every turn of the loop, until the first call has ended, whether it waits."""
         task, loop = asyncio.current_task(), asyncio.get_running_loop()
 
         def look() -> None:
@@ -204,5 +194,5 @@ def _waits(task: asyncio.Task[Any]) -> bool:
 
 
 def says_it_cannot(error: Exception) -> bool:
-    """Whether a call can never work in this way, as far as its error says."""
+    """Whether an error says that a call can never work in this way."""
     return isinstance(error, _CANNOT) or bool(_SAYS_CANNOT.search(describe_error(error)))

@@ -27,17 +27,13 @@ _POSTPROCESSORS = "a list of LlamaIndex's postprocessors"
 
 
 def check_way(use_async: bool | None) -> None:
-    """Refuse another `use_async` before anything is asked."""
+    """Refuse an unusable `use_async` before anything is asked."""
     if use_async is not None and not isinstance(use_async, bool):
         raise InvalidInput("use_async", use_async, "True, False, or None to find out which works")
 
 
 def listed_postprocessors(postprocessors: object) -> list[BaseNodePostprocessor]:
-    """The postprocessors of an argument `node_postprocessors`.
-
-    Raises:
-        InvalidInput: it is no list of postprocessors.
-    """
+    """The postprocessors of an argument `node_postprocessors`, checked."""
     if postprocessors is None:  # as LlamaIndex has it
         return []
     argument = "node_postprocessors"
@@ -50,11 +46,7 @@ def listed_postprocessors(postprocessors: object) -> list[BaseNodePostprocessor]
 
 
 def checked_postprocessor(argument: str, postprocessor: object) -> BaseNodePostprocessor:
-    """A postprocessor of a list; of anything else an error shows the type, since it may hold keys.
-
-    Raises:
-        InvalidInput: it is no postprocessor.
-    """
+    """A postprocessor, checked; an error shows only the type of others, which may hold keys."""
     if isinstance(postprocessor, BaseNodePostprocessor):
         return postprocessor
     if isinstance(postprocessor, type):
@@ -69,11 +61,8 @@ class Pipeline:
     What blocks runs in a pool of as many threads as there are workers.
 
     Args:
-        retriever: the retriever.
-        postprocessors: applied to what it returns, in this order.
-        workers: how many queries are asked at once.
-        use_async: whether the retriever is asked by `aretrieve`, or by `retrieve` in threads; None
-            finds out which works.
+        use_async: whether to ask by `aretrieve`, or by `retrieve` in threads; None finds out which
+            works.
         timeout: seconds that the retriever, and each postprocessor, may take on a query; None: any.
     """
 
@@ -115,13 +104,7 @@ class Pipeline:
         return [*own, *(note for call in calls for note in call.notes)]
 
     async def ask(self, query: str) -> Answer[list[NodeWithScore]]:
-        """The nodes retrieved for a query, best first, and the seconds that it took.
-
-        Raises:
-            UnusableAnswer: the retriever returned something else than nodes.
-            QueryTimeout: the retriever or a postprocessor took longer than `timeout`.
-            StrayError: it raised what isn't an error to be handled, such as SystemExit.
-        """
+        """The nodes retrieved for a query, best first, and the seconds that it took."""
         try:
             nodes, total = await self._retrieve(query)
         except AttributeError as error:
@@ -136,7 +119,7 @@ class Pipeline:
         return nodes, total
 
     def postprocess(self, postprocessor: BaseNodePostprocessor) -> DualCall[list[NodeWithScore]]:
-        """A postprocessor as it is to be called: with nodes and a query bundle."""
+        """A postprocessor as a call with nodes and a query bundle."""
         own = ("_apostprocess_nodes", "apostprocess_nodes")
         has_async = _overrides(postprocessor, BaseNodePostprocessor, *own)
         return DualCall(
@@ -158,7 +141,7 @@ class Pipeline:
 
 
 def _overrides(component: object, base: type, *methods: str) -> bool:
-    """Whether its class has a method of its own; those of the base only call the blocking one."""
+    """Whether a class has a method of its own; the base's methods only call the blocking one."""
     classes = type(component).__mro__
     own = classes[: classes.index(base)]
     return any(method in vars(owner) for owner in own for method in methods)

@@ -19,7 +19,7 @@ from llama_index.core.instrumentation.dispatcher import (  # type: ignore[attr-d
 from llama_index.core.instrumentation.span import active_span_id
 from llama_index.core.schema import NodeWithScore
 
-from llama_index_rag_metrics.evaluation.retrieved.nodes import Retrieved, as_nodes, copied
+from llama_index_rag_metrics.evaluation.retrieved.nodes import RetrieverOutput, as_nodes, copied
 from llama_index_rag_metrics.evaluation.sessions.recording import RECORDER, TAG, Retrieval
 from llama_index_rag_metrics.rankings.combining import Combine, combine_calls
 from llama_index_rag_metrics.rankings.matching import MatchOn, item_ids, node_span
@@ -31,7 +31,7 @@ from llama_index_rag_metrics.runtime.masking import describe_error
 
 
 @dataclass(eq=False, repr=False)
-class Session:
+class CapturedSession:
     """What was retrieved while a capture was open.
 
     Attributes:
@@ -167,7 +167,6 @@ def _what_it_reads(retriever: object) -> Hashable:
 
 
 def items_of(nodes: Sequence[NodeWithScore], match_on: MatchOn = "node_id") -> Ranking:
-    """Nodes as a ranking."""
     return Ranking(
         item_ids(nodes, match_on),
         [None if node.score is None else float(node.score) for node in nodes],
@@ -179,12 +178,7 @@ def items_of(nodes: Sequence[NodeWithScore], match_on: MatchOn = "node_id") -> R
 def as_call(
     retrieval: Retrieval, ranking_of: Callable[[Sequence[NodeWithScore]], Ranking] = items_of
 ) -> Call:
-    """A retrieval as a call.
-
-    Args:
-        retrieval: the retrieval.
-        ranking_of: makes a ranking of nodes.
-    """
+    """A retrieval as a call; `ranking_of` makes a ranking of its nodes."""
     ranking = ranking_of(retrieval.nodes or [])
     error = retrieval.error
     if retrieval.nodes is None and error is None:
@@ -203,7 +197,7 @@ def as_call(
     )
 
 
-def capture() -> AbstractContextManager[Session]:
+def capture() -> AbstractContextManager[CapturedSession]:
     """Record every outermost retrieval that the code in the block makes.
 
     What counts is which code makes it: code that the block starts, in tasks, threads and workflow
@@ -219,11 +213,11 @@ def capture() -> AbstractContextManager[Session]:
         >>> [(call.query, list(call.ids)) for call in session.calls]
         [('moons of Saturn', ['d3', 'd1'])]
     """
-    return capturing(Session())
+    return capturing(CapturedSession())
 
 
 @contextmanager
-def capturing(session: Session) -> Iterator[Session]:
+def capturing(session: CapturedSession) -> Iterator[CapturedSession]:
     """Let a session record what the code in the block retrieves."""
     tags = active_instrument_tags.get()
     strays = RECORDER.strays
@@ -239,7 +233,7 @@ def capturing(session: Session) -> Iterator[Session]:
 
 def record_retrieval(
     query: str,
-    nodes: Retrieved,
+    nodes: RetrieverOutput,
     *,
     asked_by: str = "",
     latency: float | None = None,

@@ -125,12 +125,7 @@ def recall_by_call(
 ) -> FloatArray:
     """(queries, calls) recall after the first call, the second, and so on.
 
-    A session that has ended keeps what it found.
-
-    Args:
-        relevance: of each query, with something relevant.
-        rankings: of each query.
-        most: how many calls to look at.
+    Every query has something relevant. A session that has ended keeps what it found.
     """
     calls = judge_calls(relevance, rankings)
     n_new = np.zeros((len(rankings), most))

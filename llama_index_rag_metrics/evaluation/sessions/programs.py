@@ -15,7 +15,7 @@ from llama_index.core.chat_engine.types import BaseChatEngine
 from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.workflow import StartEvent, Workflow
 
-from llama_index_rag_metrics.evaluation.retrievers.dual import Ways, says_it_cannot
+from llama_index_rag_metrics.evaluation.retrievers.dual import CallModes, says_it_cannot
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 InThread: TypeAlias = Callable[..., Awaitable[Any]]
@@ -36,18 +36,14 @@ class Program(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is, for journals and reports."""
+        """Its name, for journals and reports."""
 
     async def answer(self, question: str, in_thread: InThread) -> Any:
-        """What it says; in a fresh conversation."""
+        """Answer in a fresh conversation."""
 
 
 def as_program(source: Any) -> Program | None:
-    """What asks the source a question as a whole; None for what retrieves by itself.
-
-    Raises:
-        InvalidInput: a workflow's start event has no place for the question.
-    """
+    """A program that answers questions as a whole; None for what retrieves by itself."""
     if isinstance(source, Workflow):
         return WorkflowProgram(source)
     if isinstance(source, BaseChatEngine):
@@ -66,9 +62,6 @@ class EngineProgram(Generic[Engine]):
     """A query engine that can't retrieve without answering.
 
     It is asked asynchronously, or in a thread where that can't work.
-
-    Attributes:
-        ways: in which way it is asked.
     """
 
     def __init__(
@@ -76,27 +69,27 @@ class EngineProgram(Generic[Engine]):
     ) -> None:
         self.engine = engine
         self.name = type(engine).__qualname__
-        self.ways = Ways(self.name, {"asynchronous": asynchronous, "blocking": blocking})
+        self.modes = CallModes(self.name, {"asynchronous": asynchronous, "blocking": blocking})
         if getattr(engine, "_use_async", True) is False:
-            self.ways.taken = "blocking"
+            self.modes.current = "blocking"
 
     async def answer(self, question: str, in_thread: InThread) -> Any:
         return await self.ask(self.engine, question, in_thread)
 
     async def ask(self, engine: object, question: str, in_thread: InThread) -> Any:
-        """What the engine, or a copy of it, answers."""
-        method = getattr(engine, self.ways.method)
-        if self.ways.taken == "asynchronous":
+        """Ask the engine, or a copy of it."""
+        method = getattr(engine, self.modes.method)
+        if self.modes.current == "asynchronous":
             return await method(question)
         return await in_thread(method, question)
 
-    def turn(self, error: Exception) -> bool:
-        """Ask in threads from now on, where this is an error of what can't work otherwise."""
+    def switch(self, error: Exception) -> bool:
+        """Ask in threads from now on, if this error says that nothing else can work."""
         if not says_it_cannot(error):
             return False
         # another question, asked at the same time, may have found it out
-        if self.ways.taken == "asynchronous":
-            self.ways.turn("asynchronous", error)
+        if self.modes.current == "asynchronous":
+            self.modes.switch_from("asynchronous", error)
         return True
 
 
@@ -124,10 +117,9 @@ class WorkflowProgram:
 
 
 class ChatProgram(EngineProgram[BaseChatEngine]):
-    """A chat engine, of which each question gets a copy that has heard nothing yet.
+    """A chat engine, of which each question gets a copy with an empty memory.
 
-    One that keeps what was said in a place of its own is reset instead, and asked one question at a
-    time.
+    An engine with a memory elsewhere is reset instead, and asked one question at a time.
     """
 
     def __init__(self, engine: BaseChatEngine) -> None:
@@ -144,7 +136,7 @@ class ChatProgram(EngineProgram[BaseChatEngine]):
 
 
 def _forgetful(engine: BaseChatEngine) -> BaseChatEngine | None:
-    """A copy of the engine with an empty memory; None where it isn't known where that is."""
+    """A copy of the engine with an empty memory; None where the memory isn't found."""
     state = vars(engine)
     fresh = copy.copy(engine)
     if _MEMORY in state:
@@ -160,7 +152,7 @@ def _forgetful(engine: BaseChatEngine) -> BaseChatEngine | None:
 
 
 def _question_arguments(workflow: Workflow) -> tuple[str, ...]:
-    """What `run` takes the question as."""
+    """The arguments of `run` that may take the question."""
     if _is_agent(workflow):
         return ("user_msg",)
     # core 0.12.0 has none but the plain one

@@ -32,7 +32,7 @@ from llama_index.core.workflow import Event
 from llama_index_rag_metrics.evaluation.retrieved.nodes import copied
 
 if TYPE_CHECKING:
-    from llama_index_rag_metrics.evaluation.sessions.capturing import Session
+    from llama_index_rag_metrics.evaluation.sessions.capturing import CapturedSession
 
 TAG = "rag_metrics.captures"
 """The tag that names the captures an event belongs to, the outermost first."""
@@ -46,14 +46,11 @@ class Retrieval:
     """One outermost retrieval, as it was seen.
 
     Attributes:
-        query: what was asked.
         asked_by: the tool or the workflow step that asked; "" where that isn't known.
         since: when it began, by `perf_counter`.
-        retriever: who was asked; "" where that isn't known.
-        nodes: what it gave, as it was then, after the postprocessors that could be seen; None as
-            long as it runs.
+        nodes: its result, copied at once, after the postprocessors that could be seen; None as long
+            as it runs.
         seconds: how long it took, with these.
-        error: how it failed.
         given: the very objects of `nodes`, which the code that retrieved may change in place.
     """
 
@@ -67,21 +64,13 @@ class Retrieval:
     given: Sequence[NodeWithScore] = ()
 
     def gave(self, nodes: Iterable[NodeWithScore]) -> None:
-        """Keep what was retrieved as it is now."""
+        """Copy retrieved nodes before others change them."""
         self.given = list(nodes)
         self.nodes = [copied(node) for node in self.given]
 
 
 class Open(NamedTuple):
-    """A span that hasn't ended.
-
-    Attributes:
-        parent: the span around it.
-        asked_by: the tool or the workflow step that it runs in.
-        since: when it began.
-        before: what a postprocessor was given; None for any other span.
-        instance: whose method it is.
-    """
+    """A span that hasn't ended; `before` is a postprocessor's input, None for other spans."""
 
     parent: str | None
     asked_by: str
@@ -112,23 +101,22 @@ def end_at_next_event() -> None:
 
 
 class Recorder:
-    """All open captures of the process, and what is going on while there are any.
+    """All open captures of the process, and the spans that are open meanwhile.
 
-    Attributes:
-        strays: how many outermost retrievals belonged to no capture, ever.
+    `strays` counts the outermost retrievals that ever belonged to no capture.
     """
 
     def __init__(self) -> None:
         self.strays = 0
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[str, CapturedSession] = {}
         self._spans: dict[str, Open] = {}
         self._stray_spans: set[str] = set()
         self._lock = threading.Lock()
         self._events = _Events()
         self._span_handler = _Spans()
 
-    def open(self, session: Session) -> None:
-        """Let a capture have its events."""
+    def open(self, session: CapturedSession) -> None:
+        """Start to pass a capture its events."""
         with self._lock:
             if not self._sessions:
                 root = get_dispatcher()
@@ -136,8 +124,8 @@ class Recorder:
                 root.add_span_handler(self._span_handler)
             self._sessions[session.key] = session
 
-    def close(self, session: Session) -> None:
-        """Let it have no more; the last takes the handlers with it."""
+    def close(self, session: CapturedSession) -> None:
+        """Stop to pass a capture its events; the last one takes the handlers with it."""
         with self._lock:
             self._sessions.pop(session.key, None)
             if self._sessions:
@@ -153,7 +141,7 @@ class Recorder:
             self._spans.clear()
             self._stray_spans.clear()
 
-    def sessions(self, tags: Mapping[str, Any]) -> list[Session]:
+    def sessions(self, tags: Mapping[str, Any]) -> list[CapturedSession]:
         """The open captures that tags name."""
         keys = str(tags.get(TAG, "")).split()
         return [self._sessions[key] for key in keys if key in self._sessions]
@@ -170,8 +158,8 @@ class Recorder:
         span = self._spans.get(span_id or "")
         return "" if span is None else span.asked_by
 
-    def guarded(self, tags: Mapping[str, Any], record: Callable[[Session], None]) -> None:
-        """Let every capture that tags name record something; what goes wrong is theirs."""
+    def guarded(self, tags: Mapping[str, Any], record: Callable[[CapturedSession], None]) -> None:
+        """Record something in every capture that tags name; each keeps its own errors."""
         for session in self.sessions(tags):
             try:
                 record(session)
@@ -179,7 +167,7 @@ class Recorder:
                 session.faults.append(error)
 
     def fault(self, error: Exception) -> None:
-        """A handler failed, and whose event it was isn't known: any capture may have lost it."""
+        """Note a handler's failure in all captures, since any of them may have lost the event."""
         for session in list(self._sessions.values()):
             session.faults.append(error)
 
@@ -194,7 +182,7 @@ class Recorder:
         asked_by = self.asked_by(event.span_id)
         span = self._spans.get(event.span_id or "")
 
-        def record(session: Session) -> None:
+        def record(session: CapturedSession) -> None:
             if not session.is_retrieving(self.around(event.span_id)):
                 retriever = "" if span is None else session.name_of(span.instance)
                 session.begin(event.span_id or "", Retrieval(text, asked_by, now, retriever))
@@ -208,12 +196,12 @@ class Recorder:
         )
 
     def rerank(self, event: ReRankStartEvent | ReRankEndEvent) -> None:
-        """A reranker whose span isn't seen: one with an asynchronous method of its own."""
+        """Record a reranker whose span isn't seen: one with an asynchronous method of its own."""
         span = self._spans.get(event.span_id or "")
         if span is not None and span.before is not None:
             return
 
-        def record(session: Session) -> None:
+        def record(session: CapturedSession) -> None:
             if isinstance(event, ReRankStartEvent):
                 session.reranking[event.span_id or ""] = list(event.nodes)
                 return
@@ -242,7 +230,7 @@ class Recorder:
             seconds = perf_counter() - span.since
             before = span.before or ()
 
-            def record(session: Session) -> None:
+            def record(session: CapturedSession) -> None:
                 if error is not None:
                     session.fail(span_id, error, seconds)
                 elif not session.is_retrieving(self.around(span_id)):

@@ -13,10 +13,14 @@ from pydantic import BaseModel
 
 from llama_index_rag_metrics.evaluation.asking.query import Asked, LocalAsker
 from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity
-from llama_index_rag_metrics.evaluation.retrieved.by_matcher import matcher_of
 from llama_index_rag_metrics.evaluation.retrieved.nodes import CAPTURED, as_nodes
+from llama_index_rag_metrics.evaluation.retrieved.score_by_matcher import matcher_of
 from llama_index_rag_metrics.evaluation.retrievers.callables import AsyncCallableRetriever
-from llama_index_rag_metrics.evaluation.sessions.capturing import Session, as_call, capturing
+from llama_index_rag_metrics.evaluation.sessions.capturing import (
+    CapturedSession,
+    as_call,
+    capturing,
+)
 from llama_index_rag_metrics.evaluation.sessions.programs import EngineProgram
 from llama_index_rag_metrics.evaluation.sessions.recording import (
     RECORDER,
@@ -42,10 +46,6 @@ if TYPE_CHECKING:
     from llama_index.core.schema import NodeWithScore
 
     from llama_index_rag_metrics.evaluation.retrievers.pipeline import Pipeline
-
-MOST_CALLS = 100
-"""How many retrievals a question may make unless told otherwise."""
-
 
 _WITHOUT = (
     "question was",
@@ -86,11 +86,7 @@ class SessionIdentity(RetrieverIdentity):
 class SessionAsker(LocalAsker):
     """Asks a program in this process.
 
-    Args:
-        arguments: those of `LocalAsker`.
-        combine: what the ranking of a session is.
-        max_calls: how many retrievals a question may make; None: any number.
-        options: the further ones of `LocalAsker`.
+    `combine` makes one ranking of a session's calls; more than `max_calls` stop a question.
     """
 
     def __init__(
@@ -108,14 +104,13 @@ class SessionAsker(LocalAsker):
         program = retriever.program if isinstance(retriever, SessionRetriever) else None
         self._engine = program if isinstance(program, EngineProgram) else None
         if self._engine is not None and self.pipeline.use_async is not None:
-            self._engine.ways.taken = "asynchronous" if self.pipeline.use_async else "blocking"
+            self._engine.modes.current = "asynchronous" if self.pipeline.use_async else "blocking"
         self._strays = RECORDER.strays
         self._n_without = self._n_by_sources = 0
         self._retrieves = False
 
     @property
     def notes(self) -> list[str]:
-        """What a reader of the results should know of how all questions were asked."""
         return [
             *self._found_out,
             *(f"{counted(n, *noun)} {what}" for *noun, what, n in self._counted()),
@@ -127,10 +122,10 @@ class SessionAsker(LocalAsker):
 
     @property
     def _found_out(self) -> Sequence[str]:
-        return self._engine.ways.notes if self._engine else []
+        return self._engine.modes.notes if self._engine else []
 
     def _counted(self) -> Iterator[tuple[str, str, str, int]]:
-        """What a reader of the results should know: one of it, many, what of them, how many."""
+        """Notes with something to count: singular, plural, the rest, the number."""
         n_strays = RECORDER.strays - self._strays
         for note, n in (
             (_WITHOUT, self._n_without),
@@ -145,20 +140,20 @@ class SessionAsker(LocalAsker):
 
     async def ask(self, query: str) -> Asked:
         engine = self._engine
-        may_turn = (
+        may_switch = (
             engine is not None
-            and engine.ways.taken == "asynchronous"
+            and engine.modes.current == "asynchronous"
             and self.pipeline.use_async is None
         )
         asked = await self._ask_once(query)
-        if engine is not None and may_turn and isinstance(asked.cause, Exception):
+        if engine is not None and may_switch and isinstance(asked.cause, Exception):
             # in a session of its own: what the first attempt retrieved is no part of the answer
-            return await self._ask_once(query) if engine.turn(asked.cause) else asked
+            return await self._ask_once(query) if engine.switch(asked.cause) else asked
         return asked
 
     async def _ask_once(self, query: str) -> Asked:
         start = time.perf_counter()
-        session = Session()
+        session = CapturedSession()
         try:
             answer = await self._answer(query, session)
             seconds = time.perf_counter() - start
@@ -167,13 +162,8 @@ class SessionAsker(LocalAsker):
             seconds = time.perf_counter() - start
             return Asked.failed(error, seconds, self._calls(session)[: self.max_calls])
 
-    async def _answer(self, query: str, session: Session) -> Any:
-        """What the program says to a question.
-
-        Raises:
-            TooManyCalls: it retrieved more often than it may; it is stopped then.
-            QueryTimeout: it took longer than it may.
-        """
+    async def _answer(self, query: str, session: CapturedSession) -> Any:
+        """Ask the program, and stop it when it takes too long or retrieves too often."""
         loop = asyncio.get_running_loop()
         over = asyncio.Event()
 
@@ -207,7 +197,7 @@ class SessionAsker(LocalAsker):
         assert isinstance(retriever, AsyncCallableRetriever)
         return await retriever.function(query)
 
-    def _asked(self, query: str, session: Session, answer: Any, seconds: float) -> Asked:
+    def _asked(self, query: str, session: CapturedSession, answer: Any, seconds: float) -> Asked:
         is_function = isinstance(self.pipeline.retriever, AsyncCallableRetriever)
         self._retrieves |= bool(session.retrievals)
         is_mistaken = not self._retrieves and _is_mistaken(answer)
@@ -229,12 +219,8 @@ class SessionAsker(LocalAsker):
         seen += context or ()
         return Asked(replace(ranking, latency=seconds), names_of(seen), nodes=seen)
 
-    def _context(self, session: Session, answer: Any) -> Sequence[NodeWithScore] | None:
-        """What finally went to the model.
-
-        Raises:
-            UnusableAnswer: it is asked for, and can't be seen.
-        """
+    def _context(self, session: CapturedSession, answer: Any) -> Sequence[NodeWithScore] | None:
+        """The nodes that finally went to the model, if they can be seen."""
         nodes = answer_nodes(answer)
         if nodes is None:
             nodes = session.context
@@ -246,17 +232,17 @@ class SessionAsker(LocalAsker):
             raise UnusableAnswer("what went to the model", type(answer), expected, remedy)
         return nodes
 
-    def _calls(self, session: Session) -> tuple[Call, ...]:
+    def _calls(self, session: CapturedSession) -> tuple[Call, ...]:
         return tuple(as_call(retrieval, self.ranking) for retrieval in session.retrievals)
 
 
 def _is_ranking(answer: object) -> bool:
-    """Whether a function gave what it retrieved; an agent's answer can be iterated over, too."""
+    """Whether a function returned what it retrieved; an agent's answer is iterable, too."""
     return has_order(answer) and not isinstance(answer, BaseModel)
 
 
 def _is_mistaken(answer: object) -> bool:
-    """Whether a function that has retrieved nothing yet gave what is no answer, nor nodes."""
+    """Whether a function without a retrieval returned neither an answer nor nodes."""
     is_answer = isinstance(answer, str) or hasattr(answer, "response")
     return not is_answer and not hasattr(answer, "source_nodes")
 
@@ -264,11 +250,7 @@ def _is_mistaken(answer: object) -> bool:
 def check_calls(
     metrics: Sequence[BaseRetrievalMetric], matcher: Matcher[Any] | None, combine: Combine | None
 ) -> None:
-    """Whether the items of every call are matched, where metrics of calls need it.
-
-    Raises:
-        InvalidInput: the ranking lacks some of them.
-    """
+    """Refuse rankings that lack some calls' items, where metrics of calls match all of them."""
     if combine not in ("last", "context"):
         return
     for metric in metrics:
@@ -280,16 +262,9 @@ def check_calls(
 def asker_of(
     pipeline: Pipeline, *arguments: Any, combine: Combine | None, max_calls: int | None
 ) -> LocalAsker:
-    """What asks a pipeline: as a whole, where its retriever stands for a program.
+    """Asks a pipeline, or as a whole the program that its retriever stands for.
 
-    Args:
-        pipeline: the pipeline.
-        arguments: the further ones of `LocalAsker`.
-        combine: what the ranking of a session is; None takes "first_seen".
-        max_calls: how many retrievals a question may make.
-
-    Raises:
-        InvalidInput: there is no such way to combine calls, or there are no calls to combine.
+    Without `combine` the calls of a program are combined as "first_seen".
     """
     check_combine(combine or "first_seen")
     if max_calls is not None:

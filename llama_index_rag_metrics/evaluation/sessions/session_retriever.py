@@ -17,7 +17,7 @@ from llama_index_rag_metrics.runtime.sync import run_sync
 
 
 class SessionRetriever(BaseRetriever):
-    """Asks a program, and gives all nodes that it retrieved, in the order in which they came.
+    """Asks a program, and returns all nodes that it retrieved, in order.
 
     An evaluation of a dataset goes to the program itself, and keeps the calls apart.
     """
@@ -36,9 +36,9 @@ class SessionRetriever(BaseRetriever):
 
 
 def answer_nodes(answer: Any) -> list[NodeWithScore] | None:
-    """The nodes that an answer says it was made from; None where it doesn't say.
+    """The source nodes of an answer; None where it names none.
 
-    Of an agent, what its tools handed to the model, in order, each node once.
+    Of an agent, the outputs of its tools, in order, each node once.
     """
     sources = getattr(answer, "source_nodes", None)
     if isinstance(sources, list):
@@ -51,7 +51,7 @@ def answer_nodes(answer: Any) -> list[NodeWithScore] | None:
 
 
 def _each_once(retrieved: Iterable[Sequence[NodeWithScore]]) -> list[NodeWithScore]:
-    """All nodes in order, each as it came first."""
+    """All nodes in order, without repetitions."""
     first: dict[str, NodeWithScore] = {}
     for node in chain.from_iterable(retrieved):
         first.setdefault(node.node.node_id, node)

@@ -24,6 +24,7 @@ from llama_index_rag_metrics.labels.nuggets.nugget_set import Nuggets
 from llama_index_rag_metrics.labels.nuggets.prompts import MOST_KEPT
 from llama_index_rag_metrics.rankings.nugget import Nugget, Support, vital_first
 from llama_index_rag_metrics.report.numbers import counted
+from llama_index_rag_metrics.runtime.amounts import WORKERS
 from llama_index_rag_metrics.runtime.cache import Cache
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import BadAnswer, InvalidInput, LabelWarning
@@ -47,7 +48,7 @@ async def acreate_nuggets(
     depth: int | None = 20,
     most: int = MOST_KEPT,
     cache: Cache | BaseKVStore | str | os.PathLike[str] | None = None,
-    workers: int = 4,
+    workers: int = WORKERS,
     show_progress: bool = False,
 ) -> Nuggets:
     """Let an LLM list what a good answer to each question states, vital or okay.
@@ -197,7 +198,7 @@ async def aassign_nuggets(
     corpus: Mapping[str, str] | None = None,
     depth: int | None = 10,
     cache: Cache | BaseKVStore | str | os.PathLike[str] | None = None,
-    workers: int = 8,
+    workers: int = WORKERS,
     show_progress: bool = False,
 ) -> Nuggets:
     """Let an LLM say which passages support which nuggets: in full, in part, or not.

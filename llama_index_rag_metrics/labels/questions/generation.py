@@ -18,7 +18,7 @@ from llama_index.core.schema import BaseNode, MetadataMode
 
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.labels.questions.parsing import normal_form, parse
-from llama_index_rag_metrics.runtime.amounts import check_whole
+from llama_index_rag_metrics.runtime.amounts import WORKERS, check_whole
 from llama_index_rag_metrics.runtime.cache import identity
 from llama_index_rag_metrics.runtime.errors import GenerationFailed, InvalidInput, NoQuestions
 from llama_index_rag_metrics.runtime.journal import JsonLinesJournal
@@ -95,7 +95,7 @@ async def agenerate_question_context_pairs(
     output_path: str | os.PathLike[str] | None = None,
     verbose: bool = False,
     *,
-    workers: int = 4,
+    workers: int = WORKERS,
     show_progress: bool = False,
     journal: str | os.PathLike[str] | None = None,
 ) -> RetrievalDataset:

@@ -17,7 +17,7 @@ from llama_index_rag_metrics.metrics.texts.text_metric import (
 )
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking, Run
-from llama_index_rag_metrics.runtime.amounts import check_whole
+from llama_index_rag_metrics.runtime.amounts import WORKERS, check_whole
 from llama_index_rag_metrics.runtime.cache import Cache, Tally, Usage
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
@@ -105,7 +105,7 @@ class LLMRelevancy(TextMetric):
             return TextScores([float(_raised(grade)) for grade in grades], tally.usage)
 
     async def agrade(
-        self, queries: Mapping[str, str], run: Run, *, workers: int = 8
+        self, queries: Mapping[str, str], run: Run, *, workers: int = WORKERS
     ) -> dict[str, Relevance]:
         """Relevance by the LLM's grades: then all metrics run on queries without labels.
 
@@ -144,7 +144,7 @@ class LLMRelevancy(TextMetric):
         return {query_id: relevance[query_id] for query_id in queries if query_id in relevance}
 
     def grade(
-        self, queries: Mapping[str, str], run: Run, *, workers: int = 8
+        self, queries: Mapping[str, str], run: Run, *, workers: int = WORKERS
     ) -> dict[str, Relevance]:
         """The synchronous twin of `agrade`; works in notebooks, too."""
         return run_sync(self.agrade(queries, run, workers=workers))

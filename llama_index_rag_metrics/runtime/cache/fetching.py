@@ -88,7 +88,7 @@ class Cache:
     @classmethod
     def of(
         cls,
-        cache: Cache | BaseKVStore | str | os.PathLike[str] | None,
+        cache: Cache | BaseKVStore | str | os.PathLike[str] | Callable[[], BaseKVStore] | None,
         journal: str | os.PathLike[str] | None = None,
     ) -> Cache:
         """A cache from what `evaluate(cache=..., journal=...)` takes: by default, a file beside it.
@@ -99,7 +99,9 @@ class Cache:
         if cache is None and journal is not None:
             beside = Path(journal).absolute()
             cache = beside.with_name(f"{beside.name}.cache")
-        return cache if isinstance(cache, cls) else cls(cache)  # type: ignore[arg-type]
+        if isinstance(cache, cls):
+            return cache
+        return cls(cache() if callable(cache) else cache)  # type: ignore[arg-type]
 
     async def fetch(
         self,

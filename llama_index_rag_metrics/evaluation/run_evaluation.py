@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from datetime import datetime, timezone
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 
-from llama_index_rag_metrics.evaluation.asking.collection import Collected, Collector
+from llama_index_rag_metrics.evaluation.asking.collection import Collected, QueryRunner
 from llama_index_rag_metrics.evaluation.asking.query import Asker
 from llama_index_rag_metrics.evaluation.asking.run_journal import Journal
 from llama_index_rag_metrics.evaluation.asking.run_options import RunOptions
@@ -23,8 +23,8 @@ from llama_index_rag_metrics.evaluation.results.evaluation_results import (
     every_query_failed,
 )
 from llama_index_rag_metrics.evaluation.results.results_report import system_of
-from llama_index_rag_metrics.evaluation.retrieved.by_matcher import group_by_matcher
 from llama_index_rag_metrics.evaluation.retrieved.run_matching import Matching
+from llama_index_rag_metrics.evaluation.retrieved.score_by_matcher import group_by_matcher
 from llama_index_rag_metrics.metrics.texts import TextMetric
 from llama_index_rag_metrics.rankings.matching import BY_ID, Matcher
 from llama_index_rag_metrics.rankings.run import Ranking, Run
@@ -34,14 +34,11 @@ from llama_index_rag_metrics.runtime.errors import LabelWarning
 from llama_index_rag_metrics.runtime.sync import in_thread
 from llama_index_rag_metrics.scores.answers import keep_answers
 
-if TYPE_CHECKING:
-    from llama_index_rag_metrics.evaluation.plan import Plan
-
 
 def describe(
     plan: Plan, run: Run, *, retriever: str, postprocessors: Sequence[BaseNodePostprocessor]
 ) -> dict[str, str]:
-    """What a reader wants to know of an evaluation, label to value, in the order of a report."""
+    """Describe an evaluation for a report: label to value, in order."""
     from llama_index_rag_metrics import __version__
 
     dataset, metrics, counter = plan.questions, plan.metrics, plan.counter
@@ -67,11 +64,7 @@ def describe(
 async def prepare_matchers(
     metrics: Sequence[BaseRetrievalMetric], options: RunOptions
 ) -> list[Matcher[Any]]:
-    """The matchers that the metrics want, ready for one run.
-
-    Raises:
-        MissingExtra: a package that one of them needs isn't installed.
-    """
+    """Make the matchers of the metrics ready for one run."""
     groups = group_by_matcher(metrics, options.matcher).values()
     return [
         await in_thread(matcher.prepare, options.cache)
@@ -80,7 +73,7 @@ async def prepare_matchers(
     ]
 
 
-async def conduct(
+async def run_evaluation(
     asker: Asker,
     plan: Plan,
     *,
@@ -88,14 +81,12 @@ async def conduct(
     postprocessors: Sequence[BaseNodePostprocessor] = (),
     stored: Mapping[str, Ranking] | None = None,
 ) -> EvaluationResults:
-    """Ask every query and score what comes back.
+    """Ask every query and score what comes back; the asker is closed at the end.
 
     Args:
-        asker: where queries are asked; closed at the end.
-        plan: which queries, how, and by which metrics they are scored.
-        retriever_id: says which retriever is asked, for the journal.
-        postprocessors: those that the asker applies, for the journal.
-        stored: rankings that are known: their queries aren't asked, and nobody is warned of them.
+        retriever_id: which retriever is asked, for the journal.
+        postprocessors: the asker's, for the journal.
+        stored: known rankings: their queries aren't asked, and nobody is warned of them.
     """
     collected = await _collect(asker, plan, retriever_id, postprocessors, stored)
     if stored is None:
@@ -116,7 +107,6 @@ async def _collect(
     postprocessors: Sequence[BaseNodePostprocessor],
     stored: Mapping[str, Ranking] | None,
 ) -> Collected:
-    """Ask every query, with the arguments of `conduct`."""
     dataset, options = plan.questions, plan.options
     matchers = await prepare_matchers(plan.metrics, options)
     _, by_id = group_by_matcher(plan.metrics, options.matcher).get(BY_ID, (None, []))
@@ -128,7 +118,7 @@ async def _collect(
         if options.journal is not None:
             aspects = fingerprint(plan, postprocessors, retriever_id)
             journal = stack.enter_context(Journal(options.journal, aspects))
-        collector = Collector(
+        collector = QueryRunner(
             asker,
             plan,
             metrics=[metric.metric_name for metric in plan.computed],
@@ -141,7 +131,7 @@ async def _collect(
 
 
 def warn_of(collected: Collected) -> None:
-    """Warn of labels that speak of nothing retrieved, and of a retriever that always failed."""
+    """Warn of labels that match nothing retrieved, and of a retriever that always failed."""
     if collected.label_note is not None:
         warn_caller(LabelWarning(collected.label_note))
     if (warning := every_query_failed(collected.run)) is not None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def matcher_of(metric: RankingMetric, default: Matcher[Any] | None) -> Matcher[Any] | None:
-    """By what a metric is matched in an evaluation with this matcher; None stands for ids."""
+    """The matcher of a metric in an evaluation with this default; None stands for ids."""
     if not metric.recognises:
         return None
     if metric.match is None or (default is not None and metric.match == default.name):
@@ -30,9 +30,9 @@ def matcher_of(metric: RankingMetric, default: Matcher[Any] | None) -> Matcher[A
 def group_by_matcher(
     metrics: Iterable[BaseRetrievalMetric], default: Matcher[Any] | None
 ) -> dict[str, tuple[Matcher[Any] | None, list[RankingMetric]]]:
-    """The metrics of rankings by the name of their matcher, the default first.
+    """Group the metrics of rankings by their matcher's name, the default first.
 
-    The default is there without metrics where no metric is matched at all.
+    The default has a group without metrics where no metric is matched at all.
     """
     groups: dict[str, tuple[Matcher[Any] | None, list[RankingMetric]]] = {
         _name(default): (default, [])
@@ -47,7 +47,7 @@ def group_by_matcher(
 def matcher_names(
     metrics: Iterable[BaseRetrievalMetric], default: Matcher[Any] | None
 ) -> dict[str, str]:
-    """Metric's name to its matcher's; of metrics of texts the default's; without those of ids."""
+    """Metric's name to its matcher's, the default's for metrics of texts; without those by id."""
     matchers = {
         metric.metric_name: matcher_of(metric, default)
         if isinstance(metric, RankingMetric)
@@ -66,7 +66,7 @@ def score_by_matcher(
     scoring: ScoringOptions,
     forbidden: Mapping[str, Collection[str]] | None = None,
 ) -> Scores:
-    """The scores by all metrics of rankings.
+    """Score all metrics of rankings, each by its matcher.
 
     Counts and exclusions are those of the default matcher, or else of the first metric's. A metric
     has no value for a query on which its matcher failed.
@@ -116,7 +116,7 @@ def score_by_matcher(
 
 
 def _columns(scores: Scores, errors: Mapping[str, str]) -> dict[str, dict[str, float]]:
-    """Metric to its scores by query, but for queries with an error."""
+    """Metric to its scores by query, without queries that have an error."""
     return {
         metric: {
             query_id: score
