@@ -152,9 +152,16 @@ def test_columns_that_are_none(tmp_path: Path, column: object) -> None:
         RetrievalDataset.load(tmp_path / "a.json")
 
 
-@pytest.mark.parametrize("paragraph", [5, {"context": "x", "qas": [5]}, {"context": "x"}])
-def test_paragraphs_that_are_none(paragraph: object) -> None:
-    with pytest.raises(FileFormatError, match="a paragraph with 'context' and 'qas'"):
+@pytest.mark.parametrize(
+    ("paragraph", "expected"),
+    [
+        (5, "a paragraph with 'context' and 'qas'"),
+        ({"context": "x"}, "a paragraph with 'context' and 'qas'"),
+        ({"context": "x", "qas": [5]}, "a question with 'id' and 'question', got 5"),
+    ],
+)
+def test_paragraphs_that_are_none(paragraph: object, expected: str) -> None:
+    with pytest.raises(FileFormatError, match=expected):
         RetrievalDataset.of({"data": [{"paragraphs": [paragraph]}]})
 
 
