@@ -102,7 +102,9 @@ class Neighbours(BaseRetriever):
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         first = int(query_bundle.query_str)
-        nodes = [TextNode(id_=f"d{first + rank}", text="x") for rank in range(self.depth)]
+        ids = [f"d{first + rank}" for rank in range(self.depth)]
+        # core before 0.14 takes nodes of one text for one node
+        nodes = [TextNode(id_=node_id, text=node_id) for node_id in ids]
         return [NodeWithScore(node=node) for node in nodes]
 
 

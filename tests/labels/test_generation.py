@@ -6,7 +6,6 @@ import asyncio
 import json
 import logging
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -127,45 +126,58 @@ def test_when_every_node_fails_there_is_no_dataset() -> None:
         generate_question_context_pairs(nodes(3), ScriptedLLM(answer), retry_limit=1, workers=1)
 
 
-@pytest.mark.parametrize("kind", [ScriptedLLM, AsyncLLM])
-def test_workers_ask_at_once_and_the_loop_stays_free(kind: type[ScriptedLLM]) -> None:
-    llm = kind(two, seconds=0.1)
+def test_workers_ask_at_once_and_the_loop_stays_free() -> None:
+    at_once = threading.Barrier(7)
 
-    async def run() -> tuple[float, int]:
-        ticks = 0
+    async def run() -> int:
+        loop = asyncio.get_running_loop()
 
-        async def tick() -> None:
-            nonlocal ticks
-            while True:
-                await asyncio.sleep(0.01)
-                ticks += 1
+        def answer(prompt: str) -> str:
+            if len(llm.asked) > 1:  # the first one goes alone
+                at_once.wait(60)
+            turned = threading.Event()
+            loop.call_soon_threadsafe(turned.set)
+            assert turned.wait(60)
+            return two(prompt)
 
-        ticking = asyncio.create_task(tick())
-        start = time.perf_counter()
-        dataset = await agenerate_question_context_pairs(nodes(16), llm, PROMPT, workers=8)
-        ticking.cancel()
-        assert len(dataset) == 32
-        return time.perf_counter() - start, ticks
+        llm = ScriptedLLM(answer)
+        return len(await agenerate_question_context_pairs(nodes(15), llm, PROMPT, workers=7))
 
-    seconds, ticks = asyncio.run(run())
-    assert seconds < 0.8  # 16 × 0.1 s / 8 workers = 0.2 s; one by one 1.6 s
-    assert ticks >= 8
+    assert asyncio.run(run()) == 30
+
+
+def test_workers_of_an_asynchronous_llm_ask_at_once() -> None:
+    class AtOnce(AsyncLLM):
+        async def acomplete(self, prompt: str, *_: Any, **__: Any) -> CompletionResponse:
+            self._asked.append(prompt)
+            while 1 < len(self.asked) < 8:  # the first one goes alone
+                await asyncio.sleep(0)
+            return CompletionResponse(text=two(prompt))
+
+    async def run() -> int:
+        asking = agenerate_question_context_pairs(nodes(16), AtOnce(two), PROMPT, workers=7)
+        return len(await asyncio.wait_for(asking, 60))
+
+    assert asyncio.run(run()) == 32
 
 
 def test_no_more_workers_than_asked_for() -> None:
     running, most, lock = 0, 0, threading.Lock()
+    at_once = threading.Barrier(3)
 
     def answer(prompt: str) -> str:
         nonlocal running, most
         with lock:
             running += 1
             most = max(most, running)
-        time.sleep(0.02)
+        if len(llm.asked) > 1:  # the first one goes alone
+            at_once.wait(60)
         with lock:
             running -= 1
         return two(prompt)
 
-    generate_question_context_pairs(nodes(12), ScriptedLLM(answer), PROMPT, workers=3)
+    llm = ScriptedLLM(answer)
+    generate_question_context_pairs(nodes(13), llm, PROMPT, workers=3)
     assert most == 3
 
 

@@ -13,6 +13,7 @@ from llama_index.core.retrievers import VectorIndexRetriever
 from llama_index.core.schema import TextNode
 from pydantic import SecretStr
 
+from llama_index_rag_metrics.runtime import masking
 from llama_index_rag_metrics.runtime.errors import StrayError
 from llama_index_rag_metrics.runtime.masking import (
     MOST_CHARACTERS,
@@ -98,10 +99,14 @@ def test_masked_first_and_then_cut() -> None:
         assert SECRET[:6] not in mask_and_cut(many)
 
 
-def test_a_message_of_50_mb_is_cut_with_a_notice() -> None:
-    start = time.perf_counter()
+def test_a_message_of_50_mb_is_cut_with_a_notice(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_through: list[int] = []
+    real = masking.mask
+    monkeypatch.setattr(
+        masking, "mask", lambda text: looked_through.append(len(text)) or real(text)
+    )
     recorded = describe_error(ValueError("a" * 50_000_000))
-    assert time.perf_counter() - start < 2
+    assert looked_through == [50_000]
     assert recorded.startswith("ValueError: aaa")
     assert recorded.endswith("… (cut: 50,000,012 characters)")
     assert len(recorded) < MOST_CHARACTERS + 50
@@ -109,9 +114,9 @@ def test_a_message_of_50_mb_is_cut_with_a_notice() -> None:
 
 @pytest.mark.parametrize("unit", ["sk-", "eyJ-", "api_key:", "://a", "Bearer ", "password: ", "a."])
 def test_no_text_takes_long(unit: str) -> None:
-    start = time.perf_counter()
+    start = time.thread_time()
     mask_and_cut(unit * (50_000 // len(unit)))
-    assert time.perf_counter() - start < 1
+    assert time.thread_time() - start < 1
 
 
 def test_an_error_whose_message_can_not_be_read() -> None:

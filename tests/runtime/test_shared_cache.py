@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from support.processes import start
 
 from llama_index_rag_metrics import Cache, SQLiteKVStore
 from llama_index_rag_metrics.runtime.cache import Request
+from llama_index_rag_metrics.runtime.cache.fetching import COLLECTION
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 
@@ -88,19 +90,52 @@ def test_six_processes_pay_once(processes: Processes) -> None:
     assert processes.asked() == dict.fromkeys(range(400), 1)
 
 
-@pytest.mark.parametrize("mode", ["", "blocks"])
-def test_a_slow_scorer_keeps_its_claims(processes: Processes, mode: str) -> None:
-    # twice as long as a claim lasts that nobody renews
-    slow = processes.score(0, 5, seconds=3, mode=mode)
-    processes.wait_until_one_asks()
-    other = processes.score(0, 10)
-    ended_well(slow)
-    ended_well(other)
-    assert processes.asked() == dict.fromkeys(range(10), 1)
+class Renewed(SQLiteKVStore):
+    """Says when it has renewed its leases."""
+
+    def renew(self) -> bool:
+        has_some = super().renew()
+        renewals.release()
+        return has_some
+
+
+renewals = threading.Semaphore(0)
+
+
+@pytest.mark.parametrize("blocks", [False, True])
+def test_a_slow_scorer_keeps_its_claims(
+    tmp_path: Path, blocks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now)
+    slow, other = (kind(tmp_path / "store", lapse=0.3) for kind in (Renewed, SQLiteKVStore))
+
+    async def ask(positions: list[int]) -> list[int]:
+        nonlocal now
+        for _ in range(10):  # ten times as long as two thirds of a lease
+            now += 0.2
+            for _ in range(2):  # the first renewal may have begun before
+                renewed = partial(renewals.acquire, timeout=60)
+                assert renewed() if blocks else await asyncio.to_thread(renewed)
+            while renewals.acquire(blocking=False):
+                pass
+            left.append((await asyncio.to_thread(claimed))[1])
+        return [0 for _ in positions]
+
+    def claimed() -> Any:
+        return asyncio.run(other.aclaim([key], COLLECTION))
+
+    left: list[list[str]] = []
+    request = Request("k", "m", text="a")
+    key = request.key
+    asyncio.run(Cache(slow).fetch([request], ask))
+    assert left == [[key]] * 10
+    slow.close()
+    other.close()
 
 
 def test_what_a_killed_process_asked_for_is_asked_by_another(processes: Processes) -> None:
-    killed = processes.score(0, 5, seconds=60)
+    killed = processes.score(0, 5, seconds=60, mode="dies")
     processes.wait_until_one_asks()
     killed.kill()
     ended_well(processes.score(0, 5))

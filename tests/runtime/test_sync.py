@@ -12,7 +12,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import traceback
 from collections.abc import Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -216,6 +215,10 @@ def test_a_forked_process_has_its_own_loop_and_the_parent_keeps_its() -> None:
 BLOCKED = """
 import asyncio, sys, threading, time
 from llama_index_rag_metrics import RetrievalDataset, evaluate
+from llama_index_rag_metrics.runtime import sync
+
+waited, wait = [], sync._wait
+sync._wait = lambda outcome, seconds: waited.append(seconds) or wait(outcome, seconds)
 
 def blocking(query):
     if query == "0":
@@ -246,7 +249,8 @@ try:
     else:
         evaluate(retriever, dataset, ["recall"], workers=3)
 except KeyboardInterrupt:
-    print("interrupted", flush=True)
+    # Ctrl-C comes during the wait before the last, or ends it
+    print(f"interrupted after {sum(waited[-2:]):.1f} s at most", flush=True)
     print(evaluate(lambda query: ["d"], dataset, ["recall"]).scores.means["recall"])
 """
 
@@ -257,18 +261,16 @@ except KeyboardInterrupt:
 def test_ctrl_c_answers_within_a_second(kind: str, where: str) -> None:
     process = start([sys.executable, "-c", BLOCKED, kind, where])
     assert process.stdout is not None
+    hanging = threading.Timer(60, process.kill)
+    hanging.start()
     assert process.stdout.readline() == "blocked\n"
-    time.sleep(0.5)
     process.send_signal(signal.SIGINT)
-    sent = time.monotonic()
-    while (line := process.stdout.readline()) == "blocked\n":
-        pass
-    assert line == "interrupted\n"
-    assert time.monotonic() - sent < 1
-    # and the package goes on working, and nothing holds up the end of the process
-    output, errors = process.communicate(timeout=20)
-    assert output == "1.0\n", errors
-    assert time.monotonic() - sent < 5
+    # the package goes on working, and nothing holds up the end of the process
+    output, errors = process.communicate()
+    hanging.cancel()
+    lines = [line for line in output.splitlines() if line != "blocked"]
+    assert lines == ["interrupted after 0.8 s at most", "1.0"], errors
+    assert process.returncode == 0
 
 
 @pytest.mark.parametrize(

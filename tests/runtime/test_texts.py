@@ -41,10 +41,10 @@ def test_the_list_of_a_wrapped_answer() -> None:
 
 @pytest.mark.parametrize("part", ["{", "[", '{"a":', '["', '{"a', "[[1],", "<think>", "</think>"])
 def test_hostile_answers_take_no_time(part: str) -> None:
-    began = time.process_time()
+    began = time.thread_time()
     with pytest.raises(ValueError, match=r"no JSON|stands there|Field|Input"):
         json_answer(Pair, part * 20_000)
-    assert time.process_time() - began < 3
+    assert time.thread_time() - began < 3
 
 
 def test_reasoning() -> None:

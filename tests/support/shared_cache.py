@@ -6,7 +6,6 @@ import asyncio
 import json
 import sqlite3
 import sys
-import time
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -42,23 +41,24 @@ def main(path: str, log: str, first: int, last: int, batch: int, seconds: float,
         last: the text behind the last one.
         batch: how many texts are asked for at once.
         seconds: how long an answer takes.
-        mode: "blocks" where the scorer blocks its event loop, "fails" where it raises, "resumes"
-            where leases last until somebody waits for them, else "".
+        mode: "fails" where the scorer raises, "resumes" where leases last until somebody waits for
+            them, "dies" where its leases lapse soon, else "".
     """
     requests = [Request("length", "model", text=str(number)) for number in range(first, last)]
 
     async def ask(positions: list[int]) -> list[int]:
         with Path(log).open("a") as lines:
             lines.write(json.dumps([first + position for position in positions]) + "\n")
-        if mode == "blocks":
-            time.sleep(seconds)
-        else:
-            await asyncio.sleep(seconds)
+        await asyncio.sleep(seconds)
         if mode == "fails":
             raise RuntimeError("no answer")
         return [len(requests[position].text) for position in positions]
 
-    store = Resuming(path) if mode == "resumes" else SQLiteKVStore(path, lapse=1.5)
+    store = (
+        Resuming(path)
+        if mode == "resumes"
+        else SQLiteKVStore(path, lapse=1.5 if mode == "dies" else 3_600)
+    )
     cache = Cache(store)
     fetched = asyncio.run(cache.fetch(requests, ask, batch_size=batch))
     assert fetched.values == [len(request.text) for request in requests]

@@ -195,8 +195,8 @@ def test_an_empty_list_is_no_answer() -> None:
     "part", ["grade: ", "score ", "*", "1: ", "O: ", " \n", '"2', "-", "grade"]
 )
 def test_hostile_answers_take_no_time(part: str) -> None:
-    began = time.process_time()
+    began = time.thread_time()
     for read in (read_grade, lambda text: read_grades(text, 3)):
         with pytest.raises(ValueError, match="grade"):
             read(part * 20_000)
-    assert time.process_time() - began < 3
+    assert time.thread_time() - began < 3

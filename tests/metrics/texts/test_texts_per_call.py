@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import sqlite3
 import threading
-import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -258,12 +259,12 @@ def test_orders_in_a_text_stay_a_text() -> None:
 
 
 def test_ctrl_c_keeps_what_is_judged(tmp_path: Path) -> None:
-    path, arrived = tmp_path / "cache.sqlite", threading.Event()
+    path, arrived, released = tmp_path / "cache.sqlite", threading.Event(), threading.Event()
 
     def slow(prompt: str) -> str:
         if "number 9" in prompt and not arrived.is_set():
             arrived.set()
-            time.sleep(30)
+            released.wait(60)
         return graded(prompt)
 
     llm = judge(slow)
@@ -273,12 +274,19 @@ def test_ctrl_c_keeps_what_is_judged(tmp_path: Path) -> None:
         task = asyncio.ensure_future(scorer.acompute("?", retrieved_texts=TEXTS))
         while not arrived.is_set() or len(llm.asked) < 3:
             await asyncio.sleep(0.01)
-        await asyncio.sleep(0.3)
+        (begun,) = (call for call in calls(llm) if TEXTS[9] in call)
+        while n_kept() < len(TEXTS) - len(begun):
+            await asyncio.sleep(0.01)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
 
+    def n_kept() -> int:
+        with closing(sqlite3.connect(path)) as connection:
+            return int(connection.execute("SELECT count(*) FROM entries").fetchone()[0])
+
     asyncio.run(interrupted())
+    released.set()
     begun = next(call for call in calls(llm) if TEXTS[9] in call)
     again = judge(slow)
     result = (
