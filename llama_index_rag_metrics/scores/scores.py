@@ -22,6 +22,7 @@ from llama_index_rag_metrics.runtime.atomic_files import write_text
 from llama_index_rag_metrics.runtime.cache import Usage
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.jsonable import jsonable
+from llama_index_rag_metrics.runtime.masking import describe_error
 from llama_index_rag_metrics.scores.by_metric import ByMetric, name_among
 from llama_index_rag_metrics.statistics.intervals import MeanInterval, exact_mean, mean_intervals
 
@@ -182,7 +183,9 @@ class Scores(Reportable):
             query_ids=tuple(query_ids),
             columns=MappingProxyType(frozen),
             excluded=MappingProxyType(dict(excluded or {})),
-            failed=MappingProxyType(dict(failed or {})),
+            failed=MappingProxyType(
+                {query_id: describe_error(error) for query_id, error in (failed or {}).items()}
+            ),
             empty=tuple(empty),
             no_relevant=tuple(no_relevant),
             queries=MappingProxyType(dict(queries or {})),

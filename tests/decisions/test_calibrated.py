@@ -178,5 +178,5 @@ def test_metrics_that_werent_calibrated_arent_compared(systems: dict[str, Calibr
 
 def test_all_or_none(systems: dict[str, Calibration]) -> None:
     mixed = {"bm25": systems["bm25"].human, "hybrid": systems["hybrid"]}
-    with pytest.raises(InvalidInput, match="all of them from calibrate"):
+    with pytest.raises(InvalidInput, match="systems are calibrated, but not 'bm25'"):
         compare(mixed, "bm25")  # type: ignore[arg-type]

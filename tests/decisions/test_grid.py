@@ -150,7 +150,7 @@ def test_half_a_character_is_written_out() -> None:
         ({"a": 3}, r"grid\['a'\]: expected a list of values"),
         ("a", "parameter to values"),
         ([3], r"\{parameter: value\}"),
-        ({"a": [1, 1]}, "'a=1 twice'"),
+        ({"a": [1, 1]}, "two configurations called 'a=1'"),
     ],
 )
 def test_what_is_no_grid(grid: Any, message: str) -> None:

@@ -310,3 +310,11 @@ def test_an_unknown_configuration() -> None:
     assert isinstance(swept, Sweep)
     with pytest.raises(InvalidInput, match="share=9, top_k=1"):
         swept["share=3"]
+
+
+def test_an_argument_that_there_isnt_is_refused_before_anything_is_built() -> None:
+    def build(k: int) -> Any:
+        raise AssertionError("nothing is built")
+
+    with pytest.raises(InvalidInput, match=r"sweep\(\) has no argument 'worker'. .*'workers'"):
+        sweep(build, {"k": [1]}, DATASET, "mrr", worker=8)

@@ -31,7 +31,7 @@ from llama_index_rag_metrics import (
 )
 from llama_index_rag_metrics.metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.rankings.judging import Selection, judge, judge_table
-from llama_index_rag_metrics.runtime.errors import IdTypeMismatch, InvalidInput
+from llama_index_rag_metrics.runtime.errors import IdTypeMismatch, InvalidInput, LabelWarning
 
 FORBIDDEN = {"q1": ["x"], "q2": ["y", "z"], "q3": ["x", "a"]}
 EXPECTED = {"q1": ["a"], "q3": ["a", "x"], "q4": ["b", "x"]}
@@ -269,3 +269,26 @@ def test_the_ids_of_leaks_go_through_json() -> None:
     scores = score_rankings(EXPECTED, RETRIEVED, "leak@2", forbidden=FORBIDDEN)
     kept = json.loads(scores.to_json())["details"]["leak@2"]["q1"]
     assert kept == {"forbidden_ranks": [1], "forbidden_ids": ["x"]}
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+def test_what_nobody_knows_is_noted_where_rankings_are_streamed(
+    ending: str, tmp_path: Path
+) -> None:
+    path = tmp_path / f"run.{ending}"
+    write_run(Run({"q": Ranking(["a", "b"], forbidden=["b"], forbidden_unknown=["a"])}), path)
+    for per_query in (True, False):
+        scored: Any = score_files(path, {"q": ["a"]}, "leak@2", per_query=per_query)
+        assert any("1 retrieved passage can't be told" in note for note in scored.notes)
+        assert not score_files(path, {"q": ["a"]}, "mrr").notes
+    table = pa.table(
+        {
+            "query_id": ["q"],
+            "retrieved_ids": [["a", "b"]],
+            "expected_ids": [["a"]],
+            "forbidden_ids": [["b"]],
+            "forbidden_unknown_ids": [["a"]],
+        }
+    )
+    with pytest.warns(LabelWarning, match="1 retrieved passage can't be told"):
+        assert score_table(table, "leak@2")["leak@2"].to_pylist() == [0.5]

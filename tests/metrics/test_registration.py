@@ -202,7 +202,8 @@ class TestOwnMetric:
         made = FirstThree(bonus=0.5, min_grade=2, k=2)
         assert made.metric_name == "first_three(min_grade=2, bonus=0.5)@2"
         assert metric(made.metric_name) == made
-        with pytest.raises(InvalidInput, match=r"first_three\(bonus\): .* less than or equal to 1"):
+        expected = r"first_three: bonus must be less than or equal to 1, got 2\."
+        with pytest.raises(InvalidInput, match=expected):
             metric("first_three(bonus=2)")
 
     def test_before_it_is_registered_it_can_be_used_by_hand(self) -> None:

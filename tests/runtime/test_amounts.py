@@ -111,11 +111,6 @@ NUMBERS: Mapping[str, Callable[..., object]] = {
 }
 """How each is called with everything but its numbers."""
 
-FURTHER = {
-    "Scores.intervals": {"confidence": "float", "resamples": "int", "seed": "int"},
-}
-"""Numbers that are passed on, and so stand in no signature."""
-
 IGNORED = {"save_every"}
 """Accepted for old code, without effect."""
 
@@ -139,7 +134,7 @@ def named(name: str) -> Any:
 
 def arguments() -> Iterator[tuple[str, str, str]]:
     for name in NUMBERS:
-        for argument, kind in {**numbers_of(named(name)), **FURTHER.get(name, {})}.items():
+        for argument, kind in numbers_of(named(name)).items():
             if argument not in IGNORED:
                 yield name, argument, kind
 

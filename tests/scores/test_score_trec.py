@@ -280,7 +280,7 @@ def test_what_a_name_means_is_what_trec_eval_means_by_it() -> None:
         ("ndcg.0.5=1", "gains: expected whole grades"),
         ("11pt_avg.0.5,0.2", "levels: expected ascending numbers from 0 to 1"),
         ("rbp.q=1", "-m: expected p and a number, as in rbp.p=0.8, got 'q=1'"),
-        ("rbp.p=1", r"graded_rbp\(p\): expected less than 1"),
+        ("rbp.p=1", r"graded_rbp: p must be less than 1"),
         ("Rndcg", "-m: expected a measure other than relstring, G, ndcg_rel, Rndcg"),
         ("bm25_similarity", "-m: expected a metric of rankings"),
     ],

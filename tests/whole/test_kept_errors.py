@@ -18,6 +18,7 @@ from llama_index_rag_metrics import (
     Ranking,
     RetrievalDataset,
     Run,
+    Scores,
     capture,
     evaluate,
     fuse,
@@ -31,7 +32,7 @@ from llama_index_rag_metrics import (
     write_run,
 )
 from llama_index_rag_metrics.metrics import MRR
-from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
+from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput, RetrievalFailed
 
 KEY = "sk-proj-abcdefghijklmnop1234"
 SAID = f"401: Incorrect API key provided: {KEY} {'and so on ' * 500}"
@@ -218,3 +219,24 @@ def test_nobody_else_keeps_the_words_of_an_error() -> None:
                 if f"type({handler.name})" in text and f"{{{handler.name}}}" in text:
                     found.append(f"{path.relative_to(home)}:{node.lineno}")
     assert found == []
+
+
+def test_a_failure_that_ends_the_run_shows_a_cause_without_a_key() -> None:
+    def fail_with(words: str) -> Callable[[str], Any]:
+        def retrieve(query: str) -> Any:
+            raise ConnectionError(words)
+
+        return retrieve
+
+    def cause(words: str) -> BaseException | None:
+        with pytest.raises(RetrievalFailed) as caught:
+            evaluate(fail_with(words), DATASET, "mrr", raise_on_error=True)
+        return caught.value.__cause__
+
+    assert isinstance(cause("no route to the host"), ConnectionError)
+    assert cause(f"401: {KEY} is no key") is None
+
+
+def test_errors_of_scores_made_by_hand() -> None:
+    scores = Scores(["q1"], {"mrr": [0.0]}, failed={"q1": f"ConnectionError: 401 {KEY}"})
+    assert scores.failed["q1"].startswith("ConnectionError: 401 ***")

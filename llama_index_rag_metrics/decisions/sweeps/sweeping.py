@@ -16,7 +16,11 @@ from llama_index_rag_metrics.decisions.sweeps.grid import Grid, Point, combinati
 from llama_index_rag_metrics.decisions.sweeps.sweep_result import Configuration, Sweep, given_up
 from llama_index_rag_metrics.evaluation import DEFAULT_METRICS, aevaluate
 from llama_index_rag_metrics.evaluation.asking.run_journal import read_finished
-from llama_index_rag_metrics.evaluation.asking.run_options import check_count, check_price
+from llama_index_rag_metrics.evaluation.asking.run_options import (
+    check_count,
+    check_known,
+    check_price,
+)
 from llama_index_rag_metrics.evaluation.identity import identify_callable
 from llama_index_rag_metrics.evaluation.source import Source
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
@@ -176,6 +180,7 @@ def _check(
         if name in options:
             sentence = f"sweep() has no argument {name!r}: it sets that of every configuration."
             raise InvalidInput(name, options[name], sentence=sentence)
+    check_known(aevaluate, options, "sweep")
     check_count("at_once", at_once, "configurations to evaluate at once")
     check_options(confidence)
     check_price(price_per_million)

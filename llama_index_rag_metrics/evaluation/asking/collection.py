@@ -31,6 +31,7 @@ from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.report.numbers import whole_seconds
 from llama_index_rag_metrics.runtime.cache import Usage
 from llama_index_rag_metrics.runtime.errors import InvalidInput, QueryTimeout, RetrievalFailed
+from llama_index_rag_metrics.runtime.masking import mask
 from llama_index_rag_metrics.runtime.progress import Advance, progress
 from llama_index_rag_metrics.runtime.sync import loop_watched, out_of_reach
 
@@ -257,7 +258,9 @@ class QueryRunner:
             if asked.refusal is not None and not self._answered:
                 raise asked.refusal
             if self.options.raise_on_error:
-                raise RetrievalFailed(query_id, ranking.error) from asked.cause
+                # a cause that holds a key would show it in the traceback
+                is_safe = mask(str(asked.cause)) == str(asked.cause)
+                raise RetrievalFailed(query_id, ranking.error) from asked.cause if is_safe else None
             self._failures.record(RETRIEVER, ranking.error, asked.status)
             return ranking
         self._failures.succeeded(RETRIEVER)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 import numpy as np
 import numpy.typing as npt
 
-from llama_index_rag_metrics.files.fields import CALLS
+from llama_index_rag_metrics.files.fields import CALLS, FORBIDDEN_UNKNOWN
 from llama_index_rag_metrics.files.file_contents import RUN, read_as
 from llama_index_rag_metrics.files.lines import Faults, OnError, Place, name_of, raw_lines
 from llama_index_rag_metrics.files.runs.arrow_runs import (
@@ -251,6 +251,10 @@ class StoredRun:
                 None if ranking.forbidden is None else [*ranking.forbidden] for ranking in rankings
             ]
             yield pl.Series(FORBIDDEN, ids, pl.List(pl.String))
+        (unknown,) = FORBIDDEN_UNKNOWN
+        if unknown in self._measured:
+            ids = [[*(ranking.forbidden_unknown or ())] for ranking in rankings]
+            yield pl.Series(unknown, ids, pl.List(pl.String))
 
 
 def calls_left_out(run: object) -> InvalidInput:

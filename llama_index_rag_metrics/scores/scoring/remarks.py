@@ -11,7 +11,7 @@ import numpy as np
 from llama_index_rag_metrics.metrics import NDCG, PermittedRecall, RankingMetric
 from llama_index_rag_metrics.rankings.judging import JudgedRankings
 from llama_index_rag_metrics.rankings.relevance import Relevance
-from llama_index_rag_metrics.report.numbers import score
+from llama_index_rag_metrics.report.numbers import counted, score
 from llama_index_rag_metrics.runtime.arrays import BoolArray
 from llama_index_rag_metrics.runtime.wording import shorten
 
@@ -128,6 +128,15 @@ def _example(sides: Sides, wanted: BoolArray) -> str:
     return shorten(sides.question(int(wanted.argmax()))) if wanted.any() else ""
 
 
+def unknown_note(n: int) -> str:
+    """The note on retrieved passages of which nobody knows whether the asker may see them."""
+    return (
+        f"{counted(n, 'retrieved passage')} can't be told to be forbidden or not, and "
+        f"{'does' if n == 1 else 'do'}n't count as forbidden: neither the passage nor its document "
+        "in the dataset has the metadata key"
+    )
+
+
 @dataclass(frozen=True)
 class Remarks:
     """What a reader of scores should know of their queries; those of batches add up.
@@ -142,6 +151,7 @@ class Remarks:
         whole: the name of each ndcg without a cutoff to the sum of its scores with ideal=all.
         nothing_permitted: a metric's name to how many scored queries have no value by it, since
             nothing that is relevant to them is permitted.
+        n_unknown: how many retrieved passages nobody knows to be forbidden or not.
     """
 
     n_scored: int = 0
@@ -153,6 +163,7 @@ class Remarks:
     whole: Mapping[str, float] = field(default_factory=dict)
     overlap: Overlap = field(default_factory=Overlap)
     nothing_permitted: Mapping[str, int] = field(default_factory=dict)
+    n_unknown: int = 0
 
     @classmethod
     def of(
@@ -203,6 +214,7 @@ class Remarks:
             _add(self.whole, other.whole),
             self.overlap + other.overlap,
             _add(self.nothing_permitted, other.nothing_permitted),
+            self.n_unknown + other.n_unknown,
         )
 
     def state(self) -> dict[str, Any]:
@@ -217,6 +229,8 @@ class Remarks:
 
     def notes(self) -> list[str]:
         notes = [] if self.overlap.note is None else [self.overlap.note]
+        if self.n_unknown:
+            notes.append(unknown_note(self.n_unknown))
         notes += [
             f"{n} of {self.n_scored} queries have positive grades but none of at least "
             f"{min_grade:g}: metrics with min_grade={min_grade:g} score them 0"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, overload
 
 import numpy as np
 
-from llama_index_rag_metrics.files.fields import CALLS
+from llama_index_rag_metrics.files.fields import CALLS, FORBIDDEN_UNKNOWN
 from llama_index_rag_metrics.files.lines import OnError
 from llama_index_rag_metrics.files.runs.run_blocks import Scattered
 from llama_index_rag_metrics.files.runs.stored_runs import StoredRun
@@ -326,7 +326,8 @@ def _measured(metrics: Sequence[RankingMetric]) -> list[str]:
     spans = (
         [EXPECTED_SPANS, RETRIEVED_SPANS] if any(metric.needs_spans for metric in metrics) else []
     )
-    forbidden = [FORBIDDEN] if any(metric.needs_forbidden for metric in metrics) else []
+    leaks = any(metric.needs_forbidden for metric in metrics)
+    forbidden = [FORBIDDEN, FORBIDDEN_UNKNOWN[0]] if leaks else []
     calls = [CALLS] if any(isinstance(metric, CallMetric) for metric in metrics) else []
     return [*tokens, *spans, *forbidden, *calls]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from llama_index_rag_metrics.files.fields import CALLS
+from llama_index_rag_metrics.files.fields import CALLS, FORBIDDEN_UNKNOWN
 from llama_index_rag_metrics.files.runs.stored_runs import calls_left_out
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.metrics.costs import CallMetric
@@ -41,7 +41,7 @@ from llama_index_rag_metrics.scores.scoring.batches import (
     ranking_metrics,
     score_batch,
 )
-from llama_index_rag_metrics.scores.scoring.remarks import Overlap, Sides
+from llama_index_rag_metrics.scores.scoring.remarks import Overlap, Sides, unknown_note
 from llama_index_rag_metrics.scores.scoring.scoring_options import (
     Failed,
     NoRelevant,
@@ -62,7 +62,10 @@ if TYPE_CHECKING:
 ERROR, EXCLUDED, N_RETRIEVED, N_RELEVANT = "error", "excluded", "n_retrieved", "n_relevant"
 
 _SPANS = (EXPECTED_SPANS, RETRIEVED_SPANS)
-_COLUMNS = (QUERY_ID, RETRIEVED, EXPECTED, GRADES, WEIGHTS, TOKENS, FORBIDDEN, *_SPANS, ERROR)
+_COLUMNS = (
+    *(QUERY_ID, RETRIEVED, EXPECTED, GRADES, WEIGHTS, TOKENS),
+    *(FORBIDDEN, *FORBIDDEN_UNKNOWN, *_SPANS, ERROR),
+)
 
 _MOST_IDS = 1 << 20
 """So many ids are judged at once: few enough to stay near a cache, enough to pay for the calls."""
@@ -127,6 +130,8 @@ def score_table(
     note = sum((batch.remarks.overlap for _, batch in scored), Overlap()).note
     if note is not None:
         warn_caller(LabelWarning(note))
+    if n_unknown := sum(batch.remarks.n_unknown for _, batch in scored):
+        warn_caller(LabelWarning(unknown_note(n_unknown)))
     result: Table = _like(table, pl.concat(frame for frame, _ in scored), chosen, keep)
     return result
 
@@ -211,6 +216,9 @@ def score_part(
         position = int(np.flatnonzero(scored.reason == REASONS.index("no_relevant"))[0])
         query = frame[QUERY_ID][position] if QUERY_ID in frame.columns else position
         raise nothing_relevant(query, frame[EXPECTED][position])
+    if FORBIDDEN_UNKNOWN[0] in frame.columns and any(metric.needs_forbidden for metric in metrics):
+        n_unknown = int(frame[FORBIDDEN_UNKNOWN[0]].list.len().sum() or 0)
+        scored.remarks = replace(scored.remarks, n_unknown=n_unknown)
     if keep_digests:
         scored.digests = [ranking_digest(ids or ()) for ids in frame[RETRIEVED].to_list()]
     columns: dict[str, Any] = {}
