@@ -152,6 +152,7 @@ def move_labels(
         for (query_id, item), label in labels.items()
     ]
     notes = _notes(moves)
+    notes = [*notes, *_left_out(dataset)]
     return MovedLabels(_relabelled(dataset, moves, passages, notes), moves, notes)
 
 
@@ -192,6 +193,13 @@ def _relabelled(
         mode=dataset.mode,
         notes=[*dataset.notes, *notes],
     )
+
+
+def _left_out(dataset: RetrievalDataset) -> list[str]:
+    if not dataset.forbidden:
+        return []
+    n = counted(len(dataset.forbidden), "question")
+    return [f"forbidden ids of {n} aren't moved: give them anew, or forbidden= by metadata"]
 
 
 def _new_relevance(old: Relevance, moves: Mapping[str, Move]) -> Relevance:

@@ -165,6 +165,9 @@ class Run(Mapping[str, Ranking]):
         queries: Mapping[str, str] | None = None,
         notes: Iterable[str] = (),
     ) -> None:
+        if rankings is not None and not isinstance(rankings, Mapping):
+            remedy = "read_run() reads runs of ranx, files, frames and lists of records."
+            raise InvalidInput("run", rankings, "a mapping of query id to ranking", remedy)
         self.name = name
         self.stage = stage
         self.skipped = tuple(skipped)

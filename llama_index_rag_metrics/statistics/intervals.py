@@ -269,7 +269,12 @@ def cleaned(differences: FloatArray) -> FloatArray:
 
 def exact_mean(values: FloatArray) -> float:
     """The correctly rounded sum over the number of values, as `Scores.means` are; NaN for none."""
-    return math.fsum(values.tolist()) / len(values) if len(values) else math.nan
+    if not len(values):
+        return math.nan
+    try:
+        return math.fsum(values.tolist()) / len(values)
+    except OverflowError:  # though the mean is a number
+        return math.fsum((values / len(values)).tolist())
 
 
 def units_of(columns: FloatArray, clusters: Sequence[Hashable] | IntArray | None) -> Units:

@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 
+from llama_index_rag_metrics import read_qrels, read_run
 from llama_index_rag_metrics.files.lines import Place
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.files.text_tables import read_cell, read_field
 from llama_index_rag_metrics.rankings.relevance import Relevance
-from llama_index_rag_metrics.runtime.errors import FileFormatError, LinesSkipped
+from llama_index_rag_metrics.runtime.errors import FileFormatError, LabelWarning, LinesSkipped
 
 PLACE = Place("table.csv", 2)
 LIKE_LISTS = ['{"name": "x"}', '["a"]', "['a']", "[2020]", "{1,2}", "[]", "{}", "{{}}", "[1] a"]
@@ -227,3 +228,12 @@ def test_lists_without_a_doubt_arent_tokenised(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(tokenize, "generate_tokens", refuse)
     assert read_cell("['d1', \"d'2\", 'd 3']", PLACE) == ["d1", "d'2", "d 3"]
+
+
+@pytest.mark.parametrize("read", [read_run, read_qrels])
+def test_a_row_whose_document_may_be_several_is_told_once(read: Any, tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text('query_id,doc_id,score\nq1,"d2,d3",1\nq2,d4|d5,1\nq3,"Paris, France",1\n')
+    with pytest.warns(LabelWarning, match="line 2: 'd2,d3' is read as one document") as warned:
+        assert len(read(path)) == 3
+    assert len(warned) == 1

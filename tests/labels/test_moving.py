@@ -297,3 +297,11 @@ def with_new_sentences(
             shift = sum(len(sentence) for cut, sentence in added.items() if cut <= span.start)
             new_spans[item] = Span(source, span.start + shift, span.end + shift)
     return new_spans, new_texts
+
+
+def test_forbidden_ids_that_are_not_moved_are_noted() -> None:
+    dataset = RetrievalDataset(
+        {"q": "Which moon?"}, {"q": ["d"]}, {"d": "Enceladus."}, forbidden={"q": ["d"]}
+    )
+    moved = move_labels(dataset, {"n": "Enceladus."})
+    assert any("forbidden ids of 1 question aren't moved" in note for note in moved.notes)

@@ -171,3 +171,10 @@ def test_what_cant_be_fused(runs: Any, options: Any, message: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         fuse(runs, **options)
     assert str(caught.value).startswith(message)
+
+
+def test_what_is_no_mapping_of_rankings_names_what_reads_it() -> None:
+    ranx = pytest.importorskip("ranx", reason="ranx isn't installed")
+    run = ranx.Run({"q": {"a": 1.0}})
+    with pytest.raises(InvalidInput, match=r"read_run\(\) reads runs of ranx"):
+        fuse({"one": run, "other": run})

@@ -15,7 +15,12 @@ from support.intervals import ends, width
 from llama_index_rag_metrics import Scores
 from llama_index_rag_metrics.decisions.comparison import mean_interval
 from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.statistics.intervals import check_options, mean_intervals, wilson
+from llama_index_rag_metrics.statistics.intervals import (
+    check_options,
+    exact_mean,
+    mean_intervals,
+    wilson,
+)
 from llama_index_rag_metrics.statistics.resampling import Units, commonest, flips_reaching
 
 RNG = np.random.default_rng(11)
@@ -300,3 +305,7 @@ def test_intervals_cover(draw: Any, mean: float) -> None:
     bounds = [ends(interval) for interval in mean_intervals(columns)]
     covered = [low <= mean <= high for low, high in bounds]
     assert 0.925 <= np.mean(covered) <= 0.975
+
+
+def test_the_mean_of_numbers_whose_sum_overflows() -> None:
+    assert exact_mean(np.array([1e308, 1e308])) == 1e308

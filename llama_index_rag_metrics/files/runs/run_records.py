@@ -26,7 +26,7 @@ from llama_index_rag_metrics.files.fields import (
 )
 from llama_index_rag_metrics.files.judgements import Judgements, read_grade
 from llama_index_rag_metrics.files.lines import Place
-from llama_index_rag_metrics.files.records import read_id, read_relevance
+from llama_index_rag_metrics.files.records import looks_like_several, read_id, read_relevance
 from llama_index_rag_metrics.files.runs.run_fields import (
     list_of,
     number_or_none,
@@ -39,9 +39,11 @@ from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.runtime.callers import warn_caller
-from llama_index_rag_metrics.runtime.errors import FieldsUnread, InvalidInput
+from llama_index_rag_metrics.runtime.errors import FieldsUnread, InvalidInput, LabelWarning
 
 Whole = TypeVar("Whole")
+
+_SEPARATORS = frozenset(",;|")
 
 
 class Records(ABC, Generic[Whole]):
@@ -57,6 +59,7 @@ class Records(ABC, Generic[Whole]):
     def __init__(self, read: Callable[[Mapping[str, Any], Place], Whole]) -> None:
         self._read = read
         self._whole: dict[str, Whole] = {}
+        self._has_warned = False
 
     def add(self, record: Mapping[str, Any], place: Place) -> None:
         """Read a record."""
@@ -71,6 +74,16 @@ class Records(ABC, Generic[Whole]):
         if query_id in self._whole:
             raise place.wrong("every query id once", query_id)
         self._whole[query_id] = self._read(record, place)
+
+    def _document_id(self, value: Any, place: Place) -> str:
+        """The id of a row's document; the first one that may be several is told."""
+        item = _id(value, place)
+        if not self._has_warned and not _SEPARATORS.isdisjoint(item) and looks_like_several(item):
+            self._has_warned = True
+            where = place.path if place.line is None else f"{place.path}, line {place.line}"
+            several = f"{where}: {item!r} is read as one document, as a row is of one"
+            warn_caller(LabelWarning(f"{several}. If it means several, write a row for each."))
+        return item
 
     @abstractmethod
     def row_reader(self, names: Sequence[str]) -> Callable[[Sequence[Any], Place], None]:
@@ -104,7 +117,7 @@ class RunRecords(Records[Ranking]):
         def read(row: Sequence[Any], place: Place) -> None:
             self._add_row(
                 _id(query_id(row), place),
-                _id(item(row), place),
+                self._document_id(item(row), place),
                 number_or_none(score(row), place),
                 number_or_none(rank(row), place),
                 place,
@@ -164,7 +177,7 @@ class QrelsRecords(Records[Relevance]):
         def read(row: Sequence[Any], place: Place) -> None:
             if is_ungraded:
                 raise place.lacks(f"a field {GRADE[0]!r}", names)
-            ids = _id(query_id(row), place), _id(item(row), place)
+            ids = _id(query_id(row), place), self._document_id(item(row), place)
             self._rows.add(*ids, read_grade(grade(row), place), place)
 
         return read
