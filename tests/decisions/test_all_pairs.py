@@ -72,7 +72,9 @@ def test_each_pair_has_the_queries_that_both_score() -> None:
     columns = np.random.default_rng(5).random((N, 3))
     some = systems(columns)
     ids = list(some["c"].query_ids)
-    some["c"] = Scores(ids[10:], {"m": columns[10:, 2]}, excluded=dict.fromkeys(ids[:10], "error"))
+    some["c"] = Scores(
+        ids[10:], {"m": columns[10:, 2]}, excluded=dict.fromkeys(ids[:10], "unjudged")
+    )
     pairs = compare(some, "a", resamples=100).pairs
     assert [pair.n for pair in pairs] == [N, N - 10, N - 10]
 

@@ -35,7 +35,8 @@ class OnACircle(BaseEmbedding):
         angle = float(text.rsplit(maxsplit=1)[-1]) * 0.015
         return [cos(angle), sin(angle)]
 
-    _get_query_embedding = _get_text_embedding
+    def _get_query_embedding(self, query: str) -> list[float]:
+        return self._get_text_embedding(query)
 
     async def _aget_query_embedding(self, query: str) -> list[float]:
         return self._get_text_embedding(query)

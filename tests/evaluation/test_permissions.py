@@ -178,7 +178,7 @@ def test_a_function_that_fails_names_what_it_was_called_with() -> None:
         return bool(node.metadata["tenant"] != question["tenant"])
 
     with pytest.raises(InvalidInput) as caught:
-        evaluate(retrieve, dataset(document_metadata={}), "leak", forbidden=strict)
+        evaluate(retrieve, dataset(document_metadata={}), "leak", forbidden=strict, workers=1)
     assert isinstance(caught.value.__cause__, KeyError)
     assert "KeyError: 'tenant'" in str(caught.value)
     assert "question 'q1' with the metadata ['tenant'] and retrieved node 'n4'" in str(caught.value)
@@ -272,7 +272,7 @@ def test_what_can_not_be() -> None:
     with pytest.raises(InvalidInput, match="'q2' lacks it"):
         evaluate(retrieve, lacking, METRICS, forbidden="tenant")
     with pytest.raises(InvalidInput, match="True where the node is forbidden"):
-        evaluate(retrieve, dataset(), ["leak"], forbidden=lambda question, node: None)
+        evaluate(retrieve, dataset(), ["leak"], forbidden=lambda question, node: None)  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="forbidden is given, but no metric of leaks"):
         evaluate(retrieve, dataset(), ["mrr"], forbidden="tenant")
     apart = dataset(corpus={}, document_metadata={})

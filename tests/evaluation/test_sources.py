@@ -328,7 +328,7 @@ def test_metrics_without_relevance_need_no_labels() -> None:
 
 def test_a_name_is_a_text() -> None:
     with pytest.raises(InvalidInput, match=r"name: expected a text, .* got 3"):
-        evaluate(scripted(), DATASET, ["mrr"], name=3)
+        evaluate(scripted(), DATASET, ["mrr"], name=3)  # type: ignore[arg-type]
 
 
 def test_a_refusal_shows_no_keys() -> None:

@@ -91,10 +91,10 @@ def test_evaluate_counts_what_it_skips(tmp_path: Path) -> None:
     (note,) = [note for note in results.scores.notes if "skipped" in note]
     assert note.startswith("4 lines of the dataset were skipped: ")
     with pytest.raises(InvalidInput, match="on_error"):
-        evaluate(lambda query: ["d1"], tmp_path, ["mrr"], on_error="ignore")
+        evaluate(lambda query: ["d1"], tmp_path, ["mrr"], on_error="ignore")  # type: ignore[arg-type]
     in_memory = RetrievalDataset({"q1": "?"}, {"q1": ["d1"]})
     with pytest.raises(InvalidInput, match="on_error: expected 'raise' or 'skip', got 'ignore'"):
-        evaluate(lambda query: ["d1"], in_memory, ["mrr"], on_error="ignore")
+        evaluate(lambda query: ["d1"], in_memory, ["mrr"], on_error="ignore")  # type: ignore[arg-type]
 
 
 def test_documents_of_the_querys_own_id_can_be_ignored() -> None:

@@ -155,7 +155,8 @@ def test_workers_of_an_asynchronous_llm_ask_at_once() -> None:
             return CompletionResponse(text=two(prompt))
 
     async def run() -> int:
-        asking = agenerate_question_context_pairs(nodes(16), AtOnce(two), PROMPT, workers=7)
+        llm = AtOnce(two)  # type: ignore[call-arg]
+        asking = agenerate_question_context_pairs(nodes(16), llm, PROMPT, workers=7)
         return len(await asyncio.wait_for(asking, 60))
 
     assert asyncio.run(run()) == 32

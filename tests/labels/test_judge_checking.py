@@ -145,7 +145,8 @@ def test_the_slope_by_hand() -> None:
     #     (2 · 1 + (-1)(-1) + 0) / (4 + 1 + 1) = 1/2
     # q2: 0;  q3: a 1 -> 2 gains 1, b 2 -> 3 nothing, c 3 -> 1 loses 1: (1 + 0 + 2) / 6 = 1/2
     slopes = [1 / 2, 0, 1 / 2]
-    assert (effect.slope.n, effect.slope.mean) == (3, pytest.approx(1 / 3))
+    assert effect.slope.n == 3
+    assert effect.slope.mean == pytest.approx(1 / 3)
     # mean 1/3, standard deviation sqrt(1/12), error sqrt(1/36) = 1/6, t = 2 with 2 degrees of
     # freedom: p = 1 - 2 / sqrt(2² + 2)
     assert effect.p_value == pytest.approx(1 - 2 / 6**0.5)

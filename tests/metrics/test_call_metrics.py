@@ -147,7 +147,7 @@ def test_less_is_better_in_comparisons() -> None:
     ],
 )
 def test_asking_another_retriever_the_same_is_no_repetition(
-    who: list[dict[str, str]], repeated: float
+    who: list[dict[str, Any]], repeated: float
 ) -> None:
     ranking = combine_calls([Call(["a"], query="Saturn", **of) for of in who])
     assert score_rankings({"q": ["a"]}, {"q": ranking}, "repeated_calls").means == {

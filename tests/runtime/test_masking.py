@@ -102,9 +102,12 @@ def test_masked_first_and_then_cut() -> None:
 def test_a_message_of_50_mb_is_cut_with_a_notice(monkeypatch: pytest.MonkeyPatch) -> None:
     looked_through: list[int] = []
     real = masking.mask
-    monkeypatch.setattr(
-        masking, "mask", lambda text: looked_through.append(len(text)) or real(text)
-    )
+
+    def counted(text: str) -> str:
+        looked_through.append(len(text))
+        return real(text)
+
+    monkeypatch.setattr(masking, "mask", counted)
     recorded = describe_error(ValueError("a" * 50_000_000))
     assert looked_through == [50_000]
     assert recorded.startswith("ValueError: aaa")

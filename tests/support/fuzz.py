@@ -357,9 +357,6 @@ def load_mutated_dataset(rng: random.Random, folder: Path) -> None:
     RetrievalDataset.load(path, on_error=rng.choice(["raise", "skip"]))
 
 
-QUESTIONS = {"queries": {f"q{n}": f"{n}" for n in range(4)}, "corpus": {}, "relevant_docs": {}}
-
-
 QUESTIONS: dict[str, Any] = {
     "queries": {f"q{n}": f"{n}" for n in range(4)},
     "corpus": {},

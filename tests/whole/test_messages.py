@@ -45,7 +45,7 @@ def retrieve(query: str) -> list[str]:
         ),
         (lambda: register({"my": NDCG}), "a metric class, such as a subclass of BinaryMetric"),  # type: ignore[arg-type]
         (
-            lambda: evaluate(retrieve, DATASET, ["mrr"], top_k=5),
+            lambda: evaluate(retrieve, DATASET, ["mrr"], top_k=5),  # type: ignore[call-arg]
             "index.as_retriever(similarity_top_k=5)",
         ),
         (lambda: NDCG(k=0), "ndcg: k must be greater than 0, got 0."),

@@ -459,7 +459,7 @@ def test_options_that_do_not_go_together() -> None:
     with pytest.raises(InvalidInput, match="asynchronous function"):
         evaluate(SPARSE, dataset(1), combine="rrf")
     with pytest.raises(InvalidInput, match="'first_seen' or 'last'"):
-        evaluate(function_agent({}), dataset(1), combine="best")
+        evaluate(function_agent({}), dataset(1), combine="best")  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="max_calls"):
         evaluate(function_agent({}), dataset(1), max_calls=0)
     with pytest.raises(InvalidInput, match="Give them to the tools"):
