@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from functools import partial
-from hashlib import sha256
 from typing import TypeAlias
 
 from llama_index_rag_metrics.metrics.metric_names import metric as resolve
@@ -15,24 +13,6 @@ from llama_index_rag_metrics.report.query_lines import retrieved_name, wanted_na
 from llama_index_rag_metrics.runtime.errors import RagMetricsError
 from llama_index_rag_metrics.scores.scores import LazyRows
 from llama_index_rag_metrics.scores.systems import System, query_answers
-
-_DIGITS = 12
-
-
-def ranking_digest(ids: Sequence[str]) -> str:
-    """A short digest of the ids in their order."""
-    return sha256(_json(ids).encode("ascii")).hexdigest()[:_DIGITS]
-
-
-def _json(ids: Sequence[str]) -> str:
-    """The ids as JSON; where nothing has to be escaped, in a third of the time."""
-    texts = list(map(str, ids))
-    joined = '","'.join(texts)
-    plain = joined.isascii() and joined.isprintable() and "\\" not in joined
-    if texts and plain and joined.count('"') == 2 * (len(texts) - 1):
-        return f'["{joined}"]'
-    return json.dumps(texts, separators=(",", ":"))
-
 
 _MOST_ITEMS = 5
 

@@ -24,6 +24,7 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.jsonable import jsonable
 from llama_index_rag_metrics.runtime.masking import describe_error
 from llama_index_rag_metrics.scores.by_metric import ByMetric, name_among
+from llama_index_rag_metrics.scores.ranking_digests import LazyDigests
 from llama_index_rag_metrics.statistics.intervals import MeanInterval, exact_mean, mean_intervals
 
 if TYPE_CHECKING:
@@ -198,7 +199,9 @@ class Scores(Reportable):
             answers=MappingProxyType(
                 {matcher: frozen_rows(rows) for matcher, rows in (answers or {}).items()}
             ),
-            rankings=MappingProxyType(dict(rankings or {})),
+            rankings=rankings
+            if isinstance(rankings, LazyDigests)
+            else MappingProxyType(dict(rankings or {})),
             usage=MappingProxyType(
                 {
                     metric: usage if isinstance(usage, Usage) else Usage(**usage)

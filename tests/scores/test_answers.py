@@ -8,7 +8,14 @@ import weakref
 
 from support.retrievers import Scripted
 
-from llama_index_rag_metrics import EvaluationResults, RetrievalDataset, Scores, evaluate
+from llama_index_rag_metrics import (
+    EvaluationResults,
+    RetrievalDataset,
+    Scores,
+    evaluate,
+    score_rankings,
+)
+from llama_index_rag_metrics.scores.ranking_digests import ranking_digest
 
 
 def evaluated() -> EvaluationResults:
@@ -37,3 +44,12 @@ def test_scores_alone_hold_no_texts_of_a_run() -> None:
     gc.collect()
     assert run() is None
     assert scores.answers["id"]["q1"]["got"] == ["a [2]", "z"]
+
+
+def test_digests_are_of_what_was_scored_whatever_happens_to_the_lists_later() -> None:
+    ids = ["a", "b"]
+    scores = score_rankings({"q": ["a"]}, {"q": ids}, "mrr")
+    ids.reverse()
+    assert scores.rankings["q"] == ranking_digest(["a", "b"])
+    assert scores.rankings["q"] != ranking_digest(ids)
+    assert pickle.loads(pickle.dumps(scores)).rankings == scores.rankings
