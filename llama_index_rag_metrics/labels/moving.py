@@ -198,7 +198,7 @@ def _relabelled(
 def _left_out(dataset: RetrievalDataset) -> list[str]:
     if not dataset.forbidden:
         return []
-    n = counted(len(dataset.forbidden), "question")
+    n = counted(len(dataset.forbidden), "question", "questions")
     return [f"forbidden ids of {n} aren't moved: give them anew, or forbidden= by metadata"]
 
 

@@ -103,9 +103,10 @@ class Overlap:
         """A sentence where the sides have next to nothing in common."""
         n = min(self.n_judged, self.n_ranked)
         if self.judged and self.ranked and _is_little(self.n_both, n, _FEW_QUESTIONS):
+            others = counted(self.n_ranked - self.n_both, "ranking", "rankings")
             return (
-                f"{self.n_both} of {self.n_judged:,} judged questions have a ranking, and "
-                f"{self.n_ranked - self.n_both:,} rankings are of others: a judged question is "
+                f"{self.n_both} of {self.n_judged:,} judged questions have a ranking, beside "
+                f"{others} of others: a judged question is "
                 f"{self.judged}, a ranked one {self.ranked}. Question ids compare exactly: write "
                 "them alike on both sides"
             )
@@ -130,10 +131,11 @@ def _example(sides: Sides, wanted: BoolArray) -> str:
 
 def unknown_note(n: int) -> str:
     """The note on retrieved passages of which nobody knows whether the asker may see them."""
+    passages = counted(n, "retrieved passage", "retrieved passages")
     return (
-        f"{counted(n, 'retrieved passage')} can't be told to be forbidden or not, and "
-        f"{'does' if n == 1 else 'do'}n't count as forbidden: neither the passage nor its document "
-        "in the dataset has the metadata key"
+        f"{passages} can't be told to be forbidden or not, and {'does' if n == 1 else 'do'}n't "
+        "count as forbidden: neither the passage nor its document in the dataset has the metadata "
+        "key"
     )
 
 
