@@ -139,3 +139,15 @@ def test_a_script_beside_it_imports_no_support_in_place_of_a_package(name: str) 
 @each_file
 def test_no_file_is_too_long(path: Path) -> None:
     assert len(path.read_text(encoding="utf-8").splitlines()) <= MOST_LINES
+
+
+def test_no_two_modules_share_a_name() -> None:
+    # a command of the command line is called like what it does
+    names = [path.stem for path in FILES if path.stem != "__init__" and room_of(path) != "cli"]
+    assert sorted(name for name in set(names) if names.count(name) > 1) == []
+
+
+def test_the_top_holds_the_rooms_and_nothing_else() -> None:
+    entries = {path.name for path in HOME.iterdir() if path.name != "__pycache__"}
+    rooms = {room for room in ROOMS if not room.startswith("__")}
+    assert entries == {*rooms, "__init__.py", "__main__.py", "py.typed"}

@@ -11,8 +11,8 @@ from typing import Any
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 
-from llama_index_rag_metrics.evaluation.asking.collection import Collected, QueryRunner
 from llama_index_rag_metrics.evaluation.asking.query import Asker
+from llama_index_rag_metrics.evaluation.asking.query_runner import Collected, QueryRunner
 from llama_index_rag_metrics.evaluation.asking.run_journal import Journal
 from llama_index_rag_metrics.evaluation.asking.run_options import RunOptions
 from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity, fingerprint

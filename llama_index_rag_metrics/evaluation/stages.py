@@ -12,8 +12,8 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import QueryBundle
 from typing_extensions import Unpack
 
-from llama_index_rag_metrics.evaluation.asking.collection import QueryRunner
 from llama_index_rag_metrics.evaluation.asking.query import Asked, LocalAsker, prepare
+from llama_index_rag_metrics.evaluation.asking.query_runner import QueryRunner
 from llama_index_rag_metrics.evaluation.asking.run_options import (
     RunOptions,
     StageOptions,

@@ -15,8 +15,8 @@ from llama_index.core.evaluation.retrieval.metrics_base import (
     RetrievalMetricResult,
 )
 
-from llama_index_rag_metrics.evaluation.asking.collection import Collected
 from llama_index_rag_metrics.evaluation.asking.failed_queries import NOT_ASKED
+from llama_index_rag_metrics.evaluation.asking.query_runner import Collected
 from llama_index_rag_metrics.evaluation.retrieved.score_by_matcher import (
     matcher_names,
     score_by_matcher,

@@ -1,6 +1,6 @@
 """Asking LLMs, whatever they can: answers that fit a pydantic model, texts that stay texts."""
 
-from llama_index_rag_metrics.runtime.llms.answers import (
+from llama_index_rag_metrics.runtime.llms.llm_answers import (
     json_and_text,
     json_answer,
     json_values,

@@ -22,7 +22,11 @@ from pydantic import ValidationError
 
 from llama_index_rag_metrics.runtime.cache import Tally, Usage
 from llama_index_rag_metrics.runtime.errors import BadAnswer
-from llama_index_rag_metrics.runtime.llms.answers import AnyAnswer, json_answer, without_reasoning
+from llama_index_rag_metrics.runtime.llms.llm_answers import (
+    AnyAnswer,
+    json_answer,
+    without_reasoning,
+)
 from llama_index_rag_metrics.runtime.masking import mask_and_cut, register_secrets_of
 from llama_index_rag_metrics.runtime.sync import in_thread
 
