@@ -515,7 +515,7 @@ def test_ctrl_c_leaves_a_whole_journal(cluster: Cluster, log: Path, tmp_path: Pa
         from llama_index_rag_metrics.distributed.ray import evaluate
         ray.init(address={cluster.address!r}, log_to_driver=False)
         evaluate(questions({N}), Factory(Path({str(log)!r}), seconds=0.1), "mrr",
-                 concurrency=2, journal={str(journal)!r})
+                 concurrency=2, journal={str(journal)!r}, retriever_id="noting")
     """
     process = start([sys.executable, "-c", textwrap.dedent(code)])
     soon(lambda: journal.exists() and len(journal.read_text().splitlines()) > N // 3)
@@ -526,7 +526,7 @@ def test_ctrl_c_leaves_a_whole_journal(cluster: Cluster, log: Path, tmp_path: Pa
     finished = journal_ids(journal)
     assert N // 3 <= len(finished) < N
     rest = Factory(tmp_path / "rest.log")
-    results = evaluate(rest(), questions(N), "mrr", journal=journal)
+    results = evaluate(rest(), questions(N), "mrr", journal=journal, retriever_id="noting")
     assert sorted(rest.asked) == sorted({*range(N)} - {int(query_id[1:]) for query_id in finished})
     assert results.scores.counts.queries == N
 
