@@ -161,7 +161,8 @@ class SQLiteKVStore(ClaimingStore):
             held = set().union(*self._held.values())
         given_up = [claim for claim in held if claim[1] in set(keys)]
         if given_up:
-            threading.Thread(target=self._release, args=(given_up,), daemon=True).start()
+            # a process that ends waits for it, so that others needn't wait until the claims lapse
+            threading.Thread(target=self._release, args=(given_up,), daemon=False).start()
 
     def _release(self, claims: list[tuple[str, str]]) -> None:
         self._settle(claims)
