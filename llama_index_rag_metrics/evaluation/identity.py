@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -34,6 +35,8 @@ _WITHOUT_EFFECT = {"callback_manager", "show_progress", "verbose"}
 _DEEPEST = 2
 """How deep components in components are described: what an index holds isn't."""
 
+_DIGEST = re.compile(r" [0-9a-f]{12}(?![0-9a-f])")
+
 
 @dataclass(frozen=True)
 class RetrieverIdentity:
@@ -49,6 +52,15 @@ class RetrieverIdentity:
     def aspects(self) -> dict[str, str]:
         """The journal's aspects of it."""
         return {"retriever": self.name, "depth": str(self.depth)}
+
+
+def without_digests(name: str) -> str:
+    """An identity as people read it.
+
+    >>> without_digests("VectorIndexRetriever 0e6d55d7b918, top 3")
+    'VectorIndexRetriever, top 3'
+    """
+    return _DIGEST.sub("", name)
 
 
 def fingerprint(

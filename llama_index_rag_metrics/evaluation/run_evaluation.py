@@ -15,7 +15,11 @@ from llama_index_rag_metrics.evaluation.asking.query import Asker
 from llama_index_rag_metrics.evaluation.asking.query_runner import Collected, QueryRunner
 from llama_index_rag_metrics.evaluation.asking.run_journal import Journal
 from llama_index_rag_metrics.evaluation.asking.run_options import RunOptions
-from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity, fingerprint
+from llama_index_rag_metrics.evaluation.identity import (
+    RetrieverIdentity,
+    fingerprint,
+    without_digests,
+)
 from llama_index_rag_metrics.evaluation.plan import Plan
 from llama_index_rag_metrics.evaluation.results.evaluation_results import (
     EvaluationResults,
@@ -47,10 +51,11 @@ def describe(
     depth = max((len(ranking.ids) for ranking in run.values()), default=0)
     recognising = [metric for metric in metrics if getattr(metric, "recognises", True)]
     stages = [type(postprocessor).__qualname__ for postprocessor in postprocessors]
+    name = without_digests(retriever)
     return {
         "dataset": f"{dataset.name}: {size}" if dataset.name else size,
         "evaluated": f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC",
-        "retriever": " → ".join(filter(None, [retriever, *stages])) or "stored rankings",
+        "retriever": " → ".join(filter(None, [name, *stages])) or "stored rankings",
         "retrieved": f"up to {counted(depth, 'item', 'items')} a query",
         "metrics": ", ".join(metric.metric_name for metric in metrics),
         "matched by": ", ".join(group_by_matcher(recognising, plan.options.matcher)),

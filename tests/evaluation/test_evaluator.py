@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -379,3 +380,10 @@ def test_progress_goes_to_standard_error(
     assert shown.out == ""
     assert "scripted" in shown.err
     assert "4/4" in shown.err
+
+
+def test_the_head_of_a_report_names_the_retriever_without_digests() -> None:
+    results = evaluate(lambda query: ["d1"], RetrievalDataset({"q": "?"}, {"q": ["d1"]}), "mrr")
+    name = results.about["retriever"]
+    assert name
+    assert not re.search("[0-9a-f]{12}", name)
