@@ -14,11 +14,11 @@ from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from pydantic import BaseModel
 
-from llama_index_rag_metrics.evaluation.retrievers.callables import (
+from llama_index_rag_metrics.evaluation.source import (
     CallableRetriever,
     QueryEngineRetriever,
+    SessionRetriever,
 )
-from llama_index_rag_metrics.evaluation.sessions.session_retriever import SessionRetriever
 from llama_index_rag_metrics.runtime.digests import (
     code_of,
     code_of_class,
@@ -29,7 +29,7 @@ from llama_index_rag_metrics.runtime.digests import (
 )
 
 if TYPE_CHECKING:
-    from llama_index_rag_metrics.evaluation.plan import Plan
+    from llama_index_rag_metrics.evaluation.run_evaluation import Plan
 
 _WITHOUT_EFFECT = {"callback_manager", "show_progress", "verbose"}
 _DEEPEST = 2

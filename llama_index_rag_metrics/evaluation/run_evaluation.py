@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from importlib.metadata import version
 from typing import Any
@@ -20,23 +21,72 @@ from llama_index_rag_metrics.evaluation.identity import (
     fingerprint,
     without_digests,
 )
-from llama_index_rag_metrics.evaluation.plan import Plan
+from llama_index_rag_metrics.evaluation.permissions import Permissions, permissions_for
 from llama_index_rag_metrics.evaluation.results.evaluation_results import (
     EvaluationResults,
     build_results,
     every_query_failed,
 )
 from llama_index_rag_metrics.evaluation.results.results_report import system_of
+from llama_index_rag_metrics.evaluation.retrieved.places import Places, places_for
 from llama_index_rag_metrics.evaluation.retrieved.run_matching import Matching
 from llama_index_rag_metrics.evaluation.retrieved.score_by_matcher import group_by_matcher
+from llama_index_rag_metrics.evaluation.sessions.session_asker import check_calls
+from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
+from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.metrics.texts import TextMetric
 from llama_index_rag_metrics.rankings.matching import BY_ID, Matcher
 from llama_index_rag_metrics.rankings.run import Ranking, Run
+from llama_index_rag_metrics.rankings.tokens import TokenCounter, Tokenizer
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import LabelWarning
 from llama_index_rag_metrics.runtime.sync import in_thread
 from llama_index_rag_metrics.scores.answers import keep_answers
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The questions, metrics and options; what no metric needs to know of items is None."""
+
+    questions: RetrievalDataset
+    metrics: Sequence[BaseRetrievalMetric]
+    options: RunOptions
+    counter: TokenCounter | None
+    permissions: Permissions | None
+    places: Places | None
+
+    @classmethod
+    def of(cls, dataset: Any, metrics: Sequence[BaseRetrievalMetric], options: RunOptions) -> Plan:
+        check_calls(metrics, options)
+        questions = options.open_dataset(dataset)
+        return cls(
+            questions,
+            metrics,
+            options,
+            token_counter(metrics, options.tokenizer, options.price_per_million),
+            permissions_for(
+                metrics, questions, options.forbidden, options.match_on, options.matcher
+            ),
+            places_for(metrics, questions, options.matcher),
+        )
+
+    @property
+    def computed(self) -> list[BaseRetrievalMetric]:
+        """The metrics that are computed query by query."""
+        return [metric for metric in self.metrics if not isinstance(metric, RankingMetric)]
+
+
+def token_counter(
+    metrics: Sequence[BaseRetrievalMetric],
+    tokenizer: Tokenizer | None = None,
+    price_per_million: float | None = None,
+) -> TokenCounter | None:
+    needs = ("needs_tokens", "needs_documents")
+    needed = any(getattr(metric, need, False) for metric in metrics for need in needs)
+    if tokenizer is None and price_per_million is None and not needed:
+        return None
+    return TokenCounter.of(tokenizer)
 
 
 def describe(

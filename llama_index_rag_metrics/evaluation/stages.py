@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,6 +13,7 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import QueryBundle
 from typing_extensions import Unpack
 
+from llama_index_rag_metrics.evaluation.asking.pipeline import Pipeline, checked_postprocessor
 from llama_index_rag_metrics.evaluation.asking.query import Asked, LocalAsker, prepare
 from llama_index_rag_metrics.evaluation.asking.query_runner import QueryRunner
 from llama_index_rag_metrics.evaluation.asking.run_options import (
@@ -20,27 +22,35 @@ from llama_index_rag_metrics.evaluation.asking.run_options import (
     check_known,
     shows,
 )
-from llama_index_rag_metrics.evaluation.evaluating import DEFAULT_METRICS
-from llama_index_rag_metrics.evaluation.plan import Plan
+from llama_index_rag_metrics.evaluation.evaluator import DEFAULT_METRICS
+from llama_index_rag_metrics.evaluation.results.curves import curve_figures
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
+from llama_index_rag_metrics.evaluation.results.results_report import system_of
 from llama_index_rag_metrics.evaluation.retrieved.modes import mode_note, of_mode
 from llama_index_rag_metrics.evaluation.retrieved.nodes import copied
-from llama_index_rag_metrics.evaluation.retrievers.pipeline import Pipeline, checked_postprocessor
 from llama_index_rag_metrics.evaluation.run_evaluation import (
+    Plan,
     prepare_matchers,
     run_evaluation,
     warn_of,
 )
-from llama_index_rag_metrics.evaluation.sessions.session_retriever import SessionRetriever
-from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
+from llama_index_rag_metrics.evaluation.source import (
+    SessionRetriever,
+    Source,
+    as_retriever,
+    retrieval_depth,
+)
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.rankings.matching import MatcherLike, MatchOn, as_matcher, names_of
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Latency, Ranking, Run
+from llama_index_rag_metrics.report import Cell, Listing, QueryAnswers, Report, Row, Tone
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.amounts import WORKERS
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.sync import synchronous
+from llama_index_rag_metrics.scores.rows import time_cell
+from llama_index_rag_metrics.scores.scores_report import listed, systems_report
 from llama_index_rag_metrics.scores.scoring import Metrics
 
 if TYPE_CHECKING:
@@ -209,7 +219,6 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
 
     def report(self, *, full: bool = False) -> Report:
         """What every stage reaches, gains, loses and takes, and what was lost."""
-        from llama_index_rag_metrics.evaluation.stages_report import stages_report
 
         return stages_report(self, full=full)
 
@@ -429,3 +438,70 @@ def _named(postprocessors: Postprocessors) -> dict[str, BaseNodePostprocessor]:
         remedy = "evaluate() evaluates a retriever alone."
         raise InvalidInput("postprocessors", postprocessors, "at least one postprocessor", remedy)
     return named
+
+
+_CHANGES: dict[Change, tuple[str, Tone]] = {
+    "gained": ("relevant, brought in", "normal"),
+    "lost": ("relevant, dropped", "alarm"),
+    "raised": ("relevant, moved up", "normal"),
+    "lowered": ("relevant, moved down", "normal"),
+}
+_MOST_LOST = 10
+
+
+def stages_report(stages: StageResults, *, full: bool = False) -> Report:
+    systems = [system_of(results, stage) for stage, results in stages.items()]
+    report = systems_report(systems, full=full, figures=curve_figures(systems))
+    summary, *sections = report.sections
+    (table,) = summary.tables
+    table = replace(table, parts=[*table.parts, _changes(stages), _latencies(stages)])
+    return replace(
+        report,
+        title=f"Stages: {listed(list(stages), most=9)}",
+        sections=[replace(summary, tables=[table]), *sections],
+        listings=list(_lost(stages)),
+    )
+
+
+def _changes(stages: StageResults) -> list[Row]:
+    counts = Counter((change.stage, change.kind) for change in stages.changes)
+    further = list(stages)[1:]
+    return [
+        Row(
+            label,
+            [
+                Cell(None, tone="quiet"),
+                *(
+                    Cell(n, "count", tone if n else "quiet")
+                    for n in (counts[stage, kind] for stage in further)
+                ),
+            ],
+        )
+        for kind, (label, tone) in _CHANGES.items()
+    ]
+
+
+def _latencies(stages: StageResults) -> list[Row]:
+    latencies = stages.stage_latency.values()
+    return [
+        Row(
+            f"this stage {percentile}",
+            [
+                time_cell(None if latency is None else getattr(latency, percentile))
+                for latency in latencies
+            ],
+        )
+        for percentile in ("p50", "p95")
+    ]
+
+
+def _lost(stages: StageResults) -> Iterator[Listing]:
+    for stage in stages:
+        if lost := stages.lost(stage):
+            texts = stages[stage].scores.queries
+            queries = [
+                QueryAnswers(change.query_id, texts.get(change.query_id, ""), remarks=[str(change)])
+                for change in lost[:_MOST_LOST]
+            ]
+            title = f"Lost by {stage}: {len(lost)}"
+            yield Listing(title, queries, more=len(lost) - len(queries))

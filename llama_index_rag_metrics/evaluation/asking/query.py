@@ -20,10 +20,9 @@ from llama_index.core.evaluation.retrieval.metrics_base import (
 )
 from llama_index.core.schema import MetadataMode
 
-from llama_index_rag_metrics.evaluation.asking.failed_queries import failed_ranking
+from llama_index_rag_metrics.evaluation.asking.pipeline import Pipeline
 from llama_index_rag_metrics.evaluation.retrieved.modes import mode_note, node_texts, of_mode
 from llama_index_rag_metrics.evaluation.retrieved.places import Places
-from llama_index_rag_metrics.evaluation.retrievers.pipeline import Pipeline
 from llama_index_rag_metrics.metrics.texts import TextMetric
 from llama_index_rag_metrics.metrics.texts.text_metric import HasCorpus
 from llama_index_rag_metrics.rankings.matching import MatchOn, item_ids, names_of, node_span
@@ -46,12 +45,7 @@ T = TypeVar("T")
 
 
 class Question(NamedTuple):
-    """A query, and what is known of it beforehand.
-
-    Attributes:
-        expected_texts: the dataset's own, for metrics of any kind.
-        relevant_texts: texts of relevant items, also the corpus's, for metrics of texts.
-    """
+    """A query; `relevant_texts`, also those of the corpus, are for metrics of texts alone."""
 
     query: str
     relevance: Relevance | None = None
@@ -61,16 +55,10 @@ class Question(NamedTuple):
 
 @dataclass(frozen=True)
 class Asked:
-    """The outcome of asking a query.
+    """The outcome of asking a query: a ranking, with an error if the retriever failed.
 
-    Attributes:
-        ranking: what was retrieved, or the error.
-        names: kinds and values that labels could name, of all nodes.
-        dropped: retrieved ids that aren't in the ranking any more.
-        refusal: an answer that can't be evaluated, on any query.
-        notes: what is known by now of how it was asked.
-        status: HTTP status of the error, if there is one.
-        nodes: the retrieved nodes, unchanged.
+    `names` are kinds and values of nodes that labels could name; `dropped` are retrieved ids that
+    the ranking lacks; a `refusal` is an answer that can't be evaluated, on any query.
     """
 
     ranking: Ranking
@@ -86,18 +74,16 @@ class Asked:
     def failed(cls, error: Exception, seconds: float, calls: Sequence[Call] | None = None) -> Asked:
         """A query on which the retriever raised an error."""
         refusal = error if isinstance(error, UnusableAnswer) else None
-        ranking = failed_ranking(error, seconds, calls)
+        # keys in the error's text are masked
+        ranking = Ranking(latency=seconds, error=describe_error(error), calls=calls)
         return cls(ranking, cause=error, refusal=refusal, status=http_status(error))
 
 
 @dataclass(frozen=True)
 class Computed:
-    """Metrics of one ranking.
+    """Metrics of one ranking: their results, or their errors and the HTTP statuses of these.
 
-    Attributes:
-        results: metric name to its result, or to its error.
-        usage: metric name to what any query asked for since usage was last taken.
-        statuses: metric name to the HTTP status of its error.
+    `usage` is what any query asked for since usage was last taken.
     """
 
     results: dict[str, RetrievalMetricResult | str]
@@ -110,7 +96,7 @@ class Asker(Protocol):
 
     @property
     def notes(self) -> Sequence[str]:
-        """What a reader of the results should know of how all queries were asked."""
+        """How all queries were asked, where a reader of the results should know."""
 
     async def ask(self, query: str) -> Asked:
         """Retrieve for a query; an error is part of the answer."""
@@ -128,14 +114,7 @@ class Asker(Protocol):
 
 
 class LocalAsker:
-    """Asks a pipeline in this process.
-
-    Args:
-        metrics: computed on each query, with its texts.
-        mode: "text" or "image": which of the retrieved nodes count.
-        counter: counts the tokens of each node's prompt text; None counts nothing.
-        places: finds a node's place in its document; None takes the node's offsets.
-    """
+    """Asks a pipeline in this process; without `places`, a node's own offsets are its place."""
 
     def __init__(
         self,
@@ -161,11 +140,11 @@ class LocalAsker:
 
     @property
     def uncounted_notes(self) -> list[str]:
-        """The notes without their numbers, for one of several workers."""
+        """The notes without their numbers, as one of several workers reports them."""
         return self.notes
 
     def identity(self, retriever: str | RetrieverIdentity) -> str | RetrieverIdentity:
-        """The name of what is asked, for a journal."""
+        """The journal's name of the retriever."""
         return retriever
 
     async def ask(self, query: str) -> Asked:
@@ -178,11 +157,10 @@ class LocalAsker:
     async def retrieve(self, query: str) -> Asked:
         """Retrieve for a query; an error is raised."""
         nodes, seconds = await self.pipeline.ask(query)
-        notes = [*self.pipeline.notes, *mode_note(nodes, self.mode)]
         return Asked(
             self.ranking(nodes, seconds),
             names_of(nodes),
-            notes=notes,
+            notes=[*self.pipeline.notes, *mode_note(nodes, self.mode)],
             nodes=of_mode(nodes, self.mode),
         )
 
@@ -217,7 +195,6 @@ class LocalAsker:
         self.pipeline.close()
 
     def ranking(self, nodes: Sequence[NodeWithScore], latency: float | None = None) -> Ranking:
-        """Make a ranking of nodes."""
         nodes = of_mode(nodes, self.mode)
         tokens = None
         if self.counter is not None:

@@ -15,8 +15,7 @@ from llama_index.core.evaluation.retrieval.metrics_base import (
     RetrievalMetricResult,
 )
 
-from llama_index_rag_metrics.evaluation.asking.failed_queries import NOT_ASKED
-from llama_index_rag_metrics.evaluation.asking.query_runner import Collected
+from llama_index_rag_metrics.evaluation.asking.query_runner import NOT_ASKED, Collected
 from llama_index_rag_metrics.evaluation.retrieved.score_by_matcher import (
     matcher_names,
     score_by_matcher,
@@ -34,7 +33,7 @@ from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.ranking_digests import ranking_digest
 
 if TYPE_CHECKING:
-    from llama_index_rag_metrics.evaluation.plan import Plan
+    from llama_index_rag_metrics.evaluation.run_evaluation import Plan
     from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
     from llama_index_rag_metrics.report import Report
 

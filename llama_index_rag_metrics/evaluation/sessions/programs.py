@@ -15,7 +15,7 @@ from llama_index.core.chat_engine.types import BaseChatEngine
 from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.workflow import StartEvent, Workflow
 
-from llama_index_rag_metrics.evaluation.retrievers.dual import CallModes, says_it_cannot
+from llama_index_rag_metrics.evaluation.asking.dual import CallModes, says_it_cannot
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 InThread: TypeAlias = Callable[..., Awaitable[Any]]

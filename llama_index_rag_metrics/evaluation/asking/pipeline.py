@@ -10,30 +10,23 @@ from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
-from llama_index_rag_metrics.evaluation.retrievers.callables import (
+from llama_index_rag_metrics.evaluation.asking.dual import Answer, DualCall
+from llama_index_rag_metrics.evaluation.source import (
     AsyncCallableRetriever,
     QueryEngineRetriever,
 )
-from llama_index_rag_metrics.evaluation.retrievers.dual import Answer, DualCall
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnusableAnswer
 from llama_index_rag_metrics.runtime.threads import Threads
 
 T = TypeVar("T")
 
 _NO_NODE = re.compile(r"'(\w+)' object has no attribute 'node'$")
-"""What LlamaIndex says of a retriever that returned something else than nodes with scores."""
+"""LlamaIndex's error for a retriever that returned something else than nodes with scores."""
 
 _POSTPROCESSORS = "a list of LlamaIndex's postprocessors"
 
 
-def check_way(use_async: bool | None) -> None:
-    """Refuse an unusable `use_async` before anything is asked."""
-    if use_async is not None and not isinstance(use_async, bool):
-        raise InvalidInput("use_async", use_async, "True, False, or None to find out which works")
-
-
 def listed_postprocessors(postprocessors: object) -> list[BaseNodePostprocessor]:
-    """The postprocessors of an argument `node_postprocessors`, checked."""
     if postprocessors is None:  # as LlamaIndex has it
         return []
     argument = "node_postprocessors"
@@ -46,24 +39,19 @@ def listed_postprocessors(postprocessors: object) -> list[BaseNodePostprocessor]
 
 
 def checked_postprocessor(argument: str, postprocessor: object) -> BaseNodePostprocessor:
-    """A postprocessor, checked; an error shows only the type of others, which may hold keys."""
     if isinstance(postprocessor, BaseNodePostprocessor):
         return postprocessor
     if isinstance(postprocessor, type):
         remedy = f"Give an instance of it, built as {postprocessor.__name__}(...)."
         raise InvalidInput(argument, postprocessor, _POSTPROCESSORS, remedy)
+    # its type alone: it may hold a key
     raise InvalidInput(argument, type(postprocessor), _POSTPROCESSORS)
 
 
 class Pipeline:
-    """A retriever and its node postprocessors.
+    """A retriever and its node postprocessors; blocking code runs in as many threads as workers.
 
-    What blocks runs in a pool of as many threads as there are workers.
-
-    Args:
-        use_async: whether to ask by `aretrieve`, or by `retrieve` in threads; None finds out which
-            works.
-        timeout: seconds that the retriever, and each postprocessor, may take on a query; None: any.
+    `use_async` and `timeout` are those of `EvaluateOptions`.
     """
 
     def __init__(
@@ -74,14 +62,11 @@ class Pipeline:
         use_async: bool | None = None,
         timeout: float | None = None,
     ) -> None:
-        check_way(use_async)
         if use_async is False and isinstance(retriever, AsyncCallableRetriever):
             sentence = "use_async=False can't call a retriever that is an asynchronous function."
             raise InvalidInput("use_async", use_async, sentence=sentence)
-        self.retriever = retriever
-        self.postprocessors = postprocessors
-        self.timeout = timeout
-        self.use_async = use_async
+        self.retriever, self.postprocessors = retriever, postprocessors
+        self.timeout, self.use_async = timeout, use_async
         self._threads = Threads(workers, "rag-metrics")
         has_async = _overrides(retriever, BaseRetriever, "_aretrieve", "aretrieve")
         if isinstance(retriever, QueryEngineRetriever):
@@ -98,7 +83,6 @@ class Pipeline:
 
     @property
     def notes(self) -> list[str]:
-        """What a reader of the results should know of how the retriever was asked."""
         calls = [self._retrieve, *self._postprocess]
         own = self.retriever.notes if isinstance(self.retriever, QueryEngineRetriever) else []
         return [*own, *(note for call in calls for note in call.notes)]
@@ -132,7 +116,7 @@ class Pipeline:
         )
 
     async def in_thread(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Call a blocking function in the pool, in the caller's context."""
+        """Call a blocking function in a thread of the pool."""
         return await self._threads.call(function, *arguments)
 
     def close(self) -> None:
@@ -141,7 +125,7 @@ class Pipeline:
 
 
 def _overrides(component: object, base: type, *methods: str) -> bool:
-    """Whether a class has a method of its own; the base's methods only call the blocking one."""
+    """Whether a class has one of these methods itself; its base's only call the blocking one."""
     classes = type(component).__mro__
     own = classes[: classes.index(base)]
     return any(method in vars(owner) for owner in own for method in methods)
