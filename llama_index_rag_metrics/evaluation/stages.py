@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from itertools import chain, pairwise, starmap
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import QueryBundle
@@ -56,9 +56,6 @@ from llama_index_rag_metrics.scores.scoring import Metrics
 if TYPE_CHECKING:
     from llama_index.core.schema import NodeWithScore
 
-    from llama_index_rag_metrics.report import Report
-
-
 Change: TypeAlias = Literal["gained", "lost", "raised", "lowered"]
 
 
@@ -105,32 +102,6 @@ class StageChange:
         return f"{self.item}: relevant, retrieved at {self.before}, {done} by {self.stage}"
 
 
-def changes_of(
-    previous: str, before: EvaluationResults, stage: str, after: EvaluationResults
-) -> Iterator[StageChange]:
-    """Changes of relevant items by a stage, on queries that neither stage failed on."""
-    (relevance, earlier), (_, later) = _judged(before), _judged(after)
-    failed = {**before.run.failed, **after.run.failed}
-    for query_id, judged in relevance.items():
-        if query_id in failed or query_id not in later:
-            continue
-        ranks = [_ranks(run[query_id]) for run in (earlier, later)]
-        for item, grade in judged.grades.items():
-            was, now = (rank_of.get(item) for rank_of in ranks)
-            if grade >= 1 and was != now:
-                yield StageChange(stage, previous, query_id, item, grade, was, now)
-
-
-def _judged(results: EvaluationResults) -> tuple[Mapping[str, Relevance], Run]:
-    """Relevance and rankings: the results' own, or the matcher's."""
-    matched = next(iter(results.matched.values()), None)
-    return (results.relevance, results.run) if matched is None else (matched.relevance, matched.run)
-
-
-def _ranks(ranking: Ranking) -> dict[str, int]:
-    return {item: rank for rank, item in enumerate(dict.fromkeys(ranking.ids), 1)}
-
-
 Postprocessors: TypeAlias = "Sequence[BaseNodePostprocessor] | Mapping[str, BaseNodePostprocessor]"
 
 RETRIEVER = "retriever"
@@ -163,7 +134,7 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
         seconds: Mapping[str, Mapping[str, float]],
     ) -> None:
         self._results = dict(results)
-        self.seconds = {stage: dict(of) for stage, of in seconds.items()}
+        self.seconds = {stage: dict(by_query) for stage, by_query in seconds.items()}
 
     def __getitem__(self, stage: str) -> EvaluationResults:
         return self._results[stage]
@@ -177,17 +148,15 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
     @property
     def stage_latency(self) -> dict[str, Latency | None]:
         """Stage to the percentiles of the seconds that it took alone, without those before it."""
-        return {
-            stage: Run(
-                {
-                    query_id: Ranking(
-                        latency=took, concurrency=self[stage].run[query_id].concurrency
-                    )
-                    for query_id, took in of.items()
-                }
-            ).latency
-            for stage, of in self.seconds.items()
-        }
+        latencies = {}
+        for stage, seconds in self.seconds.items():
+            run = self[stage].run
+            alone = {
+                query_id: Ranking(latency=latency, concurrency=run[query_id].concurrency)
+                for query_id, latency in seconds.items()
+            }
+            latencies[stage] = Run(alone).latency
+        return latencies
 
     @cached_property
     def changes(self) -> tuple[StageChange, ...]:
@@ -195,11 +164,23 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
 
         Only where a rank changed, and only on queries that neither stage failed on.
         """
-        return tuple(
-            change
-            for previous, stage in pairwise(self)
-            for change in changes_of(previous, self[previous], stage, self[stage])
-        )
+        return tuple(chain.from_iterable(starmap(self._changes, pairwise(self))))
+
+    def _changes(self, previous: str, stage: str) -> Iterator[StageChange]:
+        before, after = self[previous], self[stage]
+        (relevance, earlier), (_, later) = _judged(before), _judged(after)
+        failed = {**before.run.failed, **after.run.failed}
+        for query_id, judged in relevance.items():
+            if query_id in failed or query_id not in later:
+                continue
+            ranks = [
+                {item: rank for rank, item in enumerate(dict.fromkeys(run[query_id].ids), 1)}
+                for run in (earlier, later)
+            ]
+            for item, grade in judged.grades.items():
+                was, now = (rank_of.get(item) for rank_of in ranks)
+                if grade >= 1 and was != now:
+                    yield StageChange(stage, previous, query_id, item, grade, was, now)
 
     def lost(self, stage: str) -> list[StageChange]:
         """The relevant items that a stage dropped, the best placed first."""
@@ -219,8 +200,63 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
 
     def report(self, *, full: bool = False) -> Report:
         """What every stage reaches, gains, loses and takes, and what was lost."""
+        systems = [system_of(results, stage) for stage, results in self.items()]
+        report = systems_report(systems, full=full, figures=curve_figures(systems))
+        summary, *sections = report.sections
+        (table,) = summary.tables
+        table = replace(table, parts=[*table.parts, _change_rows(self), _latency_rows(self)])
+        return replace(
+            report,
+            title=f"Stages: {listed(list(self), most=9)}",
+            sections=[replace(summary, tables=[table]), *sections],
+            listings=list(_lost(self)),
+        )
 
-        return stages_report(self, full=full)
+
+def _judged(results: EvaluationResults) -> tuple[Mapping[str, Relevance], Run]:
+    """Relevance and rankings: the results' own, or the matcher's."""
+    matched = next(iter(results.matched.values()), None)
+    return (results.relevance, results.run) if matched is None else (matched.relevance, matched.run)
+
+
+_CHANGES: dict[Change, tuple[str, Tone]] = {
+    "gained": ("relevant, brought in", "normal"),
+    "lost": ("relevant, dropped", "alarm"),
+    "raised": ("relevant, moved up", "normal"),
+    "lowered": ("relevant, moved down", "normal"),
+}
+_MOST_LOST = 10
+
+
+def _change_rows(stages: StageResults) -> list[Row]:
+    counts = Counter((change.stage, change.kind) for change in stages.changes)
+    rows = []
+    for kind, (label, tone) in _CHANGES.items():
+        cells = [Cell(None, tone="quiet")]
+        for stage in list(stages)[1:]:
+            n = counts[stage, kind]
+            cells.append(Cell(n, "count", tone if n else "quiet"))
+        rows.append(Row(label, cells))
+    return rows
+
+
+def _latency_rows(stages: StageResults) -> list[Row]:
+    alone = stages.stage_latency.values()
+    return [
+        Row(f"this stage {name}", [time_cell(getattr(latency, name, None)) for latency in alone])
+        for name in ("p50", "p95")
+    ]
+
+
+def _lost(stages: StageResults) -> Iterator[Listing]:
+    for stage in stages:
+        if lost := stages.lost(stage):
+            texts = stages[stage].scores.queries
+            queries = [
+                QueryAnswers(change.query_id, texts.get(change.query_id, ""), remarks=[str(change)])
+                for change in lost[:_MOST_LOST]
+            ]
+            yield Listing.of(f"Lost by {stage}", queries, len(lost))
 
 
 @shows(StageOptions)
@@ -309,15 +345,15 @@ async def aevaluate_stages(
         latency_sample=None,
     )
     results = {}
-    for stage in asker.seconds:
-        results[stage] = await run_evaluation(
+    for stage in asker.outcomes:
+        results[stage] = evaluated = await run_evaluation(
             LocalAsker(Pipeline(source, (), workers, timeout=timeout), match_on, prepared),
             replace(plan, options=replace(asked, name=stage)),
             stored=asker.rankings(stage, collected.run),
         )
-        results[stage].run.stage = stage
-        scores = results[stage].scores
-        results[stage].scores = scores.replace(notes=[*scores.notes, *collected.notes])
+        evaluated.run.stage = stage
+        notes = [*evaluated.scores.notes, *collected.notes]
+        evaluated.scores = evaluated.scores.replace(notes=notes)
     return StageResults(results, asker.seconds_by_query_id())
 
 
@@ -330,14 +366,16 @@ _ONE_STAGE = (
 )
 
 
-class _StageAsker(LocalAsker):
-    """Asks every query once, and keeps the result of every stage.
+class _Outcome(NamedTuple):
+    """The ranking and nodes after a stage, and the seconds of the stage alone."""
 
-    Attributes:
-        finished: stage to query to the ranking after it, where it didn't fail.
-        seconds: stage to query to the seconds of the stage alone.
-        nodes: stage to query to the nodes after it.
-    """
+    ranking: Ranking
+    seconds: float
+    nodes: Sequence[NodeWithScore]
+
+
+class _StageAsker(LocalAsker):
+    """Asks every query once; `outcomes` are those of each stage by query, where it didn't fail."""
 
     def __init__(
         self,
@@ -354,11 +392,13 @@ class _StageAsker(LocalAsker):
             places=plan.places,
         )
         self.plan = plan
-        self.postprocess = {name: pipeline.postprocess(of) for name, of in postprocessors.items()}
-        stages = (RETRIEVER, *postprocessors)
-        self.finished: dict[str, dict[str, Ranking]] = {stage: {} for stage in stages}
-        self.seconds: dict[str, dict[str, float]] = {stage: {} for stage in stages}
-        self.nodes: dict[str, dict[str, Sequence[NodeWithScore]]] = {stage: {} for stage in stages}
+        self.postprocess = {
+            stage: pipeline.postprocess(postprocessor)
+            for stage, postprocessor in postprocessors.items()
+        }
+        self.outcomes: dict[str, dict[str, _Outcome]] = {
+            stage: {} for stage in (RETRIEVER, *postprocessors)
+        }
 
     @property
     def notes(self) -> list[str]:
@@ -372,16 +412,16 @@ class _StageAsker(LocalAsker):
         ids: list[str] = []
         notes: dict[str, None] = {}
         total = 0.0
-        for stage, finished in self.finished.items():
+        for stage, outcomes in self.outcomes.items():
             if stage in self.postprocess:
                 nodes = [copied(node) for node in nodes]
                 nodes, seconds = await self.postprocess[stage](nodes, QueryBundle(query))
             else:
                 nodes, seconds = await self.pipeline.ask(query)
-            self.seconds[stage][query] = seconds
             total += seconds
-            ranking = finished[query] = self.ranking(nodes, total)
-            self.nodes[stage][query] = [copied(node) for node in of_mode(nodes, self.mode)]
+            ranking = self.ranking(nodes, total)
+            kept = [copied(node) for node in of_mode(nodes, self.mode)]
+            outcomes[query] = _Outcome(ranking, seconds, kept)
             # what a later stage drops may be a label all the same
             names.update(names_of(nodes))
             notes |= dict.fromkeys(mode_note(nodes, self.mode))
@@ -390,46 +430,39 @@ class _StageAsker(LocalAsker):
         return Asked(ranking, names, dropped=ids, notes=[*self.pipeline.notes, *notes])
 
     def seconds_by_query_id(self) -> dict[str, dict[str, float]]:
-        """Stage to query id to the seconds of the stage alone, on queries that it finished."""
-        queries = self.plan.questions.queries
+        queries = self.plan.questions.queries.items()
         return {
-            stage: {query_id: of[query] for query_id, query in queries.items() if query in of}
-            for stage, of in self.seconds.items()
+            stage: {
+                query_id: outcomes[query].seconds
+                for query_id, query in queries
+                if query in outcomes
+            }
+            for stage, outcomes in self.outcomes.items()
         }
 
     def rankings(self, stage: str, run: Run) -> dict[str, Ranking]:
         """Query id to the ranking after a stage; that of the last stage, where it failed."""
-        permissions = self.plan.permissions
-        rankings = {
-            query_id: replace(
-                self.finished[stage].get(query, run[query_id]),
-                concurrency=run[query_id].concurrency,
-            )
-            for query_id, query in self.plan.questions.queries.items()
-        }
-        if permissions is None:
-            return rankings
-        queries, nodes = self.plan.questions.queries, self.nodes[stage]
-        return {
-            query_id: permissions.mark(query_id, ranking, nodes.get(queries[query_id], ()))
-            for query_id, ranking in rankings.items()
-        }
+        permissions, rankings = self.plan.permissions, dict(run)
+        for query_id, query in self.plan.questions.queries.items():
+            nodes: Sequence[NodeWithScore] = ()
+            if (outcome := self.outcomes[stage].get(query)) is not None:
+                concurrency, nodes = run[query_id].concurrency, outcome.nodes
+                rankings[query_id] = replace(outcome.ranking, concurrency=concurrency)
+            if permissions is not None:
+                rankings[query_id] = permissions.mark(query_id, rankings[query_id], nodes)
+        return rankings
 
 
 def _named(postprocessors: Postprocessors) -> dict[str, BaseNodePostprocessor]:
     """The postprocessors by name; repeated classes are numbered from the second on."""
     if not isinstance(postprocessors, (Mapping, Sequence)):
         expected = "a list of LlamaIndex's node postprocessors, or a mapping of names to them"
-        raise InvalidInput(
-            "postprocessors", postprocessors, expected, "They stand before the dataset."
-        )
+        remedy = "They stand before the dataset."
+        raise InvalidInput("postprocessors", postprocessors, expected, remedy)
     named: dict[str, BaseNodePostprocessor] = {}
-    pairs = (
-        postprocessors.items()
-        if isinstance(postprocessors, Mapping)
-        else [("", postprocessor) for postprocessor in postprocessors]
-    )
-    for name, postprocessor in pairs:
+    has_names = isinstance(postprocessors, Mapping)
+    for key in postprocessors:
+        name, postprocessor = (key, postprocessors[key]) if has_names else ("", key)
         checked_postprocessor("postprocessors", postprocessor)
         first = name or type(postprocessor).__name__
         names = (first, *(f"{first} {number}" for number in range(2, len(postprocessors) + 2)))
@@ -438,70 +471,3 @@ def _named(postprocessors: Postprocessors) -> dict[str, BaseNodePostprocessor]:
         remedy = "evaluate() evaluates a retriever alone."
         raise InvalidInput("postprocessors", postprocessors, "at least one postprocessor", remedy)
     return named
-
-
-_CHANGES: dict[Change, tuple[str, Tone]] = {
-    "gained": ("relevant, brought in", "normal"),
-    "lost": ("relevant, dropped", "alarm"),
-    "raised": ("relevant, moved up", "normal"),
-    "lowered": ("relevant, moved down", "normal"),
-}
-_MOST_LOST = 10
-
-
-def stages_report(stages: StageResults, *, full: bool = False) -> Report:
-    systems = [system_of(results, stage) for stage, results in stages.items()]
-    report = systems_report(systems, full=full, figures=curve_figures(systems))
-    summary, *sections = report.sections
-    (table,) = summary.tables
-    table = replace(table, parts=[*table.parts, _changes(stages), _latencies(stages)])
-    return replace(
-        report,
-        title=f"Stages: {listed(list(stages), most=9)}",
-        sections=[replace(summary, tables=[table]), *sections],
-        listings=list(_lost(stages)),
-    )
-
-
-def _changes(stages: StageResults) -> list[Row]:
-    counts = Counter((change.stage, change.kind) for change in stages.changes)
-    further = list(stages)[1:]
-    return [
-        Row(
-            label,
-            [
-                Cell(None, tone="quiet"),
-                *(
-                    Cell(n, "count", tone if n else "quiet")
-                    for n in (counts[stage, kind] for stage in further)
-                ),
-            ],
-        )
-        for kind, (label, tone) in _CHANGES.items()
-    ]
-
-
-def _latencies(stages: StageResults) -> list[Row]:
-    latencies = stages.stage_latency.values()
-    return [
-        Row(
-            f"this stage {percentile}",
-            [
-                time_cell(None if latency is None else getattr(latency, percentile))
-                for latency in latencies
-            ],
-        )
-        for percentile in ("p50", "p95")
-    ]
-
-
-def _lost(stages: StageResults) -> Iterator[Listing]:
-    for stage in stages:
-        if lost := stages.lost(stage):
-            texts = stages[stage].scores.queries
-            queries = [
-                QueryAnswers(change.query_id, texts.get(change.query_id, ""), remarks=[str(change)])
-                for change in lost[:_MOST_LOST]
-            ]
-            title = f"Lost by {stage}: {len(lost)}"
-            yield Listing(title, queries, more=len(lost) - len(queries))
