@@ -30,7 +30,6 @@ Several: TypeAlias = Reported | Sequence[Reported] | Mapping[str, Reported]
 
 
 def system_of(reported: Reported, name: str = "") -> System:
-    """One system of a report, with this name, or its own."""
     if isinstance(reported, Scores):
         return System.of(reported, name)
     return System(
@@ -38,7 +37,7 @@ def system_of(reported: Reported, name: str = "") -> System:
         reported.scores,
         reported.run,
         reported.relevance,
-        {metric: reported.matched[way] for metric, way in reported.matched_by.items()},
+        {metric: reported.matched[matcher] for metric, matcher in reported.matched_by.items()},
         reported.about,
         reported.price_per_million,
     )
@@ -48,18 +47,16 @@ def systems_of(reported: Several) -> list[System]:
     """The systems of a report, each with a name to show."""
     if isinstance(reported, (EvaluationResults, Scores)):
         return [system_of(reported)]
-    if isinstance(reported, Mapping):
-        results = [*reported.items()]
-    else:
-        results = [("", system) for system in reported]
+    is_named = isinstance(reported, Mapping)
+    results = list(reported.items() if is_named else (("", result) for result in reported))
     systems = []
-    for number, (name, system) in enumerate(results, 1):
-        if not isinstance(system, (EvaluationResults, Scores)):
+    for number, (name, result) in enumerate(results, 1):
+        if not isinstance(result, (EvaluationResults, Scores)):
             expected = "results or scores of retrievers, or {name: results or scores}"
-            raise InvalidInput("reported", system, expected)
-        scores = system if isinstance(system, Scores) else system.scores
+            raise InvalidInput("reported", result, expected)
+        scores = result if isinstance(result, Scores) else result.scores
         unnamed = "score" if len(results) == 1 else f"system {number}"
-        systems.append(system_of(system, name or shown_name(scores, unnamed)))
+        systems.append(system_of(result, name or shown_name(scores, unnamed)))
     return systems
 
 
