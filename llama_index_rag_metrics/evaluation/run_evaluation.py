@@ -92,12 +92,13 @@ def token_counter(
 def describe(
     plan: Plan, run: Run, *, retriever: str, postprocessors: Sequence[BaseNodePostprocessor]
 ) -> dict[str, str]:
-    """Describe an evaluation for a report: label to value, in order."""
+    """The head of a report: label to value, in order."""
     from llama_index_rag_metrics import __version__
 
     dataset, metrics, counter = plan.questions, plan.metrics, plan.counter
-    queries, documents = counted(len(dataset.queries)), len(dataset.corpus)
-    size = f"{queries}, {counted(documents, 'document', 'documents')}" if documents else queries
+    size = counted(len(dataset.queries))
+    if documents := len(dataset.corpus):
+        size += f", {counted(documents, 'document', 'documents')}"
     depth = max((len(ranking.ids) for ranking in run.values()), default=0)
     recognising = [metric for metric in metrics if getattr(metric, "recognises", True)]
     stages = [type(postprocessor).__qualname__ for postprocessor in postprocessors]
@@ -138,10 +139,8 @@ async def run_evaluation(
 ) -> EvaluationResults:
     """Ask every query and score what comes back; the asker is closed at the end.
 
-    Args:
-        retriever_id: which retriever is asked, for the journal.
-        postprocessors: the asker's, for the journal.
-        stored: known rankings: their queries aren't asked, and nobody is warned of them.
+    The journal keeps `retriever_id` and `postprocessors`. Queries with `stored` rankings aren't
+    asked, and nobody is warned of them.
     """
     collected = await _collect(asker, plan, retriever_id, postprocessors, stored)
     if stored is None:
@@ -162,7 +161,7 @@ async def _collect(
     postprocessors: Sequence[BaseNodePostprocessor],
     stored: Mapping[str, Ranking] | None,
 ) -> Collected:
-    dataset, options = plan.questions, plan.options
+    options = plan.options
     matchers = await prepare_matchers(plan.metrics, options)
     _, by_id = group_by_matcher(plan.metrics, options.matcher).get(BY_ID, (None, []))
     compares_ids = any(metric.recognises for metric in by_id) or not all(
@@ -173,16 +172,16 @@ async def _collect(
         if options.journal is not None:
             aspects = fingerprint(plan, postprocessors, retriever_id)
             journal = stack.enter_context(Journal(options.journal, aspects))
-        collector = QueryRunner(
+        runner = QueryRunner(
             asker,
             plan,
             metrics=[metric.metric_name for metric in plan.computed],
             by_id=stored is None and compares_ids,
             stored=stored,
-            matchings=[Matching(matcher, dataset) for matcher in matchers],
+            matchings=[Matching(matcher, plan.questions) for matcher in matchers],
             journal=journal,
         )
-        return await collector.collect()
+        return await runner.collect()
 
 
 def warn_of(collected: Collected) -> None:

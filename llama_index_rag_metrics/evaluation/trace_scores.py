@@ -1,4 +1,4 @@
-"""Metrics as scorers of `mlflow.genai.evaluate`, over the retrieval spans of its traces."""
+"""Metrics over the retrieval spans of traces: as MLflow's scorers, as Phoenix's annotations."""
 
 from __future__ import annotations
 
@@ -61,15 +61,14 @@ def as_mlflow_scorer(
     except ImportError as error:
         raise MissingExtra("as_mlflow_scorer()", "mlflow") from error
     needs_relevance = getattr(chosen, "needs_relevance", True)
+    name = tracked_name(chosen.metric_name)
 
     def score(trace: Any, expectations: dict[str, Any] | None = None) -> Any:
         run = read_traces([trace], match_on=match_on)
         if not run and any("without documents" in note for note in run.notes):
             raise InvalidInput("trace", "; ".join(run.notes), "retrievals with documents")
         ranking = next(iter(run.values()), Ranking(calls=()))
-        calls: dict[str, Any] = {}
-        if isinstance(chosen, CallMetric):
-            calls["retrieved_calls"] = ranking.calls
+        calls = {"retrieved_calls": ranking.calls} if isinstance(chosen, CallMetric) else {}
         result = chosen.compute(
             query=next(iter(run.queries.values()), None),
             expected_ids=_expected(expectations, expectation) if needs_relevance else None,
@@ -77,16 +76,15 @@ def as_mlflow_scorer(
             retrieved_texts=None if ranking.texts is None else list(ranking.texts),
             **calls,
         )
+        code = f"llama-index-rag-metrics {chosen.metric_name}"
         return entities.Feedback(
-            name=tracked_name(chosen.metric_name),
+            name=name,
             value=result.score,
-            rationale=_rationale(ranking, has_retrieval=bool(run)),
-            source=entities.AssessmentSource(
-                source_type="CODE", source_id=f"llama-index-rag-metrics {chosen.metric_name}"
-            ),
+            rationale=_rationale(ranking) if run else "Nothing was retrieved in this trace.",
+            source=entities.AssessmentSource(source_type="CODE", source_id=code),
         )
 
-    return scorers.scorer(score, name=tracked_name(chosen.metric_name))
+    return scorers.scorer(score, name=name)
 
 
 def _expected(expectations: Mapping[str, Any] | None, name: str) -> Relevance:
@@ -97,9 +95,7 @@ def _expected(expectations: Mapping[str, Any] | None, name: str) -> Relevance:
     return Relevance.of(labels)
 
 
-def _rationale(ranking: Ranking, *, has_retrieval: bool) -> str:
-    if not has_retrieval:
-        return "Nothing was retrieved in this trace."
+def _rationale(ranking: Ranking) -> str:
     if ranking.error is not None:
         return f"The retrieval failed: {ranking.error}"
     shown = ", ".join(ranking.ids[:10])
@@ -164,15 +160,13 @@ def span_annotations(
     )
     judged = read_qrels(qrels)
     spans: dict[str, tuple[str, Ranking]] = {}
+    roots: dict[str, tuple[str, Ranking]] = {}
     for query_id, session in read.sessions.items():
         for span_id, call in zip(session.spans, session.calls, strict=True):
             spans[span_id] = query_id, call.ranking
-    rows = _rows(spans, judged, metrics, "")
-    roots = {
-        session.root: (query_id, read.rankings[query_id])
-        for query_id, session in read.sessions.items()
-        if session.root is not None and len(session.calls) > 1
-    }
+        if session.root is not None and len(session.calls) > 1:
+            roots[session.root] = query_id, read.rankings[query_id]
+    rows = _rows(spans, judged, metrics)
     rows += _rows(roots, judged, metrics, " of the session")
     columns = ["span_id", "name", "annotator_kind", "score", "metadata"]
     return pd.DataFrame(rows, columns=columns)
@@ -182,12 +176,12 @@ def _rows(
     spans: Mapping[str, tuple[str, Ranking]],
     judged: Mapping[str, Relevance],
     metrics: Metrics,
-    what: str,
+    what: str = "",
 ) -> list[dict[str, Any]]:
-    """A row a span and metric, in the order of the spans."""
-    queries = {span_id: query_id for span_id, (query_id, _) in spans.items() if query_id in judged}
-    expected = {span_id: judged[query_id] for span_id, query_id in queries.items()}
-    run = Run({span_id: spans[span_id][1] for span_id in queries})
+    """A row a span and metric, in the order of the spans; `what` follows the metric's name."""
+    known = {span_id: pair for span_id, pair in spans.items() if pair[0] in judged}
+    expected = {span_id: judged[query_id] for span_id, (query_id, _) in known.items()}
+    run = Run({span_id: ranking for span_id, (_, ranking) in known.items()})
     scores = score_rankings(expected, run, metrics)
     by_metric = {name: scores.by_query(name) for name in scores}
     return [
@@ -195,10 +189,10 @@ def _rows(
             "span_id": span_id,
             "name": f"{name}{what}",
             "annotator_kind": "CODE",
-            "score": by_metric[name][span_id],
-            "metadata": {"query_id": queries[span_id]},
+            "score": values[span_id],
+            "metadata": {"query_id": known[span_id][0]},
         }
         for span_id in scores.query_ids
-        for name in scores
-        if span_id in by_metric[name]
+        for name, values in by_metric.items()
+        if span_id in values
     ]
