@@ -28,6 +28,7 @@ from llama_index_rag_metrics.evaluation.results.evaluation_results import (
     every_query_failed,
 )
 from llama_index_rag_metrics.evaluation.results.results_report import system_of
+from llama_index_rag_metrics.evaluation.retrieved.modes import check_mode
 from llama_index_rag_metrics.evaluation.retrieved.places import Places, places_for
 from llama_index_rag_metrics.evaluation.retrieved.run_matching import Matching
 from llama_index_rag_metrics.evaluation.retrieved.score_by_matcher import group_by_matcher
@@ -59,7 +60,9 @@ class Plan:
     @classmethod
     def of(cls, dataset: Any, metrics: Sequence[BaseRetrievalMetric], options: RunOptions) -> Plan:
         check_calls(metrics, options)
-        questions = options.open_dataset(dataset)
+        questions = RetrievalDataset.of(dataset, on_error=options.on_error)
+        options.scoring.check(questions.relevance)
+        check_mode(questions.mode)
         return cls(
             questions,
             metrics,
@@ -142,25 +145,6 @@ async def run_evaluation(
     The journal keeps `retriever_id` and `postprocessors`. Queries with `stored` rankings aren't
     asked, and nobody is warned of them.
     """
-    collected = await _collect(asker, plan, retriever_id, postprocessors, stored)
-    if stored is None:
-        warn_of(collected)
-    results = build_results(plan, collected)
-    results.price_per_million = plan.options.price_per_million
-    results.about = describe(
-        plan, collected.run, retriever=str(retriever_id), postprocessors=postprocessors
-    )
-    results.scores = results.scores.replace(answers=keep_answers(system_of(results)))
-    return results
-
-
-async def _collect(
-    asker: Asker,
-    plan: Plan,
-    retriever_id: str | RetrieverIdentity,
-    postprocessors: Sequence[BaseNodePostprocessor],
-    stored: Mapping[str, Ranking] | None,
-) -> Collected:
     options = plan.options
     matchers = await prepare_matchers(plan.metrics, options)
     _, by_id = group_by_matcher(plan.metrics, options.matcher).get(BY_ID, (None, []))
@@ -181,7 +165,16 @@ async def _collect(
             matchings=[Matching(matcher, plan.questions) for matcher in matchers],
             journal=journal,
         )
-        return await runner.collect()
+        collected = await runner.collect()
+    if stored is None:
+        warn_of(collected)
+    results = build_results(plan, collected)
+    results.price_per_million = options.price_per_million
+    results.about = describe(
+        plan, collected.run, retriever=str(retriever_id), postprocessors=postprocessors
+    )
+    results.scores = results.scores.replace(answers=keep_answers(system_of(results)))
+    return results
 
 
 def warn_of(collected: Collected) -> None:

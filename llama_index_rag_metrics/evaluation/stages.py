@@ -460,9 +460,12 @@ def _named(postprocessors: Postprocessors) -> dict[str, BaseNodePostprocessor]:
         remedy = "They stand before the dataset."
         raise InvalidInput("postprocessors", postprocessors, expected, remedy)
     named: dict[str, BaseNodePostprocessor] = {}
-    has_names = isinstance(postprocessors, Mapping)
-    for key in postprocessors:
-        name, postprocessor = (key, postprocessors[key]) if has_names else ("", key)
+    pairs = (
+        postprocessors.items()
+        if isinstance(postprocessors, Mapping)
+        else [("", postprocessor) for postprocessor in postprocessors]
+    )
+    for name, postprocessor in pairs:
         checked_postprocessor("postprocessors", postprocessor)
         first = name or type(postprocessor).__name__
         names = (first, *(f"{first} {number}" for number in range(2, len(postprocessors) + 2)))

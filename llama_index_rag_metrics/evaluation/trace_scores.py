@@ -68,7 +68,9 @@ def as_mlflow_scorer(
         if not run and any("without documents" in note for note in run.notes):
             raise InvalidInput("trace", "; ".join(run.notes), "retrievals with documents")
         ranking = next(iter(run.values()), Ranking(calls=()))
-        calls = {"retrieved_calls": ranking.calls} if isinstance(chosen, CallMetric) else {}
+        calls: dict[str, Any] = {}
+        if isinstance(chosen, CallMetric):
+            calls["retrieved_calls"] = ranking.calls
         result = chosen.compute(
             query=next(iter(run.queries.values()), None),
             expected_ids=_expected(expectations, expectation) if needs_relevance else None,

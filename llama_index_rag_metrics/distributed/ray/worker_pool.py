@@ -158,13 +158,13 @@ class WorkerPool:
 
     async def ask(self, query: str) -> Asked:
         await admission(self._rate_limiter)
-        answer = await self._call("ask", query)
+        answer: Asked | str = await self._call("ask", query)
         return Asked(Ranking(error=answer)) if isinstance(answer, str) else answer
 
     async def compute(
         self, question: Question, ranking: Ranking, without: Collection[str] = ()
     ) -> Computed:
-        answer = await self._call("compute", question, ranking, list(without))
+        answer: Computed | str = await self._call("compute", question, ranking, list(without))
         if isinstance(answer, str):
             asked = (metric for metric in self._metrics if metric not in without)
             return Computed(dict.fromkeys(asked, answer))

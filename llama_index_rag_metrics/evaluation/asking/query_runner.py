@@ -181,12 +181,14 @@ class QueryRunner:
         self._answered = bool(self.stored or (journal and journal.finished))
         self._at_once = 1
         self._stopping = False
-        self._collected = Collected(Run(), *({metric: {} for metric in metrics} for _ in range(2)))
+        self._collected = Collected(
+            Run(), {metric: {} for metric in metrics}, {metric: {} for metric in metrics}
+        )
 
     async def collect(self) -> Collected:
         """Ask every query; those whose latency is taken alone come first, one at a time."""
         options, queries = self.options, self.dataset.queries
-        alone = options.n_alone(len(queries))
+        alone = 0 if options.latency == "load" else options.latency_sample or len(queries)
         finished = self.stored if self.journal is None else self.journal.finished
         shown = progress(
             options.name or "evaluating",

@@ -14,9 +14,7 @@ from llama_index.core.storage.kvstore.types import BaseKVStore
 
 from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity
 from llama_index_rag_metrics.evaluation.permissions import ForbiddenLike
-from llama_index_rag_metrics.evaluation.retrieved.modes import check_mode
 from llama_index_rag_metrics.files.lines import OnError
-from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.rankings.combining import Combine
 from llama_index_rag_metrics.rankings.matching import Matcher, MatchOn
 from llama_index_rag_metrics.rankings.tokens import Tokenizer
@@ -205,17 +203,6 @@ class RunOptions:
     @property
     def scoring(self) -> ScoringOptions:
         return ScoringOptions(self.no_relevant, self.failed)
-
-    def open_dataset(self, dataset: Any) -> RetrievalDataset:
-        """The questions of an evaluation, checked before any of them is asked."""
-        questions = RetrievalDataset.of(dataset, on_error=self.on_error)
-        self.scoring.check(questions.relevance)
-        check_mode(questions.mode)
-        return questions
-
-    def n_alone(self, n_queries: int) -> int:
-        """How many queries are asked one at a time."""
-        return 0 if self.latency == "load" else self.latency_sample or n_queries
 
 
 def shows(options: type) -> Callable[[AnyFunction], AnyFunction]:

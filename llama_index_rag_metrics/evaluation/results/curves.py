@@ -137,7 +137,7 @@ def curve_figures(
     """Functions that draw the curves of systems with rankings, over these queries, or all."""
     metrics = metrics_of(systems)
     chosen = None if query_ids is None else list(query_ids)
-    kinds = {
+    kinds: dict[str, Callable[..., Figure | None]] = {
         "recall_by_call": _recall_by_call,
         "by_cutoff": _by_cutoff,
         "by_tokens": partial(_by_cutoff, in_tokens=True),

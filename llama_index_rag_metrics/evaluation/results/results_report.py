@@ -47,9 +47,8 @@ def systems_of(reported: Several) -> list[System]:
     """The systems of a report, each with a name to show."""
     if isinstance(reported, (EvaluationResults, Scores)):
         return [system_of(reported)]
-    is_named = isinstance(reported, Mapping)
-    results = list(reported.items() if is_named else (("", result) for result in reported))
-    systems = []
+    named = reported.items() if isinstance(reported, Mapping) else (("", each) for each in reported)
+    results, systems = list(named), []
     for number, (name, result) in enumerate(results, 1):
         if not isinstance(result, (EvaluationResults, Scores)):
             expected = "results or scores of retrievers, or {name: results or scores}"

@@ -254,7 +254,13 @@ class _Spans(BaseSpanHandler[Any]):
         return "RagMetricsSpans"
 
     def span_enter(
-        self, id_: str, bound_args: Any, instance: Any = None, parent_id: Any = None, **_: Any
+        self,
+        id_: str,
+        bound_args: Any,
+        instance: Any = None,
+        parent_id: Any = None,
+        tags: Any = None,
+        **_: Any,
     ) -> None:
         _keep_fault(RECORDER.enter, id_, bound_args, instance, parent_id)
 
