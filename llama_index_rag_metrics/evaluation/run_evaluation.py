@@ -120,16 +120,11 @@ def describe(
     }
 
 
-async def prepare_matchers(
-    metrics: Sequence[BaseRetrievalMetric], options: RunOptions
-) -> list[Matcher[Any]]:
+async def prepare_matchers(plan: Plan) -> list[Matcher[Any]]:
     """Make the matchers of the metrics ready for one run."""
-    groups = group_by_matcher(metrics, options.matcher).values()
-    return [
-        await in_thread(matcher.prepare, options.cache)
-        for matcher, _ in groups
-        if matcher is not None
-    ]
+    groups = group_by_matcher(plan.metrics, plan.options.matcher).values()
+    cache = plan.options.cache
+    return [await in_thread(matcher.prepare, cache) for matcher, _ in groups if matcher is not None]
 
 
 async def run_evaluation(
@@ -146,7 +141,7 @@ async def run_evaluation(
     asked, and nobody is warned of them.
     """
     options = plan.options
-    matchers = await prepare_matchers(plan.metrics, options)
+    matchers = await prepare_matchers(plan)
     _, by_id = group_by_matcher(plan.metrics, options.matcher).get(BY_ID, (None, []))
     compares_ids = any(metric.recognises for metric in by_id) or not all(
         isinstance(metric, TextMetric) for metric in plan.computed

@@ -61,16 +61,14 @@ Change: TypeAlias = Literal["gained", "lost", "raised", "lowered"]
 
 @dataclass(frozen=True, slots=True)
 class StageChange:
-    """What a stage did to one relevant item of one query.
+    """The change of one relevant item of one query by a stage.
 
     Attributes:
-        stage: the stage.
-        previous: the stage before it.
+        stage, previous: the stage, and the one before it.
         query_id: the query.
         item: the id of the relevant item.
         grade: its grade, 1 or more.
-        before: its rank in the previous stage, None where it wasn't there.
-        after: its rank in this stage, None where it isn't there.
+        before, after: its ranks in the previous stage and in this one, None where it wasn't there.
 
     Examples:
         >>> from llama_index_rag_metrics import StageChange
@@ -109,10 +107,9 @@ RETRIEVER = "retriever"
 
 
 class StageResults(Reportable, Mapping[str, EvaluationResults]):
-    """The results of every stage, by its name, in order; `compare` takes it as it is.
+    """The results of every stage, by its name, in order; `compare` takes them, too.
 
-    A stage's results are those of the pipeline up to it, and so are the latencies of its run.
-    `stage_latency` has the seconds of a stage alone.
+    A stage's results, and the latencies of its run, are those of the pipeline up to it.
 
     Attributes:
         seconds: stage to the seconds that it took on each query it finished.
@@ -160,9 +157,9 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
 
     @cached_property
     def changes(self) -> tuple[StageChange, ...]:
-        """What each stage did to the relevant items, in the order of stages and queries.
+        """Changes of relevant items' ranks, in the order of stages and queries.
 
-        Only where a rank changed, and only on queries that neither stage failed on.
+        They are of queries that neither stage failed on.
         """
         return tuple(chain.from_iterable(starmap(self._changes, pairwise(self))))
 
@@ -199,7 +196,7 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
         return f"<StageResults of {' → '.join(self)}>"
 
     def report(self, *, full: bool = False) -> Report:
-        """What every stage reaches, gains, loses and takes, and what was lost."""
+        """Each stage's scores, gains, losses and latency, and the relevant items that were lost."""
         systems = [system_of(results, stage) for stage, results in self.items()]
         report = systems_report(systems, full=full, figures=curve_figures(systems))
         summary, *sections = report.sections
@@ -278,17 +275,11 @@ async def aevaluate_stages(
     and those after it have failed on it.
 
     Args:
-        retriever: a retriever, an index, a query engine, or a callable from query text to ids.
+        retriever, dataset, metrics, match_on, matcher, workers, show_progress: as of `evaluate`.
         postprocessors: LlamaIndex's node postprocessors in the order in which they are applied, or
             name to postprocessor; unnamed ones are called by their class.
-        dataset: a `RetrievalDataset`, or what `RetrievalDataset.of` takes.
-        metrics: names or metrics.
-        match_on: which id of a retrieved node is compared with the labels.
-        matcher: how expected items are recognised, such as "text"; None: by id.
-        workers: how many queries are asked at once.
-        show_progress: whether to show a progress bar.
 
-    The further arguments are those of `evaluate`, but those of journals, names and captured calls.
+    The further arguments are those of `StageOptions`.
 
     Raises:
         InvalidInput: an argument can't be used.
@@ -298,9 +289,8 @@ async def aevaluate_stages(
         >>> from llama_index.core.postprocessor import SimilarityPostprocessor
         >>> from llama_index.core.schema import NodeWithScore, TextNode
         >>> def retrieve(query):
-        ...     scored = [("d1", 0.9), ("d2", 0.2)]
-        ...     return [NodeWithScore(node=TextNode(id_=one, text=one), score=score)
-        ...             for one, score in scored]
+        ...     return [NodeWithScore(node=TextNode(id_=name, text=name), score=score)
+        ...             for name, score in [("d1", 0.9), ("d2", 0.2)]]
         >>> dataset = {"queries": {"q1": "x?"}, "corpus": {}, "relevant_docs": {"q1": ["d2"]}}
         >>> cutoff = SimilarityPostprocessor(similarity_cutoff=0.5)
         >>> stages = evaluate_stages(retrieve, {"cutoff": cutoff}, dataset, ["mrr"])
@@ -329,7 +319,7 @@ async def aevaluate_stages(
     )
     plan = Plan.of(dataset, resolve(metrics), run_options)
     prepared = await prepare(plan.computed, plan.questions, run_options.cache)
-    await prepare_matchers(plan.metrics, run_options)
+    await prepare_matchers(plan)
     source = as_retriever(retriever, retrieval_depth(plan.metrics))
     timeout = run_options.timeout
     pipeline = Pipeline(source, (), workers, run_options.use_async, timeout)

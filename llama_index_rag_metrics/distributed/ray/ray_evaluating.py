@@ -67,7 +67,7 @@ async def aevaluate(
     times has failed.
 
     Args:
-        dataset: a `RetrievalDataset`, or what `RetrievalDataset.of` takes.
+        dataset, match_on, show_progress: as of the package's own `evaluate`.
         retriever_factory: builds a retriever, an index, a query engine, a callable, an agent or a
             workflow; called once on every worker.
         metrics: names or metrics. Metrics of texts go to the workers with the models that they, or
@@ -82,20 +82,14 @@ async def aevaluate(
             such as LlamaIndex's TokenBucketRateLimiter. It, and those that metrics or what the
             factory encloses hold, stay here, so that each is one limit for the whole cluster.
         node_postprocessors: applied to what is retrieved, in this order.
-        match_on: which id of a retrieved node is compared with the labels.
-        matcher: how expected items are recognised, if not by id; such as "text". It runs on the
-            driver.
-        show_progress: whether to show a progress bar.
-        journal: a file, on the driver.
+        matcher: how expected items are recognised, such as "text". It runs on the driver.
         cache: one actor on the driver's node keeps it for all workers; what one of them is asking
             for, the others wait for. A store that can't be pickled is given as a function that
             makes it.
-        tokenizer: it goes to the workers.
-        latency: "alone" times a query while no worker asks another.
-        forbidden: it is decided on the driver.
 
-    These and the further arguments are those of `EvaluateOptions`. The calls of agents and
-    workflows are kept.
+    These and the further arguments are those of `EvaluateOptions`. `tokenizer` goes to the workers;
+    `journal` and `forbidden` stay here. `latency="alone"` times a query while no worker asks
+    another.
 
     Raises:
         InvalidInput: an argument can't be used.
