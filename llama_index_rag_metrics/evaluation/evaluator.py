@@ -145,13 +145,20 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         check_known(self.aevaluate, kwargs)
         check_mode(mode)
         relevance = None if expected_ids is None else Relevance.of(expected_ids)
-        with closing(Pipeline(self.retriever, self.node_postprocessors or [], 1)) as pipeline:
+        places = Places({}, self.matcher)
+        plan = Plan(
+            RetrievalDataset({}, mode=mode),
+            self.metrics,
+            RunOptions(workers=1, match_on=self.match_on, matcher=self.matcher),
+            self.node_postprocessors or [],
+            token_counter(self.metrics),
+            places=places,
+        )
+        with closing(LocalAsker(self.retriever, plan)) as asker:
+            pipeline = asker.pipeline
             retrieved, _ = await pipeline.ask(query)
             for note in mode_note(retrieved, mode):
                 warn_caller(UserWarning(note))
-            counter = token_counter(self.metrics)
-            places = Places({}, self.matcher)
-            asker = LocalAsker(pipeline, self.match_on, (), mode, counter, places)
             relevance = None if relevance is None else places.of_relevance(relevance)
             ranking = replace(asker.ranking(retrieved), forbidden=forbidden_ids)
             metric_dict = {
@@ -202,14 +209,11 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             match_on=self.match_on,
             matcher=self.matcher,
         )
-        plan = Plan.of(dataset, self.metrics, run_options)
-        postprocessors = self.node_postprocessors or []
+        plan = Plan.of(dataset, self.metrics, run_options, self.node_postprocessors or [])
         metrics = await prepare(plan.computed, plan.questions, run_options.cache)
-        asker = asker_of(self.retriever, postprocessors, metrics, plan)
+        asker = asker_of(self.retriever, plan, metrics)
         name = run_options.retriever_id or identify_retriever(self.retriever)
-        return await run_evaluation(
-            asker, plan, retriever_id=asker.identity(name), postprocessors=postprocessors
-        )
+        return await run_evaluation(asker, plan, retriever_id=asker.identity(name))
 
     @shows(EvaluateOptions)
     def evaluate_dataset(

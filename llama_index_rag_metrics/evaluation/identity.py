@@ -62,18 +62,14 @@ def without_digests(name: str) -> str:
     return _DIGEST.sub("", name)
 
 
-def fingerprint(
-    plan: Plan,
-    postprocessors: Sequence[BaseNodePostprocessor],
-    retriever: str | RetrieverIdentity,
-) -> dict[str, str]:
+def fingerprint(plan: Plan, retriever: str | RetrieverIdentity) -> dict[str, str]:
     """The journal's aspects of a run."""
     dataset, match_on = plan.questions, plan.options.match_on
     counter, permissions = plan.counter, plan.permissions
     return {
         "dataset": dataset.fingerprint(),
         "match_on": match_on if isinstance(match_on, str) else identify_callable(match_on),
-        "postprocessors": identify_postprocessors(postprocessors),
+        "postprocessors": identify_postprocessors(plan.postprocessors),
         **({"retriever": retriever} if isinstance(retriever, str) else retriever.aspects),
         # journals from before modes counted have none
         **({} if dataset.mode == "text" else {"mode": dataset.mode}),

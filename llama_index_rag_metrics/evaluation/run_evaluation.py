@@ -48,17 +48,24 @@ from llama_index_rag_metrics.scores.answers import keep_answers
 
 @dataclass(frozen=True)
 class Plan:
-    """The questions, metrics and options; what no metric needs to know of items is None."""
+    """All that is known before anything is asked; what no metric needs to know of items is None."""
 
     questions: RetrievalDataset
     metrics: Sequence[BaseRetrievalMetric]
     options: RunOptions
-    counter: TokenCounter | None
-    permissions: Permissions | None
-    places: Places | None
+    postprocessors: Sequence[BaseNodePostprocessor] = ()
+    counter: TokenCounter | None = None
+    permissions: Permissions | None = None
+    places: Places | None = None
 
     @classmethod
-    def of(cls, dataset: Any, metrics: Sequence[BaseRetrievalMetric], options: RunOptions) -> Plan:
+    def of(
+        cls,
+        dataset: Any,
+        metrics: Sequence[BaseRetrievalMetric],
+        options: RunOptions,
+        postprocessors: Sequence[BaseNodePostprocessor] = (),
+    ) -> Plan:
         check_calls(metrics, options)
         questions = RetrievalDataset.of(dataset, on_error=options.on_error)
         options.scoring.check(questions.relevance)
@@ -67,6 +74,7 @@ class Plan:
             questions,
             metrics,
             options,
+            postprocessors,
             token_counter(metrics, options.tokenizer, options.price_per_million),
             permissions_for(
                 metrics, questions, options.forbidden, options.match_on, options.matcher
@@ -92,9 +100,7 @@ def token_counter(
     return TokenCounter.of(tokenizer)
 
 
-def describe(
-    plan: Plan, run: Run, *, retriever: str, postprocessors: Sequence[BaseNodePostprocessor]
-) -> dict[str, str]:
+def describe(plan: Plan, run: Run, retriever: str) -> dict[str, str]:
     """The head of a report: label to value, in order."""
     from llama_index_rag_metrics import __version__
 
@@ -104,7 +110,7 @@ def describe(
         size += f", {counted(documents, 'document', 'documents')}"
     depth = max((len(ranking.ids) for ranking in run.values()), default=0)
     recognising = [metric for metric in metrics if getattr(metric, "recognises", True)]
-    stages = [type(postprocessor).__qualname__ for postprocessor in postprocessors]
+    stages = [type(postprocessor).__qualname__ for postprocessor in plan.postprocessors]
     name = without_digests(retriever)
     return {
         "dataset": f"{dataset.name}: {size}" if dataset.name else size,
@@ -132,13 +138,11 @@ async def run_evaluation(
     plan: Plan,
     *,
     retriever_id: str | RetrieverIdentity = "",
-    postprocessors: Sequence[BaseNodePostprocessor] = (),
     stored: Mapping[str, Ranking] | None = None,
 ) -> EvaluationResults:
     """Ask every query and score what comes back; the asker is closed at the end.
 
-    The journal keeps `retriever_id` and `postprocessors`. Queries with `stored` rankings aren't
-    asked, and nobody is warned of them.
+    Queries with `stored` rankings aren't asked, and nobody is warned of them.
     """
     options = plan.options
     matchers = await prepare_matchers(plan)
@@ -149,7 +153,7 @@ async def run_evaluation(
     with ExitStack() as stack:
         journal = None
         if options.journal is not None:
-            aspects = fingerprint(plan, postprocessors, retriever_id)
+            aspects = fingerprint(plan, retriever_id)
             journal = stack.enter_context(Journal(options.journal, aspects))
         runner = QueryRunner(
             asker,
@@ -165,9 +169,7 @@ async def run_evaluation(
         warn_of(collected)
     results = build_results(plan, collected)
     results.price_per_million = options.price_per_million
-    results.about = describe(
-        plan, collected.run, retriever=str(retriever_id), postprocessors=postprocessors
-    )
+    results.about = describe(plan, collected.run, str(retriever_id))
     results.scores = results.scores.replace(answers=keep_answers(system_of(results)))
     return results
 

@@ -13,7 +13,7 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import QueryBundle
 from typing_extensions import Unpack
 
-from llama_index_rag_metrics.evaluation.asking.pipeline import Pipeline, checked_postprocessor
+from llama_index_rag_metrics.evaluation.asking.pipeline import checked_postprocessor
 from llama_index_rag_metrics.evaluation.asking.query import Asked, LocalAsker, prepare
 from llama_index_rag_metrics.evaluation.asking.query_runner import QueryRunner
 from llama_index_rag_metrics.evaluation.asking.run_options import (
@@ -54,6 +54,7 @@ from llama_index_rag_metrics.scores.scores_report import listed, systems_report
 from llama_index_rag_metrics.scores.scoring import Metrics
 
 if TYPE_CHECKING:
+    from llama_index.core.base.base_retriever import BaseRetriever
     from llama_index.core.schema import NodeWithScore
 
 Change: TypeAlias = Literal["gained", "lost", "raised", "lowered"]
@@ -321,9 +322,7 @@ async def aevaluate_stages(
     prepared = await prepare(plan.computed, plan.questions, run_options.cache)
     await prepare_matchers(plan)
     source = as_retriever(retriever, retrieval_depth(plan.metrics))
-    timeout = run_options.timeout
-    pipeline = Pipeline(source, (), workers, run_options.use_async, timeout)
-    asker = _StageAsker(pipeline, match_on, named, plan)
+    asker = _StageAsker(source, plan, named)
     collected = await QueryRunner(asker, plan).collect()
     warn_of(collected)
     asked = replace(
@@ -337,7 +336,7 @@ async def aevaluate_stages(
     results = {}
     for stage in asker.outcomes:
         results[stage] = evaluated = await run_evaluation(
-            LocalAsker(Pipeline(source, (), workers, timeout=timeout), match_on, prepared),
+            LocalAsker(source, plan, prepared),
             replace(plan, options=replace(asked, name=stage)),
             stored=asker.rankings(stage, collected.run),
         )
@@ -369,21 +368,13 @@ class _StageAsker(LocalAsker):
 
     def __init__(
         self,
-        pipeline: Pipeline,
-        match_on: MatchOn,
-        postprocessors: Mapping[str, BaseNodePostprocessor],
+        retriever: BaseRetriever,
         plan: Plan,
+        postprocessors: Mapping[str, BaseNodePostprocessor],
     ) -> None:
-        super().__init__(
-            pipeline,
-            match_on,
-            mode=plan.questions.mode,
-            counter=plan.counter,
-            places=plan.places,
-        )
-        self.plan = plan
+        super().__init__(retriever, plan)
         self.postprocess = {
-            stage: pipeline.postprocess(postprocessor)
+            stage: self.pipeline.postprocess(postprocessor)
             for stage, postprocessor in postprocessors.items()
         }
         self.outcomes: dict[str, dict[str, _Outcome]] = {

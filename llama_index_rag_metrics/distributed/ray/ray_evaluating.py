@@ -113,11 +113,10 @@ async def aevaluate(
         match_on=match_on,
         matcher=as_matcher(matcher),
     )
-    plan = Plan.of(dataset, resolve(metrics), run_options)
+    plan = Plan.of(dataset, resolve(metrics), run_options, postprocessors)
     job = Job(
         retriever_factory,
         retrieval_depth(plan.metrics),
-        postprocessors,
         _worker_plan(plan, concurrency),
         frozenset(label for labels in plan.questions.relevance.values() for label in labels),
         plan.permissions is not None and plan.permissions.needs_nodes,
@@ -143,7 +142,6 @@ async def aevaluate(
             pool,
             replace(plan, options=replace(run_options, cache=Cache(store))),
             retriever_id=run_options.retriever_id or built_id,
-            postprocessors=postprocessors,
         )
     finally:
         pool.close()

@@ -9,8 +9,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
-from llama_index.core.postprocessor.types import BaseNodePostprocessor
-
 from llama_index_rag_metrics.distributed.ray.sharing import SharedStore, import_ray, unpack
 from llama_index_rag_metrics.evaluation.asking.query import Asked, Computed, Question, prepare
 from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity, identify_retriever
@@ -40,7 +38,6 @@ class Job:
 
     retriever_factory: Callable[[], Source]
     similarity_top_k: int
-    postprocessors: Sequence[BaseNodePostprocessor]
     plan: Plan
     labels: frozenset[str]
     with_nodes: bool
@@ -67,7 +64,7 @@ class Worker:
             source = await in_thread(job.retriever_factory)
             retriever = as_retriever(source, job.similarity_top_k)
             metrics = await prepare(job.plan.metrics, job.plan.questions, Cache(self._store))
-            self._asker = asker_of(retriever, job.postprocessors, metrics, job.plan)
+            self._asker = asker_of(retriever, job.plan, metrics)
         except Exception as error:  # noqa: BLE001 - any factory, any error: the driver decides
             return Built(error=describe_error(error))
         self._labels, self._with_nodes = job.labels, job.with_nodes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
@@ -17,6 +17,9 @@ from llama_index_rag_metrics.evaluation.source import (
 )
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnusableAnswer
 from llama_index_rag_metrics.runtime.threads import Threads
+
+if TYPE_CHECKING:
+    from llama_index_rag_metrics.evaluation.asking.run_options import RunOptions
 
 T = TypeVar("T")
 
@@ -49,25 +52,21 @@ def checked_postprocessor(argument: str, postprocessor: object) -> BaseNodePostp
 
 
 class Pipeline:
-    """A retriever and its node postprocessors; blocking code runs in as many threads as workers.
-
-    `use_async` and `timeout` are those of `EvaluateOptions`.
-    """
+    """A retriever and its node postprocessors; blocking code runs in as many threads as workers."""
 
     def __init__(
         self,
         retriever: BaseRetriever,
         postprocessors: Sequence[BaseNodePostprocessor],
-        workers: int,
-        use_async: bool | None = None,
-        timeout: float | None = None,
+        options: RunOptions,
     ) -> None:
+        use_async = options.use_async
         if use_async is False and isinstance(retriever, AsyncCallableRetriever):
             sentence = "use_async=False can't call a retriever that is an asynchronous function."
             raise InvalidInput("use_async", use_async, sentence=sentence)
         self.retriever, self.postprocessors = retriever, postprocessors
-        self.timeout, self.use_async = timeout, use_async
-        self._threads = Threads(workers, "rag-metrics")
+        self.timeout, self.use_async = options.timeout, use_async
+        self._threads = Threads(options.workers, "rag-metrics")
         has_async = _overrides(retriever, BaseRetriever, "_aretrieve", "aretrieve")
         if isinstance(retriever, QueryEngineRetriever):
             has_async = retriever.is_async
@@ -77,7 +76,7 @@ class Pipeline:
             None if isinstance(retriever, AsyncCallableRetriever) else retriever.retrieve,
             self._threads,
             use_async,
-            timeout,
+            self.timeout,
         )
         self._postprocess = [self.postprocess(postprocessor) for postprocessor in postprocessors]
 

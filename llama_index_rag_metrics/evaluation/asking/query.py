@@ -22,13 +22,11 @@ from llama_index.core.schema import MetadataMode
 
 from llama_index_rag_metrics.evaluation.asking.pipeline import Pipeline
 from llama_index_rag_metrics.evaluation.retrieved.modes import mode_note, node_texts, of_mode
-from llama_index_rag_metrics.evaluation.retrieved.places import Places
 from llama_index_rag_metrics.metrics.texts import TextMetric
 from llama_index_rag_metrics.metrics.texts.text_metric import HasCorpus
-from llama_index_rag_metrics.rankings.matching import MatchOn, item_ids, names_of, node_span
+from llama_index_rag_metrics.rankings.matching import item_ids, names_of, node_span
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Call, Ranking
-from llama_index_rag_metrics.rankings.tokens import TokenCounter
 from llama_index_rag_metrics.runtime.cache import Cache, Usage
 from llama_index_rag_metrics.runtime.errors import UnusableAnswer
 from llama_index_rag_metrics.runtime.masking import describe_error, register_secrets_of
@@ -37,9 +35,11 @@ from llama_index_rag_metrics.runtime.sync import in_thread
 from llama_index_rag_metrics.runtime.threads import within
 
 if TYPE_CHECKING:
+    from llama_index.core.base.base_retriever import BaseRetriever
     from llama_index.core.schema import NodeWithScore
 
     from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity
+    from llama_index_rag_metrics.evaluation.run_evaluation import Plan
 
 T = TypeVar("T")
 
@@ -114,25 +114,16 @@ class Asker(Protocol):
 
 
 class LocalAsker:
-    """Asks a pipeline in this process; without `places`, a node's own offsets are its place."""
+    """Asks a retriever in this process, and computes metrics that are ready."""
 
     def __init__(
-        self,
-        pipeline: Pipeline,
-        match_on: MatchOn,
-        metrics: Sequence[BaseRetrievalMetric] = (),
-        mode: str = "text",
-        counter: TokenCounter | None = None,
-        places: Places | None = None,
+        self, retriever: BaseRetriever, plan: Plan, metrics: Sequence[BaseRetrievalMetric] = ()
     ) -> None:
         # before anything fails: a client may put its key into the first error
-        register_secrets_of(Settings, pipeline.retriever, *pipeline.postprocessors, *metrics)
-        self.pipeline = pipeline
-        self.match_on = match_on
-        self.metrics = metrics
-        self.mode = mode
-        self.counter = counter
-        self.place_of = node_span if places is None else places.of_node
+        register_secrets_of(Settings, retriever, *plan.postprocessors, *metrics)
+        self.pipeline = Pipeline(retriever, plan.postprocessors, plan.options)
+        self.plan, self.metrics, self.mode = plan, metrics, plan.questions.mode
+        self.place_of = node_span if plan.places is None else plan.places.of_node
 
     @property
     def notes(self) -> list[str]:
@@ -197,11 +188,11 @@ class LocalAsker:
     def ranking(self, nodes: Sequence[NodeWithScore], latency: float | None = None) -> Ranking:
         nodes = of_mode(nodes, self.mode)
         tokens = None
-        if self.counter is not None:
+        if self.plan.counter is not None:
             prompts = (node.node.get_content(MetadataMode.LLM) for node in nodes)
-            tokens = self.counter.count(prompts)
+            tokens = self.plan.counter.count(prompts)
         return Ranking(
-            ids=item_ids(nodes, self.match_on),
+            ids=item_ids(nodes, self.plan.options.match_on),
             scores=[None if node.score is None else float(node.score) for node in nodes],
             texts=node_texts(nodes),
             latency=latency,

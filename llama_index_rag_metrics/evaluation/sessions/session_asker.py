@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
-from llama_index_rag_metrics.evaluation.asking.pipeline import Pipeline
 from llama_index_rag_metrics.evaluation.asking.query import Asked, LocalAsker
 from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity
 from llama_index_rag_metrics.evaluation.retrieved.nodes import CAPTURED, as_nodes
@@ -45,7 +44,6 @@ from llama_index_rag_metrics.runtime.threads import within
 if TYPE_CHECKING:
     from llama_index.core.base.base_retriever import BaseRetriever
     from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
-    from llama_index.core.postprocessor.types import BaseNodePostprocessor
     from llama_index.core.schema import NodeWithScore
 
     from llama_index_rag_metrics.evaluation.asking.run_options import RunOptions
@@ -90,16 +88,17 @@ class SessionIdentity(RetrieverIdentity):
 class SessionAsker(LocalAsker):
     """Asks a program in this process; a question with more than `max_calls` calls is stopped."""
 
-    def __init__(self, *arguments: Any, combine: Combine, max_calls: int | None) -> None:
-        super().__init__(*arguments)
-        if self.pipeline.postprocessors:
+    def __init__(
+        self, retriever: BaseRetriever, plan: Plan, metrics: Sequence[BaseRetrievalMetric] = ()
+    ) -> None:
+        super().__init__(retriever, plan, metrics)
+        if plan.postprocessors:
             remedy = "Give them to the tools or engines that retrieve."
-            kinds = [type(postprocessor).__name__ for postprocessor in self.pipeline.postprocessors]
+            kinds = [type(postprocessor).__name__ for postprocessor in plan.postprocessors]
             sentence = f"node_postprocessors can't be given for an agent, got {kinds}."
             raise InvalidInput("node_postprocessors", kinds, sentence=sentence, remedy=remedy)
-        self.combine = combine
-        self.max_calls = max_calls
-        retriever = self.pipeline.retriever
+        self.combine: Combine = plan.options.combine or "first_seen"
+        self.max_calls = plan.options.max_calls
         program = retriever.program if isinstance(retriever, SessionRetriever) else None
         self._engine = program if isinstance(program, EngineProgram) else None
         if self._engine is not None and self.pipeline.use_async is not None:
@@ -233,30 +232,17 @@ def check_calls(metrics: Sequence[BaseRetrievalMetric], options: RunOptions) -> 
 
 
 def asker_of(
-    retriever: BaseRetriever,
-    postprocessors: Sequence[BaseNodePostprocessor],
-    metrics: Sequence[BaseRetrievalMetric],
-    plan: Plan,
+    retriever: BaseRetriever, plan: Plan, metrics: Sequence[BaseRetrievalMetric]
 ) -> LocalAsker:
-    """Asks a retriever and its postprocessors, or as a whole the program that it stands for."""
-    options = plan.options
-    combine, max_calls = options.combine or "first_seen", options.max_calls
-    check_combine(combine)
+    """Asks a retriever, or as a whole the program that it stands for."""
+    combine, max_calls = plan.options.combine, plan.options.max_calls
+    check_combine(combine or "first_seen")
     if max_calls is not None:
         check_whole("max_calls", max_calls, 1, "a number of retrievals from 1 on, or None")
-    is_program = isinstance(retriever, (SessionRetriever, AsyncCallableRetriever))
-    if options.combine is not None and not is_program:
+    if isinstance(retriever, (SessionRetriever, AsyncCallableRetriever)):
+        return SessionAsker(retriever, plan, metrics)
+    if combine is not None:
         remedy = "To capture what other code retrieves, pass an asynchronous function."
         sentence = "combine can't be given for a retriever, which is called once for a question."
         raise InvalidInput("combine", combine, sentence=sentence, remedy=remedy)
-    arguments = (
-        Pipeline(retriever, postprocessors, options.workers, options.use_async, options.timeout),
-        options.match_on,
-        metrics,
-        plan.questions.mode,
-        plan.counter,
-        plan.places,
-    )
-    if not is_program:
-        return LocalAsker(*arguments)
-    return SessionAsker(*arguments, combine=combine, max_calls=max_calls)
+    return LocalAsker(retriever, plan, metrics)
