@@ -13,13 +13,12 @@ from llama_index.core.evaluation import RetrieverEvaluator as CoreRetrieverEvalu
 from llama_index.core.evaluation.retrieval.base import RetrievalEvalMode
 from llama_index.core.evaluation.retrieval.metrics_base import (
     BaseRetrievalMetric,
-    RetrievalMetricResult,
 )
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from pydantic import Field, SerializeAsAny, ValidationInfo, field_validator
 from typing_extensions import Unpack
 
-from llama_index_rag_metrics.evaluation.asking.pipeline import Pipeline, listed_postprocessors
+from llama_index_rag_metrics.evaluation.asking.pipeline import listed_postprocessors
 from llama_index_rag_metrics.evaluation.asking.query import LocalAsker, Question, compute, prepare
 from llama_index_rag_metrics.evaluation.asking.run_options import (
     EvaluateOptions,
@@ -47,7 +46,6 @@ from llama_index_rag_metrics.rankings.matching import (
     as_matcher,
 )
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
-from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.runtime.amounts import WORKERS
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import InvalidInput
@@ -161,12 +159,21 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
                 warn_caller(UserWarning(note))
             relevance = None if relevance is None else places.of_relevance(relevance)
             ranking = replace(asker.ranking(retrieved), forbidden=forbidden_ids)
-            metric_dict = {
-                metric.metric_name: await self._compute(
-                    metric, pipeline, query, relevance, ranking, expected_texts
-                )
-                for metric in self.metrics
-            }
+            metric_dict = {}
+            for metric in self.metrics:
+                expected, judged, computed = relevance, ranking, metric
+                if isinstance(metric, RankingMetric):
+                    computed = metric.model_copy(update={"match": BY_ID})
+                    if (matcher := matcher_of(metric, self.matcher)) is not None:
+                        texts = {"query": expected_texts or []}
+                        dataset = RetrievalDataset(
+                            {"query": query}, {"query": relevance}, expected_texts=texts
+                        )
+                        matching = Matching(matcher, dataset)
+                        expected, judged = await matching.match_one(ranking, pipeline.in_thread)
+                question = Question(query, expected, expected_texts)
+                result = await compute(computed, pipeline, question, judged)
+                metric_dict[metric.metric_name] = result
         return RetrievalEvalResult(
             query=query,
             expected_ids=list(relevance or ()),
@@ -225,28 +232,6 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
     ) -> EvaluationResults:
         """The synchronous twin of `aevaluate_dataset`; works in notebooks, too."""
         return run_sync(self.aevaluate_dataset(dataset, workers, show_progress, **options))
-
-    async def _compute(
-        self,
-        metric: BaseRetrievalMetric,
-        pipeline: Pipeline,
-        query: str,
-        relevance: Relevance | None,
-        ranking: Ranking,
-        expected_texts: list[str] | None,
-    ) -> RetrievalMetricResult:
-        if isinstance(metric, RankingMetric):
-            matcher = matcher_of(metric, self.matcher)
-            if matcher is not None:
-                texts = {"query": expected_texts or []}
-                dataset = RetrievalDataset(
-                    {"query": query}, {"query": relevance}, expected_texts=texts
-                )
-                matching = Matching(matcher, dataset)
-                relevance, ranking = await matching.match_one(ranking, pipeline.in_thread)
-            metric = metric.model_copy(update={"match": BY_ID})
-        question = Question(query, relevance, expected_texts)
-        return await compute(metric, pipeline, question, ranking)
 
 
 class MultiModalRetrieverEvaluator(RetrieverEvaluator):

@@ -95,22 +95,26 @@ class CapturedSession:
         if self.on_call is not None:
             self.on_call(n_calls)
 
-    def finish(self, span_id: str, nodes: Sequence[NodeWithScore], now: float) -> None:
-        if (retrieval := self._open.pop(span_id, None)) is not None:
-            retrieval.gave(nodes)
-            retrieval.seconds = now - retrieval.since
-
-    def fail(self, span_id: str, error: BaseException, seconds: float) -> None:
-        """Record the error of a span, which may be that of a retrieval."""
-        if (retrieval := self._open.pop(span_id, None)) is not None:
-            retrieval.error = describe_error(error)
-            retrieval.seconds = seconds
+    def end(self, span_id: str, now: float, outcome: list[NodeWithScore] | BaseException) -> None:
+        """Record the nodes, or the error, of a span that may be a retrieval."""
+        if (retrieval := self._open.pop(span_id, None)) is None:
+            return
+        retrieval.seconds = now - retrieval.since
+        if isinstance(outcome, BaseException):
+            retrieval.error = describe_error(outcome)
+        else:
+            retrieval.gave(outcome)
 
     def postprocess(
         self, before: Sequence[NodeWithScore], after: Sequence[NodeWithScore], seconds: float
     ) -> None:
-        """Replace the nodes of the latest retrieval that gave these to a postprocessor."""
-        if (retrieval := self._giving(before)) is not None:
+        """Replace nodes in the latest retrieval that gave them: the very objects, or the ids."""
+        done = [retrieval for retrieval in reversed(self.retrievals) if retrieval.nodes]
+        objects, ids = set(map(id, before)), _node_ids(before)
+        by_object = (each for each in done if objects <= set(map(id, each.given)))
+        by_id = (each for each in done if ids <= _node_ids(each.nodes or ()))
+        retrieval = next(chain(by_object, by_id), None)
+        if before and retrieval is not None:
             retrieval.gave(after)
             retrieval.seconds = (retrieval.seconds or 0.0) + seconds
 
@@ -123,19 +127,9 @@ class CapturedSession:
             first = self.faults[0]
             raise CaptureDamaged(len(self.faults), describe_error(first)) from first
 
-    def _giving(self, nodes: Sequence[NodeWithScore]) -> Retrieval | None:
-        """The latest retrieval that gave all of these nodes: the very objects, or else the ids."""
-        if not nodes:
-            return None
-        done = [retrieval for retrieval in reversed(self.retrievals) if retrieval.nodes]
-        objects, ids = set(map(id, nodes)), set(map(_node_id, nodes))
-        by_object = (each for each in done if objects <= set(map(id, each.given)))
-        by_id = (each for each in done if ids <= set(map(_node_id, each.nodes or ())))
-        return next(chain(by_object, by_id), None)
 
-
-def _node_id(node: NodeWithScore) -> str:
-    return node.node.node_id
+def _node_ids(nodes: Iterable[NodeWithScore]) -> set[str]:
+    return {node.node.node_id for node in nodes}
 
 
 _SCALARS = (str, int, float, bool, type(None))

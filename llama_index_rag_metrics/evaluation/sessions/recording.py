@@ -180,7 +180,7 @@ class Recorder:
 
     def end(self, event: RetrievalEndEvent) -> None:
         span_id, now = event.span_id or "", perf_counter()
-        self.guarded(event.tags, lambda session: session.finish(span_id, event.nodes, now))
+        self.guarded(event.tags, lambda session: session.end(span_id, now, event.nodes))
 
     def rerank(self, event: ReRankStartEvent | ReRankEndEvent) -> None:
         """Record a reranker whose span isn't seen: one with an asynchronous method of its own."""
@@ -214,13 +214,13 @@ class Recorder:
     def leave(self, span_id: str, result: Any, error: BaseException | None) -> None:
         span = self._spans.get(span_id)
         if span is not None and (span.before is not None or error is not None):
-            seconds, before = perf_counter() - span.since, span.before or ()
+            now, since, before = perf_counter(), span.since, span.before or ()
 
             def record(session: CapturedSession) -> None:
                 if error is not None:
-                    session.fail(span_id, error, seconds)
+                    session.end(span_id, now, error)
                 elif not session.is_retrieving(self.around(span_id)):
-                    session.postprocess(before, result, seconds)
+                    session.postprocess(before, result, now - since)
 
             self.guarded(active_instrument_tags.get(), record)
         self._spans.pop(span_id, None)
