@@ -59,16 +59,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
     Change the import, and code written for core 0.14.20 or earlier works.
 
     Args:
-        metrics: the metrics, or their names.
-        retriever: a retriever, an index, a query engine or a callable. An index is asked for as
-            many nodes as the largest cutoff, and for at least 10 where a metric has none.
-        node_postprocessors: applied to what is retrieved, in this order.
-        match_on: which id of a node is compared with the labels: "node_id", "ref_doc_id", a key of
-            its metadata, or a function of the node. Several chunks of one document count once, at
-            the best rank.
-        matcher: how expected items are recognised, if not by id: a matcher, or the name of one:
-            "text", "exact", "tokens", "edit", "embedding", "span", "group". A metric's own `match`
-            takes precedence.
+        metrics, retriever, node_postprocessors, match_on, matcher: as of `evaluate`.
 
     Examples:
         >>> evaluator = RetrieverEvaluator.from_metric_names(
@@ -192,21 +183,12 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         show_progress: bool = False,
         **options: Unpack[EvaluateOptions],
     ) -> EvaluationResults:
-        """Ask every query of a dataset and score what comes back.
+        """Ask every query of a dataset and score what comes back, as `evaluate` does.
 
         Args:
-            dataset: a `RetrievalDataset`, or what `RetrievalDataset.of` takes, such as LlamaIndex's
-                removed EmbeddingQAFinetuneDataset.
-            workers: how many queries are asked at once.
-            show_progress: whether to show a progress bar.
+            dataset, workers, show_progress: as of `evaluate`.
 
-        The further arguments are those of `EvaluateOptions`.
-
-        Raises:
-            InvalidInput: an argument can't be used.
-            RetrievalFailed: with `raise_on_error`.
-            MissingKey: a metric's service needs a key, and there is none.
-            JournalMismatch: the journal's dataset, match_on, retriever or postprocessors differ.
+        The further arguments are those of `EvaluateOptions`. Errors are those of `evaluate`.
         """
         check_known(self.aevaluate_dataset, options)
         run_options = RunOptions.of(
@@ -269,12 +251,16 @@ async def aevaluate(
         retriever: a retriever, an index, a query engine, or a callable from query text to ids. An
             index is asked for as many nodes as the largest cutoff, and for at least 10 where a
             metric has none.
-        dataset: a `RetrievalDataset`, a path that `RetrievalDataset.load` reads, or an old
-            EmbeddingQAFinetuneDataset.
+        dataset: a `RetrievalDataset`, or what `RetrievalDataset.of` takes, such as a path or
+            LlamaIndex's removed EmbeddingQAFinetuneDataset.
         metrics: names or metrics.
         node_postprocessors: applied to what is retrieved, in this order.
-        match_on: which id of a retrieved node is compared with the labels.
-        matcher: how expected items are recognised, such as "text"; None: by id.
+        match_on: which id of a retrieved node is compared with the labels: "node_id", "ref_doc_id",
+            a key of its metadata, or a function of the node. Several chunks of one document count
+            once, at the best rank.
+        matcher: how expected items are recognised, if not by id: a matcher, or the name of one:
+            "text", "exact", "tokens", "edit", "embedding", "span", "group". A metric's own `match`
+            takes precedence.
         workers: how many queries are asked at once.
         show_progress: whether to show a progress bar.
 
@@ -288,6 +274,7 @@ async def aevaluate(
     Raises:
         InvalidInput: an argument can't be used.
         UnknownMetric: no metric has that name; the message lists the nearest ones.
+        RetrievalFailed: with `raise_on_error`.
         MissingKey: a metric's service needs a key, and there is none.
         JournalMismatch: the journal's dataset, match_on, retriever or postprocessors differ.
 

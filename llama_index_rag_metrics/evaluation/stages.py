@@ -127,9 +127,7 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
     """
 
     def __init__(
-        self,
-        results: Mapping[str, EvaluationResults],
-        seconds: Mapping[str, Mapping[str, float]],
+        self, results: Mapping[str, EvaluationResults], seconds: Mapping[str, Mapping[str, float]]
     ) -> None:
         self._results = dict(results)
         self.seconds = {stage: dict(by_query) for stage, by_query in seconds.items()}

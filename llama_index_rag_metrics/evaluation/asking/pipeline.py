@@ -11,10 +11,7 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
 from llama_index_rag_metrics.evaluation.asking.dual import Answer, DualCall
-from llama_index_rag_metrics.evaluation.source import (
-    AsyncCallableRetriever,
-    QueryEngineRetriever,
-)
+from llama_index_rag_metrics.evaluation.source import AsyncCallableRetriever, QueryEngineRetriever
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnusableAnswer
 from llama_index_rag_metrics.runtime.threads import Threads
 
