@@ -46,11 +46,7 @@ class RetrieverIdentity:
 
 
 def without_digests(name: str) -> str:
-    """An identity as people read it.
-
-    >>> without_digests("VectorIndexRetriever 0e6d55d7b918, top 3")
-    'VectorIndexRetriever, top 3'
-    """
+    """An identity as people read it."""
     return _DIGEST.sub("", name)
 
 
