@@ -15,7 +15,7 @@ from llama_index_rag_metrics.decisions.comparison.comparison_figures import (
 )
 from llama_index_rag_metrics.decisions.comparison.difference import Difference
 from llama_index_rag_metrics.decisions.comparison.holes import EXPLAINED, hole_tables
-from llama_index_rag_metrics.evaluation.results.curve_figures import curve_figures
+from llama_index_rag_metrics.evaluation.results.curves import curve_figures
 from llama_index_rag_metrics.evaluation.results.results_report import system_of
 from llama_index_rag_metrics.metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.report import (

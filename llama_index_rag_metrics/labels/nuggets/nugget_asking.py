@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel
 
-from llama_index_rag_metrics.evaluation.asking.failed_queries import FailedQueries
+from llama_index_rag_metrics.evaluation.asking.query_runner import FailedQueries
 from llama_index_rag_metrics.evaluation.asking.run_options import check_count
 from llama_index_rag_metrics.labels.nuggets.nugget_passages import pieces, windows
 from llama_index_rag_metrics.labels.nuggets.prompts import (
