@@ -20,7 +20,10 @@ from llama_index_rag_metrics.statistics.significance import beats_all
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.decisions.comparison.comparison import Comparison
-    from llama_index_rag_metrics.decisions.comparison.difference import Difference, Settings
+    from llama_index_rag_metrics.decisions.comparison.difference import (
+        ComparisonSettings,
+        Difference,
+    )
 
 _FAR = 10
 """How many queries would be needed isn't said beyond this many times those at hand: a guess."""
@@ -46,7 +49,7 @@ def decision(comparison: Comparison) -> str:
     return f"{'; '.join(_groups(differences, comparison))}."
 
 
-def verdict(difference: Difference, settings: Settings) -> str:
+def verdict(difference: Difference, settings: ComparisonSettings) -> str:
     """The decision about one difference, the numbers that it rests on, and what would tell more."""
     outcome = _outcome(difference, settings)
     if difference.n == 0:
@@ -65,7 +68,7 @@ def verdict(difference: Difference, settings: Settings) -> str:
     return f"{outcome}: {evidence}{'' if difference.significant else _more(difference, settings)}."
 
 
-def _outcome(difference: Difference, settings: Settings) -> str:
+def _outcome(difference: Difference, settings: ComparisonSettings) -> str:
     system, baseline, metric = difference.system, difference.baseline, difference.metric
     names = f"{system} and {baseline}"
     if difference.n == 0:
@@ -142,20 +145,20 @@ def _number(n: int) -> str:
     return _WORDS[n] if n < len(_WORDS) else f"{n:,}"
 
 
-def _interval(difference: Difference, settings: Settings) -> str:
+def _interval(difference: Difference, settings: ComparisonSettings) -> str:
     if difference.low is None or difference.high is None:
         return "no interval: " + difference.note.split(":", maxsplit=1)[0]
     ends = between(difference.low, difference.high)
     return f"{percent(settings.confidence)} interval {ends}"
 
 
-def _p(difference: Difference, settings: Settings) -> str:
+def _p(difference: Difference, settings: ComparisonSettings) -> str:
     alone = settings.correction == "none" or difference.comparisons == 1
     p = p_value(difference.p_corrected)
     return f"{'p' if alone else 'corrected p'} {p if p.startswith('<') else f'= {p}'}"
 
 
-def _more(difference: Difference, settings: Settings) -> str:
+def _more(difference: Difference, settings: ComparisonSettings) -> str:
     if difference.p_of(settings.test) <= settings.alpha:
         return (
             f"; alone it would count as a difference, but it is one of {difference.comparisons} "
