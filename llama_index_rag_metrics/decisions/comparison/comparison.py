@@ -160,17 +160,14 @@ class Comparison(Reportable):
                 {"system": system, "metric": metric, **asdict(mean)}
                 for (system, metric), mean in self.means.items()
             ],
-            "differences": [asdict(difference) for difference in self.differences],
-            "holes": {
-                system: [asdict(hole) for hole in holes] for system, holes in self.holes.items()
-            },
+            "differences": [*map(asdict, self.differences)],
+            "holes": {system: [*map(asdict, holes)] for system, holes in self.holes.items()},
             "calibrations": {
-                system: [asdict(calibration) for calibration in by_metric]
-                for system, by_metric in self.calibrations.items()
+                system: [*map(asdict, by_metric)] for system, by_metric in self.calibrations.items()
             },
-            "pairs": [asdict(pair) for pair in self.pairs],
+            "pairs": [*map(asdict, self.pairs)],
             "slices": [
-                {"value": value, "differences": [asdict(difference) for difference in part]}
+                {"value": value, "differences": [*map(asdict, part)]}
                 for value, part in self.slices.items()
             ],
         }
