@@ -100,7 +100,7 @@ def judgement_holes(
     Unjudged is what has no grade or a negative one; where the judgements name relevant items only,
     that is everything else. Metrics of texts, groups, spans, leaks and calls, those with a cutoff
     by tokens, `judged` itself, and metrics of your own are left out: unjudged items don't affect
-    them, or the effect isn't
+    them, or the effect isn't known.
 
     Args:
         results: of an evaluation. Its rankings and relevance are needed; bare scores have none.
