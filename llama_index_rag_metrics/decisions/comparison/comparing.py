@@ -23,24 +23,10 @@ from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownMetric
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.by_metric import name_among
-from llama_index_rag_metrics.statistics.corrections import (
-    Correction,
-    MaxT,
-    correct,
-    distinct_columns,
-    max_t,
-)
+from llama_index_rag_metrics.statistics import corrections, intervals, significance
 from llama_index_rag_metrics.statistics.differences import difference_intervals
-from llama_index_rag_metrics.statistics.intervals import (
-    RESAMPLES,
-    SEED,
-    MeanInterval,
-    exact_mean,
-    mean_intervals,
-)
 from llama_index_rag_metrics.statistics.power import detectable_differences
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
-from llama_index_rag_metrics.statistics.significance import randomisation_p, t_p, wilcoxon_p
 
 
 def compare(
@@ -50,10 +36,10 @@ def compare(
     metrics: Sequence[str] | None = None,
     primary: str | None = None,
     confidence: float = 0.95,
-    correction: Correction | None = None,
+    correction: corrections.Correction | None = None,
     test: Test = "t",
-    resamples: int = RESAMPLES,
-    seed: int = SEED,
+    resamples: int = intervals.RESAMPLES,
+    seed: int = intervals.SEED,
     on_missing: OnMissing = "error",
     clusters: Clusters | None = None,
     slices: str | None = None,
@@ -183,12 +169,14 @@ def _check_calibrated(
         raise InvalidInput("clusters", clusters, "None with calibrated scores")
 
 
-def _means(paired: Paired, settings: ComparisonSettings) -> Mapping[tuple[str, str], MeanInterval]:
+def _means(
+    paired: Paired, settings: ComparisonSettings
+) -> Mapping[tuple[str, str], intervals.MeanInterval]:
     keys = [(name, metric) for name in paired.systems for metric in paired.columns]
     if paired.judged is not None:
         return {key: paired.calibrated_mean(*key, settings.confidence) for key in keys}
     columns, clusters = paired.in_order([paired.values(*key) for key in keys])
-    means = mean_intervals(
+    means = intervals.mean_intervals(
         columns,
         limits=[limits_of(metric) for _, metric in keys],
         confidence=settings.confidence,
@@ -200,18 +188,18 @@ def _means(paired: Paired, settings: ComparisonSettings) -> Mapping[tuple[str, s
 def _differences(
     paired: Paired,
     baseline: str,
-    means: Mapping[tuple[str, str], MeanInterval],
+    means: Mapping[tuple[str, str], intervals.MeanInterval],
     settings: ComparisonSettings,
 ) -> Iterator[Difference]:
     """The differences from the baseline, neither corrected nor decided yet."""
     keys = [(name, metric) for name, metric in means if name != baseline]
     units = paired.units((*key, baseline) for key in keys)
     p_values = {
-        "randomisation": randomisation_p(units, settings.resamples, settings.seed),
-        "t": t_p(units),
-        "wilcoxon": wilcoxon_p(replace(units, sums=units.changes)),
+        "randomisation": significance.randomisation_p(units, settings.resamples, settings.seed),
+        "t": significance.t_p(units),
+        "wilcoxon": significance.wilcoxon_p(replace(units, sums=units.changes)),
     }
-    intervals = difference_intervals(
+    with_ends = difference_intervals(
         units,
         widest=np.array([paired.widest(metric) for _, metric in keys]),
         limit=np.array([paired.limit(metric) for _, metric in keys]),
@@ -219,12 +207,12 @@ def _differences(
         # Wilcoxon's test isn't of the mean, so that no interval of the mean can agree with it
         p_values=p_values["t" if settings.test == "wilcoxon" else settings.test],
     )
-    for position, ((system, metric), interval) in enumerate(zip(keys, intervals, strict=True)):
+    for position, ((system, metric), interval) in enumerate(zip(keys, with_ends, strict=True)):
         column = paired.values(system, metric, baseline)
         both = ~np.isnan(column)
         values = column[both]
         baseline_mean, mean = (
-            exact_mean(paired.values(name, metric)[both])
+            intervals.exact_mean(paired.values(name, metric)[both])
             if paired.judged is None
             else means[name, metric].mean
             for name in (baseline, system)
@@ -261,7 +249,7 @@ def _effect_size(differences: FloatArray) -> float | None:
     if len(differences) < 2 or float(np.ptp(differences)) <= NOISE:
         return None
     # sorted, so that rounding doesn't depend on the order of the queries
-    return exact_mean(differences) / float(np.sort(differences).std(ddof=1))
+    return intervals.exact_mean(differences) / float(np.sort(differences).std(ddof=1))
 
 
 def _notes(paired: Paired, settings: ComparisonSettings) -> tuple[str, ...]:
@@ -325,7 +313,9 @@ def _decide(
     for family, level in zip(families, levels, strict=True):
         if settings.correction != "none":
             once = settings.correction == "max-t"
-            comparisons[family] = len(distinct_columns(units, family) if once else family)
+            comparisons[family] = len(
+                corrections.distinct_columns(units, family) if once else family
+            )
         smallest = detectable_differences(units.columns(family), widest[family], alpha=level)
         detectable |= dict(zip(family.tolist(), smallest, strict=True))
     for position, difference in enumerate(differences):
@@ -346,13 +336,13 @@ def _corrected(
     families: Sequence[IntArray],
     units: Units,
     settings: ComparisonSettings,
-) -> MaxT:
+) -> corrections.MaxT:
     """Corrected p values, and for each family the level of a difference alone."""
     if settings.correction == "max-t":
         options = {"resamples": settings.resamples, "seed": settings.seed}
-        return max_t(units, p_values, families, alpha=settings.alpha, **options)
+        return corrections.max_t(units, p_values, families, alpha=settings.alpha, **options)
     corrected = p_values.copy()
     for family in families:
-        corrected[family] = correct(p_values[family], settings.correction)
+        corrected[family] = corrections.correct(p_values[family], settings.correction)
     shares = [1 if settings.correction == "none" else max(1, len(each)) for each in families]
-    return MaxT(corrected, [settings.alpha / share for share in shares])
+    return corrections.MaxT(corrected, [settings.alpha / share for share in shares])

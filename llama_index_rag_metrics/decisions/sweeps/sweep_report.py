@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import fsum
 from typing import TYPE_CHECKING, Any
 
@@ -85,7 +85,7 @@ def _table(sweep: Sweep) -> Table:
     """Best first; those that no other one is shown to beat are marked."""
     parameters = _parameters(sweep)
     others = [metric for metric in sweep.metric_names if metric != sweep.primary]
-    costs = {
+    costs: dict[str, Callable[[Configuration], Cell]] = {
         "tokens a query": lambda configuration: cost_cell(configuration.tokens),
         "price of 1,000": lambda configuration: score_cell(configuration.price),
         "p95": lambda configuration: time_cell(configuration.p95),
