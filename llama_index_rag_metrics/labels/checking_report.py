@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from statistics import median
 
-from llama_index_rag_metrics.labels.label_findings import (
+from llama_index_rag_metrics.labels.checking import (
     KINDS,
     Coverage,
     Finding,

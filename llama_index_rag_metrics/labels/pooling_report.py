@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from llama_index_rag_metrics.labels.label_pool import PairOutlook, Pool, State
+from llama_index_rag_metrics.labels.pooling import PairOutlook, Pool, State
 from llama_index_rag_metrics.report import (
     Cell,
     Listing,

@@ -16,8 +16,7 @@ from support import reference
 
 from llama_index_rag_metrics import Relevance, RetrievalDataset, Run, metric, pool, read_qrels
 from llama_index_rag_metrics.labels import pooling as choose
-from llama_index_rag_metrics.labels.decisive import Belief, checked_metric, queries_of
-from llama_index_rag_metrics.labels.label_pool import PoolItems
+from llama_index_rag_metrics.labels.decisive import Belief, PoolItems, checked_metric, queries_of
 from llama_index_rag_metrics.labels.pooling import scores_if
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 

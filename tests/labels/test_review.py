@@ -17,8 +17,13 @@ from llama_index_rag_metrics import (
     read_judgements,
     write_review_page,
 )
-from llama_index_rag_metrics.labels.review import SCALES, ItemKey, Judgement, ReviewPool
-from llama_index_rag_metrics.labels.review.review_items import read_rubric
+from llama_index_rag_metrics.labels.review.review_items import (
+    SCALES,
+    ItemKey,
+    ReviewPool,
+    read_rubric,
+)
+from llama_index_rag_metrics.labels.review.review_judgements import Judgement
 from llama_index_rag_metrics.report.html.packing import unpacked
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput, LabelWarning
 

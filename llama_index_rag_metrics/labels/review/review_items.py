@@ -22,7 +22,7 @@ from llama_index_rag_metrics.files.lines import (
     write_lines,
 )
 from llama_index_rag_metrics.files.records import read_id
-from llama_index_rag_metrics.labels.label_pool import Pool
+from llama_index_rag_metrics.labels.pooling import Pool
 from llama_index_rag_metrics.metrics.texts.llm_judge import RUBRIC
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.runtime.errors import InvalidInput

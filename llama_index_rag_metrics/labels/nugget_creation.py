@@ -4,32 +4,35 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from llama_index.core.storage.kvstore.types import BaseKVStore
 
+from llama_index_rag_metrics.evaluation.asking.failed_queries import FailedQueries
 from llama_index_rag_metrics.evaluation.asking.run_options import check_count
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
-from llama_index_rag_metrics.labels.nuggets.nugget_asking import Asking, run_jobs
-from llama_index_rag_metrics.labels.nuggets.nugget_passages import (
+from llama_index_rag_metrics.labels.nugget_llm import MOST_KEPT, Asking
+from llama_index_rag_metrics.labels.nugget_passages import (
     PassagesLike,
     Texts,
     corpus_of,
     labelled_texts,
     texts_of,
 )
-from llama_index_rag_metrics.labels.nuggets.nugget_set import Nuggets
-from llama_index_rag_metrics.labels.nuggets.prompts import MOST_KEPT
+from llama_index_rag_metrics.labels.nuggets import Nuggets
 from llama_index_rag_metrics.rankings.nugget import Nugget, Support, vital_first
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.runtime.amounts import WORKERS
 from llama_index_rag_metrics.runtime.cache import Cache
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import BadAnswer, InvalidInput, LabelWarning
+from llama_index_rag_metrics.runtime.masking import describe_error
+from llama_index_rag_metrics.runtime.progress import progress
+from llama_index_rag_metrics.runtime.retries import http_status
 from llama_index_rag_metrics.runtime.settings_models import model_of_settings
-from llama_index_rag_metrics.runtime.sync import synchronous
+from llama_index_rag_metrics.runtime.sync import each, synchronous
 from llama_index_rag_metrics.runtime.wording import shorten
 
 if TYPE_CHECKING:
@@ -311,3 +314,41 @@ def _by_question(failed: Mapping[tuple[str, str], str]) -> dict[str, str]:
         query_id: f"{counted(len(errors), 'passage', 'passages')} failed; {errors[0]}"
         for query_id, errors in passages.items()
     }
+
+
+Job = TypeVar("Job")
+
+_LLM = "the LLM"
+
+
+async def run_jobs(
+    jobs: Sequence[Job],
+    do: Callable[[Job], Awaitable[None]],
+    *,
+    workers: int,
+    description: str,
+    show_progress: bool,
+) -> dict[Job, str]:
+    """Do all jobs, some at once; errors by job, secrets masked.
+
+    A service that refuses the key isn't asked any more.
+    """
+    check_count("workers", workers, "workers")
+    errors: dict[Job, str] = {}
+    limit = FailedQueries(None, len(jobs))
+    with progress(description, len(jobs), 0, show_progress) as advance:
+
+        async def attempt(job: Job) -> None:
+            if (reason := limit.unasked(_LLM)) is not None:
+                errors[job] = reason
+            else:
+                try:
+                    await do(job)
+                    limit.succeeded(_LLM)
+                except Exception as error:  # noqa: BLE001 - recorded by job
+                    errors[job] = describe_error(error)
+                    limit.record(_LLM, errors[job], http_status(error))
+            advance(failed=job in errors)
+
+        await each(jobs, attempt, min(workers, len(jobs)))
+    return errors

@@ -15,8 +15,8 @@ from llama_index_rag_metrics.files.file_contents import FACTS, read_as
 from llama_index_rag_metrics.files.lines import from_json, read_lines, to_json, write_lines
 from llama_index_rag_metrics.files.nugget_files import nuggets_record, read_nuggets
 from llama_index_rag_metrics.files.records import read_id
-from llama_index_rag_metrics.labels.nuggets.nugget_passages import PassagesLike, texts_of
-from llama_index_rag_metrics.labels.review import Judgement, read_reviews
+from llama_index_rag_metrics.labels.nugget_passages import PassagesLike, texts_of
+from llama_index_rag_metrics.labels.review.review_judgements import Judgement, read_reviews
 from llama_index_rag_metrics.rankings.nugget import Nugget, facets_of, vital_first
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.report.reportable import Reportable
@@ -194,7 +194,7 @@ class Nuggets(Mapping[str, Sequence[Nugget]], Reportable):
 
     def report(self, *, full: bool = False) -> Report:
         """How many nuggets there are, how far they are supported, and which nothing supports."""
-        from llama_index_rag_metrics.labels.nuggets.nuggets_report import nuggets_report
+        from llama_index_rag_metrics.labels.nuggets_report import nuggets_report
 
         return nuggets_report(self, full=full)
 

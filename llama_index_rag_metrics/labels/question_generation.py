@@ -17,7 +17,7 @@ from uuid import NAMESPACE_OID, uuid5
 from llama_index.core.schema import BaseNode, MetadataMode
 
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
-from llama_index_rag_metrics.labels.questions.parsing import normal_form, parse
+from llama_index_rag_metrics.labels.question_parsing import normal_form, parse
 from llama_index_rag_metrics.runtime.amounts import WORKERS, check_whole
 from llama_index_rag_metrics.runtime.cache import identity
 from llama_index_rag_metrics.runtime.errors import GenerationFailed, InvalidInput, NoQuestions

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import islice
 
-from llama_index_rag_metrics.labels.nuggets.nugget_set import Nuggets
+from llama_index_rag_metrics.labels.nuggets import Nuggets
 from llama_index_rag_metrics.rankings.nugget import Importance, Nugget
 from llama_index_rag_metrics.report import (
     Cell,
