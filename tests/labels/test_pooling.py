@@ -305,7 +305,7 @@ def test_the_report_names_verdicts_and_items(tmp_path: Path) -> None:
     evil = "<script>alert(1)</script>"
     pooled = pool({evil: {"q": ["a"]}, "y": {"q": [evil]}}, metric="precision@1", samples=100)
 
-    assert "1 verdict is open: judge the next 2 items, then ask again." in str(pooled)
+    assert "1 comparison is undecided. Label these 2 passages, then rerun." in str(pooled)
     assert evil not in pooled.to_html(tmp_path / "pool.html").read_text()
     assert {record["doc_id"] for record in json.loads(pooled.to_json())} == {"a", evil}
 
