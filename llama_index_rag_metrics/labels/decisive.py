@@ -102,7 +102,7 @@ class PoolItems:
 
     @property
     def tells_rates(self) -> bool:
-        """Whether items in sight were judged relevant, and others not: then rates can be learned."""
+        """Whether both relevant and other items in sight were judged: then rates can be learned."""
         grade = self.grade[(self.rank > 0).any(axis=1)]
         return bool((grade > 0).any() and (grade == 0).any())
 
