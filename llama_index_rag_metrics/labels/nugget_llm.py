@@ -6,7 +6,7 @@ The steps and their numbers are those of AutoNuggetizer (Pradeep et al. 2024, ar
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -19,16 +19,17 @@ from llama_index_rag_metrics.runtime.cache import Cache, Request, Tally, Usage, 
 from llama_index_rag_metrics.runtime.errors import BadAnswer, InvalidInput
 from llama_index_rag_metrics.runtime.llms import context_window, quote, structured_answer
 from llama_index_rag_metrics.runtime.retries import attempts, http_status
+from llama_index_rag_metrics.runtime.settings_models import model_of_settings
 
 if TYPE_CHECKING:
     from llama_index.core.llms import LLM
 
 
 MOST_FACTS = 30
-"""Of a question, before their importance is known."""
+"""Facts collected per question at most, before they are labelled."""
 
 MOST_KEPT = 20
-"""Nuggets of a question."""
+"""Nuggets kept per question."""
 
 PER_CALL = 10
 """Passages that are read at once, and nuggets that are labelled at once."""
@@ -146,31 +147,25 @@ def support_prompt(question: str, facts: Sequence[str], passage: str) -> str:
     )
 
 
-@lru_cache(maxsize=2 * PER_CALL)
-def importances_of(n: int) -> type[BaseModel]:
-    """The form of an answer that labels n facts."""
-    return _labels("Importances", Importance, n, "vital or okay, one a fact, in order")
-
-
-@lru_cache(maxsize=2 * PER_CALL)
-def supports_of(n: int) -> type[BaseModel]:
-    """The form of an answer that says of n facts how far they are stated."""
-    return _labels("Supports", Support, n, "full, partial or none, one a fact, in order")
-
-
-def _labels(name: str, label: Any, n: int, description: str) -> type[BaseModel]:
+@lru_cache(maxsize=4 * PER_CALL)
+def labels_form(name: str, n: int) -> type[BaseModel]:
+    """The form of an answer that labels n facts: "Importances" or "Supports"."""
+    label, words = {
+        "Importances": (Importance, "vital or okay"),
+        "Supports": (Support, "full, partial or none"),
+    }[name]
     return create_model(
         name,
         __doc__=f"The labels of {n} facts.",
         labels=(
-            list[Annotated[label, BeforeValidator(_plain)]],
-            Field(..., min_length=n, max_length=n, description=description),
+            list[Annotated[label, BeforeValidator(_plain)]],  # type: ignore[valid-type]
+            Field(..., min_length=n, max_length=n, description=f"{words}, one a fact, in order"),
         ),
     )
 
 
 def _blocks(name: str, texts: Sequence[str], *others: Sequence[str]) -> str:
-    """Texts between tags that neither they nor the other texts of the prompt can forge."""
+    """Texts between tags that no text of the prompt can forge."""
     of_prompt = [*texts, *(text for part in others for text in part)]
     quoted = quote(name, of_prompt, numbered=name in _NUMBERED)
     return "\n".join(quoted.blocks[: len(texts)])
@@ -180,47 +175,46 @@ Answer = TypeVar("Answer", bound=BaseModel)
 
 _MOST_ATTEMPTS, _FIRST_PAUSE = 3, 0.5
 _FORM, _LABELS, _LIST = 400, 200, 1_000
-"""Tokens that the form of an answer, a few labels, and a list of facts may take."""
+"""Tokens that the form of an answer, a few labels, and a list of facts take at most."""
 
 _LEAST_ROOM = 100
 """Tokens of a passage that are read at once, at least."""
 
 _NO_USE_AGAIN = frozenset({400, 401, 403, 404, 422})
-"""Statuses of HTTP by which a service says that it will never answer this."""
+"""Statuses of HTTP after which asking again is of no use."""
 
 
-class Asking:
-    """An LLM that is asked about nuggets; `tally` counts what is asked."""
+class NuggetLLM:
+    """An LLM that is asked about nuggets; `tally` counts its requests."""
 
-    def __init__(self, llm: LLM, cache: Cache, asked_by: str) -> None:
-        self.tally = Tally(Usage(llm.metadata.model_name))
-        self._llm = llm
-        self._cache = cache
+    def __init__(self, llm: LLM | None, cache: Any, asked_by: str) -> None:
+        self._llm = model_of_settings("llm", asked_by) if llm is None else llm
+        self._cache = Cache.of(cache)
+        self.tally = Tally(Usage(self._llm.metadata.model_name))
         self._asked_by = asked_by
         self._counter = TokenCounter()
 
     async def facts(self, question: str, passages: Mapping[str, str]) -> list[str]:
-        """The facts that an answer states, the most needed first, read window by window."""
+        """The facts that an answer needs, the most needed first, collected window by window."""
         facts: list[str] = []
-        # the list grows up to its most, so that room for it is kept from the beginning
+        # the list grows: room for all of it is kept from the beginning
         room = self._room(collect_prompt(question, [], []), 2 * _LIST)
-        for window in windows(passages, room, self._counter, PER_CALL):
-            texts = [passage.text for passage in window]
-            facts = await self._updated(question, facts, texts)
+        for window in windows(passages.values(), room, self._counter, PER_CALL):
+            facts = await self._updated(question, facts, window)
         return facts
 
     async def importances(self, question: str, facts: Sequence[str]) -> list[Importance]:
-        """How important each fact is; a few at a time, kept one by one."""
+        """The importance of each fact, asked for a few at a time, cached one by one."""
         requests = [self._request("importance", LABEL, question, fact) for fact in facts]
 
         async def ask(positions: list[int]) -> list[Any]:
             asked = [facts[position] for position in positions]
-            return await self._labels(importances_of(len(asked)), label_prompt(question, asked))
+            return await self._labels("Importances", len(asked), label_prompt(question, asked))
 
-        return await self._fetched(requests, ask, ("vital", "okay"))
+        return await self._fetched(requests, ask, ("vital", "okay").__contains__)
 
     async def supports(self, question: str, facts: Sequence[str], passage: str) -> list[Support]:
-        """How much of each fact a passage states: of a long one, its best piece."""
+        """How far a passage states each fact; the best piece of a long one counts."""
         requests = [self._request("support", SUPPORT, question, [fact, passage]) for fact in facts]
 
         async def ask(positions: list[int]) -> list[Any]:
@@ -229,11 +223,11 @@ class Asking:
             best = ["none"] * len(asked)
             for piece in pieces(passage, room, self._counter):
                 prompt = support_prompt(question, asked, piece)
-                labels = await self._labels(supports_of(len(asked)), prompt)
+                labels = await self._labels("Supports", len(asked), prompt)
                 best = [max(both, key=_MORE.index) for both in zip(best, labels, strict=True)]
             return best
 
-        return await self._fetched(requests, ask, _MORE)
+        return await self._fetched(requests, ask, _MORE.__contains__)
 
     async def _updated(
         self, question: str, facts: Sequence[str], passages: Sequence[str]
@@ -247,22 +241,20 @@ class Asking:
             each_once = {line.casefold(): line for line in lines if line}
             return [list(each_once.values())[:MOST_FACTS]]
 
-        fetched = await self._cache.fetch([request], ask, is_valid=_is_list)
-        self.tally.usage += Usage(fresh=fetched.fresh, cached=fetched.cached)
-        updated: list[str] = fetched.values[0]
-        return updated
+        (updated,) = await self._fetched([request], ask, is_valid=_is_list)
+        return list(updated)
 
     async def _fetched(
-        self, requests: Sequence[Request], ask: Any, labels: Sequence[str]
+        self, requests: Sequence[Request], ask: Any, is_valid: Callable[[Any], bool]
     ) -> list[Any]:
-        fetched = await self._cache.fetch(
-            requests, ask, batch_size=PER_CALL, is_valid=lambda value: value in labels
-        )
+        fetched = await self._cache.fetch(requests, ask, batch_size=PER_CALL, is_valid=is_valid)
         self.tally.usage += Usage(fresh=fetched.fresh, cached=fetched.cached)
         return fetched.values
 
-    async def _labels(self, answer_class: type[BaseModel], prompt: str) -> list[str]:
-        labels: list[str] = (await self._answer(answer_class, prompt)).model_dump()["labels"]
+    async def _labels(self, name: str, n: int, prompt: str) -> list[str]:
+        labels: list[str] = (await self._answer(labels_form(name, n), prompt)).model_dump()[
+            "labels"
+        ]
         return labels
 
     async def _answer(self, answer_class: type[Answer], prompt: str) -> Answer:
@@ -284,7 +276,7 @@ class Asking:
         return Request(f"nugget {kind}", model, "", asked, question, text)
 
     def _room(self, prompt: str, for_answer: int) -> int:
-        """How many tokens of passages go with a prompt into the LLM's context window."""
+        """The tokens of passages that fit beside a prompt into the LLM's context window."""
         metadata = self._llm.metadata
         window = context_window(self._llm)
         (spent,) = self._counter.count([prompt])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -256,7 +257,7 @@ class TestScales:
 
     def test_a_scale_as_json(self, tmp_path: Path) -> None:
         path = tmp_path / "rubric.json"
-        path.write_text(json.dumps(SCALES["support"].record()))
+        path.write_text(json.dumps(asdict(SCALES["support"])))
         assert read_rubric(path) == SCALES["support"]
 
     @pytest.mark.parametrize("text", ["", "Grade it well.", "3: The answer."])
