@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 from llama_index_rag_metrics.labels.judge_checking import GradeChange, JudgeCheck, PlaceEffect
 from llama_index_rag_metrics.report import Cell, Records, Report, Row, Section, Statement, Table
@@ -69,7 +70,7 @@ def _row(label: str, change: GradeChange) -> Row:
 
 def _record(
     label: str, n: int, difference: MeanInterval, changed: MeanInterval | None = None
-) -> dict[str, str | float | None]:
+) -> dict[str, Any]:
     return {
         "check": label,
         "n": n,

@@ -26,20 +26,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """What became of one label of one question.
+    """What became of one label: `pieces` are the new ids, `others` nodes with too small a share.
 
-    Attributes:
-        query_id: the question.
-        item: the id that it was labelled with.
-        grade: its grade, which the new ids keep.
-        fate: "kept": its id still has its text; "moved": one node holds it whole; "split": it lies
-            over several; "changed": its text was edited; "lost": less than the threshold of it is
-            left, and no new id has its label.
-        pieces: the new ids, that with the largest share of the label's text first.
-        others: nodes with a smaller share, which aren't labelled.
-        score: the share of the label's text that the new nodes hold together, in [0, 1]; None where
-            the dataset has no more than a hash of the text, and no new node has the whole text.
-        by: whether it was found by its "id", its "place" in the document or its "text"; "" if not.
+    `score` is the share of its text that the new nodes hold together, in [0, 1]; None if only a
+    hash of the text is known, which no new node has.
     """
 
     query_id: str

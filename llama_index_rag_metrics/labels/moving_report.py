@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from llama_index_rag_metrics.labels.locating import Fate
+from llama_index_rag_metrics.labels.locating import By, Fate
 from llama_index_rag_metrics.labels.moving import Move, MovedLabels
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.numbers import counted
@@ -17,7 +17,7 @@ _MEANINGS: Mapping[Fate, str] = {
     "lost": "text not found, label dropped",
 }
 _TONES: Mapping[Fate, m.Tone] = {"changed": "open", "lost": "alarm"}
-_FOUND_BY = ("id", "place", "text")
+_FOUND_BY: tuple[By, ...] = ("id", "place", "text")
 _MOST_SHOWN, _MOST_ON_PAGE = 5, 500
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from llama_index_rag_metrics.files.judgements import format_grade
 from llama_index_rag_metrics.report import model as m
@@ -35,7 +35,7 @@ def reviewers_report(agreement: ReviewerAgreement, *, full: bool = False) -> m.R
         f"{counted(agreement.n, 'item', 'items')} judged by both",
         *(f"{n:,} by {name} alone" for name, n in only if n),
     ]
-    records = {
+    records: dict[str, list[Any]] = {
         "query_id": [differing.key.query_id for differing in disagreements],
         "doc_id": [differing.key.doc_id for differing in disagreements],
         "nugget_id": [differing.key.nugget_id for differing in disagreements],
