@@ -13,13 +13,13 @@ from llama_index.core.schema import TextNode
 from support.processes import Forked
 from support.question_llms import PROMPT, ScriptedLLM, nodes, two
 
-from llama_index_rag_metrics.labels.questions import generate_question_context_pairs
+from llama_index_rag_metrics.labels.question_generation import generate_question_context_pairs
 from llama_index_rag_metrics.runtime.errors import JournalDamaged, JournalMismatch, RowsDropped
 
 
 @pytest.fixture(autouse=True)
 def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("llama_index_rag_metrics.labels.questions.generation._FIRST_PAUSE", 0.0)
+    monkeypatch.setattr("llama_index_rag_metrics.labels.question_generation._FIRST_PAUSE", 0.0)
 
 
 def test_the_journal_goes_on_where_the_first_run_ended(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ KILLED = """
 import sys
 from support.processes import Forked
 from support.question_llms import PROMPT, ScriptedLLM, nodes, two
-from llama_index_rag_metrics.labels.questions import generate_question_context_pairs
+from llama_index_rag_metrics.labels.question_generation import generate_question_context_pairs
 llm = ScriptedLLM(two, seconds=0.03)
 generate_question_context_pairs(nodes(500), llm, PROMPT, workers=4, journal=sys.argv[1])
 """
