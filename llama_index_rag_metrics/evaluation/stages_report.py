@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from llama_index_rag_metrics.evaluation.results.curve_figures import curve_figures
 from llama_index_rag_metrics.evaluation.results.results_report import system_of
 from llama_index_rag_metrics.report import Cell, Listing, QueryAnswers, Report, Row, Tone
-from llama_index_rag_metrics.scores.rows import time_cell
 from llama_index_rag_metrics.scores.scores_report import listed, systems_report
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ _CHANGES: dict[Change, tuple[str, Tone]] = {
     "raised": ("relevant, moved up", "normal"),
     "lowered": ("relevant, moved down", "normal"),
 }
-_MOST_LOST = 10
+_LISTED_LOSSES = 10
 
 
 def stages_report(stages: StageResults, *, full: bool = False) -> Report:
@@ -47,10 +46,7 @@ def _changes(stages: StageResults) -> list[Row]:
             label,
             [
                 Cell(None, tone="quiet"),
-                *(
-                    Cell(n, "count", tone if n else "quiet")
-                    for n in (counts[stage, kind] for stage in further)
-                ),
+                *(Cell.of(counts[stage, kind], "count", tone) for stage in further),
             ],
         )
         for kind, (label, tone) in _CHANGES.items()
@@ -62,22 +58,18 @@ def _latencies(stages: StageResults) -> list[Row]:
     return [
         Row(
             f"this stage {percentile}",
-            [
-                time_cell(None if latency is None else getattr(latency, percentile))
-                for latency in latencies
-            ],
+            [Cell.of(getattr(latency, percentile, None), "seconds") for latency in latencies],
         )
         for percentile in ("p50", "p95")
     ]
 
 
 def _lost(stages: StageResults) -> Iterator[Listing]:
-    for stage in stages:
+    for stage, results in stages.items():
         if lost := stages.lost(stage):
-            texts = stages[stage].scores.queries
+            texts = results.scores.queries
             queries = [
                 QueryAnswers(change.query_id, texts.get(change.query_id, ""), remarks=[str(change)])
-                for change in lost[:_MOST_LOST]
+                for change in lost[:_LISTED_LOSSES]
             ]
-            title = f"Lost by {stage}: {len(lost)}"
-            yield Listing(title, queries, more=len(lost) - len(queries))
+            yield Listing.of(f"Lost by {stage}", queries, len(lost))

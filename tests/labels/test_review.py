@@ -19,7 +19,7 @@ from llama_index_rag_metrics import (
 )
 from llama_index_rag_metrics.labels.review import SCALES, ItemKey, Judgement, ReviewPool
 from llama_index_rag_metrics.labels.review.review_items import read_rubric
-from llama_index_rag_metrics.report.html.packing import unpacked
+from llama_index_rag_metrics.report.html.assets import unpacked
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput, LabelWarning
 
 NUGGET = {"query_id": "q", "query": "Who?", "nugget_id": "n", "nugget": "It was she."}

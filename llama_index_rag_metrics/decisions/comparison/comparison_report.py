@@ -30,14 +30,15 @@ from llama_index_rag_metrics.report import (
 )
 from llama_index_rag_metrics.report.figure import Draw
 from llama_index_rag_metrics.report.numbers import counted, percent
-from llama_index_rag_metrics.scores.glossary import glossary
-from llama_index_rag_metrics.scores.mean_figures import latency_figure, means_figure
-from llama_index_rag_metrics.scores.query_columns import queries_of
 from llama_index_rag_metrics.scores.scores_report import (
     about,
     failures,
     gathered,
+    glossary,
+    latency_figure,
     listed,
+    means_figure,
+    queries_of,
     remarks,
     summary_section,
 )

@@ -14,7 +14,7 @@ from llama_index_rag_metrics.metrics.metric_names import limits_of
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scores.by_metric import name_among
+from llama_index_rag_metrics.scores.mappings import name_among
 from llama_index_rag_metrics.statistics.intervals import cleaned, number_clusters
 from llama_index_rag_metrics.statistics.prediction_powered import Rectified, rectified
 

@@ -28,7 +28,7 @@ from llama_index_rag_metrics.runtime.errors import (
     InvalidInput,
 )
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scores.answers import answer_of
+from llama_index_rag_metrics.scores.systems import answer_of
 
 
 def worst_queries(

@@ -21,7 +21,7 @@ from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_bet
 from llama_index_rag_metrics.metrics.metric_names import metric as metric_of
 from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError, UnknownMetric
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scores.by_metric import name_among
+from llama_index_rag_metrics.scores.mappings import name_among
 from llama_index_rag_metrics.statistics.intervals import exact_mean
 from llama_index_rag_metrics.statistics.prediction_powered import rectified_interval
 

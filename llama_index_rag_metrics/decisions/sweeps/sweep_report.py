@@ -11,9 +11,7 @@ from llama_index_rag_metrics.evaluation.results.results_report import system_of
 from llama_index_rag_metrics.report import Cell, Records, Report, Row, Section, Statement, Table
 from llama_index_rag_metrics.report.figure import Axis, Figure, Series
 from llama_index_rag_metrics.report.numbers import counted, hover, percent, score, seconds
-from llama_index_rag_metrics.scores.glossary import glossary
-from llama_index_rag_metrics.scores.rows import cost_cell, score_cell, time_cell
-from llama_index_rag_metrics.scores.scores_report import about, failures, remarks
+from llama_index_rag_metrics.scores.scores_report import about, failures, glossary, remarks
 from llama_index_rag_metrics.scores.systems import System
 
 if TYPE_CHECKING:
@@ -156,7 +154,7 @@ def _table(sweep: Sweep) -> Table:
     costs = _cost_head(sweep)
     rows = []
     for rank, configuration in enumerate(sweep.ranked, 1):
-        cell = score_cell(configuration.mean(sweep.primary))
+        cell = Cell.of(configuration.mean(sweep.primary), "score")
         interval = sweep.interval(configuration)
         quality = cell._replace(tone="best" if configuration.name in kept else "normal")
         rows.append(
@@ -168,7 +166,7 @@ def _table(sweep: Sweep) -> Table:
                     Cell("score", "bounds", low=interval.low, high=interval.high),
                     *_cost_cells(costs, configuration),
                     Cell("yes" if configuration.name in front else ""),
-                    *(score_cell(configuration.mean(metric)) for metric in others),
+                    *(Cell.of(configuration.mean(metric), "score") for metric in others),
                 ],
             )
         )
@@ -195,9 +193,9 @@ def _cost_head(sweep: Sweep) -> list[str]:
 
 def _cost_cells(costs: Sequence[str], configuration: Configuration) -> list[Cell]:
     cells = {
-        "tokens a query": cost_cell(configuration.tokens),
-        "price of 1,000": score_cell(configuration.price),
-        "p95": time_cell(configuration.p95),
+        "tokens a query": Cell.of(configuration.tokens, "count"),
+        "price of 1,000": Cell.of(configuration.price, "score"),
+        "p95": Cell.of(configuration.p95, "seconds"),
     }
     return [cells[name] for name in costs]
 
