@@ -49,8 +49,8 @@ def _blocks(report: m.Report) -> Iterator[str]:
             yield _folded(listing.title, _pipes(head, ["---"] * len(head), *rows))
     if report.failures:
         rows = [tuple(map(escape.markdown, failure)) for failure in report.failures]
-        table = _pipes(("system", "query", "error"), ["---"] * 3, *rows[:_LISTED_FAILURES])
-        yield _folded(f"Failed: {len(report.failures)}", table)
+        lines = _pipes(("system", "query", "error"), ["---"] * 3, *rows[:_LISTED_FAILURES])
+        yield _folded(f"Failed: {len(report.failures)}", lines)
 
 
 def _cell(cell: m.Cell) -> str:
