@@ -80,9 +80,9 @@ def print_heading(
     title: str, lead: str, notes: Sequence[str] = (), *, console: Console | None = None
 ) -> None:
     out = console or Console(highlight=False)
-    heading = Text.assemble((plain(title), "bold"), f"  {lead}")
-    for part in (heading, *map(_remark, notes)):
-        out.print(Trimmed(_indented(part)))
+    out.print(Trimmed(_indented(Text.assemble((plain(title), "bold"), f"  {lead}"))))
+    for note in notes:
+        out.print(Trimmed(_indented(_remark(note))))
     out.print()
 
 

@@ -38,19 +38,7 @@ Reason: TypeAlias = Literal["unjudged", "no_relevant", "failed"]
 """Why a query is left out of the means."""
 
 _FORMAT = "llama-index-rag-metrics scores, version 1"
-_PARTS = (
-    "excluded",
-    "failed",
-    "empty",
-    "no_relevant",
-    "queries",
-    "metadata",
-    "details",
-    "notes",
-    "answers",
-    "rankings",
-)
-_ALL_PARTS = ("query_ids", "columns", "name", "usage", *_PARTS)
+_BY_QUERY = ("excluded", "failed", "queries", "metadata", "rankings")
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +196,7 @@ class Scores(Reportable):
         return Scores(**{**self._parts(), **parts})
 
     def _parts(self) -> dict[str, Any]:
-        return {part: getattr(self, part) for part in _ALL_PARTS}
+        return {part: getattr(self, part) for part in Scores.__annotations__}
 
     @property
     def metric_names(self) -> tuple[str, ...]:
@@ -305,10 +293,7 @@ class Scores(Reportable):
             no_relevant=[query_id for query_id in self.no_relevant if query_id in wanted],
             details={metric: _of(wanted, rows) for metric, rows in self.details.items()},
             answers={matcher: _of(wanted, rows) for matcher, rows in self.answers.items()},
-            **{
-                part: _of(wanted, getattr(self, part))
-                for part in ("excluded", "failed", "queries", "metadata", "rankings")
-            },
+            **{part: _of(wanted, getattr(self, part)) for part in _BY_QUERY},
         )
 
     def join(self, columns: Mapping[str, Mapping[str, float]], order: Sequence[str]) -> Scores:
@@ -412,7 +397,7 @@ class Scores(Reportable):
         """Whether all parts are the same, with values as `to_json` writes them where it can."""
         return (
             isinstance(other, Scores)
-            and self._head() == other._head()
+            and all(getattr(self, part) == getattr(other, part) for part in _COMPARED_EXACTLY)
             and all(
                 np.array_equal(column, other.columns[metric], equal_nan=True)
                 for metric, column in self.columns.items()
@@ -430,12 +415,15 @@ class Scores(Reportable):
         queries = f"{self.counts.scored} queries"
         return f"<Scores {self.name or 'unnamed'}: {queries}; {listed_means(self.means)}>"
 
-    def _head(self) -> tuple[object, ...]:
-        return self.name, self.query_ids, self.metric_names, self.usage
-
     def column(self, metric: str) -> FloatArray:
         """The scores by one metric, one per query, in order; NaN where there is no value."""
         return self.columns[name_among(metric, self.metric_names)]
+
+
+_COMPARED_EXACTLY = ("name", "query_ids", "metric_names", "usage")
+_PARTS = tuple(
+    part for part in Scores.__annotations__ if part not in ("columns", *_COMPARED_EXACTLY)
+)
 
 
 def listed_means(means: Mapping[str, float]) -> str:
