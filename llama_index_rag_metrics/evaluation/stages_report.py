@@ -66,10 +66,9 @@ def _latencies(stages: StageResults) -> list[Row]:
 
 def _lost(stages: StageResults) -> Iterator[Listing]:
     for stage, results in stages.items():
-        if lost := stages.lost(stage):
-            texts = results.scores.queries
-            queries = [
-                QueryAnswers(change.query_id, texts.get(change.query_id, ""), remarks=[str(change)])
-                for change in lost[:_LISTED_LOSSES]
-            ]
-            yield Listing.of(f"Lost by {stage}", queries, len(lost))
+        lost, texts = stages.lost(stage), results.scores.queries
+        queries = [
+            QueryAnswers(change.query_id, texts.get(change.query_id, ""), remarks=[str(change)])
+            for change in lost[:_LISTED_LOSSES]
+        ]
+        yield Listing.of(f"Lost by {stage}", queries, len(lost))

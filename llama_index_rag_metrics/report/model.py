@@ -279,7 +279,7 @@ def headline(metrics: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A result, ready to be shown.
+    """A result, ready to be shown; empty sections and listings are left out.
 
     Attributes:
         lead: how much there is of it, in a few words.
@@ -311,6 +311,12 @@ class Report:
     figures: Mapping[str, Draw] = field(default_factory=dict)
     queries: Callable[[], Queries] | None = field(default=None, repr=False)
     records: Records = field(default=Records({}), repr=False)
+
+    def __post_init__(self) -> None:
+        sections = [section for section in self.sections if section.tables]
+        object.__setattr__(self, "sections", sections)
+        listings = [listing for listing in self.listings if listing.queries]
+        object.__setattr__(self, "listings", listings)
 
     @property
     def headline(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from inspect import cleandoc
 from typing import Any
 
@@ -29,6 +29,7 @@ from llama_index_rag_metrics.scores.systems import (
     query_answers,
     query_text,
 )
+from llama_index_rag_metrics.statistics.intervals import MeanInterval
 
 _SIGNS = "R: how many items are relevant to the query. P: precision. n: how many were retrieved."
 _QUANTILES = 201
@@ -73,7 +74,7 @@ def systems_report(
         sections=[
             summary_section(systems, metrics, interval_of if full else None),
             *facet_sections(systems),
-            *([m.Section("Slices", slices)] if slices else []),
+            m.Section("Slices", slices),
         ],
         listings=hardest(systems, chosen, worst) if chosen else (),
         failures=failures(systems),
@@ -101,20 +102,19 @@ def queries_report(systems: Sequence[System]) -> m.Report:
     check_systems(systems)
     metrics = metrics_of(systems)
     names = [system.name for system in systems]
-    by_title = {
-        f"{metric} by query": (names, rows.query_rows(systems, metric)) for metric in metrics
-    }
-    if len(systems) == 1:
+    of_queries = partial(m.Table, first="query", by_system=True)
+    if len(systems) > 1:
+        tables = [
+            of_queries(f"{metric} by query", names, [rows.query_rows(systems, metric)])
+            for metric in metrics
+        ]
+    else:
         columns = [systems[0].by_query(metric) for metric in metrics]
-        of_one = [
+        part = [
             m.Row(query_id, [m.Cell.of(column.get(query_id), "score") for column in columns])
             for query_id in systems[0].scores.query_ids
         ]
-        by_title = {"By query": (metrics, of_one)}
-    tables = [
-        m.Table(title, head, [part], first="query", by_system=True)
-        for title, (head, part) in by_title.items()
-    ]
+        tables = [of_queries("By query", metrics, [part])]
     return m.Report("Scores by query", sections=[m.Section("Scores by query", tables)])
 
 
@@ -166,17 +166,14 @@ def listed(names: Sequence[str], most: int = 3) -> str:
 
 def own_intervals(systems: Sequence[System]) -> rows.Intervals:
     """The intervals of the systems' own means, computed when asked for."""
-    known: dict[int, Mapping[str, Any]] = {}
 
-    def interval_of(number: int, metric: str) -> Any:
-        system = systems[number]
-        if system.mean(metric) is None:
-            return None
-        if number not in known:
-            known[number] = system.scores.intervals()
-        return known[number][metric]
+    @cache
+    def intervals(number: int) -> Mapping[str, MeanInterval]:
+        return systems[number].scores.intervals()
 
-    return interval_of
+    return lambda number, metric: (
+        None if systems[number].mean(metric) is None else intervals(number)[metric]
+    )
 
 
 def lead(systems: Sequence[System], metrics: Sequence[str]) -> str:
@@ -221,7 +218,7 @@ def hardest(systems: Sequence[System], metric: str, worst: int) -> list[m.Listin
     average = "on average; " if len(systems) > 1 else ""
     remark = f"{average}what came first [its grade]"
     title = f"{'Highest' if lower else 'Lowest'} {metric}"
-    return [m.Listing(title, queries, remark, on_request=True)] if queries else []
+    return [m.Listing(title, queries, remark, on_request=True)]
 
 
 def failures(systems: Sequence[System]) -> list[m.Failure]:

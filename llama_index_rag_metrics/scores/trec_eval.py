@@ -73,7 +73,7 @@ class _Measure:
         label: writes a parameter behind the name.
         takes: nothing; several parameters, of which each makes a measure of its own; or one, which
             may hold commas.
-        ours: whether it is one of our own metrics, and a parameter its cutoff.
+        is_own: whether it is one of our own metrics, and a parameter its cutoff.
         since: the version that has it among all_trec.
     """
 
@@ -83,7 +83,7 @@ class _Measure:
     summary: Summary = "mean"
     label: Callable[[str], str] = str
     takes: Literal["nothing", "several", "one"] = "nothing"
-    ours: bool = False
+    is_own: bool = False
     since: Version = 9
 
     def column(self, parameter: str, version: Version) -> Column:
@@ -95,29 +95,31 @@ class _Measure:
         return Column(label, built, self.summary, place, of_all_judged)
 
 
-def _ours(name: str) -> Build:
+def _own(name: str) -> Build:
     def build(parameter: str, rounding: Rounding) -> RankingMetric:
         return _ranking(f"{name}@{parameter}" if parameter else name)
 
     return build
 
 
-def _plain(name: str, ours: str, summary: Summary = "mean") -> _Measure:
-    return _Measure(name, _ours(ours), summary=summary, ours=True)
+def _plain(name: str, own_name: str, summary: Summary = "mean") -> _Measure:
+    return _Measure(name, _own(own_name), summary=summary, is_own=True)
 
 
-def _cut(
-    name: str, ours: str, defaults: tuple[str, ...] = _CUTOFFS, since: Version = 9
-) -> _Measure:
+def _cut(name: str, own_name: str, *defaults: str, since: Version = 9) -> _Measure:
     return _Measure(
         name,
-        _ours(ours),
-        defaults,
+        _own(own_name),
+        defaults or _CUTOFFS,
         label=lambda k: k.lstrip("0") or k,
         takes="several",
-        ours=True,
+        is_own=True,
         since=since,
     )
+
+
+def _hundredths(parameter: str) -> str:
+    return f"{float(parameter):.2f}"
 
 
 def _at_recall(parameter: str, rounding: Rounding) -> RankingMetric:
@@ -145,12 +147,12 @@ def _ndcg(parameter: str, rounding: Rounding) -> RankingMetric:
     return _ranking(f"mapped_ndcg(gains={parameter.replace('=', ':').replace(',', ';')})")
 
 
-def _rbp(ours: str) -> Build:
+def _rbp(own_name: str) -> Build:
     def build(parameter: str, rounding: Rounding) -> RankingMetric:
         name, _, p = (parameter or "p=0.9").partition("=")
         if name != "p":
             raise InvalidInput("-m", parameter, "p and a number, as in rbp.p=0.8")
-        return _ranking(f"{ours}(p={p})")
+        return _ranking(f"{own_name}(p={p})")
 
     return build
 
@@ -168,24 +170,12 @@ _MEASURES = {
         _plain("Rprec", "r_precision"),
         _plain("bpref", "bpref"),
         _plain("recip_rank", "mrr"),
-        _Measure(
-            "iprec_at_recall",
-            _at_recall,
-            _LEVELS,
-            label=lambda level: f"{float(level):.2f}",
-            takes="several",
-        ),
+        _Measure("iprec_at_recall", _at_recall, _LEVELS, label=_hundredths, takes="several"),
         _cut("P", "precision"),
         _cut("recall", "recall"),
         _plain("infAP", "infap"),
         _plain("gm_bpref", "bpref", "geometric mean"),
-        _Measure(
-            "Rprec_mult",
-            _at_multiple,
-            _MULTIPLES,
-            label=lambda multiple: f"{float(multiple):.2f}",
-            takes="several",
-        ),
+        _Measure("Rprec_mult", _at_multiple, _MULTIPLES, label=_hundredths, takes="several"),
         _plain("utility", "utility"),
         _Measure("11pt_avg", _eleven_points, takes="one"),
         _plain("binG", "bin_g"),
@@ -194,7 +184,7 @@ _MEASURES = {
         _cut("ndcg_cut", "ndcg"),
         _cut("map_cut", "ap"),
         _cut("relative_P", "relative_precision"),
-        _cut("success", "hit_rate", ("1", "5", "10")),
+        _cut("success", "hit_rate", "1", "5", "10"),
         _plain("set_P", "precision"),
         _plain("set_relative_P", "relative_precision"),
         _plain("set_recall", "recall"),
@@ -203,7 +193,7 @@ _MEASURES = {
         _plain("num_nonrel_judged_ret", "num_nonrel_judged_ret", "sum"),
         _Measure("rbp", _rbp("graded_rbp"), takes="one", since=10),
         _Measure("rbp_resid", _rbp("rbp_residual"), takes="one", since=10),
-        _cut("unj", "unjudged", ("5", "10", "20"), since=10),
+        _cut("unj", "unjudged", "5", "10", "20", since=10),
     )
 }
 """In the order in which trec_eval prints them."""
@@ -337,7 +327,7 @@ def _own_column(name: str, version: Version) -> Column:
     if same is not None:
         return _MEASURES[same].column("", version)
     for measure in _MEASURES.values():
-        if measure.ours and (measure.takes == "several") == bool(k):
+        if measure.is_own and (measure.takes == "several") == bool(k):
             column = measure.column(k, version)
             if column.metric is not None and column.metric.metric_name == own.metric_name:
                 return column
@@ -370,17 +360,12 @@ def report_lines(
     summary: bool = True,
     version: Version = 9,
 ) -> Iterator[str]:
-    """The report of one run.
+    """The report of one run, from scores made with `no_relevant="zero"`.
 
     Averages are trec_eval's: over the judged queries that the run has a ranking of, those with
-    nothing relevant included, scored 0; added one after another in the order of the query ids.
-
-    Args:
-        scores: made with `no_relevant="zero"`.
-        per_query: print every query first, in the order of their ids (trec_eval's -q).
-        complete: average over all judged queries; those without a ranking score 0 (its -c).
-        summary: print the averages (without it, trec_eval's -n).
-        version: with `per_query` and `complete`, 10 prints the queries without a ranking, too.
+    nothing relevant included; added one after another in the order of the query ids. `per_query` is
+    its -q, `complete` its -c (whose queries without a ranking version 10 prints, too), and
+    `summary=False` its -n.
     """
     absent = set(scores.empty)
     ranked = sorted(query_id for query_id in scores.query_ids if query_id not in absent)
