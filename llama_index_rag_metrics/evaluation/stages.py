@@ -320,7 +320,7 @@ async def aevaluate_stages(
     asker = _StageAsker(source, plan, named)
     collected = await QueryRunner(asker, plan).collect()
     warn_of(collected)
-    asked = replace(
+    stage_options = replace(
         run_options,
         show_progress=False,
         raise_on_error=False,
@@ -332,7 +332,7 @@ async def aevaluate_stages(
     for stage in asker.outcomes:
         results[stage] = evaluated = await run_evaluation(
             LocalAsker(source, plan, prepared),
-            replace(plan, options=replace(asked, name=stage)),
+            replace(plan, options=replace(stage_options, name=stage)),
             stored=asker.rankings(stage, collected.run),
         )
         evaluated.run.stage = stage
