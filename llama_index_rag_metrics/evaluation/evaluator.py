@@ -152,7 +152,8 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             ranking = replace(asker.ranking(retrieved), forbidden=forbidden_ids)
             metric_dict = {}
             for metric in self.metrics:
-                expected, judged, computed = relevance, ranking, metric
+                expected: Relevance | None = relevance
+                judged, computed = ranking, metric
                 if isinstance(metric, RankingMetric):
                     computed = metric.model_copy(update={"match": BY_ID})
                     if (matcher := matcher_of(metric, self.matcher)) is not None:
@@ -284,13 +285,6 @@ async def aevaluate(
         >>> results = evaluate(lambda query: ["d1", "d2"], dataset, ["mrr"])
         >>> results.scores.means["mrr"]
         0.75
-
-        Awaited:
-
-        >>> import asyncio
-        >>> from llama_index_rag_metrics import aevaluate
-        >>> asyncio.run(aevaluate(lambda query: ["d1"], dataset, ["mrr"])).scores.means["mrr"]
-        0.5
     """
     check_known(aevaluate, options)
     chosen = resolve(metrics)

@@ -294,14 +294,6 @@ async def aevaluate_stages(
         [0.5, 0.0]
         >>> print(stages.lost("cutoff")[0])
         d2: relevant, retrieved at 2, dropped by cutoff
-
-        Awaited:
-
-        >>> import asyncio
-        >>> from llama_index_rag_metrics import aevaluate_stages
-        >>> awaited = asyncio.run(aevaluate_stages(retrieve, [cutoff], dataset, ["mrr"]))
-        >>> list(awaited)
-        ['retriever', 'SimilarityPostprocessor']
     """
     check_known(aevaluate_stages, options)
     named = _named(postprocessors)
