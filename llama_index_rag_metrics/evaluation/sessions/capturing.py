@@ -21,7 +21,7 @@ from llama_index.core.schema import NodeWithScore
 from llama_index_rag_metrics.evaluation.retrieved.nodes import RetrieverOutput, as_nodes, copied
 from llama_index_rag_metrics.evaluation.sessions.recording import RECORDER, TAG, Retrieval
 from llama_index_rag_metrics.rankings.combining import Combine, combine_calls
-from llama_index_rag_metrics.rankings.matching import MatchOn, item_ids, node_span
+from llama_index_rag_metrics.rankings.matching import node_span
 from llama_index_rag_metrics.rankings.run import Call, Ranking
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.runtime.amounts import check_amount
@@ -147,9 +147,9 @@ def _source_key(retriever: object) -> Hashable:
     )
 
 
-def items_of(nodes: Sequence[NodeWithScore], match_on: MatchOn = "node_id") -> Ranking:
+def items_of(nodes: Sequence[NodeWithScore]) -> Ranking:
     return Ranking(
-        item_ids(nodes, match_on),
+        [node.node.node_id for node in nodes],
         [None if node.score is None else float(node.score) for node in nodes],
         [node.node.get_content() for node in nodes],
         spans=[node_span(node.node) for node in nodes],
