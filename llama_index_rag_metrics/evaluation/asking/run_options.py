@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from inspect import Parameter, signature
 from pathlib import Path
@@ -207,12 +207,11 @@ class RunOptions:
 
 def shows(options: type) -> Callable[[AnyFunction], AnyFunction]:
     """Let a function's run-time signature show each of its `**options`, with its default."""
-    defaults = {option.name: option.default for option in fields(RunOptions)}
     parameters = [
         Parameter(
             name,
             Parameter.KEYWORD_ONLY,
-            default=None if defaults[name] is MISSING else defaults[name],
+            default=getattr(RunOptions, name, None),
             annotation=getattr(annotation, "__forward_arg__", annotation),
         )
         for name, annotation in options.__annotations__.items()
@@ -249,16 +248,10 @@ def check_known(function: Callable[..., Any], options: Mapping[str, Any], name: 
 
 
 def check_price(price_per_million: object) -> None:
-    """Refuse what is neither a price nor None."""
+    expected = "a price from 0 on"
     if price_per_million is not None:
-        check_amount(
-            "price_per_million",
-            price_per_million,
-            "a price from 0 on",
-            lambda price: 0 <= price < math.inf,
-        )
+        check_amount("price_per_million", price_per_million, expected, lambda n: 0 <= n < math.inf)
 
 
 def check_count(argument: str, value: object, what: str) -> None:
-    """Refuse what isn't a whole number above 0."""
     check_whole(argument, value, 1, f"a number of {what}, from 1 on")
