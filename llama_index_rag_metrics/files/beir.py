@@ -34,22 +34,13 @@ _NAME = "a BEIR folder"
 
 
 def is_beir(folder: Path) -> bool:
-    """Whether the folder has questions laid out as BEIR's are."""
     return _find(folder, "queries.jsonl") is not None
 
 
 def read_beir(
     folder: Path, split: str | None = None, faults: Faults | None = None
 ) -> DatasetContent:
-    """Read a BEIR folder.
-
-    Questions that are judged only in another split are left out, as BEIR's own loader does.
-
-    Args:
-        folder: the folder; it may lack the corpus, and the qrels: no query is judged then.
-        split: which file of qrels/ to read: by default test, else the only one there is.
-        faults: what to do with a line that can't be read, or judges an unknown query.
-    """
+    """Read a BEIR folder, without the questions that only another split judges."""
     faults = faults or Faults()
     content = DatasetContent(name=folder.name)
     queries = _find(folder, "queries.jsonl") or folder / "queries.jsonl"
@@ -84,12 +75,7 @@ def read_beir(
 def read_judgements(
     path: Path, faults: Faults | None = None, known: Collection[str] | None = None
 ) -> dict[str, Relevance]:
-    """Read a file of qrels/: query id, document id and grade, with tabs between them.
-
-    Args:
-        path: the file; a first line of headings is passed over.
-        known: the query ids that there are; None takes any.
-    """
+    """Read a file of qrels/: query id, document id and grade, with tabs between them."""
     faults = faults or Faults()
     grades = Judgements(known, "a query id of queries.jsonl")
 
@@ -111,12 +97,6 @@ def read_judgements(
 def write_beir(
     content: DatasetContent, folder: Path, split: str = "test", *, lossy: bool = False
 ) -> None:
-    """Write a BEIR folder; other splits that it has stay there.
-
-    Raises:
-        FormatTooNarrow: BEIR can't hold groups, expected texts or a query that is judged to have
-            nothing relevant; nor ids with a tab or a line end.
-    """
     lacks: tuple[Part, ...] = (
         "groups",
         "spans",
@@ -138,7 +118,6 @@ def write_beir(
 def read_corpus(
     path: Path, content: DatasetContent, faults: Faults | None = None
 ) -> DatasetContent:
-    """Add the documents of a file with one JSON object a line: _id, title, text, metadata."""
     faults = faults or Faults()
     faults.each(
         read_lines(path, faults),
@@ -148,7 +127,6 @@ def read_corpus(
 
 
 def read_query(content: DatasetContent, record: object, place: Place) -> None:
-    """Add the question of a record: its id, its text, and what becomes its metadata."""
     if not isinstance(record, dict) or not isinstance(record.get("text"), str):
         raise place.wrong('a query, {"_id": …, "text": …}', record)
     fields = {key: value for key, value in record.items() if value is not None}
@@ -161,7 +139,6 @@ def read_query(content: DatasetContent, record: object, place: Place) -> None:
 
 
 def write_corpus(content: DatasetContent, path: Path) -> None:
-    """Write the documents, one JSON object a line."""
     write_lines(
         path,
         (to_json(document_record(content, document_id, "_id")) for document_id in content.corpus),
@@ -176,11 +153,7 @@ def _query_line(content: DatasetContent, query_id: str) -> str:
 
 
 def judgement_rows(relevance: Mapping[str, Relevance]) -> Iterator[str]:
-    """The lines of a file of qrels/, the headings first.
-
-    Raises:
-        FormatTooNarrow: an id has a tab or a line end.
-    """
+    """The lines of a file of qrels/, the headings first."""
     yield "\t".join(HEADER)
     for query_id, judgements in relevance.items():
         for document_id, grade in judgements.grades.items():

@@ -27,16 +27,7 @@ def read_hugging_face(
     corpus: bool = True,
     faults: Faults | None = None,
 ) -> DatasetContent:
-    """Read a collection that has the configurations corpus, queries, and qrels or default.
-
-    Questions that the split doesn't judge are left out, as BEIR's own loader does.
-
-    Args:
-        split: of the judgements: by default test, else the only one there is.
-        qrels: the collection of the judgements, where that is another, as with BEIR's own
-            ("BeIR/scifact-qrels"); by default `name`.
-        subset: of a collection in several languages: "de" for de-corpus, de-queries and de-qrels.
-    """
+    """Read the judged questions of the configurations corpus, queries, and qrels or default."""
     faults = faults or Faults()
     collection = _Collection(os.fspath(name))
     content = DatasetContent(name=os.path.basename(collection.name))  # noqa: PTH119 (a hub's name)
@@ -112,18 +103,13 @@ def _read_judgements(
 
 
 def is_ir_dataset(source: Any) -> bool:
-    """Whether this is a collection of that library, told by its methods."""
     return all(callable(getattr(source, method, None)) for method in ("has_queries", "has_qrels"))
 
 
 def read_ir_dataset(
     source: Any, *, corpus: bool = True, faults: Faults | None = None
 ) -> DatasetContent:
-    """Read the queries, the judgements and the documents that a collection has.
-
-    Texts are those that the library chooses (`default_text`); the other fields of a query become
-    its metadata. Judgements by subtopic become facets.
-    """
+    """Read a collection; its judgements by subtopic become facets."""
     faults = faults or Faults()
     name = source.dataset_id() if callable(getattr(source, "dataset_id", None)) else ""
     if not source.has_queries():

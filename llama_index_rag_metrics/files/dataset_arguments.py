@@ -35,7 +35,6 @@ _TEXT_HASH = re.compile("sha256:[0-9a-f]{64}")
 
 
 def read_texts(part: str, texts: Mapping[str, str]) -> dict[str, str]:
-    """Texts by id."""
     _check_mapping(part, texts, "a mapping from id to text, such as {'q1': 'Why?'}")
     for key, text in texts.items():
         _check_id(part, key)
@@ -45,7 +44,6 @@ def read_texts(part: str, texts: Mapping[str, str]) -> dict[str, str]:
 
 
 def read_titles(titles: Mapping[str, str | None]) -> dict[str, str]:
-    """Titles by document id, where there is any."""
     _check_mapping("titles", titles, "a mapping from id to text")
     return read_texts(
         "titles", {key: text for key, text in titles.items() if text not in ("", None)}
@@ -53,7 +51,7 @@ def read_titles(titles: Mapping[str, str | None]) -> dict[str, str]:
 
 
 def read_relevance(relevance: Mapping[str, RelevanceLike | None]) -> dict[str, Relevance]:
-    """Relevance by query id, in any form; None is left out, since it says that none was judged."""
+    """Relevance by query id, in any form; None is left out, since it means unjudged."""
     _check_mapping(
         "relevance", relevance, "a mapping from query id to relevant ids, such as {'q1': ['d1']}"
     )
@@ -79,7 +77,6 @@ def _read_judgements(query_id: str, judgements: RelevanceLike) -> Relevance:
 
 
 def read_metadata(part: str, metadata: Mapping[str, Metadata | None]) -> dict[str, dict[str, Any]]:
-    """Metadata by id, where there is any."""
     expected = "a mapping from id to metadata, which is a mapping, too"
     _check_mapping(part, metadata, expected)
     rows = {}
@@ -92,7 +89,6 @@ def read_metadata(part: str, metadata: Mapping[str, Metadata | None]) -> dict[st
 
 
 def read_forbidden(forbidden: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
-    """Lists of forbidden ids by query id."""
     _check_mapping("forbidden", forbidden, "a mapping from query id to ids")
     for query_id, ids in forbidden.items():
         if isinstance(ids, str):
@@ -101,7 +97,6 @@ def read_forbidden(forbidden: Mapping[str, Iterable[str]]) -> dict[str, list[str
 
 
 def read_text_hashes(text_hashes: Mapping[str, str]) -> dict[str, str]:
-    """Hashes of texts by passage id."""
     hashes = read_texts("text_hashes", text_hashes)
     for passage_id, text_hash in hashes.items():
         if not _TEXT_HASH.fullmatch(text_hash):
@@ -111,7 +106,6 @@ def read_text_hashes(text_hashes: Mapping[str, str]) -> dict[str, str]:
 
 
 def read_expected_texts(expected_texts: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
-    """Lists of texts by query id."""
     _check_mapping("expected_texts", expected_texts, "a mapping from query id to texts")
     for query_id, texts in expected_texts.items():
         if isinstance(texts, str):
@@ -120,7 +114,6 @@ def read_expected_texts(expected_texts: Mapping[str, Iterable[str]]) -> dict[str
 
 
 def refuse_unknown(part: str, ids: Iterable[str], known: Collection[str], where: str) -> None:
-    """Raise unless every id is known."""
     unknown = [key for key in ids if key not in known]
     if unknown:
         raise InvalidInput(part, unknown, f"only ids of {where}")

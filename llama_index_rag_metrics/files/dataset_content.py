@@ -51,15 +51,7 @@ class DatasetContent:
 def check_fits(
     content: DatasetContent, form: str, lacks: Collection[Part], *, lossy: bool = False
 ) -> None:
-    """Refuse to write what the format can't hold.
-
-    Args:
-        lacks: the parts that it can't hold.
-        lossy: whether the caller agreed to leave those out.
-
-    Raises:
-        FormatTooNarrow: the content has such a part, and the caller didn't agree.
-    """
+    """Refuse to write parts that the format lacks, unless the caller agreed to lose them."""
     if lossy:
         return
     losses = [

@@ -31,7 +31,7 @@ _INDEX = ("", "Unnamed: 0")
 def read_examples(
     examples: Sequence[object], place: Place, faults: Faults | None = None
 ) -> DatasetContent:
-    """Read the questions of a list: of a LabelledRagDataset's examples, or of ragas' records."""
+    """Read the questions of a LabelledRagDataset's examples, or of ragas' records."""
     return read_questions(
         ((place.item(number), example) for number, example in enumerate(examples, 1)), faults
     )
@@ -127,10 +127,7 @@ def read_value(data: object, place: Place, faults: Faults | None = None) -> Data
 
 
 def read_object(source: Any, faults: Faults | None = None) -> DatasetContent:
-    """Read a dataset from an object that holds one.
-
-    Objects are told by what they have, so that LlamaIndex's old classes needn't be installed.
-    """
+    """Read a dataset from an object, told by its attributes: no other package is needed."""
     place = Place(f"this {type(source).__name__}")
     if isinstance(source, (Mapping, list, tuple)):
         return read_value(dict(source) if isinstance(source, Mapping) else source, place, faults)

@@ -73,8 +73,6 @@ Loader: TypeAlias = Callable[[Path], Any]
 
 
 class QueryReader(Protocol):
-    """What takes the rankings or the judgements of a file."""
-
     whole: dict[str, Any]
     name: str
 
@@ -102,15 +100,7 @@ QueriesOf: TypeAlias = Callable[[QueryReader, Path, Faults], None]
 
 @dataclass(frozen=True)
 class FileKind:
-    """What tells a kind of file, and what reads it as each that it may hold.
-
-    Attributes:
-        endings: of its names, ".gz" apart.
-        begins: whether a file whose name says nothing is one, by its first two lines.
-        columns: whether a file of text columns is one, by the columns of its first line.
-        dataset, run, qrels: the readers; None for what such a file doesn't hold.
-        lacks: why it holds no dataset; "" for the kinds of `register_format`.
-    """
+    """What tells a kind of file, and what reads it as each that it may hold."""
 
     endings: tuple[str, ...] = ()
     begins: Callable[[list[str]], bool] | None = None
@@ -121,7 +111,6 @@ class FileKind:
     lacks: str = "it is no JSON"
 
     def read_dataset(self, path: Path, faults: Faults) -> DatasetContent:
-        """Raises `UnknownFormat` where such files hold no dataset."""
         if self.dataset is None:
             path.stat()  # where there is no such file, that is what is wrong with it
             raise self._unknown(path, "dataset")
@@ -130,7 +119,6 @@ class FileKind:
     def read_queries(
         self, held: Literal["run", "qrels"], reader: QueryReader, path: Path, faults: Faults
     ) -> None:
-        """Raises `UnknownFormat` where such files hold no run, or no judgements."""
         read: QueriesOf | None = getattr(self, held)
         if read is None:
             raise self._unknown(path, held)
@@ -397,7 +385,6 @@ class _Fields:
         self.known = {name for name, value in record.items() if value is not None}
 
     def has(self, *names: str) -> bool:
-        """Whether a field of one of these names has a value."""
         return not self.known.isdisjoint(names)
 
 
@@ -503,12 +490,7 @@ CONTENTS = {
 def read_as(
     wanted: str, path: Path, form: str | None = None, fields: Mapping[str, str] | None = None
 ) -> Iterator[None]:
-    """Reading a file as one of the kinds in `CONTENTS`.
-
-    Args:
-        form: the format that it was said to be in; None where nobody said.
-        fields: column to the field that it was said to be.
-    """
+    """Read a file as one of `CONTENTS`; `form` and `fields` are what the caller said of it."""
     # whoever says how to read a file knows what it is
     unlike = () if form or fields else CONTENTS[wanted].unlike
     try:
@@ -532,12 +514,7 @@ def _kind_of_file(
     unlike: Collection[str],
     line: int | None = None,
 ) -> str | None:
-    """Which of the kinds in `CONTENTS` a file is by its beginning; None where that can't tell.
-
-    Args:
-        unlike: the kinds of which a line that can be read would mean nothing.
-        line: that can't be read; after the first it is a fault, and tells no kind.
-    """
+    """Which of `CONTENTS` a file is by its beginning, or None; `line` is one that can't be read."""
     try:
         if path.is_dir():
             return DATASET if is_beir(path) else None
@@ -584,7 +561,6 @@ def _of_record(record: object, wanted: str) -> str | None:
 
 
 def _is_document(record: object) -> bool:
-    """Whether this is a document's line in a dataset."""
     if not isinstance(record, Mapping):
         return False
     names = record.keys()

@@ -50,17 +50,14 @@ def is_mapping(data: Mapping[str, object]) -> bool:
 
 
 def is_dataset(data: object) -> TypeGuard[Mapping[str, object]]:
-    """Whether this can be nothing but such a dataset.
-
-    Qrels and runs may have a query with the id "queries", too, but grades or scores in it, no text.
-    """
+    """Whether this can only be a dataset: qrels and runs may have a query called "queries", too."""
     if not isinstance(data, Mapping) or not isinstance(queries := data.get("queries"), Mapping):
         return False
     return data.get("format") == _FORMAT or any(isinstance(text, str) for text in queries.values())
 
 
 def has_judgements(data: object) -> TypeGuard[Mapping[str, object]]:
-    """Whether this can be nothing but such a dataset, and has judgements."""
+    """Whether this can only be a dataset, and has judgements."""
     return is_dataset(data) and not _JUDGEMENTS.isdisjoint(data)
 
 
@@ -103,7 +100,6 @@ def read_mapping(
 
 
 def write_mapping(content: DatasetContent, path: Path) -> None:
-    """Write our own JSON object; parts that are empty are left out."""
     relevance = {
         query_id: relevance.to_plain() for query_id, relevance in content.relevance.items()
     }
@@ -123,15 +119,7 @@ def write_mapping(content: DatasetContent, path: Path) -> None:
 
 
 def write_embedding_qa(content: DatasetContent, path: Path, *, lossy: bool = False) -> None:
-    """Write the JSON of LlamaIndex's removed `EmbeddingQAFinetuneDataset`, byte for byte.
-
-    A document's title becomes the first line of its text.
-
-    The text is ASCII, since the old reader opens the file in the platform's own encoding.
-
-    Raises:
-        FormatTooNarrow: it can't hold grades, groups, places, metadata or expected texts.
-    """
+    """Write the JSON of LlamaIndex's old dataset, whose reader uses the platform's encoding."""
     lacks: tuple[Part, ...] = (
         "grades",
         "groups",
@@ -195,7 +183,6 @@ def _metadata(value: object, place: Place) -> dict[str, Any]:
 
 
 def read_jsonl(path: Path, faults: Faults | None = None) -> DatasetContent:
-    """Read questions and documents, in any order."""
     content = DatasetContent(name=name_of(path))
     faults = faults or Faults()
 
@@ -215,11 +202,6 @@ def read_jsonl(path: Path, faults: Faults | None = None) -> DatasetContent:
 
 
 def write_jsonl(content: DatasetContent, path: Path, *, lossy: bool = False) -> None:
-    """Write the questions, the documents, then the hashes of texts.
-
-    Raises:
-        FormatTooNarrow: the dataset's mode isn't text, which the lines can't say.
-    """
     check_fits(content, "JSONL", ["mode"], lossy=lossy)
     questions = (question_record(content, query_id) for query_id in content.queries)
     documents = (document_record(content, document_id) for document_id in content.corpus)

@@ -26,12 +26,7 @@ class Qrels(dict[str, Relevance]):
 
 
 class Judgements:
-    """The judgements of a file, each (query, document) once.
-
-    Args:
-        known: the query ids that there are; None takes any.
-        expected: what a query id is expected to be, where it isn't known.
-    """
+    """The judgements of a file, each once; `known` are the query ids there are."""
 
     def __init__(self, known: Collection[str] | None = None, expected: str = "") -> None:
         self._known = known
@@ -39,7 +34,6 @@ class Judgements:
         self._grades: dict[str, dict[str, float]] = {}
 
     def add(self, query_id: str, document_id: str, grade: float, place: Place) -> None:
-        """Add one."""
         if self._known is not None and query_id not in self._known:
             raise place.wrong(self._expected, query_id)
         grades = self._grades.setdefault(query_id, {})
@@ -48,19 +42,11 @@ class Judgements:
         grades[document_id] = grade
 
     def relevance(self) -> dict[str, Relevance]:
-        """Query id to its Relevance, in the order of the file."""
         return {query_id: Relevance(grades) for query_id, grades in self._grades.items()}
 
 
 class FacetJudgements:
-    """The judgements of a file by facet, each (query, facet, document) once.
-
-    Each facet holds the documents with a grade above 0 there; one without any is left out.
-
-    Args:
-        known: the query ids that there are; None takes any.
-        expected: what a query id is expected to be, where it isn't known.
-    """
+    """The judgements of a file by facet, each of the documents with a grade above 0."""
 
     def __init__(self, known: Collection[str] | None = None, expected: str = "") -> None:
         self._known = known
@@ -68,14 +54,12 @@ class FacetJudgements:
         self._by_facet: dict[tuple[str, str], Judgements] = {}
 
     def add(self, query_id: str, facet: str, document_id: str, grade: float, place: Place) -> None:
-        """Add one."""
         key = query_id, facet
         judgements = self._by_facet.get(key) or Judgements(self._known, self._expected)
         judgements.add(query_id, document_id, grade, place)
         self._by_facet[key] = judgements
 
     def relevance(self) -> dict[str, Relevance]:
-        """Query id to its facets, in the order of the file."""
         facets: dict[str, dict[str, Relevance]] = {}
         for (query_id, facet), judgements in self._by_facet.items():
             relevant = judgements.relevance()[query_id]

@@ -36,14 +36,7 @@ from llama_index_rag_metrics.runtime.wording import cut
 
 
 def read_place(value: Any, place: Place) -> Span | None:
-    """A place in a document: an object, or a list of its three parts; None where it isn't known.
-
-    A retrieved item may hold nothing, so that the end is the start.
-
-    Examples:
-        >>> read_place({"document": "moons.txt", "start": 100, "end": 200}, Place("run.jsonl"))
-        Span(source='moons.txt', start=100, end=200)
-    """
+    """A place: an object, or source, start and end, which may be equal; None if missing."""
     if is_missing(value):
         return None
     parts = value
@@ -59,7 +52,7 @@ def read_place(value: Any, place: Place) -> Span | None:
 
 
 def _whole(part: Any) -> Any:
-    """A whole number that pandas made a float of, as it does beside missing ones, as it was."""
+    """A whole number that pandas made a float."""
     return int(part) if type(part) is float and part.is_integer() else part
 
 
@@ -70,7 +63,6 @@ def is_missing(value: Any) -> bool:
 
 
 def read_expected_spans(places: Any, place: Place) -> Relevance:
-    """Labels by place alone: a list of places."""
     if not isinstance(places, (list, tuple)):
         raise place.wrong("places, a list", places)
     known = [span for span in (read_place(part, place) for part in places) if span is not None]
@@ -81,7 +73,6 @@ def read_expected_spans(places: Any, place: Place) -> Relevance:
 
 
 def place_record(span: Span | None) -> dict[str, Any] | None:
-    """What `read_place` reads."""
     return None if span is None else span._asdict()
 
 
@@ -89,15 +80,7 @@ _EXPECTED = 'nuggets, a list of {"text": …, "importance": "vital" or "okay", "
 
 
 def read_nuggets(value: object, place: Place) -> list[Nugget]:
-    """The nuggets of a question.
-
-    Args:
-        value: {"text", "importance", "supports"} each; without importance a nugget is vital.
-
-    Examples:
-        >>> read_nuggets([{"text": "a moon of Saturn", "supports": {"d1": "full"}}], Place("x"))
-        [Nugget('a moon of Saturn', 'vital', {'d1': 'full'})]
-    """
+    """The nuggets of a question; one without importance is vital."""
     if not isinstance(value, (list, tuple)) or not all(
         isinstance(nugget, Mapping) for nugget in value
     ):
@@ -119,21 +102,19 @@ def read_nuggets(value: object, place: Place) -> list[Nugget]:
 
 
 def are_nuggets(value: object) -> bool:
-    """Whether this is a list of records, of which at least one is of a fact."""
     return isinstance(value, (list, tuple)) and any(
         isinstance(record, Mapping) and "text" in record for record in value
     )
 
 
 def read_nugget_facets(value: object, place: Place) -> Relevance:
-    """The nuggets of a question as facets, supplied in full: weight 1 if vital, else 0.5."""
+    """The nuggets of a question as facets: weight 1 if vital, else 0.5."""
     return facets_of(read_nuggets(value, place))
 
 
 def nuggets_record(
     query_id: str, query: str, nuggets: Iterable[Nugget], error: str | None = None
 ) -> dict[str, Any]:
-    """The record of a question and its nuggets, with what went wrong if anything did."""
     records = [
         {
             "text": nugget.text,
@@ -147,16 +128,7 @@ def nuggets_record(
 
 
 def read_supporting_facts(facts: object, place: Place) -> Relevance:
-    """The documents that are needed together, a facet each, called after their titles.
-
-    Args:
-        facts: [[title, sentence], …], or {"title": [title, …], …}.
-
-    Examples:
-        >>> facts = [["Enceladus", 0], ["Cassini", 2], ["Enceladus", 3]]
-        >>> read_supporting_facts(facts, Place("hotpot.json"))
-        Relevance.facets({'Enceladus': ['Enceladus'], 'Cassini': ['Cassini']})
-    """
+    """A facet for each title in [[title, sentence], …] or {"title": [title, …], …}."""
     titles = facts.get("title") if isinstance(facts, Mapping) else facts
     expected = "supporting facts, [[title, sentence], …] or {'title': [title, …]}"
     if not isinstance(titles, (list, tuple)):
@@ -177,17 +149,13 @@ _SEPARATORS, _SPACE = re.compile("[,;|]"), re.compile(r"\s")
 def read_questions(
     records: Iterable[tuple[Place, object]], faults: Faults | None = None
 ) -> DatasetContent:
-    """A dataset of questions, one a record."""
     content = DatasetContent()
     (faults or Faults()).each(records, lambda record, place: read_question(content, record, place))
     return content
 
 
 def read_question(content: DatasetContent, record: object, place: Place) -> None:
-    """Add the question of a record; one without an id is called after its position, "q1" on.
-
-    Fields that have no other meaning become metadata of the query.
-    """
+    """Add a question; one without an id gets its position, other fields become metadata."""
     fields = _fields(record, place)
     given_id = take(fields, QUERY_ID)
     query = take(fields, QUERY)
@@ -229,7 +197,7 @@ def read_question(content: DatasetContent, record: object, place: Place) -> None
 def read_document(
     content: DatasetContent, record: object, place: Place, id_names: Iterable[str] = DOCUMENT_ID
 ) -> None:
-    """Add the document of a record; fields that have no other meaning become its metadata."""
+    """Add a document; fields without another meaning become its metadata."""
     fields = _fields(record, place)
     document_id = read_id(take(fields, id_names), place)
     text, title = take(fields, TEXT), fields.pop("title", "")
@@ -245,7 +213,6 @@ def read_document(
 
 
 def read_text_hash(content: DatasetContent, record: Mapping[str, Any], place: Place) -> None:
-    """Add the hash of a passage's text, of a record that has the hash alone."""
     passage_id = read_id(record.get("document_id"), place)
     if not isinstance(record[TEXT_HASH], str):
         raise place.wrong(f"a text under {TEXT_HASH!r}", record[TEXT_HASH])
@@ -255,7 +222,6 @@ def read_text_hash(content: DatasetContent, record: Mapping[str, Any], place: Pl
 
 
 def question_record(content: DatasetContent, query_id: str) -> dict[str, Any]:
-    """The record that `read_question` reads, without what isn't given."""
     record: dict[str, Any] = {"query_id": query_id, "query": content.queries[query_id]}
     if query_id in content.relevance:
         record["relevance"] = content.relevance[query_id].to_plain()
@@ -273,7 +239,6 @@ def question_record(content: DatasetContent, query_id: str) -> dict[str, Any]:
 def document_record(
     content: DatasetContent, document_id: str, id_name: str = "document_id"
 ) -> dict[str, Any]:
-    """The record that `read_document` reads."""
     record: dict[str, Any] = {
         id_name: document_id,
         "title": content.titles.get(document_id, ""),
@@ -330,7 +295,7 @@ def read_relevance(value: object, place: Place) -> Relevance:
 
 
 def _read_only_id(value: object, place: Place) -> str:
-    """An id that stands where a list could, unless it looks like several."""
+    """An id in place of a list, unless it looks like several."""
     if isinstance(value, str) and looks_like_several(value):
         escaped = cut(to_json([value]))
         raise place.wrong(
@@ -340,10 +305,7 @@ def _read_only_id(value: object, place: Place) -> str:
 
 
 def looks_like_several(text: str) -> bool:
-    """Whether a text may be several ids: d1,d2 or d1|d2 or d1;d2 or d1 d2 or [d1].
-
-    Titles and names of files may have spaces: where a part is a plain word, the text is one id.
-    """
+    """Whether a text may be several ids, such as d1,d2 or [d1]; a title has plain words."""
     parts = [part.strip() for part in _SEPARATORS.split(text.strip())]
     if len(parts) > 1:
         return not any(_SPACE.search(part) for part in parts)
@@ -359,7 +321,6 @@ def _read_ids(value: object, place: Place) -> list[str]:
 
 
 def _read_grades(value: Mapping[str, Any], place: Place) -> dict[str, Any]:
-    """The grades beside groups or facets, as an argument, if there are any."""
     grades = value.get("grades")
     if not isinstance(grades, Mapping):
         return {}
@@ -367,11 +328,7 @@ def _read_grades(value: Mapping[str, Any], place: Place) -> dict[str, Any]:
 
 
 def read_references(value: object, source: object, place: Place) -> Relevance:
-    """Passages by their places: JSON, or a list, of {"start_index", "end_index"}.
-
-    Args:
-        source: the document of those that don't name one by "document_id".
-    """
+    """Places as JSON, or a list, of {"start_index", "end_index"}, by default in `source`."""
     passages = from_json(value, place) if isinstance(value, str) else value
     expected = 'references, a list of {"start_index": first character, "end_index": the one after}'
     if not isinstance(passages, (list, tuple)):
@@ -390,7 +347,6 @@ def read_references(value: object, source: object, place: Place) -> Relevance:
 
 
 def read_texts(value: object, place: Place) -> list[str]:
-    """One text, or a list of them."""
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, (list, tuple)) or not all(isinstance(text, str) for text in texts):
         raise place.wrong("expected texts, a list of texts", value)
@@ -398,7 +354,7 @@ def read_texts(value: object, place: Place) -> list[str]:
 
 
 def take_metadata(fields: dict[str, Any]) -> dict[str, Any]:
-    """What is left of a record, as metadata; a field of that name stands above the others."""
+    """The rest of a record; a field called metadata prevails over the others."""
     metadata = fields.pop("metadata", {})
     return {**fields, **(metadata if isinstance(metadata, Mapping) else {"metadata": metadata})}
 

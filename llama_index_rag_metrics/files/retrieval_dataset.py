@@ -534,11 +534,7 @@ class RetrievalDataset(DatasetContent):
 
 
 def check_ending(path: Path) -> str:
-    """The ending of a file that `save` writes, whether it is compressed or not.
-
-    Raises:
-        InvalidInput: the path has another ending.
-    """
+    """The ending of a file that `save` writes, compressed or not; any other is an error."""
     ending = Path(path.name.removesuffix(".gz")).suffix
     if ending not in (".json", ".jsonl", ".ndjson"):
         remedy = "To write a folder, use to_beir() or to_trec()."

@@ -40,16 +40,7 @@ _QUERY_HEADINGS = {"query", "text", "title", "question"}
 def read_qrels(
     path: Path, faults: Faults | None = None, known: Collection[str] | None = None
 ) -> dict[str, Relevance]:
-    """Read judgements: query id, anything, document id and grade, with spaces between them.
-
-    A line that begins with # is a comment, as to trec_eval since version 10.
-
-    Args:
-        known: the ids of the topics that there are; None takes any.
-
-    Raises:
-        FileFormatError: a line can't be read, repeats a judgement, or judges an unknown topic.
-    """
+    """Read judgements, four columns: query id, anything, document id, grade."""
     judgements = Judgements(known, "the id of a topic")
 
     def read(columns: Sequence[str], place: Place) -> None:
@@ -63,14 +54,7 @@ def read_qrels(
 def read_diversity_qrels(
     path: Path, faults: Faults | None = None, known: Collection[str] | None = None
 ) -> dict[str, Relevance]:
-    """Read judgements by subtopic: topic, subtopic, document and grade, with spaces between them.
-
-    Each subtopic is a facet of the documents with a grade above 0 there; one without any is left
-    out, as ndeval leaves it out.
-
-    Args:
-        known: the ids of the topics that there are; None takes any.
-    """
+    """Read judgements by subtopic, each a facet, as ndeval reads them."""
     judgements = FacetJudgements(known, "the id of a topic")
 
     def read(columns: Sequence[str], place: Place) -> None:
@@ -87,7 +71,6 @@ def _each_judgement(
     headings: str,
     read: Callable[[Sequence[str], Place], None],
 ) -> None:
-    """Read the lines of a file of judgements, but for comments: four columns each."""
     faults = faults or Faults()
 
     def read_line(line: str, place: Place) -> None:
@@ -102,11 +85,6 @@ def _each_judgement(
 
 
 def qrels_rows(relevance: Mapping[str, Relevance]) -> list[str]:
-    """The lines of a qrels file.
-
-    Raises:
-        FormatTooNarrow: a grade isn't whole, or an id has a space.
-    """
     return [
         f"{fitting_query_id(query_id)} 0 {fitting_id(document_id)} {_fitting_grade(grade)}"
         for query_id, judgements in relevance.items()
@@ -115,27 +93,18 @@ def qrels_rows(relevance: Mapping[str, Relevance]) -> list[str]:
 
 
 def split_columns(line: str) -> list[str]:
-    """The columns of a line, with white space between them as C knows it."""
+    """The columns of a line, with white space between them as C defines it."""
     return _SPACE.split(line.strip(" \t\v\f\r"))
 
 
 def fitting_query_id(query_id: str) -> str:
-    """The id of a query, where a file of columns can hold it.
-
-    Raises:
-        FormatTooNarrow: as `fitting_id`; or it begins like a comment.
-    """
     if query_id.startswith(COMMENT):
         raise FormatTooNarrow(_NAME, [f"the id {query_id!r}, which begins a comment"], lossy=False)
     return fitting_id(query_id)
 
 
 def fitting_id(document_id: str) -> str:
-    """The id, where a file of columns can hold it.
-
-    Raises:
-        FormatTooNarrow: it is empty, has a space or a line end, or begins like a byte order mark.
-    """
+    """The id, unless a file of columns would break it."""
     if (
         not document_id
         or _SPACES.search(document_id)
@@ -147,7 +116,7 @@ def fitting_id(document_id: str) -> str:
 
 
 def read_topics(path: Path, faults: Faults | None = None) -> dict[str, str]:
-    """Read questions: the <num> and <title> of <top> blocks, or lines of id, tab, question."""
+    """Read the <num> and <title> of <top> blocks, or lines of id, tab, question."""
     queries: dict[str, str] = {}
     faults = faults or Faults()
 
@@ -166,23 +135,12 @@ def read_topics(path: Path, faults: Faults | None = None) -> dict[str, str]:
 def read_trec(
     qrels: Path, topics: Path, faults: Faults | None = None, *, subtopics: bool = False
 ) -> DatasetContent:
-    """Read the questions of a topics file and their judgements.
-
-    Args:
-        subtopics: whether the second column of the qrels is a subtopic.
-    """
     queries = read_topics(topics, faults)
     read = read_diversity_qrels if subtopics else read_qrels
     return DatasetContent(queries, read(qrels, faults, known=queries), name=qrels.stem)
 
 
 def write_trec(content: DatasetContent, qrels: Path, topics: Path, *, lossy: bool = False) -> None:
-    """Write qrels and two columns of topics.
-
-    Raises:
-        FormatTooNarrow: TREC's files can't hold groups, metadata, expected texts, grades that
-            aren't whole, ids with spaces, or questions of several lines.
-    """
     lacks: tuple[Part, ...] = (
         "groups",
         "spans",

@@ -67,11 +67,9 @@ class Reader(ABC, Generic[T]):
         self._named: set[frozenset[str]] = set()
 
     def record(self, record: Mapping[str, Any], place: Place) -> None:
-        """Read a record of one query or of one document."""
         self._records.add(record, place)
 
     def row_reader(self, names: Sequence[str]) -> Callable[[Sequence[Any], Place], None]:
-        """What reads the rows, of one document each, of a table with these columns."""
         return self._records.row_reader(names)
 
     @abstractmethod
@@ -79,11 +77,10 @@ class Reader(ABC, Generic[T]):
         """Read what a mapping has for one query."""
 
     def result(self) -> dict[str, T]:
-        """All that was read."""
         return {**self.whole, **self._records.by_query()}
 
     def read(self, source: Any, form: str | None, faults: Faults) -> None:
-        """Read a source of any form, and warn of fields that are called nearly like others."""
+        """Read a source of any form, and warn of fields called nearly like others."""
         self._read(source, form, faults)
         is_path = isinstance(source, (str, os.PathLike))
         warn_unread(str(source) if is_path else f"this {type(source).__name__}", self._named)
@@ -130,18 +127,15 @@ class Reader(ABC, Generic[T]):
             KINDS[form].read_queries(self.held, self, path, faults)
 
     def read_json_lines(self, path: Path, faults: Faults) -> None:
-        """Read a file with a record a line."""
         faults.each(read_lines(path, faults), self._json_record)
 
     def read_records(
         self, columns: Iterable[str], records: Iterable[tuple[Place, Any]], faults: Faults
     ) -> None:
-        """Read the records of a table with these columns."""
         self._named.add(frozenset(rename(list(columns), self._fields)))
         faults.each(records, self._plain_record)
 
     def read_value(self, data: object, place: Place, faults: Faults) -> None:
-        """Read what a JSON file or a mapping holds."""
         if isinstance(data, Mapping):
             items = (
                 (Place(f"{place.path}, query {query_id!r}"), (query_id, value))
@@ -295,12 +289,10 @@ def read_qrels(
 
 
 def run_format(path: Path) -> str:
-    """Which of a run's formats a file is in, "empty" if there is nothing in it."""
     return format_of(path, "run")
 
 
 def qrels_format(path: Path) -> str:
-    """Which of the formats of qrels a file is in, "empty" if there is nothing in it."""
     return format_of(path, "qrels")
 
 

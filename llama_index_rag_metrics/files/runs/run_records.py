@@ -52,11 +52,7 @@ _SEPARATORS = frozenset(",;|")
 
 
 class Records(ABC, Generic[Whole]):
-    """What is read record by record, each of a whole query or of one document.
-
-    Attributes:
-        fields: the names of the field that makes a record one of a whole query.
-    """
+    """Records, each of a whole query, which has one of `fields`, or of one document."""
 
     fields: ClassVar[Sequence[str]]
     expected: ClassVar[str]
@@ -67,7 +63,6 @@ class Records(ABC, Generic[Whole]):
         self._has_warned = False
 
     def add(self, record: Mapping[str, Any], place: Place) -> None:
-        """Read a record."""
         if is_long(record):
             self.row_reader(list(record))(list(record.values()), place)
             return
@@ -81,7 +76,7 @@ class Records(ABC, Generic[Whole]):
         self._whole[query_id] = self._read(record, place)
 
     def _document_id(self, value: Any, place: Place) -> str:
-        """The id of a row's document; the first one that may be several is told."""
+        """The id of a row's document; warns once of ids that may be several."""
         item = _id(value, place)
         if not self._has_warned and not _SEPARATORS.isdisjoint(item) and looks_like_several(item):
             self._has_warned = True
@@ -95,16 +90,11 @@ class Records(ABC, Generic[Whole]):
         """What reads the rows, one document each, of a table with these columns."""
 
     @abstractmethod
-    def by_query(self) -> dict[str, Whole]:
-        """All that was read, in the order in which the queries came."""
+    def by_query(self) -> dict[str, Whole]: ...
 
 
 class RunRecords(Records[Ranking]):
-    """Rankings, read record by record.
-
-    Records of one document each are ordered by rank where the first of them has one, else by score
-    as trec_eval does, and else stand as they came.
-    """
+    """Rankings; rows are ordered as the first allows: by rank, else by score, else as they came."""
 
     fields = RETRIEVED
     expected = f"a field {RETRIEVED[0]!r}, or {DOC_ID[0]!r} with a 'score' or a 'rank'"
@@ -160,8 +150,6 @@ class RunRecords(Records[Ranking]):
 
 
 class QrelsRecords(Records[Relevance]):
-    """Judgements, read record by record."""
-
     fields = (*RELEVANCE, *EXPECTED_SPANS)
     expected = f"a field 'expected_ids', or {DOC_ID[0]!r} with a {GRADE[0]!r}"
 
@@ -192,7 +180,6 @@ class QrelsRecords(Records[Relevance]):
 
 
 def column_fields(columns: Mapping[str, str]) -> dict[str, str]:
-    """What a reader calls the columns of a source, from {field: column}."""
     for field in columns:
         if field not in KNOWN:
             known = [name for name, *_ in (QUERY_ID, RETRIEVED, SCORES, TEXTS, RELEVANCE, GRADES)]
@@ -201,23 +188,18 @@ def column_fields(columns: Mapping[str, str]) -> dict[str, str]:
 
 
 def rename(names: Sequence[str], fields: Mapping[str, str]) -> list[str]:
-    """The names of columns, with the fields that they were said to be.
-
-    A column that was called like such a field before means nothing any more.
-    """
+    """Names of columns as fields; a column that was called like such a field isn't read."""
     taken = set(fields.values())
     return [fields.get(name, f"another {name}" if name in taken else name) for name in names]
 
 
 def renamed(record: Any, fields: Mapping[str, str]) -> Any:
-    """A record with its fields renamed in the same way; anything but a mapping stays as it is."""
     if not fields or not isinstance(record, Mapping):
         return record
     return dict(zip(rename(list(record), fields), record.values(), strict=True))
 
 
 def warn_unread(what: str, records: Iterable[Collection[str]]) -> None:
-    """Warn of fields that aren't read, but are called nearly like others that are missing."""
     unread = {name: field for names in records for name, field in unread_fields(names).items()}
     if unread:
         named = sorted(unread.items(), key=str)
@@ -226,13 +208,13 @@ def warn_unread(what: str, records: Iterable[Collection[str]]) -> None:
 
 
 def check_long(names: Sequence[str], place: Place) -> None:
-    """Whether the rows of a table with these columns, of a document each, say of which query."""
+    """Refuse a table of a document a row without a column of query ids."""
     if is_long(names) and set(QUERY_ID).isdisjoint(names):
         raise place.lacks(f"a column {QUERY_ID[0]!r}", names)
 
 
 def as_record(item: object, place: Place) -> Mapping[str, Any]:
-    """The fields of an item of a list: of a mapping, a named tuple or any object that has some."""
+    """The fields of a mapping, a named tuple or any object that has some."""
     if isinstance(item, Mapping):
         return {key: value for key, value in item.items() if value is not None}
     fields = {name: getattr(item, name) for name in KNOWN if hasattr(item, name)}
@@ -243,7 +225,6 @@ def as_record(item: object, place: Place) -> Mapping[str, Any]:
 
 
 def relevance_record(query_id: str, relevance: Relevance) -> dict[str, Any]:
-    """The record of one query's judgements: groups, or ids with their grades and places."""
     if relevance.alternatives is not None:
         return {"query_id": query_id, "expected_ids": relevance.to_plain()}
     grades = relevance.grades
@@ -282,7 +263,6 @@ def _read_expected(record: Mapping[str, Any], place: Place) -> Relevance:
 def _of_places(
     places: Sequence[Span | None], grades: Sequence[float] | None, place: Place
 ) -> Relevance:
-    """Relevance by place alone."""
     known = [span for span in places if span is not None]
     try:
         return Relevance.of_spans(known, grades if len(known) == len(places) else [])
@@ -292,7 +272,7 @@ def _of_places(
 
 
 def _column(names: Sequence[str], known: Iterable[str]) -> Callable[[Sequence[Any]], Any]:
-    """What takes the value of the first known column from a row; None where there is no such."""
+    """The value of the first known column of a row, or None."""
     for name in known:
         if name in names:
             return itemgetter(names.index(name))

@@ -217,7 +217,6 @@ def _run_table(rankings: Mapping[str, Ranking]) -> Iterator[tuple[str, ...]]:
 
 
 def _score_cell(score: float | None) -> str:
-    """NaN is no score: what is read back has none there, either."""
     return "" if score is None or math.isnan(score) else repr(float(score))
 
 
@@ -238,7 +237,7 @@ def _table(rows: Iterable[tuple[str, ...]], form: str) -> Iterator[str]:
 
 @contextmanager
 def _narrowed(form: str) -> Iterator[None]:
-    """Let what a dataset's writer refuses speak of runs and qrels."""
+    """Name the format of runs in what a dataset's writer refuses."""
     try:
         yield
     except FormatTooNarrow as error:

@@ -35,8 +35,6 @@ _TRACE_ID = "trace_id"
 
 
 class MLflowSpan(TraceSpan):
-    """A span of an MLflow trace."""
-
     __slots__ = ()
 
     @property
@@ -56,20 +54,18 @@ class MLflowSpan(TraceSpan):
 
 
 def is_trace(data: object) -> bool:
-    """Whether this is an MLflow trace as JSON: what it is about, and its spans."""
     inner = data.get("data") if isinstance(data, Mapping) and "info" in data else None
     return isinstance(inner, Mapping) and "spans" in inner
 
 
 def _about(trace: Mapping[str, Any]) -> dict[str, Any]:
-    """What is said of a trace as a whole: its metadata, its tags, and the id of the request."""
+    """Metadata, tags and request id of a trace."""
     info = mapping(trace["info"])
     ids = {key: info[key] for key in (_TRACE_ID, "client_request_id") if info.get(key)}
     return {**mapping(info.get("trace_metadata")), **mapping(info.get("tags")), **ids}
 
 
 def mlflow_spans(trace: Mapping[str, Any], place: Place, faults: Faults) -> Iterator[MLflowSpan]:
-    """The spans of a trace."""
     about, spans = _about(trace), trace["data"]["spans"]
     if not isinstance(spans, list):
         faults.take(place.wrong("a list of spans", spans))
@@ -125,7 +121,6 @@ class PhoenixSpan(TraceSpan):
 
 
 def phoenix_span(raw: Mapping[str, Any], place: Place) -> PhoenixSpan:
-    """The span that a row of a frame or a record is."""
     context = mapping(raw.get("context"))
     trace_id = raw.get(_TRACE, context.get("trace_id"))
     span_id = raw.get(_SPAN, context.get("span_id"))
@@ -143,12 +138,10 @@ def phoenix_span(raw: Mapping[str, Any], place: Place) -> PhoenixSpan:
 
 
 def is_span(data: object) -> bool:
-    """Whether a record is a span of Phoenix."""
     return isinstance(data, Mapping) and "trace_id" in mapping(data.get("context"))
 
 
 def is_span_frame(columns: Sequence[str]) -> bool:
-    """Whether a table with these columns is one of spans."""
     return _TRACE in columns and _SPAN in columns
 
 
@@ -183,7 +176,6 @@ _HEAD = 4096
 
 
 def is_trace_file(path: Path) -> bool:
-    """Whether a file of JSON begins as one of traces does."""
     try:
         with open_bytes(path) as file:
             head = file.read(_HEAD)
@@ -197,7 +189,6 @@ def is_trace_file(path: Path) -> bool:
 
 
 def spans_in(source: Any, faults: Faults) -> Iterator[TraceSpan]:
-    """The spans of a source of any form, one after another."""
     if isinstance(source, (str, os.PathLike)):
         yield from _of_file(Path(source), faults)
     elif is_frame(source):
@@ -223,7 +214,7 @@ def spans_in(source: Any, faults: Faults) -> Iterator[TraceSpan]:
 
 
 def _of_file(path: Path, faults: Faults) -> Iterator[TraceSpan]:
-    """The spans of a file of lines; or of a whole one, whose first line isn't JSON by itself."""
+    """The spans of a file of lines, or of one value over several lines."""
     if path.is_dir():
         raise UnknownFormat(str(path), "it is a folder", UNDERSTOOD, "traces")
     name, is_first = str(path), True
@@ -278,7 +269,7 @@ def _of_record(record: Mapping[str, Any], place: Place, faults: Faults) -> Itera
 
 
 def _parsed(line: bytes, place: Place) -> Any:
-    """The value of a line of JSON; half a surrogate pair in it is no fault."""
+    """A line's JSON, in which half a surrogate pair is no fault."""
     try:
         return parse_json(line)
     except ValueError:
@@ -289,5 +280,4 @@ def _parsed(line: bytes, place: Place) -> Any:
 
 
 def _filled(path: Path) -> Iterator[tuple[int, bytes]]:
-    """The lines that aren't blank."""
     return ((number, line) for number, line in raw_lines(path) if not line.isspace())

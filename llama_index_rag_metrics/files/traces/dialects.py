@@ -84,7 +84,6 @@ def _flattened(span: TraceSpan, prefix: str) -> list[Document]:
 
 
 def _nested(documents: Any, span: TraceSpan) -> Iterator[Document]:
-    """Documents in a list, as Phoenix's data frames have them."""
     documents = documents.tolist() if hasattr(documents, "tolist") else documents
     if not isinstance(documents, (list, tuple)):
         raise span.place.wrong("a list of documents", documents)
@@ -98,12 +97,11 @@ def _nested(documents: Any, span: TraceSpan) -> Iterator[Document]:
 
 @cache
 def _keys(prefix: str, index: int) -> tuple[str, ...]:
-    """The names of the attributes of a document; made once, since there are many documents."""
     return tuple(f"{prefix}.{index}.document.{field}" for field in _FIELDS)
 
 
 def _of_nodes(nodes: Any) -> list[Document] | None:
-    """Documents of nodes that are told by id and score; None where they are told otherwise."""
+    """Documents of nodes written as id and score, or None."""
     if not isinstance(nodes, list) or not all(isinstance(node, str) for node in nodes):
         return None
     documents = []
@@ -122,7 +120,7 @@ def _index(key: str, prefix: str) -> int:
 
 
 def _is_empty(output: Any) -> bool:
-    """Whether an output says that nothing was found, as LlamaIndex's and LangChain's do."""
+    """Whether an output is empty in LlamaIndex's or LangChain's words."""
     return isinstance(output, str) and output.replace(" ", "") in ("[]", '{"documents":[]}')
 
 
@@ -177,10 +175,7 @@ _GENAI_KINDS: dict[str, Kind] = {"retrieval": "retrieval", "execute_tool": "tool
 
 
 class GenAI(Dialect):
-    """OpenTelemetry's conventions for generative AI.
-
-    Spans whose `gen_ai.operation.name` is "retrieval" have a JSON list of {"id", "score"}.
-    """
+    """OpenTelemetry's conventions: retrieval spans have a JSON list of {"id", "score"}."""
 
     name = "OpenTelemetry gen_ai"
 
@@ -233,10 +228,7 @@ _QUESTIONS = ("str_or_query_bundle", "query")
 
 
 class LlamaIndexEvents(Dialect):
-    """LlamaIndex's own events, as `llama-index-observability-otel` adds them to spans.
-
-    A RetrievalStartEvent, and a RetrievalEndEvent whose `nodes` are JSON.
-    """
+    """LlamaIndex's events, as `llama-index-observability-otel` adds them to spans."""
 
     name = "LlamaIndex events"
 

@@ -24,8 +24,6 @@ from llama_index_rag_metrics.runtime.garbage import collection_paused
 
 
 class HasQueries(Protocol):
-    """What has the questions by id, such as a `RetrievalDataset`."""
-
     @property
     def queries(self) -> Mapping[str, str]: ...
 
@@ -120,15 +118,7 @@ def read_traces(
 
 
 class ReadSessions(NamedTuple):
-    """What was read of traces.
-
-    Attributes:
-        sessions: query id to its calls, and the spans that they are.
-        rankings: query id to its ranking.
-        queries: query id to its text, where that is known.
-        skipped: the error of every line or span that was left out.
-        notes: how much couldn't be used, and why.
-    """
+    """Sessions, rankings and known texts by query id, with errors skipped and remarks."""
 
     sessions: Mapping[str, TraceSession]
     rankings: Mapping[str, Ranking]
@@ -137,7 +127,6 @@ class ReadSessions(NamedTuple):
     notes: Sequence[str]
 
     def run(self, name: str) -> Run:
-        """The rankings as a run."""
         return Run(
             self.rankings, name=name, skipped=self.skipped, queries=self.queries, notes=self.notes
         )
@@ -153,7 +142,6 @@ def read_sessions(
     combine: Combine = "first_seen",
     on_error: OnError = "raise",
 ) -> ReadSessions:
-    """What `read_traces` reads, and which spans it came from."""
     check_combine(combine)
     if question_id is not None and (not isinstance(question_id, str) or not question_id):
         raise InvalidInput("question_id", question_id, "the name of an attribute")
