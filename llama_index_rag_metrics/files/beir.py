@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from llama_index_rag_metrics.files.dataset_content import DatasetContent, Part, check_fits
+from llama_index_rag_metrics.files.dataset_content import DatasetContent, check_fits
 from llama_index_rag_metrics.files.fields import QUERY_ID
 from llama_index_rag_metrics.files.judgements import Judgements, format_grade, read_grade
 from llama_index_rag_metrics.files.lines import (
@@ -44,10 +46,7 @@ def read_beir(
     faults = faults or Faults()
     content = DatasetContent(name=folder.name)
     queries = _find(folder, "queries.jsonl") or folder / "queries.jsonl"
-    faults.each(
-        read_lines(queries, faults),
-        lambda line, place: read_query(content, from_json(line, place), place),
-    )
+    _each_object(queries, faults, partial(read_query, content))
     if corpus := _find(folder, "corpus.jsonl"):
         content = read_corpus(corpus, content, faults)
     splits = {
@@ -97,20 +96,10 @@ def read_judgements(
 def write_beir(
     content: DatasetContent, folder: Path, split: str = "test", *, lossy: bool = False
 ) -> None:
-    lacks: tuple[Part, ...] = (
-        "groups",
-        "spans",
-        "nothing relevant",
-        "expected texts",
-        "forbidden ids",
-        "hashes of texts",
-        "mode",
-    )
-    check_fits(content, _NAME, lacks, lossy=lossy)
+    check_fits(content, _NAME, ["grades", "metadata", "document metadata"], lossy=lossy)
     rows = list(judgement_rows(content.relevance))
-    write_lines(
-        folder / "queries.jsonl", (_query_line(content, query_id) for query_id in content.queries)
-    )
+    queries = (_query_line(content, query_id) for query_id in content.queries)
+    write_lines(folder / "queries.jsonl", queries)
     write_corpus(content, folder / "corpus.jsonl")
     write_lines(folder / "qrels" / f"{split}.tsv", rows)
 
@@ -119,11 +108,13 @@ def read_corpus(
     path: Path, content: DatasetContent, faults: Faults | None = None
 ) -> DatasetContent:
     faults = faults or Faults()
-    faults.each(
-        read_lines(path, faults),
-        lambda line, place: read_document(content, from_json(line, place), place),
-    )
+    _each_object(path, faults, partial(read_document, content))
     return content
+
+
+def _each_object(path: Path, faults: Faults, read: Callable[[Any, Place], None]) -> None:
+    lines = read_lines(path, faults)
+    faults.each(lines, lambda line, place: read(from_json(line, place), place))
 
 
 def read_query(content: DatasetContent, record: object, place: Place) -> None:
@@ -139,10 +130,8 @@ def read_query(content: DatasetContent, record: object, place: Place) -> None:
 
 
 def write_corpus(content: DatasetContent, path: Path) -> None:
-    write_lines(
-        path,
-        (to_json(document_record(content, document_id, "_id")) for document_id in content.corpus),
-    )
+    records = (document_record(content, document_id, "_id") for document_id in content.corpus)
+    write_lines(path, map(to_json, records))
 
 
 def _query_line(content: DatasetContent, query_id: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -52,9 +53,8 @@ def read_titles(titles: Mapping[str, str | None]) -> dict[str, str]:
 
 def read_relevance(relevance: Mapping[str, RelevanceLike | None]) -> dict[str, Relevance]:
     """Relevance by query id, in any form; None is left out, since it means unjudged."""
-    _check_mapping(
-        "relevance", relevance, "a mapping from query id to relevant ids, such as {'q1': ['d1']}"
-    )
+    expected = "a mapping from query id to relevant ids, such as {'q1': ['d1']}"
+    _check_mapping("relevance", relevance, expected)
     judged = {
         query_id: _read_judgements(query_id, judgements)
         for query_id, judgements in relevance.items()
@@ -88,12 +88,17 @@ def read_metadata(part: str, metadata: Mapping[str, Metadata | None]) -> dict[st
     return {key: row for key, row in rows.items() if row}
 
 
+def read_lists(part: str, kind: str, lists: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
+    _check_mapping(part, lists, f"a mapping from query id to {kind}")
+    for query_id, items in lists.items():
+        if isinstance(items, str):
+            raise InvalidInput(f"{part}[{query_id!r}]", items, f"a list of {kind}")
+    return {query_id: list(items) for query_id, items in lists.items()}
+
+
 def read_forbidden(forbidden: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
-    _check_mapping("forbidden", forbidden, "a mapping from query id to ids")
-    for query_id, ids in forbidden.items():
-        if isinstance(ids, str):
-            raise InvalidInput(f"forbidden[{query_id!r}]", ids, "a list of ids")
-    return {query_id: list(dict.fromkeys(ids)) for query_id, ids in forbidden.items()}
+    by_query = read_lists("forbidden", "ids", forbidden)
+    return {query_id: list(dict.fromkeys(ids)) for query_id, ids in by_query.items()}
 
 
 def read_text_hashes(text_hashes: Mapping[str, str]) -> dict[str, str]:
@@ -103,14 +108,6 @@ def read_text_hashes(text_hashes: Mapping[str, str]) -> dict[str, str]:
             expected = "a hash that remember_texts() made: sha256: and 64 digits"
             raise InvalidInput(f"text_hashes[{passage_id!r}]", text_hash, expected)
     return hashes
-
-
-def read_expected_texts(expected_texts: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
-    _check_mapping("expected_texts", expected_texts, "a mapping from query id to texts")
-    for query_id, texts in expected_texts.items():
-        if isinstance(texts, str):
-            raise InvalidInput(f"expected_texts[{query_id!r}]", texts, "a list of texts")
-    return {query_id: list(texts) for query_id, texts in expected_texts.items()}
 
 
 def refuse_unknown(part: str, ids: Iterable[str], known: Collection[str], where: str) -> None:
@@ -129,13 +126,8 @@ def with_corpus(content: DatasetContent, corpus: Corpus | None, faults: Faults) 
         expected = "{document id: text}, a data frame, or a path to JSON lines of documents"
         raise InvalidInput("corpus", corpus, expected)
     elif corpus is not None:
-        faults.each(
-            frame_records(corpus), lambda record, place: read_document(content, record, place)
-        )
+        faults.each(frame_records(corpus), partial(read_document, content))
     return content
-
-
-_ID_REMEDY = "Use str(id); grades are written as {id: grade}."
 
 
 def _check_mapping(argument: str, value: object, expected: str) -> None:
@@ -145,7 +137,8 @@ def _check_mapping(argument: str, value: object, expected: str) -> None:
 
 def _check_id(argument: str, key: object) -> None:
     if not isinstance(key, str) or not key:
-        raise InvalidInput(argument, key, "ids that are texts and not empty", _ID_REMEDY)
+        remedy = "Use str(id); grades are written as {id: grade}."
+        raise InvalidInput(argument, key, "ids that are texts and not empty", remedy)
 
 
 def node_fields(content: DatasetContent) -> Iterator[dict[str, Any]]:

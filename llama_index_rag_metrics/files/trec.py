@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
-from llama_index_rag_metrics.files.dataset_content import DatasetContent, Part, check_fits
+from llama_index_rag_metrics.files.dataset_content import DatasetContent, check_fits
 from llama_index_rag_metrics.files.judgements import (
-    FacetJudgements,
     Judgements,
     format_grade,
     read_grade,
@@ -38,50 +37,28 @@ _QUERY_HEADINGS = {"query", "text", "title", "question"}
 
 
 def read_qrels(
-    path: Path, faults: Faults | None = None, known: Collection[str] | None = None
-) -> dict[str, Relevance]:
-    """Read judgements, four columns: query id, anything, document id, grade."""
-    judgements = Judgements(known, "the id of a topic")
-
-    def read(columns: Sequence[str], place: Place) -> None:
-        query_id, _, document_id, grade = columns
-        judgements.add(query_id, document_id, read_grade(grade, place), place)
-
-    _each_judgement(path, faults, "query id, 0, document id, grade", read)
-    return judgements.relevance()
-
-
-def read_diversity_qrels(
-    path: Path, faults: Faults | None = None, known: Collection[str] | None = None
-) -> dict[str, Relevance]:
-    """Read judgements by subtopic, each a facet, as ndeval reads them."""
-    judgements = FacetJudgements(known, "the id of a topic")
-
-    def read(columns: Sequence[str], place: Place) -> None:
-        topic, subtopic, document_id, grade = columns
-        judgements.add(topic, subtopic, document_id, read_grade(grade, place), place)
-
-    _each_judgement(path, faults, "topic, subtopic, document id, grade", read)
-    return judgements.relevance()
-
-
-def _each_judgement(
     path: Path,
-    faults: Faults | None,
-    headings: str,
-    read: Callable[[Sequence[str], Place], None],
-) -> None:
-    faults = faults or Faults()
+    faults: Faults | None = None,
+    known: Collection[str] | None = None,
+    *,
+    subtopics: bool = False,
+) -> dict[str, Relevance]:
+    """Read judgements, four columns; the second may be a subtopic, a facet as ndeval reads it."""
+    faults, judgements = faults or Faults(), Judgements(known, "the id of a topic")
+    first = "topic, subtopic" if subtopics else "query id, 0"
 
-    def read_line(line: str, place: Place) -> None:
+    def read(line: str, place: Place) -> None:
         columns = split_columns(line)
         if columns[0].startswith(COMMENT):
             return
         if len(columns) != 4:
-            raise place.wrong(f"4 columns: {headings}", line)
-        read(columns, place)
+            raise place.wrong(f"4 columns: {first}, document id, grade", line)
+        query_id, subtopic, document_id, text = columns
+        facet = subtopic if subtopics else None
+        judgements.add(query_id, document_id, read_grade(text, place), place, facet)
 
-    faults.each(read_lines(path, faults), read_line)
+    faults.each(read_lines(path, faults), read)
+    return judgements.relevance()
 
 
 def qrels_rows(relevance: Mapping[str, Relevance]) -> list[str]:
@@ -99,19 +76,15 @@ def split_columns(line: str) -> list[str]:
 
 def fitting_query_id(query_id: str) -> str:
     if query_id.startswith(COMMENT):
-        raise FormatTooNarrow(_NAME, [f"the id {query_id!r}, which begins a comment"], lossy=False)
+        raise _narrow(f"the id {query_id!r}, which begins a comment")
     return fitting_id(query_id)
 
 
 def fitting_id(document_id: str) -> str:
     """The id, unless a file of columns would break it."""
-    if (
-        not document_id
-        or _SPACES.search(document_id)
-        or document_id[0] == "\ufeff"
-        or is_broken(document_id)
-    ):
-        raise FormatTooNarrow(_NAME, [f"the id {document_id!r}"], lossy=False)
+    is_odd = not document_id or _SPACES.search(document_id) or document_id[0] == "\ufeff"
+    if is_odd or is_broken(document_id):
+        raise _narrow(f"the id {document_id!r}")
     return document_id
 
 
@@ -136,22 +109,12 @@ def read_trec(
     qrels: Path, topics: Path, faults: Faults | None = None, *, subtopics: bool = False
 ) -> DatasetContent:
     queries = read_topics(topics, faults)
-    read = read_diversity_qrels if subtopics else read_qrels
-    return DatasetContent(queries, read(qrels, faults, known=queries), name=qrels.stem)
+    judged = read_qrels(qrels, faults, queries, subtopics=subtopics)
+    return DatasetContent(queries, judged, name=qrels.stem)
 
 
 def write_trec(content: DatasetContent, qrels: Path, topics: Path, *, lossy: bool = False) -> None:
-    lacks: tuple[Part, ...] = (
-        "groups",
-        "spans",
-        "nothing relevant",
-        "metadata",
-        "expected texts",
-        "forbidden ids",
-        "hashes of texts",
-        "mode",
-    )
-    check_fits(content, _NAME, lacks, lossy=lossy)
+    check_fits(content, _NAME, ["grades", "document metadata"], lossy=lossy)
     topic_rows = [
         f"{fitting_id(query_id)}\t{_fitting_query(query)}"
         for query_id, query in content.queries.items()
@@ -199,13 +162,15 @@ def _columns(path: Path, faults: Faults) -> Iterator[tuple[Place, tuple[str, str
 
 def _fitting_query(query: str) -> str:
     if re.search(r"[\t\r\n]", query) or is_broken(query):
-        raise FormatTooNarrow(_NAME, [f"the question {query!r}, which isn't one line"], lossy=False)
+        raise _narrow(f"the question {query!r}, which isn't one line")
     return query
 
 
 def _fitting_grade(grade: float) -> str:
     if grade != int(grade):
-        raise FormatTooNarrow(
-            _NAME, [f"the grade {grade}, since trec_eval cuts it off"], lossy=False
-        )
+        raise _narrow(f"the grade {grade}, since trec_eval cuts it off")
     return format_grade(grade)
+
+
+def _narrow(loss: str) -> FormatTooNarrow:
+    return FormatTooNarrow(_NAME, [loss], lossy=False)
