@@ -63,9 +63,10 @@ def read_mapping(
     for name, value in data.items():
         if isinstance(value, Mapping) and name not in known:
             faults.take(place.wrong(f"only the parts {', '.join(known)}", name))
-    parts = {name: _part(data, name, _READERS[name], place, faults) for name in known}
-    older = parts.pop("relevant_docs")
-    parts["relevance"] = parts["relevance"] or older
+    held = ("queries", "relevance", *_OPTIONAL)
+    parts = {name: _part(data, name, _READERS[name], place, faults) for name in held}
+    if not parts["relevance"]:
+        parts["relevance"] = _part(data, "relevant_docs", read_relevance, place, faults)
     content = DatasetContent(
         **parts,
         name=str(data.get("name", "")),
@@ -154,7 +155,6 @@ def _metadata(value: object, place: Place) -> dict[str, Any]:
 _READERS: dict[str, Callable[[Any, Place], Any]] = {
     "queries": _text,
     "relevance": read_relevance,
-    "relevant_docs": read_relevance,
     "corpus": _text,
     "titles": _text,
     "metadata": _metadata,
@@ -163,7 +163,7 @@ _READERS: dict[str, Callable[[Any, Place], Any]] = {
     "forbidden": lambda value, place: [*read_relevance(value, place).grades],
     "text_hashes": _text,
 }
-_OPTIONAL = [*_READERS][3:]
+_OPTIONAL = [*_READERS][2:]
 
 
 def read_jsonl(path: Path, faults: Faults | None = None) -> DatasetContent:

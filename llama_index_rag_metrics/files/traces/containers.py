@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,6 @@ from llama_index_rag_metrics.files.records import read_id
 from llama_index_rag_metrics.files.tables import frame_table, is_frame, records_of
 from llama_index_rag_metrics.files.traces.otlp import RESOURCES, otlp_spans, spans_of_line
 from llama_index_rag_metrics.files.traces.trace_spans import (
-    Event,
     TraceSpan,
     mapping,
     parent_of,
@@ -46,12 +45,6 @@ class MLflowSpan(TraceSpan):
     def status(self) -> Mapping[str, Any]:
         return mapping(self.raw.get("status"))
 
-    def events(self) -> Iterator[Event]:
-        events = self.raw.get("events")
-        for event in events if isinstance(events, list) else ():
-            if isinstance(event, Mapping):
-                yield Event(str(event.get("name", "")), mapping(event.get("attributes")))
-
 
 def is_trace(data: object) -> bool:
     inner = data.get("data") if isinstance(data, Mapping) and "info" in data else None
@@ -65,18 +58,13 @@ def _about(trace: Mapping[str, Any]) -> dict[str, Any]:
     return {**mapping(info.get("trace_metadata")), **mapping(info.get("tags")), **ids}
 
 
-def mlflow_spans(trace: Mapping[str, Any], place: Place, faults: Faults) -> Iterator[MLflowSpan]:
+def mlflow_spans(trace: Mapping[str, Any], place: Place, faults: Faults) -> Iterator[TraceSpan]:
     about, spans = _about(trace), trace["data"]["spans"]
     if not isinstance(spans, list):
         faults.take(place.wrong("a list of spans", spans))
         return
     for raw in spans:
-        try:
-            span = _span(raw, place, about)
-        except FileFormatError as error:
-            faults.take(error)
-        else:
-            yield span
+        yield from _readable(lambda raw, place: _span(raw, place, about), raw, place, faults)
 
 
 def _span(raw: Any, place: Place, about: Mapping[str, Any]) -> MLflowSpan:
@@ -112,12 +100,6 @@ class PhoenixSpan(TraceSpan):
     @property
     def status(self) -> Mapping[str, Any]:
         return {part: self.raw.get(f"status_{part}") for part in ("code", "message")}
-
-    def events(self) -> Iterator[Event]:
-        events = self.raw.get("events")
-        for event in events if isinstance(events, Sequence) else ():
-            known = mapping(event)
-            yield Event(str(known.get("name", "")), mapping(known.get("attributes")))
 
 
 def phoenix_span(raw: Mapping[str, Any], place: Place) -> PhoenixSpan:
@@ -181,11 +163,9 @@ def is_trace_file(path: Path) -> bool:
             head = file.read(_HEAD)
     except (OSError, EOFError, zlib.error):  # whoever reads it says what is wrong
         return False
-    return (
-        any(f'"{name}"'.encode() in head for name in RESOURCES)
-        or (b'"info"' in head and b'"trace_id"' in head)
-        or (b'"context"' in head and b'"trace_id"' in head)
-    )
+    names = (f'"{name}"'.encode() for name in RESOURCES)
+    has_trace_id = b'"trace_id"' in head and (b'"info"' in head or b'"context"' in head)
+    return has_trace_id or any(name in head for name in names)
 
 
 def spans_in(source: Any, faults: Faults) -> Iterator[TraceSpan]:
@@ -195,7 +175,7 @@ def spans_in(source: Any, faults: Faults) -> Iterator[TraceSpan]:
         names, rows = frame_table(without_copied_index(source))
         if is_span_frame(names):
             for place, record in records_of(names, rows):
-                yield from _of_record(record, place, faults)
+                yield from _readable(phoenix_span, record, place, faults)
         elif "trace" in names:
             column = names.index("trace")
             for place, row in rows:
@@ -209,8 +189,8 @@ def spans_in(source: Any, faults: Faults) -> Iterator[TraceSpan]:
         for number, item in enumerate(items, 1):
             yield from _of_value(item, place.item(number), faults)
     else:
-        what = f"this {type(source).__name__}"
-        raise UnknownFormat(what, "it is nothing of these", UNDERSTOOD, "traces")
+        why = "it is nothing of these"
+        raise UnknownFormat(f"this {type(source).__name__}", why, UNDERSTOOD, "traces")
 
 
 def _of_file(path: Path, faults: Faults) -> Iterator[TraceSpan]:
@@ -254,14 +234,16 @@ def _of_value(data: Any, place: Place, faults: Faults) -> Iterator[TraceSpan]:
     elif is_trace(data):
         yield from mlflow_spans(data, place, faults)
     elif is_span(data):
-        yield from _of_record(data, place, faults)
+        yield from _readable(phoenix_span, data, place, faults)
     else:
         faults.take(place.wrong(f"one of: {'; '.join(UNDERSTOOD)}", data))
 
 
-def _of_record(record: Mapping[str, Any], place: Place, faults: Faults) -> Iterator[TraceSpan]:
+def _readable(
+    read: Callable[[Any, Place], TraceSpan], raw: Any, place: Place, faults: Faults
+) -> Iterator[TraceSpan]:
     try:
-        span = phoenix_span(record, place)
+        span = read(raw, place)
     except FileFormatError as error:
         faults.take(error)
     else:

@@ -13,6 +13,7 @@ from llama_index_rag_metrics.files.traces.trace_spans import (
     Dialect,
     Document,
     Documented,
+    Event,
     Kind,
     TraceSpan,
     from_json_text,
@@ -40,9 +41,7 @@ class OpenInference(Dialect):
 
     def kind(self, span: TraceSpan) -> Kind | None:
         kind = span.text(_OPENINFERENCE_KIND)
-        if kind is None:
-            return None
-        return kind_named(kind, span)
+        return None if kind is None else kind_named(kind, span)
 
     def question(self, span: TraceSpan) -> str | None:
         value = span.get("input.value")
@@ -134,9 +133,7 @@ class MLflow(Dialect):
 
     def kind(self, span: TraceSpan) -> Kind | None:
         kind = span.text(_MLFLOW_KIND)  # a text, or the JSON of one
-        if kind is None:
-            return None
-        return kind_named(kind.strip('"'), span)
+        return None if kind is None else kind_named(kind.strip('"'), span)
 
     def question(self, span: TraceSpan) -> str | None:
         return question_in(json_or_none(span.get(_INPUTS)))
@@ -190,21 +187,11 @@ class GenAI(Dialect):
         documents = span.json(_GENAI_DOCUMENTS)
         if documents is None:
             return None
-        if not isinstance(documents, list) or not all(
-            isinstance(document, Mapping) for document in documents
-        ):
-            raise span.place.wrong(
-                f'a list of {{"id": …, "score": …}} as {_GENAI_DOCUMENTS}', documents
-            )
-        return [
-            Document(
-                document.get("id"),
-                document.get("content"),
-                document.get("score"),
-                document.get("metadata"),
-            )
-            for document in documents
-        ]
+        is_list = isinstance(documents, list)
+        if not is_list or not all(isinstance(document, Mapping) for document in documents):
+            expected = f'a list of {{"id": …, "score": …}} as {_GENAI_DOCUMENTS}'
+            raise span.place.wrong(expected, documents)
+        return [Document(*map(document.get, _FIELDS)) for document in documents]
 
     def tool(self, span: TraceSpan) -> str:
         return span.text("gen_ai.tool.name") or ""
@@ -233,16 +220,12 @@ class LlamaIndexEvents(Dialect):
     name = "LlamaIndex events"
 
     def kind(self, span: TraceSpan) -> Kind | None:
-        for event in span.events():
-            if event.name in _STARTS:
-                return _STARTS[event.name]
-        return None
+        start = _start(span)
+        return None if start is None else _STARTS[start.name]
 
     def question(self, span: TraceSpan) -> str | None:
-        for event in span.events():
-            if event.name in _STARTS:
-                return _question(event.attributes)
-        return None
+        start = _start(span)
+        return None if start is None else _question(start.attributes)
 
     def documents(self, span: TraceSpan, kind: Documented) -> Sequence[Document] | None:
         for event in span.events():
@@ -253,12 +236,14 @@ class LlamaIndexEvents(Dialect):
         return None
 
 
+def _start(span: TraceSpan) -> Event | None:
+    return next((event for event in span.events() if event.name in _STARTS), None)
+
+
 def _question(attributes: Mapping[str, Any]) -> str | None:
-    for key in _QUESTIONS:
-        for name in (key, f"{key}.query_str"):
-            if isinstance(value := attributes.get(name), str):
-                return value
-    return None
+    names = (name for key in _QUESTIONS for name in (key, f"{key}.query_str"))
+    texts = (attributes.get(name) for name in names)
+    return next((text for text in texts if isinstance(text, str)), None)
 
 
 DIALECTS: list[Dialect] = [OpenInference(), MLflow(), GenAI(), LlamaIndexEvents()]

@@ -156,10 +156,8 @@ def plain(value: Any, place: Place) -> Any:
 
 def pairs(attributes: Any, place: Place) -> dict[str, Any]:
     try:
-        return {
-            str(attribute["key"]): plain(attribute.get("value", {}), place)
-            for attribute in attributes
-        }
+        named = ((str(item["key"]), item.get("value", {})) for item in attributes)
+        return {key: plain(value, place) for key, value in named}
     except (AttributeError, KeyError, TypeError) as error:
         raise place.wrong('a list of {"key": …, "value": …}', attributes) from error
 

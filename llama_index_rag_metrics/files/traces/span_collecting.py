@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Literal, TypeAlias
 from unicodedata import normalize
@@ -16,7 +17,6 @@ from llama_index_rag_metrics.files.traces.trace_spans import (
     DocumentColumns,
     DocumentReader,
     TraceSpan,
-    begins_agent,
     from_json_text,
     is_written,
     mapping,
@@ -35,19 +35,17 @@ def comparable(question: str) -> str:
     return normalize("NFC", question.strip())
 
 
+@dataclass(slots=True, eq=False)
 class Work:
     """A retrieval, a reranking or an answer: one span, and its documents if it holds any."""
 
-    __slots__ = ("begin", "end", "error", "is_readable", "question", "retrieved", "span_id")
-
-    def __init__(self, span_id: str) -> None:
-        self.span_id = span_id
-        self.begin: float | None = None
-        self.end: float | None = None
-        self.question: str | None = None
-        self.retrieved: DocumentColumns | None = None
-        self.error: str | None = None
-        self.is_readable = False
+    span_id: str
+    begin: float | None = None
+    end: float | None = None
+    question: str | None = None
+    retrieved: DocumentColumns | None = None
+    error: str | None = None
+    is_readable: bool = False
 
     @property
     def is_answer(self) -> bool:
@@ -61,33 +59,20 @@ class Work:
         return max(0.0, self.end - self.begin)
 
 
+@dataclass(slots=True, eq=False)
 class Trace:
     """What is kept of a trace; `telling` are the spans, retrievals apart, with a question."""
 
-    __slots__ = (
-        "agents",
-        "answers",
-        "asked",
-        "parents",
-        "question",
-        "question_ids",
-        "rerankings",
-        "retrievals",
-        "telling",
-        "tools",
-    )
-
-    def __init__(self) -> None:
-        self.agents: set[str] = set()
-        self.telling: set[str] = set()
-        self.parents: dict[str, str | None] = {}
-        self.question_ids: dict[str, str] = {}
-        self.asked: dict[str, str] = {}
-        self.tools: dict[str, str] = {}
-        self.retrievals: list[Work] = []
-        self.rerankings: list[Work] = []
-        self.answers: list[Work] = []
-        self.question: str | None = None
+    agents: set[str] = field(default_factory=set)
+    telling: set[str] = field(default_factory=set)
+    parents: dict[str, str | None] = field(default_factory=dict)
+    question_ids: dict[str, str] = field(default_factory=dict)
+    asked: dict[str, str] = field(default_factory=dict)
+    tools: dict[str, str] = field(default_factory=dict)
+    retrievals: list[Work] = field(default_factory=list)
+    rerankings: list[Work] = field(default_factory=list)
+    answers: list[Work] = field(default_factory=list)
+    question: str | None = None
 
     def above(self, span_id: str) -> Iterator[str]:
         """The span and all that it is part of, up to the root; a circle ends it."""
@@ -148,7 +133,7 @@ class SpanCollector:
     def _read(self, trace: Trace, span: TraceSpan) -> None:
         if self._question_id is not None and (named := self._named(span)) is not None:
             trace.question_ids[span.span_id] = named
-        if self._texts and span.parent_id is not None and begins_agent(span):
+        if self._texts and span.parent_id is not None and span.name.endswith(".setup_agent"):
             trace.agents.add(span.parent_id)
         for dialect in DIALECTS:
             kind = dialect.kind(span)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeAlias, cast
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from llama_index_rag_metrics.files.lines import Faults, OnError
+from llama_index_rag_metrics.files.lines import Faults, OnError, name_of
 from llama_index_rag_metrics.files.traces.containers import spans_in
 from llama_index_rag_metrics.files.traces.span_collecting import SpanCollector, comparable
 from llama_index_rag_metrics.files.traces.trace_sessions import (
@@ -114,7 +114,8 @@ def read_traces(
         combine=combine,
         on_error=on_error,
     )
-    return read.run(name or _name(source))
+    is_path = isinstance(source, (str, os.PathLike))
+    return read.run(name or (name_of(Path(source)) if is_path else ""))
 
 
 class ReadSessions(NamedTuple):
@@ -166,41 +167,30 @@ def read_sessions(
     asked = {
         query_id: known.get(query_id) or session.question for query_id, session in made.items()
     }
+    nothing = [] if n_retrievals else [f"none of {collector.n_spans:,} spans is a retrieval"]
     return ReadSessions(
         made,
         combined,
         {query_id: text for query_id, text in asked.items() if text},
         faults.skipped,
-        remarks.notes() or _nothing_found(collector.n_spans, n_retrievals),
+        remarks.notes() or nothing,
     )
 
 
 def _queries(questions: Questions | None) -> Mapping[str, str]:
-    texts = questions if questions is None else getattr(questions, "queries", questions)
-    if texts is None:
-        return {}
-    is_texts = isinstance(texts, Mapping) and all(isinstance(text, str) for text in texts.values())
-    if not is_texts:
+    texts: Any = {} if questions is None else getattr(questions, "queries", questions)
+    if not isinstance(texts, Mapping) or not all(isinstance(text, str) for text in texts.values()):
         raise InvalidInput("questions", questions, "a dataset, or a mapping of query id to text")
-    return cast(Mapping[str, str], texts)
+    return texts
 
 
 def _no_question(
     question_id: str | None, known: Mapping[str, str], collector: SpanCollector
 ) -> InvalidInput:
     if question_id is not None:
-        expected = (
-            f"an attribute of the spans, which have {', '.join(sorted(collector.attributes))}"
-        )
+        held = ", ".join(sorted(collector.attributes))
+        expected = f"an attribute of the spans, which have {held}"
         return InvalidInput("question_id", question_id, expected)
     remedy = f"Among those asked is {collector.example!r}." if collector.example else ""
     expected = "texts of questions as they were asked"
     return InvalidInput("questions", next(iter(known.values()), ""), expected, remedy)
-
-
-def _nothing_found(n_spans: int, n_retrievals: int) -> list[str]:
-    return [] if n_retrievals else [f"none of {n_spans:,} spans is a retrieval"]
-
-
-def _name(source: Any) -> str:
-    return Path(source).name.split(".")[0] if isinstance(source, (str, os.PathLike)) else ""

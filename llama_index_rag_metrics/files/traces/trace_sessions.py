@@ -13,8 +13,6 @@ from llama_index_rag_metrics.rankings.combining import Combine, combine_calls
 from llama_index_rag_metrics.rankings.run import Call, Ranking
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
-_BEGIN = attrgetter("begin")
-
 
 @dataclass
 class Remarks:
@@ -92,13 +90,10 @@ def sessions(
             asked.setdefault(asking.query_id, {}).setdefault(asking.key, []).append(asking)
     made = {}
     for query_id, times in asked.items():
-        if query_id in remarks.left_out:
-            continue
-        if len(times) > 1:
-            remarks.asked_again.add(query_id)
-        last = max(times.values(), key=lambda askings: askings[0].begin)
-        last.sort(key=_BEGIN)
-        made[query_id] = _session(last)
+        if query_id not in remarks.left_out:
+            remarks.asked_again.update([query_id] if len(times) > 1 else ())
+            last = max(times.values(), key=lambda askings: askings[0].begin)
+            made[query_id] = _session(sorted(last, key=attrgetter("begin")))
     return made
 
 
@@ -151,16 +146,12 @@ def _has_failed(session: TraceSession) -> bool:
 
 
 def _check_contexts(made: Mapping[str, TraceSession]) -> None:
-    lacking = [
-        query_id
-        for query_id, session in made.items()
-        if session.calls and session.context is None and not _has_failed(session)
-    ]
+    silent = {query_id: session for query_id, session in made.items() if session.context is None}
+    lacking = [key for key, session in silent.items() if session.calls and not _has_failed(session)]
     if lacking:
-        expected = "'first_seen', 'last' or 'rrf'"
-        n, of = f"{len(lacking):,}", f"{len(made):,}"
-        remedy = f"For {n} of {of} questions ({lacking[0]!r}) no span says what the answer is from."
-        raise InvalidInput("combine", "context", expected, remedy)
+        share = f"{len(lacking):,} of {len(made):,} questions ({lacking[0]!r})"
+        remedy = f"For {share} no span says what the answer is from."
+        raise InvalidInput("combine", "context", "'first_seen', 'last' or 'rrf'", remedy)
 
 
 def _context(askings: Sequence[_Asking]) -> Ranking | None:
@@ -207,7 +198,10 @@ def _askings(
             else:
                 begin = work.begin or 0.0
                 yield _Asking(query_id, key, begin, question, call, work.span_id, above[-1])
-    for work in _answers(trace):
+    inside = {work.span_id for work in trace.answers + trace.retrievals}
+    for work in trace.answers:
+        if trace.is_inside(work.span_id, inside):
+            continue
         above = [*trace.above(work.span_id)]
         for query_id, key, question in _questions(trace_id, trace, above, texts, by_attribute):
             if query_id in seen:
@@ -250,14 +244,6 @@ def _questions(
         text = trace.asked[top]
         return [(query_id, (trace_id, top), text) for query_id in texts[text]]
     return [(trace_id, (trace_id, ""), trace.question)]
-
-
-def _answers(trace: Trace) -> Iterator[Work]:
-    """The outermost answers with sources, outside retrievals."""
-    inside = {work.span_id for work in trace.answers + trace.retrievals}
-    for answer in trace.answers:
-        if not trace.is_inside(answer.span_id, inside):
-            yield answer
 
 
 def _calls(trace: Trace, remarks: Remarks) -> Iterator[tuple[Work, Sequence[str], Call | None]]:

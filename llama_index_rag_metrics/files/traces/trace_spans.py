@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
@@ -28,26 +29,16 @@ class Event(NamedTuple):
     attributes: Mapping[str, Any]
 
 
+@dataclass(slots=True, eq=False)
 class TraceSpan:
     """A span, with its attributes as the container holds them; `get` makes them plain."""
 
-    __slots__ = ("attributes", "parent_id", "place", "raw", "span_id", "trace_id")
-
-    def __init__(
-        self,
-        trace_id: str,
-        span_id: str,
-        parent_id: str | None,
-        attributes: Mapping[str, Any],
-        raw: Any,
-        place: Place,
-    ) -> None:
-        self.trace_id = trace_id
-        self.span_id = span_id
-        self.parent_id = parent_id
-        self.attributes = attributes
-        self.raw = raw
-        self.place = place
+    trace_id: str
+    span_id: str
+    parent_id: str | None
+    attributes: Mapping[str, Any]
+    raw: Any
+    place: Place
 
     @property
     def name(self) -> str:
@@ -87,8 +78,11 @@ class TraceSpan:
         """The attributes with this prefix, as plain values."""
         return {key: self.get(key) for key in self.attributes if key.startswith(prefix)}
 
-    def events(self) -> Iterable[Event]:
-        return ()
+    def events(self) -> Iterator[Event]:
+        events = self.raw.get("events")
+        for event in events if isinstance(events, Sequence) else ():
+            known = mapping(event)
+            yield Event(str(known.get("name", "")), mapping(known.get("attributes")))
 
     def text(self, key: str) -> str | None:
         value = self.get(key)
@@ -255,9 +249,8 @@ _KINDS: dict[str, Kind] = {
     "AGENT": "agent",
     "TOOL": "tool",
 }
-"""What OpenInference and MLflow alike call the kinds of spans."""
-"""What a span is: a reranking is any postprocessing of what was retrieved, an answer may say what
-it was made from, and so may an agent."""
+"""What OpenInference and MLflow alike call the kinds of spans; a reranking is any postprocessing,
+and an answer or an agent may name its sources."""
 
 Documented: TypeAlias = Literal["retrieval", "reranking", "answer"]
 """What may hold documents."""
@@ -305,17 +298,10 @@ def question_in(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def postprocesses(span: TraceSpan) -> bool:
-    return span.name.endswith("postprocess_nodes")
-
-
-def begins_agent(span: TraceSpan) -> bool:
-    return span.name.endswith(".setup_agent")
-
-
 def kind_named(name: str, span: TraceSpan) -> Kind:
     kind = _KINDS.get(name, "other")
-    return "reranking" if kind in ("answer", "agent") and postprocesses(span) else kind
+    is_postprocessor = span.name.endswith("postprocess_nodes")
+    return "reranking" if kind in ("answer", "agent") and is_postprocessor else kind
 
 
 def source_nodes(output: Any) -> list[Any] | None:
