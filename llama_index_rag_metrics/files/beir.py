@@ -39,11 +39,8 @@ def is_beir(folder: Path) -> bool:
     return _find(folder, "queries.jsonl") is not None
 
 
-def read_beir(
-    folder: Path, split: str | None = None, faults: Faults | None = None
-) -> DatasetContent:
+def read_beir(folder: Path, split: str | None, faults: Faults) -> DatasetContent:
     """Read a BEIR folder, without the questions that only another split judges."""
-    faults = faults or Faults()
     content = DatasetContent(name=folder.name)
     queries = _find(folder, "queries.jsonl") or folder / "queries.jsonl"
     _each_object(queries, faults, partial(read_query, content))
@@ -72,10 +69,9 @@ def read_beir(
 
 
 def read_judgements(
-    path: Path, faults: Faults | None = None, known: Collection[str] | None = None
+    path: Path, faults: Faults, known: Collection[str] | None = None
 ) -> dict[str, Relevance]:
     """Read a file of qrels/: query id, document id and grade, with tabs between them."""
-    faults = faults or Faults()
     grades = Judgements(known, "a query id of queries.jsonl")
 
     def read(line: str, place: Place) -> None:
@@ -107,8 +103,7 @@ def write_beir(
 def read_corpus(
     path: Path, content: DatasetContent, faults: Faults | None = None
 ) -> DatasetContent:
-    faults = faults or Faults()
-    _each_object(path, faults, partial(read_document, content))
+    _each_object(path, faults or Faults(), partial(read_document, content))
     return content
 
 

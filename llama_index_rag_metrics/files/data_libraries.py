@@ -25,10 +25,9 @@ def read_hugging_face(
     qrels: str | os.PathLike[str] | None = None,
     subset: str | None = None,
     corpus: bool = True,
-    faults: Faults | None = None,
+    faults: Faults,
 ) -> DatasetContent:
     """Read the judged questions of the configurations corpus, queries, and qrels or default."""
-    faults = faults or Faults()
     collection = _Collection(os.fspath(name))
     content = DatasetContent(name=os.path.basename(collection.name))  # noqa: PTH119 (a hub's name)
     prefix = f"{subset}-" if subset else ""
@@ -105,11 +104,8 @@ def is_ir_dataset(source: Any) -> bool:
     return all(callable(getattr(source, method, None)) for method in ("has_queries", "has_qrels"))
 
 
-def read_ir_dataset(
-    source: Any, *, corpus: bool = True, faults: Faults | None = None
-) -> DatasetContent:
+def read_ir_dataset(source: Any, *, corpus: bool = True, faults: Faults) -> DatasetContent:
     """Read a collection; its judgements by subtopic become facets."""
-    faults = faults or Faults()
     name = source.dataset_id() if callable(getattr(source, "dataset_id", None)) else ""
     if not source.has_queries():
         expected = "a collection with queries"

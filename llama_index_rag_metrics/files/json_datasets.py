@@ -52,13 +52,10 @@ def has_judgements(data: object) -> TypeGuard[Mapping[str, object]]:
     return is_dataset(data) and not _JUDGEMENTS.isdisjoint(data)
 
 
-def read_mapping(
-    data: Mapping[str, object], place: Place, faults: Faults | None = None
-) -> DatasetContent:
+def read_mapping(data: Mapping[str, object], place: Place, faults: Faults) -> DatasetContent:
     """Read our own JSON object, or the old one."""
     if data.get("format", _FORMAT) != _FORMAT:
         raise place.wrong(f'"format": "{_FORMAT}"', data["format"])
-    faults = faults or Faults()
     known = ["queries", *sorted(_JUDGEMENTS), *_OPTIONAL]
     for name, value in data.items():
         if isinstance(value, Mapping) and name not in known:
@@ -166,9 +163,8 @@ _READERS: dict[str, Callable[[Any, Place], Any]] = {
 _OPTIONAL = [*_READERS][2:]
 
 
-def read_jsonl(path: Path, faults: Faults | None = None) -> DatasetContent:
+def read_jsonl(path: Path, faults: Faults) -> DatasetContent:
     content = DatasetContent(name=name_of(path))
-    faults = faults or Faults()
 
     def read(line: str, place: Place) -> None:
         record = from_json(line, place)

@@ -8,6 +8,7 @@ import json
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import count
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
@@ -61,6 +62,10 @@ class Place(NamedTuple):
 
     def item(self, number: int) -> Place:
         return Place(f"{self.path}, item {number}")
+
+
+Rows: TypeAlias = Iterable[tuple[Place, Any]]
+"""What is read one after another, and where each of it is."""
 
 
 def check_on_error(on_error: object) -> None:
@@ -160,10 +165,10 @@ def text_size(path: Path, enough: int | None = None) -> int:
 
 
 def _bounded_lines(file: IO[bytes], path: Path) -> Iterator[bytes]:
-    number = 1
-    while line := _line(file, path, number):
+    for number in count(1):
+        if not (line := _line(file, path, number)):
+            return
         yield line
-        number += 1
 
 
 def _line(file: IO[bytes], path: Path, number: int) -> bytes:

@@ -6,26 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from llama_index_rag_metrics.files import fields as f
 from llama_index_rag_metrics.files.dataset_content import DatasetContent
-from llama_index_rag_metrics.files.fields import (
-    ANSWERED,
-    DOCUMENT_ID,
-    EXAMPLE,
-    EXPECTED_SPANS,
-    EXPECTED_TEXTS,
-    FORBIDDEN,
-    GENERATED_FROM,
-    NUGGETS,
-    PLACE_SOURCE,
-    QUERY,
-    QUERY_ID,
-    REFERENCES,
-    RELEVANCE,
-    SOURCE,
-    SUPPORTING_FACTS,
-    TEXT,
-    TEXT_HASH,
-)
 from llama_index_rag_metrics.files.lines import Faults, Place, from_json, to_json
 from llama_index_rag_metrics.files.squad import take_answers
 from llama_index_rag_metrics.rankings.nugget import Nugget, facets_of
@@ -41,7 +23,7 @@ def read_place(value: Any, place: Place) -> Span | None:
         return None
     parts = value
     if isinstance(value, Mapping):
-        source = next((value[name] for name in PLACE_SOURCE if value.get(name) is not None), None)
+        source = next((value[name] for name in f.PLACE_SOURCE if value.get(name) is not None), None)
         parts = source, value.get("start"), value.get("end")
     if isinstance(parts, (list, tuple)):
         parts = tuple(map(_whole, parts))
@@ -123,7 +105,7 @@ def nuggets_record(
         }
         for nugget in nuggets
     ]
-    record = {"query_id": query_id, "query": query, NUGGETS: records}
+    record = {"query_id": query_id, "query": query, f.NUGGETS: records}
     return record if error is None else {**record, "error": error}
 
 
@@ -143,66 +125,65 @@ def read_supporting_facts(facts: object, place: Place) -> Relevance:
 
 
 _COLLECTIONS = (list, tuple, set, frozenset)
-_SEPARATORS, _SPACE = re.compile("[,;|]"), re.compile(r"\s")
+SEPARATORS, _SPACE = re.compile("[,;|]"), re.compile(r"\s")
 
 
-def read_questions(
-    records: Iterable[tuple[Place, object]], faults: Faults | None = None
-) -> DatasetContent:
+def read_questions(records: Iterable[tuple[Place, object]], faults: Faults) -> DatasetContent:
     content = DatasetContent()
-    (faults or Faults()).each(records, lambda record, place: read_question(content, record, place))
+    faults.each(records, lambda record, place: read_question(content, record, place))
     return content
 
 
 def read_question(content: DatasetContent, record: object, place: Place) -> None:
     """Add a question; one without an id gets its position, other fields become metadata."""
     fields = _fields(record, place)
-    given_id = take(fields, QUERY_ID)
-    query = take(fields, QUERY)
+    given_id = take(fields, f.QUERY_ID)
+    query = take(fields, f.QUERY)
     if not isinstance(query, str):
-        raise place.wrong(f"a question, one text, under {_either(QUERY)}", query or record)
+        raise place.wrong(f"a question, one text, under {_either(f.QUERY)}", query or record)
     query_id = f"q{len(content.queries) + 1}" if given_id is None else read_id(given_id, place)
     if query_id in content.queries:
         raise place.wrong("every query id once", query_id)
-    judgements, texts = take(fields, RELEVANCE), take(fields, EXPECTED_TEXTS)
-    if texts is None and not ANSWERED & set(fields):
-        texts = fields.pop(GENERATED_FROM, None)
+    judgements, texts = take(fields, f.RELEVANCE), take(fields, f.EXPECTED_TEXTS)
+    if texts is None and not f.ANSWERED & set(fields):
+        texts = fields.pop(f.GENERATED_FROM, None)
     # whatever can't be read is raised before anything of the record is kept
     relevance = None if judgements is None else read_relevance(judgements, place)
-    if relevance is None and REFERENCES in fields:
-        relevance = read_references(fields.pop(REFERENCES), take(fields, SOURCE), place)
-    if relevance is None and (spans := take(fields, EXPECTED_SPANS)) is not None:
+    if relevance is None and f.REFERENCES in fields:
+        relevance = read_references(fields.pop(f.REFERENCES), take(fields, f.SOURCE), place)
+    if relevance is None and (spans := take(fields, f.EXPECTED_SPANS)) is not None:
         relevance = read_expected_spans(spans, place)
-    if relevance is None and SUPPORTING_FACTS in fields:
-        relevance = read_supporting_facts(fields.pop(SUPPORTING_FACTS), place)
+    if relevance is None and f.SUPPORTING_FACTS in fields:
+        relevance = read_supporting_facts(fields.pop(f.SUPPORTING_FACTS), place)
     answered = take_answers(fields, place) if relevance is None else None
     if answered is not None:
         relevance, (document, text) = answered
     expected = None if texts is None else read_texts(texts, place)
-    ids = take(fields, FORBIDDEN)
+    ids = take(fields, f.FORBIDDEN)
     forbidden = None if ids is None else [*read_relevance(ids, place).grades]
     content.queries[query_id] = query
     if answered is not None:
         content.corpus[document] = text
-    if relevance is not None:
-        content.relevance[query_id] = relevance
-    if expected is not None:
-        content.expected_texts[query_id] = expected
-    if forbidden is not None:
-        content.forbidden[query_id] = forbidden
-    if metadata := take_metadata(fields):
-        content.metadata[query_id] = metadata
+    parts = {
+        "relevance": relevance,
+        "expected_texts": expected,
+        "forbidden": forbidden,
+        "metadata": take_metadata(fields) or None,
+    }
+    for part, value in parts.items():
+        if value is not None:
+            getattr(content, part)[query_id] = value
 
 
 def read_document(
-    content: DatasetContent, record: object, place: Place, id_names: Iterable[str] = DOCUMENT_ID
+    content: DatasetContent, record: object, place: Place, id_names: Iterable[str] = f.DOCUMENT_ID
 ) -> None:
     """Add a document; fields without another meaning become its metadata."""
     fields = _fields(record, place)
     document_id = read_id(take(fields, id_names), place)
-    text, title = take(fields, TEXT), fields.pop("title", "")
+    text, title = take(fields, f.TEXT), fields.pop("title", "")
     if not isinstance(text, str) or not isinstance(title, str):
-        raise place.wrong(f"a text under {_either(TEXT)}", record)
+        raise place.wrong(f"a text under {_either(f.TEXT)}", record)
     if document_id in content.corpus:
         raise place.wrong("every document id once", document_id)
     content.corpus[document_id] = text
@@ -214,25 +195,21 @@ def read_document(
 
 def read_text_hash(content: DatasetContent, record: Mapping[str, Any], place: Place) -> None:
     passage_id = read_id(record.get("document_id"), place)
-    if not isinstance(record[TEXT_HASH], str):
-        raise place.wrong(f"a text under {TEXT_HASH!r}", record[TEXT_HASH])
+    if not isinstance(record[f.TEXT_HASH], str):
+        raise place.wrong(f"a text under {f.TEXT_HASH!r}", record[f.TEXT_HASH])
     if passage_id in content.text_hashes:
         raise place.wrong("the hash of every passage once", passage_id)
-    content.text_hashes[passage_id] = record[TEXT_HASH]
+    content.text_hashes[passage_id] = record[f.TEXT_HASH]
 
 
 def question_record(content: DatasetContent, query_id: str) -> dict[str, Any]:
     record: dict[str, Any] = {"query_id": query_id, "query": content.queries[query_id]}
     if query_id in content.relevance:
         record["relevance"] = content.relevance[query_id].to_plain()
-    parts = {
-        "expected_texts": "expected_texts",
-        "forbidden": "forbidden_ids",
-        "metadata": "metadata",
-    }
-    for part, name in parts.items():
+    names = {"forbidden": "forbidden_ids"}
+    for part in ("expected_texts", "forbidden", "metadata"):
         if query_id in (by_query := getattr(content, part)):
-            record[name] = by_query[query_id]
+            record[names.get(part, part)] = by_query[query_id]
     return record
 
 
@@ -306,7 +283,7 @@ def _read_only_id(value: object, place: Place) -> str:
 
 def looks_like_several(text: str) -> bool:
     """Whether a text may be several ids, such as d1,d2 or [d1]; a title has plain words."""
-    parts = [part.strip() for part in _SEPARATORS.split(text.strip())]
+    parts = [part.strip() for part in SEPARATORS.split(text.strip())]
     if len(parts) > 1:
         return not any(_SPACE.search(part) for part in parts)
     words = text.split()
@@ -334,14 +311,11 @@ def read_references(value: object, source: object, place: Place) -> Relevance:
     if not isinstance(passages, (list, tuple)):
         raise place.wrong(expected, value)
     try:
-        return Relevance.of_spans(
-            (
-                read_id(passage.get("document_id", source), place),
-                passage["start_index"],
-                passage["end_index"],
-            )
+        spans = (
+            (passage.get("document_id", source), passage["start_index"], passage["end_index"])
             for passage in passages
         )
+        return Relevance.of_spans((read_id(item, place), *span) for item, *span in spans)
     except (InvalidInput, LookupError, TypeError, AttributeError) as error:
         raise place.wrong(expected, str(error)) from error
 
@@ -361,7 +335,7 @@ def take_metadata(fields: dict[str, Any]) -> dict[str, Any]:
 
 def _fields(record: object, place: Place) -> dict[str, Any]:
     if not isinstance(record, Mapping):
-        raise place.wrong(f"a record, {{field: value}}, such as {EXAMPLE}", record)
+        raise place.wrong(f"a record, {{field: value}}, such as {f.EXAMPLE}", record)
     return {key: value for key, value in record.items() if value is not None}
 
 

@@ -12,23 +12,8 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import Self
 
 from llama_index_rag_metrics.files import beir, file_kinds, json_datasets, trec
+from llama_index_rag_metrics.files import dataset_arguments as arguments
 from llama_index_rag_metrics.files.data_libraries import read_hugging_face, read_ir_dataset
-from llama_index_rag_metrics.files.dataset_arguments import (
-    OF_QUERIES,
-    Corpus,
-    Metadata,
-    digest,
-    node_fields,
-    read_forbidden,
-    read_lists,
-    read_metadata,
-    read_relevance,
-    read_text_hashes,
-    read_texts,
-    read_titles,
-    refuse_unknown,
-    with_corpus,
-)
 from llama_index_rag_metrics.files.dataset_content import DatasetContent
 from llama_index_rag_metrics.files.dataset_objects import read_frame, read_object
 from llama_index_rag_metrics.files.dataset_summary import (
@@ -97,11 +82,11 @@ class RetrievalDataset(DatasetContent):
         queries: Mapping[str, str],
         relevance: Mapping[str, RelevanceLike | None] | None = None,
         corpus: Mapping[str, str] | None = None,
-        metadata: Mapping[str, Metadata | None] | None = None,
+        metadata: Mapping[str, arguments.Metadata | None] | None = None,
         expected_texts: Mapping[str, Iterable[str]] | None = None,
         *,
         titles: Mapping[str, str | None] | None = None,
-        document_metadata: Mapping[str, Metadata | None] | None = None,
+        document_metadata: Mapping[str, arguments.Metadata | None] | None = None,
         forbidden: Mapping[str, Iterable[str]] | None = None,
         text_hashes: Mapping[str, str] | None = None,
         name: str = "",
@@ -115,24 +100,24 @@ class RetrievalDataset(DatasetContent):
             raise InvalidInput("relevant_docs", relevant_docs, sentence=sentence)
         judged = relevance if relevance is not None else relevant_docs
         super().__init__(
-            queries=read_texts("queries", queries),
-            relevance=read_relevance(judged or {}),
-            corpus=read_texts("corpus", corpus or {}),
-            metadata=read_metadata("metadata", metadata or {}),
-            expected_texts=read_lists("expected_texts", "texts", expected_texts or {}),
-            titles=read_titles(titles or {}),
-            document_metadata=read_metadata("document_metadata", document_metadata or {}),
-            forbidden=read_forbidden(forbidden or {}),
-            text_hashes=read_text_hashes(text_hashes or {}),
+            queries=arguments.read_texts("queries", queries),
+            relevance=arguments.read_relevance(judged or {}),
+            corpus=arguments.read_texts("corpus", corpus or {}),
+            metadata=arguments.read_metadata("metadata", metadata or {}),
+            expected_texts=arguments.read_lists("expected_texts", "texts", expected_texts or {}),
+            titles=arguments.read_titles(titles or {}),
+            document_metadata=arguments.read_metadata("document_metadata", document_metadata or {}),
+            forbidden=arguments.read_forbidden(forbidden or {}),
+            text_hashes=arguments.read_text_hashes(text_hashes or {}),
             name=name,
             mode=mode,
             notes=list(notes),
             skipped=tuple(skipped),
         )
-        for part in OF_QUERIES:
-            refuse_unknown(part, getattr(self, part), self.queries, "queries")
+        for part in arguments.OF_QUERIES:
+            arguments.refuse_unknown(part, getattr(self, part), self.queries, "queries")
         for part in ("titles", "document_metadata"):
-            refuse_unknown(part, getattr(self, part), self.corpus, "corpus")
+            arguments.refuse_unknown(part, getattr(self, part), self.corpus, "corpus")
 
     @classmethod
     def of(cls, source: Any, *, on_error: OnError = "raise") -> Self:
@@ -227,7 +212,7 @@ class RetrievalDataset(DatasetContent):
         cls,
         qrels: str | os.PathLike[str],
         topics: str | os.PathLike[str],
-        corpus: Corpus | None = None,
+        corpus: arguments.Corpus | None = None,
         *,
         subtopics: bool = False,
         name: str = "",
@@ -305,7 +290,7 @@ class RetrievalDataset(DatasetContent):
     def from_pandas(
         cls,
         frame: pd.DataFrame,
-        corpus: Corpus | None = None,
+        corpus: arguments.Corpus | None = None,
         *,
         name: str = "",
         on_error: OnError = "raise",
@@ -414,7 +399,7 @@ class RetrievalDataset(DatasetContent):
         """
         from llama_index.core.schema import Document
 
-        return [Document(**fields) for fields in node_fields(self)]
+        return [Document(**fields) for fields in arguments.node_fields(self)]
 
     def to_nodes(self) -> list[TextNode]:
         """The corpus as LlamaIndex nodes with the same ids, one per document, not split further.
@@ -423,7 +408,7 @@ class RetrievalDataset(DatasetContent):
         """
         from llama_index.core.schema import TextNode
 
-        return [TextNode(**fields) for fields in node_fields(self)]
+        return [TextNode(**fields) for fields in arguments.node_fields(self)]
 
     def check(self) -> list[str]:
         """What to look at before trusting the scores, one sentence each; empty if all is well.
@@ -438,7 +423,9 @@ class RetrievalDataset(DatasetContent):
         >>> RetrievalDataset({"q1": "why?"}).fingerprint()[:12]
         'f09595bc59f7'
         """
-        return digest(self.queries, {item: self.indexed_text(item) for item in self.corpus})
+        return arguments.digest(
+            self.queries, {item: self.indexed_text(item) for item in self.corpus}
+        )
 
     def select(self, query_ids: Iterable[str]) -> RetrievalDataset:
         """A dataset with some of the queries only, in the order given, and the whole corpus.
@@ -447,9 +434,9 @@ class RetrievalDataset(DatasetContent):
             InvalidInput: there is no such query.
         """
         chosen = list(dict.fromkeys(query_ids))
-        refuse_unknown("query_ids", chosen, self.queries, "queries")
+        arguments.refuse_unknown("query_ids", chosen, self.queries, "queries")
         parts = dict(vars(self))
-        for part in ("queries", *OF_QUERIES):
+        for part in ("queries", *arguments.OF_QUERIES):
             by_query = parts[part]
             parts[part] = {key: by_query[key] for key in chosen if key in by_query}
         return RetrievalDataset(**parts)
@@ -490,11 +477,11 @@ class RetrievalDataset(DatasetContent):
         name: str,
         read: Callable[..., DatasetContent],
         *source: Any,
-        documents: Corpus | None = None,
+        documents: arguments.Corpus | None = None,
         **options: Any,
     ) -> Self:
         faults = Faults(on_error)
-        content = with_corpus(read(*source, faults=faults, **options), documents, faults)
+        content = arguments.with_corpus(read(*source, faults=faults, **options), documents, faults)
         faults.warn()
         if misnamed := misnamed_fields(content):
             warn_caller(FieldsUnread(" ".join(misnamed)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
-from typing import Any, TypeGuard
+from typing import Any
 
 from llama_index_rag_metrics.files.lines import Place
 from llama_index_rag_metrics.rankings.relevance import Relevance
@@ -73,17 +73,13 @@ def _pairs(answers: Any, *, is_impossible: bool) -> list[tuple[str, int]] | None
         pairs = list(zip(texts, starts, strict=True))
     else:
         listed = _list(answers)
-        if listed is None or not (listed or is_impossible):
+        if not (listed or (is_impossible and listed is not None)):
             return None
-        if not _are_records(listed):
+        if not all(isinstance(answer, Mapping) for answer in listed):
             return None
         pairs = [(answer.get("text"), answer.get("answer_start")) for answer in listed]
     is_known = all(isinstance(text, str) and type(start) is int for text, start in pairs)
     return pairs if is_known else None
-
-
-def _are_records(value: Any) -> TypeGuard[Sequence[Mapping[str, Any]]]:
-    return isinstance(value, (list, tuple)) and all(isinstance(item, Mapping) for item in value)
 
 
 def _list(value: Any) -> Sequence[Any] | None:

@@ -102,20 +102,13 @@ def _plain(value: Any) -> Any:
 
 
 def read_table(
-    path: Path, delimiter: str = ",", faults: Faults | None = None
+    path: Path, delimiter: str, faults: Faults
 ) -> tuple[list[str], Iterator[tuple[Place, list[str]]]]:
     """Headings and rows of equal length; cells may be quoted with commas, not with tabs."""
-    faults = faults or Faults()
     plain = ((place, line.split(delimiter)) for place, line in read_lines(path, faults))
     rows = _quoted(path) if delimiter == "," else plain
     headings = next(rows, (None, []))[1]
     return headings, _below(rows, len(headings), faults)
-
-
-def read_rows(path: Path, faults: Faults | None = None) -> Iterator[tuple[Place, dict[str, str]]]:
-    headings, rows = read_table(path, faults=faults)
-    for place, cells in rows:
-        yield place, dict(zip(headings, cells, strict=True))
 
 
 def _below(

@@ -106,7 +106,7 @@ def read_topics(path: Path, faults: Faults | None = None) -> dict[str, str]:
 
 
 def read_trec(
-    qrels: Path, topics: Path, faults: Faults | None = None, *, subtopics: bool = False
+    qrels: Path, topics: Path, faults: Faults, *, subtopics: bool = False
 ) -> DatasetContent:
     queries = read_topics(topics, faults)
     judged = read_qrels(qrels, faults, queries, subtopics=subtopics)
