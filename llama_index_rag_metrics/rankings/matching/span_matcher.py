@@ -12,8 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from llama_index_rag_metrics.rankings.matching.matcher import Matcher
+import numpy as np
+
+from llama_index_rag_metrics.rankings.matching.matcher import Matcher, positions
 from llama_index_rag_metrics.rankings.span import Span, SpanLike, read_span
+from llama_index_rag_metrics.runtime.arrays import FloatArray
 
 if TYPE_CHECKING:
     from llama_index.core.schema import BaseNode
@@ -74,22 +77,23 @@ class SpanMatcher(Matcher["Span | None"]):
     def match(
         self, expected: Sequence[Span | None], retrieved: Sequence[Span | None]
     ) -> list[list[int]]:
+        return positions(self.likeness(expected, retrieved) >= self.threshold)
+
+    def likeness(
+        self, expected: Sequence[Span | None], retrieved: Sequence[Span | None]
+    ) -> FloatArray:
         wanted = [span and self.resolve(span) for span in expected]
         places = [span and self.resolve(span) for span in retrieved]
-        return [
-            [
-                position
-                for position, span in enumerate(wanted)
-                if span and other and self._covers(span, other)
-            ]
-            for other in places
-        ]
+        shares = [[_share(span, place) for span in wanted] for place in places]
+        return np.array(shares, np.float64).reshape(len(places), len(wanted))
 
-    def _covers(self, wanted: Span, retrieved: Span) -> bool:
-        if wanted.source != retrieved.source:
-            return False
-        shared = min(wanted.end, retrieved.end) - max(wanted.start, retrieved.start)
-        return shared / (wanted.end - wanted.start) >= self.threshold
+
+def _share(wanted: Span | None, place: Span | None) -> float:
+    """The share of a wanted span that a place holds."""
+    if not wanted or not place or wanted.source != place.source:
+        return 0.0
+    shared = min(wanted.end, place.end) - max(wanted.start, place.start)
+    return max(0, shared) / (wanted.end - wanted.start)
 
 
 def node_span(node: BaseNode) -> Span | None:
