@@ -68,6 +68,7 @@ if TYPE_CHECKING:
         EvaluateOptions,
         EvaluationResults,
         Matched,
+        MatchExplanation,
         MultiModalRetrieverEvaluator,
         RetrieverEvaluator,
         StageChange,
@@ -77,6 +78,7 @@ if TYPE_CHECKING:
         aevaluate_stages,
         evaluate,
         evaluate_stages,
+        explain_match,
         match_run,
     )
     from llama_index_rag_metrics.evaluation.mlflow_scorer import as_mlflow_scorer
@@ -150,6 +152,7 @@ __all__ = [
     "GroupMatcher",
     "JudgeCheck",
     "LabelFindings",
+    "MatchExplanation",
     "Matched",
     "Matcher",
     "MovedLabels",
@@ -198,6 +201,7 @@ __all__ = [
     "create_nuggets",
     "evaluate",
     "evaluate_stages",
+    "explain_match",
     "fuse",
     "generate_question_context_pairs",
     "judgement_holes",
@@ -251,6 +255,7 @@ _LAZY = {
     "evaluation": (
         "EvaluateOptions",
         "EvaluationResults",
+        "MatchExplanation",
         "Matched",
         "MultiModalRetrieverEvaluator",
         "RetrieverEvaluator",
@@ -261,6 +266,7 @@ _LAZY = {
         "aevaluate_stages",
         "evaluate",
         "evaluate_stages",
+        "explain_match",
         "match_run",
     ),
     "evaluation.mlflow_scorer": ("as_mlflow_scorer",),

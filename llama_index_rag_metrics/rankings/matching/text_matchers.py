@@ -119,7 +119,8 @@ class PartMatcher(TextMatcher):
         """(retrieved, expected) the share of either that is in the other, the larger one."""
         n_wanted = np.array([max(1, len(text)) for text in wanted])
         n_found = np.array([max(1, len(text)) for text in retrieved])[:, None]
-        return np.maximum(shared / n_wanted, np.where(is_part[:, None], shared / n_found, 0))
+        of_parts = np.where(is_part[:, None], shared / n_found, 0)
+        return np.asarray(np.maximum(shared / n_wanted, of_parts), np.float64)
 
 
 class ContainmentMatcher(PartMatcher):
