@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
@@ -40,6 +40,14 @@ class MatchExplanation:
             that isn't known.
         likeness: how alike they are; None where the matcher only says yes or no.
         threshold: the likeness from which they match.
+
+    Examples:
+        >>> from llama_index_rag_metrics import RetrievalDataset, explain_match
+        >>> dataset = RetrievalDataset({"q": "?"}, expected_texts={"q": ["It has geysers."]})
+        >>> run = Run({"q": Ranking(["n1"], texts=["It has rings."])})
+        >>> explained = explain_match(run, dataset, "q", "n1", matcher="text")
+        >>> explained.is_match, explained.likeness, explained.threshold
+        (False, 0.125, 0.8)
     """
 
     is_match: bool
@@ -88,10 +96,12 @@ def explain_match(
     if item not in ranking.ids:
         raise InvalidInput("item", item, f"an item that was retrieved for {query_id!r}")
     place = list(ranking.ids).index(item)
-    texts, spans = (column and [column[place]] for column in (ranking.texts, ranking.spans))
+    texts = ranking.texts and [ranking.texts[place]]
+    spans = ranking.spans and [ranking.spans[place]]
     ready, cache = as_matcher(matcher), Cache()
-    relevance, stands_for, own = dataset.relevance.get(query_id), [item], [item]
-    passages: Mapping[str, Any] = {label: label for label in relevance.grades} if relevance else {}
+    relevance, stands_for = dataset.relevance.get(query_id), [item]
+    own: Sequence[Any] = [item]
+    passages: Mapping[str, Any] | None = None
     if ready is not None:
         ready = ready.prepare(cache)
         one = Run({query_id: Ranking([item], texts=texts, spans=spans)})
@@ -102,27 +112,25 @@ def explain_match(
         stands_for = matched.stands_for[query_id][0]
         own = (spans if isinstance(ready, SpanMatcher) else texts) or own
     grades = {} if relevance is None else relevance.grades
-    asked = [*grades] if expected_id is None else [expected_id]
-    if expected_id is not None and expected_id not in grades:
+    asked = [label for label in grades if expected_id in (None, label)]
+    if expected_id is not None and not asked:
         expected = f"an expected item of {query_id!r}: {first_of(list(map(repr, grades)))}"
         raise InvalidInput("expected_id", expected_id, expected)
+    if passages is None:  # ids compare with themselves
+        passages = {label: label for label in asked}
     known = {label: passages[label] for label in asked if label in passages}
     likeness = {} if ready is None else _likeness(ready, known, own)
     found = [label for label in stands_for if label in asked]
     found.sort(key=lambda label: grades[label] <= 0)
-    label = (found or [expected_id])[0] or _nearest(item, likeness, known, own)
+    label = found[0] if found else expected_id or _nearest(item, likeness, known, own)
     is_match = bool(found) and grades[found[0]] > 0
     threshold = ready.threshold if ready is not None and label in likeness else None
     if found and not is_match:
         reason = f"{item!r} is {label!r}, whose grade is {numbers.given(grades[found[0]])}"
     elif ready is None:
         reason = f"id {item!r} is expected" if is_match else _hint(item, label, asked, spans)
-    elif label is not None and threshold is not None:
-        value = numbers.score(likeness[label], threshold)
-        reason = f"{ready.name} finds a likeness of {value} between {item!r} and {label!r}; "
-        reason += f"{numbers.given(threshold)} is needed"
-    elif is_match:
-        reason = f"by {ready.name}, {item!r} stands for {label!r}"
+    elif label in likeness or is_match:
+        reason = _reason(ready, item, label, likeness)
     else:
         reason = f"by {ready.name}, {item!r} stands for none of {len(asked)} expected items"
         if label in known:
@@ -136,17 +144,30 @@ def explain_match(
     )
 
 
-def _likeness(matcher: Matcher[Any], known: Mapping[str, Any], own: list[Any]) -> dict[str, float]:
+def _likeness(
+    matcher: Matcher[Any], known: Mapping[str, Any], own: Sequence[Any]
+) -> dict[str, float]:
     """How alike the item and each expected one are, where the matcher has a number for it."""
-    if own == [None] or not known:
+    if own[0] is None or not known:
         return {}
     rows = matcher.likeness(list(known.values()), own)
     values = zip(known, () if rows is None else rows[0].tolist(), strict=rows is not None)
     return {label: value for label, value in values if not math.isnan(value)}
 
 
+def _reason(
+    matcher: Matcher[Any], item: str, label: str | None, likeness: Mapping[str, float]
+) -> str:
+    """What the matcher made of two items: a likeness, or that they match."""
+    if label not in likeness:
+        return f"by {matcher.name}, {item!r} stands for {label!r}"
+    value, needed = numbers.score(likeness[label], matcher.threshold), matcher.threshold
+    found = f"{matcher.name} finds a likeness of {value} between {item!r} and {label!r}"
+    return f"{found}; {numbers.given(needed)} is needed"
+
+
 def _nearest(
-    item: str, likeness: Mapping[str, float], known: Mapping[str, Any], own: list[Any]
+    item: str, likeness: Mapping[str, float], known: Mapping[str, Any], own: Sequence[Any]
 ) -> str | None:
     """The expected item that is nearest: by the matcher, else by text, else by id."""
     texts = [*own, *known.values()]
