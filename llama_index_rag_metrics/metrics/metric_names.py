@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
-from llama_index_rag_metrics.metrics import costs, facets, gains, groups, leaks, ranks, sets, spans
+from llama_index_rag_metrics.metrics import costs, gains, groups, leaks, ranks, sets, spans
 from llama_index_rag_metrics.metrics import texts as text_metrics
 from llama_index_rag_metrics.metrics import trec_measures as trec_eval
 from llama_index_rag_metrics.metrics.base import NamedMetric, Variants
@@ -269,10 +269,10 @@ METRICS = MetricTable(
         groups.GroupF1,
         groups.GroupMRR,
         groups.GroupAP,
-        facets.Complete,
-        facets.FacetRecall,
-        facets.AlphaNDCG,
-        facets.ERRIA,
+        groups.Complete,
+        groups.FacetRecall,
+        groups.AlphaNDCG,
+        groups.ERRIA,
         spans.SpanRecall,
         spans.SpanPrecision,
         spans.SpanF1,

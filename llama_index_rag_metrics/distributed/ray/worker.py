@@ -16,7 +16,7 @@ from llama_index_rag_metrics.evaluation.retrieved.places import Places
 from llama_index_rag_metrics.evaluation.retrievers.pipeline import Pipeline
 from llama_index_rag_metrics.evaluation.sessions.session_asker import asker_of
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever
-from llama_index_rag_metrics.rankings.combining import Combine
+from llama_index_rag_metrics.rankings.fusion import Combine
 from llama_index_rag_metrics.rankings.matching import MatchOn
 from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.rankings.tokens import TokenCounter

@@ -19,7 +19,7 @@ from llama_index_rag_metrics.evaluation.retrieved.modes import check_mode
 from llama_index_rag_metrics.evaluation.retrievers.pipeline import check_way
 from llama_index_rag_metrics.files.lines import OnError
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
-from llama_index_rag_metrics.rankings.combining import Combine
+from llama_index_rag_metrics.rankings.fusion import Combine
 from llama_index_rag_metrics.rankings.matching import Matcher, MatchOn
 from llama_index_rag_metrics.rankings.tokens import Tokenizer
 from llama_index_rag_metrics.runtime.amounts import WORKERS, check_amount, check_whole

@@ -11,7 +11,7 @@ from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
 from llama_index_rag_metrics.evaluation.retrieved.nodes import CAPTURED, as_nodes
-from llama_index_rag_metrics.rankings.combining import WRITTEN
+from llama_index_rag_metrics.rankings.fusion import WRITTEN
 from llama_index_rag_metrics.runtime.errors import UnusableAnswer
 from llama_index_rag_metrics.runtime.sync import in_thread, run_sync
 

@@ -12,7 +12,7 @@ from llama_index_rag_metrics.files.traces.containers import spans_in
 from llama_index_rag_metrics.files.traces.span_collecting import Collector, comparable
 from llama_index_rag_metrics.files.traces.trace_documents import Columns
 from llama_index_rag_metrics.files.traces.trace_sessions import Remarks, Session, rankings, sessions
-from llama_index_rag_metrics.rankings.combining import Combine, check_combine
+from llama_index_rag_metrics.rankings.fusion import Combine, check_combine
 from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
 from llama_index_rag_metrics.runtime.garbage import collection_paused
