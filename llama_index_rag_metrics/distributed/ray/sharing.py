@@ -23,12 +23,12 @@ from llama_index.core.storage.kvstore.types import (
 )
 
 from llama_index_rag_metrics.distributed.ray.environment import import_ray
-from llama_index_rag_metrics.metrics.texts.clients import admission
 from llama_index_rag_metrics.runtime.cache import Cache, ClaimingStore, Keeper, SQLiteKVStore
 from llama_index_rag_metrics.runtime.cache.claims import Rows
 from llama_index_rag_metrics.runtime.cache.fetching import COLLECTION
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import describe_error
+from llama_index_rag_metrics.runtime.retries import admission
 
 _MOST_CALLS = 10_000
 """Calls that wait in a shared actor at once: many more than there are queries at once."""

@@ -13,11 +13,11 @@ from llama_index_rag_metrics.distributed.ray.environment import import_ray
 from llama_index_rag_metrics.distributed.ray.worker import Built, Worker
 from llama_index_rag_metrics.evaluation.asking.query import Asked, Computed, Question
 from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity
-from llama_index_rag_metrics.metrics.texts.clients import admission
 from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import WorkersFailed, WorkerWarning
 from llama_index_rag_metrics.runtime.masking import describe_error
+from llama_index_rag_metrics.runtime.retries import admission
 from llama_index_rag_metrics.runtime.sync import in_thread
 
 T = TypeVar("T")
