@@ -83,6 +83,10 @@ ELSEWHERE: Mapping[str, str] = {
 """What is closest to the metrics of ragas and DeepEval, which measure something else."""
 
 
+_LONGEST_GUESSED = 100
+"""In characters: the search for similar names takes more than linear time."""
+
+
 def split_names(text: str) -> list[str]:
     """The names between commas; a comma between the parameters of one doesn't divide.
 
@@ -103,12 +107,12 @@ def split_names(text: str) -> list[str]:
 
 
 def respelt(name: str) -> list[str]:
-    """What may be meant by a name whose cutoff or parameter is written in another way.
+    """The names that one with its cutoff or parameter in another place may mean.
 
     >>> respelt("ndcg10"), respelt("rbp.80"), respelt("ndcg@10@5"), respelt("mrr@")
     (['ndcg@10'], ['rbp(p=0.80)'], ['ndcg@10', 'ndcg@5', 'ndcg'], ['mrr@10', 'mrr'])
     """
-    bare, *cutoffs = re.split(r"[@(]+", name.strip()[:_LONGEST])
+    bare, *cutoffs = re.split(r"[@(]+", name.strip()[:_LONGEST_GUESSED])
     bare = bare.strip()
     if cutoffs:
         return [*([f"{bare}@{k}" for k in cutoffs if k.isdecimal()] or [f"{bare}@10"]), bare]
@@ -119,9 +123,6 @@ def respelt(name: str) -> list[str]:
         return [f"rbp(p=0.{k})" if uncut.lower() == "rbp" else f"{uncut}@{k}"]
     return []
 
-
-_LONGEST = 100
-"""In characters, of a name that is guessed at."""
 
 SQUARED_BETA = ("set_f", "setf")
 """trec_eval and ir_measures give F the square of beta: set_F_4 and SetF(beta=4) are f(beta=2)."""
@@ -135,7 +136,7 @@ AMBIGUOUS: Mapping[str, str] = {
 
 
 def root(squared: object) -> object:
-    """The beta of such a name's value, if that is a number."""
+    """The beta of its square, if that is a number."""
     return math.sqrt(squared) if isinstance(squared, (int, float)) and squared > 0 else squared
 
 
@@ -146,19 +147,12 @@ _NAME = re.compile(
     r"(?P<name>11pt_avg|[A-Za-z][\w\-]*(?: +[\w\-]+)*)"
     r"(?:\s*\((?P<parameters>[^()]*)\))?(?:\s*@\s*(?P<k>[^\s@]+))?"
 )
-_LONGEST_GUESSED = 100
-"""In characters: the search for similar names takes more than linear time."""
-
 _F_BETA = re.compile(r"f(?P<beta>[1-9]\d*)")
 
 
 @dataclass(frozen=True)
 class MetricEntry:
-    """One row of the table of metrics.
-
-    Attributes:
-        preset: the parameters that the name stands for, such as {"use_granular_mrr": True}.
-    """
+    """One row of the table of metrics: a name, its class, and the parameters that it stands for."""
 
     name: str
     metric_class: type[NamedMetric]
@@ -173,12 +167,8 @@ class MetricEntry:
     @property
     def parameters(self) -> Mapping[str, Any]:
         """The parameters that can still be given, by name: pydantic's field information."""
-        fields = self.metric_class.model_fields
-        return {
-            name: field
-            for name, field in fields.items()
-            if name not in self.preset and not field.exclude
-        }
+        fields = self.metric_class.model_fields.items()
+        return {name: field for name, field in fields if not (name in self.preset or field.exclude)}
 
     @property
     def needs(self) -> list[str]:
@@ -357,11 +347,8 @@ def limits_of(name: str) -> tuple[float, float]:
     >>> limits_of("ndcg@10"), limits_of("dcg"), limits_of("helpfulness by hand")
     ((0.0, 1.0), (0.0, inf), (-inf, inf))
     """
-    try:
-        entry, _ = _parse(name)
-    except RagMetricsError:
-        return -math.inf, math.inf
-    return entry.metric_class.bounds
+    metric_class = _class_of(name)
+    return (-math.inf, math.inf) if metric_class is None else metric_class.bounds
 
 
 def lower_is_better(name: str) -> bool:
@@ -370,21 +357,23 @@ def lower_is_better(name: str) -> bool:
     >>> lower_is_better("leaked@10"), lower_is_better("ndcg@10"), lower_is_better("by hand")
     (True, False, False)
     """
+    metric_class = _class_of(name)
+    return metric_class is not None and metric_class.lower_is_better
+
+
+def _class_of(name: str) -> type[NamedMetric] | None:
     try:
-        entry, _ = _parse(name)
+        return _parse(name)[0].metric_class
     except RagMetricsError:
-        return False
-    return entry.metric_class.lower_is_better
+        return None
 
 
 def _parse(name: str, *, guess: bool = True) -> tuple[MetricEntry, dict[str, object]]:
     name = str(name)
     match = _NAME.fullmatch(name.strip())
     if match is None:
-        if (
-            guess
-            and len(several := [part.strip() for part in split_names(name) if part.strip()]) > 1
-        ):
+        several = [part.strip() for part in split_names(name) if part.strip()]
+        if guess and len(several) > 1:
             raise InvalidInput("metric", name, "one name", f"Give several as a list: {several}.")
         raise UnknownMetric(name, _respelt(name) if guess else ())
     entry_and_parameters = _find(match["name"]) or _find_with_cutoff(match["name"])
@@ -393,14 +382,12 @@ def _parse(name: str, *, guess: bool = True) -> tuple[MetricEntry, dict[str, obj
     entry, parameters = entry_and_parameters
     cutoff = {} if match["k"] is None else _cutoff(match["k"])
     for more in (cutoff, _parameters(name, match["parameters"], entry)):
-        if twice := parameters.keys() & more.keys():
-            raise _given_twice(name, twice.pop())
-        parameters |= more
+        _merge(parameters, more, name)
     return entry, parameters
 
 
 def _find(name: str) -> tuple[MetricEntry, dict[str, object]] | None:
-    """The metric that a name without parameters stands for, and the parameters that it implies."""
+    """The metric of a name without parameters, and the parameters that the name implies."""
     bare = _bare(name)
     for known in (name, bare):
         for table in (METRICS, TREC_EVAL):
@@ -420,7 +407,7 @@ def _bare(name: str) -> str:
 
 
 def _find_with_cutoff(name: str) -> tuple[MetricEntry, dict[str, object]] | None:
-    """The same for a name that ends in its cutoff, as trec_eval writes it."""
+    """The metric of a name that ends in its cutoff, as trec_eval writes it."""
     uncut, _, k = _bare(name).rpartition("_")
     entry_and_parameters = _find(uncut) if k.isdecimal() else None
     if entry_and_parameters is None:
@@ -431,10 +418,6 @@ def _find_with_cutoff(name: str) -> tuple[MetricEntry, dict[str, object]] | None
     return entry, {**parameters, "k": _literal(k)}
 
 
-def _given_twice(name: str, parameter: str) -> InvalidInput:
-    return InvalidInput("metric", name, sentence=f"metric {name!r} gives {parameter} twice.")
-
-
 def _parameters(name: str, text: str | None, entry: MetricEntry) -> dict[str, object]:
     parameters: dict[str, object] = {}
     for part in filter(None, map(str.strip, (text or "").split(","))):
@@ -442,17 +425,22 @@ def _parameters(name: str, text: str | None, entry: MetricEntry) -> dict[str, ob
         key = key if key in entry.parameters else PARAMETER_ALIASES.get(key, key)
         if not equals or not value:
             raise InvalidInput("metric", name, "parameters written as name=value")
-        if key in parameters:
-            raise _given_twice(name, key)
         literal = _literal(value)
         if key == "beta" and _bare(name.partition("(")[0].strip()) in SQUARED_BETA:
             literal = root(literal)
-        parameters[key] = VALUE_ALIASES.get(str(literal), literal) if key == "mode" else literal
+        if key == "mode":
+            literal = VALUE_ALIASES.get(str(literal), literal)
+        _merge(parameters, {key: literal}, name)
     return parameters
 
 
+def _merge(parameters: dict[str, object], more: Mapping[str, object], name: str) -> None:
+    if twice := parameters.keys() & more.keys():
+        raise InvalidInput("metric", name, sentence=f"metric {name!r} gives {twice.pop()} twice.")
+    parameters |= more
+
+
 def _cutoff(text: str) -> dict[str, object]:
-    """What stands behind the @: a rank, or tokens."""
     in_tokens = text.removesuffix("tokens")
     return {"k": _literal(text)} if in_tokens == text else {"tokens": _literal(in_tokens)}
 
@@ -469,7 +457,7 @@ def _literal(text: str) -> object:
 
 
 def _respelt(name: str) -> list[str]:
-    """The usual names of what may be meant by another way of writing one."""
+    """The usual names of the metrics that a name may mean."""
     near = []
     for text in respelt(name):
         with suppress(ValueError):

@@ -17,11 +17,7 @@ _registry: dict[str, Any] = METRIC_REGISTRY
 
 
 class RegisteredName:
-    """An entry of the registry: called without arguments, it makes the metric of its name.
-
-    Args:
-        instead_of: the entry that it replaced, or None.
-    """
+    """An entry of the registry: called, it makes the metric of its name; it may replace another."""
 
     def __init__(self, name: str, instead_of: Any = None) -> None:
         self.metric_name = name
@@ -85,9 +81,7 @@ def unregister() -> None:
         >>> unregister()
         >>> register()
     """
-    for name, held in list(_registry.items()):
-        if not _is_ours(held):
-            continue
+    for name, held in [item for item in _registry.items() if _is_ours(item[1])]:
         if held.instead_of is None:
             del _registry[name]
         else:

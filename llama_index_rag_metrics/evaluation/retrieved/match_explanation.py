@@ -129,7 +129,7 @@ def explain_match(
         reason = f"{item!r} is {label!r}, whose grade is {numbers.given(grades[found[0]])}"
     elif ready is None:
         reason = f"id {item!r} is expected" if is_match else _hint(item, label, asked, spans)
-    elif label in likeness or is_match:
+    elif label is not None and (is_match or label in likeness):
         reason = _reason(ready, item, label, likeness)
     else:
         reason = f"by {ready.name}, {item!r} stands for none of {len(asked)} expected items"
@@ -155,9 +155,7 @@ def _likeness(
     return {label: value for label, value in values if not math.isnan(value)}
 
 
-def _reason(
-    matcher: Matcher[Any], item: str, label: str | None, likeness: Mapping[str, float]
-) -> str:
+def _reason(matcher: Matcher[Any], item: str, label: str, likeness: Mapping[str, float]) -> str:
     """What the matcher made of two items: a likeness, or that they match."""
     if label not in likeness:
         return f"by {matcher.name}, {item!r} stands for {label!r}"
