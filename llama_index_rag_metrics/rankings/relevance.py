@@ -281,16 +281,10 @@ class Relevance(list[str]):
             self.alternatives or (),
             self.weights or (),
         )
-        weighted = {
-            name: weight for name, weight in zip(names, weights, strict=True) if weight != 1
-        }
-        facets = {name: list(group) for name, group in zip(names, groups, strict=True)}
-        parts: dict[str, Any] = {"facets": facets}
-        if weighted:
-            parts["weights"] = weighted
-        if self.is_graded:
-            parts["grades"] = dict(self._grades)
-        return parts
+        weighted = {name: weight for name, weight in zip(names, weights) if weight != 1}
+        plain: dict[str, Any] = {"facets": dict(zip(names, map(list, groups)))}
+        plain |= {"weights": weighted} if weighted else {}
+        return plain | ({"grades": dict(self._grades)} if self.is_graded else {})
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Relevance):

@@ -1,18 +1,10 @@
-"""What every matcher shares, and how what it found becomes an ordinary ranking of ids.
+"""What every matcher shares, and how its matches become an ordinary ranking of ids.
 
-A matcher says of each retrieved item which expected items it covers. The convention, from there:
-
-* A retrieved item that covers expected items stands for their ids: all of them, in order of grade,
-  best first, then as they are listed. So a chunk that covers several expected passages takes
-  several consecutive ranks, one for each.
-* One that covers none stands for its own id.
-* The result, flattened, is a ranking like any other, and judging closes it up as always: an id
-  counts at its first rank, and later copies are dropped. So each expected item is credited once,
-  at its best rank, and a chunk that covers only what was credited before is a repetition, as a
-  repeated id is.
-* An expected item that is known by its text alone has an id of its own and grade 1.
-
-So every metric of ids works unchanged, without any knowledge of matching.
+A matcher says of each retrieved item which expected items it covers. The item then stands for their
+ids, best grade first, on consecutive ranks; one that covers none stands for its own id. The
+flattened result is judged as any ranking: an id counts at its first rank, so each expected item is
+credited once, and a chunk that covers only credited ones is a repetition. An expected item that is
+known by its text alone has an id of its own and grade 1. Metrics know nothing of matching.
 """
 
 from __future__ import annotations
@@ -178,7 +170,7 @@ def positions(covers: BoolArray) -> list[list[int]]:
 def stand_ins(
     expected_ids: Sequence[str], matches: Sequence[Sequence[int]], retrieved_ids: Sequence[str]
 ) -> list[list[str]]:
-    """For each retrieved item the ids that it stands for, by the convention of this module.
+    """For each retrieved item the ids that it stands for.
 
     An item whose id reads like an expected one, but which covers nothing, gets another name.
 
@@ -200,11 +192,10 @@ def flatten(stands_for: Sequence[Sequence[str]]) -> list[str]:
 def carry_costs(
     stands_for: Sequence[Sequence[str]], retrieved_ids: Sequence[str], tokens: Sequence[int]
 ) -> list[int]:
-    """What each item of the flattened ranking costs, so that a budget counts whole chunks.
+    """The cost of each item of the flattened ranking, so that a budget counts whole chunks.
 
-    The cost of a retrieved item stands with the first item that it stands for, and the others are
-    free: they come with it. A repetition's cost is carried to the next item, since the budget is
-    spent on it all the same; a copy of a retrieved item costs nothing.
+    A retrieved item's cost is that of the first item that it stands for; the others are free. A
+    repetition's cost is carried to the next item; a copy of a retrieved item costs nothing.
 
     >>> carry_costs([["a"], ["a"], ["b", "c"]], ["n1", "n2", "n3"], [10, 20, 30])
     [10, 0, 50, 0]
@@ -225,6 +216,7 @@ def carry_costs(
 
 
 def _another(own: str, taken: set[str]) -> str:
+    """Another name for an id that is taken."""
     name = f"retrieved {own}"
     while name in taken:
         name += "'"

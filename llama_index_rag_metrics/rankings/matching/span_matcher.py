@@ -1,10 +1,8 @@
 """Matching by place: which characters of which document a node holds.
 
-LlamaIndex's nodes know their first and last character, but of what? A node that a
-`HierarchicalNodeParser` cut from a parent node counts from the beginning of the parent, while it
-names the document as its source. So a span names the text that it counts in, and that may be a node
-which is itself a span of another text; a `SpanMatcher` that knows the nodes follows them up to the
-document.
+A node that a `HierarchicalNodeParser` cut from a parent counts characters from the parent's start,
+though its source is the document. So a span's text may be a node, itself a span of another text; a
+`SpanMatcher` that knows the nodes follows them up to the document.
 """
 
 from __future__ import annotations
@@ -55,9 +53,8 @@ class SpanMatcher(Matcher["Span | None"]):
     ) -> None:
         super().__init__(threshold)
         placed = ((node.node_id, node_span(node)) for node in nodes)
-        self.spans: dict[str, Span] = {item: span for item, span in placed if span is not None}
-        for item, place in (spans or {}).items():
-            self.spans[item] = read_span(item, place)
+        self.spans = {item: span for item, span in placed if span is not None}
+        self.spans |= {item: read_span(item, place) for item, place in (spans or {}).items()}
 
     def span_of(self, item: str) -> Span | None:
         """The span of an expected id, where one was given."""
@@ -97,7 +94,7 @@ def _share(wanted: Span | None, place: Span | None) -> float:
 
 
 def node_span(node: BaseNode) -> Span | None:
-    """Where a node is: None where it doesn't know its place. A document is all of itself."""
+    """The place of a node, None where it doesn't know it. A document is all of itself."""
     source = (node.parent_node or node.source_node) if node.relationships else None
     if source is None:
         length = len(node.get_content())
