@@ -276,14 +276,11 @@ class Relevance(list[str]):
         return bare
 
     def _plain_facets(self) -> dict[str, Any]:
-        names, groups, weights = (
-            self._facet_names or (),
-            self.alternatives or (),
-            self.weights or (),
-        )
-        weighted = {name: weight for name, weight in zip(names, weights) if weight != 1}
-        plain: dict[str, Any] = {"facets": dict(zip(names, map(list, groups)))}
-        plain |= {"weights": weighted} if weighted else {}
+        columns = (self._facet_names or (), self._alternatives or (), self._weights or ())
+        rows = list(zip(*columns, strict=True))
+        plain: dict[str, Any] = {"facets": {name: list(group) for name, group, _ in rows}}
+        if weighted := {name: weight for name, _, weight in rows if weight != 1}:
+            plain["weights"] = weighted
         return plain | ({"grades": dict(self._grades)} if self.is_graded else {})
 
     def __eq__(self, other: object) -> bool:
@@ -312,10 +309,9 @@ class Relevance(list[str]):
             return f"{self._without_spans()!r}.with_spans({spans!r})"
         if self._facet_names is not None:
             plain = self._plain_facets()
-            options = (
-                f", {name}={plain[name]!r}" for name in ("weights", "grades") if name in plain
-            )
-            return f"Relevance.facets({plain['facets']!r}{''.join(options)})"
+            facets = repr(plain.pop("facets"))
+            options = (f", {name}={value!r}" for name, value in plain.items())
+            return f"Relevance.facets({facets}{''.join(options)})"
         if self.alternatives is None:
             return f"Relevance({self.to_plain()!r})"
         grades = f", grades={self._grades!r}" if self.is_graded else ""
