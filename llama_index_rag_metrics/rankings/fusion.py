@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from statistics import fmean, pstdev
 from typing import Any, Literal, TypeAlias, TypeVar, get_args
@@ -81,44 +82,23 @@ def fuse(
         raise InvalidInput("runs", runs, "a mapping of name to run")
     if len(runs) < 2:
         raise InvalidInput("runs", list(runs), "two runs or more")
-    _check_weight("k", k)
+    if unknown := [named for named in weights or {} if named not in runs]:
+        raise InvalidInput("weights", unknown, f"names of runs: {list(runs)}")
+    amounts = {f"weight of {named!r}": weight for named, weight in (weights or {}).items()}
+    for argument, value in {"k": k, **amounts}.items():
+        check_amount(argument, value, "a number of at least 0", lambda n: 0 <= n < math.inf)
     if depth is not None:
         check_whole("depth", depth, 1, "a whole number above 0, or None")
-    weighed = _weights(runs, weights or {})
-    ready = {name: run if isinstance(run, Run) else Run(run) for name, run in runs.items()}
-
-    def shares_of(where: str, ranking: Ranking) -> Shares:
-        if method == "rrf":
-            return _reciprocal_ranks(ranking, k)
-        return _NORMALISED[method](_scores(where, ranking))
-
+    weighed = {named: float((weights or {}).get(named, 1.0)) for named in runs}
+    ready = {named: run if isinstance(run, Run) else Run(run) for named, run in runs.items()}
     query_ids = dict.fromkeys(chain.from_iterable(ready.values()))
-    return Run(
-        {
-            query_id: _fuse_query(
-                query_id,
-                {name: run[query_id] for name, run in ready.items() if query_id in run},
-                shares_of,
-                weighed,
-                depth,
-            )
-            for query_id in query_ids
-        },
-        name=f"{method}({', '.join(runs)})" if name is None else name,
-        stage="fusion",
-    )
-
-
-def _weights(runs: Mapping[str, object], weights: Mapping[str, float]) -> dict[str, float]:
-    if unknown := [name for name in weights if name not in runs]:
-        raise InvalidInput("weights", unknown, f"names of runs: {list(runs)}")
-    for name, weight in weights.items():
-        _check_weight(f"weight of {name!r}", weight)
-    return {name: float(weights.get(name, 1.0)) for name in runs}
-
-
-def _check_weight(argument: str, value: object) -> None:
-    check_amount(argument, value, "a number of at least 0", lambda weight: 0 <= weight < math.inf)
+    shares = partial(_shares, method, k)
+    fused = {}
+    for query_id in query_ids:
+        known = {named: run[query_id] for named, run in ready.items() if query_id in run}
+        fused[query_id] = _fuse_query(query_id, known, shares, weighed, depth)
+    name = f"{method}({', '.join(runs)})" if name is None else name
+    return Run(fused, name=name, stage="fusion")
 
 
 def _fuse_query(
@@ -128,10 +108,7 @@ def _fuse_query(
     weights: Mapping[str, float],
     depth: int | None,
 ) -> Ranking:
-    failed = {
-        name: ranking.error for name, ranking in rankings.items() if ranking.error is not None
-    }
-    errors = [f"{name}: {error}" for name, error in failed.items()]
+    errors = [f"{name}: {run.error}" for name, run in rankings.items() if run.error is not None]
     if len(errors) == len(rankings):
         return Ranking(error="; ".join(errors))
     parts = [
@@ -170,6 +147,24 @@ def _first_known(
     return known
 
 
+def _shares(method: Method, k: float, where: str, ranking: Ranking) -> Shares:
+    if method == "rrf":
+        ids = dict.fromkeys(ranking.ids)
+        return {item: 1 / (k + rank) for rank, item in enumerate(ids, start=1)}, 0.0
+    scores = _scores(where, ranking)
+    values = scores.values()
+    if method == "minmax":
+        low, high = min(values), max(values)
+        if high == low:
+            return dict.fromkeys(scores, 1.0), 0.0
+        return {item: (score - low) / (high - low) for item, score in scores.items()}, 0.0
+    mean, deviation = fmean(values), pstdev(values)
+    if deviation == 0:
+        return dict.fromkeys(scores, 0.0), 0.0
+    shares = {item: (score - mean) / deviation for item, score in scores.items()}
+    return shares, min(shares.values())
+
+
 def _scores(where: str, ranking: Ranking) -> dict[str, float]:
     """Id to the retriever's score, at the id's first rank."""
     known = [score for score in ranking.scores or () if score is not None]
@@ -186,32 +181,6 @@ def _scores(where: str, ranking: Ranking) -> dict[str, float]:
         remedy = "If they are distances, negate them, or fuse by ranks: method='rrf'."
         raise InvalidInput(f"scores of {where}", values, "higher scores first", remedy)
     return scores
-
-
-def _reciprocal_ranks(ranking: Ranking, k: float) -> Shares:
-    ids = dict.fromkeys(ranking.ids)
-    return {item: 1 / (k + rank) for rank, item in enumerate(ids, start=1)}, 0.0
-
-
-def _min_max(scores: Mapping[str, float]) -> Shares:
-    low, high = min(scores.values()), max(scores.values())
-    if high == low:
-        return dict.fromkeys(scores, 1.0), 0.0
-    return {item: (score - low) / (high - low) for item, score in scores.items()}, 0.0
-
-
-def _z_scores(scores: Mapping[str, float]) -> Shares:
-    mean, deviation = fmean(scores.values()), pstdev(scores.values())
-    if deviation == 0:
-        return dict.fromkeys(scores, 0.0), 0.0
-    shares = {item: (score - mean) / deviation for item, score in scores.items()}
-    return shares, min(shares.values())
-
-
-_NORMALISED: Mapping[str, Callable[[Mapping[str, float]], Shares]] = {
-    "minmax": _min_max,
-    "zscore": _z_scores,
-}
 
 
 def combine_calls(
