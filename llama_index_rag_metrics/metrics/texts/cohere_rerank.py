@@ -61,8 +61,6 @@ _MOST_CHARACTERS = 300
 _FIRST_PAUSE = 0.5
 """Seconds before the second attempt."""
 
-_HEADERS_OF_THE_CODING = ("content-encoding", "content-length", "transfer-encoding")
-
 
 class AnswerRefused(Exception):
     """An answer that isn't read on, or a redirect that isn't followed: asking again is no use."""
@@ -88,17 +86,12 @@ def guarded_client(**options: Any) -> httpx.AsyncClient:
                 body = await _read(response)
             finally:
                 await response.aclose()
-            headers = [
-                (name, value)
-                for name, value in response.headers.multi_items()
-                if name.lower() not in _HEADERS_OF_THE_CODING
-            ]
+            headers = httpx.Headers(response.headers)
+            for name in ("content-encoding", "content-length", "transfer-encoding"):
+                headers.pop(name, None)
+            extensions, status = response.extensions, response.status_code
             return httpx.Response(
-                response.status_code,
-                headers=headers,
-                content=body,
-                extensions=response.extensions,
-                request=request,
+                status, headers=headers, content=body, extensions=extensions, request=request
             )
 
     verify = options.pop("verify", True)
@@ -302,13 +295,10 @@ class CohereRerankRelevancy(RerankerMetric):
 
     async def _rerank(self, query: str, texts: Sequence[str], tally: Tally) -> list[float]:
         cut = self.max_tokens_per_doc
-        request: dict[str, Any] = {
-            "model": self.model,
-            "query": query,
-            "documents": list(texts),
-            # the SDK asks again after a minute where it is told to come back in ten
-            "request_options": {"max_retries": 0},
-        } | ({} if cut is None else {"max_tokens_per_doc": cut})
+        request: dict[str, Any] = {"model": self.model, "query": query, "documents": list(texts)}
+        # the SDK asks again after a minute where it is told to come back in ten
+        request |= {"request_options": {"max_retries": 0}}
+        request |= {} if cut is None else {"max_tokens_per_doc": cut}
         tries = attempts(self.max_retries + 1, _FIRST_PAUSE, _may_pass)
         try:
             answer: Any = await tries(self._attempt, request, tally)
@@ -358,24 +348,21 @@ class CohereRerankRelevancy(RerankerMetric):
             return ScorerFailed(self.name, f"no answer within {self.timeout:g} s")
         if isinstance(error, (AnswerRefused, zlib.error)):
             return BadAnswer(self.name, self._masked(f"refused: {error}"))
+        kind = type(error).__name__
         if isinstance(error, httpx.TransportError):
-            reason = f"the connection failed: {type(error).__name__} {error}"
-            return ScorerFailed(self.name, self._masked(reason))
+            return ScorerFailed(self.name, self._masked(f"the connection failed: {kind} {error}"))
         if isinstance(error, UnicodeEncodeError):
             return ScorerFailed(self.name, f"the request can't be sent: {error}")
         if isinstance(error, httpx.HTTPStatusError):
             status = error.response.status_code
             body = _decoded(error.response)
-            message, request_id = (
-                (body.get("message"), body.get("id")) if isinstance(body, dict) else (body, None)
-            )
-            reason = self._masked(f"status {status}: {message}")
-            return ScorerFailed(self.name, reason, self._request_id(request_id), status)
+            answer = body if isinstance(body, dict) else {"message": body}
+            reason = self._masked(f"status {status}: {answer.get('message')}")
+            return ScorerFailed(self.name, reason, self._request_id(answer.get("id")), status)
         if isinstance(error, ApiError):
             reason = self._masked(f"status {error.status_code}: {error.body}")
             return BadAnswer(self.name, f"the answer isn't JSON; {reason}")
-        reason = f"the answer can't be read: {type(error).__name__} {error}"
-        return BadAnswer(self.name, self._masked(reason))
+        return BadAnswer(self.name, self._masked(f"the answer can't be read: {kind} {error}"))
 
     def _masked(self, text: str) -> str:
         """A service may echo the key anywhere: masked first, and only then cut."""
