@@ -14,13 +14,14 @@ import llama_index_rag_metrics as package
 TITLES = {
     "evaluation": "Evaluating retrievers",
     "files.retrieval_dataset": "Datasets",
-    "labels.questions": "Generated questions",
+    "labels.question_generation": "Generated questions",
     "rankings": "Relevance and runs",
     "scores.scoring": "Stored rankings",
     "files": "Reading and writing files",
     "scores": "Scores",
     "labels": "Labels: checked, moved, pooled, reviewed, calibrated",
     "decisions.calibration": "Labels: checked, moved, pooled, reviewed, calibrated",
+    "labels.nugget_creation": "Nuggets",
     "labels.nuggets": "Nuggets",
     "rankings.nugget": "Nuggets",
     "decisions": "Comparing",
@@ -33,8 +34,7 @@ TITLES = {
     "metrics.registration": "Names",
     "rankings.tokens": "Names",
     "runtime.cache": "Cache",
-    "evaluation.mlflow_scorer": "Inside other tools",
-    "evaluation.phoenix_annotations": "Inside other tools",
+    "evaluation.trace_scores": "Inside other tools",
     "runtime.errors": "Errors",
 }
 """The headings of the page in order, by where a name is defined; the longest fit counts."""
