@@ -44,7 +44,7 @@ from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.rankings.matching import MatcherLike, MatchOn, as_matcher, names_of
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Latency, Ranking, Run
-from llama_index_rag_metrics.report import Cell, Listing, QueryAnswers, Report, Row, Tone
+from llama_index_rag_metrics.report import Cell, Listing, Report, Row, Tone
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.amounts import WORKERS
 from llama_index_rag_metrics.runtime.errors import InvalidInput
@@ -248,11 +248,10 @@ def _latency_rows(stages: StageResults) -> list[Row]:
 def _lost(stages: StageResults) -> Iterator[Listing]:
     for stage, results in stages.items():
         lost, texts = stages.lost(stage), results.scores.queries
-        queries = [
-            QueryAnswers(change.query_id, texts.get(change.query_id, ""), remarks=[str(change)])
-            for change in lost[:_LISTED_LOSSES]
+        remarks = [
+            (change.query_id, texts.get(change.query_id, ""), [str(change)]) for change in lost
         ]
-        yield Listing.of(f"Lost by {stage}", queries, len(lost))
+        yield from Listing.of(f"Lost by {stage}", remarks, _LISTED_LOSSES)
 
 
 @shows(StageOptions)
