@@ -19,8 +19,13 @@ from llama_index_rag_metrics.metrics import ranks as _ranks
 from llama_index_rag_metrics.metrics import sets as _sets
 from llama_index_rag_metrics.metrics import spans as _spans
 from llama_index_rag_metrics.metrics import texts as _texts
-from llama_index_rag_metrics.metrics.metric_names import METRICS, metric, metrics
-from llama_index_rag_metrics.metrics.registration import register, unregister
+from llama_index_rag_metrics.metrics.metric_names import (
+    METRICS,
+    metric,
+    metrics,
+    register,
+    unregister,
+)
 from llama_index_rag_metrics.rankings.fusion import combine_calls
 from llama_index_rag_metrics.rankings.matching import (
     ContainmentMatcher,
@@ -35,7 +40,7 @@ from llama_index_rag_metrics.rankings.matching import (
     register_matcher,
     unregister_matcher,
 )
-from llama_index_rag_metrics.rankings.relevance import Relevance
+from llama_index_rag_metrics.rankings.relevance import Nugget, Relevance
 from llama_index_rag_metrics.rankings.run import Call, Ranking, Run
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.runtime.errors import RagMetricsError
@@ -94,7 +99,6 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.labels.review.review_page import write_review_page
     from llama_index_rag_metrics.labels.review.reviewers import ReviewerAgreement, compare_reviewers
     from llama_index_rag_metrics.rankings.fusion import fuse
-    from llama_index_rag_metrics.rankings.nugget import Nugget
     from llama_index_rag_metrics.runtime.cache import Cache, SQLiteKVStore
     from llama_index_rag_metrics.scores import Scores
     from llama_index_rag_metrics.scores.scoring import (
@@ -270,7 +274,6 @@ _LAZY = {
     "labels.review.review_page": ("write_review_page",),
     "labels.review.reviewers": ("ReviewerAgreement", "compare_reviewers"),
     "rankings.fusion": ("fuse",),
-    "rankings.nugget": ("Nugget",),
     "runtime.cache": ("Cache", "SQLiteKVStore"),
     "scores": ("Scores",),
     "scores.scoring": (

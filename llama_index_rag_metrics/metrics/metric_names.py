@@ -1,6 +1,7 @@
 """The names of the metrics: one ordered table, and reading `name[(param=value, ...)][@k]`.
 
-`METRICS` is the registry, the order of reports and the source of the command line's help in one.
+`METRICS` is the order of reports and the source of the command line's help in one; `register` puts
+its names into LlamaIndex's METRIC_REGISTRY, for `RetrieverEvaluator.from_metric_names`.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
+from llama_index.core.evaluation.retrieval.metrics import METRIC_REGISTRY
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
 from llama_index_rag_metrics.metrics import costs, gains, groups, leaks, ranks, sets, spans
@@ -74,11 +76,7 @@ _LONGEST_GUESSED = 100
 
 
 def split_names(text: str) -> list[str]:
-    """The names between commas; a comma between the parameters of one doesn't divide.
-
-    >>> split_names("ndcg(ideal=all,mode=linear)@5,mrr")
-    ['ndcg(ideal=all,mode=linear)@5', 'mrr']
-    """
+    """The names between commas; a comma between the parameters of one doesn't divide."""
     names: list[str] = []
     end, is_inside = len(text), False
     # from the end, since what counts is which bracket comes next; a pattern that looks ahead at
@@ -338,11 +336,7 @@ def limits_of(name: str) -> tuple[float, float]:
 
 
 def lower_is_better(name: str) -> bool:
-    """Whether less is better by a metric; False where the name isn't known.
-
-    >>> lower_is_better("leaked@10"), lower_is_better("ndcg@10"), lower_is_better("by hand")
-    (True, False, False)
-    """
+    """Whether less is better by a metric; False where the name isn't known."""
     metric_class = _class_of(name)
     return metric_class is not None and metric_class.lower_is_better
 
@@ -464,3 +458,99 @@ def _nearest(match: re.Match[str]) -> list[str]:
 
 def _identity(metric_class: type) -> tuple[str, str]:
     return metric_class.__module__, metric_class.__qualname__
+
+
+USUAL_CUTOFFS = (*range(1, 21), 25, 30, 50, 100, 200, 500, 1000)
+"""LlamaIndex looks names up in a plain dict, so each has to be in it beforehand."""
+
+_registry: dict[str, Any] = METRIC_REGISTRY
+
+
+class RegisteredName:
+    """An entry of the registry: called, it makes the metric of its name; it may replace another."""
+
+    def __init__(self, name: str, instead_of: Any = None) -> None:
+        self.metric_name = name
+        self.instead_of = instead_of
+
+    def __call__(self) -> NamedMetric:
+        return metric(self.metric_name)
+
+    def __repr__(self) -> str:
+        return f"metric({self.metric_name!r})"
+
+
+def register(*metrics: type[NamedMetric] | str, replace: bool = False) -> None:
+    """Add this package's names to LlamaIndex's registry: `f1`, `ndcg@10`, `granular_hit_rate`,
+    `map`, …
+
+    Importing the package does this once. A name that exists already is left alone, so
+    LlamaIndex's own `hit_rate` and `ndcg` stay LlamaIndex's unless `replace` is set.
+
+    Args:
+        metrics: classes of your own metrics, which are added to the table of metrics first; and
+            names that LlamaIndex's evaluator should know besides the usual ones, such as
+            "ndcg(mode=exponential)@7". The evaluators of this package know every name anyway.
+        replace: let ours replace LlamaIndex's own metrics of the same names.
+
+    Raises:
+        InvalidInput: an argument is neither a metric class nor a name.
+        UnknownMetric: no metric has that name.
+
+    Examples:
+        >>> from llama_index.core.evaluation import resolve_metrics
+        >>> register("ndcg@7000")
+        >>> resolve_metrics(["ndcg@7000"])[0]().metric_name
+        'ndcg@7000'
+    """
+    names = [metric for metric in metrics if isinstance(metric, str)]
+    for metric_class in metrics:
+        if isinstance(metric_class, str):
+            metric(metric_class)
+        elif isinstance(metric_class, type) and issubclass(metric_class, NamedMetric):
+            METRICS.add(metric_class)
+        else:
+            expected = "a metric class, such as a subclass of BinaryMetric, or the name of a metric"
+            raise InvalidInput("register", metric_class, expected)
+    for name in (*_names(), *names):
+        held = _registry.get(name)
+        if _is_ours(held):
+            _registry[name] = RegisteredName(name, held.instead_of)
+        elif held is None or replace:
+            _registry[name] = RegisteredName(name, held)
+
+
+def unregister() -> None:
+    """Put LlamaIndex's registry back as it was before `register`.
+
+    A name that other code has taken over in the meantime is left alone.
+
+    Examples:
+        >>> from llama_index_rag_metrics import register, unregister
+        >>> register(replace=True)
+        >>> unregister()
+        >>> register()
+    """
+    for name, held in [item for item in _registry.items() if _is_ours(item[1])]:
+        if held.instead_of is None:
+            del _registry[name]
+        else:
+            _registry[name] = held.instead_of
+
+
+def _is_ours(held: object) -> TypeGuard[RegisteredName]:
+    """By name: after a reload of this module, what it registered before is of another class."""
+    kind = type(held)
+    return (kind.__module__, kind.__qualname__) == (__name__, RegisteredName.__qualname__)
+
+
+def _names() -> list[str]:
+    names: list[str] = []
+    for name, entry in METRICS.items():
+        if entry.needs:
+            continue
+        for known in (name, *(alias for alias, full in ALIASES.items() if full == name)):
+            names.append(known)
+            if "k" in entry.parameters:
+                names.extend(f"{known}@{k}" for k in USUAL_CUTOFFS)
+    return names
