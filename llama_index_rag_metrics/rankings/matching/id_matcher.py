@@ -21,10 +21,7 @@ REF_DOC_ID = "ref_doc_id"
 
 
 def item_id(node: NodeWithScore, match_on: MatchOn) -> str:
-    """The id by which a retrieved node is compared with the labels.
-
-    A document itself has no ref_doc_id: its own id counts. A metadata value counts as a string.
-    """
+    """The id of a node that labels name; a document without a ref_doc_id has its own."""
     if callable(match_on):
         key = match_on(node)
         if not isinstance(key, str):
@@ -36,18 +33,18 @@ def item_id(node: NodeWithScore, match_on: MatchOn) -> str:
         return node.node.ref_doc_id or node.node.node_id
     value = node.node.metadata.get(match_on)
     if value is None:
-        choices = [NODE_ID, REF_DOC_ID, *node.node.metadata]
-        expected = f"one of what node {node.node.node_id!r} has: {choices}"
+        known = [NODE_ID, REF_DOC_ID, *node.node.metadata]
+        expected = f"one of what node {node.node.node_id!r} has: {known}"
         raise InvalidInput("match_on", match_on, expected)
     return str(value)
 
 
 def item_ids(nodes: Sequence[NodeWithScore], match_on: MatchOn) -> list[str]:
-    if nodes and isinstance(match_on, str) and match_on not in (NODE_ID, REF_DOC_ID):
+    if nodes and not callable(match_on) and match_on not in (NODE_ID, REF_DOC_ID):
         keys = {key for node in nodes for key in node.node.metadata}
         if match_on not in keys:
-            choices = [NODE_ID, REF_DOC_ID, *sorted(keys)]
-            expected = f"one of what the retrieved nodes have: {choices}"
+            known = [NODE_ID, REF_DOC_ID, *sorted(keys)]
+            expected = f"one of what the retrieved nodes have: {known}"
             raise UnusableAnswer("match_on", match_on, expected)
     return [item_id(node, match_on) for node in nodes]
 
@@ -166,11 +163,7 @@ class GroupMatcher(Matcher[Any]):
 
 
 def expected_groups(relevance: Relevance | None) -> Expected:
-    """What is expected, each group one item whose passage is its ids.
-
-    >>> expected_groups(Relevance.groups([["a", "b"], ["c"]], {"d": 0})).passages
-    (('a', 'b'), ('c',), ('d',))
-    """
+    """The expected items: each group is one, whose passage is its ids, as is each other id."""
     if relevance is None:
         return Expected(None)
     if not relevance:  # facets that nothing is known to supply: nothing is relevant, as by ids

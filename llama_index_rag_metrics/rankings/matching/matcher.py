@@ -135,13 +135,7 @@ class Expected:
 
     @classmethod
     def of_texts(cls, relevance: RelevanceLike | None, texts: Sequence[str]) -> Expected:
-        """Relevance and a text for each relevant or each judged id; or the texts alone.
-
-        >>> Expected.of_texts({"a": 1, "b": 2}, ["one", "two"]).passages
-        ('two', 'one')
-        >>> Expected.of_texts(None, ["one", "two"]).relevance
-        Relevance(['expected text 1', 'expected text 2'])
-        """
+        """Relevance and a text for each relevant or each judged id; or the texts alone."""
         if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
             raise InvalidInput("expected_texts", texts, "a list of texts")
         judged = None if relevance is None else Relevance.of(relevance)
@@ -170,12 +164,9 @@ def positions(covers: BoolArray) -> list[list[int]]:
 def stand_ins(
     expected_ids: Sequence[str], matches: Sequence[Sequence[int]], retrieved_ids: Sequence[str]
 ) -> list[list[str]]:
-    """For each retrieved item the ids that it stands for.
+    """The ids that each retrieved item stands for: those that it covers, or its own.
 
     An item whose id reads like an expected one, but which covers nothing, gets another name.
-
-    >>> stand_ins(["a", "b"], [[], [0, 1], [1]], ["x", "y", "a"])
-    [['x'], ['a', 'b'], ['b']]
     """
     taken = set(expected_ids)
     return [
