@@ -102,7 +102,7 @@ IO_SPAN = {"io": ("moons", 0, 100)}
         (SpanMatcher(0.7, spans=IO_SPAN), "whole", False, "io", 0.6, 0.7),
         (SpanMatcher(spans=IO_SPAN), "blank", False, None, None, None),
         ("group", "titan", True, "titan", None, None),
-        ("group", "whole", False, "titan", None, None),
+        ("group", "whole", False, None, None, None),
     ],
 )
 def test_matchers(

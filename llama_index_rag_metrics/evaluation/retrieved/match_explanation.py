@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from llama_index_rag_metrics.evaluation.retrieved.run_matching import match_run
@@ -19,6 +18,7 @@ from llama_index_rag_metrics.rankings.matching import (
 )
 from llama_index_rag_metrics.rankings.matching.normalisation import letters
 from llama_index_rag_metrics.rankings.run import Ranking, Run
+from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report import numbers
 from llama_index_rag_metrics.runtime.cache import Cache
 from llama_index_rag_metrics.runtime.errors import InvalidInput
@@ -100,8 +100,8 @@ def explain_match(
     spans = ranking.spans and [ranking.spans[place]]
     ready, cache = as_matcher(matcher), Cache()
     relevance, stands_for = dataset.relevance.get(query_id), [item]
-    own: Sequence[Any] = [item]
-    passages: Mapping[str, Any] | None = None
+    own: Sequence[Any] | None = None
+    passages: Mapping[str, Any] = {}
     if ready is not None:
         ready = ready.prepare(cache)
         one = Run({query_id: Ranking([item], texts=texts, spans=spans)})
@@ -110,81 +110,66 @@ def explain_match(
             raise InvalidInput("matcher", ready.name, sentence=matched.errors[query_id])
         relevance, passages = matched.relevance.get(query_id), matched.passages[query_id]
         stands_for = matched.stands_for[query_id][0]
-        own = (spans if isinstance(ready, SpanMatcher) else texts) or own
+        own = spans if isinstance(ready, SpanMatcher) else texts
     grades = {} if relevance is None else relevance.grades
+    if ready is None or isinstance(ready, GroupMatcher):
+        own, passages = [item], {label: label for label in grades}
     asked = [label for label in grades if expected_id in (None, label)]
     if expected_id is not None and not asked:
         expected = f"an expected item of {query_id!r}: {first_of(list(map(repr, grades)))}"
         raise InvalidInput("expected_id", expected_id, expected)
-    if passages is None:  # ids compare with themselves
-        passages = {label: label for label in asked}
     known = {label: passages[label] for label in asked if label in passages}
-    likeness = {} if ready is None else _likeness(ready, known, own)
-    found = [label for label in stands_for if label in asked]
-    found.sort(key=lambda label: grades[label] <= 0)
-    label = found[0] if found else expected_id or _nearest(item, likeness, known, own)
-    is_match = bool(found) and grades[found[0]] > 0
+    likeness = _likeness(ready, known, own)
+    nearness = likeness or _likeness(None if spans is own else ContainmentMatcher(), known, own)
+    nearest = max(nearness, key=nearness.__getitem__) if any(nearness.values()) else None
+    found = sorted(filter(asked.__contains__, stands_for), key=lambda label: grades[label] <= 0)
+    label = found[0] if found else expected_id or nearest or ""
+    is_match = bool(found) and grades[label] > 0
     threshold = ready.threshold if ready is not None and label in likeness else None
     if found and not is_match:
-        reason = f"{item!r} is {label!r}, whose grade is {numbers.given(grades[found[0]])}"
+        reason = f"{item!r} is {label!r}, whose grade is {numbers.given(grades[label])}"
     elif ready is None:
-        reason = f"id {item!r} is expected" if is_match else _hint(item, label, asked, spans)
-    elif label is not None and (is_match or label in likeness):
-        reason = _reason(ready, item, label, likeness)
+        reason = f"id {item!r} is expected" if is_match else _other_id(item, label, asked, spans)
+    elif threshold is not None:
+        value = numbers.score(likeness[label], threshold)
+        reason = f"{ready.name} finds a likeness of {value} between {item!r} and {label!r}"
+        reason += f"; {numbers.given(threshold)} is needed"
+    elif is_match:
+        reason = f"by {ready.name}, {item!r} stands for {label!r}"
     else:
         reason = f"by {ready.name}, {item!r} stands for none of {len(asked)} expected items"
-        if label in known:
-            reason += f"; the nearest is {label!r}"
-        elif label is not None and not isinstance(ready, GroupMatcher):
-            reason += f"; no text or place of {label!r} is known"
-    sentence = f"{'Matched' if is_match else 'Not matched'}: {reason}."
-    compared = own[0], known.get(label or "")
+        near = f"; the nearest is {label!r}" if label in known else ""
+        reason += near if near or not label else f"; no text or place of {label!r} is known"
     return MatchExplanation(
-        is_match, label, compared, sentence, likeness.get(label or ""), threshold
+        is_match,
+        label or None,
+        (own[0] if own else None, known.get(label)),
+        f"{'Matched' if is_match else 'Not matched'}: {reason}.",
+        likeness.get(label),
+        threshold,
     )
 
 
 def _likeness(
-    matcher: Matcher[Any], known: Mapping[str, Any], own: Sequence[Any]
+    matcher: Matcher[Any] | None, known: Mapping[str, Any], own: Sequence[Any] | None
 ) -> dict[str, float]:
     """How alike the item and each expected one are, where the matcher has a number for it."""
-    if own[0] is None or not known:
+    if matcher is None or not own or own[0] is None or not known:
         return {}
-    rows = matcher.likeness(list(known.values()), own)
-    values = zip(known, () if rows is None else rows[0].tolist(), strict=rows is not None)
+    if (rows := matcher.likeness(list(known.values()), own)) is None:
+        return {}
+    values = zip(known, rows[0].tolist(), strict=True)
     return {label: value for label, value in values if not math.isnan(value)}
 
 
-def _reason(matcher: Matcher[Any], item: str, label: str, likeness: Mapping[str, float]) -> str:
-    """What the matcher made of two items: a likeness, or that they match."""
-    if label not in likeness:
-        return f"by {matcher.name}, {item!r} stands for {label!r}"
-    value, needed = numbers.score(likeness[label], matcher.threshold), matcher.threshold
-    found = f"{matcher.name} finds a likeness of {value} between {item!r} and {label!r}"
-    return f"{found}; {numbers.given(needed)} is needed"
-
-
-def _nearest(
-    item: str, likeness: Mapping[str, float], known: Mapping[str, Any], own: Sequence[Any]
-) -> str | None:
-    """The expected item that is nearest: by the matcher, else by text, else by id."""
-    texts = [*own, *known.values()]
-    if not likeness and all(isinstance(text, str) for text in texts):
-        likeness = _likeness(ContainmentMatcher(), known, own)
-    if any(likeness.values()):
-        return max(likeness, key=likeness.__getitem__)
-    return next(iter(get_close_matches(item, known, 1)), None)
-
-
-def _hint(item: str, near: str | None, asked: list[str], spans: Any) -> str:
+def _other_id(item: str, near: str, asked: list[str], spans: Sequence[Span | None] | None) -> str:
     """What is expected instead of an id."""
     source = spans[0].source if spans and spans[0] else None
+    reason = f"expected: {first_of(list(map(repr, asked)))}"
     if source in asked and source != item:
         reason = f"its document {source!r} is: use match_on='ref_doc_id'"
-    elif near is not None and letters(near) == letters(item):
+    elif near and letters(near) == letters(item):
         reason = f"{near!r} is, which differs only in case, spaces or punctuation"
-    elif near is None or len(asked) == 1:
-        reason = f"expected: {first_of(list(map(repr, asked)))}"
-    else:
+    elif near and len(asked) > 1:
         reason = f"the nearest is {near!r}"
     return f"id {item!r} isn't expected; {reason}"
