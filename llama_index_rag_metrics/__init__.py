@@ -80,10 +80,9 @@ if TYPE_CHECKING:
         evaluate_stages,
         match_run,
     )
-    from llama_index_rag_metrics.evaluation.mlflow_scorer import as_mlflow_scorer
-    from llama_index_rag_metrics.evaluation.phoenix_annotations import span_annotations
     from llama_index_rag_metrics.evaluation.results.results_report import plot, write_html
     from llama_index_rag_metrics.evaluation.sessions.capturing import capture, record_retrieval
+    from llama_index_rag_metrics.evaluation.trace_scores import as_mlflow_scorer, span_annotations
     from llama_index_rag_metrics.files.file_kinds import register_format, unregister_format
     from llama_index_rag_metrics.files.judgements import Qrels
     from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
@@ -254,8 +253,7 @@ _LAZY = {
         "evaluate_stages",
         "match_run",
     ),
-    "evaluation.mlflow_scorer": ("as_mlflow_scorer",),
-    "evaluation.phoenix_annotations": ("span_annotations",),
+    "evaluation.trace_scores": ("as_mlflow_scorer", "span_annotations"),
     "evaluation.results.results_report": ("plot", "write_html"),
     "evaluation.sessions.capturing": ("capture", "record_retrieval"),
     "files.file_kinds": ("register_format", "unregister_format"),

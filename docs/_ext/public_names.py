@@ -35,8 +35,7 @@ TITLES = {
     "metrics.registration": "Names",
     "rankings.tokens": "Names",
     "runtime.cache": "Cache",
-    "evaluation.mlflow_scorer": "Inside other tools",
-    "evaluation.phoenix_annotations": "Inside other tools",
+    "evaluation.trace_scores": "Inside other tools",
     "runtime.errors": "Errors",
 }
 """The headings of the page in order, by where a name is defined; the longest fit counts."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from llama_index.core.storage.kvstore.types import BaseKVStore
 
-from llama_index_rag_metrics.evaluation.asking.failed_queries import FailedQueries
+from llama_index_rag_metrics.evaluation.asking.query_runner import FailedQueries
 from llama_index_rag_metrics.evaluation.asking.run_options import check_count
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.labels.nugget_llm import MOST_KEPT, NuggetLLM

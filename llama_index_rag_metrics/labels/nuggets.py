@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llama_index_rag_metrics.files.fields import NUGGETS, QUERY, QUERY_ID, first_of
-from llama_index_rag_metrics.files.file_contents import FACTS, read_as
+from llama_index_rag_metrics.files.file_kinds import FACTS, read_as
 from llama_index_rag_metrics.files.lines import from_json, read_lines, to_json, write_lines
-from llama_index_rag_metrics.files.nugget_files import nuggets_record, read_nuggets
-from llama_index_rag_metrics.files.records import read_id
+from llama_index_rag_metrics.files.records import nuggets_record, read_id, read_nuggets
 from llama_index_rag_metrics.labels.nugget_passages import PassagesLike, texts_of
 from llama_index_rag_metrics.labels.review.review_judgements import Judgement, read_reviews
 from llama_index_rag_metrics.rankings.nugget import Nugget, facets_of, vital_first

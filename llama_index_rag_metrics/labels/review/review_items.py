@@ -12,7 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from llama_index_rag_metrics.files.file_contents import POOL, read_as
+from llama_index_rag_metrics.files.file_kinds import POOL, read_as
 from llama_index_rag_metrics.files.lines import (
     Place,
     from_json,

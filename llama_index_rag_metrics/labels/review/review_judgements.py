@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from llama_index_rag_metrics.files.file_contents import REVIEW, read_as
+from llama_index_rag_metrics.files.file_kinds import REVIEW, read_as
 from llama_index_rag_metrics.files.judgements import Qrels, read_grade
 from llama_index_rag_metrics.files.lines import Place, from_json, read_lines, to_json, write_lines
 from llama_index_rag_metrics.labels.review.review_items import DEFAULT, SCALES, ItemKey, read_key
