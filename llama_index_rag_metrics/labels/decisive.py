@@ -93,6 +93,11 @@ class PoolItems:
         return np.asarray(np.isnan(self.grade) & (self.rank > 0).any(axis=1), np.bool_)
 
     @property
+    def reciprocal_rank(self) -> FloatArray:
+        """(items, systems) 1 / rank; 0 where an item isn't in sight."""
+        return np.divide(1, self.rank, out=np.zeros(self.rank.shape), where=self.rank > 0)
+
+    @property
     def tells_rates(self) -> bool:
         """Whether both relevant and other items in sight were judged: then rates can be learned."""
         grade = self.grade[(self.rank > 0).any(axis=1)]
@@ -155,8 +160,7 @@ class Belief:
 
 def _classes(items: PoolItems) -> IntArray:
     """(items,) classes of equally many items, by the sum of 1 / rank over the systems."""
-    with np.errstate(divide="ignore"):
-        evidence = np.where(items.rank > 0, 1 / items.rank, 0.0).sum(axis=1)
+    evidence = items.reciprocal_rank.sum(axis=1)
     edges = np.quantile(evidence, np.arange(1, _CLASSES) / _CLASSES) if len(evidence) else []
     return np.asarray(np.searchsorted(edges, evidence, side="right"), np.int64)
 

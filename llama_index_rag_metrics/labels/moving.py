@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.labels.corpus import Passages, PassagesLike
@@ -79,8 +79,7 @@ class MovedLabels(Reportable):
     def counts(self) -> dict[Fate, int]:
         """How many labels are kept, moved, split, changed and lost."""
         counts = Counter(move.fate for move in self.moves)
-        fates: tuple[Fate, ...] = ("kept", "moved", "split", "changed", "lost")
-        return {fate: counts[fate] for fate in fates}
+        return {fate: counts[fate] for fate in get_args(Fate)}
 
     def of(self, *fates: Fate) -> list[Move]:
         """The labels with these fates."""

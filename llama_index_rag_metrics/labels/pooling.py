@@ -259,7 +259,7 @@ def pool(
     ]
     means = _simulated_means(chosen, items, belief, samples)
     pairs = _outlooks(chosen, items, names, compared, queries, means, level)
-    weights = _by_depth(items)
+    weights = items.reciprocal_rank.max(axis=1, initial=0.0)
     if strategy == "decisive":
         weights = _by_effect(queries, belief.rate, names, pairs)
     # what is equal but for rounding stays in the order of the questions, on every machine
@@ -342,13 +342,6 @@ def _by_effect(
     chances = np.array([pair.chance for pair in still_open])
     weights: FloatArray = chances @ np.abs(effects, out=effects) * np.sqrt(rate * (1 - rate))
     return weights
-
-
-def _by_depth(items: PoolItems) -> FloatArray:
-    """(items,) one over the best rank."""
-    ranks = np.where(items.rank > 0, items.rank, np.iinfo(np.int64).max)
-    best: FloatArray = 1 / ranks.min(axis=1, initial=np.iinfo(np.int64).max)
-    return best
 
 
 def _systems(runs: Any) -> dict[str, Run]:
