@@ -93,15 +93,11 @@ class Passages:
             source = _stored_nodes(source)
         elif isinstance(source, BaseDocumentStore):
             source = source.docs.values()
-        elif isinstance(source, (bytes, BaseNode, BaseRetriever)) or not isinstance(
-            source, Iterable
-        ):
-            remedy = (
-                "Give the index that it retrieves from."
-                if isinstance(source, BaseRetriever)
-                else ""
-            )
+        elif isinstance(source, BaseRetriever):
+            remedy = "Give the index that it retrieves from."
             raise InvalidInput("index_or_nodes", type(source), _EXPECTED, remedy)
+        elif isinstance(source, (bytes, BaseNode)) or not isinstance(source, Iterable):
+            raise InvalidInput("index_or_nodes", type(source), _EXPECTED)
         return cls._of_nodes(map(_node, source), match_on)
 
     @classmethod

@@ -229,15 +229,7 @@ def pool(
         >>> sorted(item.id for item in outlook.items)
         ['y', 'z']
     """
-    chosen = check_request(
-        metric,
-        n=n,
-        strategy=strategy,
-        level=level,
-        highest_grade=highest_grade,
-        samples=samples,
-        seed=seed,
-    )
+    chosen = check_request(metric, n, strategy, level, highest_grade, samples, seed)
     systems = _systems(runs)
     names = list(systems)
     if baseline is not None and baseline not in systems:
@@ -381,15 +373,14 @@ def _texts(
 
 def check_request(
     metric: str | RankingMetric,
-    *,
-    n: Any,
-    strategy: Any,
-    level: Any,
-    highest_grade: Any = None,
-    samples: Any = SAMPLES,
-    seed: Any = 0,
+    n: int | None,
+    strategy: str,
+    level: float,
+    highest_grade: float | None = None,
+    samples: int = SAMPLES,
+    seed: int = 0,
 ) -> RankingMetric:
-    """The metric, once the arguments of `pool` but the rankings were checked."""
+    """The metric, after a check of `pool`'s arguments except the rankings."""
     chosen = checked_metric(metric)
     if n is not None:
         check_whole("n", n, 1, "a number of items, from 1 on, or None for all")
