@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from llama_index_rag_metrics.report import Cell, Records, Report, Row, Section, Statement, Table
 from llama_index_rag_metrics.report.numbers import percent
-from llama_index_rag_metrics.scores.glossary import glossary
+from llama_index_rag_metrics.scores.scores_report import glossary
 from llama_index_rag_metrics.statistics.kappa import Kappa
 
 if TYPE_CHECKING:

@@ -43,7 +43,7 @@ from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import LabelWarning
 from llama_index_rag_metrics.runtime.sync import in_thread
-from llama_index_rag_metrics.scores.answers import keep_answers
+from llama_index_rag_metrics.scores.systems import keep_answers
 
 
 @dataclass(frozen=True)

@@ -44,12 +44,11 @@ from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.rankings.matching import MatcherLike, MatchOn, as_matcher, names_of
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Latency, Ranking, Run
-from llama_index_rag_metrics.report import Cell, Listing, QueryAnswers, Report, Row, Tone
+from llama_index_rag_metrics.report import Cell, Listing, Report, Row, Tone
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.amounts import WORKERS
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.sync import synchronous
-from llama_index_rag_metrics.scores.rows import time_cell
 from llama_index_rag_metrics.scores.scores_report import listed, systems_report
 from llama_index_rag_metrics.scores.scoring import Metrics
 
@@ -223,38 +222,36 @@ _CHANGES: dict[Change, tuple[str, Tone]] = {
     "raised": ("relevant, moved up", "normal"),
     "lowered": ("relevant, moved down", "normal"),
 }
-_MOST_LOST = 10
+_LISTED_LOSSES = 10
 
 
 def _change_rows(stages: StageResults) -> list[Row]:
     counts = Counter((change.stage, change.kind) for change in stages.changes)
     rows = []
     for kind, (label, tone) in _CHANGES.items():
-        cells = [Cell(None, tone="quiet")]
-        for stage in list(stages)[1:]:
-            n = counts[stage, kind]
-            cells.append(Cell(n, "count", tone if n else "quiet"))
-        rows.append(Row(label, cells))
+        numbers = [Cell.of(counts[stage, kind], "count", tone) for stage in list(stages)[1:]]
+        rows.append(Row(label, [Cell(None, tone="quiet"), *numbers]))
     return rows
 
 
 def _latency_rows(stages: StageResults) -> list[Row]:
     alone = stages.stage_latency.values()
     return [
-        Row(f"this stage {name}", [time_cell(getattr(latency, name, None)) for latency in alone])
+        Row(
+            f"this stage {name}",
+            [Cell.of(getattr(latency, name, None), "seconds") for latency in alone],
+        )
         for name in ("p50", "p95")
     ]
 
 
 def _lost(stages: StageResults) -> Iterator[Listing]:
-    for stage in stages:
-        if lost := stages.lost(stage):
-            texts = stages[stage].scores.queries
-            queries = [
-                QueryAnswers(change.query_id, texts.get(change.query_id, ""), remarks=[str(change)])
-                for change in lost[:_MOST_LOST]
-            ]
-            yield Listing.of(f"Lost by {stage}", queries, len(lost))
+    for stage, results in stages.items():
+        lost, texts = stages.lost(stage), results.scores.queries
+        remarks = [
+            (change.query_id, texts.get(change.query_id, ""), [str(change)]) for change in lost
+        ]
+        yield from Listing.of(f"Lost by {stage}", remarks, _LISTED_LOSSES)
 
 
 @shows(StageOptions)

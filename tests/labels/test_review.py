@@ -25,7 +25,7 @@ from llama_index_rag_metrics.labels.review.review_items import (
     read_rubric,
 )
 from llama_index_rag_metrics.labels.review.review_judgements import Judgement
-from llama_index_rag_metrics.report.html.packing import unpacked
+from llama_index_rag_metrics.report.html.assets import unpacked
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput, LabelWarning
 
 NUGGET = {"query_id": "q", "query": "Who?", "nugget_id": "n", "nugget": "It was she."}

@@ -30,7 +30,7 @@ from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.errors import EveryQueryFailed
 from llama_index_rag_metrics.runtime.garbage import collection_paused
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scores.ranking_digests import ranking_digest
+from llama_index_rag_metrics.scores.mappings import ranking_digest
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.evaluation.run_evaluation import Plan
