@@ -252,7 +252,7 @@ def _review_fields(texts: Mapping[str, str] | None) -> list[dict[str, str]]:
 def reviews_of_nuggets(path: str | os.PathLike[str]) -> list[Judgement]:
     """The judgements in a file, some of which must be of nuggets."""
     reviews = read_reviews(path)
-    if reviews and all(judgement.nugget_id is None for judgement in reviews):
+    if reviews and all(judgement.key.nugget_id is None for judgement in reviews):
         remedy = "Review what --to-review or to_review() wrote."
         raise InvalidInput("reviewed", Path(path).name, "judgements of nuggets", remedy)
     return reviews
