@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from dataclasses import asdict, dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.metrics.metric_names import limits_of
+from llama_index_rag_metrics.report import Cell, Records, Report, Row, Section, Statement, Table
 from llama_index_rag_metrics.report.numbers import counted, percent, score
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.arrays import FloatArray
@@ -18,6 +19,7 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.wording import first_of
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.by_metric import name_among
+from llama_index_rag_metrics.scores.glossary import glossary
 from llama_index_rag_metrics.statistics.intervals import (
     MeanInterval,
     check_options,
@@ -30,9 +32,6 @@ from llama_index_rag_metrics.statistics.prediction_powered import (
     prediction_powered,
     prediction_powered_interval,
 )
-
-if TYPE_CHECKING:
-    from llama_index_rag_metrics.report import Report
 
 Scored: TypeAlias = "EvaluationResults | Scores | Mapping[str, float]"
 ONE_SCORE = "score"
@@ -48,6 +47,13 @@ _COUNT_NOTHING = (
 
 _UNLIKE = 0.01
 """Below this p value, the questions that people scored look unlike the others."""
+
+EXPLAINED = (
+    "Calibrated means take from the judge only what people's scores of the same questions bear out "
+    "(prediction-powered inference). Worth: how many questions scored by people would tell as "
+    "much. The judge's own mean is shown to be told apart; it isn't evidence."
+)
+_HEAD = ("calibrated", "people alone", "judge alone", "worth", "kappa", "weighted kappa")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,9 +138,7 @@ class Calibration(Reportable):
 
     def report(self, *, full: bool = False) -> Report:
         """Human, judged and calibrated means, and agreement; as a table, one row per metric."""
-        from llama_index_rag_metrics.decisions.calibration_report import calibration_report
-
-        return calibration_report(self)
+        return _report(self)
 
     def __repr__(self) -> str:
         human, judge = self.human.counts.scored, self.judge.counts.scored
@@ -334,3 +338,76 @@ def _notes(judge: Scores, human: Scores, metrics: Sequence[str]) -> Iterator[str
                 f"scored and {score(exact_mean(others))} on the others: they don't look drawn at "
                 "random, which calibration takes for granted"
             )
+
+
+def _report(calibration: Calibration) -> Report:
+    metrics = [*calibration]
+    name = f" of {calibration.name}" if calibration.name else ""
+    most = max(metrics, key=lambda metric: metric.n_judged)
+    intervals = f"{percent(calibration.confidence)} intervals"
+    tables = [calibration_table("", calibration.metrics)]
+    tables += [
+        calibration_table(f"{calibration.slice_key}: {'without' if value is None else value}", part)
+        for value, part in calibration.slices.items()
+    ]
+    return Report(
+        title=f"Calibrated scores{name}",
+        lead=f"{most.n_human:,} human and {most.n_judged:,} judged questions",
+        decision=[
+            Statement(metric.sentence, "best" if metric.helps else "open") for metric in metrics
+        ],
+        sections=[Section("Calibrated means", tables, f"{intervals}. {EXPLAINED}")],
+        notes=calibration.notes,
+        glossary=glossary(calibration.metrics),
+        metrics=[*calibration.metrics],
+        records=_records(calibration),
+    )
+
+
+def calibration_table(title: str, metrics: Mapping[str, Calibrated]) -> Table:
+    return Table(title, _HEAD, [[_row(metric) for metric in metrics.values()]])
+
+
+def _row(metric: Calibrated) -> Row:
+    human = metric.human
+    return Row(
+        metric.metric,
+        [
+            Cell(_known(metric.mean), "score", low=metric.low, high=metric.high),
+            Cell(_known(human.mean), "score", low=human.low, high=human.high),
+            Cell(_known(metric.judge_mean), "score", "quiet"),
+            Cell(math.floor(metric.worth), "count", "best" if metric.helps else "quiet"),
+            _kappa(metric.kappa),
+            _kappa(metric.weighted_kappa),
+        ],
+    )
+
+
+def _kappa(kappa: Kappa | None) -> Cell:
+    if kappa is None or math.isnan(kappa.kappa):
+        return Cell(None, tone="quiet")
+    return Cell(kappa.kappa, "score", low=kappa.low, high=kappa.high)
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
+def _records(calibration: Calibration) -> Records:
+    """One row a metric; with slices, one a slice and metric, None for all questions."""
+    parts = [(None, calibration.metrics), *calibration.slices.items()]
+    rows = [{"slice": value, **_flat(metric)} for value, part in parts for metric in part.values()]
+    return Records.of(rows, [name for name in rows[0] if name != "slice" or calibration.slices])
+
+
+def _flat(metric: Calibrated) -> dict[str, Any]:
+    """The numbers of nested results under names of their own."""
+    row: dict[str, Any] = {}
+    for key, value in asdict(metric).items():
+        if key not in ("human", "kappa", "weighted_kappa"):
+            row[key] = value
+            continue
+        for part in ("mean" if key == "human" else "kappa", "low", "high"):
+            name = key if part == "kappa" else f"{key}_{part}"
+            row[name] = None if value is None else value[part]
+    return row

@@ -53,8 +53,7 @@ class Holes(Reportable):
         mean: as it was scored.
         not_relevant: the mean with the unjudged items within k judged not relevant.
         relevant: the mean with them judged relevant.
-        unjudged: how many unjudged items there are within k, over all queries.
-        retrieved: how many items there are within k.
+        unjudged: how many of the `retrieved` items within k, over all n queries, are unjudged.
         bounds: whether the mean lies between the two whatever the judgements of these items are;
             if not, the two are "as if", not the worst and the best case.
     """

@@ -128,10 +128,7 @@ class Paired:
         return Units.of(evidence, clusters, changes)
 
     def in_order(self, columns: Sequence[FloatArray]) -> tuple[FloatArray, IntArray | None]:
-        """(queries, columns) values and the clusters, by query id.
-
-        So the same queries, and clusters, are drawn however a file was sorted.
-        """
+        """(queries, columns) values and clusters by query id, however a file was sorted."""
         order = np.argsort(np.array(self.query_ids, np.str_), kind="stable")
         ordered = np.stack(columns, axis=1)[order]
         if self.clusters is None:

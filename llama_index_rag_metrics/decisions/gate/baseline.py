@@ -88,13 +88,9 @@ def _digest(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """One update of a stored baseline.
+    """One update of a stored baseline: its day, as 2026-01-31 in UTC, and the commit measured.
 
-    Attributes:
-        date: the day, as 2026-01-31, in UTC.
-        commit: the commit that was measured; "" where it isn't known.
-        means: metric name to mean; a metric without a value is left out.
-        forced: whether a rule had failed, and the scores were stored anyway.
+    `forced` says that a rule had failed, and the scores were stored anyway.
     """
 
     date: str

@@ -64,10 +64,7 @@ def check_rules(
     beyond it, and is inconclusive in between. It is tested against the baseline's anchor, too,
     unless a rule of its own says how far the metric may be from the anchor. All rules together fail
     an unchanged system in at most 1 - confidence of the cases; each passes a change exactly at its
-    limit in about as many. Where all rankings are known to be identical, a rule that an unchanged
-    system satisfies passes, however few queries there are.
-
-    A rule fails if fewer queries than `min_coverage` asks for have a value.
+    limit in about as many. If all rankings are identical, few queries are enough.
 
     Args:
         results: of an evaluation; bare scores, which know no rankings to show; or what `calibrate`

@@ -69,7 +69,7 @@ class Evidence(ABC):
     def bounds(self, confidence: float) -> Bounds:
         """The true mean, more being better, is above the one and below the other.
 
-        Each with this confidence; None where that can't be said.
+        Each has this confidence, and is None where it can't be given.
         """
 
     @property
@@ -102,10 +102,7 @@ class PairedEvidence(Evidence):
         return f"{'cluster-robust t' if self._units.clustered else 't'} with pseudo-queries"
 
     def needed(self, tolerance: float, confidence: float) -> int | None:
-        """How many queries would show that nothing changed, if that is so.
-
-        None where no number would, since a gain is wanted, or where these are enough.
-        """
+        """How many more queries would show that nothing changed; None where no number would."""
         if self._says_nothing or tolerance <= NOISE:
             return None
         n, error = int(self._units.n[0]), float(self._assumed.error[0])
@@ -113,10 +110,7 @@ class PairedEvidence(Evidence):
         return needed if needed is not None and needed > n else None
 
     def decidable(self, confidence: float) -> float | None:
-        """The smallest loss that this many queries rule out with `POWER`, if nothing changed.
-
-        None where it is more than anybody would tolerate.
-        """
+        """The smallest tolerable loss that these queries rule out with `POWER`, if unchanged."""
         from scipy.special import ndtri
 
         if self._says_nothing:
@@ -175,10 +169,8 @@ class Measured:
     """The numbers that a rule is decided by.
 
     Attributes:
-        metric: the name under which the scores have its metric.
         value: the mean now, or the count.
-        n: how many queries have a value, on both sides.
-        expected: how many should have one.
+        n: how many queries have a value, on both sides, of the `expected` ones.
         columns: query id to (score now, score before).
         baseline: the mean before; None without a baseline, as is `difference`, the mean paired one.
         evidence: how good or bad the true mean could be; None decides by the value.
@@ -198,7 +190,6 @@ class Measured:
 
     @property
     def coverage(self) -> float:
-        """The share of the queries that have a value; 0 where there is no query."""
         return self.n / self.expected if self.expected else 0.0
 
 
@@ -210,7 +201,7 @@ def against(
     clusters: Clusters | None,
     judge: Scores | None = None,
 ) -> Measured:
-    """Measure a rule against the baseline or the anchor, on the queries that are the same in both.
+    """Measure a rule on the queries that are the same in the baseline, or the anchor.
 
     With a judge, the other scores are people's.
     """

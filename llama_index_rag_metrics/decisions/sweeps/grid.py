@@ -74,11 +74,7 @@ class Point(dict[str, Value]):
 
 
 def combinations(grid: Grid) -> dict[str, Point]:
-    """The configurations of a grid by their names; the first parameter varies slowest.
-
-    >>> list(combinations({"chunk_size": [128, 256], "top_k": [3]}))
-    ['chunk_size=128, top_k=3', 'chunk_size=256, top_k=3']
-    """
+    """The configurations of a grid by their names; the first parameter varies slowest."""
     if isinstance(grid, Mapping):
         columns = [_column(name, values) for name, values in grid.items()]
         chosen = [Point(zip(grid, row, strict=True)) for row in product(*columns) if row]

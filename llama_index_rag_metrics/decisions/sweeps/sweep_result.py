@@ -40,11 +40,6 @@ def not_beaten(
 
     `scores` are (queries, configurations), more is better, none NaN. If all are equal, one alone is
     left in at most alpha of cases.
-
-    >>> scores = np.repeat([[0.1, 0.9, 0.9]], 20, axis=0)
-    >>> scores += np.linspace(-0.05, 0.05, 20).reshape(-1, 1) * [[1, 2, 2]]
-    >>> not_beaten(scores)
-    array([1, 2])
     """
     n_queries, n = scores.shape
     if n < 2 or n_queries < 2:
@@ -81,9 +76,6 @@ def pareto_front(columns: FloatArray) -> IntArray:
     """The positions of the (rows, qualities) that no other row beats; more is better.
 
     One row beats another if it is at least as good everywhere and better somewhere.
-
-    >>> pareto_front(np.array([[0.9, -300.0], [0.8, -100.0], [0.7, -200.0]]))
-    array([0, 1])
     """
     at_least = (columns[:, np.newaxis] >= columns[np.newaxis]).all(axis=2)
     better = (columns[:, np.newaxis] > columns[np.newaxis]).any(axis=2)
@@ -202,8 +194,7 @@ class Sweep(Reportable, Sequence[Configuration]):
 
     @property
     def failed(self) -> list[Configuration]:
-        """The configurations that have no results, failed on every question or were given up, or
-        have no value by the primary metric."""
+        """The configurations without results or without a value by the primary metric."""
         finished = set(self.finished)
         return [configuration for configuration in self if configuration not in finished]
 
@@ -226,8 +217,7 @@ class Sweep(Reportable, Sequence[Configuration]):
 
     @property
     def winner(self) -> Configuration | None:
-        """The configuration that is shown to beat all others; None if there is none, or if one
-        failed, that might be better."""
+        """The configuration that is shown to beat all others; None if none is, or if one failed."""
         return None if self.failed else self._leader
 
     @property
@@ -237,8 +227,7 @@ class Sweep(Reportable, Sequence[Configuration]):
 
     @property
     def ranked(self) -> list[Configuration]:
-        """The evaluated configurations, best mean first (which may be chance); ties, cheapest
-        first."""
+        """The evaluated configurations, best mean first (it may be chance), ties cheapest first."""
         return sorted(
             self.finished,
             key=lambda configuration: (-self._quality(configuration), *self._cost(configuration)),
@@ -254,8 +243,7 @@ class Sweep(Reportable, Sequence[Configuration]):
 
     @property
     def cheapest(self) -> Configuration | None:
-        """Of those that can't be told apart, the one with the fewest tokens, then the lowest
-        p95."""
+        """The tied configuration with the fewest tokens, then the lowest p95."""
         return min(
             self.undefeated,
             key=lambda configuration: (*self._cost(configuration), -self._quality(configuration)),
