@@ -92,7 +92,6 @@ class Calibrated:
 
     @property
     def helps(self) -> bool:
-        """Whether the judge makes the number more certain."""
         return self.weight > 0
 
 
@@ -101,10 +100,9 @@ class Calibration(Reportable):
     """Means from few human labels and many of a judge; `compare` and the gate take it as a system.
 
     Attributes:
-        human: people's scores by these metrics.
-        judge: the judge's.
-        metrics: metric name to what came of it.
-        slices: value of the metadata to metric name to what came of it there.
+        human: people's scores by these metrics; `judge` has the judge's.
+        metrics: metric name to its calibrated mean.
+        slices: value of the metadata to the same of these queries.
         slice_key: the key of the metadata; None for no slices.
         confidence: of the intervals.
         notes: what a reader of the numbers should know.
@@ -133,7 +131,6 @@ class Calibration(Reportable):
 
     @property
     def name(self) -> str:
-        """What the scored system is called."""
         return self.human.name or self.judge.name
 
     def report(self, *, full: bool = False) -> Report:
@@ -200,12 +197,20 @@ def calibrate(
     def calibrated(judge: Scores, human: Scores) -> dict[str, Calibrated]:
         return {metric: _calibrated(judge, human, metric, confidence) for metric in names}
 
-    parts = {} if slices is None else _slices(judge, human, slices)
+    by_slice = {}
+    if slices is not None:
+        metadata = {**human.metadata, **judge.metadata}
+        judged = judge.replace(metadata=metadata).slices(slices)
+        by_slice = {
+            value: calibrated(judged[value], part)
+            for value, part in human.replace(metadata=metadata).slices(slices).items()
+            if value in judged
+        }
     return Calibration(
         human=human,
         judge=judge,
         metrics=calibrated(judge, human),
-        slices={value: calibrated(*sides) for value, sides in parts.items()},
+        slices=by_slice,
         slice_key=slices,
         confidence=confidence,
         notes=tuple(_notes(judge, human, names)),
@@ -309,14 +314,6 @@ def _check_pairs(judge: Scores, human: Scores, metric: str) -> None:
             f"one for each of the {counted(len(by_people))} that people scored",
             remedy,
         )
-
-
-def _slices(judge: Scores, human: Scores, key: str) -> dict[Hashable, tuple[Scores, Scores]]:
-    metadata = {**human.metadata, **judge.metadata}
-    by_judge, by_people = (side.replace(metadata=metadata).slices(key) for side in (judge, human))
-    return {
-        value: (by_judge[value], part) for value, part in by_people.items() if value in by_judge
-    }
 
 
 def _notes(judge: Scores, human: Scores, metrics: Sequence[str]) -> Iterator[str]:

@@ -14,9 +14,7 @@ from llama_index_rag_metrics.decisions.comparison.pairing import Clusters, Resul
 from llama_index_rag_metrics.decisions.gate.baseline import (
     Baseline,
     Update,
-    commit_of,
     judge_of,
-    today,
 )
 from llama_index_rag_metrics.decisions.gate.measuring import Measured, against, alone, name_in
 from llama_index_rag_metrics.decisions.gate.rules import Rule, RuleLike, parse_rules
@@ -368,8 +366,7 @@ def update_baseline(
     if anchor is not None:
         _check_anchor(anchor, results, min_coverage)
         anchor = replace(anchor, rules=(), anchor=None, history=())
-    means = {metric: mean for metric, mean in made.scores.means.items() if made.scores.n(metric)}
-    update = Update(today(), commit_of(target.absolute().parent), means, is_broken)
+    update = Update.now(target.absolute().parent, made.scores, forced=is_broken)
     history = () if before is None else before.history
     if history[-1:] != (update,):
         history = (*history, update)

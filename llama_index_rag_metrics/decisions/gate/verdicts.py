@@ -12,18 +12,16 @@ import json
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
-from llama_index_rag_metrics.decisions.gate.gate_sentences import sentence
+from llama_index_rag_metrics.decisions.gate.gate_report import gate_report, sentence
 from llama_index_rag_metrics.decisions.gate.measuring import Evidence, Measured, PairedEvidence
 from llama_index_rag_metrics.decisions.gate.rules import Rule
+from llama_index_rag_metrics.report import Report
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.atomic_files import write_text
 from llama_index_rag_metrics.runtime.jsonable import jsonable
 from llama_index_rag_metrics.statistics.resampling import NOISE
-
-if TYPE_CHECKING:
-    from llama_index_rag_metrics.report import Report
 
 Outcome: TypeAlias = Literal["pass", "fail", "inconclusive"]
 
@@ -120,8 +118,7 @@ class GateReport(Reportable):
         return min((verdict.outcome for verdict in self), key=order.index, default="pass")
 
     def broken(self, *, strict: bool = False) -> Sequence[Verdict]:
-        """The verdicts that close the gate: the failed ones; with `strict`, the inconclusive ones,
-        too."""
+        """The verdicts that close the gate: failed ones, with `strict` also inconclusive ones."""
         shut = {"fail", "inconclusive"} if strict else {"fail"}
         return [verdict for verdict in self.verdicts if verdict.outcome in shut]
 
@@ -139,8 +136,6 @@ class GateReport(Reportable):
 
     def report(self, *, full: bool = False) -> Report:
         """The verdicts, the worst queries and why; as a table, one row per verdict."""
-        from llama_index_rag_metrics.decisions.gate.gate_report import gate_report
-
         return gate_report(self)
 
     def to_json(self, path: str | Path | None = None) -> str:

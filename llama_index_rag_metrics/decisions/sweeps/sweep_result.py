@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from llama_index_rag_metrics.decisions.comparison import Comparison, compare
 from llama_index_rag_metrics.decisions.comparison.pairing import pair
 from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.evaluation.asking.failed_queries import NOT_ASKED
 from llama_index_rag_metrics.evaluation.results.results_report import system_of
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
 from llama_index_rag_metrics.rankings.run import Run
+from llama_index_rag_metrics.report import Report
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
@@ -27,10 +29,6 @@ from llama_index_rag_metrics.statistics.intervals import (
 )
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
 from llama_index_rag_metrics.statistics.significance import beats_all, t_p
-
-if TYPE_CHECKING:
-    from llama_index_rag_metrics.decisions.comparison import Comparison
-    from llama_index_rag_metrics.report import Report
 
 
 def not_beaten(
@@ -268,28 +266,22 @@ class Sweep(Reportable, Sequence[Configuration]):
     @property
     def decision(self) -> str:
         """The result in one or two sentences."""
-        finished = self.finished
-        if not finished:
+        n, tied, start = len(self.finished), len(self.undefeated), ""
+        if not n:
             return "No configuration could be evaluated."
-        if len(finished) == 1:
-            return f"Only {finished[0].name} was evaluated: there is nothing to compare it with."
+        if n == 1:
+            name = self.finished[0].name
+            return f"Only {name} was evaluated: there is nothing to compare it with."
         if self.failed:
-            n = f"{len(self.failed)} of {len(self)} configurations failed"
-            return f"No decision, since {n}. Of the others: {self._decision_of_finished}"
-        return self._decision_of_finished
-
-    @property
-    def _decision_of_finished(self) -> str:
-        finished, primary = self.finished, self.primary
+            failed = f"{len(self.failed)} of {len(self)} configurations failed"
+            start = f"No decision, since {failed}. Of the others: "
         if (leader := self._leader) is not None:
-            return f"{leader.name} is the best of {len(finished)} by {primary}."
-        n, cheapest = len(self.undefeated), self.cheapest
-        these = "These" if n == len(finished) else f"{n} of"
-        tied = f"{these} {len(finished)} can't be told apart by {primary}"
-        costs = ", then ".join(self._cost_names)
-        if cheapest is None or not costs:
-            return f"{tied}."
-        return f"{tied}; the cheapest, by {costs}, is {cheapest.name}."
+            return f"{start}{leader.name} is the best of {n} by {self.primary}."
+        these = f"{start}{'These' if tied == n else f'{tied} of'} {n}"
+        costs, end = ", then ".join(self._cost_names), ""
+        if self.cheapest is not None and costs:
+            end = f"; the cheapest, by {costs}, is {self.cheapest.name}"
+        return f"{these} can't be told apart by {self.primary}{end}."
 
     def compare(self, baseline: str | None = None, **options: Any) -> Comparison:
         """The configurations compared with one of them, corrected for their number.
@@ -298,8 +290,6 @@ class Sweep(Reportable, Sequence[Configuration]):
             baseline: the name of a configuration; None takes the first that was evaluated.
             options: the further arguments of `compare`.
         """
-        from llama_index_rag_metrics.decisions.comparison import compare
-
         first = next(iter(self._results), "")
         return compare(self._results, baseline or first, **{"primary": self.primary, **options})
 

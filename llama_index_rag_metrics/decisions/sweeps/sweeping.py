@@ -84,11 +84,10 @@ async def asweep(
 
     Args:
         build: makes what is evaluated, `build(chunk_size=128, top_k=5)`: a retriever, an index, a
-            query engine or a callable from query text to ids; a function, perhaps asynchronous.
+            query engine or a callable from query text to ids; it may be asynchronous.
         grid: parameter to its values, of which every combination is evaluated, or a list of
             configurations, {parameter: value} each. {"embed": {"small": model, ...}} gives values
-            names. Without a name, an object is known by a digest of what it holds, and a secret,
-            such as an api_key, is shown as a digest.
+            names. Objects without a name, and secrets such as an api_key, are shown as digests.
         dataset: a `RetrievalDataset`, or what `RetrievalDataset.of` takes. Labels have to fit every
             configuration: ids of chunks change with the chunk size, while spans, texts and ids of
             documents don't.
@@ -112,8 +111,7 @@ async def asweep(
         listed with its error; the others go on, but there is no winner then.
 
     Raises:
-        InvalidInput: the grid or an option can't be used, such as a journal of objects without
-            names of which nobody can tell what they hold.
+        InvalidInput: the grid or an option can't be used.
         JournalMismatch: a journal is of another `build`, dataset or option.
         JournalBusy: a journal is being written by another run.
 
