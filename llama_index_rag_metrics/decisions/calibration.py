@@ -18,8 +18,8 @@ from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.wording import first_of
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scores.by_metric import name_among
-from llama_index_rag_metrics.scores.glossary import glossary
+from llama_index_rag_metrics.scores.mappings import name_among
+from llama_index_rag_metrics.scores.scores_report import glossary
 from llama_index_rag_metrics.statistics.intervals import (
     MeanInterval,
     check_options,

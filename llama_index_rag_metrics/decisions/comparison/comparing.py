@@ -22,7 +22,7 @@ from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_bet
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownMetric
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scores.by_metric import name_among
+from llama_index_rag_metrics.scores.mappings import name_among
 from llama_index_rag_metrics.statistics import corrections, intervals, significance
 from llama_index_rag_metrics.statistics.differences import difference_intervals
 from llama_index_rag_metrics.statistics.power import detectable_differences

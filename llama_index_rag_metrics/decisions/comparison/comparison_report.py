@@ -13,16 +13,13 @@ from llama_index_rag_metrics.decisions.calibration import EXPLAINED as CALIBRATE
 from llama_index_rag_metrics.decisions.calibration import calibration_table
 from llama_index_rag_metrics.decisions.comparison.difference import Difference
 from llama_index_rag_metrics.decisions.comparison.holes import EXPLAINED, hole_tables
-from llama_index_rag_metrics.evaluation.results.curve_figures import curve_figures
+from llama_index_rag_metrics.evaluation.results.curves import curve_figures
 from llama_index_rag_metrics.evaluation.results.results_report import system_of
 from llama_index_rag_metrics.metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.figure import Axis, Draw, Figure, Series
 from llama_index_rag_metrics.report.numbers import counted, hover, p_value, percent, span_of_bar
 from llama_index_rag_metrics.scores import scores_report
-from llama_index_rag_metrics.scores.glossary import glossary
-from llama_index_rag_metrics.scores.mean_figures import latency_figure, means_figure
-from llama_index_rag_metrics.scores.query_columns import queries_of
 from llama_index_rag_metrics.scores.systems import System
 
 if TYPE_CHECKING:
@@ -72,11 +69,11 @@ def comparison_report(comparison: Comparison) -> m.Report:
         sections=_sections(comparison, systems),
         failures=scores_report.failures(systems),
         notes=_notes(comparison, systems),
-        glossary=glossary(metrics),
+        glossary=scores_report.glossary(metrics),
         metrics=metrics,
         primary=primary,
         figures=_figures(comparison, systems),
-        queries=partial(queries_of, systems, metrics, compared=True),
+        queries=partial(scores_report.queries_of, systems, metrics, compared=True),
         records=_records(comparison),
     )
 
@@ -283,13 +280,13 @@ def _figures(comparison: Comparison, systems: list[System]) -> dict[str, Draw]:
         return comparison.metric_names if name is None else [name]
 
     return {
-        "means": lambda name: means_figure(systems, chosen(name), interval_of),
+        "means": lambda name: scores_report.means_figure(systems, chosen(name), interval_of),
         "differences": lambda name: _difference_figure(comparison, chosen(name)),
         "distribution": lambda name: _distribution_figure(
             comparison, name or comparison.settings.primary
         ),
         **curve_figures(systems, comparison.query_ids),
-        "latency": lambda _: latency_figure(systems),
+        "latency": lambda _: scores_report.latency_figure(systems),
     }
 
 

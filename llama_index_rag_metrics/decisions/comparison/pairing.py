@@ -22,7 +22,7 @@ from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.wording import first_of, unawaited
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scores.by_metric import name_among
+from llama_index_rag_metrics.scores.mappings import name_among
 from llama_index_rag_metrics.statistics.intervals import (
     MeanInterval,
     number_clusters,

@@ -32,7 +32,7 @@ from llama_index_rag_metrics.runtime.atomic_files import write_text
 from llama_index_rag_metrics.runtime.errors import BaselineMismatch, FileFormatError, InvalidInput
 from llama_index_rag_metrics.runtime.jsonable import jsonable
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scores.by_metric import name_among
+from llama_index_rag_metrics.scores.mappings import name_among
 
 _DIGITS = 10
 

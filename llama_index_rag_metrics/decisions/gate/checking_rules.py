@@ -36,7 +36,7 @@ from llama_index_rag_metrics.runtime.errors import (
     InvalidInput,
 )
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scores.answers import answer_of
+from llama_index_rag_metrics.scores.systems import answer_of
 
 BaselineLike: TypeAlias = "Baseline | Results | str | Path"
 """A baseline, the results that make one, or the file that holds one."""

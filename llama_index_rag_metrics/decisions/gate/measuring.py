@@ -34,7 +34,7 @@ from llama_index_rag_metrics.metrics.metric_names import metric as metric_of
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError, UnknownMetric
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scores.by_metric import name_among
+from llama_index_rag_metrics.scores.mappings import name_among
 from llama_index_rag_metrics.statistics.differences import pseudo_queries
 from llama_index_rag_metrics.statistics.intervals import (
     UNIT_RANGE,

@@ -11,9 +11,7 @@ from llama_index_rag_metrics.evaluation.results.results_report import system_of
 from llama_index_rag_metrics.report import Cell, Records, Report, Row, Section, Statement, Table
 from llama_index_rag_metrics.report.figure import Axis, Figure, Series
 from llama_index_rag_metrics.report.numbers import counted, hover, percent, score, seconds
-from llama_index_rag_metrics.scores.glossary import glossary
-from llama_index_rag_metrics.scores.rows import cost_cell, score_cell, time_cell
-from llama_index_rag_metrics.scores.scores_report import about, failures, remarks
+from llama_index_rag_metrics.scores.scores_report import about, failures, glossary, remarks
 from llama_index_rag_metrics.scores.systems import System
 
 if TYPE_CHECKING:
@@ -86,9 +84,9 @@ def _table(sweep: Sweep) -> Table:
     parameters = _parameters(sweep)
     others = [metric for metric in sweep.metric_names if metric != sweep.primary]
     costs: dict[str, Callable[[Configuration], Cell]] = {
-        "tokens a query": lambda configuration: cost_cell(configuration.tokens),
-        "price of 1,000": lambda configuration: score_cell(configuration.price),
-        "p95": lambda configuration: time_cell(configuration.p95),
+        "tokens a query": lambda configuration: Cell.of(configuration.tokens, "count"),
+        "price of 1,000": lambda configuration: Cell.of(configuration.price, "score"),
+        "p95": lambda configuration: Cell.of(configuration.p95, "seconds"),
     }
     if all(configuration.tokens is None for configuration in sweep.finished):
         del costs["tokens a query"]
@@ -100,14 +98,14 @@ def _table(sweep: Sweep) -> Table:
     for rank, configuration in enumerate(sweep.ranked, 1):
         interval = sweep.interval(configuration)
         is_kept = configuration in sweep.undefeated
-        quality = score_cell(configuration.mean(sweep.primary))
+        quality = Cell.of(configuration.mean(sweep.primary), "score")
         cells = [
             *(Cell(configuration.shown.get(name, "")) for name in parameters),
             quality._replace(tone="best" if is_kept else "normal"),
             Cell("score", "bounds", low=interval.low, high=interval.high),
             *(cell_of(configuration) for cell_of in costs.values()),
             Cell("yes" if configuration in sweep.front else ""),
-            *(score_cell(configuration.mean(metric)) for metric in others),
+            *(Cell.of(configuration.mean(metric), "score") for metric in others),
         ]
         rows.append(Row(str(rank), cells))
     interval_head = f"{percent(sweep.confidence)} interval"

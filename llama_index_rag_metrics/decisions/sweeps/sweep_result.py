@@ -12,7 +12,7 @@ import numpy as np
 from llama_index_rag_metrics.decisions.comparison import Comparison, compare
 from llama_index_rag_metrics.decisions.comparison.pairing import pair
 from llama_index_rag_metrics.evaluation import EvaluationResults
-from llama_index_rag_metrics.evaluation.asking.failed_queries import NOT_ASKED
+from llama_index_rag_metrics.evaluation.asking.query_runner import NOT_ASKED
 from llama_index_rag_metrics.evaluation.results.results_report import system_of
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
 from llama_index_rag_metrics.rankings.run import Run
