@@ -56,10 +56,8 @@ class PredictionPowered:
     def helps(self) -> bool:
         return not self.reason_alone
 
-    def alone(self, reason: str) -> PredictionPowered:
-        return replace(
-            self, values=self.human, weight=0.0, worth=float(self.n), reason_alone=reason
-        )
+    def alone(self, why: str) -> PredictionPowered:
+        return replace(self, values=self.human, weight=0.0, worth=float(self.n), reason_alone=why)
 
     @property
     def mean(self) -> float:

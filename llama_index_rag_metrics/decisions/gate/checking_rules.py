@@ -152,9 +152,6 @@ def assert_retrieval(
         min_coverage: the share of the queries that must have a value; see `check_rules`.
         worst: how many of the worst queries to show for each broken rule.
 
-    Returns:
-        The verdicts, where no rule is broken.
-
     Raises:
         GateFailed: an AssertionError: a rule is broken. It shows the rules, the numbers with their
             bounds, and the worst queries: what was asked, wanted and got.
@@ -328,20 +325,9 @@ def update_baseline(
 ) -> Baseline:
     """Store results as the baseline, and add an entry to its history.
 
-    The first baseline is also the anchor, which later updates leave alone.
-
-    Args:
-        path: the file; made where there is none.
-        results: of an evaluation, or bare scores.
-        metrics: which to keep; None for all.
-        rules: what to keep with them; those that the file has stay where none are given.
-        judged_by: the rules that must hold; None for those that are kept.
-        min_coverage: the share of the queries that must have a value; see `check_rules`.
-        force: whether to store results that break a rule; the history says so.
-        new_anchor: whether these results become the anchor, too; the older one judges nothing.
-
-    Returns:
-        The baseline as it was stored.
+    The first baseline is also the anchor, which later updates leave alone unless `new_anchor` is
+    set. Without `rules`, those that the file has stay; without `judged_by`, the rules that are kept
+    must hold. `force` stores results that break a rule; the history says so.
 
     Raises:
         GateFailed: the results break a rule, and `force` isn't set; nothing was stored.
@@ -354,7 +340,7 @@ def update_baseline(
     target = Path(path)
     before = Baseline.load(target) if target.is_file() else None
     kept = parse_rules(rules) if rules else () if before is None else before.rules
-    made = Baseline.of(results, metrics=metrics, rules=kept)
+    stored = Baseline.of(results, metrics=metrics, rules=kept)
     judging = kept if judged_by is None else parse_rules(judged_by) if judged_by else ()
     compared = before if before is None or not new_anchor else replace(before, anchor=None)
     report = _report_on_new(results, compared, judging, min_coverage)
@@ -366,13 +352,13 @@ def update_baseline(
     if anchor is not None:
         _check_anchor(anchor, results, min_coverage)
         anchor = replace(anchor, rules=(), anchor=None, history=())
-    update = Update.now(target.absolute().parent, made.scores, forced=is_broken)
+    update = Update.now(target.absolute().parent, stored.scores, forced=is_broken)
     history = () if before is None else before.history
     if history[-1:] != (update,):
         history = (*history, update)
-    made = replace(made, anchor=anchor, history=history)
-    made.save(target)
-    return made
+    stored = replace(stored, anchor=anchor, history=history)
+    stored.save(target)
+    return stored
 
 
 def _report_on_new(
