@@ -20,6 +20,7 @@ from llama_index_rag_metrics.runtime.wording import first_of
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.mappings import name_among
 from llama_index_rag_metrics.scores.scores_report import glossary
+from llama_index_rag_metrics.statistics import prediction_powered as ppi
 from llama_index_rag_metrics.statistics.intervals import (
     MeanInterval,
     check_options,
@@ -27,11 +28,6 @@ from llama_index_rag_metrics.statistics.intervals import (
     mean_interval,
 )
 from llama_index_rag_metrics.statistics.kappa import Kappa, cohens_kappa
-from llama_index_rag_metrics.statistics.prediction_powered import (
-    PredictionPowered,
-    prediction_powered,
-    prediction_powered_interval,
-)
 
 Scored: TypeAlias = "EvaluationResults | Scores | Mapping[str, float]"
 ONE_SCORE = "score"
@@ -62,8 +58,7 @@ class Calibrated:
 
     Attributes:
         mean: the calibrated mean; people's own where the judge doesn't help.
-        low: the lower end of its interval; None where none is given.
-        high: the upper end.
+        low: the lower end of its interval; None where none is given, as is `high`.
         human: the mean of people's scores alone, with its interval.
         judge_mean: the mean of the judge's scores alone, which no interval makes right.
         n_judged: how many questions the judge scored, those of the people among them.
@@ -239,8 +234,8 @@ def split(
 def _calibrated(judge: Scores, human: Scores, metric: str, confidence: float) -> Calibrated:
     people, same, others = split(judge.by_query(metric), human.by_query(metric))
     limits = limits_of(metric)
-    combined, interval = prediction_powered_interval(
-        prediction_powered(people, same, others), confidence=confidence, limits=limits
+    combined, interval = ppi.prediction_powered_interval(
+        ppi.prediction_powered(people, same, others), confidence=confidence, limits=limits
     )
     is_discrete = len(np.unique(np.concatenate([people, same]))) <= _MOST_VALUES
     return Calibrated(
@@ -262,7 +257,7 @@ def _calibrated(judge: Scores, human: Scores, metric: str, confidence: float) ->
 
 
 def _sentence(
-    metric: str, interval: MeanInterval, combined: PredictionPowered, confidence: float
+    metric: str, interval: MeanInterval, combined: ppi.PredictionPowered, confidence: float
 ) -> str:
     if not interval.n:
         return f"{metric} has no value: people scored no question."
@@ -273,7 +268,7 @@ def _sentence(
     return f"{number}{', by ' if combined.reason_alone else ': '}{describe_worth(combined)}."
 
 
-def describe_worth(combined: PredictionPowered) -> str:
+def describe_worth(combined: ppi.PredictionPowered) -> str:
     if combined.reason_alone:
         people = counted(combined.n, "human question", "human questions")
         return f"{people} alone: {combined.reason_alone}"

@@ -47,12 +47,7 @@ class RetrievalAssertion:
         """Assert that results satisfy rules; `options` are further ones of `assert_retrieval`.
 
         The path of a baseline of this call's own is relative to pytest's rootdir; `strict` is by
-        default as in pytest's configuration.
-
-        Raises:
-            GateFailed: a rule is broken.
-            InvalidInput: a rule can't be used, there is no baseline for it, or two tests would
-                store different scores in the same one.
+        default as in pytest's configuration. Two tests can't store different scores in one file.
         """
         __tracebackhide__ = True
         chosen = self.baseline if baseline is None else baseline

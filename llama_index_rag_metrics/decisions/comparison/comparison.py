@@ -103,8 +103,8 @@ class Comparison(Reportable):
     def pairs(self) -> tuple[SystemPair, ...]:
         """All pairs of three or more systems, metric by metric; empty for two systems.
 
-        Step-down max-t over the paired t-tests of all pairs by one metric (Westfall and Young
-        1993): in at most 1 - confidence of cases it finds any difference between equal systems.
+        By step-down max-t over the t-tests of a metric's pairs (Westfall and Young 1993): it finds
+        any difference between equal systems in at most 1 - confidence of cases.
         """
         return tuple(all_pairs(self.paired, self.settings))
 
@@ -137,11 +137,7 @@ class Comparison(Reportable):
         return comparison_report(self)
 
     def to_json(self, path: str | Path | None = None) -> str:
-        """All numbers as JSON; written to `path`, if given.
-
-        Raises:
-            InvalidInput: JSON can't hold a value of the slices' metadata.
-        """
+        """All numbers as JSON; written to `path`, if given."""
         content = {
             "format": _FORMAT,
             "systems": list(self.systems),

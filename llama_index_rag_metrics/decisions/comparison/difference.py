@@ -62,8 +62,7 @@ class Difference:
     Attributes:
         n: how many queries have a value for both; the means are over these.
         difference: the mean of system minus baseline.
-        low: lower end of its interval, None where none is given.
-        high: upper end.
+        low: lower end of its interval, None where none is given, as is `high`.
         p_randomisation: two-sided p value of the randomisation test.
         p_t: of the paired t-test; with clusters, of its cluster-robust form.
         p_wilcoxon: of Wilcoxon's signed-rank test, which tests symmetry about 0, not the mean.
@@ -110,7 +109,6 @@ class Difference:
 
     @property
     def changed(self) -> int:
-        """How many queries score differently."""
         return self.wins + self.losses
 
     def p_of(self, test: Test) -> float:

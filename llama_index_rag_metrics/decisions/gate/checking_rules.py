@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from llama_index_rag_metrics.decisions import OnMissing
 from llama_index_rag_metrics.decisions.calibration import Calibration
@@ -37,6 +37,9 @@ from llama_index_rag_metrics.runtime.errors import (
 )
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.systems import answer_of
+
+_Side: TypeAlias = "tuple[Baseline, Sequence[str]]"
+"""The baseline or the anchor, and the queries in common."""
 
 BaselineLike: TypeAlias = "Baseline | Results | str | Path"
 """A baseline, the results that make one, or the file that holds one."""
@@ -182,13 +185,6 @@ def assert_retrieval(
     return report
 
 
-class _Side(NamedTuple):
-    """The baseline or the anchor, and the queries in common."""
-
-    stored: Baseline
-    same: Sequence[str]
-
-
 def _stored(baseline: BaselineLike | None) -> Baseline | None:
     if baseline is None or isinstance(baseline, Baseline):
         return baseline
@@ -211,16 +207,16 @@ def _sides(
             f"the baseline was stored by version {stored.version or 'unknown'} of this package, "
             f"and this is {__version__}"
         )
-    sides = {"baseline": _Side(stored, same)}
+    sides: dict[str, _Side] = {"baseline": (stored, same)}
     if stored.anchor is not None:
-        sides["anchor"] = _Side(stored.anchor, stored.anchor.common_queries(results))
+        sides["anchor"] = stored.anchor, stored.anchor.common_queries(results)
     now = scores_of(results).counts.queries
-    for name, side in sides.items():
-        before = side.stored.scores.counts.queries
-        if not len(side.same) == now == before:
+    for name, (reference, common) in sides.items():
+        before = reference.scores.counts.queries
+        if not len(common) == now == before:
             notes.append(
-                f"rules against the {name} are decided by {counted(len(side.same))}, those that "
-                f"are the same now ({now:,}) and in the {name} ({before:,})"
+                f"rules against the {name} are decided by {counted(len(common))}, those that are "
+                f"the same now ({now:,}) and in the {name} ({before:,})"
             )
     return sides
 
@@ -245,7 +241,7 @@ def _measured(
         if rule.anchor or "anchor" not in sides or metric in anchored:
             continue
         again = replace(rule, anchor=True)
-        if metric not in sides["anchor"].stored.scores:
+        if metric not in sides["anchor"][0].scores:
             notes.append(
                 f"the anchor has no scores by {metric}, so losses in small steps go unnoticed; "
                 "store a new anchor to notice them"

@@ -35,6 +35,7 @@ from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError, UnknownMetric
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.mappings import name_among
+from llama_index_rag_metrics.statistics import prediction_powered as ppi
 from llama_index_rag_metrics.statistics.differences import pseudo_queries
 from llama_index_rag_metrics.statistics.intervals import (
     UNIT_RANGE,
@@ -43,10 +44,6 @@ from llama_index_rag_metrics.statistics.intervals import (
     mean_interval,
 )
 from llama_index_rag_metrics.statistics.power import POWER, queries_to_decide
-from llama_index_rag_metrics.statistics.prediction_powered import (
-    PredictionPowered,
-    prediction_powered_interval,
-)
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
 from llama_index_rag_metrics.statistics.significance import Student, student, unvaried
 
@@ -141,7 +138,7 @@ class MeanEvidence(Evidence):
 
     limits: tuple[float, float] = UNIT_RANGE
     negated: bool = False
-    calibrated: PredictionPowered | None = None
+    calibrated: ppi.PredictionPowered | None = None
 
     def bounds(self, confidence: float) -> Bounds:
         interval = self._interval(confidence)
@@ -159,7 +156,7 @@ class MeanEvidence(Evidence):
             return mean_interval(
                 self.values, confidence=two_sided, limits=self.limits, clusters=self.clusters
             )
-        return prediction_powered_interval(
+        return ppi.prediction_powered_interval(
             self.calibrated, confidence=two_sided, limits=self.limits
         )[1]
 

@@ -284,11 +284,9 @@ class Sweep(Reportable, Sequence[Configuration]):
         return f"{these} can't be told apart by {self.primary}{end}."
 
     def compare(self, baseline: str | None = None, **options: Any) -> Comparison:
-        """The configurations compared with one of them, corrected for their number.
+        """The configurations compared with one of them, by default the first that was evaluated.
 
-        Args:
-            baseline: the name of a configuration; None takes the first that was evaluated.
-            options: the further arguments of `compare`.
+        `options` are the further arguments of `compare`.
         """
         first = next(iter(self._results), "")
         return compare(self._results, baseline or first, **{"primary": self.primary, **options})

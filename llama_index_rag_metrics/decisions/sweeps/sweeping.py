@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -124,7 +124,17 @@ async def asweep(
         >>> [configuration.mean("recall") for configuration in found]
         [0.0, 1.0]
     """
-    _check(build, at_once, confidence, options)
+    if not callable(build):
+        expected = "a function of the parameters, which returns a retriever or an index"
+        raise InvalidInput("build", build, expected)
+    for argument in ("name", "retriever_id"):
+        if argument in options:
+            sentence = f"sweep() has no argument {argument!r}: it sets that of every configuration."
+            raise InvalidInput(argument, options.get(argument), sentence=sentence)
+    check_known(asweep, options)
+    check_count("at_once", at_once, "configurations to evaluate at once")
+    check_options(confidence)
+    check_price(options.get("price_per_million"))
     named = combinations(grid)
     chosen = resolve(metrics)
     names = [metric.metric_name for metric in chosen]
@@ -172,20 +182,6 @@ async def asweep(
 
 
 sweep = synchronous(asweep)
-
-
-def _check(build: object, at_once: object, confidence: float, options: Mapping[str, Any]) -> None:
-    if not callable(build):
-        expected = "a function of the parameters, which returns a retriever or an index"
-        raise InvalidInput("build", build, expected)
-    for name in ("name", "retriever_id"):
-        if name in options:
-            sentence = f"sweep() has no argument {name!r}: it sets that of every configuration."
-            raise InvalidInput(name, options[name], sentence=sentence)
-    check_known(asweep, options)
-    check_count("at_once", at_once, "configurations to evaluate at once")
-    check_options(confidence)
-    check_price(options.get("price_per_million"))
 
 
 def file_name(name: str) -> str:
