@@ -70,20 +70,17 @@ def to_text(report: m.Report, *, width: int | None = None) -> str:
     return page.getvalue().rstrip("\n")
 
 
-def print_text(text: str, *, console: Console | None = None) -> None:
-    out = console or Console(highlight=False)
-    out.print(Trimmed(_indented(Text(text))))
+def print_text(text: str | Text, *remarks: str) -> None:
+    """Print a text, remarks and an empty line to standard output."""
+    out = Console(highlight=False)
+    out.print(Trimmed(_indented(Text.assemble(text))))
+    for remark in remarks:
+        out.print(Trimmed(_indented(_remark(remark))))
     out.print()
 
 
-def print_heading(
-    title: str, lead: str, notes: Sequence[str] = (), *, console: Console | None = None
-) -> None:
-    out = console or Console(highlight=False)
-    out.print(Trimmed(_indented(Text.assemble((plain(title), "bold"), f"  {lead}"))))
-    for note in notes:
-        out.print(Trimmed(_indented(_remark(note))))
-    out.print()
+def print_heading(title: str, lead: str, notes: Sequence[str] = ()) -> None:
+    print_text(Text.assemble((plain(title), "bold"), f"  {lead}"), *notes)
 
 
 def _parts(report: m.Report, width: int, *, on_request: bool) -> Iterator[RenderableType]:

@@ -7,9 +7,8 @@ that somebody looks at.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report import model as m
@@ -90,13 +89,12 @@ def packed_texts(texts: Texts, room: int | None) -> list[str]:
         texts.shorten(max(_SHORTEST_CUT, int(texts.cut * max(room, 0) / size * 0.98)))
 
 
-@dataclass
-class Content:
+class Content(NamedTuple):
     """The data of the page: columns for the table of queries; rankings in chunks; their texts."""
 
     index: dict[str, Any]
     rankings: list[list[Any]]
-    texts: Texts = field(repr=False)
+    texts: Texts
 
 
 def content_of(queries: m.Queries, metric: str, cut: int | None) -> Content:
@@ -144,18 +142,10 @@ def _query(by_matcher: Sequence[m.QueryAnswers], texts: Texts) -> list[Any]:
     Of another matcher each answer has only what is its own: [grades, what the items stand for].
     """
     first, *others = by_matcher
-    row: list[Any] = [
-        list(_wanted(first, texts)),
-        [_answer(answer, texts) for answer in first.answers],
-    ]
-    if others:
-        row.append(
-            [
-                [list(_wanted(other, texts)), [_grades(answer) for answer in other.answers]]
-                for other in others
-            ]
-        )
-    return row
+    answers = [_answer(answer, texts) for answer in first.answers]
+    row: list[Any] = [list(_wanted(first, texts)), answers]
+    of_others = [[list(_wanted(each, texts)), list(map(_grades, each.answers))] for each in others]
+    return [*row, of_others] if others else row
 
 
 def _wanted(query: m.QueryAnswers, texts: Texts) -> Iterator[list[Any]]:
@@ -191,7 +181,6 @@ def _answer(answer: m.Answer, texts: Texts) -> Any:
 
 
 def _call(call: m.CallAnswer) -> list[Any]:
-    """[query, who asked, ids, grades, whether each is new, latency, error]"""
     return [
         " ".join(call.query.split()),
         call.asked_by,
