@@ -17,9 +17,20 @@ Tone: TypeAlias = Literal["normal", "best", "quiet", "alarm", "open"]
 """How a value or a sentence looks; "open" is what isn't decided."""
 
 Form: TypeAlias = Literal[
-    "text", "score", "signed", "range", "bounds", "change", "p", "effect", "count", "tally",
-    "share", "seconds", "outcome",
-]  # fmt: skip
+    "text",
+    "score",
+    "signed",
+    "range",
+    "bounds",
+    "change",
+    "p",
+    "effect",
+    "count",
+    "tally",
+    "share",
+    "seconds",
+    "outcome",
+]
 """What a value is, and so how `numbers.shown` writes it."""
 
 Place: TypeAlias = Literal["summary", "detail", "page"]
@@ -198,10 +209,19 @@ class Listing:
 
     @classmethod
     def of(
-        cls, title: str, shown: Sequence[QueryAnswers], n: int, *, on_request: bool = False
-    ) -> Listing:
-        """The first of n queries; the title says how many there are."""
-        return cls(f"{title}: {n:,}", shown, more=n - len(shown), on_request=on_request)
+        cls,
+        title: str,
+        remarks: Sequence[tuple[str, str, Sequence[str]]],
+        most: int,
+        *,
+        on_request: bool = False,
+    ) -> list[Listing]:
+        """The first queries, by id, text and remarks, of as many as the title says; [] of none."""
+        shown = [QueryAnswers(key, text, remarks=lines) for key, text, lines in remarks[:most]]
+        n = len(remarks)
+        return (
+            [cls(f"{title}: {n:,}", shown, more=n - len(shown), on_request=on_request)] if n else []
+        )
 
 
 class Failure(NamedTuple):
@@ -262,6 +282,11 @@ class Records:
     def of(cls, rows: Sequence[Mapping[str, Any]], names: Iterable[str]) -> Records:
         """The columns of these names, of rows that all have them."""
         return cls({name: [row[name] for row in rows] for name in names})
+
+    @classmethod
+    def of_fields(cls, rows: Sequence[object], names: Iterable[str]) -> Records:
+        """The columns of these names, of objects that have such attributes."""
+        return cls({name: [getattr(row, name) for row in rows] for name in names})
 
 
 def headline(metrics: Sequence[str]) -> str:
