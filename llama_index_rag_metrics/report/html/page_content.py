@@ -7,8 +7,9 @@ that somebody looks at.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report import model as m
@@ -89,7 +90,8 @@ def packed_texts(texts: Texts, room: int | None) -> list[str]:
         texts.shorten(max(_SHORTEST_CUT, int(texts.cut * max(room, 0) / size * 0.98)))
 
 
-class Content(NamedTuple):
+@dataclass
+class Content:
     """The data of the page: columns for the table of queries; rankings in chunks; their texts."""
 
     index: dict[str, Any]
