@@ -119,9 +119,9 @@ def _first_calls(system: System) -> dict[str, Counter[int]]:
         min_grade = getattr(resolve(metric), "min_grade", 1.0)
     except RagMetricsError:  # a metric that isn't registered: nobody knows which grade it wants
         return first
-    relevance, run = system.judged_by(metric)
+    matched = system.judged_by(metric)
     for query_id in system.scores.details[metric]:
-        judged, ranking = relevance.get(query_id), run.get(query_id)
+        judged, ranking = matched.relevance.get(query_id), matched.run.get(query_id)
         if judged is None or judged.facet_names is None:
             continue
         if ranking is None or ranking.calls is None:

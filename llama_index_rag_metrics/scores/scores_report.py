@@ -305,10 +305,7 @@ def queries_of(
     )
     left_out = (query_id for system in systems for query_id in system.scores.excluded)
     ids = list(dict.fromkeys([*known, *left_out]))
-    matchers = [
-        tuple(getattr(system.matched.get(metric), "matcher", None) for system in systems)
-        for metric in metrics
-    ]
+    matchers = [tuple(system.judged_by(metric).matcher for system in systems) for metric in metrics]
     distinct = list(dict.fromkeys(matchers))
     remarks_of = facet_remarks(systems)
     examples = [metrics[matchers.index(each)] for each in distinct]
