@@ -237,12 +237,8 @@ def leaves_out(names: Iterable[str]) -> bool:
 
 def metrics_of(measures: Iterable[Column]) -> list[BaseRetrievalMetric]:
     """The metrics that compute them, each once; at least one, to have queries to count."""
-    by_name = {
-        metric.metric_name: metric
-        for measure in measures
-        for metric in (measure.metric, measure.of_all_judged)
-        if metric is not None
-    }
+    pairs = ((measure.metric, measure.of_all_judged) for measure in measures)
+    by_name = {metric.metric_name: metric for pair in pairs for metric in pair if metric}
     return list(by_name.values()) or [RetrievedCount()]
 
 
