@@ -139,7 +139,7 @@ class QueryEngineRetriever(BaseRetriever):
             try:
                 return list(self.engine.retrieve(query_bundle))
             except NotImplementedError as error:
-                self._retrieves_not(error)
+                self._cannot_retrieve(error)
         return self._sources(self.engine.query(query_bundle))
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
@@ -150,10 +150,10 @@ class QueryEngineRetriever(BaseRetriever):
             try:
                 return list(await aretrieve(query_bundle))
             except NotImplementedError as error:
-                self._retrieves_not(error)
+                self._cannot_retrieve(error)
         return self._sources(await self.engine.aquery(query_bundle))
 
-    def _retrieves_not(self, error: NotImplementedError) -> None:
+    def _cannot_retrieve(self, error: NotImplementedError) -> None:
         """Remember that an inner engine can't retrieve."""
         if "support retrieve" not in str(error):
             raise error
