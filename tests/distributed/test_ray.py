@@ -677,6 +677,6 @@ def test_a_worker_uses_the_cpus_that_it_was_given(cluster: Cluster) -> None:
 
         return pa.table({"n": [pl.thread_pool_size()]})
 
-    options = distributed.environment.worker_options(3, {})
+    options = distributed.sharing.worker_options(3, {})
     rows = ray.data.from_arrow(stored(2)).map_batches(count, batch_format="pyarrow", **options)
     assert rows.take_all() == [{"n": 3}]
