@@ -26,8 +26,7 @@ from llama_index_rag_metrics.evaluation.retrievers.callables import (
 from llama_index_rag_metrics.evaluation.sessions.programs import as_program
 from llama_index_rag_metrics.evaluation.sessions.session_retriever import SessionRetriever
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
-from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.runtime.wording import unawaited
+from llama_index_rag_metrics.runtime.errors import InvalidInput, unawaited
 
 Source: TypeAlias = (
     "BaseRetriever | BaseIndex[Any] | BaseQueryEngine | BaseChatEngine | Workflow"

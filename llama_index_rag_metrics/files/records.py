@@ -30,7 +30,7 @@ from llama_index_rag_metrics.files.span_fields import read_expected_spans
 from llama_index_rag_metrics.files.squad import take_answers
 from llama_index_rag_metrics.rankings.relevance import Relevance, refuse_pairs
 from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.runtime.wording import cut
+from llama_index_rag_metrics.runtime.masking import cut
 
 
 def read_supporting_facts(facts: object, place: Place) -> Relevance:

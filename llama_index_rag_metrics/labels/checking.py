@@ -31,7 +31,7 @@ from llama_index_rag_metrics.report.numbers import whole_percent
 from llama_index_rag_metrics.runtime.amounts import check_share
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
-from llama_index_rag_metrics.runtime.wording import first_of
+from llama_index_rag_metrics.runtime.masking import join_first
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
@@ -54,7 +54,7 @@ def _repeats(dataset: RetrievalDataset) -> Iterator[Finding]:
         ours, theirs = (set(judged(dataset, twin) or ()) for twin in (query_id, earlier))
         apart = sorted(ours ^ theirs)
         if apart:
-            sentence = f"asked as {earlier!r} is, but only one of them wants {first_of(apart)}"
+            sentence = f"asked as {earlier!r} is, but only one of them wants {join_first(apart)}"
         else:
             sentence = f"asked as {earlier!r} is, and judged alike"
         kind: Kind = "contradicting" if apart else "repeated"
@@ -213,7 +213,7 @@ def _is_in_place(label: Label, located: Found, passages: Passages) -> bool:
 
 
 def _sentence(label: Label, located: Found) -> str:
-    where = first_of([repr(piece.id) for piece in located.pieces])
+    where = join_first([repr(piece.id) for piece in located.pieces])
     if located.score is None and label.text_hash is not None:
         return _of_hash(label, located, where)
     if located.fate == "lost":
@@ -276,11 +276,11 @@ def _twins(
     ]
     bare = [item for item in twins if item not in grades]
     if later:
-        sentence = f"{label.id!r} and {first_of([*map(repr, later)])} say the same"
+        sentence = f"{label.id!r} and {join_first([*map(repr, later)])} say the same"
         best = max(twins[item] for item in later)
         yield Finding("duplicates", label.id, (query_id,), tuple(later), best, sentence)
     if bare:
-        sentence = f"{first_of([*map(repr, bare)])} says what {label.id!r} says, without a label"
+        sentence = f"{join_first([*map(repr, bare)])} says what {label.id!r} says, without a label"
         best = max(twins[item] for item in bare)
         yield Finding("unlabelled", label.id, (query_id,), tuple(bare), best, sentence)
 
@@ -408,7 +408,7 @@ def remember_texts(
         warn_caller(
             LabelWarning(
                 f"{len(missing):,} of {len(labels):,} labelled passages aren't there, so their "
-                f"texts can't be remembered: {first_of([*map(repr, missing)])}"
+                f"texts can't be remembered: {join_first([*map(repr, missing)])}"
             )
         )
     dropped = {} if keep_corpus else dict.fromkeys(("corpus", "titles", "document_metadata"))

@@ -33,7 +33,7 @@ from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.report import Report
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.report.reportable import Reportable
-from llama_index_rag_metrics.runtime.amounts import WORKERS, check_whole
+from llama_index_rag_metrics.runtime.amounts import WORKERS, check_integer
 from llama_index_rag_metrics.runtime.cache import Cache, Tally, Usage
 from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError, ScorerFailed
 from llama_index_rag_metrics.runtime.masking import describe_error
@@ -211,7 +211,7 @@ async def acheck_judge(
         ("most_queries", most_queries, 2),
         ("workers", workers, 1),
     ):
-        check_whole(argument, number, least)
+        check_integer(argument, number, least)
     check_options(confidence, 100, seed)
     known = [query_id for query_id in queries if query_id in run and run[query_id].ids]
     if len(known) > most_queries:

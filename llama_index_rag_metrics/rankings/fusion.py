@@ -9,7 +9,7 @@ from statistics import fmean, pstdev
 from typing import Literal, TypeAlias, TypeVar
 
 from llama_index_rag_metrics.rankings.run import Ranking, Run
-from llama_index_rag_metrics.runtime.amounts import check_amount, check_whole
+from llama_index_rag_metrics.runtime.amounts import check_amount, check_integer
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 Method: TypeAlias = Literal["rrf", "minmax", "zscore"]
@@ -70,7 +70,7 @@ def fuse(
         raise InvalidInput("runs", list(runs), "two runs or more")
     _check_weight("k", k)
     if depth is not None:
-        check_whole("depth", depth, 1, "a whole number above 0, or None")
+        check_integer("depth", depth, 1, "a whole number above 0, or None")
     weighed = _weights(runs, weights or {})
     ready = {name: run if isinstance(run, Run) else Run(run) for name, run in runs.items()}
 

@@ -16,7 +16,7 @@ WORKERS = 8
 """How many questions or requests are under way at once, by default."""
 
 
-def check_whole(argument: str, value: object, least: float = 1, expected: str = "") -> None:
+def check_integer(argument: str, value: object, least: float = 1, expected: str = "") -> None:
     """Whether an argument is a whole number that isn't too low."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise InvalidInput(argument, value, expected or f"a whole number of at least {least}")

@@ -21,13 +21,13 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, distribution
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from llama_index_rag_metrics.runtime.wording import first_of, shorten
+from llama_index_rag_metrics.runtime.masking import join_first, shorten
 
 
 class _Told(Exception):
@@ -318,7 +318,7 @@ class RowsDropped(_Told, UserWarning):
     """Rows of a journal were damaged."""
 
     def __init__(self, path: str, lines: Sequence[int]) -> None:
-        which = f"{len(lines):,} of its rows can't be read (line {first_of([*map(str, lines)])})"
+        which = f"{len(lines):,} of its rows can't be read (line {join_first([*map(str, lines)])})"
         super().__init__(
             f"{path}: {which}; they are dropped, and their contents are asked for again."
         )
@@ -444,7 +444,7 @@ class NoQuestions(RagMetricsError, ValueError):
     """The LLM answered, and nothing in its answers is a question."""
 
     def __init__(self, nodes: int, refused: Sequence[str]) -> None:
-        answers = f" Answers by node: {first_of(refused)}." if refused else " They are empty."
+        answers = f" Answers by node: {join_first(refused)}." if refused else " They are empty."
         message = (
             f"no questions in the LLM's answers for {nodes} nodes.{answers} Questions end with a "
             "question mark or begin like 'Explain …', one per line: ask for that in "
@@ -476,3 +476,13 @@ class GateFailed(RagMetricsError, AssertionError):
 
 class InconclusiveGate(UserWarning):
     """The queries are too few to tell whether a rule is kept."""
+
+
+def id_remedy(item: object) -> str:
+    """What to give where an id is expected, for a remedy; "" if unknown."""
+    return "Give node.node_id of each node." if hasattr(item, "node_id") else ""
+
+
+def unawaited(value: object) -> str:
+    """What to do about a coroutine where its result is expected; "" for anything else."""
+    return "It is a coroutine: await it." if isinstance(value, Coroutine) else ""

@@ -1,8 +1,8 @@
-"""Errors as they are recorded and shown: short, and without secrets.
+"""Errors and values in messages: short, and without secrets.
 
-A service may echo a key in what it answers, and a client may put a URL with a password into its
-message. What is recorded goes into notes, JSON, HTML, journals and logs, so it is masked first, and
-only then cut: half a key would not be recognised.
+A service may echo a key in its answer, and a client may put a URL with a password into its message.
+What is recorded goes into notes, JSON, HTML, journals and logs, so it is masked first, and only
+then cut: half a key would not be recognised.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 import os
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -183,3 +183,18 @@ def _fields(component: object) -> Iterator[tuple[str, Any]]:
             continue
         if isinstance(held, dict):
             yield from ((str(name), value) for name, value in list(held.items())[:100])
+
+
+def cut(text: str, limit: int = 120) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def shorten(value: object) -> str:
+    """A value as Python writes it, masked, then shortened."""
+    return cut(mask_beginning(repr(value)))
+
+
+def join_first(parts: Sequence[str], most: int = 5) -> str:
+    """The first few of many parts, each shortened, and how many more there are."""
+    more = f" and {len(parts) - most:,} more" if len(parts) > most else ""
+    return f"{', '.join(map(cut, parts[:most]))}{more}"

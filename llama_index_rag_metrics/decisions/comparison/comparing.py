@@ -15,8 +15,7 @@ from llama_index_rag_metrics.decisions.comparison.pairing import Clusters, OnMis
 from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
-from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownMetric
-from llama_index_rag_metrics.runtime.wording import unawaited
+from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownMetric, unawaited
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.by_metric import name_among
 from llama_index_rag_metrics.statistics.corrections import (

@@ -24,9 +24,14 @@ from llama_index.core.storage.kvstore.types import (
 
 from llama_index_rag_metrics.distributed.ray.environment import import_ray
 from llama_index_rag_metrics.metrics.texts.clients import admission
-from llama_index_rag_metrics.runtime.cache import Cache, ClaimingStore, Keeper, SQLiteKVStore
-from llama_index_rag_metrics.runtime.cache.claims import Rows
+from llama_index_rag_metrics.runtime.cache import (
+    Cache,
+    ClaimingStore,
+    SharedStoreActor,
+    SQLiteKVStore,
+)
 from llama_index_rag_metrics.runtime.cache.fetching import COLLECTION
+from llama_index_rag_metrics.runtime.cache.stores import Rows
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import describe_error
 
@@ -206,7 +211,7 @@ def unpack(packed: bytes, limiter_actor: Any) -> Any:
 def keep_store(cache: Any, journal: str | Path | None = None) -> Any:
     """Start the actor that keeps the store of `evaluate(cache=..., journal=...)`."""
     try:
-        return driver_node_actor(Keeper, _maker(cache, journal))
+        return driver_node_actor(SharedStoreActor, _maker(cache, journal))
     except _UNPICKLABLE as error:
         remedy = "Pass a function that makes it, such as cache=lambda: RedisKVStore(...)."
         expected = "a store that can be pickled"

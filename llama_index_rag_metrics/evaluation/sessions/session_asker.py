@@ -36,7 +36,7 @@ from llama_index_rag_metrics.rankings.combining import Combine, check_combine, c
 from llama_index_rag_metrics.rankings.matching import Matcher, names_of
 from llama_index_rag_metrics.rankings.run import Call, has_order
 from llama_index_rag_metrics.report.numbers import counted
-from llama_index_rag_metrics.runtime.amounts import check_whole
+from llama_index_rag_metrics.runtime.amounts import check_integer
 from llama_index_rag_metrics.runtime.errors import InvalidInput, TooManyCalls, UnusableAnswer
 from llama_index_rag_metrics.runtime.sync import out_of_reach
 from llama_index_rag_metrics.runtime.threads import within
@@ -268,7 +268,7 @@ def asker_of(
     """
     check_combine(combine or "first_seen")
     if max_calls is not None:
-        check_whole("max_calls", max_calls, 1, "a number of retrievals from 1 on, or None")
+        check_integer("max_calls", max_calls, 1, "a number of retrievals from 1 on, or None")
     if not isinstance(pipeline.retriever, (SessionRetriever, AsyncCallableRetriever)):
         if combine is not None:
             remedy = "To capture what other code retrieves, pass an asynchronous function."

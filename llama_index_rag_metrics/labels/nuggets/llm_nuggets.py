@@ -28,9 +28,9 @@ from llama_index_rag_metrics.runtime.amounts import WORKERS
 from llama_index_rag_metrics.runtime.cache import Cache
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import BadAnswer, InvalidInput, LabelWarning
-from llama_index_rag_metrics.runtime.settings_models import model_of_settings
+from llama_index_rag_metrics.runtime.masking import shorten
+from llama_index_rag_metrics.runtime.models import model_of_settings
 from llama_index_rag_metrics.runtime.sync import synchronous
-from llama_index_rag_metrics.runtime.wording import shorten
 
 if TYPE_CHECKING:
     from llama_index.core.llms import LLM

@@ -18,11 +18,12 @@ from llama_index.core.schema import BaseNode, MetadataMode
 
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.labels.questions.parsing import normal_form, parse
-from llama_index_rag_metrics.runtime.amounts import WORKERS, check_whole
+from llama_index_rag_metrics.runtime.amounts import WORKERS, check_integer
 from llama_index_rag_metrics.runtime.cache import identity
 from llama_index_rag_metrics.runtime.errors import GenerationFailed, InvalidInput, NoQuestions
 from llama_index_rag_metrics.runtime.journal import JsonLinesJournal
-from llama_index_rag_metrics.runtime.masking import describe_error, register_secrets_of
+from llama_index_rag_metrics.runtime.masking import describe_error, join_first, register_secrets_of
+from llama_index_rag_metrics.runtime.models import model_of_settings
 from llama_index_rag_metrics.runtime.progress import progress
 from llama_index_rag_metrics.runtime.retries import (
     FORBIDDEN,
@@ -31,10 +32,8 @@ from llama_index_rag_metrics.runtime.retries import (
     attempts,
     http_status,
 )
-from llama_index_rag_metrics.runtime.settings_models import model_of_settings
 from llama_index_rag_metrics.runtime.sync import each, synchronous
 from llama_index_rag_metrics.runtime.threads import Threads, within
-from llama_index_rag_metrics.runtime.wording import first_of
 
 if TYPE_CHECKING:
     from llama_index.core.llms import LLM
@@ -287,7 +286,7 @@ def _dataset(
     if fewer:
         notes.append(f"{fewer} of {n} nodes gave fewer than {asked_for} questions")
     if refused:
-        notes.append(f"{len(refused)} lines weren't questions: {first_of(refused)}")
+        notes.append(f"{len(refused)} lines weren't questions: {join_first(refused)}")
     if empty:
         nothing = "have no text, so nothing was asked about them"
         notes.append(f"{empty} of {len(corpus)} nodes {nothing}")
@@ -328,6 +327,6 @@ def _digest(text: str) -> str:
 def _check(number: int, attempts: int, workers: int, on_failure: str) -> None:
     counts = {"num_questions_per_chunk": number, "retry_limit": attempts, "workers": workers}
     for argument, count in counts.items():
-        check_whole(argument, count)
+        check_integer(argument, count)
     if on_failure not in ("skip", "fail", "continue"):
         raise InvalidInput("on_failure", on_failure, "'skip' or 'fail'")

@@ -26,8 +26,7 @@ from llama_index_rag_metrics.metrics.texts.llm_grades import (
 from llama_index_rag_metrics.rankings.tokens import TokenCounter
 from llama_index_rag_metrics.runtime.cache import Cache, Request, Tally, Usage, identity
 from llama_index_rag_metrics.runtime.errors import BadAnswer, ScorerFailed
-from llama_index_rag_metrics.runtime.llms import context_window, quote, structured_answer
-from llama_index_rag_metrics.runtime.llms.llm_answers import AnyAnswer
+from llama_index_rag_metrics.runtime.llms import AnyAnswer, context_window, quote, structured_answer
 from llama_index_rag_metrics.runtime.retries import Refusal
 from llama_index_rag_metrics.runtime.sync import settled
 

@@ -11,8 +11,8 @@ import numpy as np
 from llama_index_rag_metrics.rankings.matching.matcher import TextMatcher
 from llama_index_rag_metrics.rankings.matching.text_matchers import positions
 from llama_index_rag_metrics.runtime.cache import Cache, Usage
-from llama_index_rag_metrics.runtime.embedding import Embedder, cosines, embed_model_or_default
 from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.runtime.models import Embedder, cosines, embed_model_or_default
 from llama_index_rag_metrics.runtime.sync import in_thread, run_sync
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from llama_index_rag_metrics.rankings.matching.matcher import Memory, TextMatcher
 from llama_index_rag_metrics.rankings.matching.normalisation import letters, words
-from llama_index_rag_metrics.runtime.amounts import check_whole
+from llama_index_rag_metrics.runtime.amounts import check_integer
 from llama_index_rag_metrics.runtime.cache import Cache
 from llama_index_rag_metrics.runtime.errors import MissingExtra
 
@@ -99,7 +99,7 @@ class PartMatcher(TextMatcher):
 
     def __init__(self, threshold: float | None = None, *, min_chars: int = 15) -> None:
         super().__init__(threshold)
-        check_whole("min_chars", min_chars, 1, "a number of letters, from 1 on")
+        check_integer("min_chars", min_chars, 1, "a number of letters, from 1 on")
         self.min_chars = min_chars
 
     def _covers(
