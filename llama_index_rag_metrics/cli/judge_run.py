@@ -82,7 +82,7 @@ class Judging:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", LabelWarning)
             grades = self.judge.grade(self.queries, self.run, workers=workers)
-        remarks = []
+        remarks: list[str] = []
         for warning in caught:
             is_remark = issubclass(warning.category, LabelWarning)
             (remarks.append if is_remark else say)(str(warning.message))

@@ -16,7 +16,6 @@ from llama_index_rag_metrics import (
     RetrievalDataset,
     compare,
     evaluate,
-    metrics,
     write_html,
     write_run,
 )
@@ -27,7 +26,7 @@ from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity
 from llama_index_rag_metrics.evaluation.results.results_report import print_results
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
 from llama_index_rag_metrics.files.lines import OnError
-from llama_index_rag_metrics.metrics.metric_names import split_names
+from llama_index_rag_metrics.metrics.metric_names import metrics, split_names
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.report.terminal import print_heading, print_text
 from llama_index_rag_metrics.runtime.atomic_files import write_text
@@ -70,7 +69,7 @@ def open_retrievers(
     for key in slice_by:
         if key not in known:
             raise InvalidInput("--slice", key, f"a key of the queries' metadata: {known}")
-    retrievers = {
+    retrievers: dict[str, Source] = {
         name: built("--retriever", names[name], factory, dataset, k, as_retriever)
         for name, factory in factories.items()
     }

@@ -122,7 +122,7 @@ def run_score(
         documents=None if corpus is None else read_corpus(corpus, DatasetContent()).corpus,
     )
     systems = run_files.score_all(runs, qrels, request)
-    lines = []
+    lines: list[str] = []
     if version is not None:
         options = {"per_query": per_query, "complete": complete, "summary": not no_summary}
         for scores in systems:

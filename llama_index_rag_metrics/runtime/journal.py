@@ -149,7 +149,7 @@ class JsonLinesJournal(Generic[T]):
     def _begin(self, torn: bytes, header: Mapping[str, Any]) -> None:
         ours = _to_json({"format": header["format"]})[:-1]
         if not (torn.startswith(ours) or ours.startswith(torn)):
-            raise JournalDamaged(str(self.path), 1)
+            raise JournalDamaged(str(self.path))
         self._file.truncate(0)
         self.write(header)
 
@@ -162,7 +162,7 @@ class JsonLinesJournal(Generic[T]):
                 raise JournalMismatch(str(self.path), {"format": (form_of_theirs, form)})
             _from_line(line)
             if form_of_theirs != form or not isinstance(theirs, dict):
-                raise JournalDamaged(str(self.path), 1)
+                raise JournalDamaged(str(self.path))
         except (
             LookupError,
             TypeError,
@@ -172,7 +172,7 @@ class JsonLinesJournal(Generic[T]):
             UnicodeDecodeError,
             _WrongChecksumError,
         ) as error:
-            raise JournalDamaged(str(self.path), 1) from error
+            raise JournalDamaged(str(self.path)) from error
         differing = {
             aspect: (theirs.get(aspect, ""), fingerprint.get(aspect, ""))
             for aspect in {**theirs, **fingerprint}
