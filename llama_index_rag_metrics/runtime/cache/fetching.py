@@ -27,10 +27,7 @@ COLLECTION = "rag_metrics"
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """The values of requests, in order; None where asking gave none.
-
-    `fresh` and `cached` count distinct requests: asked for, and found in the cache or under way.
-    """
+    """The values of requests, in order, None where there is none; and counts of distinct ones."""
 
     values: list[Any]
     fresh: int
@@ -103,10 +100,9 @@ class Cache:
 
         Args:
             requests: the requests.
-            ask: gives the values, which are JSON, of the requests at these positions, in order;
-                None for one that it has none for, which isn't kept, and whoever waits for it asks.
-                What it raises is raised here, and by everybody who waits for the same values; what
-                earlier batches gave is kept.
+            ask: gives the values, which are JSON, of the requests at these positions, in order; a
+                None isn't kept, and whoever waits for it asks again. Its error is raised for all
+                who wait for these values; earlier batches stay.
             batch_size: how many requests to ask for at once; None: all.
             is_valid: whether a value from the store can be one; others are asked for again.
         """
@@ -156,7 +152,7 @@ class Cache:
     async def known(
         self, requests: Sequence[Request], *, is_valid: Callable[[Any], bool] = lambda _: True
     ) -> list[bool]:
-        """Of each request, whether its value is there; nothing is asked for, or claimed."""
+        """Whether the value of each request is there; nothing is asked for, or claimed."""
         absent = [request.key for request in requests if request.key not in self._memory]
         try:
             rows = await read_rows(self.store, absent, COLLECTION) if absent else {}
@@ -188,7 +184,7 @@ class Cache:
 
     @contextmanager
     def _released(self, keys: Sequence[str]) -> Iterator[None]:
-        """Claims that other processes wait for end with the block, also where nothing was put."""
+        """End the claims of other processes' keys with the block, also where nothing was put."""
         is_put = False
         try:
             yield
@@ -235,7 +231,7 @@ class Cache:
 
 
 class _Abandoned(Exception):
-    """Whoever asked was cancelled, or was given nothing: somebody else has to ask."""
+    """The one who asked was cancelled, or got nothing: somebody else has to ask."""
 
 
 @contextmanager

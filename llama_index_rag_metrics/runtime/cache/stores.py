@@ -12,11 +12,11 @@ import sqlite3
 import threading
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 from uuid import uuid4
 from weakref import ref
 
@@ -26,12 +26,15 @@ from llama_index.core.storage.kvstore.types import (
     DEFAULT_COLLECTION,
     BaseKVStore,
 )
+from typing_extensions import ParamSpec
 
 from llama_index_rag_metrics.runtime.amounts import check_amount
 from llama_index_rag_metrics.runtime.atomic_files import open_private
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.sync import in_thread
 
+P = ParamSpec("P")
+T = TypeVar("T")
 Rows: TypeAlias = dict[str, dict[str, Any]]
 
 _BUSY_SECONDS = 30.0
@@ -82,6 +85,15 @@ class ClaimingStore(BaseKVStore):
     @abstractmethod
     def release(self, keys: Sequence[str]) -> None:
         """Give up what was claimed and isn't put; doesn't wait."""
+
+
+def _in_thread(method: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """The asynchronous twin of a blocking method."""
+
+    async def twin(*arguments: P.args, **options: P.kwargs) -> T:
+        return await in_thread(partial(method, *arguments, **options))
+
+    return twin
 
 
 class SQLiteKVStore(ClaimingStore):
@@ -137,43 +149,28 @@ class SQLiteKVStore(ClaimingStore):
             _drop(connection, claims)
         self._forget(claims)
 
-    async def aput_all(
-        self,
-        kv_pairs: list[tuple[str, dict[str, Any]]],
-        collection: str = DEFAULT_COLLECTION,
-        batch_size: int = DEFAULT_BATCH_SIZE,
-    ) -> None:
-        await in_thread(self.put_all, kv_pairs, collection, batch_size)
-
     def get(self, key: str, collection: str = DEFAULT_COLLECTION) -> dict[str, Any] | None:
         return self.get_many([key], collection).get(key)
-
-    async def aget(self, key: str, collection: str = DEFAULT_COLLECTION) -> dict[str, Any] | None:
-        return await in_thread(self.get, key, collection)
 
     def get_many(self, keys: Sequence[str], collection: str = DEFAULT_COLLECTION) -> Rows:
         """The values of those keys that are there."""
         with self._connected() as connection:
             return _select(connection, _AMONG, collection, json.dumps(list(keys)))
 
-    async def aget_many(self, keys: Sequence[str], collection: str = DEFAULT_COLLECTION) -> Rows:
-        """The asynchronous twin of `get_many`."""
-        return await in_thread(self.get_many, keys, collection) if keys else {}
-
     def get_all(self, collection: str = DEFAULT_COLLECTION) -> dict[str, dict[str, Any]]:
         with self._connected() as connection:
             return _select(connection, "collection = ?", collection)
-
-    async def aget_all(self, collection: str = DEFAULT_COLLECTION) -> dict[str, dict[str, Any]]:
-        return await in_thread(self.get_all, collection)
 
     def delete(self, key: str, collection: str = DEFAULT_COLLECTION) -> bool:
         with self._connected() as connection:
             statement = "DELETE FROM entries WHERE collection = ? AND key = ?"
             return connection.execute(statement, (collection, key)).rowcount > 0
 
-    async def adelete(self, key: str, collection: str = DEFAULT_COLLECTION) -> bool:
-        return await in_thread(self.delete, key, collection)
+    aput_all = _in_thread(put_all)
+    aget = _in_thread(get)
+    aget_many = _in_thread(get_many)
+    aget_all = _in_thread(get_all)
+    adelete = _in_thread(delete)
 
     def close(self) -> None:
         """Close the file; the next use opens it again."""
@@ -224,8 +221,8 @@ class SQLiteKVStore(ClaimingStore):
 
     def _claim(self, lease: str, keys: Sequence[str], collection: str) -> tuple[Rows, set[str]]:
         """The stored rows, and the keys claimed with this lease."""
-        now = time.time()
         with self._transaction() as connection:
+            now = time.time()
             rows = _select(connection, _AMONG, collection, json.dumps(list(keys)))
             mine = set(keys) - rows.keys() - _claimed(connection, keys, collection)
             if mine:
