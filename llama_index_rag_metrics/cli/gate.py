@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -18,6 +18,7 @@ from llama_index_rag_metrics.cli.commands import (
     say,
     show,
 )
+from llama_index_rag_metrics.decisions import OnMissing
 
 
 @command(
@@ -38,7 +39,7 @@ def run_gate(
     new_anchor: bool = False,
     min_coverage: Annotated[float | None, {"min": 0, "max": 1}] = None,
     strict: bool = False,
-    on_missing: Literal["error", "intersect"] = "error",
+    on_missing: OnMissing = "error",
     form: Form = "table",
     worst: Natural[int] = 3,
 ) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
 
 import typer
 
@@ -17,6 +16,7 @@ from llama_index_rag_metrics.cli.commands import (
     labels,
     show,
 )
+from llama_index_rag_metrics.labels import Strategy
 from llama_index_rag_metrics.runtime.amounts import check_share
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
@@ -148,7 +148,7 @@ def run_pool(
     dataset: Path | None = None,
     n: Count[int | None] = None,
     metric: str = "ndcg@10",
-    strategy: Literal["decisive", "depth"] = "decisive",
+    strategy: Strategy = "decisive",
     baseline: str | None = None,
     level: float = 0.05,
     form: Form = "table",
@@ -221,7 +221,7 @@ def run_review(
         title: The title of the page.
     """
     from llama_index_rag_metrics import write_review_page
-    from llama_index_rag_metrics.labels.review import ReviewPool
+    from llama_index_rag_metrics.labels.review.review_items import ReviewPool
 
     target = output.with_suffix(".html") if page is None else page
     check_files({"--output": output, "--page": target}, [pool, rubric])

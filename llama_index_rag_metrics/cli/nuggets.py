@@ -71,8 +71,8 @@ def run_nuggets(
         read_run,
     )
     from llama_index_rag_metrics.cli.judge_run import llm_of
-    from llama_index_rag_metrics.labels.nuggets import nugget_passages
-    from llama_index_rag_metrics.labels.nuggets.nugget_set import reviews_of_nuggets
+    from llama_index_rag_metrics.labels import nugget_passages
+    from llama_index_rag_metrics.labels.nuggets import reviews_of_nuggets
 
     kept = cache or output.with_name(f"{output.name}.cache")
     used = None if llm is None else kept
@@ -136,7 +136,7 @@ def _with_nuggets(
     labelled: RetrievalDataset, stored: Nuggets | None, answers: str | None
 ) -> list[str]:
     """The questions that have nuggets, or may get some."""
-    from llama_index_rag_metrics.labels.nuggets.nugget_passages import labelled_texts
+    from llama_index_rag_metrics.labels.nugget_passages import labelled_texts
 
     if stored is not None:
         return [query_id for query_id, nuggets in stored.items() if nuggets]

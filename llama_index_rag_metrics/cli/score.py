@@ -94,7 +94,7 @@ def run_score(
     from llama_index_rag_metrics.files.beir import read_corpus
     from llama_index_rag_metrics.files.dataset_content import DatasetContent
     from llama_index_rag_metrics.rankings.judging import Selection
-    from llama_index_rag_metrics.report.exports import to_csv
+    from llama_index_rag_metrics.report.reportable import csv_text
     from llama_index_rag_metrics.scores import scores_export, trec_eval
 
     check_files({"--output": output, "--html": html}, [*runs, qrels])
@@ -136,7 +136,7 @@ def run_score(
         typer.echo(scores_export.to_json(systems))
     elif output_format == "csv":
         records = (scores_export.per_query if per_query else scores_export.means)(systems)
-        typer.echo(to_csv(records), nl=False)
+        typer.echo(csv_text(records), nl=False)
     elif version is None:
         print_results(systems, worst=0, per_query=per_query)
     else:
