@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from llama_index_rag_metrics.cli.exit_codes import say
+from llama_index_rag_metrics.cli.commands import say
 from llama_index_rag_metrics.files.file_kinds import format_of, kind_of
 from llama_index_rag_metrics.files.lines import LacksField, OnError, text_size
 from llama_index_rag_metrics.files.runs.read_runs import read_qrels, read_run

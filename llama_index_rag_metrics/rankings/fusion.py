@@ -15,7 +15,7 @@ from statistics import fmean, pstdev
 from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 from llama_index_rag_metrics.rankings.run import Call, Items, Ranking, Run
-from llama_index_rag_metrics.runtime.amounts import check_amount, check_whole
+from llama_index_rag_metrics.runtime.amounts import check_amount, check_integer
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 Method: TypeAlias = Literal["rrf", "minmax", "zscore"]
@@ -88,7 +88,7 @@ def fuse(
     for argument, value in {"k": k, **amounts}.items():
         check_amount(argument, value, "a number of at least 0", lambda n: 0 <= n < math.inf)
     if depth is not None:
-        check_whole("depth", depth, 1, "a whole number above 0, or None")
+        check_integer("depth", depth, 1, "a whole number above 0, or None")
     weighed = {named: float((weights or {}).get(named, 1.0)) for named in runs}
     ready = {named: run if isinstance(run, Run) else Run(run) for named, run in runs.items()}
     query_ids = dict.fromkeys(chain.from_iterable(ready.values()))
