@@ -9,8 +9,8 @@ from typing import Any
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
 from llama_index_rag_metrics.files.traces import read_traces
-from llama_index_rag_metrics.metrics.costs import CallMetric
 from llama_index_rag_metrics.metrics.metric_names import metric as named_metric
+from llama_index_rag_metrics.rankings.judging import columns_for
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra
@@ -59,15 +59,15 @@ def as_mlflow_scorer(
         if not run and any("without documents" in note for note in run.notes):
             raise InvalidInput("trace", "; ".join(run.notes), "retrievals with documents")
         ranking = next(iter(run.values()), Ranking(calls=()))
-        calls: dict[str, Any] = {}
-        if isinstance(chosen, CallMetric):
-            calls["retrieved_calls"] = ranking.calls
+        beside = {
+            column.argument: getattr(ranking, column.name) for column in columns_for([chosen])
+        }
         result = chosen.compute(
             query=next(iter(run.queries.values()), None),
             expected_ids=_expected(expectations, expectation) if needs_relevance else None,
             retrieved_ids=list(ranking.ids),
             retrieved_texts=None if ranking.texts is None else list(ranking.texts),
-            **calls,
+            **beside,
         )
         return entities.Feedback(
             name=tracked_name(chosen.metric_name),

@@ -63,8 +63,7 @@ def token_counter(
     price_per_million: float | None = None,
 ) -> TokenCounter | None:
     """A counter of retrieved tokens; None where neither metric nor caller needs one."""
-    needs = ("needs_tokens", "needs_documents")
-    needed = any(getattr(metric, need, False) for metric in metrics for need in needs)
+    needed = any({"tokens", "documents"} & getattr(metric, "needs", set()) for metric in metrics)
     if tokenizer is None and price_per_million is None and not needed:
         return None
     return TokenCounter.of(tokenizer)

@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Any, Literal, TypeAlias, get_args
 
 from llama_index_rag_metrics.rankings.fusion import fuse
-from llama_index_rag_metrics.rankings.run import Call, Items, Ranking
+from llama_index_rag_metrics.rankings.run import PER_ITEM, Call, Items, Ranking, item_columns
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 Combine: TypeAlias = Literal["first_seen", "last", "rrf", "context"]
@@ -22,8 +22,6 @@ _WAYS = get_args(Combine)
 
 WRITTEN = re.compile(r"\s*(Sub question|Question): .*\n(Response|Answer): ", re.DOTALL)
 """How engines that ask several questions put their own answers beside what was retrieved."""
-
-_COLUMNS = ("ids", "scores", "texts", "spans", "tokens")
 
 
 def combine_calls(
@@ -59,11 +57,11 @@ def combine_calls(
             expected = "what finally went to the model"
             remedy = "combine='first_seen' takes all that was retrieved."
             raise InvalidInput("context", None, expected, remedy)
-        columns = _columns(context)
+        columns = item_columns(context)
     elif combine == "last":
-        columns = _columns(calls[-1]) if calls else {}
+        columns = item_columns(calls[-1]) if calls else {}
     elif combine == "rrf":
-        columns = _columns(_fused(calls))
+        columns = item_columns(_fused(calls))
     else:
         columns = _first_seen(calls)
     seconds = [call.latency for call in calls if call.latency is not None]
@@ -77,17 +75,13 @@ def check_combine(combine: object) -> None:
         raise InvalidInput("combine", combine, " or ".join(map(repr, _WAYS)))
 
 
-def _columns(items: Items) -> dict[str, Any]:
-    return {name: getattr(items, name) for name in _COLUMNS}
-
-
 def _first_seen(calls: Sequence[Items]) -> dict[str, Any]:
     answered = [call for call in calls if call.ids]
     first: dict[str, int] = {}
     for place, item in enumerate(chain.from_iterable(call.ids for call in answered)):
         first.setdefault(item, place)
     columns: dict[str, Any] = {"ids": []}
-    for name in _COLUMNS:
+    for name in PER_ITEM:
         of_calls = [getattr(call, name) for call in answered]
         is_comparable = name != "scores" or len(answered) == 1
         if is_comparable and answered and not any(column is None for column in of_calls):

@@ -26,7 +26,6 @@ from llama_index_rag_metrics.metrics import (
     Precision,
     RankingMetric,
 )
-from llama_index_rag_metrics.metrics.costs import CallMetric
 from llama_index_rag_metrics.rankings.matching import BY_ID
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Run
@@ -194,15 +193,9 @@ def _holes(
 def _answering(name: str) -> RankingMetric | None:
     """The metric of a name, or None where unjudged items can't change it."""
     metric = ranking_metric(name)
-    if metric is None or isinstance(metric, (CallMetric, GroupMetric, Judged)):
+    if metric is None or metric.needs or isinstance(metric, (GroupMetric, Judged)):
         return None
-    needs_more_than_ids = (
-        metric.needs_tokens,
-        metric.needs_spans,
-        metric.needs_documents,
-        metric.needs_forbidden,
-    )
-    return None if any(needs_more_than_ids) else metric
+    return metric
 
 
 def judged_by(

@@ -26,6 +26,7 @@ from llama_index_rag_metrics.evaluation.retrieved.places import Places
 from llama_index_rag_metrics.evaluation.retrievers.pipeline import Pipeline
 from llama_index_rag_metrics.metrics.texts import TextMetric
 from llama_index_rag_metrics.metrics.texts.text_metric import HasCorpus
+from llama_index_rag_metrics.rankings.judging import columns_for
 from llama_index_rag_metrics.rankings.matching import MatchOn, item_ids, names_of, node_span
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Call, Ranking
@@ -256,15 +257,9 @@ async def compute(
         question.relevant_texts if isinstance(metric, TextMetric) else question.expected_texts,
         list(ranking.texts or ()),
     )
-    measured: dict[str, Any] = {}
-    if getattr(metric, "needs_tokens", False):
-        measured["retrieved_tokens"] = ranking.tokens
-    if getattr(metric, "needs_spans", False):
-        measured["retrieved_spans"] = ranking.spans
-    if getattr(metric, "needs_forbidden", False):
-        measured["forbidden_ids"] = ranking.forbidden
+    beside = {column.argument: getattr(ranking, column.name) for column in columns_for([metric])}
     acompute = getattr(metric, "acompute", None)
     if inspect.iscoroutinefunction(acompute):
-        result: RetrievalMetricResult = await acompute(*arguments, **measured)
+        result: RetrievalMetricResult = await acompute(*arguments, **beside)
         return result
-    return await pipeline.in_thread(partial(metric.compute, *arguments, **measured))
+    return await pipeline.in_thread(partial(metric.compute, *arguments, **beside))

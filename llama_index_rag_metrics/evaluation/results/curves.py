@@ -74,7 +74,7 @@ def means_by_cutoff(
     relevance, rankings = _scored(system, metric, query_ids)
     if in_tokens and not all(ranking.tokens is not None for ranking in rankings if ranking.ids):
         return {}
-    if uncut.needs_spans and not all(
+    if "spans" in uncut.needs and not all(
         ranking.spans is not None for ranking in rankings if ranking.ids
     ):
         return {}

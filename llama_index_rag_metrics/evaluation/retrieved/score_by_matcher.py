@@ -9,6 +9,7 @@ from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetr
 
 from llama_index_rag_metrics.evaluation.retrieved.places import Places, unplaced_note
 from llama_index_rag_metrics.metrics import RankingMetric
+from llama_index_rag_metrics.rankings.judging import JudgedSpans, columns_for
 from llama_index_rag_metrics.rankings.matching import BY_ID, Matched, Matcher, named_matcher
 from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.scores import Scores
@@ -80,7 +81,7 @@ def score_by_matcher(
         if not any(metric.recognises for metric in members) and _name(default) in matched:
             # what knows no items counts the queries that the others count
             relevance = {**matched[_name(default)].relevance, **relevance}
-        if any(metric.needs_spans for metric in members):
+        if JudgedSpans in columns_for(members):
             places = Places(dataset.corpus, default)
             relevance = {
                 query_id: places.of_relevance(judged) for query_id, judged in relevance.items()

@@ -31,7 +31,7 @@ from llama_index_rag_metrics.evaluation.sessions.session_retriever import (
     SessionRetriever,
     answer_nodes,
 )
-from llama_index_rag_metrics.metrics.costs import CallMetric
+from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.rankings.combining import Combine, check_combine, combine_calls
 from llama_index_rag_metrics.rankings.matching import Matcher, names_of
 from llama_index_rag_metrics.rankings.run import Call, has_order
@@ -254,7 +254,11 @@ def check_calls(
     if combine not in ("last", "context"):
         return
     for metric in metrics:
-        if isinstance(metric, CallMetric) and matcher_of(metric, matcher) is not None:
+        if (
+            isinstance(metric, RankingMetric)
+            and "calls" in metric.needs
+            and matcher_of(metric, matcher) is not None
+        ):
             remedy = f"{metric.metric_name} needs all that the calls retrieved to be matched."
             raise InvalidInput("combine", combine, "'first_seen' or 'rrf'", remedy)
 

@@ -44,9 +44,6 @@ class Selection:
         )
         begin = np.cumsum(judged.depth) - judged.depth
         rank = self._ranks(judged, depth, begin, items)
-        tokens = None if judged.tokens is None else judged.tokens[rank > 0]
-        spans = {unit: places.reranked(rank, begin) for unit, places in judged.spans.items()}
-        forbidden = None if judged.forbidden is None else judged.forbidden.reranked(rank, begin)
         in_pairs = kept[judged.pair_item]
         position = np.cumsum(kept) - 1
         return replace(
@@ -57,9 +54,7 @@ class Selection:
             item_grade=items.grade,
             pair_group=judged.pair_group[in_pairs],
             pair_item=position[judged.pair_item[in_pairs]],
-            tokens=tokens,
-            spans=spans,
-            forbidden=forbidden,
+            columns={kind: column.reranked(rank, begin) for kind, column in judged.columns.items()},
         )
 
     def _ranks(

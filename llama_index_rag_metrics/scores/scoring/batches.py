@@ -157,7 +157,7 @@ def _has_value(
     Leaks need no relevance, and have no value where the retriever failed: 0 would be the best.
     """
     has_value = metric.has_value(judged)
-    if metric.needs_forbidden and not metric.needs_relevance:
+    if "forbidden" in metric.needs and not metric.needs_relevance:
         return ~is_failed if has_value is None else has_value & ~is_failed
     return None if has_value is None else has_value & (reason == 0)
 

@@ -15,20 +15,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, overload
 
 import numpy as np
 
-from llama_index_rag_metrics.files.fields import CALLS, FORBIDDEN_UNKNOWN
 from llama_index_rag_metrics.files.lines import OnError
 from llama_index_rag_metrics.files.runs.run_blocks import Scattered
 from llama_index_rag_metrics.files.runs.stored_runs import StoredRun
 from llama_index_rag_metrics.metrics import RankingMetric
-from llama_index_rag_metrics.metrics.costs import CallMetric
-from llama_index_rag_metrics.rankings.judging import (
-    EXPECTED_SPANS,
-    FORBIDDEN,
-    QUERY_ID,
-    RETRIEVED_SPANS,
-    TOKENS,
-    Selection,
-)
+from llama_index_rag_metrics.rankings.judging import QUERY_ID, Selection, columns_for
 from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.atomic_files import whole_file
 from llama_index_rag_metrics.runtime.errors import IdTypeMismatch, InvalidInput
@@ -232,7 +223,8 @@ def score_files(
     """
     options = ScoringOptions(no_relevant, failed, Selection(max_retrieved, judged_only))
     chosen = ranking_metrics(metrics)
-    source = StoredRun(Path(run), on_error, keep, _measured(chosen))
+    measured = [field for column in columns_for(chosen) for field in column.fields]
+    source = StoredRun(Path(run), on_error, keep, measured)
     target = None if isinstance(per_query, bool) else Path(per_query)
     if target is not None and source.holds(target):
         expected = (
@@ -318,18 +310,6 @@ def _first_misfit(part: Columns, metrics: Sequence[RankingMetric]) -> str | None
         else:
             first = middle
     return str(part[QUERY_ID][first])
-
-
-def _measured(metrics: Sequence[RankingMetric]) -> list[str]:
-    """The further columns that the metrics read."""
-    tokens = [TOKENS] if any(metric.needs_tokens for metric in metrics) else []
-    spans = (
-        [EXPECTED_SPANS, RETRIEVED_SPANS] if any(metric.needs_spans for metric in metrics) else []
-    )
-    leaks = any(metric.needs_forbidden for metric in metrics)
-    forbidden = [FORBIDDEN, FORBIDDEN_UNKNOWN[0]] if leaks else []
-    calls = [CALLS] if any(isinstance(metric, CallMetric) for metric in metrics) else []
-    return [*tokens, *spans, *forbidden, *calls]
 
 
 def _score(tables: Iterable[Columns], score: Callable[[Columns], Part]) -> Iterator[Part]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import compress
 from numbers import Integral
@@ -12,12 +12,17 @@ import numpy as np
 
 from llama_index_rag_metrics.files.runs.read_runs import read_qrels, read_run
 from llama_index_rag_metrics.metrics import RankingMetric
-from llama_index_rag_metrics.metrics.costs import CallMetric
-from llama_index_rag_metrics.rankings.judging import Selection, forbidden_ids, judge, judge_calls
+from llama_index_rag_metrics.rankings.judging import (
+    ColumnSources,
+    ForbiddenIds,
+    Selection,
+    columns_for,
+    ids_of,
+    judge,
+)
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.rankings.run import Ranking
-from llama_index_rag_metrics.rankings.span import Span
-from llama_index_rag_metrics.rankings.tokens import DocumentTokens, TokenCounter, Tokenizer
+from llama_index_rag_metrics.rankings.tokens import Tokenizer
 from llama_index_rag_metrics.runtime.arrays import BoolArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.wording import shorten
@@ -38,57 +43,6 @@ from llama_index_rag_metrics.scores.scoring.scoring_options import (
     nothing_relevant,
 )
 
-ForbiddenIds: TypeAlias = "Mapping[str, Collection[str] | None] | Sequence[Collection[str] | None]"
-"""Query id to the ids that its asker may not see, or one collection of ids a query."""
-
-
-def forbidden_by_query(
-    query_ids: Sequence[str],
-    rankings: Sequence[Ranking | Sequence[str]],
-    forbidden: ForbiddenIds | None,
-) -> list[frozenset[str]] | None:
-    """The forbidden ids of each query, given or marked in its ranking; None if nothing says so."""
-    marks = [ranking.forbidden if isinstance(ranking, Ranking) else None for ranking in rankings]
-    if forbidden is None and not any(mark is not None for mark in marks):
-        return None
-    by_query = _aligned(query_ids, forbidden or {})
-    listed: list[frozenset[str]] = []
-    for query_id, *sides in zip(query_ids, by_query, marks, strict=True):
-        both = [forbidden_ids(query_id, ids or ()) for ids in sides]
-        listed.append(both[0] | both[1])
-    return listed
-
-
-def unknown_notes(
-    metrics: Sequence[RankingMetric],
-    query_ids: Sequence[str],
-    rankings: Sequence[Ranking | Sequence[str]],
-    forbidden: Sequence[frozenset[str]] | None,
-) -> list[str]:
-    """Notes on retrieved items of which nobody knows whether the asker may see them."""
-    if forbidden is None:
-        return []
-    pairs = zip(query_ids, rankings, forbidden, strict=True)
-    unknown = [
-        (query_id, item)
-        for query_id, ranking, known in pairs
-        if isinstance(ranking, Ranking)
-        for item in dict.fromkeys(ranking.ids)
-        if item in (ranking.forbidden_unknown or ()) and item not in known
-    ]
-    if not unknown:
-        return []
-    retrieved = sum(
-        len(set(ranking.ids if isinstance(ranking, Ranking) else ranking)) for ranking in rankings
-    )
-    names = [metric.metric_name for metric in metrics if metric.needs_forbidden]
-    query_id, item = unknown[0]
-    return [
-        f"{', '.join(names)}: {len(unknown):,} of {retrieved:,} retrieved passages are unknown and "
-        "don't count as forbidden, since neither they nor their documents in the dataset have the "
-        f"metadata key, such as {item!r} for {query_id!r}"
-    ]
-
 
 def details_of(
     rows: Sequence[dict[str, Any]],
@@ -107,20 +61,6 @@ def _named(row: dict[str, Any], ranking: Sequence[str]) -> dict[str, Any]:
         return row
     distinct = list(dict.fromkeys(ranking))
     return {**row, "forbidden_ids": [distinct[rank - 1] for rank in ranks]}
-
-
-def _aligned(query_ids: Sequence[str], forbidden: ForbiddenIds) -> list[Collection[str] | None]:
-    if isinstance(forbidden, Mapping):
-        known = set(query_ids)
-        unknown = [query_id for query_id in forbidden if query_id not in known]
-        if unknown:
-            raise InvalidInput("forbidden", unknown, "only ids of the queries that are scored")
-        return [forbidden.get(query_id) for query_id in query_ids]
-    listed = list(forbidden)
-    if isinstance(forbidden, (str, bytes)) or len(listed) != len(query_ids):
-        expected = f"{len(query_ids)} collections of ids, one a query, or {{query id: ids}}"
-        raise InvalidInput("forbidden", forbidden, expected)
-    return listed
 
 
 Expected: TypeAlias = "Mapping[str, RelevanceLike | None] | Sequence[RelevanceLike | None]"
@@ -214,18 +154,10 @@ def score_with(
         keep_digests: whether the scores keep digests of the rankings, for the gate.
     """
     query_ids, relevance, aligned = _align(expected, retrieved)
-    rankings = [ranking.ids if isinstance(ranking, Ranking) else ranking for ranking in aligned]
+    rankings = list(map(ids_of, aligned))
     errors = _errors(query_ids, aligned)
-    needs = _needs(metrics, query_ids, aligned, options.tokenizer, documents, forbidden)
-    try:
-        judged = judge(relevance, rankings, **needs)
-    except InvalidInput:
-        if not options.tolerant or needs.get("ruler") is None:
-            raise
-        # a document whose text isn't known costs the metrics that need it, and no other
-        judged = judge(relevance, rankings, **{**needs, "ruler": None})
-    if any(isinstance(metric, CallMetric) for metric in metrics):
-        judged = replace(judged, calls=judge_calls(relevance, aligned))
+    sources = ColumnSources(query_ids, options.tokenizer, documents, forbidden)
+    judged = judge(relevance, aligned, columns_for(metrics), sources)
     scored = score_batch(
         judged,
         metrics,
@@ -260,7 +192,6 @@ def score_with(
             *getattr(retrieved, "notes", ()),
             *(scored.counts.notes if metrics else ()),
             *remarks.notes(),
-            *unknown_notes(metrics, query_ids, aligned, needs.get("forbidden")),
             *(f"{metric} has no value: {error}" for metric, error in scored.errors.items()),
         ],
     )
@@ -273,28 +204,6 @@ def score_with(
         for metric, has_value in scored.own.items()
     }
     return scores.join(further, order=list(scored.columns))
-
-
-def _needs(
-    metrics: Sequence[RankingMetric],
-    query_ids: Sequence[str],
-    rankings: Sequence[Ranking | Sequence[str]],
-    tokenizer: Tokenizer | TokenCounter | None,
-    documents: Mapping[str, str] | None,
-    forbidden: ForbiddenIds | None,
-) -> dict[str, Any]:
-    """The arguments of `judge` that any of the metrics needs."""
-    needs: dict[str, Any] = {}
-    if any(metric.needs_tokens for metric in metrics):
-        count = _counting(tokenizer)
-        needs["tokens"] = [_tokens(*pair, count) for pair in zip(query_ids, rankings, strict=True)]
-    if any(metric.needs_spans for metric in metrics):
-        needs["spans"] = [_spans(*pair) for pair in zip(query_ids, rankings, strict=True)]
-    if any(metric.needs_forbidden for metric in metrics):
-        needs["forbidden"] = forbidden_by_query(query_ids, rankings, forbidden)
-    if documents is not None and any(metric.needs_documents for metric in metrics):
-        needs["ruler"] = DocumentTokens(documents, tokenizer)
-    return needs
 
 
 def _excluded(
@@ -386,49 +295,6 @@ def _errors(
         for query_id, ranking in zip(query_ids, rankings, strict=True)
         if isinstance(ranking, Ranking) and ranking.error is not None
     }
-
-
-def _tokens(
-    query_id: str,
-    ranking: Ranking | Sequence[str],
-    count: Callable[[Sequence[str]], Sequence[int]],
-) -> Sequence[int]:
-    """The tokens of each retrieved item, counted where they aren't known."""
-    tokens, texts = (getattr(ranking, name, None) for name in ("tokens", "texts"))
-    ids = ranking.ids if isinstance(ranking, Ranking) else ranking
-    if tokens is None and texts is None and len(ids):
-        remedy = "Give Ranking(ids, tokens=...) or texts, or use a cutoff by rank, such as @10."
-        wanted = "the tokens or the texts of what was retrieved"
-        where = f"ranking of query {query_id!r}"
-        raise InvalidInput(where, ids, wanted, remedy, lacks="tokens")
-    return count(texts or ()) if tokens is None else tokens
-
-
-def _counting(
-    tokenizer: Tokenizer | TokenCounter | None,
-) -> Callable[[Sequence[str]], Sequence[int]]:
-    """A counter of tokens that loads LlamaIndex's tokenizer when it is needed."""
-    counter: TokenCounter | None = None
-
-    def count(texts: Sequence[str]) -> Sequence[int]:
-        nonlocal counter
-        if not texts:
-            return ()
-        counter = counter or TokenCounter.of(tokenizer)
-        return counter.count(texts)
-
-    return count
-
-
-def _spans(query_id: str, ranking: Ranking | Sequence[str]) -> Sequence[Span | None]:
-    ids = ranking.ids if isinstance(ranking, Ranking) else ranking
-    spans = getattr(ranking, "spans", None)
-    if spans is None and len(ids):
-        wanted = "the spans of what was retrieved"
-        remedy = "Give Ranking(ids, spans=...)."
-        where = f"ranking of query {query_id!r}"
-        raise InvalidInput(where, ids, wanted, remedy, lacks="spans")
-    return spans or ()
 
 
 def _check_query_ids(expected: Mapping[str, object], retrieved: Mapping[str, object]) -> None:
