@@ -19,11 +19,12 @@ import numpy as np
 import numpy.typing as npt
 from real_scores import CHANGES, differences, load
 
-from llama_index_rag_metrics.statistics import difference_intervals, mean_interval
+from llama_index_rag_metrics.statistics.differences import difference_intervals
+from llama_index_rag_metrics.statistics.intervals import mean_interval
 from llama_index_rag_metrics.statistics.prediction_powered import (
-    Rectified,
-    rectified,
-    rectified_interval,
+    PredictionPowered,
+    prediction_powered,
+    prediction_powered_interval,
 )
 from llama_index_rag_metrics.statistics.resampling import Units
 from llama_index_rag_metrics.statistics.significance import t_p
@@ -98,8 +99,8 @@ def mean_cell(rng: np.random.Generator, values: Columns, judge: Judge, n: int) -
     rows, truth, signs = [], values.mean(), np.ones(QUESTIONS)
     for _ in range(DATA_SETS):
         human, judge_scores = judged(rng, values, judge, 1.0, signs)
-        mean, interval = rectified_interval(
-            rectified(human[:n], judge_scores[:n], judge_scores[n:])
+        mean, interval = prediction_powered_interval(
+            prediction_powered(human[:n], judge_scores[:n], judge_scores[n:])
         )
         alone = mean_interval(human[:n])
         assert None not in (interval.low, interval.high, alone.low, alone.high)
@@ -114,7 +115,7 @@ def difference_cell(rng: np.random.Generator, values: Columns, judge: Judge, n: 
     """The same of calibrated differences, and how often a true null is rejected."""
     same = np.ones(QUESTIONS)
     pairs = [judged(rng, values, judge, 0.0, same) for _ in range(DATA_SETS)]
-    estimates = [rectified(human[:n], scores[:n], scores[n:]) for human, scores in pairs]
+    estimates = [prediction_powered(human[:n], scores[:n], scores[n:]) for human, scores in pairs]
     moved, before = _columns(estimates)
     ends, alone = (
         np.array(
@@ -132,7 +133,7 @@ def difference_cell(rng: np.random.Generator, values: Columns, judge: Judge, n: 
     nulls = []
     for _ in range(DATA_SETS):
         human, scores = judged(rng, values, judge, 0.0, rng.choice([-1.0, 1.0], QUESTIONS))
-        nulls.append(rectified(human[:n], scores[:n], scores[n:]))
+        nulls.append(prediction_powered(human[:n], scores[:n], scores[n:]))
     p = t_p(Units.of(_columns(nulls)[0]))
     return Cell(
         covered.mean(),
@@ -143,8 +144,8 @@ def difference_cell(rng: np.random.Generator, values: Columns, judge: Judge, n: 
     )
 
 
-def _columns(estimates: list[Rectified]) -> tuple[Columns, Columns]:
-    """(human, data sets) rectified, and as they were."""
+def _columns(estimates: list[PredictionPowered]) -> tuple[Columns, Columns]:
+    """(human, data sets) as a judge moved them, and as they were."""
     return (
         np.stack([estimate.values for estimate in estimates], axis=1),
         np.stack([estimate.human for estimate in estimates], axis=1),

@@ -27,7 +27,7 @@ from scipy.stats import multinomial
 
 from llama_index_rag_metrics.statistics.differences import pseudo_queries
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
-from llama_index_rag_metrics.statistics.student import student
+from llama_index_rag_metrics.statistics.significance import student
 
 Columns = npt.NDArray[np.float64]
 

@@ -15,7 +15,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from llama_index_rag_metrics.statistics import Units, difference_intervals, mean_intervals
+from llama_index_rag_metrics.statistics.differences import difference_intervals
+from llama_index_rag_metrics.statistics.intervals import mean_intervals
+from llama_index_rag_metrics.statistics.resampling import Units
 
 Columns = npt.NDArray[np.float64]
 

@@ -32,7 +32,7 @@ from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from llama_index_rag_metrics import Relevance, RetrievalDataset, Run, pool, score_rankings
-from llama_index_rag_metrics.labels import PoolItem
+from llama_index_rag_metrics.labels.pooling import PoolItem
 
 METRICS = ("ndcg@10", "ap@10", "precision@10", "recall@10")
 DEPTH = 20

@@ -18,14 +18,11 @@ import numpy as np
 import numpy.typing as npt
 from real_scores import CHANGES, differences, load
 
-from llama_index_rag_metrics.statistics import (
-    Units,
-    detectable_differences,
-    difference_intervals,
-    max_t,
-    mean_intervals,
-)
-from llama_index_rag_metrics.statistics.resampling import flipped_sums
+from llama_index_rag_metrics.statistics.corrections import max_t
+from llama_index_rag_metrics.statistics.differences import difference_intervals
+from llama_index_rag_metrics.statistics.intervals import mean_intervals
+from llama_index_rag_metrics.statistics.power import detectable_differences
+from llama_index_rag_metrics.statistics.resampling import Units, flipped_sums
 from llama_index_rag_metrics.statistics.significance import t_p
 
 Columns = npt.NDArray[np.float64]
@@ -243,7 +240,7 @@ def family_table(data_sets: int = 300) -> list[str]:
 
 
 def _claims(sample: Columns, seed: int, of: Callable[[Columns], float]) -> tuple[float, float]:
-    from llama_index_rag_metrics.statistics import correct
+    from llama_index_rag_metrics.statistics.corrections import correct
 
     units = Units.of(sample)
     p = t_p(units)

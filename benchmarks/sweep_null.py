@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from real_scores import load
 
-from llama_index_rag_metrics.decisions.sweeps.sweep_result import undefeated
+from llama_index_rag_metrics.decisions.sweeps.sweep_result import not_beaten
 
 Columns = npt.NDArray[np.float64]
 
@@ -67,7 +67,7 @@ def shares(seed: int = 1) -> Iterator[tuple[str, list[float]]]:
                 for data_set in range(DATA_SETS):
                     best = draw(rng, scores, n, n_best)
                     worse = shifted(rng, draw(rng, scores, n, n_worse), STEP)
-                    kept = undefeated(np.hstack([best, worse]), resamples=RESAMPLES, seed=data_set)
+                    kept = not_beaten(np.hstack([best, worse]), resamples=RESAMPLES, seed=data_set)
                     if len(kept) == 1:
                         is_right = n_best == 1 and kept[0] == 0
                         right += is_right

@@ -55,6 +55,7 @@ from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.runtime.errors import RagMetricsError
 
 if TYPE_CHECKING:
+    from llama_index_rag_metrics.decisions.calibration import Calibration, calibrate
     from llama_index_rag_metrics.decisions.comparison import Comparison, compare, judgement_holes
     from llama_index_rag_metrics.decisions.gate import (
         Baseline,
@@ -79,45 +80,33 @@ if TYPE_CHECKING:
         evaluate_stages,
         match_run,
     )
-    from llama_index_rag_metrics.evaluation.mlflow_scorer import as_mlflow_scorer
-    from llama_index_rag_metrics.evaluation.phoenix_annotations import span_annotations
     from llama_index_rag_metrics.evaluation.results.results_report import plot, write_html
     from llama_index_rag_metrics.evaluation.sessions.capturing import capture, record_retrieval
+    from llama_index_rag_metrics.evaluation.trace_scores import as_mlflow_scorer, span_annotations
     from llama_index_rag_metrics.files.file_kinds import register_format, unregister_format
     from llama_index_rag_metrics.files.judgements import Qrels
     from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
     from llama_index_rag_metrics.files.runs.read_runs import read_qrels, read_run
     from llama_index_rag_metrics.files.runs.write_runs import write_qrels, write_run
     from llama_index_rag_metrics.files.traces import read_traces
-    from llama_index_rag_metrics.labels import (
-        Calibration,
-        JudgeCheck,
-        LabelFindings,
-        MovedLabels,
-        Pool,
-        ReviewerAgreement,
-        acheck_judge,
-        agreement,
-        calibrate,
-        check_judge,
-        check_labels,
-        compare_reviewers,
-        move_labels,
-        pool,
-        read_judgements,
-        remember_texts,
-        write_review_page,
-    )
-    from llama_index_rag_metrics.labels.nuggets import (
-        Nugget,
-        Nuggets,
+    from llama_index_rag_metrics.labels.checking import LabelFindings, check_labels, remember_texts
+    from llama_index_rag_metrics.labels.judge_agreement import agreement
+    from llama_index_rag_metrics.labels.judge_checking import JudgeCheck, acheck_judge, check_judge
+    from llama_index_rag_metrics.labels.moving import MovedLabels, move_labels
+    from llama_index_rag_metrics.labels.nugget_creation import (
         aassign_nuggets,
         acreate_nuggets,
         assign_nuggets,
         create_nuggets,
     )
-    from llama_index_rag_metrics.labels.questions import generate_question_context_pairs
+    from llama_index_rag_metrics.labels.nuggets import Nuggets
+    from llama_index_rag_metrics.labels.pooling import Pool, pool
+    from llama_index_rag_metrics.labels.question_generation import generate_question_context_pairs
+    from llama_index_rag_metrics.labels.review.review_judgements import read_judgements
+    from llama_index_rag_metrics.labels.review.review_page import write_review_page
+    from llama_index_rag_metrics.labels.review.reviewers import ReviewerAgreement, compare_reviewers
     from llama_index_rag_metrics.rankings.fusion import fuse
+    from llama_index_rag_metrics.rankings.nugget import Nugget
     from llama_index_rag_metrics.runtime.cache import Cache, SQLiteKVStore
     from llama_index_rag_metrics.scores import Scores
     from llama_index_rag_metrics.scores.scoring import (
@@ -245,6 +234,7 @@ __all__ += _spans.__all__
 __all__ += _texts.__all__
 
 _LAZY = {
+    "decisions.calibration": ("Calibration", "calibrate"),
     "decisions.comparison": ("Comparison", "compare", "judgement_holes"),
     "decisions.gate": ("Baseline", "GateReport", "Rule", "assert_retrieval", "check_rules"),
     "decisions.sweeps": ("Configuration", "Sweep", "asweep", "sweep"),
@@ -263,8 +253,7 @@ _LAZY = {
         "evaluate_stages",
         "match_run",
     ),
-    "evaluation.mlflow_scorer": ("as_mlflow_scorer",),
-    "evaluation.phoenix_annotations": ("span_annotations",),
+    "evaluation.trace_scores": ("as_mlflow_scorer", "span_annotations"),
     "evaluation.results.results_report": ("plot", "write_html"),
     "evaluation.sessions.capturing": ("capture", "record_retrieval"),
     "files.file_kinds": ("register_format", "unregister_format"),
@@ -273,35 +262,24 @@ _LAZY = {
     "files.runs.read_runs": ("read_qrels", "read_run"),
     "files.runs.write_runs": ("write_qrels", "write_run"),
     "files.traces": ("read_traces",),
-    "labels": (
-        "Calibration",
-        "JudgeCheck",
-        "LabelFindings",
-        "MovedLabels",
-        "Pool",
-        "ReviewerAgreement",
-        "acheck_judge",
-        "agreement",
-        "calibrate",
-        "check_judge",
-        "check_labels",
-        "compare_reviewers",
-        "move_labels",
-        "pool",
-        "read_judgements",
-        "remember_texts",
-        "write_review_page",
-    ),
-    "labels.nuggets": (
-        "Nugget",
-        "Nuggets",
+    "labels.checking": ("LabelFindings", "check_labels", "remember_texts"),
+    "labels.judge_agreement": ("agreement",),
+    "labels.judge_checking": ("JudgeCheck", "acheck_judge", "check_judge"),
+    "labels.moving": ("MovedLabels", "move_labels"),
+    "labels.nugget_creation": (
         "aassign_nuggets",
         "acreate_nuggets",
         "assign_nuggets",
         "create_nuggets",
     ),
-    "labels.questions": ("generate_question_context_pairs",),
+    "labels.nuggets": ("Nuggets",),
+    "labels.pooling": ("Pool", "pool"),
+    "labels.question_generation": ("generate_question_context_pairs",),
+    "labels.review.review_judgements": ("read_judgements",),
+    "labels.review.review_page": ("write_review_page",),
+    "labels.review.reviewers": ("ReviewerAgreement", "compare_reviewers"),
     "rankings.fusion": ("fuse",),
+    "rankings.nugget": ("Nugget",),
     "runtime.cache": ("Cache", "SQLiteKVStore"),
     "scores": ("Scores",),
     "scores.scoring": (

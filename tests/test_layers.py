@@ -35,7 +35,7 @@ ROOMS = [
     "__main__",
 ]
 
-FOLDERS = {"evaluation": ["retrieved", "retrievers", "asking", "sessions", "results"]}
+FOLDERS = {"evaluation": ["retrieved", "asking", "sessions", "results"]}
 """Folders of a room, in the order in which they may import from one another."""
 
 MOST_LINES = 600

@@ -14,7 +14,7 @@ import llama_index_rag_metrics as package
 TITLES = {
     "evaluation": "Evaluating retrievers",
     "files.retrieval_dataset": "Datasets",
-    "labels.questions": "Generated questions",
+    "labels.question_generation": "Generated questions",
     "rankings": "Relevance and runs",
     "rankings.combining": "Several retrievals for one question",
     "scores.scoring": "Stored rankings",
@@ -22,6 +22,7 @@ TITLES = {
     "scores": "Scores",
     "labels": "Labels: checked, moved, pooled, reviewed, calibrated",
     "decisions.calibration": "Labels: checked, moved, pooled, reviewed, calibrated",
+    "labels.nugget_creation": "Nuggets",
     "labels.nuggets": "Nuggets",
     "rankings.nugget": "Nuggets",
     "decisions": "Comparing",
@@ -34,8 +35,7 @@ TITLES = {
     "metrics.registration": "Names",
     "rankings.tokens": "Names",
     "runtime.cache": "Cache",
-    "evaluation.mlflow_scorer": "Inside other tools",
-    "evaluation.phoenix_annotations": "Inside other tools",
+    "evaluation.trace_scores": "Inside other tools",
     "runtime.errors": "Errors",
 }
 """The headings of the page in order, by where a name is defined; the longest fit counts."""

@@ -10,7 +10,7 @@ import typer
 from llama_index_rag_metrics.cli import options
 from llama_index_rag_metrics.cli.exit_codes import exit_codes, exit_for_gate, refusal_to_store
 from llama_index_rag_metrics.cli.showing import show
-from llama_index_rag_metrics.decisions.comparison.pairing import OnMissing
+from llama_index_rag_metrics.decisions import OnMissing
 
 
 def run_gate(

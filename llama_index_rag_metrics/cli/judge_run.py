@@ -12,7 +12,8 @@ from llama_index.core.llms import LLM
 from llama_index_rag_metrics.cli.exit_codes import say
 from llama_index_rag_metrics.cli.retriever_factories import broken, imported
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
-from llama_index_rag_metrics.labels import JudgeCheck, agreement, check_judge
+from llama_index_rag_metrics.labels.judge_agreement import agreement
+from llama_index_rag_metrics.labels.judge_checking import JudgeCheck, check_judge
 from llama_index_rag_metrics.metrics.texts import LLMRelevancy
 from llama_index_rag_metrics.rankings.matching import Matched
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike

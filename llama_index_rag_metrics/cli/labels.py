@@ -11,7 +11,7 @@ from llama_index_rag_metrics.cli import options
 from llama_index_rag_metrics.cli.exit_codes import LABELS_WRONG, check_files, exit_codes, exit_words
 from llama_index_rag_metrics.cli.labels_review import run_agree, run_review
 from llama_index_rag_metrics.cli.showing import show
-from llama_index_rag_metrics.labels.pooling import Strategy
+from llama_index_rag_metrics.labels import Strategy
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.runtime.amounts import check_share
 
@@ -55,7 +55,7 @@ def run_check(
     with exit_codes("nothing was written", run_check):
         from llama_index_rag_metrics.cli.retriever_factories import passages_of
         from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
-        from llama_index_rag_metrics.labels import check_labels
+        from llama_index_rag_metrics.labels.checking import check_labels
 
         check_share("alike", alike)
         check_share("giveaway", giveaway)
@@ -98,7 +98,7 @@ def run_move(
     with exit_codes("nothing was written", run_move):
         from llama_index_rag_metrics.cli.retriever_factories import passages_of
         from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset, check_ending
-        from llama_index_rag_metrics.labels import move_labels
+        from llama_index_rag_metrics.labels.moving import move_labels
 
         check_share("threshold", threshold)
         check_files({"--output": output, "--json": json, "--html": html}, [Path(new_nodes)])
@@ -133,7 +133,7 @@ def run_remember(
     with exit_codes("nothing was written", run_remember):
         from llama_index_rag_metrics.cli.retriever_factories import passages_of
         from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset, check_ending
-        from llama_index_rag_metrics.labels import remember_texts
+        from llama_index_rag_metrics.labels.checking import remember_texts
 
         check_files({"--output": output}, [Path(corpus) if corpus else None])
         check_ending(output)
@@ -202,8 +202,7 @@ def run_pool(
     with exit_codes("nothing was written", run_pool):
         from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
         from llama_index_rag_metrics.files.runs.read_runs import read_run
-        from llama_index_rag_metrics.labels import pool
-        from llama_index_rag_metrics.labels.pooling import check_request
+        from llama_index_rag_metrics.labels.pooling import check_request, pool
         from llama_index_rag_metrics.runtime.errors import InvalidInput
 
         check_request(metric, n=n, strategy=strategy, level=level)

@@ -54,7 +54,8 @@ def run_review(
     keyboard, export. The browser keeps every grade at once.
     """
     with exit_codes("nothing was written", run_review):
-        from llama_index_rag_metrics.labels.review import ReviewPool, write_review_page
+        from llama_index_rag_metrics.labels.review.review_items import ReviewPool
+        from llama_index_rag_metrics.labels.review.review_page import write_review_page
 
         target = output.with_suffix(".html") if page is None else page
         check_files({"--output": output, "--page": target}, [pool, rubric])
@@ -89,7 +90,7 @@ def run_agree(
 ) -> None:
     """Say how far two reviewers agree, and list where they don't."""
     with exit_codes("nothing was written", run_agree):
-        from llama_index_rag_metrics.labels import compare_reviewers
+        from llama_index_rag_metrics.labels.review.reviewers import compare_reviewers
         from llama_index_rag_metrics.runtime.errors import InvalidInput
 
         check_files({"--output": output, "--json": json, "--html": html}, [first, second, pool])

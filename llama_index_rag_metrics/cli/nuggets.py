@@ -84,13 +84,13 @@ def run_nuggets(
         from llama_index_rag_metrics.cli.judge_run import llm_of
         from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
         from llama_index_rag_metrics.files.runs.read_runs import read_run
-        from llama_index_rag_metrics.labels.nuggets import Nuggets, assign_nuggets, create_nuggets
-        from llama_index_rag_metrics.labels.nuggets.nugget_passages import (
+        from llama_index_rag_metrics.labels.nugget_creation import assign_nuggets, create_nuggets
+        from llama_index_rag_metrics.labels.nugget_passages import (
             corpus_of,
             labelled_texts,
             texts_of,
         )
-        from llama_index_rag_metrics.labels.nuggets.nugget_set import reviews_of_nuggets
+        from llama_index_rag_metrics.labels.nuggets import Nuggets, reviews_of_nuggets
         from llama_index_rag_metrics.runtime.cache import Cache
 
         used = None if llm is None else kept
@@ -144,7 +144,7 @@ def _with_nuggets(
     labelled: RetrievalDataset, stored: Nuggets | None, answers: str | None
 ) -> list[str]:
     """The questions that have nuggets, or may get some."""
-    from llama_index_rag_metrics.labels.nuggets.nugget_passages import labelled_texts
+    from llama_index_rag_metrics.labels.nugget_passages import labelled_texts
 
     if stored is not None:
         return [query_id for query_id, nuggets in stored.items() if nuggets]

@@ -9,7 +9,7 @@ from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetr
 
 from llama_index_rag_metrics.cli.exit_codes import say
 from llama_index_rag_metrics.evaluation.results.results_report import print_results
-from llama_index_rag_metrics.report.exports import to_csv
+from llama_index_rag_metrics.report.reportable import csv_text
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores import scores_export as export
 from llama_index_rag_metrics.scores.trec_eval import (
@@ -72,6 +72,6 @@ def print_scores(systems: Sequence[Scores], form: str, *, per_query: bool) -> No
         typer.echo(export.to_json(systems))
     elif form == "csv":
         records = export.per_query(systems) if per_query else export.means(systems)
-        typer.echo(to_csv(records), nl=False)
+        typer.echo(csv_text(records), nl=False)
     else:
         print_results(systems, worst=0, per_query=per_query)

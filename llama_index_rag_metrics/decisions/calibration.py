@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -17,7 +17,7 @@ from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.wording import first_of
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scores.by_metric import name_among
+from llama_index_rag_metrics.scores.mappings import name_among
 from llama_index_rag_metrics.statistics.intervals import (
     MeanInterval,
     check_options,
@@ -26,22 +26,20 @@ from llama_index_rag_metrics.statistics.intervals import (
 )
 from llama_index_rag_metrics.statistics.kappa import Kappa, cohens_kappa
 from llama_index_rag_metrics.statistics.prediction_powered import (
-    Rectified,
-    rectified,
-    rectified_interval,
+    PredictionPowered,
+    prediction_powered,
+    prediction_powered_interval,
 )
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.report import Report
 
 Scored: TypeAlias = "EvaluationResults | Scores | Mapping[str, float]"
-"""Results of an evaluation, bare scores, or query id to one score."""
-
 ONE_SCORE = "score"
-"""What a metric is called that was given without a name."""
+"""The name of a metric that was given without one."""
 
 _MOST_VALUES = 10
-"""With more different scores, whether two of them are exactly equal says little."""
+"""With more different scores, two of them being exactly equal says little."""
 
 _COUNT_NOTHING = (
     'Score both sides with no_relevant="zero": who leaves questions out by their labels has no '
@@ -54,25 +52,21 @@ _UNLIKE = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Calibrated:
-    """What a metric is, by people's few scores and a judge's many.
+    """A metric by people's few scores and a judge's many.
 
     Attributes:
-        metric: its name.
         mean: the calibrated mean; people's own where the judge doesn't help.
         low: the lower end of its interval; None where none is given.
         high: the upper end.
         human: the mean of people's scores alone, with its interval.
         judge_mean: the mean of the judge's scores alone, which no interval makes right.
-        n_human: how many questions people scored.
-        n_judged: how many the judge scored, those of the people among them.
-        worth: as many questions scored by people would tell as much; `n_human` where the judge
-            doesn't help.
+        n_judged: how many questions the judge scored, those of the people among them.
+        worth: as many questions scored by people would tell as much.
         weight: how far the judge is trusted, from 0 to 1 (λ of PPI++).
         bias: the judge's mean minus people's, over the questions that both scored.
         kappa: their agreement beyond chance, any disagreement counting alike; None where there are
             too many different scores for two to be equal.
         weighted_kappa: the same, disagreements counting by their squared distance.
-        sentence: what that comes to.
     """
 
     metric: str
@@ -183,28 +177,43 @@ def calibrate(
         >>> round(rate.judge_mean, 4), round(rate.mean, 4), rate.n_human, round(rate.worth)
         (0.75, 0.6667, 60, 137)
     """
-    check_options(confidence, 100, 0)
+    check_options(confidence)
     judge, human = _scores("judge_scores", judge_scores), _scores("human_scores", human_scores)
-    names = _metrics(judge, human, metrics)
+    if metrics is None:
+        names = tuple(metric for metric in human.metric_names if metric in judge)
+    else:
+        names = names_in_all(metrics, (judge, human))
+    if not names:
+        remedy = f"People's scores have {', '.join(human) or 'none'}."
+        raise InvalidInput("judge_scores", list(judge), "a metric that both have", remedy)
     for metric in names:
         _check_pairs(judge, human, metric)
     judge, human = (
         side.replace(columns={metric: side.column(metric) for metric in names})
         for side in (judge, human)
     )
+
+    def calibrated(judge: Scores, human: Scores) -> dict[str, Calibrated]:
+        return {metric: _calibrated(judge, human, metric, confidence) for metric in names}
+
     parts = {} if slices is None else _slices(judge, human, slices)
     return Calibration(
         human=human,
         judge=judge,
-        metrics={metric: _calibrated(judge, human, metric, confidence) for metric in names},
-        slices={
-            value: {metric: _calibrated(*sides, metric, confidence) for metric in names}
-            for value, sides in parts.items()
-        },
+        metrics=calibrated(judge, human),
+        slices={value: calibrated(*sides) for value, sides in parts.items()},
         slice_key=slices,
         confidence=confidence,
         notes=tuple(_notes(judge, human, names)),
     )
+
+
+def names_in_all(wanted: Sequence[str], sides: Iterable[Scores]) -> tuple[str, ...]:
+    """The metrics that are wanted, each once, which all sides must have."""
+    chosen = [wanted] if isinstance(wanted, str) else list(wanted)
+    for side in sides:
+        chosen = [name_among(metric, side.metric_names) for metric in chosen]
+    return tuple(dict.fromkeys(chosen))
 
 
 def split(
@@ -219,38 +228,32 @@ def split(
 
 
 def _calibrated(judge: Scores, human: Scores, metric: str, confidence: float) -> Calibrated:
-    by_judge, by_people = judge.by_query(metric), human.by_query(metric)
-    ours, theirs, others = split(by_judge, by_people)
+    people, same, others = split(judge.by_query(metric), human.by_query(metric))
     limits = limits_of(metric)
-    combined, interval = rectified_interval(
-        rectified(ours, theirs, others), confidence=confidence, limits=limits
+    combined, interval = prediction_powered_interval(
+        prediction_powered(people, same, others), confidence=confidence, limits=limits
     )
-    weighted = cohens_kappa(ours, theirs, weights="quadratic", confidence=confidence)
-    discrete = len(np.unique(np.concatenate([ours, theirs]))) <= _MOST_VALUES
-    bias = exact_mean(theirs) - exact_mean(ours)
+    is_discrete = len(np.unique(np.concatenate([people, same]))) <= _MOST_VALUES
     return Calibrated(
         metric=metric,
         mean=interval.mean,
         low=interval.low,
         high=interval.high,
-        human=mean_interval(ours, confidence=confidence, limits=limits),
-        judge_mean=exact_mean(np.array([*by_judge.values()])),
+        human=mean_interval(people, confidence=confidence, limits=limits),
+        judge_mean=exact_mean(np.concatenate([same, others])),
         n_human=combined.n,
         n_judged=combined.n_judged,
         worth=combined.worth,
         weight=combined.weight,
-        bias=bias,
-        kappa=cohens_kappa(ours, theirs, confidence=confidence) if discrete else None,
-        weighted_kappa=weighted,
+        bias=exact_mean(same) - exact_mean(people),
+        kappa=cohens_kappa(people, same, confidence=confidence) if is_discrete else None,
+        weighted_kappa=cohens_kappa(people, same, weights="quadratic", confidence=confidence),
         sentence=_sentence(metric, interval, combined, confidence),
     )
 
 
 def _sentence(
-    metric: str,
-    interval: MeanInterval,
-    combined: Rectified,
-    confidence: float,
+    metric: str, interval: MeanInterval, combined: PredictionPowered, confidence: float
 ) -> str:
     if not interval.n:
         return f"{metric} has no value: people scored no question."
@@ -258,14 +261,13 @@ def _sentence(
     if interval.low is not None and interval.high is not None:
         ends = f"{score(interval.low)} to {score(interval.high)}"
         number += f" ({percent(confidence)} interval {ends})"
-    return f"{number}{', by ' if combined.why_alone else ': '}{in_words(combined)}."
+    return f"{number}{', by ' if combined.reason_alone else ': '}{describe_worth(combined)}."
 
 
-def in_words(combined: Rectified) -> str:
-    """What people's and the judge's scores are worth together, in words."""
-    if combined.why_alone:
+def describe_worth(combined: PredictionPowered) -> str:
+    if combined.reason_alone:
         people = counted(combined.n, "human question", "human questions")
-        return f"{people} alone: {combined.why_alone}"
+        return f"{people} alone: {combined.reason_alone}"
     worth = f"{math.floor(combined.worth):,} human ones"
     return f"{combined.n:,} human and {combined.n_judged:,} judged questions are worth {worth}"
 
@@ -286,25 +288,10 @@ def _scores(argument: str, scores: object) -> Scores:
     raise InvalidInput(argument, scores, expected, remedy)
 
 
-def _metrics(judge: Scores, human: Scores, wanted: Sequence[str] | None) -> tuple[str, ...]:
-    if wanted is not None:
-        chosen = [wanted] if isinstance(wanted, str) else list(wanted)
-        for side in (judge, human):
-            chosen = [name_among(metric, side.metric_names) for metric in chosen]
-        names = tuple(dict.fromkeys(chosen))
-    else:
-        names = tuple(metric for metric in human.metric_names if metric in judge)
-    if not names:
-        remedy = f"People's scores have {', '.join(human) or 'none'}."
-        raise InvalidInput("judge_scores", list(judge), "a metric that both have", remedy)
-    return names
-
-
 def _check_pairs(judge: Scores, human: Scores, metric: str) -> None:
     by_judge, by_people = judge.by_query(metric), human.by_query(metric)
     if not by_people:
-        expected = "a question with a value"
-        raise InvalidInput(f"human_scores by {metric}", "none", expected)
+        raise InvalidInput(f"human_scores by {metric}", "none", "a question with a value")
     for argument, side in (("judge_scores", by_judge), ("human_scores", by_people)):
         if infinite := [query_id for query_id, value in side.items() if not math.isfinite(value)]:
             raise InvalidInput(f"{argument} by {metric}", first_of(infinite), "finite scores")
@@ -336,14 +323,14 @@ def _notes(judge: Scores, human: Scores, metrics: Sequence[str]) -> Iterator[str
         if n_without := list(side.excluded.values()).count("no_relevant"):
             yield f"{name} found nothing relevant for {counted(n_without)}. {_COUNT_NOTHING}"
     for metric in metrics:
-        _, theirs, others = split(judge.by_query(metric), human.by_query(metric))
-        if min(len(theirs), len(others)) < 2:
+        _, same, others = split(judge.by_query(metric), human.by_query(metric))
+        if min(len(same), len(others)) < 2:
             continue
-        error = math.sqrt(theirs.var(ddof=1) / len(theirs) + others.var(ddof=1) / len(others))
-        apart = exact_mean(theirs) - exact_mean(others)
-        if error and 2 * stdtr(len(theirs) - 1, -abs(apart) / error) < _UNLIKE / len(metrics):
+        error = math.sqrt(same.var(ddof=1) / len(same) + others.var(ddof=1) / len(others))
+        apart = exact_mean(same) - exact_mean(others)
+        if error and 2 * stdtr(len(same) - 1, -abs(apart) / error) < _UNLIKE / len(metrics):
             yield (
-                f"the judge's {metric} is {score(exact_mean(theirs))} on the questions that people "
+                f"the judge's {metric} is {score(exact_mean(same))} on the questions that people "
                 f"scored and {score(exact_mean(others))} on the others: they don't look drawn at "
                 "random, which calibration takes for granted"
             )

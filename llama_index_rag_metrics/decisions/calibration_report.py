@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from llama_index_rag_metrics.report import Cell, Records, Report, Row, Section, Statement, Table
 from llama_index_rag_metrics.report.numbers import percent
-from llama_index_rag_metrics.scores.glossary import glossary
+from llama_index_rag_metrics.scores.scores_report import glossary
 from llama_index_rag_metrics.statistics.kappa import Kappa
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ def calibration_report(calibration: Calibration) -> Report:
     metrics = [*calibration]
     name = f" of {calibration.name}" if calibration.name else ""
     most = max(metrics, key=lambda metric: metric.n_judged)
+    intervals = f"{percent(calibration.confidence)} intervals"
     tables = [calibration_table("", calibration.metrics)]
     tables += [
         calibration_table(f"{calibration.slice_key}: {'without' if value is None else value}", part)
@@ -38,13 +39,7 @@ def calibration_report(calibration: Calibration) -> Report:
         decision=[
             Statement(metric.sentence, "best" if metric.helps else "open") for metric in metrics
         ],
-        sections=[
-            Section(
-                "Calibrated means",
-                tables,
-                f"{percent(calibration.confidence)} intervals. {EXPLAINED}",
-            )
-        ],
+        sections=[Section("Calibrated means", tables, f"{intervals}. {EXPLAINED}")],
         notes=calibration.notes,
         glossary=glossary(calibration.metrics),
         metrics=[*calibration.metrics],
@@ -85,21 +80,17 @@ def _records(calibration: Calibration) -> Records:
     """One row a metric; with slices, one a slice and metric, None for all questions."""
     parts = [(None, calibration.metrics), *calibration.slices.items()]
     rows = [{"slice": value, **_flat(metric)} for value, part in parts for metric in part.values()]
-    if not calibration.slices:
-        rows = [{key: value for key, value in row.items() if key != "slice"} for row in rows]
-    return Records.of(rows, rows[0])
+    return Records.of(rows, [name for name in rows[0] if name != "slice" or calibration.slices])
 
 
 def _flat(metric: Calibrated) -> dict[str, Any]:
     """The numbers of nested results under names of their own."""
     row: dict[str, Any] = {}
-    nested = {"human": ("mean", "low", "high"), "kappa": ("kappa", "low", "high")}
-    nested["weighted_kappa"] = nested["kappa"]
     for key, value in asdict(metric).items():
-        if key not in nested:
+        if key not in ("human", "kappa", "weighted_kappa"):
             row[key] = value
             continue
-        for part in nested[key]:
+        for part in ("mean" if key == "human" else "kappa", "low", "high"):
             name = key if part == "kappa" else f"{key}_{part}"
             row[name] = None if value is None else value[part]
     return row

@@ -1,4 +1,4 @@
-"""What the fixture `assert_retrieval` of the pytest plugin gives: the gate as an assertion.
+"""The fixture `assert_retrieval` of the pytest plugin: the gate as an assertion.
 
 The plugin itself, with its options, is the module `llama_index_rag_metrics_pytest`, which imports
 this one when the fixture is first used.
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from llama_index_rag_metrics.decisions.comparison.pairing import Results
 from llama_index_rag_metrics.decisions.gate import (
     Baseline,
     GateReport,
@@ -17,7 +18,6 @@ from llama_index_rag_metrics.decisions.gate import (
     assert_retrieval,
     update_baseline,
 )
-from llama_index_rag_metrics.decisions.gate.baseline import Results
 from llama_index_rag_metrics.decisions.gate.checking_rules import BaselineLike
 from llama_index_rag_metrics.decisions.gate.rules import parse_rules
 from llama_index_rag_metrics.runtime.errors import InvalidInput

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
+from llama_index.core import VectorStoreIndex
 from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle
+from pydantic import PrivateAttr
 
+from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra
 
 _UNSPACED = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7a3"
@@ -15,6 +21,29 @@ _TOKENS = rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+"
 
 _ROUNDING = 1e-9
 """The cosine of vectors at right angles isn't always exactly 0."""
+
+_NO_TERMS_IN_TEXT, _NO_TERMS_IN_QUERY = -2, -1
+"""Directions of their own for texts without a known term: zeros have no cosine with anything."""
+
+
+class _MatchingOnly(BaseRetriever):
+    """Another retriever's results with a score above 0: what doesn't match at all is no result."""
+
+    def __init__(self, retriever: BaseRetriever) -> None:
+        super().__init__()
+        self._retriever = retriever
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        nodes = self._retriever.retrieve(query_bundle)
+        return [node for node in nodes if node.score is not None and node.score > _ROUNDING]
+
+
+class BM25(_MatchingOnly):
+    """Made by `bm25`; reports show the name of the class."""
+
+
+class LSA(_MatchingOnly):
+    """Made by `lsa`."""
 
 
 def bm25(nodes: Sequence[BaseNode], similarity_top_k: int = 10) -> BaseRetriever:
@@ -27,7 +56,7 @@ def bm25(nodes: Sequence[BaseNode], similarity_top_k: int = 10) -> BaseRetriever
         from llama_index.retrievers.bm25 import BM25Retriever
     except ImportError as error:
         raise MissingExtra("the bm25 retriever", "demo") from error
-    return MatchingOnly(
+    return BM25(
         BM25Retriever(
             nodes=_at_least_one(nodes),
             similarity_top_k=min(similarity_top_k, len(nodes)),
@@ -41,28 +70,66 @@ def lsa(nodes: Sequence[BaseNode], similarity_top_k: int = 10) -> BaseRetriever:
 
     The embedding is latent semantic analysis, a stand-in for a neural one that needs no download.
     """
-    try:
-        from llama_index_rag_metrics.demo.lsa import LSAEmbedding
-    except ImportError as error:
-        raise MissingExtra("the lsa retriever", "demo") from error
-    from llama_index.core import VectorStoreIndex
-
     indexed = _at_least_one([node for node in nodes if node.get_content()])
     embedding = LSAEmbedding.fit([node.get_content(MetadataMode.EMBED) for node in indexed])
     index = VectorStoreIndex(indexed, embed_model=embedding, transformations=[])
-    return MatchingOnly(index.as_retriever(similarity_top_k=similarity_top_k))
+    return LSA(index.as_retriever(similarity_top_k=similarity_top_k))
 
 
-class MatchingOnly(BaseRetriever):
-    """Another retriever's results with a score above 0: what doesn't match at all is no result."""
+class LSAEmbedding(BaseEmbedding):
+    """tf-idf of words and of character n-grams, reduced to the main directions of a corpus.
 
-    def __init__(self, retriever: BaseRetriever) -> None:
-        super().__init__()
-        self._retriever = retriever
+    Latent semantic analysis (Deerwester et al., 1990). Character n-grams serve languages that don't
+    set words apart by spaces, and inflected forms.
+    """
 
-    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        nodes = self._retriever.retrieve(query_bundle)
-        return [node for node in nodes if node.score is not None and node.score > _ROUNDING]
+    _pipeline: Any = PrivateAttr()
+
+    @classmethod
+    def fit(cls, texts: Sequence[str]) -> LSAEmbedding:
+        """Learn the embedding from a corpus; from the same corpus always the same one.
+
+        It has a quarter as many dimensions as there are texts, at least 16 and at most 200.
+        """
+        try:
+            from sklearn.decomposition import TruncatedSVD
+            from sklearn.feature_extraction.text import TfidfVectorizer
+            from sklearn.pipeline import FeatureUnion, make_pipeline
+            from sklearn.preprocessing import Normalizer
+        except ImportError as error:
+            raise MissingExtra("the lsa retriever", "demo") from error
+        words = TfidfVectorizer(sublinear_tf=True, stop_words="english")
+        grams = TfidfVectorizer(sublinear_tf=True, analyzer="char_wb", ngram_range=(2, 4))
+        terms = FeatureUnion([("words", words), ("characters", grams)])
+        weighted = terms.fit_transform(texts)
+        dimensions = max(16, min(len(texts) // 4, 200))
+        svd = TruncatedSVD(min(dimensions, *weighted.shape), random_state=0)
+        with np.errstate(invalid="ignore"):  # a single text has no variance to explain
+            svd.fit(weighted)
+        embedding = cls(model_name="lsa")
+        embedding._pipeline = make_pipeline(terms, svd, Normalizer())
+        return embedding
+
+    @classmethod
+    def class_name(cls) -> str:
+        return "LSAEmbedding"
+
+    def _get_text_embeddings(self, texts: list[str]) -> list[list[float]]:
+        return self._vectors(texts, _NO_TERMS_IN_TEXT)
+
+    def _get_text_embedding(self, text: str) -> list[float]:
+        return self._get_text_embeddings([text])[0]
+
+    def _get_query_embedding(self, query: str) -> list[float]:
+        return self._vectors([query], _NO_TERMS_IN_QUERY)[0]
+
+    async def _aget_query_embedding(self, query: str) -> list[float]:
+        return self._get_query_embedding(query)
+
+    def _vectors(self, texts: list[str], spare: int) -> list[list[float]]:
+        vectors: FloatArray = np.pad(self._pipeline.transform(texts), ((0, 0), (0, 2)))
+        vectors[~vectors.any(axis=1), spare] = 1.0
+        return list(vectors.tolist())
 
 
 def _at_least_one(nodes: Sequence[BaseNode]) -> list[BaseNode]:

@@ -1,10 +1,12 @@
 """Evaluation: asks a retriever every question of a dataset and scores what it returns."""
 
 from llama_index_rag_metrics.evaluation.asking.run_options import EvaluateOptions, StageOptions
-from llama_index_rag_metrics.evaluation.evaluating import DEFAULT_METRICS, aevaluate, evaluate
 from llama_index_rag_metrics.evaluation.evaluator import (
+    DEFAULT_METRICS,
     MultiModalRetrieverEvaluator,
     RetrieverEvaluator,
+    aevaluate,
+    evaluate,
 )
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.evaluation.retrieved.run_matching import match_run

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from contextlib import ExitStack
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -15,9 +15,11 @@ from llama_index.core.evaluation.retrieval.metrics_base import (
     BaseRetrievalMetric,
     RetrievalMetricResult,
 )
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from pydantic import Field, SerializeAsAny, ValidationInfo, field_validator
 from typing_extensions import Unpack
 
+from llama_index_rag_metrics.evaluation.asking.pipeline import Pipeline, listed_postprocessors
 from llama_index_rag_metrics.evaluation.asking.query import LocalAsker, Question, compute, prepare
 from llama_index_rag_metrics.evaluation.asking.run_options import (
     EvaluateOptions,
@@ -26,14 +28,12 @@ from llama_index_rag_metrics.evaluation.asking.run_options import (
     shows,
 )
 from llama_index_rag_metrics.evaluation.identity import identify_retriever
-from llama_index_rag_metrics.evaluation.plan import Plan, token_counter
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.evaluation.retrieved.modes import check_mode, mode_note
 from llama_index_rag_metrics.evaluation.retrieved.places import Places
 from llama_index_rag_metrics.evaluation.retrieved.run_matching import Matching
 from llama_index_rag_metrics.evaluation.retrieved.score_by_matcher import matcher_of
-from llama_index_rag_metrics.evaluation.retrievers.pipeline import Pipeline
-from llama_index_rag_metrics.evaluation.run_evaluation import run_evaluation
+from llama_index_rag_metrics.evaluation.run_evaluation import Plan, run_evaluation, token_counter
 from llama_index_rag_metrics.evaluation.sessions.session_asker import asker_of
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
@@ -51,7 +51,7 @@ from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.runtime.amounts import WORKERS
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.runtime.sync import run_sync
+from llama_index_rag_metrics.runtime.sync import run_sync, synchronous
 from llama_index_rag_metrics.scores.scoring import Metrics
 
 
@@ -96,13 +96,11 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
 
     @field_validator("match_on")
     @classmethod
-    def _known_way(cls, match_on: MatchOn) -> MatchOn:
-        if not isinstance(match_on, str) and not callable(match_on):
-            expected = (
-                "'node_id', 'ref_doc_id', a key of the nodes' metadata, or a function of a node"
-            )
-            raise InvalidInput("match_on", match_on, expected)
-        return match_on
+    def _known_match_on(cls, match_on: MatchOn) -> MatchOn:
+        if isinstance(match_on, str) or callable(match_on):
+            return match_on
+        expected = "'node_id', 'ref_doc_id', a key of the nodes' metadata, or a function of a node"
+        raise InvalidInput("match_on", match_on, expected)
 
     @field_validator("matcher")
     @classmethod
@@ -147,15 +145,20 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         check_known(self.aevaluate, kwargs)
         check_mode(mode)
         relevance = None if expected_ids is None else Relevance.of(expected_ids)
-        with ExitStack() as stack:
-            pipeline = self._pipeline(workers=1)
-            stack.callback(pipeline.close)
+        places = Places({}, self.matcher)
+        plan = Plan(
+            RetrievalDataset({}, mode=mode),
+            self.metrics,
+            RunOptions(workers=1, match_on=self.match_on, matcher=self.matcher),
+            self.node_postprocessors or [],
+            token_counter(self.metrics),
+            places=places,
+        )
+        with closing(LocalAsker(self.retriever, plan)) as asker:
+            pipeline = asker.pipeline
             retrieved, _ = await pipeline.ask(query)
             for note in mode_note(retrieved, mode):
                 warn_caller(UserWarning(note))
-            counter = token_counter(self.metrics)
-            places = Places({}, self.matcher)
-            asker = LocalAsker(pipeline, self.match_on, (), mode, counter, places)
             relevance = None if relevance is None else places.of_relevance(relevance)
             ranking = replace(asker.ranking(retrieved), forbidden=forbidden_ids)
             metric_dict = {
@@ -206,25 +209,11 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             match_on=self.match_on,
             matcher=self.matcher,
         )
-        plan = Plan.of(dataset, self.metrics, run_options)
-        asker = asker_of(
-            self._pipeline(workers, run_options.use_async, run_options.timeout),
-            self.match_on,
-            await prepare(plan.computed, plan.questions, run_options.cache),
-            plan.questions.mode,
-            plan.counter,
-            plan.places,
-            combine=run_options.combine,
-            max_calls=run_options.max_calls,
-        )
-        return await run_evaluation(
-            asker,
-            plan,
-            retriever_id=asker.identity(
-                run_options.retriever_id or identify_retriever(self.retriever)
-            ),
-            postprocessors=self.node_postprocessors or [],
-        )
+        plan = Plan.of(dataset, self.metrics, run_options, self.node_postprocessors or [])
+        metrics = await prepare(plan.computed, plan.questions, run_options.cache)
+        asker = asker_of(self.retriever, plan, metrics)
+        name = run_options.retriever_id or identify_retriever(self.retriever)
+        return await run_evaluation(asker, plan, retriever_id=asker.identity(name))
 
     @shows(EvaluateOptions)
     def evaluate_dataset(
@@ -249,22 +238,15 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         if isinstance(metric, RankingMetric):
             matcher = matcher_of(metric, self.matcher)
             if matcher is not None:
+                texts = {"query": expected_texts or []}
                 dataset = RetrievalDataset(
-                    {"query": query},
-                    {"query": relevance},
-                    expected_texts={"query": expected_texts or []},
+                    {"query": query}, {"query": relevance}, expected_texts=texts
                 )
                 matching = Matching(matcher, dataset)
                 relevance, ranking = await matching.match_one(ranking, pipeline.in_thread)
             metric = metric.model_copy(update={"match": BY_ID})
         question = Question(query, relevance, expected_texts)
         return await compute(metric, pipeline, question, ranking)
-
-    def _pipeline(
-        self, workers: int, use_async: bool | None = None, timeout: float | None = None
-    ) -> Pipeline:
-        postprocessors = self.node_postprocessors or []
-        return Pipeline(self.retriever, postprocessors, workers, use_async, timeout)
 
 
 class MultiModalRetrieverEvaluator(RetrieverEvaluator):
@@ -277,3 +259,77 @@ class MultiModalRetrieverEvaluator(RetrieverEvaluator):
         >>> issubclass(MultiModalRetrieverEvaluator, RetrieverEvaluator)
         True
     """
+
+
+DEFAULT_METRICS = ("ndcg@10", "hit_rate@5", "recall@5", "precision@5", "mrr@10", "ap@10")
+"""What `evaluate` computes unless told otherwise."""
+
+
+@shows(EvaluateOptions)
+async def aevaluate(
+    retriever: Source,
+    dataset: Any,
+    metrics: Metrics = DEFAULT_METRICS,
+    *,
+    node_postprocessors: Sequence[BaseNodePostprocessor] = (),
+    match_on: MatchOn = "node_id",
+    matcher: MatcherLike | None = None,
+    workers: int = WORKERS,
+    show_progress: bool = False,
+    **options: Unpack[EvaluateOptions],
+) -> EvaluationResults:
+    """Evaluate a retriever on a dataset. `aevaluate` is awaited; `evaluate` isn't.
+
+    Args:
+        retriever: a retriever, an index, a query engine, or a callable from query text to ids. An
+            index is asked for as many nodes as the largest cutoff, and for at least 10 where a
+            metric has none.
+        dataset: a `RetrievalDataset`, a path that `RetrievalDataset.load` reads, or an old
+            EmbeddingQAFinetuneDataset.
+        metrics: names or metrics.
+        node_postprocessors: applied to what is retrieved, in this order.
+        match_on: which id of a retrieved node is compared with the labels.
+        matcher: how expected items are recognised, such as "text"; None: by id.
+        workers: how many queries are asked at once.
+        show_progress: whether to show a progress bar.
+
+    The further arguments are those of `EvaluateOptions`, such as `name`, `journal`, `cache`,
+    `timeout`, `max_failures`, `tokenizer` and `forbidden`.
+
+    Returns:
+        One result per query, in the dataset's order; `.scores` has the means and counts, `.run`
+        what was retrieved.
+
+    Raises:
+        InvalidInput: an argument can't be used.
+        UnknownMetric: no metric has that name; the message lists the nearest ones.
+        MissingKey: a metric's service needs a key, and there is none.
+        JournalMismatch: the journal's dataset, match_on, retriever or postprocessors differ.
+
+    Examples:
+        >>> dataset = {"queries": {"q1": "x?", "q2": "y?"}, "corpus": {},
+        ...            "relevant_docs": {"q1": ["d1"], "q2": ["d2"]}}
+        >>> results = evaluate(lambda query: ["d1", "d2"], dataset, ["mrr"])
+        >>> results.scores.means["mrr"]
+        0.75
+
+        Awaited:
+
+        >>> import asyncio
+        >>> from llama_index_rag_metrics import aevaluate
+        >>> asyncio.run(aevaluate(lambda query: ["d1"], dataset, ["mrr"])).scores.means["mrr"]
+        0.5
+    """
+    check_known(aevaluate, options)
+    chosen = resolve(metrics)
+    evaluator = RetrieverEvaluator(
+        metrics=chosen,
+        retriever=as_retriever(retriever, retrieval_depth(chosen)),
+        node_postprocessors=listed_postprocessors(node_postprocessors),
+        match_on=match_on,
+        matcher=as_matcher(matcher),
+    )
+    return await evaluator.aevaluate_dataset(dataset, workers, show_progress, **options)
+
+
+evaluate = synchronous(aevaluate)

@@ -1,4 +1,4 @@
-"""What tells one run from another, for the journal: never an address, and never a secret."""
+"""Identities of runs, by which a journal tells one from another; never an address or a secret."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from pydantic import BaseModel
 
-from llama_index_rag_metrics.evaluation.retrievers.callables import (
+from llama_index_rag_metrics.evaluation.source import (
     CallableRetriever,
     QueryEngineRetriever,
+    SessionRetriever,
 )
-from llama_index_rag_metrics.evaluation.sessions.session_retriever import SessionRetriever
 from llama_index_rag_metrics.runtime.digests import (
     code_of,
     code_of_class,
@@ -29,11 +29,11 @@ from llama_index_rag_metrics.runtime.digests import (
 )
 
 if TYPE_CHECKING:
-    from llama_index_rag_metrics.evaluation.plan import Plan
+    from llama_index_rag_metrics.evaluation.run_evaluation import Plan
 
 _WITHOUT_EFFECT = {"callback_manager", "show_progress", "verbose"}
 _DEEPEST = 2
-"""How deep components in components are described: what an index holds isn't."""
+"""Levels of components in components that are described."""
 
 _DIGEST = re.compile(r" [0-9a-f]{12}(?![0-9a-f])")
 
@@ -50,7 +50,6 @@ class RetrieverIdentity:
 
     @property
     def aspects(self) -> dict[str, str]:
-        """The journal's aspects of it."""
         return {"retriever": self.name, "depth": str(self.depth)}
 
 
@@ -63,18 +62,14 @@ def without_digests(name: str) -> str:
     return _DIGEST.sub("", name)
 
 
-def fingerprint(
-    plan: Plan,
-    postprocessors: Sequence[BaseNodePostprocessor],
-    retriever: str | RetrieverIdentity,
-) -> dict[str, str]:
-    """Identify a run, aspect by aspect."""
+def fingerprint(plan: Plan, retriever: str | RetrieverIdentity) -> dict[str, str]:
+    """The journal's aspects of a run."""
     dataset, match_on = plan.questions, plan.options.match_on
     counter, permissions = plan.counter, plan.permissions
     return {
         "dataset": dataset.fingerprint(),
         "match_on": match_on if isinstance(match_on, str) else identify_callable(match_on),
-        "postprocessors": identify_postprocessors(postprocessors),
+        "postprocessors": identify_postprocessors(plan.postprocessors),
         **({"retriever": retriever} if isinstance(retriever, str) else retriever.aspects),
         # journals from before modes counted have none
         **({} if dataset.mode == "text" else {"mode": dataset.mode}),
@@ -85,58 +80,53 @@ def fingerprint(
 
 
 def identify_retriever(retriever: BaseRetriever) -> str:
-    """Identify a retriever by class, depth, settings, and the function or engine that it asks.
-
-    What an index holds can't be seen: a changed index needs another `retriever_id`.
-    """
+    """A retriever by class, depth, settings, and the function or engine that it asks."""
     if isinstance(retriever, CallableRetriever):
         return identify_callable(retriever.function)
     if isinstance(retriever, SessionRetriever):
         program: Any = retriever.program
-        asked = getattr(program, "workflow", None) or getattr(program, "engine", None)
-        return f"{program.name} {short_hash(_told(asked, _DEEPEST))}"
+        component = getattr(program, "workflow", None) or getattr(program, "engine", None)
+        return f"{program.name} {_digest(component)}"
     if isinstance(retriever, QueryEngineRetriever):
         engine = retriever.engine
         inner = getattr(engine, "retriever", None)
-        asked = f" of {identify_retriever(inner)}" if isinstance(inner, BaseRetriever) else ""
-        return type(engine).__qualname__ + asked
-    names = ("similarity_top_k", "_similarity_top_k")
-    depth = next((getattr(retriever, name) for name in names if hasattr(retriever, name)), None)
+        of_inner = f" of {identify_retriever(inner)}" if isinstance(inner, BaseRetriever) else ""
+        return type(engine).__qualname__ + of_inner
+    own_depth = getattr(retriever, "_similarity_top_k", None)
+    depth = getattr(retriever, "similarity_top_k", own_depth)
     top = f", top {depth}" if depth is not None else ""
-    return f"{type(retriever).__qualname__}{top} {short_hash(_told(retriever, _DEEPEST))}"
+    return f"{type(retriever).__qualname__}{top} {_digest(retriever)}"
 
 
 def identify_callable(function: Any, depth: int = _DEEPEST) -> str:
     """A function by its name, its code and what it is bound to; an object by its settings."""
     if isinstance(function, functools.partial):
-        arguments = short_hash(_told([function.args, function.keywords], depth))
+        arguments = _digest([function.args, function.keywords], depth)
         return f"{identify_callable(function.func, depth)} with {arguments}"
     if inspect.ismethod(function):
         owner = type(function.__self__).__qualname__
-        settings = short_hash(_told(function.__self__, depth))
+        settings = _digest(function.__self__, depth)
         return f"{owner}.{identify_callable(function.__func__, depth)} of {settings}"
     if inspect.isfunction(function):
         bound = [function.__defaults__, function.__kwdefaults__, dict(_enclosed(function))]
-        essence = short_hash(f"{code_of(function)} {_told(bound, depth)}")
+        essence = short_hash(f"{code_of(function)} {_describe(bound, depth)}")
         return f"{function.__module__}.{function.__qualname__} {essence}"
     if named := getattr(function, "__qualname__", None):
         return str(named)
-    return f"{type(function).__qualname__} {short_hash(_told(function, depth))}"
+    return f"{type(function).__qualname__} {_digest(function, depth)}"
 
 
 def identify_postprocessors(postprocessors: Sequence[BaseNodePostprocessor]) -> str:
-    """Postprocessors by their classes and settings."""
-    return (
-        ", ".join(
-            f"{type(postprocessor).__qualname__} {short_hash(_told(postprocessor, _DEEPEST))}"
-            for postprocessor in postprocessors
-        )
-        or "none"
-    )
+    names = [f"{type(each).__qualname__} {_digest(each)}" for each in postprocessors]
+    return ", ".join(names) or "none"
 
 
-def _told(value: Any, depth: int) -> str:
-    """Describe the parts of a value that don't change while it is used.
+def _digest(value: Any, depth: int = _DEEPEST) -> str:
+    return short_hash(_describe(value, depth))
+
+
+def _describe(value: Any, depth: int) -> str:
+    """The parts of a value that don't change while it is used.
 
     Of an object, these are its class, with its code unless that is LlamaIndex's, and its settings:
     the fields of a component, and of any other object the arguments of its constructor, without
@@ -145,20 +135,21 @@ def _told(value: Any, depth: int) -> str:
     if (written := scalar(value)) is not None:
         return "a random id" if is_random(value) else written
     if isinstance(value, Mapping):
-        return f"{{{sorted(f'{_told(k, depth)}: {_told(v, depth)}' for k, v in value.items())}}}"
+        items = ((_describe(key, depth), _describe(held, depth)) for key, held in value.items())
+        return f"{{{sorted(f'{key}: {held}' for key, held in items)}}}"
     if isinstance(value, AbstractSet):
-        return f"{sorted(_told(item, depth) for item in value)}"
+        return f"{sorted(_describe(item, depth) for item in value)}"
     if isinstance(value, (list, tuple)):
-        return f"[{', '.join(_told(item, depth) for item in value)}]"
+        return f"[{', '.join(_describe(item, depth) for item in value)}]"
     kind = type(value)
     if isinstance(value, type) or depth < 0:
         return f"{value if isinstance(value, type) else kind}"
     if inspect.isroutine(value) or isinstance(value, functools.partial):
         return identify_callable(value, depth - 1)
-    ours = kind.__module__.partition(".")[0] != "llama_index"
-    name = code_of_class(kind) if ours else f"{kind.__module__}.{kind.__qualname__}"
+    is_core = kind.__module__.partition(".")[0] == "llama_index"
+    name = f"{kind.__module__}.{kind.__qualname__}" if is_core else code_of_class(kind)
     settings = {
-        name: _told(held, depth - 1)
+        name: _describe(held, depth - 1)
         for name, held in _settings(value)
         if name.strip("_") not in _WITHOUT_EFFECT
     }
@@ -170,23 +161,23 @@ def _settings(value: Any) -> Iterator[tuple[str, Any]]:
         yield from ((name, getattr(value, name)) for name in type(value).model_fields)
         return
     try:
-        taken = inspect.signature(type(value).__init__).parameters
+        arguments = inspect.signature(type(value).__init__).parameters
     except (TypeError, ValueError):
         return
     for name, held in getattr(value, "__dict__", {}).items():
-        if name.lstrip("_") in taken and not _is_data(held):
+        if name.lstrip("_") in arguments and not _is_data(held):
             yield name, held
 
 
 def _is_data(held: object) -> bool:
-    """Whether a value is what a retriever searches; weights and retrievers are how it searches."""
+    """Whether a retriever searches this value; weights and retrievers are how it searches."""
     if isinstance(held, (list, tuple)):
         return not all(isinstance(item, (int, float, BaseRetriever)) for item in held)
     return isinstance(held, (Mapping, AbstractSet))
 
 
 def _enclosed(function: Any) -> Iterator[tuple[str, Any]]:
-    """Variables that a function encloses, but lists, sets and dicts, which may change."""
+    """Variables that a function encloses, without lists, sets and dicts, which may change."""
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         held = content(cell)
         if not isinstance(held, (list, set, dict)) and held is not function:

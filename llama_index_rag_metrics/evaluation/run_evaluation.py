@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from importlib.metadata import version
 from typing import Any
@@ -20,37 +21,95 @@ from llama_index_rag_metrics.evaluation.identity import (
     fingerprint,
     without_digests,
 )
-from llama_index_rag_metrics.evaluation.plan import Plan
+from llama_index_rag_metrics.evaluation.permissions import Permissions, permissions_for
 from llama_index_rag_metrics.evaluation.results.evaluation_results import (
     EvaluationResults,
     build_results,
     every_query_failed,
 )
 from llama_index_rag_metrics.evaluation.results.results_report import system_of
+from llama_index_rag_metrics.evaluation.retrieved.modes import check_mode
+from llama_index_rag_metrics.evaluation.retrieved.places import Places, places_for
 from llama_index_rag_metrics.evaluation.retrieved.run_matching import Matching
 from llama_index_rag_metrics.evaluation.retrieved.score_by_matcher import group_by_matcher
+from llama_index_rag_metrics.evaluation.sessions.session_asker import check_calls
+from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
+from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.metrics.texts import TextMetric
 from llama_index_rag_metrics.rankings.matching import BY_ID, Matcher
 from llama_index_rag_metrics.rankings.run import Ranking, Run
+from llama_index_rag_metrics.rankings.tokens import TokenCounter, Tokenizer
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import LabelWarning
 from llama_index_rag_metrics.runtime.sync import in_thread
-from llama_index_rag_metrics.scores.answers import keep_answers
+from llama_index_rag_metrics.scores.systems import keep_answers
 
 
-def describe(
-    plan: Plan, run: Run, *, retriever: str, postprocessors: Sequence[BaseNodePostprocessor]
-) -> dict[str, str]:
-    """Describe an evaluation for a report: label to value, in order."""
+@dataclass(frozen=True)
+class Plan:
+    """All that is known before anything is asked; what no metric needs to know of items is None."""
+
+    questions: RetrievalDataset
+    metrics: Sequence[BaseRetrievalMetric]
+    options: RunOptions
+    postprocessors: Sequence[BaseNodePostprocessor] = ()
+    counter: TokenCounter | None = None
+    permissions: Permissions | None = None
+    places: Places | None = None
+
+    @classmethod
+    def of(
+        cls,
+        dataset: Any,
+        metrics: Sequence[BaseRetrievalMetric],
+        options: RunOptions,
+        postprocessors: Sequence[BaseNodePostprocessor] = (),
+    ) -> Plan:
+        check_calls(metrics, options)
+        questions = RetrievalDataset.of(dataset, on_error=options.on_error)
+        options.scoring.check(questions.relevance)
+        check_mode(questions.mode)
+        return cls(
+            questions,
+            metrics,
+            options,
+            postprocessors,
+            token_counter(metrics, options.tokenizer, options.price_per_million),
+            permissions_for(
+                metrics, questions, options.forbidden, options.match_on, options.matcher
+            ),
+            places_for(metrics, questions, options.matcher),
+        )
+
+    @property
+    def computed(self) -> list[BaseRetrievalMetric]:
+        """The metrics that are computed query by query."""
+        return [metric for metric in self.metrics if not isinstance(metric, RankingMetric)]
+
+
+def token_counter(
+    metrics: Sequence[BaseRetrievalMetric],
+    tokenizer: Tokenizer | None = None,
+    price_per_million: float | None = None,
+) -> TokenCounter | None:
+    needed = any({"tokens", "documents"} & getattr(metric, "needs", set()) for metric in metrics)
+    if tokenizer is None and price_per_million is None and not needed:
+        return None
+    return TokenCounter.of(tokenizer)
+
+
+def describe(plan: Plan, run: Run, retriever: str) -> dict[str, str]:
+    """The head of a report: label to value, in order."""
     from llama_index_rag_metrics import __version__
 
     dataset, metrics, counter = plan.questions, plan.metrics, plan.counter
-    queries, documents = counted(len(dataset.queries)), len(dataset.corpus)
-    size = f"{queries}, {counted(documents, 'document', 'documents')}" if documents else queries
+    size = counted(len(dataset.queries))
+    if documents := len(dataset.corpus):
+        size += f", {counted(documents, 'document', 'documents')}"
     depth = max((len(ranking.ids) for ranking in run.values()), default=0)
     recognising = [metric for metric in metrics if getattr(metric, "recognises", True)]
-    stages = [type(postprocessor).__qualname__ for postprocessor in postprocessors]
+    stages = [type(postprocessor).__qualname__ for postprocessor in plan.postprocessors]
     name = without_digests(retriever)
     return {
         "dataset": f"{dataset.name}: {size}" if dataset.name else size,
@@ -66,16 +125,11 @@ def describe(
     }
 
 
-async def prepare_matchers(
-    metrics: Sequence[BaseRetrievalMetric], options: RunOptions
-) -> list[Matcher[Any]]:
+async def prepare_matchers(plan: Plan) -> list[Matcher[Any]]:
     """Make the matchers of the metrics ready for one run."""
-    groups = group_by_matcher(metrics, options.matcher).values()
-    return [
-        await in_thread(matcher.prepare, options.cache)
-        for matcher, _ in groups
-        if matcher is not None
-    ]
+    groups = group_by_matcher(plan.metrics, plan.options.matcher).values()
+    cache = plan.options.cache
+    return [await in_thread(matcher.prepare, cache) for matcher, _ in groups if matcher is not None]
 
 
 async def run_evaluation(
@@ -83,37 +137,14 @@ async def run_evaluation(
     plan: Plan,
     *,
     retriever_id: str | RetrieverIdentity = "",
-    postprocessors: Sequence[BaseNodePostprocessor] = (),
     stored: Mapping[str, Ranking] | None = None,
 ) -> EvaluationResults:
     """Ask every query and score what comes back; the asker is closed at the end.
 
-    Args:
-        retriever_id: which retriever is asked, for the journal.
-        postprocessors: the asker's, for the journal.
-        stored: known rankings: their queries aren't asked, and nobody is warned of them.
+    Queries with `stored` rankings aren't asked, and nobody is warned of them.
     """
-    collected = await _collect(asker, plan, retriever_id, postprocessors, stored)
-    if stored is None:
-        warn_of(collected)
-    results = build_results(plan, collected)
-    results.price_per_million = plan.options.price_per_million
-    results.about = describe(
-        plan, collected.run, retriever=str(retriever_id), postprocessors=postprocessors
-    )
-    results.scores = results.scores.replace(answers=keep_answers(system_of(results)))
-    return results
-
-
-async def _collect(
-    asker: Asker,
-    plan: Plan,
-    retriever_id: str | RetrieverIdentity,
-    postprocessors: Sequence[BaseNodePostprocessor],
-    stored: Mapping[str, Ranking] | None,
-) -> Collected:
-    dataset, options = plan.questions, plan.options
-    matchers = await prepare_matchers(plan.metrics, options)
+    options = plan.options
+    matchers = await prepare_matchers(plan)
     _, by_id = group_by_matcher(plan.metrics, options.matcher).get(BY_ID, (None, []))
     compares_ids = any(metric.recognises for metric in by_id) or not all(
         isinstance(metric, TextMetric) for metric in plan.computed
@@ -121,18 +152,25 @@ async def _collect(
     with ExitStack() as stack:
         journal = None
         if options.journal is not None:
-            aspects = fingerprint(plan, postprocessors, retriever_id)
+            aspects = fingerprint(plan, retriever_id)
             journal = stack.enter_context(Journal(options.journal, aspects))
-        collector = QueryRunner(
+        runner = QueryRunner(
             asker,
             plan,
             metrics=[metric.metric_name for metric in plan.computed],
             by_id=stored is None and compares_ids,
             stored=stored,
-            matchings=[Matching(matcher, dataset) for matcher in matchers],
+            matchings=[Matching(matcher, plan.questions) for matcher in matchers],
             journal=journal,
         )
-        return await collector.collect()
+        collected = await runner.collect()
+    if stored is None:
+        warn_of(collected)
+    results = build_results(plan, collected)
+    results.price_per_million = options.price_per_million
+    results.about = describe(plan, collected.run, str(retriever_id))
+    results.scores = results.scores.replace(answers=keep_answers(system_of(results)))
+    return results
 
 
 def warn_of(collected: Collected) -> None:

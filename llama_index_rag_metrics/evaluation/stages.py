@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from itertools import chain, pairwise, starmap
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import QueryBundle
 from typing_extensions import Unpack
 
+from llama_index_rag_metrics.evaluation.asking.pipeline import checked_postprocessor
 from llama_index_rag_metrics.evaluation.asking.query import Asked, LocalAsker, prepare
 from llama_index_rag_metrics.evaluation.asking.query_runner import QueryRunner
 from llama_index_rag_metrics.evaluation.asking.run_options import (
@@ -20,50 +22,53 @@ from llama_index_rag_metrics.evaluation.asking.run_options import (
     check_known,
     shows,
 )
-from llama_index_rag_metrics.evaluation.evaluating import DEFAULT_METRICS
-from llama_index_rag_metrics.evaluation.plan import Plan
+from llama_index_rag_metrics.evaluation.evaluator import DEFAULT_METRICS
+from llama_index_rag_metrics.evaluation.results.curves import curve_figures
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
+from llama_index_rag_metrics.evaluation.results.results_report import system_of
 from llama_index_rag_metrics.evaluation.retrieved.modes import mode_note, of_mode
 from llama_index_rag_metrics.evaluation.retrieved.nodes import copied
-from llama_index_rag_metrics.evaluation.retrievers.pipeline import Pipeline, checked_postprocessor
 from llama_index_rag_metrics.evaluation.run_evaluation import (
+    Plan,
     prepare_matchers,
     run_evaluation,
     warn_of,
 )
-from llama_index_rag_metrics.evaluation.sessions.session_retriever import SessionRetriever
-from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
+from llama_index_rag_metrics.evaluation.source import (
+    SessionRetriever,
+    Source,
+    as_retriever,
+    retrieval_depth,
+)
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.rankings.matching import MatcherLike, MatchOn, as_matcher, names_of
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Latency, Ranking, Run
+from llama_index_rag_metrics.report import Cell, Listing, Report, Row, Tone
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.amounts import WORKERS
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.sync import synchronous
+from llama_index_rag_metrics.scores.scores_report import listed, systems_report
 from llama_index_rag_metrics.scores.scoring import Metrics
 
 if TYPE_CHECKING:
+    from llama_index.core.base.base_retriever import BaseRetriever
     from llama_index.core.schema import NodeWithScore
-
-    from llama_index_rag_metrics.report import Report
-
 
 Change: TypeAlias = Literal["gained", "lost", "raised", "lowered"]
 
 
 @dataclass(frozen=True, slots=True)
 class StageChange:
-    """What a stage did to one relevant item of one query.
+    """The change of one relevant item of one query by a stage.
 
     Attributes:
-        stage: the stage.
-        previous: the stage before it.
+        stage, previous: the stage, and the one before it.
         query_id: the query.
         item: the id of the relevant item.
         grade: its grade, 1 or more.
-        before: its rank in the previous stage, None where it wasn't there.
-        after: its rank in this stage, None where it isn't there.
+        before, after: its ranks in the previous stage and in this one, None where it wasn't there.
 
     Examples:
         >>> from llama_index_rag_metrics import StageChange
@@ -95,32 +100,6 @@ class StageChange:
         return f"{self.item}: relevant, retrieved at {self.before}, {done} by {self.stage}"
 
 
-def changes_of(
-    previous: str, before: EvaluationResults, stage: str, after: EvaluationResults
-) -> Iterator[StageChange]:
-    """Changes of relevant items by a stage, on queries that neither stage failed on."""
-    (relevance, earlier), (_, later) = _judged(before), _judged(after)
-    failed = {**before.run.failed, **after.run.failed}
-    for query_id, judged in relevance.items():
-        if query_id in failed or query_id not in later:
-            continue
-        ranks = [_ranks(run[query_id]) for run in (earlier, later)]
-        for item, grade in judged.grades.items():
-            was, now = (rank_of.get(item) for rank_of in ranks)
-            if grade >= 1 and was != now:
-                yield StageChange(stage, previous, query_id, item, grade, was, now)
-
-
-def _judged(results: EvaluationResults) -> tuple[Mapping[str, Relevance], Run]:
-    """Relevance and rankings: the results' own, or the matcher's."""
-    matched = next(iter(results.matched.values()), None)
-    return (results.relevance, results.run) if matched is None else (matched.relevance, matched.run)
-
-
-def _ranks(ranking: Ranking) -> dict[str, int]:
-    return {item: rank for rank, item in enumerate(dict.fromkeys(ranking.ids), 1)}
-
-
 Postprocessors: TypeAlias = "Sequence[BaseNodePostprocessor] | Mapping[str, BaseNodePostprocessor]"
 
 RETRIEVER = "retriever"
@@ -128,10 +107,9 @@ RETRIEVER = "retriever"
 
 
 class StageResults(Reportable, Mapping[str, EvaluationResults]):
-    """The results of every stage, by its name, in order; `compare` takes it as it is.
+    """The results of every stage, by its name, in order; `compare` takes them, too.
 
-    A stage's results are those of the pipeline up to it, and so are the latencies of its run.
-    `stage_latency` has the seconds of a stage alone.
+    A stage's results, and the latencies of its run, are those of the pipeline up to it.
 
     Attributes:
         seconds: stage to the seconds that it took on each query it finished.
@@ -153,7 +131,7 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
         seconds: Mapping[str, Mapping[str, float]],
     ) -> None:
         self._results = dict(results)
-        self.seconds = {stage: dict(of) for stage, of in seconds.items()}
+        self.seconds = {stage: dict(by_query) for stage, by_query in seconds.items()}
 
     def __getitem__(self, stage: str) -> EvaluationResults:
         return self._results[stage]
@@ -167,29 +145,39 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
     @property
     def stage_latency(self) -> dict[str, Latency | None]:
         """Stage to the percentiles of the seconds that it took alone, without those before it."""
-        return {
-            stage: Run(
-                {
-                    query_id: Ranking(
-                        latency=took, concurrency=self[stage].run[query_id].concurrency
-                    )
-                    for query_id, took in of.items()
-                }
-            ).latency
-            for stage, of in self.seconds.items()
-        }
+        latencies = {}
+        for stage, seconds in self.seconds.items():
+            run = self[stage].run
+            alone = {
+                query_id: Ranking(latency=latency, concurrency=run[query_id].concurrency)
+                for query_id, latency in seconds.items()
+            }
+            latencies[stage] = Run(alone).latency
+        return latencies
 
     @cached_property
     def changes(self) -> tuple[StageChange, ...]:
-        """What each stage did to the relevant items, in the order of stages and queries.
+        """Changes of relevant items' ranks, in the order of stages and queries.
 
-        Only where a rank changed, and only on queries that neither stage failed on.
+        They are of queries that neither stage failed on.
         """
-        return tuple(
-            change
-            for previous, stage in pairwise(self)
-            for change in changes_of(previous, self[previous], stage, self[stage])
-        )
+        return tuple(chain.from_iterable(starmap(self._changes, pairwise(self))))
+
+    def _changes(self, previous: str, stage: str) -> Iterator[StageChange]:
+        before, after = self[previous], self[stage]
+        (relevance, earlier), (_, later) = _judged(before), _judged(after)
+        failed = {**before.run.failed, **after.run.failed}
+        for query_id, judged in relevance.items():
+            if query_id in failed or query_id not in later:
+                continue
+            ranks = [
+                {item: rank for rank, item in enumerate(dict.fromkeys(run[query_id].ids), 1)}
+                for run in (earlier, later)
+            ]
+            for item, grade in judged.grades.items():
+                was, now = (rank_of.get(item) for rank_of in ranks)
+                if grade >= 1 and was != now:
+                    yield StageChange(stage, previous, query_id, item, grade, was, now)
 
     def lost(self, stage: str) -> list[StageChange]:
         """The relevant items that a stage dropped, the best placed first."""
@@ -208,10 +196,62 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
         return f"<StageResults of {' → '.join(self)}>"
 
     def report(self, *, full: bool = False) -> Report:
-        """What every stage reaches, gains, loses and takes, and what was lost."""
-        from llama_index_rag_metrics.evaluation.stages_report import stages_report
+        """Each stage's scores, gains, losses and latency, and the relevant items that were lost."""
+        systems = [system_of(results, stage) for stage, results in self.items()]
+        report = systems_report(systems, full=full, figures=curve_figures(systems))
+        summary, *sections = report.sections
+        (table,) = summary.tables
+        table = replace(table, parts=[*table.parts, _change_rows(self), _latency_rows(self)])
+        return replace(
+            report,
+            title=f"Stages: {listed(list(self), most=9)}",
+            sections=[replace(summary, tables=[table]), *sections],
+            listings=list(_lost(self)),
+        )
 
-        return stages_report(self, full=full)
+
+def _judged(results: EvaluationResults) -> tuple[Mapping[str, Relevance], Run]:
+    """Relevance and rankings: the results' own, or the matcher's."""
+    matched = next(iter(results.matched.values()), None)
+    return (results.relevance, results.run) if matched is None else (matched.relevance, matched.run)
+
+
+_CHANGES: dict[Change, tuple[str, Tone]] = {
+    "gained": ("relevant, brought in", "normal"),
+    "lost": ("relevant, dropped", "alarm"),
+    "raised": ("relevant, moved up", "normal"),
+    "lowered": ("relevant, moved down", "normal"),
+}
+_LISTED_LOSSES = 10
+
+
+def _change_rows(stages: StageResults) -> list[Row]:
+    counts = Counter((change.stage, change.kind) for change in stages.changes)
+    rows = []
+    for kind, (label, tone) in _CHANGES.items():
+        numbers = [Cell.of(counts[stage, kind], "count", tone) for stage in list(stages)[1:]]
+        rows.append(Row(label, [Cell(None, tone="quiet"), *numbers]))
+    return rows
+
+
+def _latency_rows(stages: StageResults) -> list[Row]:
+    alone = stages.stage_latency.values()
+    return [
+        Row(
+            f"this stage {name}",
+            [Cell.of(getattr(latency, name, None), "seconds") for latency in alone],
+        )
+        for name in ("p50", "p95")
+    ]
+
+
+def _lost(stages: StageResults) -> Iterator[Listing]:
+    for stage, results in stages.items():
+        lost, texts = stages.lost(stage), results.scores.queries
+        remarks = [
+            (change.query_id, texts.get(change.query_id, ""), [str(change)]) for change in lost
+        ]
+        yield from Listing.of(f"Lost by {stage}", remarks, _LISTED_LOSSES)
 
 
 @shows(StageOptions)
@@ -233,17 +273,11 @@ async def aevaluate_stages(
     and those after it have failed on it.
 
     Args:
-        retriever: a retriever, an index, a query engine, or a callable from query text to ids.
+        retriever, dataset, metrics, match_on, matcher, workers, show_progress: as of `evaluate`.
         postprocessors: LlamaIndex's node postprocessors in the order in which they are applied, or
             name to postprocessor; unnamed ones are called by their class.
-        dataset: a `RetrievalDataset`, or what `RetrievalDataset.of` takes.
-        metrics: names or metrics.
-        match_on: which id of a retrieved node is compared with the labels.
-        matcher: how expected items are recognised, such as "text"; None: by id.
-        workers: how many queries are asked at once.
-        show_progress: whether to show a progress bar.
 
-    The further arguments are those of `evaluate`, but those of journals, names and captured calls.
+    The further arguments are those of `StageOptions`.
 
     Raises:
         InvalidInput: an argument can't be used.
@@ -253,9 +287,8 @@ async def aevaluate_stages(
         >>> from llama_index.core.postprocessor import SimilarityPostprocessor
         >>> from llama_index.core.schema import NodeWithScore, TextNode
         >>> def retrieve(query):
-        ...     scored = [("d1", 0.9), ("d2", 0.2)]
-        ...     return [NodeWithScore(node=TextNode(id_=one, text=one), score=score)
-        ...             for one, score in scored]
+        ...     return [NodeWithScore(node=TextNode(id_=name, text=name), score=score)
+        ...             for name, score in [("d1", 0.9), ("d2", 0.2)]]
         >>> dataset = {"queries": {"q1": "x?"}, "corpus": {}, "relevant_docs": {"q1": ["d2"]}}
         >>> cutoff = SimilarityPostprocessor(similarity_cutoff=0.5)
         >>> stages = evaluate_stages(retrieve, {"cutoff": cutoff}, dataset, ["mrr"])
@@ -284,11 +317,9 @@ async def aevaluate_stages(
     )
     plan = Plan.of(dataset, resolve(metrics), run_options)
     prepared = await prepare(plan.computed, plan.questions, run_options.cache)
-    await prepare_matchers(plan.metrics, run_options)
+    await prepare_matchers(plan)
     source = as_retriever(retriever, retrieval_depth(plan.metrics))
-    timeout = run_options.timeout
-    pipeline = Pipeline(source, (), workers, run_options.use_async, timeout)
-    asker = _StageAsker(pipeline, match_on, named, plan)
+    asker = _StageAsker(source, plan, named)
     collected = await QueryRunner(asker, plan).collect()
     warn_of(collected)
     asked = replace(
@@ -300,15 +331,15 @@ async def aevaluate_stages(
         latency_sample=None,
     )
     results = {}
-    for stage in asker.seconds:
-        results[stage] = await run_evaluation(
-            LocalAsker(Pipeline(source, (), workers, timeout=timeout), match_on, prepared),
+    for stage in asker.outcomes:
+        results[stage] = evaluated = await run_evaluation(
+            LocalAsker(source, plan, prepared),
             replace(plan, options=replace(asked, name=stage)),
             stored=asker.rankings(stage, collected.run),
         )
-        results[stage].run.stage = stage
-        scores = results[stage].scores
-        results[stage].scores = scores.replace(notes=[*scores.notes, *collected.notes])
+        evaluated.run.stage = stage
+        notes = [*evaluated.scores.notes, *collected.notes]
+        evaluated.scores = evaluated.scores.replace(notes=notes)
     return StageResults(results, asker.seconds_by_query_id())
 
 
@@ -321,35 +352,31 @@ _ONE_STAGE = (
 )
 
 
-class _StageAsker(LocalAsker):
-    """Asks every query once, and keeps the result of every stage.
+class _Outcome(NamedTuple):
+    """The ranking and nodes after a stage, and the seconds of the stage alone."""
 
-    Attributes:
-        finished: stage to query to the ranking after it, where it didn't fail.
-        seconds: stage to query to the seconds of the stage alone.
-        nodes: stage to query to the nodes after it.
-    """
+    ranking: Ranking
+    seconds: float
+    nodes: Sequence[NodeWithScore]
+
+
+class _StageAsker(LocalAsker):
+    """Asks every query once; `outcomes` are those of each stage by query, where it didn't fail."""
 
     def __init__(
         self,
-        pipeline: Pipeline,
-        match_on: MatchOn,
-        postprocessors: Mapping[str, BaseNodePostprocessor],
+        retriever: BaseRetriever,
         plan: Plan,
+        postprocessors: Mapping[str, BaseNodePostprocessor],
     ) -> None:
-        super().__init__(
-            pipeline,
-            match_on,
-            mode=plan.questions.mode,
-            counter=plan.counter,
-            places=plan.places,
-        )
-        self.plan = plan
-        self.postprocess = {name: pipeline.postprocess(of) for name, of in postprocessors.items()}
-        stages = (RETRIEVER, *postprocessors)
-        self.finished: dict[str, dict[str, Ranking]] = {stage: {} for stage in stages}
-        self.seconds: dict[str, dict[str, float]] = {stage: {} for stage in stages}
-        self.nodes: dict[str, dict[str, Sequence[NodeWithScore]]] = {stage: {} for stage in stages}
+        super().__init__(retriever, plan)
+        self.postprocess = {
+            stage: self.pipeline.postprocess(postprocessor)
+            for stage, postprocessor in postprocessors.items()
+        }
+        self.outcomes: dict[str, dict[str, _Outcome]] = {
+            stage: {} for stage in (RETRIEVER, *postprocessors)
+        }
 
     @property
     def notes(self) -> list[str]:
@@ -363,16 +390,16 @@ class _StageAsker(LocalAsker):
         ids: list[str] = []
         notes: dict[str, None] = {}
         total = 0.0
-        for stage, finished in self.finished.items():
+        for stage, outcomes in self.outcomes.items():
             if stage in self.postprocess:
                 nodes = [copied(node) for node in nodes]
                 nodes, seconds = await self.postprocess[stage](nodes, QueryBundle(query))
             else:
                 nodes, seconds = await self.pipeline.ask(query)
-            self.seconds[stage][query] = seconds
             total += seconds
-            ranking = finished[query] = self.ranking(nodes, total)
-            self.nodes[stage][query] = [copied(node) for node in of_mode(nodes, self.mode)]
+            ranking = self.ranking(nodes, total)
+            kept = [copied(node) for node in of_mode(nodes, self.mode)]
+            outcomes[query] = _Outcome(ranking, seconds, kept)
             # what a later stage drops may be a label all the same
             names.update(names_of(nodes))
             notes |= dict.fromkeys(mode_note(nodes, self.mode))
@@ -381,39 +408,35 @@ class _StageAsker(LocalAsker):
         return Asked(ranking, names, dropped=ids, notes=[*self.pipeline.notes, *notes])
 
     def seconds_by_query_id(self) -> dict[str, dict[str, float]]:
-        """Stage to query id to the seconds of the stage alone, on queries that it finished."""
-        queries = self.plan.questions.queries
+        queries = self.plan.questions.queries.items()
         return {
-            stage: {query_id: of[query] for query_id, query in queries.items() if query in of}
-            for stage, of in self.seconds.items()
+            stage: {
+                query_id: outcomes[query].seconds
+                for query_id, query in queries
+                if query in outcomes
+            }
+            for stage, outcomes in self.outcomes.items()
         }
 
     def rankings(self, stage: str, run: Run) -> dict[str, Ranking]:
         """Query id to the ranking after a stage; that of the last stage, where it failed."""
-        permissions = self.plan.permissions
-        rankings = {
-            query_id: replace(
-                self.finished[stage].get(query, run[query_id]),
-                concurrency=run[query_id].concurrency,
-            )
-            for query_id, query in self.plan.questions.queries.items()
-        }
-        if permissions is None:
-            return rankings
-        queries, nodes = self.plan.questions.queries, self.nodes[stage]
-        return {
-            query_id: permissions.mark(query_id, ranking, nodes.get(queries[query_id], ()))
-            for query_id, ranking in rankings.items()
-        }
+        permissions, rankings = self.plan.permissions, dict(run)
+        for query_id, query in self.plan.questions.queries.items():
+            nodes: Sequence[NodeWithScore] = ()
+            if (outcome := self.outcomes[stage].get(query)) is not None:
+                concurrency, nodes = run[query_id].concurrency, outcome.nodes
+                rankings[query_id] = replace(outcome.ranking, concurrency=concurrency)
+            if permissions is not None:
+                rankings[query_id] = permissions.mark(query_id, rankings[query_id], nodes)
+        return rankings
 
 
 def _named(postprocessors: Postprocessors) -> dict[str, BaseNodePostprocessor]:
     """The postprocessors by name; repeated classes are numbered from the second on."""
     if not isinstance(postprocessors, (Mapping, Sequence)):
         expected = "a list of LlamaIndex's node postprocessors, or a mapping of names to them"
-        raise InvalidInput(
-            "postprocessors", postprocessors, expected, "They stand before the dataset."
-        )
+        remedy = "They stand before the dataset."
+        raise InvalidInput("postprocessors", postprocessors, expected, remedy)
     named: dict[str, BaseNodePostprocessor] = {}
     pairs = (
         postprocessors.items()

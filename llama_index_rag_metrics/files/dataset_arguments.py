@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from llama_index_rag_metrics.files.beir import read_corpus
 from llama_index_rag_metrics.files.dataset_content import DatasetContent
-from llama_index_rag_metrics.files.frame import frame_records, is_frame
 from llama_index_rag_metrics.files.lines import Faults
 from llama_index_rag_metrics.files.records import read_document
+from llama_index_rag_metrics.files.tables import frame_records, is_frame
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 

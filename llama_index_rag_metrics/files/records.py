@@ -15,6 +15,8 @@ from llama_index_rag_metrics.files.fields import (
     EXPECTED_TEXTS,
     FORBIDDEN,
     GENERATED_FROM,
+    NUGGETS,
+    PLACE_SOURCE,
     QUERY,
     QUERY_ID,
     REFERENCES,
@@ -25,12 +27,123 @@ from llama_index_rag_metrics.files.fields import (
     TEXT_HASH,
 )
 from llama_index_rag_metrics.files.lines import Faults, Place, from_json, to_json
-from llama_index_rag_metrics.files.nugget_files import are_nuggets, read_nugget_facets
-from llama_index_rag_metrics.files.span_fields import read_expected_spans
 from llama_index_rag_metrics.files.squad import take_answers
+from llama_index_rag_metrics.rankings.nugget import Nugget, facets_of
 from llama_index_rag_metrics.rankings.relevance import Relevance, refuse_pairs
+from llama_index_rag_metrics.rankings.span import LONGEST, Span
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.wording import cut
+
+
+def read_place(value: Any, place: Place) -> Span | None:
+    """A place in a document: an object, or a list of its three parts; None where it isn't known.
+
+    A retrieved item may hold nothing, so that the end is the start.
+
+    Examples:
+        >>> read_place({"document": "moons.txt", "start": 100, "end": 200}, Place("run.jsonl"))
+        Span(source='moons.txt', start=100, end=200)
+    """
+    if is_missing(value):
+        return None
+    parts = value
+    if isinstance(value, Mapping):
+        source = next((value[name] for name in PLACE_SOURCE if value.get(name) is not None), None)
+        parts = source, value.get("start"), value.get("end")
+    if isinstance(parts, (list, tuple)):
+        parts = tuple(map(_whole, parts))
+    kinds = tuple(map(type, parts)) if isinstance(parts, tuple) else ()
+    if kinds != (str, int, int) or not 0 <= parts[1] <= parts[2] <= LONGEST:
+        raise place.wrong("a span: source, start and end", value)
+    return Span(*parts)
+
+
+def _whole(part: Any) -> Any:
+    """A whole number that pandas made a float of, as it does beside missing ones, as it was."""
+    return int(part) if type(part) is float and part.is_integer() else part
+
+
+def is_missing(value: Any) -> bool:
+    """Whether there is nothing; older versions of Polars read a missing object as one of Nones."""
+    is_object = isinstance(value, Mapping) and bool(value)
+    return value is None or (is_object and all(part is None for part in value.values()))
+
+
+def read_expected_spans(places: Any, place: Place) -> Relevance:
+    """Labels by place alone: a list of places."""
+    if not isinstance(places, (list, tuple)):
+        raise place.wrong("places, a list", places)
+    known = [span for span in (read_place(part, place) for part in places) if span is not None]
+    try:
+        return Relevance.of_spans(known)
+    except InvalidInput as error:
+        raise place.wrong("places of passages", str(error)) from error
+
+
+def place_record(span: Span | None) -> dict[str, Any] | None:
+    """What `read_place` reads."""
+    return None if span is None else span._asdict()
+
+
+_EXPECTED = 'nuggets, a list of {"text": …, "importance": "vital" or "okay", "supports": {id: …}}'
+
+
+def read_nuggets(value: object, place: Place) -> list[Nugget]:
+    """The nuggets of a question.
+
+    Args:
+        value: {"text", "importance", "supports"} each; without importance a nugget is vital.
+
+    Examples:
+        >>> read_nuggets([{"text": "a moon of Saturn", "supports": {"d1": "full"}}], Place("x"))
+        [Nugget('a moon of Saturn', 'vital', {'d1': 'full'})]
+    """
+    if not isinstance(value, (list, tuple)) or not all(
+        isinstance(nugget, Mapping) for nugget in value
+    ):
+        raise place.wrong(_EXPECTED, value)
+    nuggets: dict[str, Nugget] = {}
+    for record in value:
+        try:
+            nugget = Nugget(
+                record["text"], record.get("importance") or "vital", record.get("supports") or {}
+            )
+        except LookupError as error:
+            raise place.wrong(_EXPECTED, record) from error
+        except InvalidInput as error:
+            raise place.wrong(_EXPECTED, str(error)) from error
+        if nugget.text in nuggets:
+            raise place.wrong("every nugget of a question once", nugget.text)
+        nuggets[nugget.text] = nugget
+    return list(nuggets.values())
+
+
+def are_nuggets(value: object) -> bool:
+    """Whether this is a list of records, of which at least one is of a fact."""
+    return isinstance(value, (list, tuple)) and any(
+        isinstance(record, Mapping) and "text" in record for record in value
+    )
+
+
+def read_nugget_facets(value: object, place: Place) -> Relevance:
+    """The nuggets of a question as facets, supplied in full: weight 1 if vital, else 0.5."""
+    return facets_of(read_nuggets(value, place))
+
+
+def nuggets_record(
+    query_id: str, query: str, nuggets: Iterable[Nugget], error: str | None = None
+) -> dict[str, Any]:
+    """The record of a question and its nuggets, with what went wrong if anything did."""
+    records = [
+        {
+            "text": nugget.text,
+            "importance": nugget.importance,
+            **({"supports": dict(nugget.supports)} if nugget.supports else {}),
+        }
+        for nugget in nuggets
+    ]
+    record = {"query_id": query_id, "query": query, NUGGETS: records}
+    return record if error is None else {**record, "error": error}
 
 
 def read_supporting_facts(facts: object, place: Place) -> Relevance:

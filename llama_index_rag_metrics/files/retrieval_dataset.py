@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import Self
 
-from llama_index_rag_metrics.files import beir, dataset_formats, jsonl, mapping, trec
+from llama_index_rag_metrics.files import beir, file_kinds, json_datasets, trec
+from llama_index_rag_metrics.files.data_libraries import read_hugging_face, read_ir_dataset
 from llama_index_rag_metrics.files.dataset_arguments import (
     OF_QUERIES,
     Corpus,
@@ -29,18 +30,15 @@ from llama_index_rag_metrics.files.dataset_arguments import (
     with_corpus,
 )
 from llama_index_rag_metrics.files.dataset_content import DatasetContent
-from llama_index_rag_metrics.files.dataset_objects import read_object
+from llama_index_rag_metrics.files.dataset_objects import read_frame, read_object
 from llama_index_rag_metrics.files.dataset_summary import (
     as_html,
     findings,
     misnamed_fields,
     summary,
 )
-from llama_index_rag_metrics.files.frame import is_frame, to_frame
-from llama_index_rag_metrics.files.hugging_face import read_hugging_face
-from llama_index_rag_metrics.files.ir_datasets import read_ir_dataset
-from llama_index_rag_metrics.files.labelled_rag import read_frame
 from llama_index_rag_metrics.files.lines import Faults, OnError, check_on_error
+from llama_index_rag_metrics.files.tables import is_frame, to_frame
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.runtime.amounts import check_amount, check_whole
 from llama_index_rag_metrics.runtime.callers import warn_caller
@@ -188,7 +186,7 @@ class RetrievalDataset(DatasetContent):
             FileNotFoundError: there is nothing at that path.
         """
         return cls._read(
-            lambda faults: dataset_formats.read_path(_path("path", path), split, faults),
+            lambda faults: file_kinds.read_path(_path("path", path), split, faults),
             on_error,
             name,
         )
@@ -205,7 +203,7 @@ class RetrievalDataset(DatasetContent):
             FileFormatError: a line can't be read, or repeats an id.
         """
         return cls._read(
-            lambda faults: jsonl.read_jsonl(_path("path", path), faults), on_error, name
+            lambda faults: json_datasets.read_jsonl(_path("path", path), faults), on_error, name
         )
 
     @classmethod
@@ -362,7 +360,7 @@ class RetrievalDataset(DatasetContent):
             InvalidInput: the path has another ending.
         """
         if check_ending(Path(path)) == ".json":
-            mapping.write_mapping(self, Path(path))
+            json_datasets.write_mapping(self, Path(path))
         else:
             self.to_jsonl(path)
 
@@ -378,7 +376,7 @@ class RetrievalDataset(DatasetContent):
         Raises:
             FormatTooNarrow: something of that kind is there, and `lossy` isn't set.
         """
-        mapping.write_embedding_qa(self, Path(path), lossy=lossy)
+        json_datasets.write_embedding_qa(self, Path(path), lossy=lossy)
 
     def to_jsonl(self, path: str | os.PathLike[str], *, lossy: bool = False) -> None:
         """Write JSON lines: the questions, then the documents.
@@ -386,7 +384,7 @@ class RetrievalDataset(DatasetContent):
         Raises:
             FormatTooNarrow: the mode isn't text, and `lossy` isn't set.
         """
-        jsonl.write_jsonl(self, Path(path), lossy=lossy)
+        json_datasets.write_jsonl(self, Path(path), lossy=lossy)
 
     def to_beir(
         self, folder: str | os.PathLike[str], split: str = "test", *, lossy: bool = False
@@ -416,7 +414,7 @@ class RetrievalDataset(DatasetContent):
             FormatTooNarrow: something of that kind is there, and `lossy` isn't set; or grades
                 aren't whole, ids have spaces, or questions have several lines.
         """
-        qrels, topics, corpus = (Path(folder) / name for name in dataset_formats.TREC_FILES)
+        qrels, topics, corpus = (Path(folder) / name for name in file_kinds.TREC_FILES)
         trec.write_trec(self, qrels, topics, lossy=lossy)
         beir.write_corpus(self, corpus)
 

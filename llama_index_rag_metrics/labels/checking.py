@@ -1,41 +1,164 @@
-"""Are the labels still right? What is gone, changed, alike, unlabelled, or given away.
-
-Hashes of labelled texts, kept by `remember_texts`, tell later what changed.
-"""
+"""Labels checked: what is gone, changed, alike, unlabelled, or given away by its question."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from llama_index.core.schema import NodeWithScore
 
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.labels.corpus import Passages, PassagesLike
-from llama_index_rag_metrics.labels.label_findings import (
-    KINDS,
-    Coverage,
-    Finding,
-    Kind,
-    LabelFindings,
-    Share,
-)
 from llama_index_rag_metrics.labels.labelled import Label, judged, labels_by_id, labels_of
 from llama_index_rag_metrics.labels.likeness import likeness, text_hash
 from llama_index_rag_metrics.labels.locating import Finder, Found
 from llama_index_rag_metrics.rankings.matching import LabelCheck, MatchOn, names_of
 from llama_index_rag_metrics.rankings.matching.normalisation import letters, words
+from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.report.numbers import whole_percent
+from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.amounts import check_share
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
 from llama_index_rag_metrics.runtime.wording import first_of
 
 if TYPE_CHECKING:
-    from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
-    from llama_index_rag_metrics.rankings.matching import MatchOn
+    from llama_index_rag_metrics.report import Report
+
+Kind: TypeAlias = Literal[
+    "lost",
+    "moved",
+    "split",
+    "changed",
+    "contradicting",
+    "duplicates",
+    "unlabelled",
+    "repeated",
+    "giveaway",
+]
+Level: TypeAlias = Literal["error", "warning"]
+
+
+class KindEntry(NamedTuple):
+    """A kind of finding: an error makes scores wrong, a warning may."""
+
+    level: Level
+    meaning: str
+    advice: str
+
+
+KINDS: Mapping[Kind, KindEntry] = {
+    "lost": KindEntry("error", "passages that are gone", "label these questions anew"),
+    "moved": KindEntry("error", "passages under another id", "move the labels"),
+    "split": KindEntry("error", "passages split over several", "move the labels"),
+    "changed": KindEntry("error", "passages whose text changed", "look at them again"),
+    "contradicting": KindEntry(
+        "error", "contradicting questions", "keep one, with the labels of both"
+    ),
+    "duplicates": KindEntry(
+        "warning", "labels that are alike", "make them a group of alternatives"
+    ),
+    "unlabelled": KindEntry(
+        "warning", "unlabelled near-duplicates", "label the near-duplicates, too"
+    ),
+    "repeated": KindEntry("warning", "duplicate questions", "keep one"),
+    "giveaway": KindEntry("warning", "questions that repeat the passage's words", "rephrase them"),
+}
+"""Every kind, in the order of reports."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What is wrong, or may be: `id` is the labelled passage, or "" of questions alone.
+
+    `others` are where the text is now, near-duplicates, or what two questions disagree about;
+    `score`, in [0, 1], is the share of the text that is left, a likeness or an overlap.
+    """
+
+    kind: Kind
+    id: str = ""
+    query_ids: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+    score: float | None = None
+    text: str = ""
+
+    @property
+    def level(self) -> Level:
+        return KINDS[self.kind].level
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """How many passages are relevant to a question, of how many; and to how many questions."""
+
+    labelled: int
+    passages: int
+    questions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """What is asked about: in all, by document id, and by (key, value) of the questions' metadata.
+
+    By query id, `labels` counts relevant passages, and `overlaps` is the share of the question's
+    words, weighted by how rare they are, that are in a relevant passage.
+    """
+
+    total: Share
+    by_document: Mapping[str, Share]
+    by_slice: Mapping[tuple[str, str], Share]
+    labels: Mapping[str, int]
+    overlaps: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class LabelFindings(Reportable):
+    """What `check_labels` found.
+
+    Attributes:
+        findings: everything that deserves a look, the errors first.
+        counts: kind to how many of what it is about (labelled passages, or questions) have it, and
+            of how many.
+        coverage: what is asked about, and what isn't.
+        notes: what a reader of the numbers should know.
+        questions: the text of each question.
+        name: the name of the dataset.
+
+    Examples:
+        >>> from llama_index_rag_metrics import RetrievalDataset, check_labels
+        >>> dataset = RetrievalDataset({"q1": "Which moon?"}, {"q1": ["d1"]}, {"d1": "Enceladus."})
+        >>> findings = check_labels(dataset, {"n7": "Enceladus."})
+        >>> findings.counts["moved"], [finding.id for finding in findings.of("moved")]
+        ((1, 1), ['d1'])
+    """
+
+    findings: Sequence[Finding]
+    counts: Mapping[Kind, tuple[int, int]]
+    coverage: Coverage
+    notes: Sequence[str] = ()
+    questions: Mapping[str, str] | None = None
+    name: str = ""
+
+    @property
+    def errors(self) -> list[Finding]:
+        """The findings that make scores wrong."""
+        return [finding for finding in self.findings if finding.level == "error"]
+
+    def of(self, kind: Kind) -> list[Finding]:
+        """The findings of one kind."""
+        return [finding for finding in self.findings if finding.kind == kind]
+
+    def __len__(self) -> int:
+        return len(self.findings)
+
+    def report(self, *, full: bool = False) -> Report:
+        """One table of all kinds, what is covered, and examples of each kind."""
+        from llama_index_rag_metrics.labels.checking_report import findings_report
+
+        return findings_report(self, full=full)
 
 
 _COUNTED = 5000
@@ -45,20 +168,19 @@ _LEAST_WORDS = 3
 
 
 def _repeats(dataset: RetrievalDataset) -> Iterator[Finding]:
-    """Questions that stand twice, letter for letter, and whether their judgements agree."""
+    """Duplicate questions, letter for letter, and whether their labels agree."""
     first: dict[str, str] = {}
     for query_id, question in dataset.queries.items():
         earlier = first.setdefault(letters(question), query_id)
         if earlier == query_id or not letters(question):
             continue
-        ours, theirs = (set(judged(dataset, twin) or ()) for twin in (query_id, earlier))
-        apart = sorted(ours ^ theirs)
-        if apart:
-            sentence = f"asked as {earlier!r} is, but only one of them wants {first_of(apart)}"
-        else:
-            sentence = f"asked as {earlier!r} is, and judged alike"
+        labels = (set(judged(dataset, twin) or ()) for twin in (query_id, earlier))
+        apart = sorted(set.symmetric_difference(*labels))
         kind: Kind = "contradicting" if apart else "repeated"
-        yield Finding(kind, query_ids=(query_id, earlier), others=tuple(apart), text=sentence)
+        sentence = f"the same question as {earlier!r}, with the same labels"
+        if apart:
+            sentence = f"the same question as {earlier!r}, but only one expects {first_of(apart)}"
+        yield Finding(kind, "", (query_id, earlier), tuple(apart), text=sentence)
 
 
 def _giveaways(
@@ -67,10 +189,7 @@ def _giveaways(
     texts: Mapping[str, str],
     threshold: float,
 ) -> tuple[dict[str, float], list[Finding]]:
-    """How much of each question stands in its passage, and the questions that give theirs away.
-
-    By query id: the overlap with the relevant passage that it shares most with.
-    """
+    """Each question's largest overlap with a relevant passage; the questions that give it away."""
     rarity = _rarity(dataset, texts)
     overlaps: dict[str, float] = {}
     findings: list[Finding] = []
@@ -90,16 +209,13 @@ def _giveaways(
         item = max(shares, key=lambda label_id: shares[label_id])
         overlaps[query_id] = shares[item]
         if shares[item] >= threshold and len(telling) >= _LEAST_WORDS:
-            sentence = f"its words stand in passage {item!r}: word search can't miss that"
+            sentence = f"its words are in {item!r}, so keyword search finds it trivially"
             findings.append(Finding("giveaway", item, (query_id,), (), shares[item], sentence))
     return overlaps, findings
 
 
 def _rarity(dataset: RetrievalDataset, texts: Mapping[str, str]) -> dict[str, float]:
-    """The weight of every word of the questions: ln((n + 1) / (passages with it + 1)), from 0 on.
-
-    A word of every passage has none, one of no passage the most.
-    """
+    """The weight of every word of the questions: ln((n + 1) / (passages with it + 1)), from 0."""
     asked = {word for question in dataset.queries.values() for word in words(question)}
     counted = list(texts)[:: math.ceil(len(texts) / _COUNTED)] if texts else []
     n_with: Counter[str] = Counter()
@@ -116,7 +232,7 @@ def _overlap(telling: set[str], rarity: Mapping[str, float], text: str) -> float
 
 
 _CANDIDATE = 0.5
-"""Of the likeness asked for: the share of fingerprints from which texts are compared."""
+"""Texts that share at least this fraction of the asked likeness in fingerprints are compared."""
 
 
 def check_labels(
@@ -130,13 +246,11 @@ def check_labels(
     """Check the labels of a dataset against what can be retrieved today.
 
     It finds expected passages that are gone, moved, split or changed; labels of one question that
-    are alike; near-duplicates of labelled passages that nobody labelled; questions that stand
-    twice or contradict each other; questions whose words give the passage away; and what nobody
-    asks about.
+    are alike; near-duplicates of labelled passages that nobody labelled; duplicate questions;
+    questions that repeat the passage's words; and what nobody asks about.
 
     Args:
-        dataset: the labels. What changed is told by the texts that the dataset has of them, or by
-            the hashes of them that `remember_texts` kept.
+        dataset: the labels, with their texts or the hashes that `remember_texts` kept of them.
         index_or_nodes: what can be retrieved: an index, a vector store that lists its nodes, a
             docstore, nodes, {id: text}, a dataset, or a path to a folder that LlamaIndex persisted,
             a dataset or a corpus.jsonl. None checks the labels against the dataset's own corpus.
@@ -150,8 +264,8 @@ def check_labels(
         The findings, which can be printed and written; `.errors` make scores wrong.
 
     Raises:
-        InvalidInput: what can be retrieved is nothing of that kind, or holds nothing; a threshold
-            is out of range.
+        InvalidInput: the second argument is of another kind or empty, or a threshold is out of
+            range.
 
     Examples:
         >>> from llama_index_rag_metrics import RetrievalDataset
@@ -178,9 +292,8 @@ def check_labels(
     findings.sort(key=lambda finding: [*KINDS].index(finding.kind))
     n = Counter(finding.kind for finding in findings)
     about: dict[Kind, int] = dict.fromkeys(KINDS, len(relevant))
-    about |= dict.fromkeys(("contradicting", "repeated"), len(dataset.queries))
-    about["duplicates"] = sum(len(label.queries) for label in relevant)
-    about["unlabelled"] = about["duplicates"]
+    about["contradicting"] = about["repeated"] = len(dataset.queries)
+    about["duplicates"] = about["unlabelled"] = sum(len(label.queries) for label in relevant)
     about["giveaway"] = len(overlaps)
     return LabelFindings(
         findings,
@@ -200,7 +313,7 @@ def _drifted(labels: list[Label], finder: Finder, passages: Passages) -> Iterato
             continue
         queries = tuple(query_id for query_id, grade in label.queries.items() if grade > 0)
         others = tuple(piece.id for piece in located.pieces)
-        sentence = _sentence(label, located)
+        sentence = _sentence(label, located, first_of([*map(repr, others)]))
         yield Finding(located.fate, label.id, queries, others, located.score, sentence)
 
 
@@ -212,29 +325,23 @@ def _is_in_place(label: Label, located: Found, passages: Passages) -> bool:
     return not is_elsewhere or not any(piece.id in passages.places for piece in located.pieces)
 
 
-def _sentence(label: Label, located: Found) -> str:
-    where = first_of([repr(piece.id) for piece in located.pieces])
-    if located.score is None and label.text_hash is not None:
-        return _of_hash(label, located, where)
+def _sentence(label: Label, located: Found, where: str) -> str:
+    is_hash = located.score is None and label.text_hash is not None
     if located.fate == "lost":
-        known = "nor is its text" if label.texts else "and its text isn't known"
-        return f"passage {label.id!r} isn't there, {known}"
-    if label.by_place and located.fate in ("moved", "split"):
-        return f"the text of {label.id!r} is at another place of its document, in {where}"
-    if located.fate == "moved":
-        return f"the text of {label.id!r} is under {where} now"
-    if located.fate == "split":
-        return f"the text of {label.id!r} is spread over {where}"
-    left = whole_percent(located.score or 0.0)
-    return f"the text of {label.id!r} was edited: {left} of it are in {where}"
-
-
-def _of_hash(label: Label, located: Found, where: str) -> str:
-    if located.fate == "lost":
-        return f"passage {label.id!r} isn't there, and no passage has its text as it was"
-    if located.by == "place":
-        return f"the text at {label.id!r} is another now, in {where}: edited there, or above it"
-    return f"the text of {label.id!r} is another now; a hash can't tell how much of it is left"
+        if is_hash:
+            return f"{label.id!r} is gone, and no passage has the text that it had"
+        known = "no passage has its text" if label.texts else "its text isn't known"
+        return f"{label.id!r} is gone, and {known}"
+    text = f"the text of {label.id!r}"
+    if is_hash and located.by == "place":
+        return f"the text at {label.id!r} changed, in {where}: edited there, or above it"
+    if is_hash:
+        return f"{text} changed; a hash can't tell how much of it is left"
+    if located.fate == "changed":
+        return f"{text} was edited: {whole_percent(located.score or 0.0)} of it are in {where}"
+    if label.by_place:
+        return f"{text} is at another place of its document, in {where}"
+    return f"{text} is {'spread over' if located.fate == 'split' else 'now under'} {where}"
 
 
 def _alike(
@@ -244,7 +351,7 @@ def _alike(
     passages: Passages,
     threshold: float,
 ) -> Iterator[Finding]:
-    """Labels of one question that are alike, and near-duplicates of labels that have none."""
+    """Labels of one question that are alike, and near-duplicates without a label."""
     for label in labels:
         text = passages.texts.get(label.id)
         if text is None:
@@ -264,9 +371,8 @@ def _alike(
 def _twins(
     dataset: RetrievalDataset, label: Label, query_id: str, twins: Mapping[str, float]
 ) -> Iterator[Finding]:
-    relevance = dataset.relevance.get(query_id)
-    grades = {} if relevance is None else relevance.grades
-    groups = () if relevance is None else relevance.alternatives or ()
+    relevance = dataset.relevance.get(query_id, Relevance())
+    grades, groups = relevance.grades, relevance.alternatives or ()
     grouped = {item for group in groups if label.id in group for item in group}
     place = {item: n for n, item in enumerate(grades)}
     later = [
@@ -275,14 +381,15 @@ def _twins(
         if grades.get(item, 0) > 0 and item not in grouped and place[item] > place[label.id]
     ]
     bare = [item for item in twins if item not in grades]
-    if later:
-        sentence = f"{label.id!r} and {first_of([*map(repr, later)])} say the same"
-        best = max(twins[item] for item in later)
-        yield Finding("duplicates", label.id, (query_id,), tuple(later), best, sentence)
-    if bare:
-        sentence = f"{first_of([*map(repr, bare)])} says what {label.id!r} says, without a label"
-        best = max(twins[item] for item in bare)
-        yield Finding("unlabelled", label.id, (query_id,), tuple(bare), best, sentence)
+    kinds: dict[Kind, list[str]] = {"duplicates": later, "unlabelled": bare}
+    for kind, items in kinds.items():
+        if items:
+            named = first_of([*map(repr, items)])
+            sentence = f"{label.id!r} and {named} say the same"
+            if kind == "unlabelled":
+                sentence = f"{named} says what {label.id!r} says, without a label"
+            score = max(twins[item] for item in items)
+            yield Finding(kind, label.id, (query_id,), tuple(items), score, sentence)
 
 
 def _coverage(
@@ -323,7 +430,7 @@ def _coverage(
 
 
 def _held_by(label: Label, passages: Passages) -> list[str]:
-    """The passages that a label speaks of: its own, or those that reach into its place."""
+    """The passages of a label: the one with its id, or those that reach into its place."""
     if not label.by_place or label.place is None:
         return [label.id] if label.id in passages.texts else []
     place = label.place
@@ -335,7 +442,6 @@ def _held_by(label: Label, passages: Passages) -> list[str]:
 
 
 def _notes(labels: list[Label], passages: Passages, match_on: MatchOn) -> list[str]:
-    """What the check couldn't tell, and another id that the labels would match."""
     notes = []
     named = [label for label in labels if not label.by_place]
     check = LabelCheck((label.id for label in named), match_on)
@@ -367,12 +473,11 @@ def remember_texts(
 ) -> RetrievalDataset:
     """Keep a hash of the text of every labelled passage, so that changes are seen without corpus.
 
-    `check_labels` and `move_labels` then tell a passage that is as it was, one whose whole text is
-    under another id, and one whose text is another. What became of a text that no passage has any
-    more, whether it was edited, split or dropped, only the text itself could tell: keep the corpus
-    where you can.
+    `check_labels` and `move_labels` then see whether a passage is unchanged, has another id, or has
+    another text. Whether a text that is gone was edited, split or dropped, only the text itself
+    shows: keep the corpus where you can.
 
-    White space and Unicode form don't count. Hashes of before are replaced, where the passage is
+    White space and Unicode form don't count. Earlier hashes are replaced where the passage is
     there; call it again when you have looked at what changed.
 
     Args:
@@ -386,8 +491,7 @@ def remember_texts(
         A dataset with `text_hashes`, which its JSON and JSONL hold.
 
     Raises:
-        InvalidInput: no labelled passage is there, or what can be retrieved is nothing of that
-            kind.
+        InvalidInput: no labelled passage is there, or the second argument is of another kind.
 
     Examples:
         >>> from llama_index_rag_metrics import RetrievalDataset, check_labels
@@ -417,7 +521,6 @@ def remember_texts(
 
 
 def _text_today(label: Label, passages: Passages) -> str | None:
-    """What a label's passage, or the place that it names, says today."""
     if not label.by_place:
         return passages.texts.get(label.id)
     if label.place is None:

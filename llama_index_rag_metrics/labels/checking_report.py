@@ -5,94 +5,80 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from statistics import median
+from typing import Any
 
-from llama_index_rag_metrics.labels.label_findings import (
-    KINDS,
-    Coverage,
-    Finding,
-    Kind,
-    LabelFindings,
-    Share,
-)
-from llama_index_rag_metrics.report import (
-    Cell,
-    Listing,
-    QueryAnswers,
-    Records,
-    Report,
-    Row,
-    Section,
-    Statement,
-    Table,
-    Tone,
-)
+from llama_index_rag_metrics.labels.checking import KINDS, Coverage, Finding, LabelFindings, Share
+from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.numbers import counted
 
 _MOST_SHOWN, _MOST_ON_PAGE = 5, 200
 _MOST_DOCUMENTS = 10
+_FIELDS = ("kind", "level", "id", "query_ids", "others", "score", "text")
 
 
-def findings_report(findings: LabelFindings, *, full: bool = False) -> Report:
-    errors, n = findings.errors, len(findings)
-    queries, labels = findings.coverage.labels, sum(findings.coverage.labels.values())
-    kinds = [_kind_row(kind, *findings.counts[kind]) for kind in KINDS]
+def findings_report(findings: LabelFindings, *, full: bool = False) -> m.Report:
+    n_errors, n = len(findings.errors), len(findings)
+    labels = findings.coverage.labels
+    outcome = "errors" if n_errors else "warnings" if n else "fine"
+    n_labels = counted(sum(labels.values()), "label", "labels")
     head = ("found", "of", "level", "what to do")
-    outcome = "errors" if errors else "warnings" if n else "fine"
-    return Report(
+    table = m.Table("", head, [_kind_rows(findings)], first="", text_columns=0)
+    return m.Report(
         title=f"Labels of {findings.name}" if findings.name else "Labels",
-        lead=f"{counted(len(queries))}, {counted(labels, 'label', 'labels')}",
-        outcome=Cell(outcome, "outcome", "alarm" if errors else "open" if n else "best"),
-        decision=[_decision(findings)],
+        lead=f"{counted(len(labels))}, {n_labels}",
+        outcome=m.Cell(outcome, "outcome", "alarm" if n_errors else "open" if n else "best"),
+        decision=[_decision(n_errors, n - n_errors)],
         sections=[
-            Section("Labels", [Table("", head, [kinds], first="", text_columns=0)]),
-            Section("Coverage", _coverage_tables(findings.coverage)),
+            m.Section("Labels", [table]),
+            m.Section("Coverage", _coverage_tables(findings.coverage)),
         ],
-        listings=list(_listings(findings, _MOST_ON_PAGE if full else _MOST_SHOWN)),
+        listings=_listings(findings, _MOST_ON_PAGE if full else _MOST_SHOWN),
         notes=list(findings.notes),
-        records=_records(findings.findings),
+        records=m.Records.of_fields(findings.findings, _FIELDS),
     )
 
 
-def _decision(findings: LabelFindings) -> Statement:
-    n_errors = len(findings.errors)
-    n_warnings = len(findings) - n_errors
-    if not n_errors:
-        more = f"; {counted(n_warnings, 'warning', 'warnings')}" if n_warnings else ""
-        return Statement(f"Every label is where it was, as it was{more}.")
-    errors = counted(n_errors, "error makes", "errors make")
-    return Statement(f"{errors} scores wrong: see the list below.", "alarm")
+def _decision(n_errors: int, n_warnings: int) -> m.Statement:
+    if n_errors:
+        errors = counted(n_errors, "error makes", "errors make")
+        return m.Statement(f"{errors} scores wrong: see the list below.", "alarm")
+    more = f"; {counted(n_warnings, 'warning', 'warnings')}" if n_warnings else ""
+    return m.Statement(f"All labels still match{more}.")
 
 
-def _kind_row(kind: Kind, n: int, of: int) -> Row:
-    entry = KINDS[kind]
-    alarm: Tone = "alarm" if entry.level == "error" else "open"
-    return Row(
-        entry.meaning,
-        [
-            Cell(n, "count", alarm if n else "quiet"),
-            Cell(of, "count", "quiet"),
-            Cell(entry.level if n else "", tone=alarm if n else "quiet"),
-            Cell(entry.advice if n else "", tone="quiet"),
-        ],
-    )
+def _kind_rows(findings: LabelFindings) -> list[m.Row]:
+    rows = []
+    for kind, (level, meaning, advice) in KINDS.items():
+        n, of = findings.counts[kind]
+        tone: m.Tone = "quiet" if not n else "alarm" if level == "error" else "open"
+        cells = [
+            m.Cell(n, "count", tone),
+            m.Cell(of, "count", "quiet"),
+            m.Cell(level if n else "", tone=tone),
+            m.Cell(advice if n else "", tone="quiet"),
+        ]
+        rows.append(m.Row(meaning, cells))
+    return rows
 
 
-def _coverage_tables(coverage: Coverage) -> list[Table]:
-    counts = sorted(coverage.labels.values())
+def _coverage_tables(coverage: Coverage) -> list[m.Table]:
+    counts: Sequence[Any] = sorted(coverage.labels.values()) or [None]
     documents = coverage.by_document
     asked_about = sum(1 for share in documents.values() if share.labelled)
-    overlaps = list(coverage.overlaps.values())
-    mean = math.fsum(overlaps) / len(overlaps) if overlaps else None
-    rows = [
-        Row("passages asked about", [_asked(coverage.total)]),
-        Row("documents asked about", [Cell((asked_about, len(documents)), "share")]),
-        Row("questions without a label", [Cell((counts.count(0), len(counts)), "share")]),
-        Row("labels a question, least", [Cell(counts[0] if counts else None, "count")]),
-        Row("labels a question, median", [Cell(median(counts) if counts else None, "count")]),
-        Row("labels a question, most", [Cell(counts[-1] if counts else None, "count")]),
-        Row("question's words in passage", [Cell(mean, "score")]),
-    ]
-    tables = [Table("Coverage", ("",), [rows], first="")]
+    overlaps = coverage.overlaps.values()
+    cells = {
+        "passages asked about": _asked(coverage.total),
+        "documents asked about": m.Cell((asked_about, len(documents)), "share"),
+        "questions without a label": m.Cell((counts.count(0), len(coverage.labels)), "share"),
+        "labels a question, least": m.Cell(counts[0], "count"),
+        "labels a question, median": m.Cell(median(counts), "count"),
+        "labels a question, most": m.Cell(counts[-1], "count"),
+        "question's words in passage": m.Cell(
+            math.fsum(overlaps) / len(overlaps) if overlaps else None, "score"
+        ),
+    }
+    rows = [m.Row(label, [cell]) for label, cell in cells.items()]
+    tables = [m.Table("Coverage", ("",), [rows], first="")]
     worst = sorted(
         documents.items(),
         key=lambda pair: (pair[1].labelled / pair[1].passages, -pair[1].passages),
@@ -107,53 +93,38 @@ def _coverage_tables(coverage: Coverage) -> list[Table]:
     return tables
 
 
-def _shares(title: str, first: str, shares: Mapping[str, Share], remark: str = "") -> Table:
+def _shares(title: str, first: str, shares: Mapping[str, Share], remark: str = "") -> m.Table:
     rows = [
-        Row(name, [_asked(share), Cell(share.questions, "count")]) for name, share in shares.items()
+        m.Row(name, [_asked(share), m.Cell(share.questions, "count")])
+        for name, share in shares.items()
     ]
     head = ("passages asked about", "questions")
-    return Table(title, head, [rows], first=first, place="detail", remark=remark)
+    return m.Table(title, head, [rows], first=first, place="detail", remark=remark)
 
 
-def _asked(share: Share) -> Cell:
-    return Cell((share.labelled, share.passages), "share")
+def _asked(share: Share) -> m.Cell:
+    return m.Cell((share.labelled, share.passages), "share")
 
 
-def _listings(findings: LabelFindings, most: int) -> list[Listing]:
+def _listings(findings: LabelFindings, most: int) -> list[m.Listing]:
     questions = findings.questions or {}
     listings = []
     for kind, entry in KINDS.items():
-        of_kind = findings.of(kind)
-        shown = [
-            QueryAnswers(
-                finding.query_ids[0] if finding.query_ids else finding.id,
-                questions.get(finding.query_ids[0], "") if finding.query_ids else "",
-                remarks=[_remark(finding)],
+        remarks = []
+        for finding in findings.of(kind):
+            query_id = next(iter(finding.query_ids), "")
+            remarks.append(
+                (query_id or finding.id, questions.get(query_id, ""), [_remark(finding)])
             )
-            for finding in of_kind[:most]
-        ]
-        if shown:
-            title = f"{entry.meaning[0].upper()}{entry.meaning[1:]}"
-            listings.append(Listing.of(title, shown, len(of_kind)))
+        title = f"{entry.meaning[0].upper()}{entry.meaning[1:]}"
+        listings += m.Listing.of(title, remarks, most)
     return listings
 
 
 def _remark(finding: Finding) -> str:
     further = len(finding.query_ids) - 1
-    is_question = finding.kind in ("contradicting", "repeated")
-    more = f" ({counted(further, 'further question', 'further questions')})"
-    return finding.text + (more if further and not is_question else "")
-
-
-def _records(findings: Sequence[Finding]) -> Records:
-    return Records(
-        {
-            "kind": [finding.kind for finding in findings],
-            "level": [finding.level for finding in findings],
-            "id": [finding.id for finding in findings],
-            "query_ids": [list(finding.query_ids) for finding in findings],
-            "others": [list(finding.others) for finding in findings],
-            "score": [finding.score for finding in findings],
-            "text": [finding.text for finding in findings],
-        }
+    if further < 1 or finding.kind in ("contradicting", "repeated"):
+        return finding.text
+    return (
+        f"{finding.text} (also expected by {counted(further, 'more question', 'more questions')})"
     )

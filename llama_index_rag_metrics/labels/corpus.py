@@ -1,4 +1,4 @@
-"""The passages of today: of an index, a docstore, nodes, texts by id, a dataset or files."""
+"""The passages that can be retrieved: from an index, a docstore, nodes, texts, a dataset, files."""
 
 from __future__ import annotations
 
@@ -30,23 +30,21 @@ PassagesLike: TypeAlias = (
     " | Iterable[BaseNode | NodeWithScore] | Mapping[str, str] | RetrievalDataset"
     " | str | os.PathLike[str]"
 )
-"""What labels are checked against, and moved to."""
+"""What labels are checked against and moved to."""
 
 _EXPECTED = "an index, a vector store, a docstore, a list of nodes, {id: text}, a dataset or a path"
 _DOCSTORE = "docstore.json"
 _PAGE = 10_000
 _CANT_LIST = (AssertionError, AttributeError, NotImplementedError, TypeError, ValueError)
-"""What stores raise that don't list nodes, or that lack the client for it."""
+"""Errors of stores that can't list nodes, or lack the client for it."""
 
 
 @dataclass(frozen=True)
 class Passages:
-    """What can be retrieved, by the id that labels use.
+    """The passages that can be retrieved, by the id that labels use.
 
-    Attributes:
-        texts: id to text; of several nodes that share an id, their texts in order.
-        documents: id to the document that the passage is cut from; a document's own id.
-        places: id to its place in that document, where it is known.
+    Nodes that share an id have one text, joined. A passage's document is itself if it isn't cut
+    from one.
     """
 
     texts: dict[str, str]
@@ -56,7 +54,6 @@ class Passages:
 
     @cached_property
     def by_document(self) -> Mapping[str, Sequence[str]]:
-        """Document id to the passages whose place in it is known."""
         by_document: defaultdict[str, list[str]] = defaultdict(list)
         for passage_id, place in self.places.items():
             by_document[place.source].append(passage_id)
@@ -64,7 +61,6 @@ class Passages:
 
     @classmethod
     def of(cls, source: PassagesLike, match_on: MatchOn = "node_id") -> Passages:
-        """The passages of any source; an index's vector store is asked where it keeps the nodes."""
         passages = cls._read(source, match_on)
         if not passages.texts:
             raise InvalidInput("index_or_nodes", source, f"{_EXPECTED}, with something in it")
@@ -72,10 +68,9 @@ class Passages:
 
     def cut(self, passage_id: str, place: Span | None) -> str | None:
         """The characters that a passage has at a place; None unless it has all of them."""
-        here = self.places.get(passage_id)
+        here, text = self.places.get(passage_id), self.texts[passage_id]
         if place is None or here is None or here.source != place.source:
             return None
-        text = self.texts[passage_id]
         is_whole = here.start <= place.start and place.end <= here.end
         if not is_whole or len(text) != here.end - here.start:
             return None
@@ -159,7 +154,7 @@ def _nodes_of_index(index: BaseIndex[Any]) -> Iterable[BaseNode]:
 
 
 def _stored_nodes(store: BasePydanticVectorStore) -> Sequence[BaseNode]:
-    """All nodes of a vector store, by whichever of its clients it has."""
+    """All nodes of a vector store, by the client that it has."""
     try:
         return _all_nodes(store.get_nodes)
     except _CANT_LIST as error:
@@ -173,7 +168,7 @@ def _stored_nodes(store: BasePydanticVectorStore) -> Sequence[BaseNode]:
 
 
 def _all_nodes(get_nodes: Callable[..., Sequence[BaseNode]]) -> Sequence[BaseNode]:
-    """Every node: Qdrant's store ends at 9,999 unless a limit is given, and says nothing."""
+    """Every node; without a limit, Qdrant's store would end at 9,999."""
     if "limit" not in inspect.signature(get_nodes).parameters:
         try:
             return get_nodes(None)

@@ -1,9 +1,9 @@
-"""What a judgement could do to a difference: its effect, and the bounds of all that are missing.
+"""How far judgements could change the difference of two systems: each one, and all at once.
 
 Carterette, Allan and Sitaraman, "Minimal test collections for retrieval evaluation", SIGIR 2006,
 write a metric as a sum over relevant items, and over pairs of them, divided by what depends on the
-relevant items alone. A difference of two systems is then such a sum, too: an item that both rank
-alike can't change it, whatever it is worth.
+relevant items alone. A difference of two systems is such a sum, too, in which items that both rank
+alike cancel out.
 
 | metric | weight of an item | weight of a pair | divided by |
 |---|---|---|---|
@@ -16,32 +16,104 @@ alike can't change it, whatever it is worth.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
 
-from llama_index_rag_metrics.labels.label_pool import PoolItems
 from llama_index_rag_metrics.metrics import NDCG, AveragePrecision, Precision, RankingMetric, Recall
 from llama_index_rag_metrics.metrics.metric_names import metric as resolve
+from llama_index_rag_metrics.rankings.relevance import Relevance
+from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 _CLASSES = 6
 _PRIOR = 2.0
-"""How many judgements the average rate is worth in a class of which little is known."""
+"""The judgements that the average rate counts as in a class."""
 
 _SAME = 2.0
-"""How many relevant items it takes to believe that a question has more than others."""
+"""The relevant items that the average counts as in a question."""
 
 _LIKELIEST = 0.95
 
 
+@dataclass(frozen=True, eq=False)
+class PoolItems:
+    """The items of all questions, those of a question together, retrieved or judged relevant.
+
+    `query` has each item's position in `query_ids`; `rank` is (items, systems), 0 where a system
+    didn't retrieve it in sight; `depth` (queries, systems) counts distinct items; `grade` is NaN
+    where an item is unjudged.
+    """
+
+    query_ids: Sequence[str]
+    ids: Sequence[str]
+    query: IntArray
+    rank: IntArray
+    depth: IntArray
+    grade: FloatArray
+
+    @classmethod
+    def of(
+        cls,
+        runs: Sequence[Run],
+        query_ids: Sequence[str],
+        judgements: Mapping[str, Relevance],
+        depth: int | None,
+    ) -> PoolItems:
+        """The items of some runs, to a depth (None: all). Negative grades mean unjudged."""
+        ids: list[str] = []
+        query: list[int] = []
+        rank: list[list[int]] = []
+        grade: list[float] = []
+        depths = np.zeros((len(query_ids), len(runs)), np.int64)
+        for position, query_id in enumerate(query_ids):
+            rankings = [
+                list(dict.fromkeys(run[query_id].ids)) if query_id in run else [] for run in runs
+            ]
+            depths[position] = [len(ranking) for ranking in rankings]
+            in_sight = [ranking[:depth] for ranking in rankings]
+            places = [{item: n for n, item in enumerate(ranking, 1)} for ranking in in_sight]
+            grades = judgements.get(query_id, Relevance()).grades
+            seen = dict.fromkeys(chain.from_iterable(in_sight))
+            own = [*seen, *(item for item in grades if item not in seen)]
+            ids += own
+            query += [position] * len(own)
+            rank += [[place.get(item, 0) for place in places] for item in own]
+            known = (grades.get(item, -1.0) for item in own)
+            grade += [item_grade if item_grade >= 0 else np.nan for item_grade in known]
+        return cls(
+            query_ids,
+            ids,
+            np.array(query, np.int64),
+            np.array(rank, np.int64).reshape(-1, len(runs)),
+            depths,
+            np.array(grade, np.float64),
+        )
+
+    @property
+    def unjudged(self) -> BoolArray:
+        """(items,) whether an item is in sight and has no judgement."""
+        return np.asarray(np.isnan(self.grade) & (self.rank > 0).any(axis=1), np.bool_)
+
+    @property
+    def tells_rates(self) -> bool:
+        """Whether both relevant and other items in sight were judged: then rates can be learned."""
+        grade = self.grade[(self.rank > 0).any(axis=1)]
+        return bool((grade > 0).any() and (grade == 0).any())
+
+    @property
+    def known(self) -> FloatArray:
+        """(items,) the grades, 0 for what is unjudged."""
+        return np.nan_to_num(self.grade, nan=0.0)
+
+
 class Belief:
-    """What is believed of the unjudged items of a pool."""
+    """How likely the unjudged items of a pool are relevant, learned from the judged ones."""
 
     def __init__(self, items: PoolItems, rng: np.random.Generator) -> None:
         self._items = items
@@ -67,19 +139,14 @@ class Belief:
 
     @property
     def rate(self) -> FloatArray:
-        """(items,) how likely each is to be relevant; 0 or 1 where it was judged."""
+        """(items,) the probability that each is relevant; 0 or 1 where it was judged."""
         rate = (self._items.known > 0).astype(np.float64)
         mean = self._alpha / (self._alpha + self._beta)
         rate[self._unjudged] = self._rate(mean, self._found / self._expected)
         return np.asarray(rate, np.float64)
 
-    @property
-    def gain(self) -> float:
-        """The grade of a relevant item, on average."""
-        return float(self._grades.mean())
-
     def sample(self) -> FloatArray:
-        """(items,) grades as they could turn out; those that were given as they are."""
+        """(items,) the given grades, and drawn ones for the rest."""
         grade = self._items.known.copy()
         of_class = self._rng.beta(self._alpha, self._beta)
         of_query = self._rng.gamma(self._found, 1 / self._expected)
@@ -89,14 +156,13 @@ class Belief:
         return np.asarray(grade, np.float64)
 
     def _rate(self, of_class: FloatArray, of_query: FloatArray) -> FloatArray:
-        rate = of_class[self._class[self._unjudged]]
-        rate = rate * of_query[self._items.query[self._unjudged]]
-        capped: FloatArray = np.minimum(rate, _LIKELIEST)
-        return capped
+        by_class = of_class[self._class[self._unjudged]]
+        rate: FloatArray = by_class * of_query[self._items.query[self._unjudged]]
+        return np.minimum(rate, _LIKELIEST)
 
 
 def _classes(items: PoolItems) -> IntArray:
-    """(items,) classes of as many items each, by the sum of 1 / rank over the systems."""
+    """(items,) classes of equally many items, by the sum of 1 / rank over the systems."""
     with np.errstate(divide="ignore"):
         evidence = np.where(items.rank > 0, 1 / items.rank, 0.0).sum(axis=1)
     edges = np.quantile(evidence, np.arange(1, _CLASSES) / _CLASSES) if len(evidence) else []
@@ -106,11 +172,10 @@ def _classes(items: PoolItems) -> IntArray:
 Divisor = Callable[[FloatArray], float]
 
 _MOST_AT_ONCE = 4_000_000
-"""Numbers that are held at once while bounds are worked out."""
 
 
 def checked_metric(metric: str | RankingMetric) -> RankingMetric:
-    """The metric, if it is such a sum."""
+    """The metric, if it is one of the table above."""
     chosen = resolve(metric) if isinstance(metric, str) else metric
     is_uncut = isinstance(chosen, (NDCG, Precision)) and chosen.k is None
     is_curved = isinstance(chosen, NDCG) and chosen.mode == "exponential"
@@ -126,15 +191,9 @@ def checked_metric(metric: str | RankingMetric) -> RankingMetric:
 class Query:
     """The items of one question under a metric.
 
-    Attributes:
-        grade: (items,) the gain of each: its grade, or 0 and 1 for binary metrics.
-        is_open: (items,) whether it is unjudged.
-        rate: (items,) how likely it is to be relevant.
-        weight: (items, systems) the weight of each item.
-        rank: (items, systems) the ranks that pairs take their weight from; none for other metrics.
-        low: the gain of an open item if it is relevant, at least;
-        high: and at most.
-        divisor: the gains of the relevant items, best first, to the divisor.
+    `grade` holds gains: 0 and 1 for binary metrics. `weight` and `rank` are (items, systems); ranks
+    are for the weights of pairs. An unjudged item that is relevant has a gain from `low` to `high`.
+    `divisor` takes the gains of relevant items, best first.
     """
 
     grade: FloatArray
@@ -166,18 +225,15 @@ class Query:
         }
 
     def effects(self, first: IntArray, second: IntArray) -> FloatArray:
-        """(differences, items) how `first` less `second` changes if an item turns out relevant.
-
-        0 for items that are judged.
-        """
+        """(differences, items) how each unjudged item changes a difference if it is relevant."""
         return np.concatenate([self._effects(*block) for block in self._blocks(first, second)])
 
     def highest(self, first: IntArray, second: IntArray) -> FloatArray:
-        """(differences,) bounds of `first` less `second`, however the open items are judged."""
+        """(differences,) bounds of `first` less `second`, however the rest is judged."""
         return np.concatenate([self._highest(*block) for block in self._blocks(first, second)])
 
     def _blocks(self, first: IntArray, second: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
-        """The differences, as many at once as fit into memory with all pairs of items."""
+        """The differences, a few at a time: all pairs of items have to fit into memory."""
         each = len(self.grade) ** (1 if self.rank is None else 2)
         n_blocks = max(1, math.ceil(len(first) * each / _MOST_AT_ONCE))
         return zip(np.array_split(first, n_blocks), np.array_split(second, n_blocks), strict=True)
@@ -191,8 +247,7 @@ class Query:
         both = (rank[:, :, None] > 0) & (rank[:, None, :] > 0)
         weight = np.where(both, 1 / np.maximum(lower, 1), 0.0)
         weight[:, np.arange(rank.shape[1]), np.arange(rank.shape[1])] = 0.0
-        pairs: FloatArray = weight[first] - weight[second]
-        return pairs
+        return np.asarray(weight[first] - weight[second], np.float64)
 
     def _effects(self, first: IntArray, second: IntArray) -> FloatArray:
         gain = np.where(self.is_open, self.middle, self.grade)
@@ -225,22 +280,21 @@ class Query:
         n = most.shape[1] + 1
         upper = np.broadcast_to(fixed[:, None], (len(fixed), n)).copy()
         upper[:, 1:] += np.cumsum(most, axis=1)
-        lowest, highest = self.divisors[self.low][:n], self.divisors[self.high][:n]
+        lowest, highest = (self.divisors[gain][:n] for gain in (self.low, self.high))
         best = np.where(upper > 0, _ratio(upper, lowest), _ratio(upper, highest))
-        greatest: FloatArray = best.max(axis=1)
-        return np.minimum(greatest, 1.0)
+        return np.asarray(np.minimum(best.max(axis=1), 1.0), np.float64)
 
 
 def queries_of(
     metric: RankingMetric, items: PoolItems, rate: FloatArray, highest_grade: float
 ) -> list[Query]:
-    """Every question's items under a metric that `checked_metric` gave; `rate` as of `Belief`."""
+    """Every question's items under a metric that `checked_metric` gave; `rate` is Belief's."""
     k: Any = metric.model_dump().get("k")
     min_grade = getattr(metric, "min_grade", None)
     rank = np.where((items.rank > 0) & (items.rank <= (k or np.inf)), items.rank, 0)
     place = np.maximum(rank, 1)
     gain = items.known if min_grade is None else (items.known >= min_grade).astype(np.float64)
-    divisor: Divisor = _n_relevant
+    divisor: Divisor = (lambda _: float(k)) if isinstance(metric, Precision) else len
     weight = (rank > 0).astype(np.float64)
     low = high = 1.0
     if isinstance(metric, NDCG):
@@ -248,8 +302,6 @@ def queries_of(
         divisor = partial(_ideal_gain, k)
         positive = items.known[items.known > 0]
         low, high = float(positive.min(initial=1.0)), max(highest_grade, 1.0)
-    elif isinstance(metric, Precision):
-        divisor = partial(_constant, k)
     elif isinstance(metric, AveragePrecision):
         weight /= place
     begin = np.searchsorted(items.query, np.arange(len(items.query_ids) + 1))
@@ -266,14 +318,6 @@ def queries_of(
         )
         for start, end in pairwise(begin.tolist())
     ]
-
-
-def _n_relevant(gains: FloatArray) -> float:
-    return float(len(gains))
-
-
-def _constant(k: int, _: FloatArray) -> float:
-    return float(k)
 
 
 def _ideal_gain(k: int, gains: FloatArray) -> float:

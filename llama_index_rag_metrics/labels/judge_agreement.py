@@ -16,14 +16,7 @@ from llama_index_rag_metrics.statistics.kappa import Weights, cohens_kappa
 
 
 class Agreement(NamedTuple):
-    """How far two judges agree.
-
-    Attributes:
-        kappa: Cohen's kappa: 1 where they always agree, 0 where as often as by chance.
-        n: how many items both of them judged.
-        low: the lower end of kappa's interval; None where none can be given.
-        high: the upper end.
-    """
+    """Cohen's kappa of two judges: 1 if they always agree, 0 if as often as by chance."""
 
     kappa: float
     n: int
@@ -46,10 +39,14 @@ def agreement(
     Args:
         judged: query id to relevance, such as of `LLMRelevancy.grade`.
         human: the same by other judges.
-        weights: how much a disagreement counts by its distance in grades, or by that squared; None:
-            all count alike.
+        weights: "linear" or "quadratic": a disagreement counts by its distance in grades, or by
+            that squared; None: all count alike.
         min_grade: compare only whether the grades reach this one.
-        confidence: of the interval, such as 0.95; items of one query belong together there.
+        confidence: of the interval, in which the items of a query belong together.
+
+    Returns:
+        kappa (1 if they always agree, 0 if as often as by chance), n (the items that both judged),
+        and low and high, the ends of its interval; None if none can be given.
 
     Raises:
         InvalidInput: they have no item in common, there are grades that aren't whole, or an
@@ -65,15 +62,13 @@ def agreement(
         check_amount("min_grade", min_grade, "a finite number, or None", math.isfinite)
     if weights not in (None, "linear", "quadratic"):
         raise InvalidInput("weights", weights, "'linear', 'quadratic' or None")
-    graded = [
-        (query_id, ours[item], theirs[item])
-        for query_id in judged
-        if query_id in human
-        for ours, theirs in [(judged_grades(judged, query_id), judged_grades(human, query_id))]
-        for item in ours
-        if item in theirs
-    ]
-    pairs = np.array([both for _, *both in graded], np.float64)
+    query_ids: list[str] = []
+    both: list[tuple[float, float]] = []
+    for query_id in judged:
+        first, second = judged_grades(judged, query_id), judged_grades(human, query_id)
+        both += [(grade, second[item]) for item, grade in first.items() if item in second]
+        query_ids += [query_id] * (len(both) - len(query_ids))
+    pairs = np.array(both, np.float64)
     if not len(pairs):
         remedy = "Look whether both use the same ids."
         expected = "grades of some of the questions and passages that were judged"
@@ -85,13 +80,7 @@ def agreement(
         raise InvalidInput("grades", float(broken[0]), "whole grades", remedy)
     if np.ptp(pairs) == 0:  # kappa has no value where nothing varies
         return Agreement(1.0, len(pairs))
-    kappa = cohens_kappa(
-        pairs[:, 0],
-        pairs[:, 1],
-        weights=weights,
-        confidence=confidence,
-        clusters=[query_id for query_id, *_ in graded],
-    )
+    kappa = cohens_kappa(*pairs.T, weights=weights, confidence=confidence, clusters=query_ids)
     return Agreement(kappa.kappa, kappa.n, kappa.low, kappa.high)
 
 

@@ -1,10 +1,8 @@
 """Checking an LLM judge: the same texts graded again, at another place, and with others.
 
-Of each query, the first texts of the ranking are graded without any cache: alone, twice; and in
-calls of several: the same call twice, then in other orders, which move every text to another place.
-
-The orders are rows of a Latin square: the first, turned. Where fewer are asked for than there are
-texts, queries take different rows in turn, so that over the queries every place is compared with
+The first texts of each query are graded without any cache: alone, twice; and in calls of several:
+the same call twice, then in other orders. These are rows of a Latin square; where not all are
+taken, queries take different rows in turn, so that over the queries every place is compared with
 every other equally often.
 """
 
@@ -34,6 +32,7 @@ from llama_index_rag_metrics.report import Report
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.amounts import WORKERS, check_whole
+from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.cache import Cache, Tally, Usage
 from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError, ScorerFailed
 from llama_index_rag_metrics.runtime.masking import describe_error
@@ -57,23 +56,16 @@ _TEXTS_PER_CALL = 5
 
 
 _MOST_DESIGNS = 5_000
-"""Choices of rows from a Latin square that are gone through; of more, some are drawn."""
+"""Choices of rows that are gone through in turn; of more, some are drawn."""
 
 
 _MOST_FAILURES = 20
-"""In a row, from the beginning: then there is no use in asking on."""
+"""Failures in a row, from the beginning, after which nothing more is asked."""
 
 
 @dataclass(frozen=True)
 class GradeChange:
-    """The same texts graded twice.
-
-    Attributes:
-        changed: the share whose grade differs, with its interval.
-        difference: the second grade minus the first, on average, with its interval.
-        n: how many texts, each as often as it was graded twice.
-        n_changed: how many of them got another grade.
-    """
+    """Texts graded twice: the share that changed, and the second grade minus the first."""
 
     changed: MeanInterval
     difference: MeanInterval
@@ -83,13 +75,7 @@ class GradeChange:
 
 @dataclass(frozen=True)
 class PlaceEffect:
-    """Whether grades depend on the place at which a text stands in a call.
-
-    Attributes:
-        slope: by how much the grade of the same text changes with each place further back, on
-            average over the queries, with its interval. Below 0, texts at the front get more.
-        p_value: two-sided, of the t-test that the mean slope is 0.
-    """
+    """The mean change of a text's grade with each place further back, and its t-test."""
 
     slope: MeanInterval
     p_value: float
@@ -103,13 +89,15 @@ class JudgeCheck(Reportable):
         model: what the LLM is called.
         n_queries: how many queries were looked at.
         texts_per_call: how many texts a call had at most.
-        repeated: texts graded alone, twice.
+        repeated: texts graded alone, twice: `changed`, the share whose grade differs, and
+            `difference`, the second grade minus the first, with intervals; `n` and `n_changed`.
         repeated_together: texts graded in the same call, twice.
         moved: texts graded at another place in the call.
         due_to_place: share that changes at another place, minus share that changes in the same call
             asked again.
         together: texts graded alone, and then with others.
-        place: whether grades rise or fall with the place; None where no text was moved.
+        place: `slope`, by how much a grade changes with each place further back (below 0, texts at
+            the front get more), and `p_value`, two-sided; None where no text was moved.
         kappa: agreement with people's grades; None where there are none.
         usage: what the check took.
         confidence: of the intervals.
@@ -142,7 +130,7 @@ class JudgeCheck(Reportable):
     notes: tuple[str, ...]
 
     def report(self, *, full: bool = False) -> Report:
-        """What came of each check, in words and numbers; as a table, one row a check."""
+        """Every check in words and numbers, a row each."""
         from llama_index_rag_metrics.labels.judge_checking_report import judge_check_report
 
         return judge_check_report(self)
@@ -167,20 +155,19 @@ async def acheck_judge(
     """Check how steady an LLM's grades are, and whether they depend on the place in a call.
 
     Every text is graded afresh: alone, twice; in one call with the other texts of its query, twice;
-    and in the same call at other places. So what the place does is told from what mere asking again
-    does. For 30 queries of 5 texts that takes 420 requests.
+    and in the same call at other places. So the effect of the place is told from that of asking
+    again. 30 queries of 5 texts take 420 requests.
 
     Args:
         judge: the metric that grades, or its LLM.
         queries: query id to query.
-        run: what was retrieved, with texts; the first of each query are looked at.
-        human: people's grades from 0 to 3, by query and id: the judge's are compared with them.
-        texts_per_call: how many texts of a query are looked at, and graded in one call; None: as
-            the metric does, or 5 where it grades each alone.
+        run: what was retrieved, with texts; the first of each query are graded.
+        human: people's grades from 0 to 3, by query and id, to compare with.
+        texts_per_call: how many texts of a query are graded, alone and in one call; None: as many
+            as the metric grades in a call, or 5 where it grades each alone.
         orders: in how many orders the texts of a call are graded.
-        most_queries: how many queries are looked at; of more, as many are drawn at random.
-        confidence: of the intervals. They take queries for units, since texts of one query belong
-            together.
+        most_queries: how many queries are graded, drawn at random where there are more.
+        confidence: of the intervals, with queries as units.
         seed: of the queries drawn, and of the orders.
         workers: how many queries are graded at once.
 
@@ -250,10 +237,7 @@ check_judge = synchronous(acheck_judge)
 
 @dataclass
 class QueryGrades:
-    """The grades of one query's texts: alone twice, and call by call.
-
-    The first two calls have the same order.
-    """
+    """The grades of one query's texts: alone twice, and by call; the first two have one order."""
 
     query_id: str
     query: str
@@ -263,7 +247,7 @@ class QueryGrades:
 
 
 def _first_texts(query_id: str, query: str, run: Run, most: int) -> QueryGrades:
-    """The first texts of a query; one that comes twice counts once."""
+    """The first distinct texts of a query."""
     ranking = run[query_id]
     if ranking.texts is None:
         raise InvalidInput("run", query_id, "rankings with texts")
@@ -283,22 +267,14 @@ def _numbered(by_query: Iterable[QueryGrades]) -> Iterator[tuple[int, QueryGrade
 
 
 def turns(n: int, n_orders: int, number: int, seed: int) -> tuple[int, ...]:
-    """By how many places each order of a query's texts is turned from the first, which is by 0.
+    """By how many places each order of n texts is turned, the first by 0; `number` is the query's.
 
-    Args:
-        n: how many texts there are.
-        n_orders: from 2 to n.
-        number: of the query, from 0: so many queries as there are choices have each once.
-        seed: of the order of the choices.
-
-    Examples:
-        >>> sorted(turns(4, 3, number, seed=0) for number in range(3))
-        [(0, 1, 2), (0, 1, 3), (0, 2, 3)]
+    >>> sorted(turns(4, 3, number, seed=0) for number in range(3))
+    [(0, 1, 2), (0, 1, 3), (0, 2, 3)]
     """
     others = range(1, n)
     if comb(len(others), n_orders - 1) > _MOST_DESIGNS:
-        drawn = Random(f"{seed}\n{number}").sample(others, n_orders - 1)
-        return (0, *sorted(drawn))
+        return (0, *sorted(Random(f"{seed}\n{number}").sample(others, n_orders - 1)))
     designs = [*combinations(others, n_orders - 1)]
     Random(int(seed)).shuffle(designs)
     return (0, *designs[number % len(designs)])
@@ -314,7 +290,6 @@ class _Check:
     n_graded: int = 0
 
     async def grade(self, numbered: tuple[int, QueryGrades]) -> None:
-        """Grade the texts of a query, unless nothing but failures came so far."""
         number, of_query = numbered
         if len(self.failures) >= _MOST_FAILURES and not self.n_graded:
             return
@@ -384,48 +359,40 @@ def _summary(
     notes: tuple[str, ...],
 ) -> JudgeCheck:
     """The check of the graded queries, of which there is at least one."""
-    repeated = _change(
-        [
-            (of_query.query_id, *grades)
-            for of_query in by_query
-            for grades in of_query.alone.values()
-        ],
-        confidence,
-    )
-    together = [
-        (of_query.query_id, of_query.alone[item][0], grade)
-        for of_query in by_query
-        for item, (_, grade) in (of_query.calls[0] if of_query.calls else {}).items()
-    ]
+    repeated: list[Pair] = []
+    repeated_together: list[Pair] = []
+    moved: list[Pair] = []
+    together: list[Pair] = []
+    for of_query in by_query:
+        query_id, alone = of_query.query_id, of_query.alone
+        repeated += [(query_id, *grades) for grades in alone.values()]
+        if not of_query.calls:
+            continue
+        first, same, *others = of_query.calls
+        together += [(query_id, alone[item][0], grade) for item, (_, grade) in first.items()]
+        for pairs, calls in ((repeated_together, [same]), (moved, others)):
+            pairs += [
+                (query_id, first[item][1], grade)
+                for call in calls
+                for item, (_, grade) in call.items()
+                if item in first
+            ]
+    by_people = None if human is None else _beside_people(by_query, human)
     return JudgeCheck(
         model=model,
         n_queries=len(by_query),
         texts_per_call=texts_per_call,
-        repeated=repeated,
-        repeated_together=_change_if_any(_between_calls(by_query, again=True), confidence),
-        moved=_change_if_any(_between_calls(by_query, again=False), confidence),
+        repeated=_change(repeated, confidence),
+        repeated_together=_change(repeated_together, confidence) if repeated_together else None,
+        moved=_change(moved, confidence) if moved else None,
         due_to_place=_due_to_place(by_query, confidence),
-        together=_change_if_any(together, confidence),
+        together=_change(together, confidence) if together else None,
         place=_place_effect(by_query, confidence),
-        kappa=None if human is None else _kappa(by_query, human, confidence),
+        kappa=_kappa(by_people, confidence) if by_people else None,
         usage=usage,
         confidence=confidence,
-        notes=(*notes, *_notes(by_query, human)),
+        notes=(*notes, *_scale_note(by_people or ())),
     )
-
-
-def _between_calls(by_query: Iterable[QueryGrades], *, again: bool) -> Iterator[Pair]:
-    """The grades of the first call beside those of the same again, or of those in other orders."""
-    for of_query in by_query:
-        for call in of_query.calls[1:2] if again else of_query.calls[2:]:
-            for item, (_, grade) in call.items():
-                if item in of_query.calls[0]:
-                    yield of_query.query_id, of_query.calls[0][item][1], grade
-
-
-def _change_if_any(pairs: Iterable[Pair], confidence: float) -> GradeChange | None:
-    graded = list(pairs)
-    return _change(graded, confidence) if graded else None
 
 
 def _change(pairs: Sequence[Pair], confidence: float) -> GradeChange:
@@ -434,17 +401,16 @@ def _change(pairs: Sequence[Pair], confidence: float) -> GradeChange:
     is_changed = (changes != 0).astype(np.float64)
     return GradeChange(
         changed=mean_interval(is_changed, confidence=confidence, clusters=clusters),
-        difference=_difference(changes.tolist(), clusters, HIGHEST, confidence),
+        difference=_difference(changes, clusters, HIGHEST, confidence),
         n=len(pairs),
         n_changed=int(is_changed.sum()),
     )
 
 
 def _difference(
-    differences: Sequence[float], clusters: Sequence[str], widest: float, confidence: float
+    differences: FloatArray, clusters: Sequence[str], widest: float, confidence: float
 ) -> MeanInterval:
-    column = np.array(differences, np.float64).reshape(-1, 1)
-    units = units_of(column, clusters)
+    units = units_of(differences.reshape(-1, 1), clusters)
     (interval,) = difference_intervals(units, widest=widest, confidence=confidence)
     return interval
 
@@ -454,12 +420,15 @@ def _due_to_place(by_query: Iterable[QueryGrades], confidence: float) -> MeanInt
     extra: list[float] = []
     clusters: list[str] = []
     for of_query in by_query:
-        for item, (_, grade) in (of_query.calls[0] if of_query.calls else {}).items():
-            moved = [call[item][1] != grade for call in of_query.calls[2:] if item in call]
-            if moved and item in of_query.calls[1]:
-                extra.append(sum(moved) / len(moved) - (of_query.calls[1][item][1] != grade))
+        if not of_query.calls:
+            continue
+        first, same, *others = of_query.calls
+        for item, (_, grade) in first.items():
+            moved = [call[item][1] != grade for call in others if item in call]
+            if moved and item in same:
+                extra.append(sum(moved) / len(moved) - (same[item][1] != grade))
                 clusters.append(of_query.query_id)
-    return _difference(extra, clusters, 1.0, confidence) if extra else None
+    return _difference(np.array(extra, np.float64), clusters, 1.0, confidence) if extra else None
 
 
 def _place_effect(by_query: Iterable[QueryGrades], confidence: float) -> PlaceEffect | None:
@@ -480,29 +449,12 @@ def _place_effect(by_query: Iterable[QueryGrades], confidence: float) -> PlaceEf
 
 def _about_their_means(calls: Sequence[Call]) -> tuple[list[float], list[float]]:
     """Places and grades, each less the mean of its text, so that better texts don't count."""
-    places: list[float] = []
-    grades: list[float] = []
+    centred = [np.empty((0, 2))]
     for item in calls[0] if calls else ():
         placed = np.array([call[item] for call in calls if item in call], np.float64)
-        centred = placed - placed.mean(axis=0)
-        places += centred[:, 0].tolist()
-        grades += centred[:, 1].tolist()
+        centred.append(placed - placed.mean(axis=0))
+    places, grades = np.concatenate(centred).T.tolist()
     return places, grades
-
-
-def _notes(
-    by_query: Sequence[QueryGrades], human: Mapping[str, RelevanceLike] | None
-) -> Iterator[str]:
-    """Whether people's grades are seen to be on another scale, so that kappa says little."""
-    graded = _beside_people(by_query, human or {})
-    if not graded:
-        return
-    highest, theirs = max(grade for _, grade, _ in graded), max(grade for *_, grade in graded)
-    if theirs > HIGHEST or theirs <= 1 < highest:
-        yield (
-            f"people's grades go up to {theirs:g} and the judge's to {highest}: kappa means "
-            f"something on one scale only, from 0 to {HIGHEST}"
-        )
 
 
 def _beside_people(
@@ -518,14 +470,18 @@ def _beside_people(
     ]
 
 
-def _kappa(
-    by_query: Iterable[QueryGrades], human: Mapping[str, RelevanceLike], confidence: float
-) -> Kappa | None:
-    """Kappa of first grades alone with people's; None where no text has both."""
-    graded = _beside_people(by_query, human)
-    if not graded:
-        return None
-    clusters, ours, theirs = zip(*graded, strict=True)
-    return cohens_kappa(
-        np.array(ours, np.float64), np.array(theirs), confidence=confidence, clusters=list(clusters)
-    )
+def _kappa(graded: Sequence[tuple[str, int, float]], confidence: float) -> Kappa:
+    clusters, by_judge, by_people = zip(*graded, strict=True)
+    grades = np.array(by_judge, np.float64), np.array(by_people)
+    return cohens_kappa(*grades, confidence=confidence, clusters=list(clusters))
+
+
+def _scale_note(graded: Sequence[tuple[str, int, float]]) -> Iterator[str]:
+    """Whether people's grades are seen to be on another scale, so that kappa says little."""
+    highest = max((grade for _, grade, _ in graded), default=0)
+    by_people = max((grade for *_, grade in graded), default=0.0)
+    if by_people > HIGHEST or by_people <= 1 < highest:
+        yield (
+            f"people's grades go up to {by_people:g} and the judge's to {highest}: kappa means "
+            f"something on one scale only, from 0 to {HIGHEST}"
+        )

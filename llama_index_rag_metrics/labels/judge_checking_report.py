@@ -4,86 +4,122 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 from llama_index_rag_metrics.labels.judge_checking import GradeChange, JudgeCheck, PlaceEffect
 from llama_index_rag_metrics.report import Cell, Records, Report, Row, Section, Statement, Table
 from llama_index_rag_metrics.report.numbers import (
     between,
     counted,
-    hundredths,
     p_value,
     percent,
     score,
     signed,
+    whole_percent,
 )
 from llama_index_rag_metrics.statistics.intervals import MeanInterval, excludes_0
 
-_CHANGES_EXPLAINED = (
-    "The same texts graded twice. Changed: the share with another grade. Mean change: the second "
-    "grade minus the first, and its interval."
+_EXPLAINED = (
+    "The same passages graded twice. Changed: the share with another grade. Mean change: the "
+    "second grade minus the first, and its interval."
 )
-
-
-_EACH_PLACE = "each place further back"
+_HEAD = ("grades", "changed", "mean change", "interval")
 
 
 def judge_check_report(check: JudgeCheck) -> Report:
-    return Report(
-        title=f"Check of the judge {check.model}".rstrip(),
-        lead=f"{counted(check.n_queries)}, {counted(check.repeated.n, 'text', 'texts')}, "
-        f"{counted(check.usage.requests, 'request', 'requests')}",
-        decision=[*_statements(check)],
-        sections=[*_sections(check)],
-        notes=[*check.notes, str(check.usage)],
-        records=_records(check),
-    )
-
-
-def _changes(check: JudgeCheck) -> dict[str, GradeChange]:
-    """What was compared, in words, and how the grades changed."""
     changes = {
         "alone, asked again": check.repeated,
         f"same call of {check.texts_per_call}, asked again": check.repeated_together,
         "at another place in the call": check.moved,
         "in the call instead of alone": check.together,
     }
-    return {label: change for label, change in changes.items() if change is not None}
+    known = {label: change for label, change in changes.items() if change is not None}
+    table = Table("", _HEAD, [[_row(*change) for change in known.items()]], "the same passages")
+    level = f"{percent(check.confidence)} intervals, with queries as units."
+    passages = counted(check.repeated.n, "passage", "passages")
+    requests = counted(check.usage.requests, "request", "requests")
+    records = [
+        _record(label, change.n, change.difference, change.changed)
+        for label, change in known.items()
+    ]
+    if extra := check.due_to_place:
+        records.append(_record("changes due to the place", extra.n, extra))
+    if place := check.place:
+        record = _record("each place further back", place.slope.n, place.slope)
+        records.append({**record, "p_value": place.p_value})
+    return Report(
+        title=f"Check of the judge {check.model}".rstrip(),
+        lead=f"{counted(check.n_queries)}, {passages}, {requests}",
+        decision=[*_statements(check)],
+        sections=[Section("Steadiness", [table], f"{_EXPLAINED} {level}")],
+        notes=[*check.notes, str(check.usage)],
+        records=Records.of(records, records[0]),
+    )
+
+
+def _row(label: str, change: GradeChange) -> Row:
+    changed, difference = change.changed, change.difference
+    cells = [
+        Cell(change.n, "count"),
+        Cell(changed.mean, "score", low=changed.low, high=changed.high),
+        Cell(difference.mean, "signed"),
+        Cell(None, "range", low=difference.low, high=difference.high),
+    ]
+    return Row(label, cells)
+
+
+def _record(
+    label: str, n: int, difference: MeanInterval, changed: MeanInterval | None = None
+) -> dict[str, Any]:
+    return {
+        "check": label,
+        "n": n,
+        "changed": changed and changed.mean,
+        "changed_low": changed and changed.low,
+        "changed_high": changed and changed.high,
+        "difference": difference.mean,
+        "difference_low": difference.low,
+        "difference_high": difference.high,
+        "p_value": None,
+    }
 
 
 def _statements(check: JudgeCheck) -> Iterator[Statement]:
-    repeated = check.repeated
-    texts = counted(repeated.n, "text", "texts")
+    repeated, moved, together, kappa = check.repeated, check.moved, check.together, check.kappa
+    passages = counted(repeated.n, "passage", "passages")
     yield Statement(
-        f"Asked again, it changes {repeated.n_changed:,} of {texts}{_share(check, repeated)}.",
+        f"Asked twice, the judge changed its grade on {repeated.n_changed:,} of {passages}"
+        f"{_share(repeated, check.confidence)}.",
         "open" if repeated.n_changed else "best",
     )
-    if check.moved is not None:
-        yield _of_moved(check, check.moved)
+    if moved is not None:
+        yield _of_moved(moved, check.due_to_place, check.confidence)
     if check.place is not None:
         yield _of_place(check.place)
-    if check.together is not None:
-        yield _of_calls(check, check.together)
-    if check.kappa is not None and not math.isnan(check.kappa.kappa):
-        ends = ""
-        if check.kappa.low is not None and check.kappa.high is not None:
-            ends = f" (interval {score(check.kappa.low)} to {score(check.kappa.high)})"
+    if together is not None:
+        shift = together.difference
+        ends = "" if shift.low is None else f" ({_ends(shift)})"
         yield Statement(
-            f"With people's grades it agrees beyond chance by a kappa of "
-            f"{score(check.kappa.kappa)}{ends}, over {counted(check.kappa.n, 'text', 'texts')}."
+            f"In calls of {check.texts_per_call} instead of alone, {_changed(together)}, on "
+            f"average by {signed(shift.mean)}{ends}.",
+            "alarm" if excludes_0(shift) else "normal",
+        )
+    if kappa is not None and not math.isnan(kappa.kappa):
+        ends = ""
+        if kappa.low is not None and kappa.high is not None:
+            ends = f" (interval {score(kappa.low)} to {score(kappa.high)})"
+        passages = counted(kappa.n, "passage", "passages")
+        yield Statement(
+            f"Agreement with people: kappa {score(kappa.kappa)}{ends}, over {passages}."
         )
 
 
-def _of_moved(check: JudgeCheck, moved: GradeChange) -> Statement:
-    grades = counted(moved.n, "grade", "grades")
-    said = (
-        f"At another place in the call, {moved.n_changed:,} of {grades} change"
-        f"{_share(check, moved)}"
-    )
-    extra = check.due_to_place
+def _of_moved(moved: GradeChange, extra: MeanInterval | None, confidence: float) -> Statement:
+    sentence = f"At another place in the call, {_changed(moved)}{_share(moved, confidence)}"
     if extra is None or extra.low is None:
-        return Statement(f"{said}.", "open")
-    beyond = f"a share of {signed(extra.mean)} {_interval(extra)} compared with asking again"
-    return Statement(f"{said}: {beyond}.", "open" if excludes_0(extra) else "normal")
+        return Statement(f"{sentence}.", "open")
+    beyond = f"a share of {signed(extra.mean)} ({_ends(extra)}) compared with asking again"
+    return Statement(f"{sentence}: {beyond}.", "open" if excludes_0(extra) else "normal")
 
 
 def _of_place(place: PlaceEffect) -> Statement:
@@ -91,89 +127,31 @@ def _of_place(place: PlaceEffect) -> Statement:
     if slope.low is None:
         texts = f"{counted(slope.n)} with texts at several places"
         return Statement(f"Too few to tell whether the place matters: {texts}.", "open")
-    said = f"{_interval(slope)[:-1]}, p {p_value(place.p_value)})"
+    ends = f"({_ends(slope)}, p {p_value(place.p_value)})"
     if excludes_0(slope):
         verb = "raises" if slope.mean > 0 else "lowers"
-        size = score(abs(slope.mean))
         return Statement(
             f"The place in a call matters: each place further back {verb} the grade of the same "
-            f"text by {size} {said}.",
+            f"text by {score(abs(slope.mean))} {ends}.",
             "alarm",
         )
     return Statement(
         f"No trend over the places is shown: each place further back changes the grade of the "
-        f"same text by {signed(slope.mean)} {said}.",
-        "normal",
+        f"same text by {signed(slope.mean)} {ends}."
     )
 
 
-def _of_calls(check: JudgeCheck, together: GradeChange) -> Statement:
-    difference = together.difference
-    said = (
-        f"In calls of {check.texts_per_call} instead of alone, {together.n_changed:,} of "
-        f"{counted(together.n, 'grade', 'grades')} change, on average by {signed(difference.mean)}"
-    )
-    ends = "" if difference.low is None else f" {_interval(difference)}"
-    is_shifted = excludes_0(difference)
-    return Statement(f"{said}{ends}.", "alarm" if is_shifted else "normal")
+def _changed(change: GradeChange) -> str:
+    return f"{change.n_changed:,} of {counted(change.n, 'grade', 'grades')} change"
 
 
-def _sections(check: JudgeCheck) -> Iterator[Section]:
-    level = f"{percent(check.confidence)} intervals, with queries as units."
-    rows = [
-        Row(label, [Cell(change.n, "count"), _share_cell(change), *_difference(change.difference)])
-        for label, change in _changes(check).items()
-    ]
-    head = ("grades", "changed", "mean change", "interval")
-    table = Table("", head, [rows], first="the same texts")
-    yield Section("Steadiness", [table], f"{_CHANGES_EXPLAINED} {level}")
-
-
-def _share_cell(change: GradeChange) -> Cell:
-    return Cell(change.changed.mean, "score", low=change.changed.low, high=change.changed.high)
-
-
-def _difference(interval: MeanInterval) -> list[Cell]:
-    return [
-        Cell(interval.mean, "signed"),
-        Cell(None, "range", low=interval.low, high=interval.high),
-    ]
-
-
-def _share(check: JudgeCheck, change: GradeChange) -> str:
-    low, high = change.changed.low, change.changed.high
-    if low is None or high is None:
+def _share(change: GradeChange, confidence: float) -> str:
+    share = change.changed
+    if share.low is None or share.high is None:
         return ""
-    ends = f"{hundredths(low)} to {hundredths(high)}"
-    return f" ({percent(check.confidence)} interval of the share {ends})"
+    ends = f"{whole_percent(share.low)} to {whole_percent(share.high)}"
+    return f" ({whole_percent(share.mean)}; {percent(confidence)} interval {ends})"
 
 
-def _interval(interval: MeanInterval) -> str:
-    return f"(interval {between(interval.low, interval.high)})"
-
-
-def _records(check: JudgeCheck) -> Records:
-    rows: list[tuple[str, int, MeanInterval | None, MeanInterval]] = [
-        (label, change.n, change.changed, change.difference)
-        for label, change in _changes(check).items()
-    ]
-    if check.due_to_place is not None:
-        rows.append(("changes due to the place", check.due_to_place.n, None, check.due_to_place))
-    if check.place is not None:
-        rows.append((_EACH_PLACE, check.place.slope.n, None, check.place.slope))
-    return Records(
-        {
-            "check": [label for label, *_ in rows],
-            "n": [n for _, n, *_ in rows],
-            "changed": [changed and changed.mean for *_, changed, _ in rows],
-            "changed_low": [changed and changed.low for *_, changed, _ in rows],
-            "changed_high": [changed and changed.high for *_, changed, _ in rows],
-            "difference": [difference.mean for *_, difference in rows],
-            "difference_low": [difference.low for *_, difference in rows],
-            "difference_high": [difference.high for *_, difference in rows],
-            "p_value": [
-                check.place.p_value if check.place is not None and label == _EACH_PLACE else None
-                for label, *_ in rows
-            ],
-        }
-    )
+def _ends(interval: MeanInterval) -> str:
+    return f"interval {between(interval.low, interval.high)}"

@@ -1,4 +1,4 @@
-"""What a dataset labels: each passage once, with the text and the place that are known of it."""
+"""The labelled passages of a dataset, each once, with its text and place where they are known."""
 
 from __future__ import annotations
 
@@ -19,16 +19,11 @@ if TYPE_CHECKING:
 
 @dataclass
 class Label:
-    """A passage that questions are labelled with.
+    """A passage that questions are labelled with: its text, hash and place when it was labelled.
 
-    Attributes:
-        text: its text when it was labelled; None where the dataset doesn't have it.
-        other_text: its text without the title, where there is one: either may have been indexed.
-        text_hash: a hash of its text when it was labelled, where one was kept.
-        place: where it is in its document; None where that isn't known.
-        by_place: whether it names a part of a document rather than a passage, as
-            `Relevance.of_spans` does, or a text; such an id is looked for by place and text alone.
-        queries: query id to grade.
+    `other_text` is without the title: either may have been indexed. A label `by_place` names a part
+    of a document, as `Relevance.of_spans` does, or a text, and so no id of a passage. `queries` has
+    query ids and grades.
     """
 
     id: str
@@ -45,22 +40,21 @@ class Label:
 
     @property
     def hash_alone(self) -> str | None:
-        """The hash of its text, where the text itself isn't known."""
+        """The hash of its text, if the text isn't known."""
         return None if self.texts else self.text_hash
 
     @property
     def texts(self) -> list[str]:
-        """The texts that it may have been indexed under."""
         return [text for text in (self.text, self.other_text) if text]
 
 
 def labels_of(
     dataset: RetrievalDataset, old_nodes: Iterable[BaseNode] = ()
 ) -> dict[tuple[str, str], Label]:
-    """Every label, by (query id, item): the same object for all queries that name the same passage.
+    """Every label, by (query id, item); all queries with a passage have the same object.
 
-    Texts are the corpus', the expected texts', those at the labels' places, or the old nodes'.
-    Questions known by expected texts alone have a label a text.
+    Texts are from the corpus, the expected texts, the labels' places, or the old nodes. A question
+    with expected texts alone has a label for each.
     """
     if not hasattr(dataset, "queries"):
         remedy = "The dataset comes first, then what can be retrieved."
@@ -73,18 +67,16 @@ def labels_of(
         relevance = judged(dataset, query_id)
         if relevance is None:
             continue
-        expected = _expected_texts(dataset, query_id, relevance)
-        is_named = query_id in dataset.relevance
+        expected = _expected_texts(dataset, query_id)
+        is_named, spans = query_id in dataset.relevance, relevance.spans or {}
         for item, grade in relevance.grades.items():
             name = item if is_named else f"{item} of {query_id}"
             label = by_id.get(name)
             if label is None:
-                place = (relevance.spans or {}).get(item) or _place(dataset, item, matcher)
+                place = spans.get(item) or _place(dataset, item, matcher)
                 label = by_id[name] = _label(dataset, name, place, texts.get(item))
                 label.text_hash = dataset.text_hashes.get(name)
-                label.by_place = not is_named or (
-                    item in (relevance.spans or {}) and item not in dataset.corpus
-                )
+                label.by_place = not is_named or (item in spans and item not in dataset.corpus)
             label.text = expected.get(item) if label.text is None else label.text
             label.queries[query_id] = grade
             labels[query_id, item] = label
@@ -96,7 +88,7 @@ def labels_by_id(labels: Mapping[tuple[str, str], Label]) -> dict[str, Label]:
 
 
 def judged(dataset: RetrievalDataset, query_id: str) -> Relevance | None:
-    """A question's relevance; that of its expected texts where it has no other."""
+    """A question's relevance, or else that of its expected texts."""
     relevance = dataset.relevance.get(query_id)
     texts = dataset.expected_texts.get(query_id)
     if relevance is None and texts:
@@ -104,10 +96,8 @@ def judged(dataset: RetrievalDataset, query_id: str) -> Relevance | None:
     return relevance
 
 
-def _expected_texts(
-    dataset: RetrievalDataset, query_id: str, relevance: Relevance
-) -> dict[str, str]:
-    """The text of each item, where the question's expected texts are those of its items."""
+def _expected_texts(dataset: RetrievalDataset, query_id: str) -> dict[str, str]:
+    """The text of each item, if the question's expected texts belong to its items."""
     texts = dataset.expected_texts.get(query_id)
     if not texts:
         return {}
@@ -128,7 +118,7 @@ def _label(dataset: RetrievalDataset, name: str, place: Span | None, text: str |
 
 
 def _place(dataset: RetrievalDataset, item: str, matcher: SpanMatcher) -> Span | None:
-    """Where a node is, as it says itself or as the metadata of the dataset's documents does."""
+    """The place of a node, by itself or by the metadata of the dataset's documents."""
     span = matcher.span_of(item)
     if span is not None:
         return matcher.resolve(span)

@@ -1,9 +1,9 @@
 """How alike texts are, and which of many share anything with a text: by runs of eight letters.
 
-Letters are normalised: without case, width, spaces and punctuation, in every script. Texts that may
-be alike are found by winnowing (Schleimer, Wilkerson and Aiken, "Winnowing: local algorithms for
-document fingerprinting", SIGMOD 2003): of every five neighbouring runs the smallest hash is kept,
-so that texts that share twelve letters in a row share a fingerprint, wherever it stands.
+Case, width, spaces and punctuation don't count, in any script. Texts that may be alike are found by
+winnowing (Schleimer, Wilkerson and Aiken, "Winnowing: local algorithms for document
+fingerprinting", SIGMOD 2003): of every five neighbouring runs the smallest hash is kept, so texts
+that share twelve letters in a row share a fingerprint.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _LEAST_BLOCK = 3
 _BLOCK = 64
 _NO_RUN = np.iinfo(np.uint64).max
 _COMMON = 256
-"""A fingerprint in more passages than this is boilerplate, and finds none of them by itself."""
+"""A fingerprint in more passages than this is boilerplate, and doesn't count."""
 
 
 def text_hash(text: str) -> str:
-    """A hash of a text as it is, except for its line breaks, runs of spaces and Unicode form.
+    """A hash of a text, whatever its line breaks, runs of spaces and Unicode form.
 
     >>> text_hash("a  pot\\n of tea") == text_hash("a pot of tea")
     True
@@ -69,10 +69,10 @@ def likeness(text: str, other: str) -> float:
 
 
 def covered(text: str, by: str) -> npt.NDArray[np.bool_]:
-    """(letters,) which letters of a text are in a stretch that another text has somewhere.
+    """(letters,) which letters of a text are in a stretch that another text has.
 
-    Single words that two texts happen to share don't count: only stretches of 24 bytes do, about
-    five English words or eight Chinese characters, or half of a shorter text.
+    A stretch has 24 bytes, about five English words or eight Chinese characters, or half of a
+    shorter text.
 
     >>> float(covered("Enceladus has geysers.", "Its geysers: Enceladus has geysers!").mean())
     1.0
@@ -92,12 +92,11 @@ def covered(text: str, by: str) -> npt.NDArray[np.bool_]:
 
 
 def kept_in_order(text: str, edited: str) -> npt.NDArray[np.bool_]:
-    """(letters,) which letters of a short text are still there where all of it was edited.
+    """(letters,) which letters of a short text are left, in order, after an edit.
 
-    One edit of a short text may leave no stretch that is long enough for `covered`; but what is
-    left stands in order. Texts of 96 bytes or more keep such a stretch: of these no letter counts,
-    nor does any if the other text is more than twice as long, in which many stand by chance. Runs
-    of fewer than three letters don't count.
+    An edit may leave no stretch that is long enough for `covered`. Texts of 96 bytes or more keep
+    one, so of these no letter counts here; nor does any if the other text is more than twice as
+    long, which has many by chance.
 
     >>> float(kept_in_order("The key is at the desk.", "The key is in the desk.").mean().round(2))
     0.88
@@ -114,7 +113,7 @@ def kept_in_order(text: str, edited: str) -> npt.NDArray[np.bool_]:
 
 
 class Lookup:
-    """Which of many passages share text with some texts that will be looked for."""
+    """Which of many passages share text with any of some texts."""
 
     def __init__(self, texts: Iterable[str], passages: Mapping[str, str]) -> None:
         wanted = [*texts]
@@ -143,14 +142,10 @@ class Lookup:
         self._offset = np.concatenate([[0], np.cumsum(kept)])
 
     def equal(self, text: str) -> list[str]:
-        """The passages of the same letters, but for case, width, spaces and punctuation."""
         return self._equal.get(letters_hash(text), [])
 
     def sharing(self, text: str, least: float = 0.02) -> list[str]:
-        """The passages that share text with one of the texts, those with most of it first.
-
-        They have at least this share of its fingerprints, the rarer the weightier.
-        """
+        """The passages with this share of a text's fingerprints, weighted by rarity, best first."""
         terms = np.unique(self._places(_fingerprints([text])[1])[1])
         terms = terms[self._spread[terms] <= _COMMON]
         spread = self._spread[terms]
@@ -166,7 +161,7 @@ class Lookup:
         return list(dict.fromkeys([*self.equal(text), *alike]))
 
     def _places(self, prints: Hashes) -> tuple[npt.NDArray[np.bool_], Positions]:
-        """Which fingerprints are in the vocabulary, and where in it those are."""
+        """Which fingerprints are in the vocabulary, and their positions there."""
         if not len(self._vocabulary):
             return np.zeros(len(prints), np.bool_), np.empty(0, np.int64)
         places = np.searchsorted(self._vocabulary, prints)
@@ -176,18 +171,12 @@ class Lookup:
 
 
 def _blocks(items: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Some of many at a time, so that their runs fit into a processor's cache."""
+    """A few items at a time, so that their runs fit into a processor's cache."""
     return (items[start : start + _BLOCK] for start in range(0, len(items), _BLOCK))
 
 
 class Piece(NamedTuple):
-    """A passage that holds part of a text.
-
-    Attributes:
-        id: the passage.
-        share: of the text that it holds, in (0, 1]; None where that can't be told, since only a
-            hash of the text is known, and the passage's is another.
-    """
+    """A passage, and its share of a text, in (0, 1]; None if only a hash of the text is known."""
 
     id: str
     share: float | None
@@ -202,11 +191,10 @@ def letters_hash(text: str) -> bytes:
 
 
 def _fingerprints(texts: Sequence[str]) -> tuple[Positions, Hashes]:
-    """The fingerprints of texts: (prints,) which text each is of, and the hash itself.
+    """The fingerprints of texts: (prints,) the text of each, and its hash.
 
-    The texts are laid end to end, which is much faster than one after another. A run that reaches
-    into the next text doesn't count; there are seven of these between two texts, more than a
-    window is wide, so that no window sees two texts.
+    All texts are hashed at once, end to end. The seven runs that reach into the next text don't
+    count; a window is narrower, and so never sees two texts.
     """
     normal = [letters(text) for text in texts]
     lengths = np.array([len(text) for text in normal], np.int64)

@@ -1,6 +1,6 @@
-"""Where a labelled passage is today: under its id, at its place, or wherever its text is.
+"""Where a labelled passage is today: under its id, at its place, or by its text.
 
-A place is believed only where the texts agree, since an edit above a passage moves it.
+A place counts only where the texts agree, since an edit above a passage moves it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -21,24 +21,21 @@ from llama_index_rag_metrics.labels.likeness import Lookup, Piece, covered, kept
 from llama_index_rag_metrics.rankings.span import Span
 
 Fate: TypeAlias = Literal["kept", "moved", "split", "changed", "lost"]
-"""What became of a labelled passage: it has its id and its text; it is whole in another passage; it
-lies over several; its text is another; it is nowhere."""
+"""A labelled passage has its id and text; is whole in another passage; lies over several; has
+another text; is nowhere."""
 
 By: TypeAlias = Literal["id", "place", "text", ""]
-"""How it was found."""
+"""How a label was found."""
 
 WHOLE = 0.95
-"""The share of a passage that must be there for it to be whole: a word at an edge may be cut."""
+"""The share from which a passage is whole: a word at an edge may be cut."""
 
 _LEAST_PIECE, _LEAST_ELSEWHERE = 0.02, 0.1
-"""The share of a passage that another must add to the others to be a piece of it: one of the same
-document, and one of any other, with which it may share a phrase."""
+"""The share that another piece must add: from the same document, and from others, with which a
+passage may share a phrase."""
 
-_MUCH_ALIKE = 0.75
-"""The share of a short text that a passage of another id must have kept to be an edit of it."""
-
-_ALIKE = 0.65
-"""The share that the passage with its own id must have kept; sentences of one kind share half."""
+_MUCH_ALIKE, _ALIKE = 0.75, 0.65
+"""The share of a short text that an edit of it must keep, under another id, and under its own."""
 
 _MOST_COMPARED = 32
 
@@ -47,14 +44,10 @@ Cover: TypeAlias = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Found:
-    """What became of a label.
+    """What became of a label, and the passages that hold it, the largest share first.
 
-    Attributes:
-        score: the share of its text that is there, in [0, 1]; 1 where its text isn't known and its
-            id or its place is; None where nothing more than a hash of its text is known, and no
-            passage has it.
-        pieces: the passages that hold it, that with the largest share first; those that add
-            nothing to others aren't among them, unless they hold `threshold` of it by themselves.
+    `score` is the share of its text that is there, 1 if the text isn't known but its id or place
+    is; None if only a hash is known, which no passage has.
     """
 
     fate: Fate
@@ -64,11 +57,7 @@ class Found:
 
 
 class Finder:
-    """Finds labelled passages among those of today.
-
-    From `threshold`, in (0, 1], of a label's text a passage holds it; a label of which all passages
-    together hold less is lost.
-    """
+    """Finds labelled passages; below `threshold` of its text in all passages, a label is lost."""
 
     def __init__(self, passages: Passages, labels: Iterable[Label], threshold: float = 0.5) -> None:
         self._passages = passages
@@ -97,10 +86,7 @@ class Finder:
         return not known or text_hash(today) in known
 
     def _by_hash(self, label: Label) -> Found:
-        """Where a text is of which only a hash is known: whole in a passage, or that can't be told.
-
-        At a place, a passage that has all of it shows whether the text there is still the same.
-        """
+        """Where a label is of whose text only a hash is known: whole in a passage, or unknown."""
         placed = self._at_place(label)
         pieces = placed.pieces if placed else ()
         cuts = ((piece.id, self._passages.cut(piece.id, label.place)) for piece in pieces)
@@ -117,14 +103,13 @@ class Finder:
 
     @cached_property
     def _holders(self) -> Mapping[str, list[str]]:
-        """Hash of a text to the passages of today that have it."""
         holders: defaultdict[str, list[str]] = defaultdict(list)
         for passage_id, text in self._passages.texts.items():
             holders[text_hash(text)].append(passage_id)
         return holders
 
     def _at_place(self, label: Label) -> Found | None:
-        """The passages where the label was, if they still have its text there."""
+        """The passages at the label's place that still have its text."""
         if label.place is None:
             return None
         held: dict[str, Cover] = {}
@@ -138,7 +123,7 @@ class Finder:
         return self._found(label, held, "place") if held else None
 
     def _agrees(self, label: Label, passage_id: str, here: Span, start: int, end: int) -> bool:
-        """Whether a passage has the characters that the label has there."""
+        """Whether a passage has the label's characters from start to end."""
         if label.text is None or label.place is None:
             return True
         if len(label.text) != label.place.end - label.place.start:
@@ -172,7 +157,7 @@ class Finder:
         return best
 
     def _edited(self, label: Label, text: str, candidates: Iterable[str]) -> Found | None:
-        """The passage that a short text was edited into: that with its id, or one much like it."""
+        """The passage with its id, or one much like it, that a short text was edited into."""
         today = self._passages.texts
         shares = {item: _share(kept_in_order(text, today[item])) for item in candidates}
         if shares.get(label.id, 0.0) >= max(self._threshold, _ALIKE):
@@ -184,18 +169,14 @@ class Finder:
         return Found("changed", shares[best], (Piece(best, shares[best]),), "text")
 
     def _chosen(self, label: Label, occurrences: list[Found]) -> Found | None:
-        """Where a text is, of the places where it was found: that nearest to where it was.
-
-        Where that isn't known, all places count that have it equally well: they are alternatives.
-        """
+        """The occurrence nearest to the label's place, or else the equally good ones together."""
         if not occurrences:
             return None
         best = max(occurrences, key=_score)
         if label.place is not None:
-            place = label.place
             enough = min(WHOLE, _score(best))
             whole = [located for located in occurrences if _score(located) >= enough]
-            return min(whole, key=lambda located: self._distance(located, place))
+            return min(whole, key=partial(self._distance, label.place))
         good = [located for located in occurrences if located.score == best.score]
         pieces = tuple(piece for located in good for piece in located.pieces)
         return replace(best, pieces=tuple(sorted(pieces, key=lambda piece: -(piece.share or 0.0))))
@@ -215,15 +196,14 @@ class Finder:
         return Found(fate, score, tuple(pieces), by)
 
     def _occurrences(self, held: dict[str, Cover]) -> list[dict[str, Cover]]:
-        """What holds some of a text, by where it does: a text and its copy are two occurrences.
+        """The passages that hold some of a text, by occurrence: a copy is another one.
 
-        Passages of one document belong together if they are no farther apart than the text is long.
-        Those that aren't cut from a document, or not from a known place, are taken together. Where
-        some have the whole text, others count only if they overlap with them.
+        Passages of one document belong together if they are no farther apart than the text is long;
+        those without a place in a document are taken together.
         """
-        some = {item: cover for item, cover in held.items() if cover.any()}
-        places = {item: self._cut_from(item) for item in some}
         length = len(next(iter(held.values()), ()))
+        held = {item: cover for item, cover in held.items() if cover.any()}
+        places = {item: self._cut_from(item) for item in held}
         occurrences: list[dict[str, Cover]] = []
         last: Span | None = None
         for here, item in sorted((place, item) for item, place in places.items() if place):
@@ -232,11 +212,12 @@ class Finder:
                 occurrences.append({})
                 last = here
             last = max(last, here, key=lambda span: span.end)
-            occurrences[-1][item] = some[item]
-        occurrences.append({item: some[item] for item, place in places.items() if place is None})
+            occurrences[-1][item] = held[item]
+        occurrences.append({item: held[item] for item, place in places.items() if place is None})
         return [self._around_whole(occurrence) for occurrence in occurrences if occurrence]
 
     def _around_whole(self, held: dict[str, Cover]) -> dict[str, Cover]:
+        """Passages with the whole text, and those that overlap them; all if none is whole."""
         whole = [item for item, cover in held.items() if _share(cover) >= WHOLE]
         if not whole:
             return held
@@ -250,21 +231,21 @@ class Finder:
         return {item: held[item] for item in held if item in overlapping or item in whole}
 
     def _cut_from(self, passage_id: str) -> Span | None:
-        """The place of a passage that was cut from a document; None for a document."""
+        """The place of a passage in another document; None for a document."""
         place = self._passages.places.get(passage_id)
         return None if place is None or place.source == passage_id else place
 
-    def _distance(self, located: Found, old: Span) -> float:
-        """How far from a label's old place a text was found; infinite in other documents."""
+    def _distance(self, old: Span, located: Found) -> float:
+        """The characters between two places; infinite in different documents."""
         here = self._passages.places.get(located.pieces[0].id) if located.pieces else None
-        return (
-            math.inf if here is None or here.source != old.source else abs(here.start - old.start)
-        )
+        if here is None or here.source != old.source:
+            return math.inf
+        return abs(here.start - old.start)
 
     def _pieces(self, held: dict[str, Cover], shares: dict[str, float]) -> list[Piece]:
         """The passages that hold enough by themselves, and those that add what is missing."""
-        chosen = [item for item in shares if shares[item] >= self._threshold]
-        chosen.sort(key=lambda item: -shares[item])
+        chosen = sorted(shares, key=lambda item: -shares[item])
+        chosen = [item for item in chosen if shares[item] >= self._threshold]
         left = {item: held[item] for item in shares if item not in chosen}
         together = np.zeros(len(next(iter(held.values()), ())), np.bool_)
         for item in chosen:

@@ -1,4 +1,4 @@
-"""Labels moved to new nodes: by their places in the documents, then by their texts."""
+"""Labels moved to new nodes: by their places in the documents, or else by their texts."""
 
 from __future__ import annotations
 
@@ -26,20 +26,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """What became of one label of one question.
+    """What became of one label: `pieces` are the new ids, `others` nodes with too small a share.
 
-    Attributes:
-        query_id: the question.
-        item: the id that it was labelled with.
-        grade: its grade, which the new ids keep.
-        fate: "kept": its id still has its text; "moved": one node holds it whole; "split": it lies
-            over several; "changed": its text was edited; "lost": less than the threshold of it is
-            left, and no new id has its label.
-        pieces: the new ids, that with the largest share of the label's text first.
-        others: nodes with a smaller share, which aren't labelled.
-        score: the share of the label's text that the new nodes hold together, in [0, 1]; None where
-            the dataset has no more than a hash of the text, and no new node has the whole text.
-        by: whether it was found by its "id", its "place" in the document or its "text"; "" if not.
+    `score` is the share of its text that the new nodes hold together, in [0, 1]; None if only a
+    hash of the text is known, which no new node has.
     """
 
     query_id: str
@@ -63,11 +53,14 @@ class Move:
 
 @dataclass(frozen=True)
 class MovedLabels(Reportable):
-    """What `move_labels` made.
+    """The result of `move_labels`.
 
     Attributes:
         dataset: the dataset with the new ids, whose corpus is the new nodes.
-        moves: what became of every label, in the order of the questions.
+        moves: what became of every label, by question: query_id, item, grade; the fate: "kept" (its
+            id has its text), "moved" (one node holds it), "split" (several do), "changed" (it was
+            edited) or "lost"; pieces (the new ids, the largest share first), score (the share of
+            the text that is left) and how it was found: by "id", "place" or "text".
         notes: what a user of the new labels should know.
 
     Examples:
@@ -111,26 +104,22 @@ def move_labels(
 
     A label goes to every node that holds at least `threshold` of its text: by its place in the
     document where that is known and the texts agree there, or else by its text. Where none holds
-    that much and several do together, it goes to these. Several new ids of one label become a
-    group of alternatives: any of them meets the need. So scores by the new ids are what
-    `matcher="span"` finds, in the metrics of groups. Grades are kept; where labels of one question
-    come together in one node, the best grade counts. What is lost has no label any more, and is
-    listed.
+    that much, it goes to several that do together. Several new ids of one label become a group of
+    alternatives, any of which meets the need: so metrics of groups score as `matcher="span"` does.
+    Grades are kept; of several labels in one node, the best grade counts. Lost labels are dropped,
+    and listed.
 
     Args:
-        dataset: the labels. Their places are those of `Relevance.of_spans`, of `old_nodes`, or the
-            metadata "ref_doc_id", "start_char_idx" and "end_char_idx" of its documents; their texts
-            are its corpus', its expected texts', or those of `old_nodes`.
+        dataset: the labels. Places are from `Relevance.of_spans`, `old_nodes`, or the metadata
+            "ref_doc_id", "start_char_idx" and "end_char_idx" of its documents; texts from its
+            corpus, its expected texts, or `old_nodes`.
         new_nodes: what can be retrieved now; as `check_labels` takes it.
-        old_nodes: the nodes that the labels name, where the dataset doesn't have them.
+        old_nodes: the labelled nodes, if the dataset doesn't have them.
         threshold: the share of a label's text from which a node holds it, as of `SpanMatcher`, in
             (0, 1].
 
-    Returns:
-        The new dataset, and what became of every label.
-
     Raises:
-        InvalidInput: `new_nodes` is nothing of that kind, or the threshold is out of range.
+        InvalidInput: `new_nodes` is of another kind, or the threshold is out of range.
 
     Examples:
         >>> from llama_index_rag_metrics import RetrievalDataset
@@ -151,24 +140,16 @@ def move_labels(
         _move(query_id, item, label, located[label.id], threshold)
         for (query_id, item), label in labels.items()
     ]
-    notes = _notes(moves)
-    notes = [*notes, *_left_out(dataset)]
+    notes = _notes(moves, len(dataset.forbidden))
     return MovedLabels(_relabelled(dataset, moves, passages, notes), moves, notes)
 
 
 def _move(query_id: str, item: str, label: Label, located: Found, threshold: float) -> Move:
     enough = tuple(piece for piece in located.pieces if (piece.share or 0.0) >= threshold)
     pieces = enough or located.pieces
-    return Move(
-        query_id,
-        item,
-        label.queries[query_id],
-        located.fate,
-        pieces,
-        tuple(piece for piece in located.pieces if piece not in pieces),
-        located.score,
-        located.by,
-    )
+    others = tuple(piece for piece in located.pieces if piece not in pieces)
+    fate, score, by, grade = located.fate, located.score, located.by, label.queries[query_id]
+    return Move(query_id, item, grade, fate, pieces, others, score, by)
 
 
 def _relabelled(
@@ -193,13 +174,6 @@ def _relabelled(
         mode=dataset.mode,
         notes=[*dataset.notes, *notes],
     )
-
-
-def _left_out(dataset: RetrievalDataset) -> list[str]:
-    if not dataset.forbidden:
-        return []
-    n = counted(len(dataset.forbidden), "question", "questions")
-    return [f"forbidden ids of {n} aren't moved: give them anew, or forbidden= by metadata"]
 
 
 def _new_relevance(old: Relevance, moves: Mapping[str, Move]) -> Relevance:
@@ -229,25 +203,25 @@ def _ids(group: Iterable[str], moves: Mapping[str, Move]) -> list[str]:
 
 
 def _place_metadata(passages: Passages, passage_id: str) -> dict[str, Any]:
-    """Where a node is, as `SpanMatcher` and the next move read it."""
+    """The place of a node, as `SpanMatcher` and the next move read it."""
     place = passages.places.get(passage_id)
     if place is None or place.source == passage_id:
         return {}
     return {"ref_doc_id": place.source, "start_char_idx": place.start, "end_char_idx": place.end}
 
 
-def _notes(moves: Sequence[Move]) -> list[str]:
-    labels = counted(len(moves), "label", "labels")
-    notes = []
-    if lost := [move for move in moves if move.fate == "lost"]:
-        questions = counted(len({move.query_id for move in lost}), "question", "questions")
-        reason = "the text isn't there any more"
-        notes.append(f"{len(lost):,} of {labels} lost, of {questions}: {reason}")
-    if unsure := sum(1 for move in moves if move.score is None):
-        notes.append(
-            f"{unsure:,} of {labels} can't be followed: the text isn't known, or by a hash that no "
-            "node has, and a hash can't tell an edit from a split"
-        )
-    if changed := sum(1 for move in moves if move.fate == "changed"):
-        notes.append(f"{changed:,} of {labels} moved to a text that was edited since")
-    return notes
+def _notes(moves: Sequence[Move], n_forbidden: int) -> list[str]:
+    fates = Counter(move.fate for move in moves)
+    lost = {move.query_id for move in moves if move.fate == "lost"}
+    unsure = sum(1 for move in moves if move.score is None)
+    n, of = counted(len(lost), "question", "questions"), counted(len(moves), "label", "labels")
+    forbidden = counted(n_forbidden, "question", "questions")
+    notes = {
+        f"{fates['lost']:,} of {of} lost, of {n}: the text isn't there any more": lost,
+        f"{unsure:,} of {of} can't be followed: the text isn't known, or by a hash that no node "
+        "has, and a hash can't tell an edit from a split": unsure,
+        f"{fates['changed']:,} of {of} moved to a text that was edited since": fates["changed"],
+        f"forbidden ids of {forbidden} aren't moved: give them anew, or forbidden= by "
+        "metadata": n_forbidden,
+    }
+    return [note for note, is_true in notes.items() if is_true]

@@ -4,20 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from llama_index_rag_metrics.labels.locating import Fate
+from llama_index_rag_metrics.labels.locating import By, Fate
 from llama_index_rag_metrics.labels.moving import Move, MovedLabels
-from llama_index_rag_metrics.report import (
-    Cell,
-    Listing,
-    QueryAnswers,
-    Records,
-    Report,
-    Row,
-    Section,
-    Statement,
-    Table,
-    Tone,
-)
+from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.numbers import counted
 
 _MEANINGS: Mapping[Fate, str] = {
@@ -25,80 +14,70 @@ _MEANINGS: Mapping[Fate, str] = {
     "moved": "whole in one node",
     "split": "over several, a group",
     "changed": "its text was edited",
-    "lost": "no text, no label",
+    "lost": "text not found, label dropped",
 }
-_TONES: Mapping[Fate, Tone] = {"changed": "open", "lost": "alarm"}
-_WAYS = ("id", "place", "text")
+_TONES: Mapping[Fate, m.Tone] = {"changed": "open", "lost": "alarm"}
+_FOUND_BY: tuple[By, ...] = ("id", "place", "text")
 _MOST_SHOWN, _MOST_ON_PAGE = 5, 500
 
 
-def moves_report(moved: MovedLabels, *, full: bool = False) -> Report:
-    n, n_lost = len(moved.moves), moved.counts["lost"]
+def moves_report(moved: MovedLabels, *, full: bool = False) -> m.Report:
+    moves, queries, n_lost = moved.moves, moved.dataset.queries, moved.counts["lost"]
     name = f" of {moved.dataset.name}" if moved.dataset.name else ""
     outcome = "labels are lost" if n_lost else "all labels are there"
-    rows = [_row(fate, moved.of(fate), n) for fate in _MEANINGS]
-    table = Table(
-        "", ("labels", *(f"by {way}" for way in _WAYS), "text left"), [rows], first="label"
-    )
-    most = _MOST_ON_PAGE if full else _MOST_SHOWN
+    head = ("labels", *(f"by {by}" for by in _FOUND_BY), "text left")
+    rows = [_row(fate, moved.of(fate), len(moves)) for fate in _MEANINGS]
     nodes = counted(len(moved.dataset.corpus), "node", "nodes")
-    return Report(
+    fates: tuple[Fate, ...] = ("lost", "changed", "split")
+    return m.Report(
         title=f"Labels moved{name}",
-        lead=f"{counted(n, 'label', 'labels')}, {nodes}",
-        outcome=Cell(outcome, "outcome", "alarm" if n_lost else "best"),
+        lead=f"{counted(len(moves), 'label', 'labels')}, {nodes}",
+        outcome=m.Cell(outcome, "outcome", "alarm" if n_lost else "best"),
         decision=[_decision(moved)],
-        sections=[Section("Labels", [table])],
+        sections=[m.Section("Labels", [m.Table("", head, [rows], first="label")])],
         listings=[
-            _listing(moved, fate, most) for fate in ("lost", "changed", "split") if moved.of(fate)
+            listing
+            for fate in fates
+            for listing in m.Listing.of(
+                fate.capitalize(),
+                [(move.query_id, queries[move.query_id], [str(move)]) for move in moved.of(fate)],
+                _MOST_ON_PAGE if full else _MOST_SHOWN,
+                on_request=fate == "split",
+            )
         ],
         notes=list(moved.notes),
-        records=_records(moved.moves),
+        records=m.Records(
+            {
+                "query_id": [move.query_id for move in moves],
+                "item": [move.item for move in moves],
+                "grade": [move.grade for move in moves],
+                "fate": [move.fate for move in moves],
+                "new_ids": [[piece.id for piece in move.pieces] for move in moves],
+                "shares": [[piece.share for piece in move.pieces] for move in moves],
+                "others": [[piece.id for piece in move.others] for move in moves],
+                "score": [move.score for move in moves],
+                "by": [move.by for move in moves],
+            }
+        ),
     )
 
 
-def _decision(moved: MovedLabels) -> Statement:
+def _decision(moved: MovedLabels) -> m.Statement:
     lost = moved.of("lost")
     if not lost:
-        return Statement("Every label has a new place.")
+        return m.Statement("Every label has a new place.")
     empty = {move.query_id for move in lost if not moved.dataset.relevance.get(move.query_id)}
     more = f"; {counted(len(empty))} have none left" if empty else ""
-    return Statement(f"{counted(len(lost), 'label is', 'labels are')} lost{more}.", "alarm")
+    return m.Statement(f"{counted(len(lost), 'label is', 'labels are')} lost{more}.", "alarm")
 
 
-def _row(fate: Fate, moves: Sequence[Move], n: int) -> Row:
+def _row(fate: Fate, moves: Sequence[Move], n: int) -> m.Row:
     tone = _TONES.get(fate, "normal") if moves else "quiet"
     known = [move.score for move in moves if move.score is not None]
-    mean = sum(known) / len(known) if known else None
-    return Row(
-        f"{fate}: {_MEANINGS[fate]}",
-        [
-            Cell((len(moves), n), "share", tone),
-            *(Cell(sum(1 for move in moves if move.by == way), "count", "quiet") for way in _WAYS),
-            Cell(mean, "score"),
-        ],
-    )
-
-
-def _listing(moved: MovedLabels, fate: Fate, most: int) -> Listing:
-    moves = moved.of(fate)
-    shown = [
-        QueryAnswers(move.query_id, moved.dataset.queries[move.query_id], remarks=[str(move)])
-        for move in moves[:most]
+    found_by = [move.by for move in moves]
+    cells = [
+        m.Cell((len(moves), n), "share", tone),
+        *(m.Cell(found_by.count(by), "count", "quiet") for by in _FOUND_BY),
+        m.Cell(sum(known) / len(known) if known else None, "score"),
     ]
-    return Listing.of(fate.capitalize(), shown, len(moves), on_request=fate == "split")
-
-
-def _records(moves: Sequence[Move]) -> Records:
-    return Records(
-        {
-            "query_id": [move.query_id for move in moves],
-            "item": [move.item for move in moves],
-            "grade": [move.grade for move in moves],
-            "fate": [move.fate for move in moves],
-            "new_ids": [[piece.id for piece in move.pieces] for move in moves],
-            "shares": [[piece.share for piece in move.pieces] for move in moves],
-            "others": [[piece.id for piece in move.others] for move in moves],
-            "score": [move.score for move in moves],
-            "by": [move.by for move in moves],
-        }
-    )
+    return m.Row(f"{fate}: {_MEANINGS[fate]}", cells)

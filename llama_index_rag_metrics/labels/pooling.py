@@ -4,36 +4,136 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import combinations
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
 from llama_index_rag_metrics.evaluation import EvaluationResults
+from llama_index_rag_metrics.files.lines import to_json, write_lines
 from llama_index_rag_metrics.files.runs.read_runs import read_qrels
-from llama_index_rag_metrics.labels.decisive import Belief, Query, checked_metric, queries_of
-from llama_index_rag_metrics.labels.label_pool import PairOutlook, Pool, PoolItem, PoolItems, State
+from llama_index_rag_metrics.labels import Strategy
+from llama_index_rag_metrics.labels.decisive import (
+    Belief,
+    PoolItems,
+    Query,
+    checked_metric,
+    queries_of,
+)
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.rankings.judging import JudgedRankings
 from llama_index_rag_metrics.rankings.judging.judged import best_first
-from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
+from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.rankings.run import Run
+from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.amounts import check_amount, check_whole
 from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
+    from llama_index_rag_metrics.report import Report
+
+State: TypeAlias = Literal["certain", "likely", "open"]
+"""Whether no judgement can change a verdict, hardly any would, or it is open."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolItem:
+    """A passage to be judged; weights, the larger the more telling, compare within one pool."""
+
+    query_id: str
+    id: str
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class PairOutlook:
+    """How far the comparison of two systems is decided; `first` is ahead.
+
+    `difference` is that of their means with unjudged items as not relevant; however the rest is
+    judged, it stays from `low` to `high`, and changes its sign with the given `chance`.
+    """
+
+    first: str
+    second: str
+    difference: float
+    low: float
+    high: float
+    chance: float
+    state: State
+
+
+@dataclass(frozen=True)
+class Pool(Reportable):
+    """What to judge next.
+
+    Attributes:
+        items: what to judge, the most telling first: query_id, id, and weight.
+        pairs: each comparison: first (the system ahead), second, their difference, its bounds low
+            and high, the chance that judging the rest changes its sign, and the state: "certain",
+            "likely" or "open".
+        metric: the metric that decides.
+        level: the chance up to which a verdict is likely.
+        n_judged: how many of the items in sight of the metric are judged.
+        n_unjudged: how many aren't.
+        queries: query id to question, where it is known.
+        texts: (query id, passage) to text, where it is known.
+
+    Examples:
+        >>> from llama_index_rag_metrics import pool
+        >>> outlook = pool({"a": {"q": ["x", "y"]}, "b": {"q": ["x", "z"]}}, metric="precision@2")
+        >>> outlook.is_enough, outlook.n_judged, outlook.n_unjudged
+        (False, 0, 3)
+    """
+
+    items: Sequence[PoolItem]
+    pairs: Sequence[PairOutlook]
+    metric: str
+    level: float
+    n_judged: int
+    n_unjudged: int
+    queries: Mapping[str, str] = field(default_factory=dict, repr=False)
+    texts: Mapping[tuple[str, str], str] = field(default_factory=dict, repr=False)
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether every verdict is certain or likely, so that judging can stop."""
+        return all(pair.state != "open" for pair in self.pairs)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def to_jsonl(self, path: str | os.PathLike[str]) -> None:
+        """Write the items for those who judge: query_id, query, doc_id, text; one per line.
+
+        Systems and ranks are hidden. `write_review_page` makes a page of it; with a "grade" in
+        every line, `read_qrels` reads the file.
+        """
+        write_lines(Path(path), map(to_json, self.records()))
+
+    def records(self) -> Iterator[dict[str, str]]:
+        """The items as `to_jsonl` writes them."""
+        for item in self.items:
+            yield {
+                "query_id": item.query_id,
+                "query": self.queries.get(item.query_id, ""),
+                "doc_id": item.id,
+                "text": self.texts.get((item.query_id, item.id), ""),
+            }
+
+    def report(self, *, full: bool = False) -> Report:
+        """How certain each verdict is, and what to judge next."""
+        from llama_index_rag_metrics.labels.pooling_report import pool_report
+
+        return pool_report(self)
 
 
 def scores_if(metric: RankingMetric, items: PoolItems, grades: FloatArray) -> FloatArray:
-    """(samples, queries, systems) the scores if items were judged as given.
-
-    Args:
-        grades: (samples, items) from 0 on; items of grade 0 don't change the sums that these
-            metrics are.
-    """
+    """(samples, queries, systems) the scores under (samples, items) grades from 0 on."""
     n_samples, n_queries = len(grades), len(items.query_ids)
     sample, place = divmod(np.flatnonzero(grades), len(items.ids) or 1)
     of_query = sample * n_queries + items.query[place]
@@ -59,11 +159,10 @@ def scores_if(metric: RankingMetric, items: PoolItems, grades: FloatArray) -> Fl
     return scores
 
 
-Strategy: TypeAlias = Literal["decisive", "depth"]
 RunLike: TypeAlias = "Run | EvaluationResults | Mapping[str, Sequence[str]]"
 
 SAMPLES = 500
-"""Ways of judging the rest that are tried."""
+"""Simulated judgings of the rest."""
 
 _GRADES_AT_ONCE = 1_000_000
 """Grades that are drawn and scored at once: so much memory, however many samples."""
@@ -93,16 +192,16 @@ def pool(
 
     "decisive" asks first for what could change the differences most: an item that all systems rank
     alike changes none (Carterette, Allan and Sitaraman, "Minimal test collections for retrieval
-    evaluation", SIGIR 2006). Comparisons that are decided ask for nothing more. "depth" asks for
-    what stands highest in any system.
+    evaluation", SIGIR 2006). Comparisons that are decided need nothing more. "depth" asks for the
+    highest ranks of any system.
 
     The verdict of a comparison is which mean is higher. It is certain when no way of judging the
-    rest can turn it, and likely when what is judged shows a difference and at most `level` of the
-    simulated judgings of the rest turn it. The simulation learns from what is judged how often an
+    rest can change it, and likely when what is judged shows a difference and at most `level` of the
+    simulated judgings of the rest change it. The simulation learns from what is judged how often an
     item is relevant, by rank and by question. Labels that list only relevant items don't show that,
-    so no verdict is likely by them. Judge, add the grades to `judgements` (0 where an item isn't
-    relevant) and call again, until `is_enough`. Only items that the systems retrieved, and that the
-    metric sees, are looked at.
+    so they make no verdict likely. Judge, add the grades to `judgements` (0 where an item isn't
+    relevant) and call again, until `is_enough`. Only items that the systems retrieved, within the
+    metric's cutoff, count.
 
     Args:
         runs: name to what the system retrieved, at least two; or runs with names.
@@ -112,7 +211,7 @@ def pool(
         metric: ndcg@k, precision@k, recall, recall@k, ap or ap@k.
         strategy: "decisive" or "depth".
         baseline: compare every other system with this one; None compares all with each other.
-        level: the chance of a turn from which a verdict is open, in (0, 1).
+        level: a verdict with a larger chance of a change is open, in (0, 1).
         highest_grade: the best grade that there is; by default the best one given, at least 1.
         dataset: where questions and texts come from, beside the runs' own texts.
         samples: how many ways of judging the rest are tried, at least 100.
@@ -143,13 +242,26 @@ def pool(
     names = list(systems)
     if baseline is not None and baseline not in systems:
         raise InvalidInput("baseline", baseline, f"one of {names}")
-    source = dataset if judgements is None and dataset is not None else judgements
-    judged = _judgements(source)
+    source: Any = dataset if judgements is None else judgements
+    judged = getattr(source, "relevance", None)
+    if not isinstance(judged, Mapping):
+        judged = {} if source is None else read_qrels(source)
     query_ids = list(dict.fromkeys(query_id for run in systems.values() for query_id in run))
     depth = chosen.model_dump().get("k")
     items = PoolItems.of(list(systems.values()), query_ids, judged, depth)
-    study = _Study(chosen, items, names, baseline, level, highest_grade, samples, seed)
-    weights = study.weights() if strategy == "decisive" else _by_depth(items)
+    belief = Belief(items, np.random.default_rng(seed))
+    best_grade = max(float(items.known.max(initial=1.0)), highest_grade or 0.0)
+    queries = queries_of(chosen, items, belief.rate, best_grade)
+    compared = [
+        (first, second)
+        for first, second in combinations(range(len(names)), 2)
+        if baseline is None or baseline in (names[first], names[second])
+    ]
+    means = _simulated_means(chosen, items, belief, samples)
+    pairs = _outlooks(chosen, items, names, compared, queries, means, level)
+    weights = _by_depth(items)
+    if strategy == "decisive":
+        weights = _by_effect(queries, belief.rate, names, pairs)
     # what is equal but for rounding stays in the order of the questions, on every machine
     order = np.argsort(-np.round(weights / (weights.max(initial=0.0) or 1.0), 9), kind="stable")
     order = order[items.unjudged[order] & (weights[order] > 0)][:n]
@@ -161,7 +273,7 @@ def pool(
     in_sight = int((items.rank > 0).any(axis=1).sum())
     return Pool(
         kept,
-        study.pairs,
+        pairs,
         chosen.metric_name,
         level,
         in_sight - unjudged,
@@ -171,93 +283,65 @@ def pool(
     )
 
 
-class _Study:
-    def __init__(
-        self,
-        metric: RankingMetric,
-        items: PoolItems,
-        names: Sequence[str],
-        baseline: str | None,
-        level: float,
-        highest_grade: float | None,
-        samples: int,
-        seed: int,
-    ) -> None:
-        belief = Belief(items, np.random.default_rng(seed))
-        best = float(items.known.max(initial=1.0))
-        self._items = items
-        self._names = names
-        self._rate = belief.rate
-        self._queries = queries_of(metric, items, belief.rate, max(best, highest_grade or 0.0))
-        now = scores_if(metric, items, items.known[None])[0]
-        at_once = max(1, _GRADES_AT_ONCE // max(1, len(items.ids)))
-        sizes = [min(at_once, samples - start) for start in range(0, samples, at_once)]
-        blocks = (np.array([belief.sample() for _ in range(size)]) for size in sizes)
-        means = np.concatenate([scores_if(metric, items, block).mean(axis=1) for block in blocks])
-        compared = [
-            (first, second)
-            for first, second in combinations(range(len(names)), 2)
-            if baseline is None or baseline in (names[first], names[second])
-        ]
-        highest = _highest(self._queries, [*compared, *((b, a) for a, b in compared)])
-        self.pairs = [
-            self._outlook(systems, bounds, now.mean(axis=0), means, level)
-            for systems, *bounds in zip(
-                compared, highest[: len(compared)], highest[len(compared) :], strict=True
-            )
-        ]
+def _simulated_means(
+    metric: RankingMetric, items: PoolItems, belief: Belief, samples: int
+) -> FloatArray:
+    """(samples, systems) mean scores as they could turn out, a block of samples at a time."""
+    at_once = max(1, _GRADES_AT_ONCE // max(1, len(items.ids)))
+    sizes = [min(at_once, samples - start) for start in range(0, samples, at_once)]
+    blocks = (np.array([belief.sample() for _ in range(size)]) for size in sizes)
+    return np.concatenate([scores_if(metric, items, block).mean(axis=1) for block in blocks])
 
-    def weights(self) -> FloatArray:
-        """(items,) how much each judgement could tell about the comparisons that are open."""
-        spread = np.sqrt(self._rate * (1 - self._rate))
-        still_open = [pair for pair in self.pairs if pair.state == "open"]
-        if not still_open or not self._queries:
-            return np.zeros(len(self._rate))
-        place = {name: position for position, name in enumerate(self._names)}
-        first, second = np.array([(place[pair.first], place[pair.second]) for pair in still_open]).T
-        effects = np.empty((len(still_open), len(spread)))
-        begin = 0
-        for query in self._queries:
-            end = begin + len(query.grade)
-            effects[:, begin:end] = query.effects(first, second)
-            begin = end
-        chances = np.array([pair.chance for pair in still_open])
-        weights: FloatArray = chances @ np.abs(effects, out=effects) * spread
-        return weights
 
-    def _outlook(
-        self,
-        systems: tuple[int, int],
-        highest: Sequence[float],
-        now: FloatArray,
-        means: FloatArray,
-        level: float,
-    ) -> PairOutlook:
-        (first, second), (high, low) = systems, (float(highest[0]), -float(highest[1]))
-        difference = float(now[first] - now[second])
-        drawn = means[:, first] - means[:, second]
+def _outlooks(
+    metric: RankingMetric,
+    items: PoolItems,
+    names: Sequence[str],
+    compared: Sequence[tuple[int, int]],
+    queries: Sequence[Query],
+    means: FloatArray,
+    level: float,
+) -> list[PairOutlook]:
+    """How far each comparison is decided, the system ahead first."""
+    now = scores_if(metric, items, items.known[None])[0].mean(axis=0)
+    highest = np.zeros((2, len(compared)))
+    if queries and compared:
+        both = np.array([*compared, *((b, a) for a, b in compared)]).T
+        highest = np.mean([query.highest(*both) for query in queries], axis=0).reshape(2, -1)
+    outlooks = []
+    for systems, *bounds in zip(compared, highest[0].tolist(), highest[1].tolist(), strict=True):
+        (first, second), (high, low) = systems, (bounds[0], -bounds[1])
+        difference, drawn = float(now[first] - now[second]), means[:, first] - means[:, second]
         if difference < -_TIE or (abs(difference) <= _TIE and drawn.mean() < 0):
             first, second, difference, drawn = second, first, -difference, -drawn
             high, low = -low, -high
-        # one more turn than was seen: a chance of 0 is for what is certain
+        # one more change than was seen: a chance of 0 is for what is certain
         chance = (float((drawn <= _TIE).sum()) + 1) / (len(drawn) + 1)
-        is_settled = high - low <= _TIE or not self._items.unjudged.any()
         state: State = "open"
-        if low > _TIE or is_settled:
+        if low > _TIE or high - low <= _TIE or not items.unjudged.any():
             state, chance = "certain", 0.0
-        elif difference > _TIE and chance <= level and self._items.tells_rates:
+        elif difference > _TIE and chance <= level and items.tells_rates:
             state = "likely"
-        leading, other = self._names[first], self._names[second]
-        return PairOutlook(leading, other, difference, low, high, chance, state)
+        outlooks.append(
+            PairOutlook(names[first], names[second], difference, low, high, chance, state)
+        )
+    return outlooks
 
 
-def _highest(queries: Sequence[Query], compared: Sequence[tuple[int, int]]) -> FloatArray:
-    """(differences,) what each mean difference of two systems is at most."""
-    if not queries or not compared:
-        return np.zeros(len(compared))
-    first, second = np.array(compared).T
-    highest: FloatArray = np.mean([query.highest(first, second) for query in queries], axis=0)
-    return highest
+def _by_effect(
+    queries: Sequence[Query], rate: FloatArray, names: Sequence[str], pairs: Sequence[PairOutlook]
+) -> FloatArray:
+    """(items,) how much each judgement could tell about the comparisons that are open."""
+    still_open = [pair for pair in pairs if pair.state == "open"]
+    if not still_open or not queries:
+        return np.zeros(len(rate))
+    first, second = np.array(
+        [(names.index(pair.first), names.index(pair.second)) for pair in still_open]
+    ).T
+    effects = np.concatenate([query.effects(first, second) for query in queries], axis=1)
+    chances = np.array([pair.chance for pair in still_open])
+    weights: FloatArray = chances @ np.abs(effects, out=effects) * np.sqrt(rate * (1 - rate))
+    return weights
 
 
 def _by_depth(items: PoolItems) -> FloatArray:
@@ -285,33 +369,20 @@ def _run(name: str, source: Any) -> Run:
     return source if isinstance(source, Run) else Run(source, name=name)
 
 
-def _judgements(source: Any) -> Mapping[str, Relevance]:
-    if source is None:
-        return {}
-    relevance = getattr(source, "relevance", None)
-    return relevance if isinstance(relevance, Mapping) else read_qrels(source)
-
-
 def _texts(
     items: Sequence[PoolItem], runs: Iterable[Run], dataset: RetrievalDataset | None
 ) -> dict[tuple[str, str], str]:
     """The texts of items: as retrieved, or else the dataset's."""
-    texts: dict[tuple[str, str], str] = {}
-    if dataset is not None:
-        texts = {
-            (item.query_id, item.id): dataset.indexed_text(item.id)
-            for item in items
-            if item.id in dataset.corpus
-        }
+    texts = {
+        (item.query_id, item.id): dataset.indexed_text(item.id)
+        for item in items
+        if dataset is not None and item.id in dataset.corpus
+    }
     for query_id in dict.fromkeys(item.query_id for item in items):
         for run in runs:
-            if query_id in run and run[query_id].texts is not None:
-                ranking = run[query_id]
-                texts |= {
-                    (query_id, item): text
-                    for item, text in zip(ranking.ids, ranking.texts or (), strict=True)
-                    if text
-                }
+            if query_id in run and (known := run[query_id].texts) is not None:
+                pairs = zip(run[query_id].ids, known, strict=True)
+                texts |= {(query_id, item): text for item, text in pairs if text}
     return texts
 
 

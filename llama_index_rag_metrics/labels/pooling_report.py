@@ -4,45 +4,58 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from llama_index_rag_metrics.labels.label_pool import PairOutlook, Pool, State
-from llama_index_rag_metrics.report import (
-    Cell,
-    Listing,
-    QueryAnswers,
-    Records,
-    Report,
-    Row,
-    Section,
-    Statement,
-    Table,
-    Tone,
-)
+from llama_index_rag_metrics.labels.pooling import Pool, State
+from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.numbers import counted, percent
 
-_TONES: Mapping[State, Tone] = {"certain": "best", "likely": "best", "open": "open"}
-_HEAD = ("state", "difference", "at least … at most", "chance of a turn")
+_STATES: Mapping[State, m.Cell] = {
+    "certain": m.Cell("certain", tone="best"),
+    "likely": m.Cell("likely", tone="best"),
+    "open": m.Cell("undecided", tone="open"),
+}
+_HEAD = ("state", "difference", "at least … at most", "chance of a change")
 _MOST_SHOWN = 5
 
 
-def pool_report(pool: Pool) -> Report:
-    n_open = sum(1 for pair in pool.pairs if pair.state == "open")
-    table = Table("", _HEAD, [[_row(pair) for pair in pool.pairs]], first=pool.metric)
+def pool_report(pool: Pool) -> m.Report:
+    rows = [
+        m.Row(
+            f"{pair.first} > {pair.second}",
+            [
+                _STATES[pair.state],
+                m.Cell(pair.difference, "signed"),
+                m.Cell("signed", "bounds", low=pair.low, high=pair.high),
+                m.Cell(pair.chance, "p"),
+            ],
+        )
+        for pair in pool.pairs
+    ]
     explained = (
-        "Differences count unjudged items as not relevant. A verdict is certain when no judgement "
-        "can turn it, likely when what is judged, relevant and not, shows a difference and the "
-        f"chance that the rest turns it is at most {percent(pool.level)}."
+        "Differences count unlabelled passages as not relevant. A result is certain when no label "
+        "can change it, likely when the labels, of relevant and other passages, show a difference "
+        f"and the chance that the rest changes it is at most {percent(pool.level)}."
     )
-    return Report(
+    outcome: tuple[str, m.Tone] = ("enough", "best") if pool.is_enough else ("not enough", "open")
+    return m.Report(
         title=f"Judgements for {pool.metric}",
-        lead=f"{pool.n_judged:,} judged, {pool.n_unjudged:,} unjudged in sight",
-        outcome=Cell("enough", "outcome", "best")
-        if pool.is_enough
-        else Cell("not enough", "outcome", "open"),
-        decision=[_decision(pool, n_open)],
-        sections=[Section("Verdicts", [table], explained)],
-        listings=_listings(pool),
+        lead=f"{pool.n_judged:,} labelled, {pool.n_unjudged:,} unlabelled in sight",
+        outcome=m.Cell(outcome[0], "outcome", outcome[1]),
+        decision=[_decision(pool)],
+        sections=[m.Section("Comparisons", [m.Table("", _HEAD, [rows], pool.metric)], explained)],
+        listings=m.Listing.of(
+            "To label next",
+            [
+                (
+                    item.query_id,
+                    pool.queries.get(item.query_id, ""),
+                    [f"{item.id}  {pool.texts.get((item.query_id, item.id), '')}".rstrip()],
+                )
+                for item in pool.items
+            ],
+            _MOST_SHOWN,
+        ),
         metrics=[pool.metric],
-        records=Records(
+        records=m.Records(
             {
                 "query_id": [item.query_id for item in pool.items],
                 "doc_id": [item.id for item in pool.items],
@@ -52,33 +65,10 @@ def pool_report(pool: Pool) -> Report:
     )
 
 
-def _decision(pool: Pool, n_open: int) -> Statement:
-    if not n_open:
-        return Statement("Judging can stop: every verdict is decided.", "best")
-    verdicts = counted(n_open, "verdict is", "verdicts are")
-    items = counted(len(pool), "item", "items")
-    return Statement(f"{verdicts} open: judge the next {items}, then ask again.", "open")
-
-
-def _row(pair: PairOutlook) -> Row:
-    return Row(
-        f"{pair.first} > {pair.second}",
-        [
-            Cell(pair.state, tone=_TONES[pair.state]),
-            Cell(pair.difference, "signed"),
-            Cell("signed", "bounds", low=pair.low, high=pair.high),
-            Cell(pair.chance, "p"),
-        ],
-    )
-
-
-def _listings(pool: Pool) -> list[Listing]:
-    shown = [
-        QueryAnswers(
-            item.query_id,
-            pool.queries.get(item.query_id, ""),
-            remarks=[f"{item.id}  {pool.texts.get((item.query_id, item.id), '')}".rstrip()],
-        )
-        for item in pool.items[:_MOST_SHOWN]
-    ]
-    return [Listing.of("To judge next", shown, len(pool))] if shown else []
+def _decision(pool: Pool) -> m.Statement:
+    if pool.is_enough:
+        return m.Statement("Labelling can stop: every comparison is decided.", "best")
+    n_open = sum(1 for pair in pool.pairs if pair.state == "open")
+    pairs = counted(n_open, "comparison is", "comparisons are")
+    passages = "this passage" if len(pool) == 1 else f"these {len(pool):,} passages"
+    return m.Statement(f"{pairs} undecided. Label {passages}, then rerun.", "open")

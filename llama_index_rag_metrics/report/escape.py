@@ -1,8 +1,6 @@
-"""Text from data, made safe for each output.
+"""Text from data, made safe for each output: no link, mention, markup or control character.
 
-HTML pages are built of elements (html/elements.py), which escape what they hold.
-
-What comes from data can hold no link, no mention, no markup and no control character.
+HTML pages are built of elements (html/assets.py), which escape what they hold.
 """
 
 from __future__ import annotations
@@ -18,8 +16,8 @@ _MARKUP = re.compile(
 )
 """What could be markup; a stop within a number, a dash within a line and the like can't."""
 
-_RUN = ("=", "+", "-", "@", "|", "%", "＝", "＋", "－", "＠")
-"""How what a spreadsheet runs begins."""
+_FORMULA_SIGNS = ("=", "+", "-", "@", "|", "%", "＝", "＋", "－", "＠")
+"""A spreadsheet runs what begins with one of these."""
 
 _LINE_END = "\r\n"
 
@@ -71,7 +69,9 @@ def markdown(text: str) -> str:
     >>> markdown("<b> @someone | 0.5")
     '&#60;b&#62; &#64;someone &#124; 0.5'
     """
-    return _MARKUP.sub(_reference, terminal(text))
+    return _MARKUP.sub(
+        lambda match: f"&#{ord(match[0])};" if match[0].isascii() else match[0], terminal(text)
+    )
 
 
 def latex(text: str) -> str:
@@ -101,15 +101,10 @@ def spreadsheet(cell: object) -> object:
     >>> spreadsheet("=1+1"), spreadsheet("-1"), spreadsheet("mrr")
     ("'=1+1", '-1', 'mrr')
     """
-    if not isinstance(cell, str) or not cell.lstrip().startswith(_RUN):
+    if not isinstance(cell, str) or not cell.lstrip().startswith(_FORMULA_SIGNS):
         return cell
     try:
         float(cell)
     except ValueError:
         return f"'{cell}"
     return cell
-
-
-def _reference(match: re.Match[str]) -> str:
-    sign = ord(match[0])
-    return f"&#{sign};" if sign < 128 else match[0]

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 
 class Axis(NamedTuple):
-    """An axis of a figure: its title, its ends if fixed, its scale, and whether it shows shares."""
+    """An axis of a figure; `ends` are None unless they are fixed."""
 
     title: str = ""
     ends: tuple[float, float] | None = None
@@ -26,7 +26,6 @@ class Series:
         x: of a box its ends, its quartiles and its median, lowest first.
         y: in "points", names of metrics; in "cells", texts, as `x`.
         low: lower ends of intervals around x.
-        remarks: one a point.
         z: a third number of each point, shown by its colour.
     """
 
@@ -48,7 +47,7 @@ class Figure:
     Attributes:
         form: "points" with intervals, one row a metric; "lines"; "bars"; "boxes", one row a
             series; "marks", points in a plane; or "cells", whose x and y are texts.
-        hover: what a point says of itself, as a template of plotly.
+        hover: what a point shows under the pointer, as a template of plotly.
         zero_line: whether a line marks x = 0.
         markers: whether the points of a line are drawn.
         z: what the colour of marks and cells shows.

@@ -1,4 +1,4 @@
-"""Report: a result as plain data, every number unrounded; what the renderers know, and all of it.
+"""Report: a result as plain data, every number unrounded.
 
 A result's builder makes a `Report`. A renderer turns one into text, a page or a file, and sees
 nothing else.
@@ -55,24 +55,26 @@ class Cell(NamedTuple):
     high: float | None = None
     limit: float | None = None
 
+    @classmethod
+    def of(cls, value: float | None, form: Form, tone: Tone = "normal") -> Cell:
+        """A number, quiet where there is none, or where it counts 0."""
+        is_nothing = not value if form == "count" else value is None
+        return cls(value, form, "quiet" if is_nothing else tone)
+
 
 class Row(NamedTuple):
-    """A label, and a cell a column."""
-
     label: str
     cells: Sequence[Cell]
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table.
+    """A table: the headings of its columns but the first, and groups of rows.
 
     Attributes:
         title: "" for none.
-        head: the heading of each column but the first.
-        parts: groups of rows.
-        fold: what a page calls the parts behind the first, which it folds; "" for showing them all.
         first: the heading of the column of labels.
+        fold: what a page calls the parts behind the first, which it folds; "" for showing them all.
         by_system: whether the columns are systems, all alike. Then a narrow output splits the
             table, and marks the best; else it leaves out the last columns and says so.
         remark: shown beside the title.
@@ -97,7 +99,7 @@ class Table:
 class Statement(NamedTuple):
     """A sentence, perhaps with a label such as "better".
 
-    It may begin with its label and a colon, which a badge stands for on a page.
+    It may begin with its label and a colon, which a page replaces by a badge.
     """
 
     text: str
@@ -107,13 +109,9 @@ class Statement(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Tables that belong together.
+    """Tables that belong together, how to read them (`text`), and remarks on their numbers.
 
-    Attributes:
-        text: how they are to be read.
-        aside: whether a page puts it at its end, since not everybody needs it.
-        folded: whether a page folds every table.
-        notes: remarks on the numbers of these tables, which a page folds.
+    On a page, an `aside` goes to the end, and of a `folded` section every table is folded.
     """
 
     heading: str
@@ -133,7 +131,7 @@ class Item(NamedTuple):
 
 
 class ReportedItem(NamedTuple):
-    """An item that was retrieved.
+    """A retrieved item.
 
     Attributes:
         grade: the best grade of what it stands for; None where nothing of it was judged.
@@ -147,12 +145,11 @@ class ReportedItem(NamedTuple):
 
 
 class CallAnswer(NamedTuple):
-    """One of the retrievals that a system made for a query.
+    """One of the retrievals that a system made for a query; latency in seconds.
 
     Attributes:
         asked_by: the tool or the step that asked; "" where that isn't known.
         is_new: of each retrieved item, whether no earlier call had it.
-        latency: seconds.
     """
 
     query: str
@@ -164,12 +161,10 @@ class CallAnswer(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What one system gave for one query.
+    """What one system gave for one query; latency in seconds.
 
     Attributes:
         retrieved: best first; None where no ranking is known.
-        error: how the retriever failed.
-        latency: seconds.
         calls: the retrievals that it is the sum of, in order; None where it is one.
     """
 
@@ -182,12 +177,10 @@ class Answer(NamedTuple):
 
 
 class QueryAnswers(NamedTuple):
-    """One query: what was asked, what was wanted, what came.
+    """One query: what was asked ("" if not known), what was wanted, what came from each system.
 
     Attributes:
-        text: "" where it isn't known.
         wanted: best grade first; any item of an entry meets that need.
-        answers: one a system.
     """
 
     query_id: str
@@ -217,10 +210,19 @@ class Listing:
 
     @classmethod
     def of(
-        cls, title: str, shown: Sequence[QueryAnswers], n: int, *, on_request: bool = False
-    ) -> Listing:
-        """The first of n queries; the title says how many there are."""
-        return cls(f"{title}: {n:,}", shown, more=n - len(shown), on_request=on_request)
+        cls,
+        title: str,
+        remarks: Sequence[tuple[str, str, Sequence[str]]],
+        most: int,
+        *,
+        on_request: bool = False,
+    ) -> list[Listing]:
+        """The first queries, by id, text and remarks, of as many as the title says; [] of none."""
+        shown = [QueryAnswers(key, text, remarks=lines) for key, text, lines in remarks[:most]]
+        n = len(remarks)
+        return (
+            [cls(f"{title}: {n:,}", shown, more=n - len(shown), on_request=on_request)] if n else []
+        )
 
 
 class Failure(NamedTuple):
@@ -241,7 +243,7 @@ class SliceKey(NamedTuple):
 
     key: str
     values: Sequence[str]
-    of: Sequence[int | None]
+    of_query: Sequence[int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,13 +251,12 @@ class Queries:
     """Every query by every metric and system, column by column.
 
     Attributes:
-        systems: the baseline first if there is one, which `compared` says.
+        compared: whether the first system is the baseline.
         scores: by metric, by system, by query; None where there is no value.
         failed_or_empty: by "failed" and "empty", by system: positions of queries.
         unanswerable: by "unanswerable" and "unjudged": positions of queries.
         slices: keys of the metadata to filter by.
-        matcher_of_metric: of each metric, the number of its matcher.
-        lower_is_better: of each metric.
+        matcher_of_metric: the number of each metric's matcher.
         answer: (position, number of a matcher) to what was wanted and what came; None where no
             rankings are known.
     """
@@ -286,6 +287,11 @@ class Records:
         """The columns of these names, of rows that all have them."""
         return cls({name: [row[name] for row in rows] for name in names})
 
+    @classmethod
+    def of_fields(cls, rows: Sequence[object], names: Iterable[str]) -> Records:
+        """The columns of these names, of objects that have such attributes."""
+        return cls({name: [getattr(row, name) for row in rows] for name in names})
+
 
 def headline(metrics: Sequence[str]) -> str:
     """The metric that stands for the others: ndcg where there is one, else the first.
@@ -298,7 +304,7 @@ def headline(metrics: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A result, ready to be shown.
+    """A result, ready to be shown; empty sections and listings are left out.
 
     Attributes:
         lead: how much there is of it, in a few words.
@@ -309,11 +315,9 @@ class Report:
         listings: queries worth a look.
         failures: queries on which a retriever failed.
         notes: what a reader of the numbers should know.
-        glossary: what the metrics mean.
         primary: the metric that stands for the others; "" takes `headline`.
         figures: kind to what draws it.
         queries: makes the data of every query, for a page; None where there are none.
-        records: the numbers for programs.
     """
 
     title: str
@@ -333,9 +337,14 @@ class Report:
     queries: Callable[[], Queries] | None = field(default=None, repr=False)
     records: Records = field(default=Records({}), repr=False)
 
+    def __post_init__(self) -> None:
+        sections = [section for section in self.sections if section.tables]
+        object.__setattr__(self, "sections", sections)
+        listings = [listing for listing in self.listings if listing.queries]
+        object.__setattr__(self, "listings", listings)
+
     @property
     def headline(self) -> str:
-        """The metric that stands for the others."""
         return self.primary or headline(self.metrics)
 
     def tables(self, *places: Place) -> list[Table]:

@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Literal
 
+from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.escape import html as escape
-from llama_index_rag_metrics.report.model import (
-    Cell,
-    Listing,
-    QueryAnswers,
-    Report,
-    Row,
-    Section,
-    Statement,
-    Table,
-    Tone,
-)
 from llama_index_rag_metrics.report.numbers import shown
 from llama_index_rag_metrics.report.query_lines import call_lines, retrieved_line, wanted_line
 
-_STYLES: dict[Tone, str] = {
+_STYLES: dict[m.Tone, str] = {
     "normal": "",
     "best": "font-weight:bold",
     "quiet": "opacity:.55",
@@ -29,12 +18,11 @@ _STYLES: dict[Tone, str] = {
 }
 _PAGE = "background:transparent;color:inherit"
 _RULE = ' style="border-top:1px solid rgba(128,128,128,.5)"'
-_BOLD = "font-weight:bold"
-_MOST_LINE = 120
-_MOST_FAILURES = 20
+_LINE_CHARACTERS = 120
+_LISTED_FAILURES = 20
 
 
-def to_notebook(report: Report) -> str:
+def to_notebook(report: m.Report) -> str:
     """The decision and the main tables; everything else is folded below them."""
     outcome = "" if report.outcome is None else f": {escape(shown(report.outcome))}"
     title = f"<p><b>{escape(report.title)}{outcome}</b></p>" if report.decision else ""
@@ -45,24 +33,25 @@ def to_notebook(report: Report) -> str:
         for system, query_id, error in report.failures
     ]
     asides = [*report.notes, *(note for section in report.sections for note in section.notes)]
+    notes = _list(map(escape, asides))
     parts = [
         title,
-        *map(_said, report.decision),
+        *map(_paragraph, report.decision),
         *map(set_table, report.tables("summary")),
         *map(_explained, in_sight),
         *further,
         *map(_listed, report.listings),
-        _folded(f"Failed: {len(failures)}", _list(failures[:_MOST_FAILURES])),
-        _folded("Notes", _list(map(escape, asides))) if further else _list(map(escape, asides)),
+        _folded(f"Failed: {len(failures)}", _list(failures[:_LISTED_FAILURES])),
+        _folded("Notes", notes) if further else notes,
     ]
     return f"<div>{''.join(parts)}</div>"
 
 
-def _is_folded(section: Section) -> bool:
+def _is_folded(section: m.Section) -> bool:
     return bool(section.tables) and all(table.place != "summary" for table in section.tables)
 
 
-def _further(section: Section) -> Iterator[str]:
+def _further(section: m.Section) -> Iterator[str]:
     """The tables of a section that are folded, with its text where none is in sight."""
     folded = [table for table in section.tables if table.place != "summary"]
     text = _explained(section) if _is_folded(section) else ""
@@ -71,11 +60,11 @@ def _further(section: Section) -> Iterator[str]:
         yield _folded(title, set_table(table) + (text if table is folded[-1] else ""))
 
 
-def _explained(section: Section) -> str:
+def _explained(section: m.Section) -> str:
     return f'<p style="opacity:.7">{escape(section.text)}</p>' if section.text else ""
 
 
-def _said(statement: Statement) -> str:
+def _paragraph(statement: m.Statement) -> str:
     """A sentence; of one that begins with its label, the label alone stands out."""
     style, label = _STYLES[statement.tone], statement.label
     if label and statement.text.startswith(f"{label}: "):
@@ -84,14 +73,14 @@ def _said(statement: Statement) -> str:
     return f'<p style="{style}">{escape(statement.text)}</p>'
 
 
-def set_table(table: Table) -> str:
+def set_table(table: m.Table) -> str:
     """A table as HTML; a rule goes above each of its parts."""
     first = "" if table.by_system and table.first == "metric" else table.first
-    head = _cell(first, _BOLD, "th", "left") + "".join(
-        _cell(name, _BOLD, "th", _side(table, column)) for column, name in enumerate(table.head)
-    )
+    sides = ["left" if n < table.text_columns else "right" for n in range(len(table.head))]
+    names = zip([first, *table.head], ["left", *sides], strict=True)
+    head = "".join(_cell("th", name, side, "font-weight:bold") for name, side in names)
     rows = "".join(
-        f"<tr{'' if number else _RULE}>{_row(row, table)}</tr>"
+        f"<tr{'' if number else _RULE}>{_row(row, sides)}</tr>"
         for part in table.parts
         for number, row in enumerate(part)
     )
@@ -101,33 +90,25 @@ def set_table(table: Table) -> str:
     )
 
 
-def _row(row: Row, table: Table) -> str:
-    cells = (
-        _cell(shown(cell), f"{_whole(cell)}{_STYLES[cell.tone]}", "td", _side(table, column))
-        for column, cell in enumerate(row.cells)
-    )
-    return _cell(row.label, "font-weight:normal", "th", "left") + "".join(cells)
+def _row(row: m.Row, sides: Iterable[str]) -> str:
+    texts = [_cell("th", row.label, "left", "font-weight:normal")]
+    for cell, side in zip(row.cells, sides, strict=True):
+        # a number isn't broken; a text may be
+        whole = "" if cell.form == "text" else "white-space:nowrap;"
+        texts.append(_cell("td", shown(cell), side, whole + _STYLES[cell.tone]))
+    return "".join(texts)
 
 
-def _whole(cell: Cell) -> str:
-    """A number isn't broken; a text may be."""
-    return "" if cell.form == "text" else "white-space:nowrap;"
-
-
-def _side(table: Table, column: int) -> Literal["left", "right"]:
-    return "left" if column < table.text_columns else "right"
-
-
-def _cell(text: str, style: str, tag: Literal["td", "th"], align: Literal["left", "right"]) -> str:
-    base = f"text-align:{align};padding:.15em .8em;{_PAGE}"
+def _cell(tag: str, text: str, side: str, style: str) -> str:
+    base = f"text-align:{side};padding:.15em .8em;{_PAGE}"
     return f'<{tag} style="{base};{style}">{escape(text)}</{tag}>'
 
 
-def _listed(listing: Listing) -> str:
+def _listed(listing: m.Listing) -> str:
     return _folded(listing.title, _list(_query(query, listing.most) for query in listing.queries))
 
 
-def _query(query: QueryAnswers, most: int) -> str:
+def _query(query: m.QueryAnswers, most: int) -> str:
     lines = [
         f"{escape(answer.system)} <b>{escape(shown(answer.score))}</b> "
         f"{escape(_cut(retrieved_line(answer, most)))}"
@@ -150,4 +131,4 @@ def _list(items: Iterable[str]) -> str:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _MOST_LINE else f"{text[: _MOST_LINE - 1]}…"
+    return text if len(text) <= _LINE_CHARACTERS else f"{text[: _LINE_CHARACTERS - 1]}…"

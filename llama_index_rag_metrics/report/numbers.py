@@ -69,10 +69,7 @@ def signed(value: float, limit: float | None = None) -> str:
 
 
 def between(low: float | None, high: float | None) -> str:
-    """The interval of a difference, whose ends are told from 0.
-
-    An end that is too close to 0 for nine decimals is said to be above or below it: an interval
-    that a test keeps from 0 doesn't look as if 0 were in it.
+    """The interval of a difference; an end next to 0 is above or below it, however close.
 
     >>> between(-0.1, 0.2), between(0.00003, 0.2), between(0.0, 0.2), between(1e-12, 0.2)
     ('−0.1000 to +0.2000', '+0.000030 to +0.2000', '0.0000 to +0.2000', 'above 0 to +0.2000')
@@ -118,31 +115,28 @@ def percent(share: float) -> str:
     >>> percent(0.95), percent(1 - 0.05 / 3), percent(0.999999)
     ('95 %', '98.33 %', '99.9999 %')
     """
-    shown = f"{share * 100:.4g}"
-    return f"{share * 100:.10g} %" if shown == "100" else f"{shown} %"
+    digits = f"{share * 100:.4g}"
+    return f"{share * 100:.10g} %" if digits == "100" else f"{digits} %"
 
 
-def whole_percent(value: float) -> str:
-    """A share such as "29%"."""
-    return f"{value:.0%}"
+def whole_percent(share: float) -> str:
+    return f"{share:.0%}"
 
 
-def hundredths(value: float) -> str:
-    """A share such as "0.29"."""
-    return f"{value:.2f}"
+def hundredths(share: float) -> str:
+    return f"{share:.2f}"
 
 
-def hundredths_up(value: float) -> str:
+def hundredths_up(share: float) -> str:
     """A share in two decimals, rounded up.
 
     >>> hundredths_up(0.0512)
     '0.06'
     """
-    return hundredths(math.ceil(round(value * 100, 9)) / 100)
+    return hundredths(math.ceil(round(share * 100, 9)) / 100)
 
 
 def whole_seconds(value: float) -> str:
-    """Seconds while they pass, such as "12 s"."""
     return f"{value:.0f} s"
 
 
@@ -156,7 +150,6 @@ def given(value: float) -> str:
 
 
 def span_of_bar(low: float, high: float) -> str:
-    """The ends of a bar of differences, such as "-0.050 to +0.050"."""
     return f"{low:+.3f} to {high:+.3f}"
 
 
@@ -175,7 +168,6 @@ def kept_score(value: float | None) -> float | None:
 
 
 def kept_seconds(value: float | None) -> float | None:
-    """Seconds as a page keeps them: to the microsecond."""
     return None if value is None else round(value, 6)
 
 

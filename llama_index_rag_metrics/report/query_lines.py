@@ -8,9 +8,9 @@ from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.model import Answer, Item, QueryAnswers, ReportedItem
 
-_MOST_TEXT = 300
-_MOST_PASSAGE = 60
-_MOST_ITEMS = 10
+_TEXT_CHARACTERS = 300
+_PASSAGE_CHARACTERS = 60
+_ITEMS = 10
 
 
 def wanted_line(query: QueryAnswers) -> str:
@@ -42,7 +42,16 @@ def retrieved_line(answer: Answer, most: int = 1) -> str:
         return _shortened([retrieved_name(item) for item in answer.retrieved], most)
     first = answer.retrieved[0]
     line = (first.text or "").strip().partition("\n")[0]
-    return f"{retrieved_name(first)}  {plain(line[:_MOST_TEXT])}".rstrip()
+    return f"{retrieved_name(first)}  {plain(line[:_TEXT_CHARACTERS])}".rstrip()
+
+
+def retrieved_name(item: ReportedItem) -> str:
+    """An item that came, with its grade, or with what it stands for."""
+    if item.stands_for:
+        names = ", ".join(f"{plain(str(name))} [{grade:g}]" for name, grade, _ in item.stands_for)
+        return f"{plain(str(item.id))} = {names}"
+    grade = "" if item.grade is None else f" [{item.grade:g}]"
+    return plain(str(item.id)) + grade
 
 
 def call_lines(answer: Answer) -> list[str]:
@@ -56,25 +65,18 @@ def call_lines(answer: Answer) -> list[str]:
     """
     lines = []
     for number, call in enumerate(answer.calls or (), 1):
+        names = [
+            retrieved_name(item) + ("" if is_new else " (known)")
+            for item, is_new in zip(call.retrieved, call.is_new, strict=True)
+        ]
+        items = _shortened(names) or "nothing retrieved"
+        outcome = items if call.error is None else f"failed: {plain(call.error)}"
         asked = f"{number}. {plain(call.asked_by)} {_quoted(' '.join(call.query.split()))}"
-        if call.error is not None:
-            came = f"failed: {plain(call.error)}"
-        else:
-            names = [
-                retrieved_name(item) + ("" if is_new else " (known)")
-                for item, is_new in zip(call.retrieved, call.is_new, strict=True)
-            ]
-            came = _shortened(names) or "nothing retrieved"
-        lines.append(f"{' '.join(asked.split())}: {came}")
+        lines.append(f"{' '.join(asked.split())}: {outcome}")
     return lines
 
 
 def place_of(span: Span) -> str:
-    """Where a span is.
-
-    >>> place_of(Span("moons.txt", 10, 40))
-    'moons.txt, characters 10 to 40'
-    """
     return f"{plain(span.source)}, characters {span.start} to {span.end}"
 
 
@@ -85,24 +87,11 @@ def _wanted(item: Item) -> str:
 def _quoted(passage: str | Span) -> str:
     if isinstance(passage, Span):
         return f"({place_of(passage)})"
-    text = plain(passage[:_MOST_TEXT])
-    return f"“{text[: _MOST_PASSAGE - 1]}…”" if len(text) > _MOST_PASSAGE else f"“{text}”"
+    text = plain(passage[:_TEXT_CHARACTERS])
+    is_cut = len(text) > _PASSAGE_CHARACTERS
+    return f"“{text[: _PASSAGE_CHARACTERS - 1]}…”" if is_cut else f"“{text}”"
 
 
-def retrieved_name(item: ReportedItem) -> str:
-    """An item that came, with its grade, or with what it stands for."""
-    name = plain(str(item.id))
-    if item.stands_for:
-        return (
-            f"{name} = {', '.join(_graded(judged.id, judged.grade) for judged in item.stands_for)}"
-        )
-    return name if item.grade is None else _graded(item.id, item.grade)
-
-
-def _graded(item: str, grade: float) -> str:
-    return f"{plain(str(item))} [{grade:g}]"
-
-
-def _shortened(parts: Sequence[str], most: int = _MOST_ITEMS) -> str:
+def _shortened(parts: Sequence[str], most: int = _ITEMS) -> str:
     more = len(parts) - most
     return ", ".join(parts[:most]) + (f", and {more} more" if more > 0 else "")

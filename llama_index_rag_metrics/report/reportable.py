@@ -1,17 +1,23 @@
-"""Reportable: what every result can be shown as, once it says `report()`."""
+"""Reportable: every result that has a `report()`, shown in each way, and its numbers exported."""
 
 from __future__ import annotations
 
+import json
 from abc import abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from llama_index_rag_metrics.report.escape import csv_line, spreadsheet
+from llama_index_rag_metrics.runtime.atomic_files import write_text
+from llama_index_rag_metrics.runtime.errors import MissingExtra
+from llama_index_rag_metrics.runtime.jsonable import jsonable
 
 if TYPE_CHECKING:
     import pandas as pd
     import plotly.graph_objects as go
 
     from llama_index_rag_metrics.report.html import Cut
-    from llama_index_rag_metrics.report.model import Report
+    from llama_index_rag_metrics.report.model import Records, Report
 
 
 class Reportable:
@@ -47,13 +53,13 @@ class Reportable:
 
     def to_markdown(self) -> str:
         """The report as GitHub shows it; what comes from data is escaped."""
-        from llama_index_rag_metrics.report.markdown import to_markdown
+        from llama_index_rag_metrics.report.markup import to_markdown
 
         return to_markdown(self.report())
 
     def to_latex(self) -> str:
         """The main tables for LaTeX with the package booktabs."""
-        from llama_index_rag_metrics.report.latex import to_latex
+        from llama_index_rag_metrics.report.markup import to_latex
 
         return to_latex(self.report())
 
@@ -62,15 +68,17 @@ class Reportable:
 
         A text that a spreadsheet would run, such as "=1+1", has an apostrophe before it.
         """
-        from llama_index_rag_metrics.report.exports import to_csv, written
-
-        return written(to_csv(self.report().records), path)
+        return written(csv_text(self.report().records), path)
 
     def to_json(self, path: str | Path | None = None) -> str:
         """The unrounded numbers as a list of JSON objects; written to `path`, if given."""
-        from llama_index_rag_metrics.report.exports import to_json, written
-
-        return written(to_json(self.report().records), path)
+        records = self.report().records
+        rows = [
+            dict(zip(records.columns, row, strict=True))
+            for row in zip(*records.columns.values(), strict=True)
+        ]
+        plain = jsonable(rows, "records")
+        return written(json.dumps(plain, ensure_ascii=False, allow_nan=False), path)
 
     def to_pandas(self) -> pd.DataFrame:
         """The unrounded numbers as a data frame.
@@ -78,9 +86,13 @@ class Reportable:
         Raises:
             MissingExtra: pandas isn't installed.
         """
-        from llama_index_rag_metrics.report.exports import to_pandas
-
-        return to_pandas(self.report().records)
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise MissingExtra("to_pandas()", "pandas") from error
+        records = self.report().records
+        frame = pd.DataFrame(dict(records.columns))
+        return frame if records.index is None else frame.set_index(records.index)
 
     def plot(self, kind: str = "means", metric: str | None = None) -> go.Figure:
         """One figure, drawn by plotly.
@@ -102,3 +114,22 @@ class Reportable:
         from llama_index_rag_metrics.report.plots import plot
 
         return plot(self.report(), kind, metric)
+
+
+def csv_text(records: Records, *, for_people: bool = True) -> str:
+    """A line of names, and a line a row; a missing value is empty.
+
+    `for_people` keeps spreadsheets from running what comes from data.
+    """
+    rows = zip(*records.columns.values(), strict=True)
+    lines = [list(records.columns), *(jsonable(row, "records") for row in rows)]
+    if for_people:
+        lines = [[spreadsheet(cell) for cell in line] for line in lines]
+    return "".join(f"{csv_line(line)}\n" for line in lines)
+
+
+def written(text: str, path: str | Path | None) -> str:
+    """The text, which is also written to a file where one is given."""
+    if path is not None:
+        write_text(path, text)
+    return text

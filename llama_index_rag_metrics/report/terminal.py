@@ -9,33 +9,18 @@ from typing import NamedTuple
 
 from rich import box
 from rich.cells import cell_len
-from rich.console import (
-    Console,
-    ConsoleOptions,
-    Group,
-    JustifyMethod,
-    RenderableType,
-    RenderResult,
-)
+from rich.console import Console, ConsoleOptions, Group, JustifyMethod, RenderableType, RenderResult
 from rich.padding import Padding
 from rich.segment import Segment
 from rich.table import Table as Grid
 from rich.text import Text
 
+from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.escape import terminal as plain
-from llama_index_rag_metrics.report.model import (
-    Cell,
-    Failure,
-    Listing,
-    QueryAnswers,
-    Report,
-    Table,
-    Tone,
-)
 from llama_index_rag_metrics.report.numbers import shown
 from llama_index_rag_metrics.report.query_lines import call_lines, retrieved_line, wanted_line
 
-_STYLES: dict[Tone, str] = {
+_STYLES: dict[m.Tone, str] = {
     "normal": "",
     "best": "bold green",
     "quiet": "dim",
@@ -44,29 +29,42 @@ _STYLES: dict[Tone, str] = {
 }
 _MARK = "* "
 _MARGIN, _DIVIDER = 1, 1
-_GAP, _TIGHT = 3, 2
-_LONGEST_LABEL, _LONGEST_NAME, _LONGEST_ID = 28, 16, 12
-_MOST_FAILURES = 10
-_NARROWEST = 40
+_GAP_BY_SYSTEM, _GAP = 3, 2
+_LABEL_WIDTH, _NAME_WIDTH, _ID_WIDTH = 28, 16, 12
+_LISTED_FAILURES = 10
+_LEAST_WIDTH = 40
 
 
-def print_report(report: Report, *, console: Console | None = None) -> None:
+class Trimmed:
+    """Another renderable without rich's trailing blanks: files read like terminals."""
+
+    def __init__(self, part: RenderableType) -> None:
+        self.part = part
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for line in console.render_lines(self.part, options, pad=False):
+            while line and not line[-1].text.strip():
+                line.pop()
+            if line:
+                last = line.pop()
+                yield from line
+                yield Segment(last.text.rstrip(), last.style)
+            yield Segment.line()
+
+
+def print_report(report: m.Report, *, console: Console | None = None) -> None:
     """Print a report; without a console, to standard output."""
     out = console or Console(highlight=False)
     for part in _parts(report, out.width, on_request=True):
         out.print(Trimmed(part))
 
 
-def to_text(report: Report, *, width: int | None = None) -> str:
+def to_text(report: m.Report, *, width: int | None = None) -> str:
     """The report as plain text, without what is shown on request; as wide as the terminal."""
-    columns = shutil.get_terminal_size((100, 0)).columns if width is None else width
+    if width is None:
+        width = max(shutil.get_terminal_size((100, 0)).columns, _LEAST_WIDTH)
     page = io.StringIO()
-    out = Console(
-        file=page,
-        width=max(columns, 1 if width is not None else _NARROWEST),
-        color_system=None,
-        highlight=False,
-    )
+    out = Console(file=page, width=max(width, 1), color_system=None, highlight=False)
     for part in _parts(report, out.width, on_request=False):
         out.print(Trimmed(part))
     return page.getvalue().rstrip("\n")
@@ -88,32 +86,7 @@ def print_heading(
     out.print()
 
 
-class _Widths(NamedTuple):
-    """Widths of labels and columns, and how many columns a line holds."""
-
-    label: int
-    column: int
-    abreast: int
-
-
-class Trimmed:
-    """Another renderable without rich's trailing blanks: files read like terminals."""
-
-    def __init__(self, part: RenderableType) -> None:
-        self.part = part
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        for line in console.render_lines(self.part, options, pad=False):
-            while line and not line[-1].text.strip():
-                line.pop()
-            if line:
-                last = line.pop()
-                yield from line
-                yield Segment(last.text.rstrip(), last.style)
-            yield Segment.line()
-
-
-def _parts(report: Report, width: int, *, on_request: bool) -> Iterator[RenderableType]:
+def _parts(report: m.Report, width: int, *, on_request: bool) -> Iterator[RenderableType]:
     if report.decision:
         yield _indented(_title(report))
     for statement in report.decision:
@@ -135,11 +108,10 @@ def _parts(report: Report, width: int, *, on_request: bool) -> Iterator[Renderab
         yield _indented(_failures(report.failures))
     if report.notes:
         yield _heading("Notes")
-        for note in report.notes:
-            yield _indented(_remark(note))
+        yield from map(_indented, map(_remark, report.notes))
 
 
-def _title(report: Report) -> Text:
+def _title(report: m.Report) -> Text:
     title = Text(plain(report.title), "bold")
     if (outcome := report.outcome) is not None:
         title.append(": ")
@@ -147,7 +119,15 @@ def _title(report: Report) -> Text:
     return title.append(f"  {report.lead}" if report.lead else "", "not bold")
 
 
-def _table(table: Table, width: int, widths: _Widths) -> Iterator[RenderableType]:
+class _Widths(NamedTuple):
+    """Widths of labels and columns, and how many columns a line holds."""
+
+    label: int
+    column: int
+    abreast: int
+
+
+def _table(table: m.Table, width: int, widths: _Widths) -> Iterator[RenderableType]:
     if table.title:
         yield _heading(table.title, table.remark)
     if table.by_system:
@@ -156,30 +136,30 @@ def _table(table: Table, width: int, widths: _Widths) -> Iterator[RenderableType
         yield _indented(_cut_off(table, width - _MARGIN))
 
 
-def _widths(tables: Sequence[Table], width: int) -> _Widths:
+def _widths(tables: Sequence[m.Table], width: int) -> _Widths:
     """The widths that all tables of systems share."""
     if not tables:
         return _Widths(0, 0, 1)
     rows = [row for table in tables for row in table.rows]
     longest_label = max(cell_len(plain(row.label)) for row in rows)
-    label = min(max(_LONGEST_LABEL, width // 3), longest_label)
+    label = min(max(_LABEL_WIDTH, width // 3), longest_label)
     longest_head = max(cell_len(plain(head)) for table in tables for head in table.head)
     column = max(
-        min(_LONGEST_NAME, longest_head),
+        min(_NAME_WIDTH, longest_head),
         *(cell_len(_MARK + _text(cell)) for row in rows for cell in row.cells),
     )
-    abreast = max(1, (width - _MARGIN - label) // (_GAP + column + _DIVIDER))
+    abreast = max(1, (width - _MARGIN - label) // (_GAP_BY_SYSTEM + column + _DIVIDER))
     return _Widths(label, column, abreast)
 
 
-def _split(table: Table, widths: _Widths) -> Iterator[RenderableType]:
+def _split(table: m.Table, widths: _Widths) -> Iterator[RenderableType]:
     """The table in as many pieces as it takes, and what the mark of the best means."""
     label, column, abreast = widths
     for start in range(0, len(table.head), abreast):
         if start:
             yield Text()
         chosen = slice(start, start + abreast)
-        grid = _columns(label, _GAP)
+        grid = _labelled_grid(label, _GAP_BY_SYSTEM)
         for name in table.head[chosen]:
             head = Text(plain(name), overflow="fold")
             grid.add_column(head, width=column, justify="right")
@@ -193,51 +173,52 @@ def _split(table: Table, widths: _Widths) -> Iterator[RenderableType]:
         yield _indented(Text(f"{_MARK}best mean of its row", "dim"))
 
 
-def _cut_off(table: Table, width: int) -> RenderableType:
+def _cut_off(table: m.Table, width: int) -> RenderableType:
     """As many of the columns as fit beside labels of two lines, and which ones are left out."""
+    heads = list(map(plain, table.head))
     labels = [plain(table.first), *(plain(row.label) for row in table.rows)]
     columns = [
-        max([_head_width(head), *(cell_len(_text(row.cells[column])) for row in table.rows)])
-        for column, head in enumerate(table.head)
+        max(
+            min(_NAME_WIDTH, _in_two_lines(head)),
+            *(cell_len(_text(row.cells[column])) for row in table.rows),
+            0,
+        )
+        for column, head in enumerate(heads)
     ]
-    label = min(_LONGEST_LABEL, max(map(_in_two_lines, labels)))
-    while len(columns) > 1 and label + _taken(columns) > width:
+    label = min(_LABEL_WIDTH, max(map(_in_two_lines, labels)))
+    while len(columns) > 1 and label + _total(columns) > width:
         columns.pop()
-    if label + _taken(columns) > width:
+    if label + _total(columns) > width:
         words = (word for text in labels for word in text.split())
         label = min(label, max(map(cell_len, words), default=0))
-        columns = [min(columns[0], max(1, width - label - _taken([0])))]
-    if (longest := max(map(cell_len, labels))) + _taken(columns) <= width:
+        columns = [min(columns[0], max(1, width - label - _total([0])))]
+    if (longest := max(map(cell_len, labels))) + _total(columns) <= width:
         label = longest
-    for number, head in enumerate(map(plain, table.head[: len(columns)])):
-        room = width - label - _taken(columns)
+    for number, head in enumerate(heads[: len(columns)]):
+        room = width - label - _total(columns)
         if 0 < cell_len(head) - columns[number] <= room:
             columns[number] = cell_len(head)
-    grid = _columns(label, _TIGHT, Text(plain(table.first)))
+    grid = _labelled_grid(label, _GAP, Text(labels[0]))
     grid.show_header = any((table.first, *table.head))
-    for number, (head, column) in enumerate(zip(table.head, columns, strict=False)):
+    for number, (head, column) in enumerate(zip(heads, columns, strict=False)):
         side: JustifyMethod = "left" if number < table.text_columns else "right"
-        grid.add_column(Text(plain(head)), width=column, justify=side, overflow="fold")
+        grid.add_column(Text(head), width=column, justify=side, overflow="fold")
     for row in table.rows:
         cells = [Text(_text(cell), _STYLES[cell.tone]) for cell in row.cells[: len(columns)]]
         grid.add_row(Text(plain(row.label)), *cells)
-    left_out = ", ".join(filter(None, map(plain, table.head[len(columns) :])))
+    left_out = ", ".join(filter(None, heads[len(columns) :]))
     return Group(grid, Text(f"too narrow for: {left_out}", "dim")) if left_out else grid
 
 
-def _columns(label: int, gap: int, head: Text | str = "") -> Grid:
+def _labelled_grid(label: int, gap: int, head: Text | str = "") -> Grid:
     """A table with a column of labels."""
     grid = Grid(box=box.SIMPLE_HEAD, padding=(0, 0, 0, gap), pad_edge=False, show_edge=False)
     grid.add_column(head, width=label, overflow="fold")
     return grid
 
 
-def _taken(columns: Sequence[int]) -> int:
-    return sum(columns) + (_TIGHT + _DIVIDER) * len(columns)
-
-
-def _head_width(head: str) -> int:
-    return min(_LONGEST_NAME, _in_two_lines(plain(head)))
+def _total(columns: Sequence[int]) -> int:
+    return sum(columns) + (_GAP + _DIVIDER) * len(columns)
 
 
 def _in_two_lines(text: str) -> int:
@@ -247,17 +228,17 @@ def _in_two_lines(text: str) -> int:
     return min((max(cell_len(" ".join(line)) for line in pair) for pair in lines), default=0)
 
 
-def _text(cell: Cell) -> str:
+def _text(cell: m.Cell) -> str:
     return plain(shown(cell, interval=False))
 
 
-def _marked(cell: Cell) -> Text:
+def _marked(cell: m.Cell) -> Text:
     mark = _MARK if cell.tone == "best" else ""
     return Text(mark + _text(cell), _STYLES[cell.tone])
 
 
-def _listed(listing: Listing) -> Grid:
-    grid = _grid(_LONGEST_ID)
+def _listed(listing: m.Listing) -> Grid:
+    grid = _borderless_grid(_ID_WIDTH, dim=0)
     for query in listing.queries:
         grid.add_row(Text(plain(query.query_id)), _line(plain(query.text), "bold"))
         if query.answers or query.wanted:
@@ -269,41 +250,35 @@ def _listed(listing: Listing) -> Grid:
     return grid
 
 
-def _answers(query: QueryAnswers, most: int) -> Grid:
-    grid = Grid.grid(padding=(0, 2, 0, 0), expand=True)
-    grid.add_column(max_width=_LONGEST_NAME, overflow="ellipsis", no_wrap=True)
-    grid.add_column()
-    grid.add_column(ratio=1)
+def _answers(query: m.QueryAnswers, most: int) -> Grid:
+    grid = _borderless_grid(_NAME_WIDTH, None)
     for answer in query.answers:
-        grid.add_row(
-            Text(plain(answer.system)), _marked(answer.score), _line(retrieved_line(answer, most))
-        )
-        for line in call_lines(answer):
-            grid.add_row("", "", _line(line, "dim"))
+        line = _line(retrieved_line(answer, most))
+        grid.add_row(Text(plain(answer.system)), _marked(answer.score), line)
+        for call in call_lines(answer):
+            grid.add_row("", "", _line(call, "dim"))
     if wanted := wanted_line(query):
         grid.add_row(Text("wanted", "dim"), "", _line(wanted, "dim"))
     return grid
 
 
-def _failures(failures: Sequence[Failure]) -> Grid:
-    grid = Grid.grid(padding=(0, 2, 0, 0), expand=True)
-    grid.add_column(max_width=_LONGEST_NAME, overflow="ellipsis", no_wrap=True)
-    grid.add_column(max_width=_LONGEST_ID, style="dim", overflow="ellipsis", no_wrap=True)
-    grid.add_column(ratio=1)
-    for failure in failures[:_MOST_FAILURES]:
-        grid.add_row(
-            Text(plain(failure.system)),
-            Text(plain(failure.query_id)),
-            Text(plain(failure.error), "red"),
-        )
-    if (more := len(failures) - _MOST_FAILURES) > 0:
+def _failures(failures: Sequence[m.Failure]) -> Grid:
+    grid = _borderless_grid(_NAME_WIDTH, _ID_WIDTH, dim=1)
+    for failure in failures[:_LISTED_FAILURES]:
+        system, query_id, error = map(plain, failure)
+        grid.add_row(Text(system), Text(query_id), Text(error, "red"))
+    if (more := len(failures) - _LISTED_FAILURES) > 0:
         grid.add_row("", "", Text(f"and {more} more", "dim"))
     return grid
 
 
-def _grid(first: int) -> Grid:
+def _borderless_grid(*widths: int | None, dim: int = -1) -> Grid:
+    """Columns of at most these widths, the one numbered `dim` dim, and one with the rest."""
     grid = Grid.grid(padding=(0, 2, 0, 0), expand=True)
-    grid.add_column(max_width=first, style="dim", overflow="ellipsis", no_wrap=True)
+    for number, width in enumerate(widths):
+        style = "dim" if number == dim else None
+        is_cut = width is not None
+        grid.add_column(max_width=width, style=style, overflow="ellipsis", no_wrap=is_cut)
     grid.add_column(ratio=1)
     return grid
 

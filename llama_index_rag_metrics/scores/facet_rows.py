@@ -6,17 +6,17 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 
 from llama_index_rag_metrics.metrics.metric_names import metric as resolve
-from llama_index_rag_metrics.report import Row, Section, Table
 from llama_index_rag_metrics.report.escape import terminal as plain
+from llama_index_rag_metrics.report.model import Cell, Row, Section, Table
 from llama_index_rag_metrics.runtime.errors import RagMetricsError
-from llama_index_rag_metrics.scores.rows import marked, score_cell
+from llama_index_rag_metrics.scores.rows import mark_best
 from llama_index_rag_metrics.scores.scores import Scores
 from llama_index_rag_metrics.scores.systems import System
 
-_MOST = 20
+_SHOWN_FACETS = 20
 """Facets in the table: the ones least found."""
 
-_CALLS = 6
+_CALL_COLUMNS = 6
 """Calls that have a column of their own."""
 
 
@@ -32,7 +32,7 @@ def facet_metric(scores: Scores) -> str | None:
 
 def facet_sections(systems: Sequence[System]) -> list[Section]:
     """How often each facet of several queries was found, the least found first."""
-    tallies = [_Tally.of(system.scores) for system in systems]
+    tallies = [_Tally(system.scores) for system in systems]
     wanted = Counter[str]()
     for tally in tallies:
         wanted |= tally.wanted
@@ -40,29 +40,32 @@ def facet_sections(systems: Sequence[System]) -> list[Section]:
     if not names:
         return []
     names.sort(key=lambda name: max(tally.share(name) or 0.0 for tally in tallies))
+    shown = names[:_SHOWN_FACETS]
     metrics = list(dict.fromkeys(tally.metric for tally in tallies if tally.metric))
-    rows = [
-        Row(
-            f"{plain(name)} ({wanted[name]})",
-            marked(metrics[0], [score_cell(tally.share(name)) for tally in tallies]),
-        )
-        for name in names[:_MOST]
-    ]
-    left_out = f"; {len(names) - _MOST} more" if len(names) > _MOST else ""
+    left_out = f"; {len(names) - len(shown)} more" if len(names) > len(shown) else ""
     table = Table(
         f"Facets by {', '.join(metrics)}",
         [system.name for system in systems],
-        [rows],
+        [
+            [
+                Row(
+                    f"{plain(name)} ({wanted[name]})",
+                    mark_best(metrics[0], [tally.share(name) for tally in tallies]),
+                )
+                for name in shown
+            ]
+        ],
         first="facet",
         by_system=True,
         remark=f"(share of the queries with it in which it was found{left_out})",
     )
     by_call = [
-        _by_call(system, names[:_MOST], f" of {system.name}" if len(systems) > 1 else "")
+        call_table
         for system in systems
+        for call_table in _by_call(system, shown, f" of {system.name}" if len(systems) > 1 else "")
     ]
-    tables = [table, *(calls for calls in by_call if calls is not None)]
-    return [Section("Facets", tables, text=" ".join(_never_found(systems, tallies)))]
+    never_found = " ".join(_never_found(systems, tallies))
+    return [Section("Facets", [table, *by_call], text=never_found)]
 
 
 def facet_remarks(systems: Sequence[System]) -> Callable[[str], list[str]]:
@@ -80,24 +83,25 @@ def facet_remarks(systems: Sequence[System]) -> Callable[[str], list[str]]:
     return remarks
 
 
-def _by_call(system: System, names: Sequence[str], of_system: str) -> Table | None:
-    """How often each facet had been found after each call; None where no calls are known."""
+def _by_call(system: System, names: Sequence[str], of_system: str) -> Iterator[Table]:
+    """How often each facet had been found after each call, if calls are known."""
     first_calls = _first_calls(system)
     most = max((len(ranking.calls or ()) for ranking in system.run.values()), default=0)
     if not first_calls or most == 0:
-        return None
-    ends = [*range(1, min(most, _CALLS) + 1), *([most] if most > _CALLS else [])]
+        return
+    ends = list(range(1, min(most, _CALL_COLUMNS) + 1))
     head = [f"call {number}" for number in ends]
-    if most > _CALLS:
-        head[-1] = "all calls"
+    if most > _CALL_COLUMNS:
+        ends.append(most)
+        head.append("all calls")
     rows = []
     for name in names:
         counts = first_calls.get(name, Counter[int]())
         total = counts.total()
         found_by = [sum(counts[number] for number in range(1, end + 1)) for end in ends]
-        cells = [score_cell(n / total if total else None) for n in found_by]
-        rows.append(Row(f"{plain(name)} ({total})", cells))
-    return Table(
+        shares = [n / total if total else None for n in found_by]
+        rows.append(Row(f"{plain(name)} ({total})", [Cell.of(share, "score") for share in shares]))
+    yield Table(
         f"Facets by call{of_system}",
         head,
         [rows],
@@ -137,18 +141,13 @@ def _first_calls(system: System) -> dict[str, Counter[int]]:
 class _Tally:
     """How many queries of a system have each facet, and in how many it was found."""
 
-    def __init__(self, metric: str | None) -> None:
-        self.metric = metric
+    def __init__(self, scores: Scores) -> None:
+        self.metric = facet_metric(scores)
         self.wanted = Counter[str]()
         self._found = Counter[str]()
-
-    @classmethod
-    def of(cls, scores: Scores) -> _Tally:
-        tally = cls(facet_metric(scores))
-        for row in scores.details[tally.metric].values() if tally.metric else ():
-            tally._found.update(row.get("found", ()))
-            tally.wanted.update((*row.get("found", ()), *row.get("missed", ())))
-        return tally
+        for row in scores.details[self.metric].values() if self.metric else ():
+            self._found.update(row.get("found", ()))
+            self.wanted.update((*row.get("found", ()), *row.get("missed", ())))
 
     def share(self, name: str) -> float | None:
         return self._found[name] / self.wanted[name] if self.wanted[name] else None
@@ -163,10 +162,6 @@ def _never_found(systems: Sequence[System], tallies: Sequence[_Tally]) -> Iterat
 
 
 def _quoted(names: Sequence[str]) -> str:
-    """Facets in words.
-
-    >>> _quoted(["hop 1", "hop 2"])
-    "'hop 1', 'hop 2'"
-    """
-    shown = [f"'{plain(name)}'" for name in names[:_MOST]]
-    return ", ".join([*shown, *([f"{len(names) - _MOST} more"] if len(names) > _MOST else [])])
+    shown = [f"'{plain(name)}'" for name in names[:_SHOWN_FACETS]]
+    more = len(names) - len(shown)
+    return ", ".join([*shown, *([f"{more} more"] if more else [])])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import FrozenInstanceError, asdict, astuple, dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
@@ -15,16 +15,20 @@ import numpy as np
 
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
 from llama_index_rag_metrics.report.numbers import score
-from llama_index_rag_metrics.report.reportable import Reportable
+from llama_index_rag_metrics.report.reportable import Reportable, written
 from llama_index_rag_metrics.runtime.amounts import check_whole
 from llama_index_rag_metrics.runtime.arrays import FloatArray
-from llama_index_rag_metrics.runtime.atomic_files import write_text
 from llama_index_rag_metrics.runtime.cache import Usage
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.jsonable import jsonable
 from llama_index_rag_metrics.runtime.masking import describe_error
-from llama_index_rag_metrics.scores.by_metric import ByMetric, name_among
-from llama_index_rag_metrics.scores.ranking_digests import LazyDigests
+from llama_index_rag_metrics.scores.mappings import (
+    ByMetric,
+    frozen,
+    frozen_rows,
+    name_among,
+    thawed,
+)
 from llama_index_rag_metrics.statistics.intervals import MeanInterval, exact_mean, mean_intervals
 
 if TYPE_CHECKING:
@@ -34,19 +38,7 @@ Reason: TypeAlias = Literal["unjudged", "no_relevant", "failed"]
 """Why a query is left out of the means."""
 
 _FORMAT = "llama-index-rag-metrics scores, version 1"
-_PARTS = (
-    "excluded",
-    "failed",
-    "empty",
-    "no_relevant",
-    "queries",
-    "metadata",
-    "details",
-    "notes",
-    "answers",
-    "rankings",
-)
-_ALL_PARTS = ("query_ids", "columns", "name", "usage", *_PARTS)
+_BY_QUERY = ("excluded", "failed", "queries", "metadata", "rankings")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,25 +83,6 @@ class Counts:
         return [f"no ranking metric has a value: {listed}"]
 
 
-class LazyRows(Mapping[str, Mapping[str, Any]]):
-    """Rows that can't be written into, each worked out whenever it is asked for."""
-
-    def __init__(self, keys: Iterable[str], row_of: Callable[[str], Mapping[str, Any]]) -> None:
-        self._keys = dict.fromkeys(keys)
-        self._row_of = row_of
-
-    def __getitem__(self, key: str) -> Mapping[str, Any]:
-        if key not in self._keys:
-            raise KeyError(key)
-        return self._row_of(key)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._keys)
-
-    def __len__(self) -> int:
-        return len(self._keys)
-
-
 class Scores(Reportable):
     """The score of every query by every metric. Scores never change; `replace` makes new ones.
 
@@ -127,8 +100,8 @@ class Scores(Reportable):
         notes: what a reader of the numbers should know.
         answers: name of a matcher, the default first, to query id to {"wanted": …, "got": …}: the
             first few items of each in words, so that scores alone can show them.
-        rankings: query id to the digest of its ranking, by which the gate tells an unchanged
-            system; where they are known.
+        rankings: query id to the digest of its ranking, if known: the gate detects an unchanged
+            system by them.
         usage: name to what was asked for, of the metrics and matchers that ask a service or a
             model; of the whole run, also after `select`.
 
@@ -173,39 +146,32 @@ class Scores(Reportable):
         rankings: Mapping[str, str] | None = None,
         usage: Mapping[str, Usage | Mapping[str, Any]] | None = None,
     ) -> None:
-        frozen: ByMetric[FloatArray] = ByMetric()
+        by_metric: ByMetric[FloatArray] = ByMetric()
         for metric, column in columns.items():
             if np.shape(column) != (len(query_ids),):
                 expected = f"{len(query_ids)} numbers"
                 raise InvalidInput(f"scores of {metric}", np.shape(column), expected)
-            frozen[metric] = frozen_column(column)
+            by_metric[metric] = np.array(column, np.float64)
+            by_metric[metric].flags.writeable = False
         # past __setattr__: this alone writes into it
         vars(self).update(
             query_ids=tuple(query_ids),
-            columns=MappingProxyType(frozen),
-            excluded=MappingProxyType(dict(excluded or {})),
-            failed=MappingProxyType(
-                {query_id: describe_error(error) for query_id, error in (failed or {}).items()}
-            ),
+            columns=MappingProxyType(by_metric),
+            excluded=frozen(excluded),
+            failed=frozen({query: describe_error(why) for query, why in (failed or {}).items()}),
             empty=tuple(empty),
             no_relevant=tuple(no_relevant),
-            queries=MappingProxyType(dict(queries or {})),
-            metadata=frozen_rows(metadata or {}),
-            details=MappingProxyType(
-                {metric: frozen_rows(rows) for metric, rows in (details or {}).items()}
-            ),
+            queries=frozen(queries),
+            metadata=frozen_rows(metadata),
+            details=frozen({metric: frozen_rows(rows) for metric, rows in (details or {}).items()}),
             name=name,
             notes=tuple(notes),
-            answers=MappingProxyType(
-                {matcher: frozen_rows(rows) for matcher, rows in (answers or {}).items()}
-            ),
-            rankings=rankings
-            if isinstance(rankings, LazyDigests)
-            else MappingProxyType(dict(rankings or {})),
-            usage=MappingProxyType(
+            answers=frozen({by: frozen_rows(rows) for by, rows in (answers or {}).items()}),
+            rankings=frozen(rankings),
+            usage=frozen(
                 {
-                    metric: usage if isinstance(usage, Usage) else Usage(**usage)
-                    for metric, usage in (usage or {}).items()
+                    metric: value if isinstance(value, Usage) else Usage(**value)
+                    for metric, value in (usage or {}).items()
                 }
             ),
         )
@@ -218,7 +184,7 @@ class Scores(Reportable):
         raise FrozenInstanceError("Scores don't change")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (thawed({part: getattr(self, part) for part in _ALL_PARTS}),)
+        return partial(Scores, **thawed(self._parts())), ()
 
     def replace(self, **parts: Any) -> Scores:
         """Scores with some parts changed, by the names of the constructor's arguments.
@@ -227,7 +193,10 @@ class Scores(Reportable):
             >>> Scores(["q1"], {"mrr": [1.0]}).replace(name="bm25").name
             'bm25'
         """
-        return Scores(**{**{part: getattr(self, part) for part in _ALL_PARTS}, **parts})
+        return Scores(**{**self._parts(), **parts})
+
+    def _parts(self) -> dict[str, Any]:
+        return {part: getattr(self, part) for part in Scores.__annotations__}
 
     @property
     def metric_names(self) -> tuple[str, ...]:
@@ -247,13 +216,9 @@ class Scores(Reportable):
             unjudged=reasons.count("unjudged"),
         )
 
-    @property
+    @cached_property
     def means(self) -> Mapping[str, float]:
         """Metric name to the mean over the queries that have a value; NaN for none."""
-        return self._means
-
-    @cached_property
-    def _means(self) -> Mapping[str, float]:
         means = ByMetric((metric, exact_mean(self[metric])) for metric in self.columns)
         return MappingProxyType(means)
 
@@ -328,10 +293,7 @@ class Scores(Reportable):
             no_relevant=[query_id for query_id in self.no_relevant if query_id in wanted],
             details={metric: _of(wanted, rows) for metric, rows in self.details.items()},
             answers={matcher: _of(wanted, rows) for matcher, rows in self.answers.items()},
-            **{
-                part: _of(wanted, getattr(self, part))
-                for part in ("excluded", "failed", "queries", "metadata", "rankings")
-            },
+            **{part: _of(wanted, getattr(self, part)) for part in _BY_QUERY},
         )
 
     def join(self, columns: Mapping[str, Mapping[str, float]], order: Sequence[str]) -> Scores:
@@ -358,7 +320,7 @@ class Scores(Reportable):
     def slices(self, key: str) -> dict[Hashable, Scores]:
         """The scores split by a value of the queries' metadata, such as the language.
 
-        Queries without that key stand under None.
+        Queries without that key are under None.
 
         Raises:
             InvalidInput: no query has that key.
@@ -380,37 +342,27 @@ class Scores(Reportable):
         return scores_report(self, full=full)
 
     def to_json(self, path: str | Path | None = None) -> str:
-        """All of it as JSON, which `from_json` reads back; written to `path` where one is given.
+        """All of it as JSON, which `from_json` reads back; written to `path` if given.
 
         Numbers of numpy become plain ones, dates ISO texts, and NaN null.
 
         Raises:
             InvalidInput: JSON can't hold a value, such as one of the metadata; says which.
         """
-        columns = {
-            metric: jsonable(column.tolist(), "scores", metric)
-            for metric, column in self.columns.items()
+        by_metric = {metric: column.tolist() for metric, column in self.columns.items()}
+        scores = jsonable(by_metric, "scores")
+        data = {
+            "format": _FORMAT,
+            "name": self.name,
+            "means": self.means,
+            "counts": asdict(self.counts),
+            "query_ids": self.query_ids,
+            "scores": scores,
+            **{part: getattr(self, part) for part in _PARTS},
+            "usage": {metric: asdict(usage) for metric, usage in self.usage.items()},
         }
-        text = json.dumps(
-            {
-                "format": _FORMAT,
-                "name": self.name,
-                "means": jsonable(self.means, "means"),
-                "counts": asdict(self.counts),
-                "query_ids": jsonable(self.query_ids, "query_ids"),
-                "scores": columns,
-                **{part: jsonable(getattr(self, part), part) for part in _PARTS},
-                "usage": {
-                    metric: jsonable(asdict(usage), "usage", metric)
-                    for metric, usage in self.usage.items()
-                },
-            },
-            ensure_ascii=False,
-            allow_nan=False,
-        )
-        if path is not None:
-            write_text(path, text)
-        return text
+        plain = {part: jsonable(value, part) for part, value in data.items()}
+        return written(json.dumps(plain, ensure_ascii=False, allow_nan=False), path)
 
     def log_to(self, tracker: Any, **options: Any) -> dict[str, float]:
         """Hand the scores to "mlflow", "wandb" or a callable; see `tracking.log_to`."""
@@ -445,7 +397,7 @@ class Scores(Reportable):
         """Whether all parts are the same, with values as `to_json` writes them where it can."""
         return (
             isinstance(other, Scores)
-            and self._head() == other._head()
+            and all(getattr(self, part) == getattr(other, part) for part in _COMPARED_EXACTLY)
             and all(
                 np.array_equal(column, other.columns[metric], equal_nan=True)
                 for metric, column in self.columns.items()
@@ -463,12 +415,15 @@ class Scores(Reportable):
         queries = f"{self.counts.scored} queries"
         return f"<Scores {self.name or 'unnamed'}: {queries}; {listed_means(self.means)}>"
 
-    def _head(self) -> tuple[object, ...]:
-        return self.name, self.query_ids, self.metric_names, self.usage
-
     def column(self, metric: str) -> FloatArray:
         """The scores by one metric, one per query, in order; NaN where there is no value."""
         return self.columns[name_among(metric, self.metric_names)]
+
+
+_COMPARED_EXACTLY = ("name", "query_ids", "metric_names", "usage")
+_PARTS = tuple(
+    part for part in Scores.__annotations__ if part not in ("columns", *_COMPARED_EXACTLY)
+)
 
 
 def listed_means(means: Mapping[str, float]) -> str:
@@ -478,26 +433,3 @@ def listed_means(means: Mapping[str, float]) -> str:
 
 def _of(wanted: set[str], by_query: Mapping[str, Any]) -> dict[str, Any]:
     return {query_id: by_query[query_id] for query_id in by_query if query_id in wanted}
-
-
-def _restored(parts: dict[str, Any]) -> Scores:
-    return Scores(**parts)
-
-
-def frozen_column(column: Sequence[float] | FloatArray) -> FloatArray:
-    scores = np.array(column, np.float64)
-    scores.flags.writeable = False
-    return scores
-
-
-def frozen_rows(rows: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Mapping[str, Any]]:
-    if isinstance(rows, LazyRows):
-        return rows
-    return MappingProxyType({key: MappingProxyType(dict(row)) for key, row in rows.items()})
-
-
-def thawed(value: Any) -> Any:
-    """Nested mappings as dicts, for pickling."""
-    if isinstance(value, Mapping):
-        return {key: thawed(part) for key, part in value.items()}
-    return value

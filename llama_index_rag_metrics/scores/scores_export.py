@@ -8,11 +8,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from llama_index_rag_metrics.report import Records
-from llama_index_rag_metrics.report.exports import to_csv, written
+from llama_index_rag_metrics.report.model import Records
+from llama_index_rag_metrics.report.reportable import csv_text, written
 from llama_index_rag_metrics.runtime.atomic_files import whole_file
 from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra
 from llama_index_rag_metrics.scores.scores import Scores
+from llama_index_rag_metrics.scores.systems import System, metrics_of
 
 ENDINGS = (".parquet", ".csv", ".json")
 
@@ -25,28 +26,26 @@ def to_json(systems: Sequence[Scores]) -> str:
 
 def means(systems: Sequence[Scores]) -> Records:
     """One row a run with its means and counts."""
+    members = [System.of(scores) for scores in systems]
     columns: dict[str, list[Any]] = {"run": [scores.name for scores in systems]}
-    for metric in _metrics(systems):
-        columns[metric] = [
-            scores.means[metric] if metric in scores and scores.n(metric) else None
-            for scores in systems
-        ]
+    for metric in metrics_of(members):
+        columns[metric] = [member.mean(metric) for member in members]
     counts = [asdict(scores.counts) for scores in systems]
     return Records({**columns, **{name: [count[name] for count in counts] for name in counts[0]}})
 
 
 def per_query(systems: Sequence[Scores]) -> Records:
     """One row a run and query with its scores."""
+    members = [System.of(scores) for scores in systems]
     columns: dict[str, list[Any]] = {
         "run": [scores.name for scores in systems for _ in scores.query_ids],
         "query_id": [query_id for scores in systems for query_id in scores.query_ids],
     }
-    for metric in _metrics(systems):
-        by_query = [scores.by_query(metric) if metric in scores else {} for scores in systems]
+    for metric in metrics_of(members):
         columns[metric] = [
-            known.get(query_id)
-            for scores, known in zip(systems, by_query, strict=True)
-            for query_id in scores.query_ids
+            score
+            for member in members
+            for score in map(member.by_query(metric).get, member.scores.query_ids)
         ]
     return Records(columns)
 
@@ -57,7 +56,7 @@ def write_scores(path: Path, systems: Sequence[Scores]) -> None:
     if ending == ".json":
         written(to_json(systems), path)
     elif ending == ".csv":
-        written(to_csv(per_query(systems), for_people=False), path)
+        written(csv_text(per_query(systems), for_people=False), path)
     elif ending == ".parquet":
         _write_parquet(path, per_query(systems))
     else:
@@ -77,7 +76,3 @@ def _write_parquet(path: Path, records: Records) -> None:
     }
     with whole_file(path) as partial:
         parquet.write_table(pa.table(columns), partial)
-
-
-def _metrics(systems: Sequence[Scores]) -> list[str]:
-    return list(dict.fromkeys(metric for scores in systems for metric in scores))

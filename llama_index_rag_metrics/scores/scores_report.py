@@ -3,44 +3,37 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache, partial
+from inspect import cleandoc
 from typing import Any
 
+import numpy as np
+
+from llama_index_rag_metrics.metrics.base import NamedMetric
 from llama_index_rag_metrics.metrics.metric_names import lower_is_better
-from llama_index_rag_metrics.report import (
-    Failure,
-    Listing,
-    Place,
-    Records,
-    Report,
-    Row,
-    Section,
-    Statement,
-    Table,
-    headline,
-)
+from llama_index_rag_metrics.metrics.metric_names import metric as resolve
+from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.escape import terminal as plain
-from llama_index_rag_metrics.report.figure import Draw
-from llama_index_rag_metrics.report.numbers import counted, score
-from llama_index_rag_metrics.runtime.errors import UnknownMetric
+from llama_index_rag_metrics.report.figure import Axis, Draw, Figure, Series
+from llama_index_rag_metrics.report.numbers import counted, hover, score
+from llama_index_rag_metrics.runtime.errors import RagMetricsError, UnknownMetric
+from llama_index_rag_metrics.scores import rows
 from llama_index_rag_metrics.scores.facet_rows import facet_remarks, facet_sections
-from llama_index_rag_metrics.scores.glossary import glossary
-from llama_index_rag_metrics.scores.mean_figures import Intervals, latency_figure, means_figure
-from llama_index_rag_metrics.scores.query_columns import queries_of
-from llama_index_rag_metrics.scores.rows import (
-    cost_rows,
-    count_rows,
-    latency_rows,
-    mean_rows,
-    query_rows,
-    score_cell,
-    slice_rows,
-    usage_rows,
-)
 from llama_index_rag_metrics.scores.scores import Scores
 from llama_index_rag_metrics.scores.scores_export import per_query
-from llama_index_rag_metrics.scores.systems import System, check_systems, metrics_of, query_answers
+from llama_index_rag_metrics.scores.systems import (
+    System,
+    check_systems,
+    metrics_of,
+    query_answers,
+    query_text,
+)
+from llama_index_rag_metrics.statistics.intervals import MeanInterval
+
+_SIGNS = "R: how many items are relevant to the query. P: precision. n: how many were retrieved."
+_QUANTILES = 201
+_SLICE_VALUES, _SLICE_KEYS = 30, 5
 
 
 def systems_report(
@@ -51,43 +44,37 @@ def systems_report(
     slice_by: Sequence[str] = (),
     full: bool = False,
     figures: Mapping[str, Draw] | None = None,
-) -> Report:
+) -> m.Report:
     """The report of one or several systems, side by side.
 
-    Args:
-        metric: of the slices and of the hardest queries; None takes ndcg where there is one, else
-            the first.
-        worst: how many of the hardest queries to show.
-        slice_by: keys of the queries' metadata.
-        full: with the intervals of the means.
-        figures: further figures.
+    `metric` is that of the slices and of the `worst` hardest queries (None takes the headline),
+    `slice_by` has keys of the queries' metadata, and `full` adds the intervals of the means.
     """
     check_systems(systems)
     names = [system.name for system in systems]
     metrics = metrics_of(systems)
-    chosen = metric or headline(metrics)
+    chosen = metric or m.headline(metrics)
     interval_of = own_intervals(systems)
-    summary = summary_section(systems, metrics, interval_of if full else None)
     slices = [
-        Table(
+        m.Table(
             f"{chosen} by {plain(key)}",
             names,
-            [slice_rows(systems, key, chosen)],
+            [rows.slice_rows(systems, key, chosen)],
             first=plain(key),
             by_system=True,
             remark="(scored queries)",
         )
         for key in slice_by
     ]
-    return Report(
+    return m.Report(
         title="Retrieval evaluation" if names == ["score"] else f"Retrieval of {listed(names)}",
         lead=lead(systems, metrics),
         decision=_leading(systems, chosen) if full else (),
         about=about(systems),
         sections=[
-            summary,
+            summary_section(systems, metrics, interval_of if full else None),
             *facet_sections(systems),
-            *([Section("Slices", slices)] if slices else []),
+            m.Section("Slices", slices),
         ],
         listings=hardest(systems, chosen, worst) if chosen else (),
         failures=failures(systems),
@@ -102,72 +89,61 @@ def systems_report(
             "latency": lambda _: latency_figure(systems),
         },
         queries=partial(queries_of, systems, metrics),
-        records=records(systems),
+        records=_records(systems),
     )
 
 
-def scores_report(scores: Scores, *, full: bool = False) -> Report:
+def scores_report(scores: Scores, *, full: bool = False) -> m.Report:
     return systems_report([System.of(scores)], full=full)
 
 
-def queries_report(systems: Sequence[System]) -> Report:
+def queries_report(systems: Sequence[System]) -> m.Report:
     """Every query's scores: the metrics of one system side by side, or the systems."""
     check_systems(systems)
     metrics = metrics_of(systems)
-    if len(systems) == 1:
-        columns = [systems[0].by_query(metric) for metric in metrics]
-        rows = [
-            Row(query_id, [score_cell(column.get(query_id)) for column in columns])
-            for query_id in systems[0].scores.query_ids
-        ]
-        tables = [Table("By query", metrics, [rows], first="query", by_system=True)]
-    else:
-        names = [system.name for system in systems]
+    names = [system.name for system in systems]
+    of_queries = partial(m.Table, first="query", by_system=True)
+    if len(systems) > 1:
         tables = [
-            Table(
-                f"{metric} by query",
-                names,
-                [query_rows(systems, metric)],
-                first="query",
-                by_system=True,
-            )
+            of_queries(f"{metric} by query", names, [rows.query_rows(systems, metric)])
             for metric in metrics
         ]
-    return Report("Scores by query", sections=[Section("Scores by query", tables)])
+    else:
+        columns = [systems[0].by_query(metric) for metric in metrics]
+        part = [
+            m.Row(query_id, [m.Cell.of(column.get(query_id), "score") for column in columns])
+            for query_id in systems[0].scores.query_ids
+        ]
+        tables = [of_queries("By query", metrics, [part])]
+    return m.Report("Scores by query", sections=[m.Section("Scores by query", tables)])
 
 
 def summary_section(
     systems: Sequence[System],
     metrics: Sequence[str],
-    interval_of: Intervals | None = None,
+    interval_of: rows.Intervals | None = None,
     *,
     title: str = "",
-    place: Place = "summary",
-) -> Section:
+    place: m.Place = "summary",
+) -> m.Section:
     """Means, counts, and where they are known, tokens, latency and usage."""
     parts = [
-        list(mean_rows(systems, metrics, interval_of)),
-        list(count_rows(systems)),
-        list(cost_rows(systems)),
-        list(latency_rows(systems)),
-        list(usage_rows(systems)),
+        [*rows.mean_rows(systems, metrics, interval_of)],
+        [*rows.count_rows([system.scores.counts for system in systems])],
+        [*rows.cost_rows(systems)],
+        [*rows.latency_rows(systems)],
+        [*rows.usage_rows(systems)],
     ]
     names = [system.name for system in systems]
-    shown = [part for part in parts if part]
-    table = Table(title, names, shown, fold="Counts and latency", by_system=True, place=place)
-    notes = [] if interval_of is None else interval_notes(systems, metrics, interval_of)
-    return Section("Means with 95 % intervals", [table], notes=notes)
-
-
-def interval_notes(
-    systems: Sequence[System], metrics: Sequence[str], interval_of: Intervals
-) -> list[str]:
-    return gathered(
+    known = [part for part in parts if part]
+    table = m.Table(title, names, known, fold="Counts and latency", by_system=True, place=place)
+    notes = gathered(
         (interval.note, f"{metric} of {system.name}")
         for number, system in enumerate(systems)
         for metric in metrics
-        if (interval := interval_of(number, metric)) is not None
+        if interval_of is not None and (interval := interval_of(number, metric)) is not None
     )
+    return m.Section("Means with 95 % intervals", [table], notes=notes)
 
 
 def gathered(notes: Iterable[tuple[str, str]]) -> list[str]:
@@ -182,40 +158,38 @@ def listed(names: Sequence[str], most: int = 3) -> str:
     >>> listed(["a", "b"]), listed(["a", "b", "c", "d"])
     ('a and b', 'a, b and 2 more')
     """
-    shown_names = [plain(str(name)) for name in names]
-    if len(shown_names) > most:
-        shown_names = [*shown_names[: most - 1], f"{len(names) - most + 1} more"]
-    return " and ".join([*filter(None, [", ".join(shown_names[:-1])]), *shown_names[-1:]])
+    words = [plain(str(name)) for name in names]
+    if len(words) > most:
+        words = [*words[: most - 1], f"{len(names) - most + 1} more"]
+    return " and ".join([*filter(None, [", ".join(words[:-1])]), *words[-1:]])
 
 
-def own_intervals(systems: Sequence[System]) -> Intervals:
+def own_intervals(systems: Sequence[System]) -> rows.Intervals:
     """The intervals of the systems' own means, computed when asked for."""
-    known: dict[int, Mapping[str, Any]] = {}
 
-    def interval_of(number: int, metric: str) -> Any:
-        system = systems[number]
-        if system.mean(metric) is None:
-            return None
-        if number not in known:
-            known[number] = system.scores.intervals()
-        return known[number][metric]
+    @cache
+    def intervals(number: int) -> Mapping[str, MeanInterval]:
+        return systems[number].scores.intervals()
 
-    return interval_of
+    return lambda number, metric: (
+        None if systems[number].mean(metric) is None else intervals(number)[metric]
+    )
 
 
 def lead(systems: Sequence[System], metrics: Sequence[str]) -> str:
     scored = max(system.scores.counts.scored for system in systems)
     total = max(system.scores.counts.queries for system in systems)
-    of = f" of {total:,}" if total != scored else ""
-    return f"{scored:,}{of} queries scored by {counted(len(metrics), 'metric', 'metrics')}"
+    of_all = f" of {total:,}" if total != scored else ""
+    return f"{scored:,}{of_all} queries scored by {counted(len(metrics), 'metric', 'metrics')}"
 
 
 def about(systems: Sequence[System]) -> list[tuple[str, str]]:
     """What was evaluated and how; a value that isn't everybody's after the systems' names."""
     lines = []
     for label in dict.fromkeys(label for system in systems for label in system.about):
-        known = [system for system in systems if label in system.about]
-        holders = _holders((system.about[label], system.name) for system in known)
+        holders = _holders(
+            (system.about[label], system.name) for system in systems if label in system.about
+        )
         text = "; ".join(
             value if len(names) == len(systems) else f"{listed(names)}: {value}"
             for value, names in holders.items()
@@ -224,7 +198,7 @@ def about(systems: Sequence[System]) -> list[tuple[str, str]]:
     return lines
 
 
-def hardest(systems: Sequence[System], metric: str, worst: int) -> list[Listing]:
+def hardest(systems: Sequence[System], metric: str, worst: int) -> list[m.Listing]:
     """The queries with the worst scores, averaged over the systems; ties keep their order."""
     if not any(metric in system.scores for system in systems):
         raise UnknownMetric(metric, systems[0].scores.metric_names)
@@ -234,8 +208,8 @@ def hardest(systems: Sequence[System], metric: str, worst: int) -> list[Listing]
         for query_id, value in column.items():
             known.setdefault(query_id, []).append(value)
     lower = lower_is_better(metric)
-    means = {query_id: math.fsum(column) / len(column) for query_id, column in known.items()}
-    ids = sorted(means, key=means.__getitem__ if not lower else lambda query_id: -means[query_id])
+    means = {query_id: math.fsum(values) / len(values) for query_id, values in known.items()}
+    ids = sorted(means, key=lambda query_id: -means[query_id] if lower else means[query_id])
     remarks_of = facet_remarks(systems)
     queries = [
         query_answers(query_id, systems, metric, columns)._replace(remarks=remarks_of(query_id))
@@ -243,13 +217,13 @@ def hardest(systems: Sequence[System], metric: str, worst: int) -> list[Listing]
     ]
     average = "on average; " if len(systems) > 1 else ""
     remark = f"{average}what came first [its grade]"
-    worst_end = "Highest" if lower else "Lowest"
-    return [Listing(f"{worst_end} {metric}", queries, remark, on_request=True)] if queries else []
+    title = f"{'Highest' if lower else 'Lowest'} {metric}"
+    return [m.Listing(title, queries, remark, on_request=True)]
 
 
-def failures(systems: Sequence[System]) -> list[Failure]:
+def failures(systems: Sequence[System]) -> list[m.Failure]:
     return [
-        Failure(system.name, query_id, error)
+        m.Failure(system.name, query_id, error)
         for system in systems
         for query_id, error in system.scores.failed.items()
     ]
@@ -268,13 +242,145 @@ def remarks(systems: Sequence[System]) -> list[str]:
     ]
 
 
-def records(systems: Sequence[System]) -> Records:
+def glossary(metrics: Iterable[str]) -> list[m.Term]:
+    """The meaning of each metric that the package knows, in the metric's own words.
+
+    >>> glossary(["mrr@10"])[0].meaning
+    "1 / the rank of the first hit, else 0; granular: the mean of 1 / rank over the hits. Cut ..."
+    """
+    terms = []
+    for name in metrics:
+        try:
+            metric = resolve(name)
+        except (RagMetricsError, ImportError):
+            continue
+        if isinstance(metric, NamedMetric):
+            terms.append(m.Term(name, " ".join(_meaning(metric))))
+    return [*terms, m.Term("Signs", _SIGNS)] if terms else []
+
+
+def means_figure(
+    systems: Sequence[System], metrics: Sequence[str], interval_of: rows.Intervals
+) -> Figure:
+    series = []
+    for number, system in enumerate(systems):
+        intervals = {name: interval_of(number, name) for name in metrics}
+        known = {name: interval for name, interval in intervals.items() if interval is not None}
+        ends = ([getattr(each, end) for each in known.values()] for end in ("mean", "low", "high"))
+        means, low, high = ends
+        series.append(Series(system.name, number, means, list(known), low, high))
+    return Figure("points", Axis("mean"), Axis(), series, f"%{{y}}: {hover('x')} %{{customdata}}")
+
+
+def latency_figure(systems: Sequence[System]) -> Figure | None:
+    """The share of the queries that was answered within a time."""
+    series = []
+    for number, system in enumerate(systems):
+        seconds = [
+            ranking.latency
+            for ranking in system.run.values()
+            if ranking.latency is not None and ranking.error is None
+        ]
+        if seconds:
+            share = np.linspace(0, 1, min(_QUANTILES, max(2, len(seconds))))
+            quantiles = np.quantile(seconds, share) * 1e3
+            series.append(Series(system.name, number, quantiles.tolist(), share.tolist()))
+    if not series:
+        return None
+    return Figure(
+        "lines",
+        Axis("milliseconds", is_log=True),
+        Axis("share of queries answered", ends=(0, 1.02), is_share=True),
+        series,
+        f"{hover('y', 'share')} within {hover('x', 'milliseconds')} ms",
+        markers=False,
+    )
+
+
+def queries_of(
+    systems: Sequence[System], metrics: Sequence[str], *, compared: bool = False
+) -> m.Queries:
+    """The data of every query, for a page; the first of `compared` systems is the baseline."""
+    known = (
+        query_id
+        for system in systems
+        for part in (system.scores.queries, system.run, system.scores.query_ids)
+        for query_id in part
+    )
+    left_out = (query_id for system in systems for query_id in system.scores.excluded)
+    ids = list(dict.fromkeys([*known, *left_out]))
+    matchers = [
+        tuple(getattr(system.matched.get(metric), "matcher", None) for system in systems)
+        for metric in metrics
+    ]
+    distinct = list(dict.fromkeys(matchers))
+    remarks_of = facet_remarks(systems)
+    examples = [metrics[matchers.index(each)] for each in distinct]
+
+    def answer(position: int, matcher: int) -> m.QueryAnswers:
+        query_id = ids[position]
+        answers = query_answers(query_id, systems, examples[matcher])
+        return answers._replace(remarks=remarks_of(query_id))
+
+    def positions(chosen: Collection[str]) -> list[int]:
+        members = set(chosen)
+        return [position for position, query_id in enumerate(ids) if query_id in members]
+
+    def excluded(reason: str) -> list[str]:
+        pairs = (pair for system in systems for pair in system.scores.excluded.items())
+        return [query_id for query_id, why in pairs if why == reason]
+
+    scored_without = [query_id for system in systems for query_id in system.scores.no_relevant]
+    return m.Queries(
+        ids=ids,
+        texts=[query_text(query_id, systems) for query_id in ids],
+        metrics=metrics,
+        systems=[system.name for system in systems],
+        compared=compared,
+        scores=[
+            [list(map(system.by_query(metric).get, ids)) for system in systems]
+            for metric in metrics
+        ],
+        failed_or_empty={
+            "failed": [positions(system.scores.failed) for system in systems],
+            "empty": [positions(system.scores.empty) for system in systems],
+        },
+        unanswerable={
+            "unanswerable": positions([*excluded("no_relevant"), *scored_without]),
+            "unjudged": positions(excluded("unjudged")),
+        },
+        slices=_slices(systems, ids),
+        matcher_of_metric=[distinct.index(each) for each in matchers],
+        lower_is_better=[lower_is_better(metric) for metric in metrics],
+        answer=answer if any(system.run for system in systems) else None,
+    )
+
+
+def _slices(systems: Sequence[System], ids: Sequence[str]) -> list[m.SliceKey]:
+    """The keys of the metadata that part the queries into a few groups."""
+    metadata = {
+        query_id: row
+        for system in reversed(systems)
+        for query_id, row in system.scores.metadata.items()
+    }
+    slices = []
+    for key in dict.fromkeys(key for row in metadata.values() for key in row):
+        column = [metadata.get(query_id, {}).get(key) for query_id in ids]
+        texts = [None if value is None else str(value) for value in column]
+        values = list(dict.fromkeys(text for text in texts if text is not None))
+        if 2 <= len(values) <= _SLICE_VALUES:
+            numbers: dict[str | None, int] = {value: n for n, value in enumerate(values)}
+            slices.append(m.SliceKey(str(key), values, list(map(numbers.get, texts))))
+    return slices[:_SLICE_KEYS]
+
+
+def _records(systems: Sequence[System]) -> m.Records:
     """One row a query; of several systems one row a system and query."""
     if len(systems) > 1:
         return per_query([system.scores for system in systems])
     scores = systems[0].scores
     columns: dict[str, Any] = {metric: scores.column(metric) for metric in scores}
-    return Records({"query_id": scores.query_ids, **columns}, index="query_id")
+    return m.Records({"query_id": scores.query_ids, **columns}, index="query_id")
 
 
 def _holders(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
@@ -284,7 +390,7 @@ def _holders(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     return holders
 
 
-def _leading(systems: Sequence[System], metric: str) -> list[Statement]:
+def _leading(systems: Sequence[System], metric: str) -> list[m.Statement]:
     """The system with the best mean."""
     means = {system.name: mean for system in systems if (mean := system.mean(metric)) is not None}
     if len(systems) < 2 or not means:
@@ -292,11 +398,11 @@ def _leading(systems: Sequence[System], metric: str) -> list[Statement]:
     lower = lower_is_better(metric)
     best = (min if lower else max)(means, key=lambda name: means[name])
     if len({score(mean) for mean in means.values()}) == 1:
-        return [Statement(f"All have the same mean of {metric}: {score(means[best])}.")]
-    sentence = (
-        f"{best} has the {'lowest' if lower else 'highest'} mean of {metric}: {score(means[best])}."
-    )
-    return [Statement(f"{sentence} compare() tells whether that is more than chance.")]
+        return [m.Statement(f"All have the same mean of {metric}: {score(means[best])}.")]
+    extreme = "lowest" if lower else "highest"
+    sentence = f"{best} scores {extreme} on {metric}: {score(means[best])}."
+    untested = "Whether that is more than chance isn't tested here: use compare()."
+    return [m.Statement(f"{sentence} {untested}")]
 
 
 def _own_denominators(scores: Scores) -> Iterator[str]:
@@ -306,3 +412,16 @@ def _own_denominators(scores: Scores) -> Iterator[str]:
             yield f"{metric} needs no labels: it has a value for {n} queries, not only {scored}"
         elif n < scored:
             yield f"{metric} has a value for {n} of {scored} scored queries"
+
+
+def _meaning(metric: NamedMetric) -> Iterator[str]:
+    yield cleandoc(metric.__doc__ or "").split("\n\n")[0].replace("\n", " ")
+    cutoff = getattr(metric, "k", None)
+    if cutoff is not None:
+        yield f"Cut off at k = {cutoff}: what comes later doesn't count."
+    for name in sorted(metric.model_fields_set - {"k"}):
+        field = type(metric).model_fields[name]
+        if field.description:
+            yield f"{name} = {getattr(metric, name)}: {field.description}."
+    low, high = metric.bounds
+    yield f"Range {low:g} to {high:g}.".replace("inf", "∞").replace("-", "−")

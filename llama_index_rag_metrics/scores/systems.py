@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from functools import partial
+from typing import NamedTuple, TypeAlias
 
-from llama_index_rag_metrics.rankings.matching import Matched
+from llama_index_rag_metrics.metrics.metric_names import metric as resolve
+from llama_index_rag_metrics.rankings.matching import BY_ID, Matched
 from llama_index_rag_metrics.rankings.relevance import Relevance
-from llama_index_rag_metrics.rankings.run import Call, Items, Run
-from llama_index_rag_metrics.report import (
-    Answer,
-    CallAnswer,
-    Cell,
-    Item,
-    QueryAnswers,
-    ReportedItem,
-)
+from llama_index_rag_metrics.rankings.run import Call, Items, Ranking, Run
+from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.escape import terminal as plain
-from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.report.query_lines import retrieved_name, wanted_names
+from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError
+from llama_index_rag_metrics.scores.mappings import LazyMapping
 from llama_index_rag_metrics.scores.scores import Scores
+
+_KEPT_ITEMS = 5
+
+KeptAnswer: TypeAlias = Mapping[str, Sequence[str]]
+"""{"wanted": the items wanted, "got": those that came}, in words."""
 
 
 class System(NamedTuple):
@@ -51,7 +53,6 @@ class System(NamedTuple):
         return (self.relevance, self.run) if matched is None else (matched.relevance, matched.run)
 
     def mean(self, metric: str) -> float | None:
-        """The mean by a metric; None where no query has a value."""
         known = metric in self.scores and self.scores.n(metric)
         return self.scores.means[metric] if known else None
 
@@ -76,19 +77,30 @@ def metrics_of(systems: Iterable[System]) -> list[str]:
     return list(dict.fromkeys(metric for system in systems for metric in system.scores))
 
 
+def check_systems(systems: Sequence[System]) -> None:
+    if not systems:
+        raise InvalidInput("results", list(systems), "the results of at least one retriever")
+
+
+def query_text(query_id: str, systems: Sequence[System]) -> str:
+    """The text of a query, "" where no system knows it."""
+    texts = (system.scores.queries.get(query_id) for system in systems)
+    return next(filter(None, texts), "")
+
+
 def query_answers(
     query_id: str,
     systems: Sequence[System],
     metric: str,
     scores: Sequence[Mapping[str, float]] = (),
-) -> QueryAnswers:
+) -> m.QueryAnswers:
     """What was asked, wanted and retrieved, as the matcher of a metric sees it.
 
     Every report, page and gate takes it from here. `scores` are query id to score, one a system.
     """
     wanted = (_wanted(system, query_id, metric) for system in systems)
     by_query = scores or [{}] * len(systems)
-    return QueryAnswers(
+    return m.QueryAnswers(
         query_id,
         query_text(query_id, systems),
         next(filter(None, wanted), ()),
@@ -99,23 +111,12 @@ def query_answers(
     )
 
 
-def query_text(query_id: str, systems: Sequence[System]) -> str:
-    """The text of a query, "" where no system knows it."""
-    texts = (system.scores.queries.get(query_id) for system in systems)
-    return next(filter(None, texts), "")
-
-
-def check_systems(systems: Sequence[System]) -> None:
-    if not systems:
-        raise InvalidInput("results", list(systems), "the results of at least one retriever")
-
-
 def _judged(system: System, query_id: str, metric: str) -> Relevance:
     relevance, _ = system.judged_by(metric)
     return relevance.get(query_id, Relevance())
 
 
-def _wanted(system: System, query_id: str, metric: str) -> list[list[Item]]:
+def _wanted(system: System, query_id: str, metric: str) -> list[list[m.Item]]:
     """The needs of a query: its groups, or each relevant item, best grade first."""
     judged = _judged(system, query_id, metric)
     matched = system.matched.get(metric)
@@ -124,15 +125,15 @@ def _wanted(system: System, query_id: str, metric: str) -> list[list[Item]]:
     best_first = sorted(judged, key=lambda item: -grades[item])
     needs = judged.alternatives or [(item,) for item in best_first]
     return [
-        [Item(item, grades[item], passages.get(item)) for item in need] for need in needs if need
+        [m.Item(item, grades[item], passages.get(item)) for item in need] for need in needs if need
     ]
 
 
-def _answer(system: System, query_id: str, metric: str, score: float | None) -> Answer:
-    cell = Cell(score, "score", "quiet" if score is None else "normal")
+def _answer(system: System, query_id: str, metric: str, score: float | None) -> m.Answer:
+    cell = m.Cell.of(score, "score")
     ranking = system.run.get(query_id)
     if ranking is None:
-        return Answer(system.name, cell)
+        return m.Answer(system.name, cell)
     grades = _judged(system, query_id, metric).grades
     matched = system.matched.get(metric)
     stands_for = None if matched is None else matched.stands_for.get(query_id)
@@ -144,31 +145,74 @@ def _answer(system: System, query_id: str, metric: str, score: float | None) -> 
     if ranking.calls is not None:
         by_item = dict(zip(ranking.ids, names, strict=False))
         calls = list(_call_answers(ranking.calls, by_item, grades))
-    return Answer(system.name, cell, retrieved, ranking.error, ranking.latency, calls)
+    return m.Answer(system.name, cell, retrieved, ranking.error, ranking.latency, calls)
 
 
 def _call_answers(
-    calls: Sequence[Call],
-    by_item: Mapping[str, Sequence[str]],
-    grades: Mapping[str, float],
-) -> Iterator[CallAnswer]:
+    calls: Sequence[Call], by_item: Mapping[str, Sequence[str]], grades: Mapping[str, float]
+) -> Iterator[m.CallAnswer]:
     seen: set[str] = set()
     for call in calls:
         names = [by_item.get(item, [item]) for item in call.ids]
         is_new = [item not in seen for item in call.ids]
         seen.update(call.ids)
         retrieved = _retrieved(call, names, grades)
-        yield CallAnswer(call.query, call.asked_by, retrieved, is_new, call.error, call.latency)
+        yield m.CallAnswer(call.query, call.asked_by, retrieved, is_new, call.error, call.latency)
 
 
 def _retrieved(
     items: Items, stands_for: Sequence[Sequence[str]], grades: Mapping[str, float]
-) -> list[ReportedItem]:
+) -> list[m.ReportedItem]:
     texts: Sequence[str | None] = items.texts or [None] * len(items.ids)
     retrieved = []
     for item, text, names in zip(items.ids, texts, stands_for, strict=True):
-        known = [Item(name, grades[name]) for name in names if name in grades]
+        known = [m.Item(name, grades[name]) for name in names if name in grades]
         grade = max((item.grade for item in known), default=None)
         is_itself = list(names) == [item] or not known
-        retrieved.append(ReportedItem(item, grade, text, () if is_itself else known))
+        retrieved.append(m.ReportedItem(item, grade, text, () if is_itself else known))
     return retrieved
+
+
+def keep_answers(system: System) -> dict[str, Mapping[str, KeptAnswer]]:
+    """Matcher, the default first, to query id to what was wanted and what came, kept with scores.
+
+    Only the first items of each ranking are kept, and put into words on demand.
+    """
+    examples: dict[str, str] = {}
+    for metric in sorted(system.scores, key=lambda metric: _own_matcher(metric) is not None):
+        matched = system.matched.get(metric)
+        examples.setdefault(BY_ID if matched is None else matched.matcher, metric)
+    first = {
+        query_id: Ranking(ranking.ids[:_KEPT_ITEMS]) for query_id, ranking in system.run.items()
+    }
+    kept = system._replace(run=Run(first))
+    return {
+        matcher: LazyMapping(system.scores.query_ids, partial(_answer_in_words, kept, metric))
+        for matcher, metric in examples.items()
+    }
+
+
+def answer_of(system: System, query_id: str, metric: str) -> KeptAnswer:
+    """What was wanted and what came for one query, from its ranking or as the scores keep it."""
+    if query_id in system.run:
+        return _answer_in_words(system, metric, query_id)
+    kept = system.scores.answers
+    by_query = kept.get(_own_matcher(metric) or "", next(iter(kept.values()), {}))
+    return by_query.get(query_id, {})
+
+
+def _answer_in_words(system: System, metric: str, query_id: str) -> KeptAnswer:
+    query = query_answers(query_id, [system], metric)
+    (answer,) = query.answers
+    return {
+        "wanted": wanted_names(query)[:_KEPT_ITEMS],
+        "got": [retrieved_name(item) for item in (answer.retrieved or ())[:_KEPT_ITEMS]],
+    }
+
+
+def _own_matcher(metric: str) -> str | None:
+    """The matcher that a metric names itself."""
+    try:
+        return getattr(resolve(metric), "match", None)
+    except (RagMetricsError, ImportError):
+        return None

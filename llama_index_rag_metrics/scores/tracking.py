@@ -13,8 +13,6 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra
 from llama_index_rag_metrics.runtime.open_table import OpenTable
 from llama_index_rag_metrics.scores.scores import Scores
 
-Tracker: TypeAlias = "str | Callable[..., object]"
-
 _VALUE = r"(?:\w+(?:>=\d*\.?\d+)?|\d*\.\d+)"
 _PARAMETERS = rf"[A-Za-z]\w*={_VALUE}(?:, ?[A-Za-z]\w*={_VALUE})*"
 _USUAL = re.compile(
@@ -26,13 +24,13 @@ _LONGEST = 200
 
 def log_to(
     scores: Scores,
-    tracker: Tracker,
+    tracker: str | Callable[..., object],
     *,
     prefix: str = "",
     step: int | None = None,
     confidence: float = 0.95,
 ) -> dict[str, float]:
-    """Hand scores to an experiment tracker.
+    """Hand scores to an experiment tracker; returns the numbers by the names that were logged.
 
     For each metric it logs the mean, `_n` (over how many queries) and, where there is an interval,
     `_low` and `_high`; also the counts, such as `counts/failed`. MLflow gets all scores as the
@@ -46,13 +44,6 @@ def log_to(
         prefix: goes before each name, such as "hybrid/".
         step: the step of the run.
         confidence: of the intervals.
-
-    Returns:
-        The numbers by the names that they were logged under.
-
-    Raises:
-        MissingExtra: the tracker isn't installed.
-        InvalidInput: the tracker isn't known, or wandb has no run.
 
     Examples:
         >>> scores = Scores(["q1", "q2"], {"ndcg@10": [1.0, 0.5]})
@@ -129,9 +120,7 @@ def unregister_tracker(name: str) -> None:
 
 
 def tracked_name(metric: str) -> str:
-    """The name of a metric in letters that every tracker accepts; different for different metrics.
-
-    A name that isn't one of the usual form ends in a digest of what it was.
+    """The name of a metric in letters that every tracker accepts; an unusual one with a digest.
 
     >>> tracked_name("ndcg(mode=exponential)@10")
     'ndcg.mode-exponential_at_10'

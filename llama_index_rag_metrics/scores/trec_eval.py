@@ -1,7 +1,6 @@
-"""trec_eval's names of measures, and which of our metrics each of them is.
+"""trec_eval's names of measures, the metric that each of them is, and its report.
 
-Where a name means something else here, such as `ndcg` or `rbp`, it is trec_eval's meaning that
-counts.
+Where a name means something else here, such as `ndcg` or `rbp`, trec_eval's meaning counts.
 """
 
 from __future__ import annotations
@@ -11,8 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from math import sqrt
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
@@ -39,6 +37,10 @@ Version: TypeAlias = Literal[9, 10]
 _CUTOFFS = ("5", "10", "15", "20", "30", "100", "200", "500", "1000")
 _LEVELS = tuple(f"{tenth / 10}" for tenth in range(11))
 _MULTIPLES = tuple(f"{fifth / 5}" for fifth in range(1, 11))
+
+
+_LEAST_OF_MEAN = 1e-5
+"""What a lower score counts as in a geometric mean, as in trec_eval."""
 
 
 class Column(NamedTuple):
@@ -68,10 +70,10 @@ class _Measure:
 
     Attributes:
         defaults: the parameters that it has unless others are given.
-        label: the name with a parameter.
+        label: writes a parameter behind the name.
         takes: nothing; several parameters, of which each makes a measure of its own; or one, which
             may hold commas.
-        ours: whether it is one of our own metrics, and a parameter its cutoff.
+        is_own: whether it is one of our own metrics, and a parameter its cutoff.
         since: the version that has it among all_trec.
     """
 
@@ -81,55 +83,52 @@ class _Measure:
     summary: Summary = "mean"
     label: Callable[[str], str] = str
     takes: Literal["nothing", "several", "one"] = "nothing"
-    ours: bool = False
+    is_own: bool = False
     since: Version = 9
 
     def column(self, parameter: str, version: Version) -> Column:
         label = f"{self.name}_{self.label(parameter)}" if parameter else self.name
         built = self.build(parameter, "up" if version == 9 else "nearest") if self.build else None
-        place = float(parameter) if self.takes == "several" else 0.0
+        place = list(_MEASURES).index(self.name), float(parameter if self.takes == "several" else 0)
         # trec_eval's -l doesn't reach this sum: it counts the grades above 0
-        of_all_judged = _made(RelevantCount, min_grade=1.0) if self.name == "num_rel" else None
-        position = list(_MEASURES).index(self.name)
-        return Column(label, built, self.summary, (position, place), of_all_judged)
+        of_all_judged = RelevantCount(min_grade=1.0) if self.name == "num_rel" else None
+        return Column(label, built, self.summary, place, of_all_judged)
 
 
-def _made(metric_class: type[RankingMetric], **parameters: Any) -> RankingMetric:
-    return metric_class(**parameters)
-
-
-def _ours(name: str) -> Build:
+def _own(name: str) -> Build:
     def build(parameter: str, rounding: Rounding) -> RankingMetric:
         return _ranking(f"{name}@{parameter}" if parameter else name)
 
     return build
 
 
-def _plain(name: str, ours: str, summary: Summary = "mean") -> _Measure:
-    return _Measure(name, _ours(ours), summary=summary, ours=True)
+def _plain(name: str, own_name: str, summary: Summary = "mean") -> _Measure:
+    return _Measure(name, _own(own_name), summary=summary, is_own=True)
 
 
-def _cut(
-    name: str, ours: str, defaults: tuple[str, ...] = _CUTOFFS, since: Version = 9
-) -> _Measure:
+def _cut(name: str, own_name: str, *defaults: str, since: Version = 9) -> _Measure:
     return _Measure(
         name,
-        _ours(ours),
-        defaults,
+        _own(own_name),
+        defaults or _CUTOFFS,
         label=lambda k: k.lstrip("0") or k,
         takes="several",
-        ours=True,
+        is_own=True,
         since=since,
     )
 
 
+def _hundredths(parameter: str) -> str:
+    return f"{float(parameter):.2f}"
+
+
 def _at_recall(parameter: str, rounding: Rounding) -> RankingMetric:
     recall = _number("iprec_at_recall", parameter, 0.0, 1.0)
-    return _made(InterpolatedPrecision, recall=recall, rounding=rounding)
+    return InterpolatedPrecision(recall=recall, rounding=rounding)
 
 
 def _at_multiple(parameter: str, rounding: Rounding) -> RankingMetric:
-    return _made(PrecisionAtMultiple, multiple=_number("Rprec_mult", parameter, 1e-300))
+    return PrecisionAtMultiple(multiple=_number("Rprec_mult", parameter, 1e-300))
 
 
 def _eleven_points(parameter: str, rounding: Rounding) -> RankingMetric:
@@ -139,7 +138,7 @@ def _eleven_points(parameter: str, rounding: Rounding) -> RankingMetric:
 
 def _f(parameter: str, rounding: Rounding) -> RankingMetric:
     # trec_eval's parameter is the square of van Rijsbergen's beta
-    return _made(FScore, beta=sqrt(_number("set_F", parameter or "1", 1e-300)))
+    return FScore(beta=math.sqrt(_number("set_F", parameter or "1", 1e-300)))
 
 
 def _ndcg(parameter: str, rounding: Rounding) -> RankingMetric:
@@ -148,12 +147,12 @@ def _ndcg(parameter: str, rounding: Rounding) -> RankingMetric:
     return _ranking(f"mapped_ndcg(gains={parameter.replace('=', ':').replace(',', ';')})")
 
 
-def _rbp(ours: str) -> Build:
+def _rbp(own_name: str) -> Build:
     def build(parameter: str, rounding: Rounding) -> RankingMetric:
         name, _, p = (parameter or "p=0.9").partition("=")
         if name != "p":
             raise InvalidInput("-m", parameter, "p and a number, as in rbp.p=0.8")
-        return _ranking(f"{ours}(p={p})")
+        return _ranking(f"{own_name}(p={p})")
 
     return build
 
@@ -171,24 +170,12 @@ _MEASURES = {
         _plain("Rprec", "r_precision"),
         _plain("bpref", "bpref"),
         _plain("recip_rank", "mrr"),
-        _Measure(
-            "iprec_at_recall",
-            _at_recall,
-            _LEVELS,
-            label=lambda level: f"{float(level):.2f}",
-            takes="several",
-        ),
+        _Measure("iprec_at_recall", _at_recall, _LEVELS, label=_hundredths, takes="several"),
         _cut("P", "precision"),
         _cut("recall", "recall"),
         _plain("infAP", "infap"),
         _plain("gm_bpref", "bpref", "geometric mean"),
-        _Measure(
-            "Rprec_mult",
-            _at_multiple,
-            _MULTIPLES,
-            label=lambda multiple: f"{float(multiple):.2f}",
-            takes="several",
-        ),
+        _Measure("Rprec_mult", _at_multiple, _MULTIPLES, label=_hundredths, takes="several"),
         _plain("utility", "utility"),
         _Measure("11pt_avg", _eleven_points, takes="one"),
         _plain("binG", "bin_g"),
@@ -197,7 +184,7 @@ _MEASURES = {
         _cut("ndcg_cut", "ndcg"),
         _cut("map_cut", "ap"),
         _cut("relative_P", "relative_precision"),
-        _cut("success", "hit_rate", ("1", "5", "10")),
+        _cut("success", "hit_rate", "1", "5", "10"),
         _plain("set_P", "precision"),
         _plain("set_relative_P", "relative_precision"),
         _plain("set_recall", "recall"),
@@ -206,7 +193,7 @@ _MEASURES = {
         _plain("num_nonrel_judged_ret", "num_nonrel_judged_ret", "sum"),
         _Measure("rbp", _rbp("graded_rbp"), takes="one", since=10),
         _Measure("rbp_resid", _rbp("rbp_residual"), takes="one", since=10),
-        _cut("unj", "unjudged", ("5", "10", "20"), since=10),
+        _cut("unj", "unjudged", "5", "10", "20", since=10),
     )
 }
 """In the order in which trec_eval prints them."""
@@ -246,9 +233,8 @@ def columns(
     for name in _single(names):
         for column in _columns_of(name, version):
             by_label.setdefault(column.label, column)
-    made = sorted(by_label.values(), key=lambda column: column.place)
-    at_level([column.metric for column in made if column.metric is not None], min_grade)
-    return made
+    at_level([column.metric for column in by_label.values() if column.metric], min_grade)
+    return sorted(by_label.values(), key=lambda column: column.place)
 
 
 def leaves_out(names: Iterable[str]) -> bool:
@@ -264,7 +250,7 @@ def metrics_of(measures: Iterable[Column]) -> list[BaseRetrievalMetric]:
         for metric in (measure.metric, measure.of_all_judged)
         if metric is not None
     }
-    return list(by_name.values()) or [_made(RetrievedCount)]
+    return list(by_name.values()) or [RetrievedCount()]
 
 
 def at_level(metrics: Iterable[BaseRetrievalMetric], min_grade: float | None) -> None:
@@ -283,48 +269,34 @@ def _single(names: Iterable[str]) -> list[str]:
     single: list[str] = []
     for name in names:
         for number, part in enumerate(map(str.strip, split_names(name))):
-            if number and _is_parameter(part):
+            is_parameter = re.fullmatch(r"(?:\w+=)?[-+.\d][^(@]*|", part) and part not in _MEASURES
+            if number and is_parameter:
                 single[-1] += f",{part}"
             else:
                 single.append(part)
     return single
 
 
-def _is_parameter(text: str) -> bool:
-    return re.fullmatch(r"(?:\w+=)?[-+.\d][^(@]*|", text) is not None and text not in _MEASURES
-
-
 def _columns_of(name: str, version: Version) -> Iterator[Column]:
     if name in _SETS:
-        for member in _SETS[name]:
-            if _MEASURES[member].since <= version:
-                yield from _columns_of(member, version)
-        return
-    family, parameters = _split(name)
-    if family in _MEASURES:
-        yield from _of_family(_MEASURES[family], parameters, version)
-        return
-    if family.partition(".")[0] in LEFT_OUT:
-        raise InvalidInput("-m", name, f"a measure other than {', '.join(LEFT_OUT)}")
-    try:
-        ours = _ranking(name)
-    except UnknownMetric as error:
-        near = get_close_matches(name, [*_MEASURES, *_SETS], n=2, cutoff=0.6)
-        raise UnknownMetric(name, near or error.nearest) from error
-    yield _same(ours, version) or Column(ours.metric_name, ours, "mean", (len(_MEASURES), 0.0))
-
-
-def _of_family(measure: _Measure, parameters: str, version: Version) -> Iterator[Column]:
-    if not parameters:
-        spelled = list(measure.defaults)
-    elif measure.takes == "several":
-        spelled = parameters.split(",")
-    elif measure.takes == "one":
-        spelled = [parameters]
+        members = [_MEASURES[member] for member in _SETS[name]]
+        parts = [(member, "") for member in members if member.since <= version]
     else:
-        raise InvalidInput("-m", f"{measure.name}.{parameters}", f"{measure.name} as it is")
-    for parameter in spelled:
-        yield measure.column(parameter.strip(), version)
+        family, parameters = _split(name)
+        if family not in _MEASURES:
+            yield _own_column(name, version)
+            return
+        parts = [(_MEASURES[family], parameters)]
+    for measure, parameters in parts:
+        spelled: Sequence[str] = [parameters]
+        if not parameters:
+            spelled = measure.defaults
+        elif measure.takes == "several":
+            spelled = parameters.split(",")
+        elif measure.takes == "nothing":
+            raise InvalidInput("-m", f"{measure.name}.{parameters}", f"{measure.name} alone")
+        for parameter in spelled:
+            yield measure.column(parameter.strip(), version)
 
 
 def _split(name: str) -> tuple[str, str]:
@@ -341,19 +313,25 @@ def _split(name: str) -> tuple[str, str]:
     return name, ""
 
 
-def _same(ours: RankingMetric, version: Version) -> Column | None:
-    """The measure of trec_eval's that one of our metrics is, or None."""
-    k = str(getattr(ours, "k", None) or "")
-    same = {"ndcg(ideal=all)": "ndcg", "f1": "set_F"}.get(ours.metric_name)
+def _own_column(name: str, version: Version) -> Column:
+    """The column of one of our metrics: trec_eval's where it has the same measure."""
+    if name.partition(".")[0] in LEFT_OUT:
+        raise InvalidInput("-m", name, f"a measure other than {', '.join(LEFT_OUT)}")
+    try:
+        own = _ranking(name)
+    except UnknownMetric as error:
+        near = get_close_matches(name, [*_MEASURES, *_SETS], n=2, cutoff=0.6)
+        raise UnknownMetric(name, near or error.nearest) from error
+    k = str(getattr(own, "k", None) or "")
+    same = {"ndcg(ideal=all)": "ndcg", "f1": "set_F"}.get(own.metric_name)
     if same is not None:
         return _MEASURES[same].column("", version)
     for measure in _MEASURES.values():
-        if not measure.ours or (measure.takes == "several") != bool(k):
-            continue
-        column = measure.column(k, version)
-        if column.metric is not None and column.metric.metric_name == ours.metric_name:
-            return column
-    return None
+        if measure.is_own and (measure.takes == "several") == bool(k):
+            column = measure.column(k, version)
+            if column.metric is not None and column.metric.metric_name == own.metric_name:
+                return column
+    return Column(own.metric_name, own, "mean", (len(_MEASURES), 0.0))
 
 
 def _ranking(name: str) -> RankingMetric:
@@ -363,20 +341,14 @@ def _ranking(name: str) -> RankingMetric:
     return ranking_metric
 
 
-def _number(name: str, text: str, low: float, high: float = float("inf")) -> float:
+def _number(name: str, text: str, low: float, high: float = math.inf) -> float:
     try:
         number = float(text)
     except ValueError:
-        number = float("nan")
+        number = math.nan
     if not low <= number <= high:
         raise InvalidInput("-m", f"{name}.{text}", f"{name} with a number from {low:g} to {high:g}")
     return number
-
-
-_LEAST = 1e-5
-"""What a score under it counts as in a geometric mean, as in trec_eval."""
-
-_ALL = "all"
 
 
 def report_lines(
@@ -388,17 +360,12 @@ def report_lines(
     summary: bool = True,
     version: Version = 9,
 ) -> Iterator[str]:
-    """The report of one run.
+    """The report of one run, from scores made with `no_relevant="zero"`.
 
     Averages are trec_eval's: over the judged queries that the run has a ranking of, those with
-    nothing relevant included, scored 0; added one after another in the order of the query ids.
-
-    Args:
-        scores: made with `no_relevant="zero"`.
-        per_query: print every query first, in the order of their ids (trec_eval's -q).
-        complete: average over all judged queries; those without a ranking score 0 (its -c).
-        summary: print the averages (without it, trec_eval's -n).
-        version: with `per_query` and `complete`, 10 prints the queries without a ranking, too.
+    nothing relevant included; added one after another in the order of the query ids. `per_query` is
+    its -q, `complete` its -c (whose queries without a ranking version 10 prints, too), and
+    `summary=False` its -n.
     """
     absent = set(scores.empty)
     ranked = sorted(query_id for query_id in scores.query_ids if query_id not in absent)
@@ -412,7 +379,7 @@ def report_lines(
     if summary:
         n_queries = len(scores.query_ids) if complete else len(ranked)
         for column in columns:
-            yield _line(column, _ALL, _summary(column, scores, ranked, n_queries, complete))
+            yield _line(column, "all", _summary(column, scores, ranked, n_queries, complete))
 
 
 def _summary(
@@ -427,8 +394,8 @@ def _summary(
     by_query = scores.by_query(column.metric.metric_name)
     values = np.array([by_query[query_id] for query_id in ranked], np.float64)
     if column.summary == "geometric mean":
-        logs = _sum(np.array([math.log(max(value, _LEAST)) for value in values.tolist()]))
-        logs += (n_queries - len(ranked)) * math.log(_LEAST)
+        logs = _sum(np.array([math.log(max(value, _LEAST_OF_MEAN)) for value in values.tolist()]))
+        logs += (n_queries - len(ranked)) * math.log(_LEAST_OF_MEAN)
         return math.exp(logs / n_queries) if n_queries else 0.0
     total = _sum(values)
     return total if column.summary == "sum" or not n_queries else total / n_queries
@@ -440,10 +407,6 @@ def _sum(values: FloatArray) -> float:
 
 
 def _line(column: Column, query_id: str, value: float | str) -> str:
-    if column.summary == "run id":
-        text = str(value)
-    elif column.summary in ("sum", "number of queries"):
-        text = f"{value:.0f}"
-    else:
-        text = f"{value:6.4f}"
+    is_whole = column.summary in ("sum", "number of queries")
+    text = value if isinstance(value, str) else f"{value:.0f}" if is_whole else f"{value:6.4f}"
     return f"{column.label:<22}\t{query_id}\t{text}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
@@ -22,11 +22,10 @@ def correct(p_values: Sequence[float] | FloatArray, method: Scaled = "holm") -> 
     "holm" (Holm 1979) bounds the chance of any false claim, "benjamini-hochberg" (1995) the share
     of false claims among all claims.
 
-    Examples:
-        >>> correct([0.01, 0.04, 0.03])  # 3 × 0.01; then 2 × 0.03, which 1 × 0.04 mustn't undercut
-        array([0.03, 0.06, 0.06])
-        >>> correct([0.01, 0.04, 0.03], "benjamini-hochberg")
-        array([0.03, 0.04, 0.04])
+    >>> correct([0.01, 0.04, 0.03])  # 3 × 0.01; then 2 × 0.03, which 1 × 0.04 mustn't undercut
+    array([0.03, 0.06, 0.06])
+    >>> correct([0.01, 0.04, 0.03], "benjamini-hochberg")
+    array([0.03, 0.04, 0.04])
     """
     if method not in METHODS:
         raise InvalidInput("correction", method, " or ".join(map(repr, METHODS)))
@@ -55,7 +54,7 @@ METHODS: Mapping[str, Callable[[FloatArray], FloatArray]] = {
 }
 """The corrections by name; each takes p values from the lowest up."""
 
-CORRECTIONS: tuple[Correction, ...] = ("max-t", "holm", "benjamini-hochberg", "none")
+CORRECTIONS: tuple[Correction, ...] = get_args(Correction)
 
 
 class MaxT(NamedTuple):
@@ -80,15 +79,12 @@ def max_t(
     against the largest of those no larger than itself, so columns that say much the same cost
     little, and identical ones nothing. The flips are coarse where few queries changed: where Holm's
     correction is smaller, it is taken. A p value alone in its family stays, and none gets smaller.
-
-    Args:
-        families: positions of the columns that are corrected together.
-        alpha: the level of all tests of a family together, to which `levels` belong.
-        resamples: how many random flips.
+    `alpha` is the level of all tests of a family together.
     """
     norms = np.sqrt(np.square(units.sums).sum(axis=0))
     observed = ratio(np.abs(units.sums.sum(axis=0)), norms)
-    steps = [_steps(units, p_values, family) for family in families]
+    columns = [distinct_columns(units, family) for family in families]
+    steps = [each[np.argsort(p_values[each], kind="stable")] for each in columns]
     counts = [np.zeros(len(step), np.int64) for step in steps]
     largest: list[list[FloatArray]] = [[] for _ in steps]
     for flipped in flipped_sums(units, resamples, seed):
@@ -103,11 +99,15 @@ def max_t(
         by_flips, by_holm = (count + 1) / (resamples + 1), alone * np.arange(len(step), 0, -1)
         smaller = np.maximum(np.minimum(by_flips, by_holm), alone)
         corrected[step] = np.minimum(np.maximum.accumulate(smaller), 1.0)
+    for family in families:  # repeated columns share the p value of the first of them
+        twins: dict[bytes, int] = {}
+        for position in family.tolist():
+            corrected[position] = corrected[twins.setdefault(_content(units, position), position)]
     levels = [
         _level(units, step, np.concatenate(most), alpha) if len(step) > 1 else alpha
         for step, most in zip(steps, largest, strict=True)
     ]
-    return MaxT(_as_their_twins(units, corrected, families), levels)
+    return MaxT(corrected, levels)
 
 
 def _level(units: Units, family: IntArray, largest: FloatArray, alpha: float) -> float:
@@ -125,32 +125,16 @@ def _level(units: Units, family: IntArray, largest: FloatArray, alpha: float) ->
     return float(np.clip(2 * stdtr(n - 1, -t), alpha / len(family), alpha))
 
 
-def distinct(units: Units, family: IntArray) -> IntArray:
+def distinct_columns(units: Units, family: IntArray) -> IntArray:
     """The positions of a family's columns without those that repeat another, or its negative."""
     first: dict[bytes, int] = {}
     for position in family.tolist():
-        first.setdefault(_signature(units, position), position)
+        first.setdefault(_content(units, position), position)
     return np.array([*first.values()], np.int64)
 
 
-def _steps(units: Units, p_values: FloatArray, family: IntArray) -> IntArray:
-    """The distinct columns of a family, the smallest p value first."""
-    columns = distinct(units, family)
-    return columns[np.argsort(p_values[columns], kind="stable")]
-
-
-def _as_their_twins(
-    units: Units, corrected: FloatArray, families: Sequence[IntArray]
-) -> FloatArray:
-    for family in families:
-        twins: dict[bytes, float] = {}
-        for position in family.tolist():
-            p = twins.setdefault(_signature(units, position), float(corrected[position]))
-            corrected[position] = p
-    return corrected
-
-
-def _signature(units: Units, position: int) -> bytes:
+def _content(units: Units, position: int) -> bytes:
+    """The same bytes for columns that are equal, or each other's negative."""
     column = np.round(units.sums[:, position], 12) + 0.0
     first = column[np.flatnonzero(column)[:1]]
     return bytes(((column if not len(first) or first[0] > 0 else -column) + 0.0).tobytes())

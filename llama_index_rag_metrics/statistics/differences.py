@@ -31,11 +31,10 @@ from llama_index_rag_metrics.statistics.intervals import (
     MeanInterval,
     check_options,
     exact_mean,
-    too_few,
+    reason_no_interval,
 )
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
-from llama_index_rag_metrics.statistics.significance import t_p
-from llama_index_rag_metrics.statistics.student import Student, student
+from llama_index_rag_metrics.statistics.significance import Student, student, t_p
 
 
 def pseudo_queries(units: Units, widest: FloatArray | float = math.inf) -> Student:
@@ -43,11 +42,10 @@ def pseudo_queries(units: Units, widest: FloatArray | float = math.inf) -> Stude
 
     `widest` is R, the widest difference that the metric allows; the widest seen where infinite.
 
-    Examples:
-        >>> hits = np.array([0.0] * 46 + [1.0] * 3 + [-1.0])  # 3 gains and 1 loss of 50
-        >>> low, high = pseudo_queries(Units.of(hits[:, None]), 1.0).bounds(0.975)
-        >>> round(float(low[0]), 4), round(float(high[0]), 4)
-        (-0.0564, 0.1333)
+    >>> hits = np.array([0.0] * 46 + [1.0] * 3 + [-1.0])  # 3 gains and 1 loss of 50
+    >>> low, high = pseudo_queries(Units.of(hits[:, None]), 1.0).bounds(0.975)
+    >>> round(float(low[0]), 4), round(float(high[0]), 4)
+    (-0.0564, 0.1333)
     """
     count = units.n_units
     scale = ratio(count, units.n)
@@ -75,39 +73,36 @@ def difference_intervals(
 ) -> list[MeanInterval]:
     """Mean paired differences with their intervals, which agree with the test of each.
 
-    Args:
-        widest: (columns,) or one for all; see `pseudo_queries`.
-        limit: no end lies farther from 0; None for `widest`. Infinite where the metric has no
-            limits: a true mean may lie beyond what was seen.
-        p_values: (columns,) two-sided, of the test that decides whether a difference is 0 at the
-            level 1 - confidence; None takes the t-test's.
+    `p_values`, two-sided, are of the test that decides whether a difference is 0; the t-test's
+    unless given. No end lies farther from 0 than `limit`, by default `widest`, and infinite where
+    the metric has no limits: a true mean may lie beyond what was seen.
     """
     check_options(confidence)
     deciding = t_p(units) if p_values is None else p_values
     farthest = widest if limit is None else limit
     different = deciding <= round(1 - confidence, 12)
-    low, high = _settled(units, widest, farthest, confidence, different)
+    low, high = _ends(units, widest, farthest, confidence, different)
+    method = f"{'cluster-robust t' if units.clustered else 't'} with pseudo-queries"
     intervals = []
     for position, column in enumerate(units.values.T):
         values = column[~np.isnan(column)]
         mean, n = exact_mean(values), len(values)
-        if note := too_few(units, position):
+        if note := reason_no_interval(units, position):
             intervals.append(MeanInterval(mean, None, None, n, note=note))
         else:
             ends = float(low[position]), float(high[position])
-            name = "cluster-robust t" if units.clustered else "t"
-            intervals.append(MeanInterval(mean, *ends, n, f"{name} with pseudo-queries"))
+            intervals.append(MeanInterval(mean, *ends, n, method))
     return intervals
 
 
-def _settled(
+def _ends(
     units: Units,
     widest: FloatArray | float,
     limit: FloatArray | float,
     confidence: float,
     different: BoolArray,
 ) -> tuple[FloatArray, FloatArray]:
-    """(columns,) both ends: of the pseudo-queries, and near 0 of the test."""
+    """(columns,) the ends of the pseudo-queries' interval, and near 0 those of the test."""
     tail = (1 + confidence) / 2
     low, high = replace(pseudo_queries(units, widest), limit=limit).bounds(tail)
     t_low, t_high = student(units, limit).bounds(tail)

@@ -36,15 +36,9 @@ UNIT_RANGE = (0.0, 1.0)
 
 @dataclass(frozen=True, slots=True)
 class MeanInterval:
-    """A mean and its confidence interval.
+    """A mean over the n queries that have a value (NaN for none), and its confidence interval.
 
-    Attributes:
-        mean: over the queries that have a value; NaN where there is none.
-        low: the lower end, None where no interval is given.
-        high: the upper end, None where no interval is given.
-        n: how many queries have a value.
-        method: how the interval was made; "" where none is given.
-        note: why none is given, or what to know about it.
+    The ends are None, and the method "", where no interval is given; the note says why.
     """
 
     mean: float
@@ -64,23 +58,16 @@ def mean_interval(
 ) -> MeanInterval:
     """The mean of one column of scores, with its confidence interval.
 
-    Args:
-        scores: one a query; NaN where a query has none.
-        confidence: such as 0.95, between 0 and 1.
-        limits: the lowest and the highest score that there can be; widened to what was seen, and
-            where infinite, replaced by it, or by twice that where all scores are the same.
-        clusters: of each query, what it belongs to, such as its document.
+    A query without a score has NaN. The limits are the lowest and the highest score that there can
+    be, widened to those seen; infinite ones are replaced by them, or by twice that where all scores
+    are the same. A cluster is what a query belongs to, such as its document.
 
-    Raises:
-        InvalidInput: an argument can't be used.
-
-    Examples:
-        >>> mean_interval([1, 1, 0, 0, 1] * 2 + [0])
-        MeanInterval(mean=0.545..., low=0.280..., high=0.787..., n=11, method='Wilson', note='')
-        >>> mean_interval([1] * 50).low
-        0.928...
-        >>> mean_interval([0.5]).note
-        'only 1 query: too few for an interval'
+    >>> mean_interval([1, 1, 0, 0, 1] * 2 + [0])
+    MeanInterval(mean=0.545..., low=0.280..., high=0.787..., n=11, method='Wilson', note='')
+    >>> mean_interval([1] * 50).low
+    0.928...
+    >>> mean_interval([0.5]).note
+    'only 1 query: too few for an interval'
     """
     column = np.asarray(scores, np.float64).reshape(-1, 1)
     return mean_intervals(column, confidence=confidence, limits=[limits], clusters=clusters)[0]
@@ -97,8 +84,10 @@ def mean_intervals(
     check_options(confidence)
     units = units_of(columns, clusters)
     bounds = bounds_of(columns, limits)
-    lowest, highest = limits_seen(columns, bounds)
-    low, high = _effective_wilson(units, lowest, highest, confidence)
+    seen = limits_seen(columns, bounds)
+    low, high = wilson_ends(
+        units.means, seen, effective_queries(units, *seen), units.n_units, confidence
+    )
     proportion = _are_proportions(columns, units, bounds)
     return [
         _interval(
@@ -112,8 +101,8 @@ def mean_intervals(
     ]
 
 
-def too_few(units: Units, position: int) -> str:
-    """Why a column can't have any interval; "" where it can."""
+def reason_no_interval(units: Units, position: int) -> str:
+    """Why a column can't have an interval; "" where it can."""
     if not units.n[position]:
         return "no query has a value"
     if units.n_units[position] > 1:
@@ -122,8 +111,6 @@ def too_few(units: Units, position: int) -> str:
 
 
 class HasEnds(Protocol):
-    """What has an interval."""
-
     @property
     def low(self) -> float | None: ...
 
@@ -161,19 +148,26 @@ def bounds_of(columns: FloatArray, limits: Sequence[tuple[float, float]] | None)
     return bounds
 
 
-def _effective_wilson(
-    units: Units, lowest: FloatArray, highest: FloatArray, confidence: float
+def wilson_ends(
+    means: FloatArray | float,
+    limits: tuple[FloatArray, FloatArray],
+    effective: FloatArray,
+    count: IntArray | int,
+    confidence: float,
 ) -> tuple[FloatArray, FloatArray]:
-    span, count = highest - lowest, units.n_units
-    share = np.clip((units.means - lowest) / span, 0.0, 1.0)
-    low, high = score_interval(
-        share, effective_queries(units, lowest, highest), student_quantile(count, confidence)
-    )
+    """(columns,) the ends of Wilson's interval with the effective number of queries, and t."""
+    from scipy.special import stdtrit
+
+    lowest, highest = limits
+    span = highest - lowest
+    share = np.clip((means - lowest) / span, 0.0, 1.0)
+    quantile = np.asarray(stdtrit(np.maximum(np.subtract(count, 1), 1), (1 + confidence) / 2))
+    low, high = _score_interval(share, effective, quantile)
     return lowest + span * low, lowest + span * high
 
 
 def effective_queries(units: Units, lowest: FloatArray, highest: FloatArray) -> FloatArray:
-    """(columns,) as how many zeros and ones of the same mean the scores tell."""
+    """(columns,) how many zeros and ones of the same mean would tell as much as the scores."""
     span, count = highest - lowest, units.n_units
     share = np.clip((units.means - lowest) / span, 0.0, 1.0)
     most = share * (1 - share)
@@ -182,14 +176,7 @@ def effective_queries(units: Units, lowest: FloatArray, highest: FloatArray) -> 
     return np.maximum(ratio(most, np.square(error) + unseen), np.maximum(count, 1))
 
 
-def student_quantile(count: IntArray | int, confidence: float) -> FloatArray:
-    """How many standard errors a two-sided interval of so many units reaches."""
-    from scipy.special import stdtrit
-
-    return np.asarray(stdtrit(np.maximum(np.subtract(count, 1), 1), (1 + confidence) / 2))
-
-
-def score_interval(
+def _score_interval(
     share: FloatArray, n: FloatArray, z: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Wilson's interval of a share of n, with any quantile."""
@@ -208,13 +195,13 @@ def _interval(
 ) -> MeanInterval:
     """The interval of one column; with a confidence, of a proportion."""
     n, mean, rare = len(values), exact_mean(values), int(units.informative[position])
-    if note := too_few(units, position):
+    if note := reason_no_interval(units, position):
         return MeanInterval(mean, None, None, n, note=note)
     method = "cluster-robust Wilson, t" if units.clustered else "Wilson, effective n"
     note = "every query has the same value" if rare == 0 else ""
     if confidence is not None:
         ends = wilson(int(values.sum()), n, confidence)
-        method = "modified Wilson" if 0 < rare <= few_hits(n) else "Wilson"
+        method = "modified Wilson" if 0 < rare <= _few_hits(n) else "Wilson"
         if 0 < rare < ROUGH:
             note = f"only {rare} of {n} queries differ: a rough interval"
     # a mean at a limit stands at the end of its interval, which may be a rounding off
@@ -222,9 +209,9 @@ def _interval(
 
 
 def _are_proportions(columns: FloatArray, units: Units, bounds: FloatArray) -> BoolArray:
-    """(columns,) whether a column of queries, not clusters, has zeros and ones alone.
+    """(columns,) whether queries, not clusters, score 0 or 1 alone, within these limits or none.
 
-    Its limits are 0 and 1, or unknown: counts that happen to be 0 or 1 are no proportion.
+    Counts that happen to be 0 or 1 are no proportion.
     """
     if units.clustered:
         return np.zeros(columns.shape[1], np.bool_)
@@ -248,8 +235,8 @@ def wilson(hits: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
     from scipy.special import gammaincinv, ndtri
 
     share, size, z = (np.float64(number) for number in (hits / n, n, ndtri((1 + confidence) / 2)))
-    low, high = (float(end) for end in score_interval(share, size, z))
-    few = few_hits(n)
+    low, high = (float(end) for end in _score_interval(share, size, z))
+    few = _few_hits(n)
     if 0 < hits <= few:
         low = min(low, float(gammaincinv(hits, 1 - confidence)) / n)
     if 0 < n - hits <= few:
@@ -257,13 +244,13 @@ def wilson(hits: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
     return low, high
 
 
-def few_hits(n: int) -> int:
-    """Up to how many hits or misses of n Wilson's interval is modified."""
+def _few_hits(n: int) -> int:
+    """Wilson's interval is modified up to this many hits or misses of n."""
     return 2 if n <= 50 else 3
 
 
-def cleaned(differences: FloatArray) -> FloatArray:
-    """Differences with what is mere rounding set to 0."""
+def without_noise(differences: FloatArray) -> FloatArray:
+    """Differences, with mere rounding set to 0."""
     return np.where(np.abs(differences) <= NOISE, 0.0, differences)
 
 
@@ -278,7 +265,6 @@ def exact_mean(values: FloatArray) -> float:
 
 
 def units_of(columns: FloatArray, clusters: Sequence[Hashable] | IntArray | None) -> Units:
-    """The units of some columns, whose clusters may have any names."""
     if clusters is None:
         return Units.of(columns)
     if len(clusters) != len(columns):

@@ -22,7 +22,7 @@ from llama_index_rag_metrics.statistics.intervals import mean_interval
 from llama_index_rag_metrics.statistics.resampling import NOISE
 
 Weights: TypeAlias = Literal["linear", "quadratic"]
-"""How a disagreement counts by its distance."""
+"""A disagreement counts by its distance, or by that squared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,31 +39,25 @@ class Kappa:
 
 
 def cohens_kappa(
-    ours: FloatArray,
-    theirs: FloatArray,
+    first: FloatArray,
+    second: FloatArray,
     *,
     weights: Weights | None = None,
     confidence: float = 0.95,
     clusters: Sequence[Hashable] | None = None,
 ) -> Kappa:
-    """Cohen's kappa of (n,) paired scores, with its interval.
+    """Cohen's kappa of (n,) paired scores; `clusters` are what pairs belong to, such as queries.
 
-    Args:
-        weights: whether a disagreement counts by its distance ("linear") or by that squared
-            ("quadratic"); None: all count alike.
-        clusters: (n,) what each pair belongs to, such as its query.
-
-    Examples:
-        >>> ours, theirs = np.array([1.0, 1, 0, 0, 1, 0]), np.array([1.0, 1, 0, 0, 0, 0])
-        >>> found = cohens_kappa(ours, theirs)  # o = 5/6, e = 1/2 × 1/3 + 1/2 × 2/3 = 1/2
-        >>> round(found.kappa, 4), found.n
-        (0.6667, 6)
+    >>> first, second = np.array([1.0, 1, 0, 0, 1, 0]), np.array([1.0, 1, 0, 0, 0, 0])
+    >>> found = cohens_kappa(first, second)  # o = 5/6, e = 1/2 × 1/3 + 1/2 × 2/3 = 1/2
+    >>> round(found.kappa, 4), found.n
+    (0.6667, 6)
     """
-    n, every = len(ours), np.concatenate([ours, theirs])
+    n, every = len(first), np.concatenate([first, second])
     span = float(np.ptp(every)) if n else 0.0
     if span <= NOISE:
         return Kappa(math.nan, None, None, n)
-    agreed, chance = _AGREEMENT[weights](ours, theirs, span)
+    agreed, chance = _AGREEMENT[weights](first, second, span)
     observed = mean_interval(agreed, confidence=confidence, clusters=clusters)
     ends = [
         None if end is None else max(-1.0, (end - chance) / (1 - chance))
@@ -72,25 +66,25 @@ def cohens_kappa(
     return Kappa((observed.mean - chance) / (1 - chance), ends[0], ends[1], n)
 
 
-def _alike(ours: FloatArray, theirs: FloatArray, span: float) -> tuple[FloatArray, float]:
+def _alike(first: FloatArray, second: FloatArray, span: float) -> tuple[FloatArray, float]:
     """(n,) the agreement on each pair, and its mean over all pairings."""
-    agreed = (np.abs(ours - theirs) <= NOISE).astype(np.float64)
-    shares = _shares(ours, theirs)[1]
+    agreed = (np.abs(first - second) <= NOISE).astype(np.float64)
+    shares = _shares(first, second)[1]
     return agreed, float(shares[0] @ shares[1])
 
 
-def _linear(ours: FloatArray, theirs: FloatArray, span: float) -> tuple[FloatArray, float]:
-    values, shares = _shares(ours, theirs)
+def _linear(first: FloatArray, second: FloatArray, span: float) -> tuple[FloatArray, float]:
+    values, shares = _shares(first, second)
     # E|X - Y| is the area between 0 and F(1 - G) + G(1 - F)
     below, under = (np.cumsum(part)[:-1] for part in shares)
     apart = float(np.diff(values) @ (below * (1 - under) + under * (1 - below)))
-    return 1 - np.abs(ours - theirs) / span, 1 - apart / span
+    return 1 - np.abs(first - second) / span, 1 - apart / span
 
 
-def _quadratic(ours: FloatArray, theirs: FloatArray, span: float) -> tuple[FloatArray, float]:
+def _quadratic(first: FloatArray, second: FloatArray, span: float) -> tuple[FloatArray, float]:
     # the mean over all pairings, from the moments
-    apart = ours.var() + theirs.var() + (ours.mean() - theirs.mean()) ** 2
-    return 1 - np.square((ours - theirs) / span), 1 - float(apart) / span**2
+    apart = first.var() + second.var() + (first.mean() - second.mean()) ** 2
+    return 1 - np.square((first - second) / span), 1 - float(apart) / span**2
 
 
 _AGREEMENT: Mapping[
@@ -98,9 +92,9 @@ _AGREEMENT: Mapping[
 ] = {None: _alike, "linear": _linear, "quadratic": _quadratic}
 
 
-def _shares(ours: FloatArray, theirs: FloatArray) -> tuple[FloatArray, list[FloatArray]]:
+def _shares(first: FloatArray, second: FloatArray) -> tuple[FloatArray, list[FloatArray]]:
     """(values,) the distinct scores, and how often each side gave them."""
-    n, every = len(ours), np.concatenate([ours, theirs])
+    n, every = len(first), np.concatenate([first, second])
     values, numbers = np.unique(np.round(every, 12), return_inverse=True)
     parts = np.split(numbers, [n])
     return values, [np.bincount(part, minlength=len(values)) / n for part in parts]

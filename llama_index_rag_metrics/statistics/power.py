@@ -13,7 +13,6 @@ from llama_index_rag_metrics.statistics.resampling import NOISE, Units
 ALPHA = 0.05
 POWER = 0.8
 
-
 FEWEST_CHANGED = 10
 """With fewer queries changed, their spread says too little about what could be detected."""
 
@@ -44,9 +43,8 @@ def detectable_difference(
     (t + z) × sd / √n, where t is the two-sided critical value of Student's t with df = n - 1 and z
     the normal quantile of the power (Webber, Moffat and Zobel 2008).
 
-    Examples:
-        >>> detectable_difference(0.2 / math.sqrt(50), 49)  # (2.0096 + 0.8416) × 0.02828
-        0.0806...
+    >>> detectable_difference(0.2 / math.sqrt(50), 49)  # (2.0096 + 0.8416) × 0.02828
+    0.0806...
     """
     from scipy.special import ndtri, stdtrit
 
@@ -68,9 +66,8 @@ def queries_to_decide(
     should the difference and the spread stay as they are: ((z + z') × sd / (difference + margin))².
     None where the difference is exactly -margin: no number would decide.
 
-    Examples:
-        >>> queries_to_decide(-0.005, 0.01, 200, margin=0.02)  # (2.4865 × 0.1414 / 0.015)²
-        550
+    >>> queries_to_decide(-0.005, 0.01, 200, margin=0.02)  # (2.4865 × 0.1414 / 0.015)²
+    550
     """
     from scipy.special import ndtri
 

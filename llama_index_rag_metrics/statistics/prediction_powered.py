@@ -24,17 +24,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from llama_index_rag_metrics.runtime.arrays import FloatArray
-from llama_index_rag_metrics.statistics.intervals import (
-    UNIT_RANGE,
-    MeanInterval,
-    bounds_of,
-    effective_queries,
-    exact_mean,
-    limits_seen,
-    mean_interval,
-    score_interval,
-    student_quantile,
-)
+from llama_index_rag_metrics.statistics import intervals
 from llama_index_rag_metrics.statistics.resampling import Units
 
 FEWEST_HUMAN = 20
@@ -44,16 +34,11 @@ TOO_POOR = "the judge's scores tell too little about people's"
 
 
 @dataclass(frozen=True)
-class Rectified:
-    """Human scores, moved by what a judge knows.
+class PredictionPowered:
+    """(n,) human scores, and the same moved by what a judge of `n_judged` questions knows.
 
-    Attributes:
-        human: (n,) the scores that people gave.
-        values: (n,) the same, rectified: their mean and standard error are PPI's.
-        weight: λ, from 0 to 1: how far the judge is trusted.
-        n_judged: how many questions the judge scored, the n included.
-        worth: how many human scores would tell as much; n where the judge doesn't help.
-        why_alone: why people's scores stand alone; "" where the judge helps.
+    `weight` is λ, and `worth` how many human scores would tell as much: 0 and n where people's
+    scores stand alone, which `reason_alone` explains.
     """
 
     human: FloatArray
@@ -61,7 +46,7 @@ class Rectified:
     weight: float
     n_judged: int
     worth: float
-    why_alone: str = ""
+    reason_alone: str = ""
 
     @property
     def n(self) -> int:
@@ -69,15 +54,16 @@ class Rectified:
 
     @property
     def helps(self) -> bool:
-        """Whether the judge makes the estimate more certain."""
-        return not self.why_alone
+        return not self.reason_alone
 
-    def alone(self, reason: str) -> Rectified:
-        return replace(self, values=self.human, weight=0.0, worth=float(self.n), why_alone=reason)
+    def alone(self, reason: str) -> PredictionPowered:
+        return replace(
+            self, values=self.human, weight=0.0, worth=float(self.n), reason_alone=reason
+        )
 
     @property
     def mean(self) -> float:
-        return exact_mean(self.values)
+        return intervals.exact_mean(self.values)
 
     @property
     def standard_error(self) -> float:
@@ -85,23 +71,19 @@ class Rectified:
         return float(self.values.std(ddof=1)) / math.sqrt(self.n) if self.n > 1 else 0.0
 
 
-def rectified(human: FloatArray, judge: FloatArray, others: FloatArray) -> Rectified:
-    """Human scores, moved by what the judge says about the N other questions.
+def prediction_powered(
+    human: FloatArray, judge: FloatArray, others: FloatArray
+) -> PredictionPowered:
+    """Human scores of n questions drawn at random, moved by a judge's of these and of N others.
 
-    Args:
-        human: (n,) scores that people gave to questions drawn at random.
-        judge: (n,) the judge's scores of the same questions.
-        others: (N,) the judge's scores of the questions that people didn't score.
-
-    Examples:
-        >>> human = np.tile([1.0, 1.0, 0.0, 1.0], 10)
-        >>> judge = np.tile([1.0, 1.0, 0.0, 0.0], 10)  # too strict
-        >>> found = rectified(human, judge, np.tile([1.0, 0.0], 100))
-        >>> round(found.mean, 4), round(found.weight, 4), round(found.worth)
-        (0.75, 0.4149, 54)
+    >>> human = np.tile([1.0, 1.0, 0.0, 1.0], 10)
+    >>> judge = np.tile([1.0, 1.0, 0.0, 0.0], 10)  # too strict
+    >>> found = prediction_powered(human, judge, np.tile([1.0, 0.0], 100))
+    >>> round(found.mean, 4), round(found.weight, 4), round(found.worth)
+    (0.75, 0.4149, 54)
     """
     n = len(human)
-    unmoved = Rectified(human, human, 0.0, n + len(others), float(n))
+    unmoved = PredictionPowered(human, human, 0.0, n + len(others), float(n))
     if n < FEWEST_HUMAN:
         return unmoved.alone(f"fewer than {FEWEST_HUMAN} questions were scored by people")
     if len(others) < 2:
@@ -129,26 +111,25 @@ def power_tuned(human: FloatArray, judge: FloatArray, others: FloatArray) -> flo
     return min(1.0, max(0.0, shared / ((1 + len(human) / len(others)) * spread)))
 
 
-def rectified_interval(
-    combined: Rectified,
+def prediction_powered_interval(
+    combined: PredictionPowered,
     *,
     confidence: float = 0.95,
-    limits: tuple[float, float] = UNIT_RANGE,
-) -> tuple[Rectified, MeanInterval]:
+    limits: tuple[float, float] = intervals.UNIT_RANGE,
+) -> tuple[PredictionPowered, intervals.MeanInterval]:
     """The mean with Wilson's interval for as many human scores as all is worth.
 
     Where that is wider than people's scores alone would give, these stand alone.
     """
-    alone = mean_interval(combined.human, confidence=confidence, limits=limits)
+    alone = intervals.mean_interval(combined.human, confidence=confidence, limits=limits)
     if not combined.helps:
         return combined, alone
-    column = combined.human[:, None]
-    lowest, highest = limits_seen(column, bounds_of(column, [limits]))
-    effective = effective_queries(Units.of(column), lowest, highest) * combined.worth / combined.n
-    share = np.clip((combined.mean - lowest) / (highest - lowest), 0.0, 1.0)
-    ends = score_interval(share, effective, student_quantile(combined.n, confidence))
-    low, high = (float((lowest + (highest - lowest) * end)[0]) for end in ends)
+    column, n = combined.human[:, None], combined.n
+    seen = intervals.limits_seen(column, intervals.bounds_of(column, [limits]))
+    effective = intervals.effective_queries(Units.of(column), *seen) * combined.worth / n
+    ends = intervals.wilson_ends(combined.mean, seen, effective, n, confidence)
+    low, high = (float(end[0]) for end in ends)
     if alone.low is None or alone.high is None or high - low >= alone.high - alone.low:
         return combined.alone(TOO_POOR), alone
-    mean = float(np.clip(combined.mean, lowest, highest)[0])
-    return combined, MeanInterval(mean, low, high, combined.n, "Wilson, prediction-powered")
+    mean = float(np.clip(combined.mean, *seen)[0])
+    return combined, intervals.MeanInterval(mean, low, high, n, "Wilson, prediction-powered")

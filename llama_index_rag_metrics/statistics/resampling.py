@@ -7,6 +7,7 @@ every column sees the same, which keeps differences between systems paired.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,7 +17,7 @@ import numpy as np
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray, ratio
 
 _BLOCK = 1 << 22
-"""This many cells, units × resamples, are held at once: 32 MB as 64-bit floats."""
+"""Cells, units × resamples, that are held at once: 32 MB as 64-bit floats."""
 
 _SIGNS = 1
 """The stream of a seed that the flips are drawn from."""
@@ -31,10 +32,10 @@ class Units:
 
     Attributes:
         sums: (units, columns) the sum of a unit's values.
-        sizes: (units, columns) how many values a unit has; 0 where the query has none.
+        sizes: (units, columns) how many values a unit has.
         values: (queries, columns) NaN where a query has none.
         clusters: (queries,) the number of each query's cluster, from 0; None without clusters.
-        changes: (units, columns) by how much a unit changed before a judge rectified its values.
+        changes: (units, columns) the sums before a judge moved the values.
     """
 
     sums: FloatArray
@@ -50,7 +51,6 @@ class Units:
         clusters: IntArray | None = None,
         changes: FloatArray | None = None,
     ) -> Units:
-        """The units of (queries, columns) values; `changes` are those before a judge moved them."""
         missing = np.isnan(columns)
         sums, sizes = np.where(missing, 0.0, columns), (~missing).astype(np.float64)
         if clusters is not None:
@@ -74,7 +74,8 @@ class Units:
     @cached_property
     def informative(self) -> IntArray:
         """(columns,) how many units hold a value that isn't the column's commonest."""
-        apart = np.abs(self.values - _commonest(self.values)) > NOISE
+        usual = [commonest(column[~np.isnan(column)]) for column in self.values.T]
+        apart = np.abs(self.values - np.array(usual)) > NOISE
         if self.clusters is None:
             return np.asarray(apart.sum(axis=0), np.int64)
         return np.asarray(
@@ -125,16 +126,10 @@ def flipped_sums(units: Units, resamples: int, seed: int) -> Iterator[FloatArray
     """Blocks of (resamples, columns): the sums under random flips of the units' signs."""
     observed = units.sums.sum(axis=0)
     rng = np.random.default_rng([seed, _SIGNS])
-    for block in blocks(len(units), resamples):
-        kept = _draw_bits(rng, len(units), block.stop - block.start)
-        yield np.asarray(2 * (kept @ units.sums) - observed, np.float64)
-
-
-def blocks(n_units: int, resamples: int) -> Iterator[slice]:
-    """The rows of resamples that are held at once."""
-    rows = max(1, _BLOCK // max(n_units, 1))
+    rows = max(1, _BLOCK // max(len(units), 1))
     for start in range(0, resamples, rows):
-        yield slice(start, min(start + rows, resamples))
+        kept = _draw_bits(rng, len(units), min(rows, resamples - start))
+        yield np.asarray(2 * (kept @ units.sums) - observed, np.float64)
 
 
 def _draw_bits(rng: np.random.Generator, n_units: int, rows: int) -> FloatArray:
@@ -149,11 +144,6 @@ def _by_cluster(values: FloatArray, clusters: IntArray) -> FloatArray:
     return np.stack(sums, axis=1) if sums else np.zeros((n, 0))
 
 
-def _commonest(columns: FloatArray) -> FloatArray:
-    """(columns,) the commonest value of each column; NaN where it has none."""
-    return np.array([commonest(column[~np.isnan(column)]) for column in columns.T])
-
-
 def commonest(values: FloatArray) -> float:
     """The commonest value, rounding noise aside; the lowest among equally common ones.
 
@@ -161,7 +151,7 @@ def commonest(values: FloatArray) -> float:
     0.1
     """
     if not len(values):
-        return float("nan")
+        return math.nan
     ordered = np.sort(values)
     starts = np.flatnonzero(np.concatenate([[True], np.diff(ordered) > NOISE]))
     lengths = np.diff(np.append(starts, len(ordered)))

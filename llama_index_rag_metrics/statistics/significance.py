@@ -8,32 +8,74 @@ symmetrically about 0, which isn't the same as a mean of 0. Identical columns ha
 
 from __future__ import annotations
 
+import math
 import warnings
+from dataclasses import dataclass
 
 import numpy as np
 
-from llama_index_rag_metrics.runtime.arrays import FloatArray, ratio
+from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray, ratio
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units, flips_reaching
-from llama_index_rag_metrics.statistics.student import student
 
 _DECIMALS = 12
 """Ranks see differences without their rounding noise, so that equal ones tie."""
 
 
-def randomisation_p(units: Units, resamples: int, seed: int) -> FloatArray:
-    """(columns,) two-sided p values of the randomisation test, (b + 1) / (resamples + 1).
+@dataclass(frozen=True)
+class Student:
+    """Student's t of (columns,) centres, standard errors and degrees of freedom, nothing below 1.
 
-    The signs of a cluster's differences flip together.
+    No true mean is farther from 0 than `limit`.
     """
+
+    centre: FloatArray
+    error: FloatArray
+    df: IntArray
+    limit: FloatArray | float = math.inf
+
+    def bounds(self, confidence: float) -> tuple[FloatArray, FloatArray]:
+        """(columns,) the lower and the upper bound, each of which holds with this confidence."""
+        from scipy.special import stdtrit
+
+        reach = stdtrit(np.maximum(self.df, 1), confidence) * self.error
+        # what a judge moved may lie beyond what the metric allows: both ends stay within it
+        return (
+            np.clip(self.centre - reach, -self.limit, self.limit),
+            np.clip(self.centre + reach, -self.limit, self.limit),
+        )
+
+
+def student(units: Units, limit: FloatArray | float = math.inf) -> Student:
+    """Plain paired t; with clusters its robust form, of (clusters - 1) degrees of freedom.
+
+    Where every unit changed by the same amount there is no spread to go by: two more are taken to
+    have changed by it, one of them the other way, so that two equal changes aren't certainty.
+    """
+    means, count, steady = units.means, units.n_units, unvaried(units)
+    alike = np.where(np.abs(means) <= NOISE, 0.0, means)
+    share = count / (count + 2)
+    mirrored = np.abs(alike) * np.sqrt((1 - np.square(share)) / (count + 1))
+    return Student(
+        np.where(steady, share * alike, means),
+        np.where(steady, mirrored, units.standard_errors),
+        np.where(count < 2, 0, np.where(steady, count + 1, count - 1)),
+        limit,
+    )
+
+
+def unvaried(units: Units) -> BoolArray:
+    """(columns,) whether every unit has the same mean, rounding noise aside."""
+    pull = np.abs(units.influence).max(axis=0, initial=0)
+    return np.asarray(pull * units.n <= NOISE, np.bool_)
+
+
+def randomisation_p(units: Units, resamples: int, seed: int) -> FloatArray:
+    """(columns,) two-sided p values of the randomisation test, (b + 1) / (resamples + 1)."""
     return np.asarray((flips_reaching(units, resamples, seed) + 1) / (resamples + 1), np.float64)
 
 
 def t_p(units: Units) -> FloatArray:
-    """(columns,) two-sided p values of the paired t-test; with clusters, of its robust form.
-
-    The robust form takes the standard error from the clusters' sums, with (clusters - 1) degrees of
-    freedom. With fewer than two units p is 1; of equal changes see `student`.
-    """
+    """(columns,) two-sided p values of the paired t-test, 1 with fewer than two units."""
     from scipy.special import stdtr
 
     evidence = student(units)
@@ -43,9 +85,9 @@ def t_p(units: Units) -> FloatArray:
 
 
 def wilcoxon_p(units: Units) -> FloatArray:
-    """(columns,) two-sided p values of Wilcoxon's signed-rank test; zeros are left out, as usual.
+    """(columns,) two-sided p values of Wilcoxon's signed-rank test, without zeros, as usual.
 
-    It tests that the differences are symmetric about 0. With clusters it takes their means.
+    With clusters it takes their means.
     """
     from scipy.stats import wilcoxon
 
@@ -71,11 +113,10 @@ def beats_all(leads: Units, alpha: float) -> bool:
     in at most alpha of cases, most often where just two are the best: Gutmann and Maymin (1987),
     Hung and Fithian (2019). How often on real scores: benchmarks/README.md.
 
-    Examples:
-        >>> lead = np.linspace(0.01, 0.09, 9)  # the system minus each other one; more is better
-        >>> beats_all(Units.of(np.stack([lead, lead + 0.2], axis=1)), 0.05)
-        True
-        >>> beats_all(Units.of(np.stack([lead, lead - 0.04], axis=1)), 0.05)  # the second: 0.01
-        False
+    >>> lead = np.linspace(0.01, 0.09, 9)  # the system minus each other one; more is better
+    >>> beats_all(Units.of(np.stack([lead, lead + 0.2], axis=1)), 0.05)
+    True
+    >>> beats_all(Units.of(np.stack([lead, lead - 0.04], axis=1)), 0.05)  # the second: 0.01
+    False
     """
     return bool(((leads.means > NOISE) & (t_p(leads) <= alpha)).all())

@@ -50,7 +50,7 @@ class TestCheck:
         result = run("check", "dataset.json", "renamed.jsonl")
 
         assert result.exit_code == 1
-        assert "the text of 'd1' is under 'n1' now" in result.stdout
+        assert "the text of 'd1' is now under 'n1'" in result.stdout
 
     def test_warnings_count_when_asked(self) -> None:
         result = run("check", "dataset.json", "twice.jsonl")
@@ -181,7 +181,7 @@ class TestRemember:
         assert run("check", "small.json", "same.jsonl").exit_code == 0
         checked = run("check", "small.json", "edited.jsonl")
         assert checked.exit_code == 1
-        assert "the text of 'd1' is another now" in checked.stdout
+        assert "the text of 'd1' changed" in checked.stdout
 
     def test_wrong_usage(self) -> None:
         assert "nowhere" in refusal(run("remember", "dataset.json", "nowhere", "-o", "new.json"))
@@ -253,7 +253,7 @@ class TestFactories:
 
         new_id = "00000000-0000-0000-0000-000000000001"
         assert checked.exit_code == 1, checked.output
-        assert f"the text of 'd1' is under '{new_id}' now" in checked.stdout
+        assert f"the text of 'd1' is now under '{new_id}'" in checked.stdout
         assert moved.exit_code == 0, moved.output
         assert RetrievalDataset.load("new.json").relevance["q1"] == [new_id]
 
@@ -265,7 +265,7 @@ class TestFactories:
         result = run("check", "dataset.json", f"{module}:index")
 
         assert result.exit_code == 1, result.output
-        assert "passage 'd1' isn't there" in result.stdout
+        assert "'d1' is gone" in result.stdout
 
     def test_nodes_and_what_isnt_called(self, module: str) -> None:
         Path(f"{module}.py").write_text(
@@ -326,7 +326,7 @@ class TestPool:
         )  # fmt: skip
 
         assert result.exit_code == 0, result.output
-        assert "Judging can stop" in result.stdout
+        assert "Labelling can stop" in result.stdout
         assert (folder / "pool.jsonl").read_text() == ""
         empty = " ".join(refusal(run("review", "pool.jsonl", "-o", "said.jsonl")).split())
         assert "A pool is empty where every verdict is decided" in empty

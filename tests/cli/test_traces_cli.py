@@ -179,7 +179,7 @@ class TestJudge:
         assert ended.exit_code == 0, ended.output
         shown = " ".join(ended.stdout.split())
         assert "Check of the judge judge" in shown
-        assert "Asked again, it changes 0 of 4 texts" in shown
+        assert "Asked twice, the judge changed its grade on 0 of 4 passages" in shown
         assert "Too few to tell whether the place matters: 1 query with texts" in shown
         # q1: 3 texts twice, and 4 calls in 3 orders; q2: 1 text twice
         assert Path("asked.txt").read_text().count("asked") == 3 * 2 + 4 + 2

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from support.intervals import pseudo_bounds
 
-from llama_index_rag_metrics.decisions.gate.bounds import MeanEvidence, PairedEvidence
+from llama_index_rag_metrics.decisions.gate.measuring import MeanEvidence, PairedEvidence
 
 
 class TestBounds:
@@ -15,11 +15,12 @@ class TestBounds:
         # standard error 0.0285714, t(0.95; 49) = 1.676551: upper -0.1 + 0.0479015
         values = np.array([-0.5] * 10 + [0.0] * 40)
         evidence = PairedEvidence(values, widest=1.0)
-        assert evidence.highest(0.95) == pytest.approx(-0.1 + 1.676551 * 0.0285714, abs=1e-6)
+        assert evidence.bounds(0.95)[1] == pytest.approx(-0.1 + 1.676551 * 0.0285714, abs=1e-6)
         # M² = (10 × 0.25 + 1) / 11 = 0.318182; 52 queries: mean -5 / 52 = -0.0961538, variance
         # (2.5 + 2 × 0.318182) / 52 - 0.0961538² = 0.0510689, error √(0.0510689 / 51) = 0.0316441,
         # t(0.95; 51) = 1.675285
-        assert evidence.lowest(0.95) == pytest.approx(-0.0961538 - 1.675285 * 0.0316441, abs=1e-6)
+        lowest, _ = evidence.bounds(0.95)
+        assert lowest == pytest.approx(-0.0961538 - 1.675285 * 0.0316441, abs=1e-6)
 
     def test_tiny_changes_hide_no_large_loss(self) -> None:
         # 50 changed, but as much as k = (1 + 49 × 0.001)² / (1 + 49 × 0.000001) = 1.1003 equal
@@ -28,12 +29,13 @@ class TestBounds:
         # √(0.0555230 / 51) = 0.0329952, t(0.95; 51) = 1.675285
         values = np.array([-1.0] + [0.001] * 49)
         evidence = PairedEvidence(values, widest=1.0)
-        assert evidence.lowest(0.95) == pytest.approx(-0.0182885 - 1.675285 * 0.0329952, abs=1e-6)
+        lowest, _ = evidence.bounds(0.95)
+        assert lowest == pytest.approx(-0.0182885 - 1.675285 * 0.0329952, abs=1e-6)
 
     def test_a_constant_column_is_no_certainty(self) -> None:
         values = np.full(50, -0.1)
         evidence = PairedEvidence(values, widest=1.0)
-        ends = (evidence.lowest(0.95), evidence.highest(0.95))
+        ends = evidence.bounds(0.95)
         assert ends == pytest.approx(pseudo_bounds(values))
         assert ends[0] < -0.1 < ends[1]  # type: ignore[operator]
 
@@ -42,20 +44,20 @@ class TestBounds:
             PairedEvidence(np.array([0.2]), widest=1.0),
             MeanEvidence(np.array([0.2])),
         ):
-            assert (evidence.lowest(0.95), evidence.highest(0.95)) == (None, None)
+            assert evidence.bounds(0.95) == (None, None)
 
     def test_without_a_widest_difference_equal_scores_say_nothing(self) -> None:
         evidence = PairedEvidence(np.zeros(50))
-        assert (evidence.lowest(0.95), evidence.highest(0.95)) == (None, None)
+        assert evidence.bounds(0.95) == (None, None)
         # M = 1, as the widest difference seen: Σd² = 1, M² = (1 + 1) / 2
         values = np.array([0.0] * 9 + [-1.0])
-        assert PairedEvidence(values).lowest(0.95) == pytest.approx(pseudo_bounds(values)[0])
+        assert PairedEvidence(values).bounds(0.95)[0] == pytest.approx(pseudo_bounds(values)[0])
 
     def test_clusters_give_a_robust_t(self) -> None:
         values = np.array([-0.4, -0.4, -0.4, -0.1, -0.1, -0.1])
         evidence = PairedEvidence(values, np.array([0, 0, 0, 1, 1, 1]), widest=1.0)
         # two clusters of means -0.4 and -0.1: error 0.15, one degree of freedom, t = 6.313752
-        assert evidence.highest(0.95) == pytest.approx(-0.25 + 6.313752 * 0.15, abs=1e-6)
-        lowest = evidence.lowest(0.95)
+        assert evidence.bounds(0.95)[1] == pytest.approx(-0.25 + 6.313752 * 0.15, abs=1e-6)
+        lowest = evidence.bounds(0.95)[0]
         assert lowest is not None
         assert lowest < -0.4

@@ -13,7 +13,10 @@ from support.intervals import ends, width
 
 from llama_index_rag_metrics import Calibration, Scores, calibrate, compare
 from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.statistics.prediction_powered import rectified, rectified_interval
+from llama_index_rag_metrics.statistics.prediction_powered import (
+    prediction_powered,
+    prediction_powered_interval,
+)
 
 HUMAN, JUDGED = 60, 500
 IDS = [f"q{number:03}" for number in range(JUDGED)]
@@ -54,7 +57,7 @@ def sides(systems: dict[str, Calibration], metric: str) -> tuple[np.ndarray, ...
 
 def test_differences_are_calibrated(systems: dict[str, Calibration]) -> None:
     calibrated = compare(systems, "bm25")["hybrid", "ndcg@10"]
-    expected = rectified(*sides(systems, "ndcg@10"))
+    expected = prediction_powered(*sides(systems, "ndcg@10"))
     assert expected.helps
     assert calibrated.difference == pytest.approx(expected.mean)
     t = expected.mean / expected.standard_error
@@ -82,7 +85,9 @@ def test_means_are_those_of_the_calibrations(systems: dict[str, Calibration]) ->
     row = comparison["hybrid", "ndcg@10"]
     assert row.baseline_mean == comparison.means["bm25", "ndcg@10"].mean
     wide = compare(systems, "bm25", confidence=0.99).means["bm25", "mrr"]
-    expected = rectified_interval(rectified(*(_split(systems["bm25"], "mrr"))), confidence=0.99)[1]
+    expected = prediction_powered_interval(
+        prediction_powered(*(_split(systems["bm25"], "mrr"))), confidence=0.99
+    )[1]
     assert (wide.low, wide.high) == pytest.approx((expected.low, expected.high))
 
 
@@ -101,7 +106,9 @@ def test_slices_are_calibrated_apart(systems: dict[str, Calibration]) -> None:
     comparison = compare(systems, "bm25", slices="language", correction="none")
     german = np.arange(JUDGED) % 2 == 0
     human, judge, unread = sides(systems, "ndcg@10")
-    expected = rectified(human[german[:HUMAN]], judge[german[:HUMAN]], unread[german[HUMAN:]])
+    expected = prediction_powered(
+        human[german[:HUMAN]], judge[german[:HUMAN]], unread[german[HUMAN:]]
+    )
     of_german = comparison.slices["de"]["hybrid", "ndcg@10"]
     assert (of_german.n, of_german.difference) == (30, pytest.approx(expected.mean))  # type: ignore[comparison-overlap]
     whole = compare(systems, "bm25", correction="none")["hybrid", "ndcg@10"]

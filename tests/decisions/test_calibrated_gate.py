@@ -11,9 +11,12 @@ from llama_index_rag_metrics import Baseline, Calibration, Scores, calibrate, ch
 from llama_index_rag_metrics.decisions.gate import update_baseline
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
 from llama_index_rag_metrics.statistics.differences import pseudo_queries
-from llama_index_rag_metrics.statistics.prediction_powered import rectified, rectified_interval
+from llama_index_rag_metrics.statistics.prediction_powered import (
+    prediction_powered,
+    prediction_powered_interval,
+)
 from llama_index_rag_metrics.statistics.resampling import Units
-from llama_index_rag_metrics.statistics.student import student
+from llama_index_rag_metrics.statistics.significance import student
 
 HUMAN, JUDGED, METRIC = 80, 600, "ndcg@10"
 RNG = np.random.default_rng(47)
@@ -42,8 +45,8 @@ class TestAlone:
     def test_the_bound_is_of_the_calibrated_interval(self) -> None:
         (verdict,) = check_rules(BEFORE, f"{METRIC} >= 0.4 at 95%")
         column = BEFORE.judge.column(METRIC)
-        combined = rectified(TRUTH[:HUMAN], column[:HUMAN], column[HUMAN:])
-        _, interval = rectified_interval(combined, confidence=0.9)
+        combined = prediction_powered(TRUTH[:HUMAN], column[:HUMAN], column[HUMAN:])
+        _, interval = prediction_powered_interval(combined, confidence=0.9)
         assert (verdict.lower, verdict.upper) == pytest.approx((interval.low, interval.high))
         assert verdict.value == pytest.approx(BEFORE[METRIC].mean)
         assert verdict.outcome == "pass"
@@ -62,7 +65,7 @@ class TestAgainstABaseline:
         report = check_rules(now, f"{METRIC} >= baseline - 0.03", baseline=BEFORE)
         (verdict,) = report
         human, *judge = parts(now)
-        combined = rectified(human, *judge)
+        combined = prediction_powered(human, *judge)
         units = Units.of(combined.values[:, None], changes=human[:, None])
         assert verdict.difference == pytest.approx(combined.mean)
         assert verdict.lower == pytest.approx(float(pseudo_queries(units, 1.0).bounds(0.95)[0][0]))

@@ -23,7 +23,7 @@ from llama_index_rag_metrics import (
     sweep,
 )
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownFormat, UnknownMetric
-from llama_index_rag_metrics.statistics.prediction_powered import rectified
+from llama_index_rag_metrics.statistics.prediction_powered import prediction_powered
 
 METRICS = ("ndcg@10", "hit_rate@5")
 
@@ -62,7 +62,7 @@ class TestNumbers:
         judge, human = sides(0.8, bias=0.3)
         for metric in METRICS:
             calibrated = calibration[metric]
-            expected = rectified(
+            expected = prediction_powered(
                 human[metric], judge.column(metric)[:60], judge.column(metric)[60:]
             )
             assert calibrated.helps

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from llama_index_rag_metrics.decisions.sweeps.sweep_result import pareto_front, undefeated
+from llama_index_rag_metrics.decisions.sweeps.sweep_result import not_beaten, pareto_front
 
 
 def test_no_winner_among_thirty_that_are_equally_good() -> None:
@@ -17,7 +17,7 @@ def test_no_winner_among_thirty_that_are_equally_good() -> None:
     for seed in range(40):
         difficulty = rng.beta(1, 1, (60, 1))
         scores = (rng.random((60, 30)) < difficulty).astype(float)
-        named += len(undefeated(scores, resamples=200, seed=seed)) == 1
+        named += len(not_beaten(scores, resamples=200, seed=seed)) == 1
     assert named < 7
 
 
@@ -27,7 +27,7 @@ def test_no_more_winners_of_two_than_the_level() -> None:
     named = 0
     for seed in range(200):
         scores = rng.normal(0, 1, (40, 2))
-        named += len(undefeated(scores, resamples=200, seed=seed)) == 1
+        named += len(not_beaten(scores, resamples=200, seed=seed)) == 1
     assert 1 <= named <= 22  # 10 expected; more than 22 has a chance of 0.02 %
 
 
@@ -35,30 +35,30 @@ def test_a_clear_winner_is_named() -> None:
     rng = np.random.default_rng(6)
     scores = rng.normal(0, 0.1, (100, 20))
     scores[:, 7] += 0.2
-    assert undefeated(scores).tolist() == [7]
+    assert not_beaten(scores).tolist() == [7]
 
 
 def test_what_is_clearly_worse_is_dropped_and_twins_stay() -> None:
     rng = np.random.default_rng(7)
     scores = np.repeat(rng.random((80, 1)), 4, axis=1)
     scores[:, 2] -= 0.3 + rng.normal(0, 0.05, 80)
-    assert undefeated(scores).tolist() == [0, 1, 3]
+    assert not_beaten(scores).tolist() == [0, 1, 3]
 
 
 @given(scores=st.lists(st.tuples(*[st.sampled_from([0.0, 0.5, 1.0])] * 4), min_size=2, max_size=12))
 @settings(max_examples=40, deadline=None)
 def test_the_best_mean_always_stays(scores: list[tuple[float, ...]]) -> None:
     columns = np.array(scores, np.float64)
-    kept = undefeated(columns, resamples=100)
+    kept = not_beaten(columns, resamples=100)
     assert int(columns.mean(axis=0).argmax()) in kept.tolist()
     order = [2, 0, 3, 1]
-    moved = undefeated(columns[:, order], resamples=100)
+    moved = not_beaten(columns[:, order], resamples=100)
     assert sorted(order[position] for position in moved) == kept.tolist()
 
 
 @pytest.mark.parametrize("shape", [(0, 3), (1, 3), (5, 1)])
 def test_too_little_to_tell(shape: tuple[int, int]) -> None:
-    assert undefeated(np.zeros(shape)).tolist() == list(range(shape[1]))
+    assert not_beaten(np.zeros(shape)).tolist() == list(range(shape[1]))
 
 
 @given(st.lists(st.tuples(*[st.integers(0, 4)] * 3), min_size=1, max_size=12))

@@ -10,8 +10,8 @@ from support.compared import N, key, scores, three_systems
 from support.intervals import width
 
 from llama_index_rag_metrics import Comparison, Scores, compare
-from llama_index_rag_metrics.decisions.comparison import correct
 from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.statistics.corrections import correct
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +99,7 @@ class TestClusters:
         )
 
     def test_every_query_needs_one(self, systems: dict[str, Scores]) -> None:
-        with pytest.raises(InvalidInput, match="none for q1, q10, q100, q101, q102, …"):
+        with pytest.raises(InvalidInput, match="none for q1, q10, q100, q101, q102 and 114 more"):
             compare(systems, "bm25", clusters={"q0": 1})
         with pytest.raises(InvalidInput, match="a key of the queries' metadata"):
             compare(systems, "bm25", clusters="document")

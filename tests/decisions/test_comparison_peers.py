@@ -11,8 +11,7 @@ from scipy import stats
 from support.intervals import pseudo_change
 
 from llama_index_rag_metrics import Ranking, Run, Scores, compare, fuse
-from llama_index_rag_metrics.decisions.comparison import correct
-from llama_index_rag_metrics.statistics.corrections import Correction
+from llama_index_rag_metrics.statistics.corrections import Correction, correct
 
 N = 150
 NAMES = ("bm25", "dense", "hybrid")

@@ -25,7 +25,7 @@ class TestMissing:
     def test_a_long_difference_is_cut(self) -> None:
         a = Scores([f"q{number}" for number in range(9)], {"mrr": [1.0] * 9})
         b = Scores(["q0"], {"mrr": [1.0]})
-        with pytest.raises(InvalidInput, match=r"b lacks 8 \(q1, q2, q3, q4, q5, …\)"):
+        with pytest.raises(InvalidInput, match=r"b lacks 8 \(q1, q2, q3, q4, q5 and 3 more\)"):
             compare({"a": a, "b": b}, "a")
 
     def test_intersect(self) -> None:

@@ -8,6 +8,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
+import scipy.stats  # noqa: F401 - a session unloads what it loaded; parts of it load but once
 
 import llama_index_rag_metrics
 import llama_index_rag_metrics_pytest as plugin
@@ -40,22 +41,28 @@ TESTS = """
 
 
 class Session:
-    """Pytest in a process of its own, as often as it is called."""
+    """A pytest session within this process, or in one of its own, as often as it is called."""
 
     def __init__(self, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder = pytester.path
         self._pytester = pytester
         self._monkeypatch = monkeypatch
 
-    def __call__(self, *arguments: str, lost: int = 0) -> pytest.RunResult:
+    def __call__(
+        self, *arguments: str, lost: int = 0, own_process: bool = False
+    ) -> pytest.RunResult:
         self._monkeypatch.setenv("LOST", str(lost))
-        plugins = ("-p", NAME, "-p", "no:cacheprovider")
-        return self._pytester.runpytest_subprocess(*plugins, *arguments)
+        run = (
+            self._pytester.runpytest_subprocess
+            if own_process
+            else self._pytester.runpytest_inprocess
+        )
+        return run("-p", NAME, "-p", "no:cacheprovider", *arguments)
 
 
 @pytest.fixture
 def session(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Session:
-    """Run pytest in a process of its own, in a folder with one test that measures."""
+    """Run pytest in a folder with one test that measures."""
     monkeypatch.setenv("PYTHONPATH", f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
     pytester.makeini("[pytest]\nrag_baseline = baselines/main.json")
@@ -169,11 +176,11 @@ def test_rules_that_are_kept_with_the_baseline_stay(with_baseline: Session) -> N
 
 
 def test_with_xdist(with_baseline: Session) -> None:
-    inconclusive = with_baseline("-n", "2", lost=2)
+    inconclusive = with_baseline("-n", "2", lost=2, own_process=True)
     inconclusive.assert_outcomes(passed=1)
     inconclusive.stdout.fnmatch_lines(["*InconclusiveGate: recall@5 is*"])
     options = ("--rag-update-baseline", "--rag-force", "--rag-new-anchor")
-    with_baseline("-n", "2", *options, lost=29).assert_outcomes(passed=1)
+    with_baseline("-n", "2", *options, lost=29, own_process=True).assert_outcomes(passed=1)
     path = with_baseline.folder / "baselines" / "main.json"
     assert Baseline.load(path).scores.means["recall@5"] == 0.42
 
@@ -191,7 +198,7 @@ def test_a_session_that_measures_nothing_doesn_t_import_llama_index(
             assert "llama_index_rag_metrics_pytest" in loaded
         """
     )
-    session().assert_outcomes(passed=1)
+    session(own_process=True).assert_outcomes(passed=1)
 
 
 def test_installing_the_package_registers_the_plugin() -> None:

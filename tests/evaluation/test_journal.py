@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
-import textwrap
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -22,7 +20,7 @@ from llama_index.core.retrievers import QueryFusionRetriever
 from llama_index.core.retrievers.fusion_retriever import FUSION_MODES
 from llama_index.core.schema import TextNode
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
-from support.processes import start
+from support.processes import Forked
 from support.retrievers import Postprocessor, Scripted
 
 from llama_index_rag_metrics import RetrievalDataset, evaluate
@@ -312,22 +310,20 @@ PROGRAM = r"""
 @pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_nothing_finished_is_lost(tmp_path: Path, how: signal.Signals) -> None:
-    program, journal = tmp_path / "program.py", tmp_path / "run.jsonl"
-    program.write_text(textwrap.dedent(PROGRAM))
-    command = [sys.executable, str(program), str(journal)]
-    killed = start(command)
-    assert killed.stdout is not None
+    journal = tmp_path / "run.jsonl"
+    killed = Forked(PROGRAM, str(journal))
     asked = [killed.stdout.readline().strip() for _ in range(20)]
     os.kill(killed.pid, how)
-    rest, errors = killed.communicate(timeout=60)
+    rest, errors = killed.communicate()
     if how is signal.SIGINT:
         assert "KeyboardInterrupt" in errors
     kept = [json.loads(line)["query_id"] for line in journal.read_text().splitlines()[1:] if line]
     assert len(kept) < 100
     # at most the two queries under way when the signal came are missing
     assert len(asked) + len(rest.split()) - len(kept) <= 2
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    *asked_again, mean = done.stdout.split()
+    done = Forked(PROGRAM, str(journal))
+    *asked_again, mean = done.communicate()[0].split()
+    assert done.wait() == 0
     assert not {f"q{number}" for number in asked_again} & set(kept)
     assert len(asked_again) + len(kept) == 100
     assert float(mean) == pytest.approx(1 / 100)

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import llama_index_rag_metrics as package
+from llama_index_rag_metrics.decisions.sweeps.sweeping import SweepOptions
 from llama_index_rag_metrics.distributed.ray import ray_evaluating
 from llama_index_rag_metrics.evaluation.asking.run_options import (
     EvaluateOptions,
@@ -27,7 +28,9 @@ HOME = Path(package.__file__).parent.parent
 DATASET = {"queries": {"q": "x?"}, "corpus": {}, "relevant_docs": {"q": ["d"]}}
 
 SCRIPT = """
-from llama_index_rag_metrics import RetrieverEvaluator, aevaluate, evaluate, evaluate_stages
+from llama_index_rag_metrics import (
+    RetrieverEvaluator, aevaluate, asweep, evaluate, evaluate_stages, sweep
+)
 
 def retrieve(query: str) -> list[str]:
     return ["d1"]
@@ -36,11 +39,14 @@ evaluator = RetrieverEvaluator.from_metric_names(["mrr"], retriever=retrieve)
 evaluate(retrieve, "beir", workers=8, timeout=3).scores.means["mrr"].hex()
 evaluate_stages(retrieve, [], "beir", workers=8, latency="alone")
 evaluator.evaluate_dataset("beir", 8, True, journal="run.jsonl")
+sweep(lambda k: retrieve, {"k": [1, 2]}, "beir", workers=8, cache=None, matcher="text").winner
 
 async def awaited() -> None:
     await aevaluate(retrieve, "beir", workers=8, max_calls=None)
     await aevaluate(retrieve, "beir", worker=8)  # refused
     await evaluator.aevaluate_dataset("beir", worker=8)  # refused
+    await asweep(lambda k: retrieve, {"k": [1, 2]}, "beir", workers=8, journal="sweep")
+    await asweep(lambda k: retrieve, {"k": [1, 2]}, "beir", worker=8)  # refused
 
 evaluate(retrieve, "beir", worker=8)  # refused
 evaluate(retrieve, "beir", timeout="3 s")  # refused
@@ -48,6 +54,9 @@ evaluate(retrieve, "beir", latency="cold")  # refused
 evaluate_stages(retrieve, [], "beir", worker=8)  # refused
 evaluate_stages(retrieve, [], "beir", journal="run.jsonl")  # refused
 evaluator.evaluate_dataset("beir", worker=8)  # refused
+sweep(lambda k: retrieve, {"k": [1, 2]}, "beir", worker=8)  # refused
+sweep(lambda k: retrieve, {"k": [1, 2]}, "beir", timeout="3 s")  # refused
+sweep(lambda k: retrieve, {"k": [1, 2]}, "beir", retriever_id="mine")  # refused
 """
 
 
@@ -58,6 +67,8 @@ FUNCTIONS: dict[Callable[..., Any], Any] = {
     package.RetrieverEvaluator.evaluate_dataset: EvaluateOptions,
     package.evaluate_stages: StageOptions,
     package.aevaluate_stages: StageOptions,
+    package.sweep: SweepOptions,
+    package.asweep: SweepOptions,
     ray_evaluating.evaluate: EvaluateOptions,
     ray_evaluating.aevaluate: EvaluateOptions,
 }

@@ -21,7 +21,7 @@ from llama_index.core.vector_stores import SimpleVectorStore
 from support.retrievers import Scripted
 
 from llama_index_rag_metrics import RetrievalDataset, aevaluate, evaluate, evaluate_stages
-from llama_index_rag_metrics.evaluation.retrievers import dual
+from llama_index_rag_metrics.evaluation.asking import dual
 
 WORDS = ["kiln", "glaze", "wheel", "clay", "oven", "brush", "sponge", "cone", "slip", "rack"]
 # Qdrant's local mode takes no other ids

@@ -15,7 +15,7 @@ import pytest
 from llama_index_rag_metrics import read_qrels, read_run
 from llama_index_rag_metrics.files.lines import Place
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
-from llama_index_rag_metrics.files.text_tables import read_cell, read_field
+from llama_index_rag_metrics.files.tables import read_cell, read_field
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.runtime.errors import FileFormatError, LabelWarning, LinesSkipped
 

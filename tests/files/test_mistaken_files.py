@@ -23,7 +23,7 @@ from llama_index_rag_metrics import (
     write_review_page,
     write_run,
 )
-from llama_index_rag_metrics.files.file_contents import CONTENTS
+from llama_index_rag_metrics.files.file_kinds import CONTENTS
 from llama_index_rag_metrics.runtime.errors import (
     FileFormatError,
     LinesSkipped,

@@ -21,8 +21,8 @@ from llama_index_rag_metrics import (
     score_rankings,
 )
 from llama_index_rag_metrics.files.traces.span_collecting import Trace, Work
-from llama_index_rag_metrics.files.traces.trace_documents import Retrieved
 from llama_index_rag_metrics.files.traces.trace_sessions import Remarks, sessions
+from llama_index_rag_metrics.files.traces.trace_spans import DocumentColumns
 from llama_index_rag_metrics.runtime.errors import (
     FileFormatError,
     InvalidInput,
@@ -315,7 +315,7 @@ class TestLongChains:
         trace.parents = Parents({f"{number}": f"{number + 1}" for number in range(n)})
         for number in range(n):
             work = Work(f"{number}")
-            work.retrieved, work.is_readable = Retrieved([f"d{number}"], None, None), True
+            work.retrieved, work.is_readable = DocumentColumns([f"d{number}"], None, None), True
             trace.retrievals.append(work)
         made = sessions({"t1": trace}, {}, by_attribute=False, remarks=Remarks())
         assert [list(call.ids) for call in made["t1"].calls] == [[f"d{n - 1}"]]

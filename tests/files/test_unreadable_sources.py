@@ -166,7 +166,7 @@ def test_paragraphs_that_are_none(paragraph: object, expected: str) -> None:
 
 
 # whole-file JSON begins with a bracket alone in its first line; a bit more than a line may have
-BOMB = gzip.compress(b"{\n" + b" \n" * (LONGEST_LINE // 2))
+BOMB = gzip.compress(b"{\n" + (b" " * 1_023 + b"\n") * (LONGEST_LINE >> 10))
 
 
 @pytest.mark.parametrize("read", READERS[:4])

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sys
-import textwrap
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +15,7 @@ from llama_index.core import Settings
 from support.llms import Calling, Completing
 from support.nugget_reader import answer, is_about_facts, is_about_importance, own_tag, tagged
 from support.openai_server import openai_server
-from support.processes import start
+from support.processes import Forked
 
 from llama_index_rag_metrics import (
     Nugget,
@@ -244,9 +242,7 @@ class TestFailures:
         assert set(assigned["q1"][0].supports) == {"d1", "d2"}
 
     def test_a_service_that_stumbles_is_asked_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(
-            "llama_index_rag_metrics.labels.nuggets.nugget_asking._FIRST_PAUSE", 0.01
-        )
+        monkeypatch.setattr("llama_index_rag_metrics.labels.nugget_llm._FIRST_PAUSE", 0.01)
         stumbles = iter([True, True, False])
 
         def say(prompt: str) -> str:
@@ -393,20 +389,15 @@ print(len(nuggets), sum(map(len, nuggets.values())))
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_an_interrupted_call_goes_on(tmp_path: Path, how: signal.Signals) -> None:
-    program, cache = tmp_path / "program.py", tmp_path / "cache.sqlite"
-    program.write_text(textwrap.dedent(PROGRAM))
-    tests = Path(__file__).parents[1]
-    environment = {**os.environ, "PYTHONPATH": str(tests)}
-    killed = start([sys.executable, str(program), str(cache)], environment)
-    assert killed.stdout is not None
+    cache = tmp_path / "cache.sqlite"
+    killed = Forked(PROGRAM, str(cache))
     for _ in range(20):
         assert killed.stdout.readline() == "asked\n"
     os.kill(killed.pid, how)
-    rest, _ = killed.communicate(timeout=60)
+    rest, _ = killed.communicate()
     asked = 20 + rest.count("asked")
     assert asked < 120
-    again = start([sys.executable, str(program), str(cache)], environment)
-    output, errors = again.communicate(timeout=60)
+    output, errors = Forked(PROGRAM, str(cache)).communicate()
     assert output.splitlines()[-1] == "60 60", errors
     # two calls a question; of those that were under way, at most one a worker is lost
     assert asked + output.count("asked") <= 120 + 2

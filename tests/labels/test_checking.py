@@ -17,7 +17,7 @@ from llama_index.core.schema import NodeWithScore, TextNode
 from support.paths import SHARED
 
 from llama_index_rag_metrics import LabelFindings, Relevance, RetrievalDataset, check_labels
-from llama_index_rag_metrics.labels.label_findings import KINDS
+from llama_index_rag_metrics.labels.checking import KINDS
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 CRANFIELD = SHARED / "data" / "cranfield"

@@ -15,7 +15,7 @@ from llama_index.core.llms import CompletionResponse
 from llama_index.core.schema import TextNode
 from support.question_llms import PROMPT, ScriptedLLM, nodes, two
 
-from llama_index_rag_metrics.labels.questions import (
+from llama_index_rag_metrics.labels.question_generation import (
     agenerate_question_context_pairs,
     generate_question_context_pairs,
 )
@@ -36,7 +36,7 @@ class AsyncLLM(ScriptedLLM):
 
 @pytest.fixture(autouse=True)
 def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("llama_index_rag_metrics.labels.questions.generation._FIRST_PAUSE", 0.0)
+    monkeypatch.setattr("llama_index_rag_metrics.labels.question_generation._FIRST_PAUSE", 0.0)
 
 
 def test_every_node_answers_its_questions() -> None:

@@ -84,7 +84,7 @@ def test_a_steady_judge() -> None:
     assert check.place.slope.low is not None
     assert -0.5 < check.place.slope.low < 0
     assert (check.kappa, check.notes) == (None, ())
-    assert "Asked again, it changes 0 of 120 texts" in shown(check)
+    assert "Asked twice, the judge changed its grade on 0 of 120 passages" in shown(check)
     assert "At another place in the call, 0 of 240 grades change" in shown(check)
     assert "No trend over the places is shown: each place further back changes" in shown(check)
 
@@ -262,7 +262,7 @@ def test_agreement_with_people_is_that_of_agreement() -> None:
     assert check.kappa is not None
     assert (check.kappa.kappa, check.kappa.n) == pytest.approx((expected.kappa, 100))
     assert (check.kappa.low, check.kappa.high) == pytest.approx((expected.low, expected.high))
-    assert "it agrees beyond chance by a kappa of" in shown(check)
+    assert "Agreement with people: kappa" in shown(check)
 
 
 def test_nothing_is_cached_and_queries_are_drawn() -> None:
@@ -321,7 +321,7 @@ def test_rankings_of_one_text_have_no_places() -> None:
         None,
         None,
     )
-    assert "Asked again, it changes 0 of 24 texts" in shown(check)
+    assert "Asked twice, the judge changed its grade on 0 of 24 passages" in shown(check)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llama_index_rag_metrics.labels.questions import questions_in
+from llama_index_rag_metrics.labels.question_parsing import questions_in
 
 
 @pytest.mark.parametrize(

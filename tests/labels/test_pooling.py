@@ -16,8 +16,7 @@ from support import reference
 
 from llama_index_rag_metrics import Relevance, RetrievalDataset, Run, metric, pool, read_qrels
 from llama_index_rag_metrics.labels import pooling as choose
-from llama_index_rag_metrics.labels.decisive import Belief, checked_metric, queries_of
-from llama_index_rag_metrics.labels.label_pool import PoolItems
+from llama_index_rag_metrics.labels.decisive import Belief, PoolItems, checked_metric, queries_of
 from llama_index_rag_metrics.labels.pooling import scores_if
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
@@ -306,7 +305,7 @@ def test_the_report_names_verdicts_and_items(tmp_path: Path) -> None:
     evil = "<script>alert(1)</script>"
     pooled = pool({evil: {"q": ["a"]}, "y": {"q": [evil]}}, metric="precision@1", samples=100)
 
-    assert "1 verdict is open: judge the next 2 items, then ask again." in str(pooled)
+    assert "1 comparison is undecided. Label these 2 passages, then rerun." in str(pooled)
     assert evil not in pooled.to_html(tmp_path / "pool.html").read_text()
     assert {record["doc_id"] for record in json.loads(pooled.to_json())} == {"a", evil}
 

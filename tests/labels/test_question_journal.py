@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from llama_index.core.schema import TextNode
+from support.processes import Forked
 from support.question_llms import PROMPT, ScriptedLLM, nodes, two
 
-from llama_index_rag_metrics.labels.questions import generate_question_context_pairs
+from llama_index_rag_metrics.labels.question_generation import generate_question_context_pairs
 from llama_index_rag_metrics.runtime.errors import JournalDamaged, JournalMismatch, RowsDropped
 
 
 @pytest.fixture(autouse=True)
 def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("llama_index_rag_metrics.labels.questions.generation._FIRST_PAUSE", 0.0)
+    monkeypatch.setattr("llama_index_rag_metrics.labels.question_generation._FIRST_PAUSE", 0.0)
 
 
 def test_the_journal_goes_on_where_the_first_run_ended(tmp_path: Path) -> None:
@@ -146,8 +144,9 @@ def test_a_damaged_journal_names_the_line(tmp_path: Path) -> None:
 
 KILLED = """
 import sys
+from support.processes import Forked
 from support.question_llms import PROMPT, ScriptedLLM, nodes, two
-from llama_index_rag_metrics.labels.questions import generate_question_context_pairs
+from llama_index_rag_metrics.labels.question_generation import generate_question_context_pairs
 llm = ScriptedLLM(two, seconds=0.03)
 generate_question_context_pairs(nodes(500), llm, PROMPT, workers=4, journal=sys.argv[1])
 """
@@ -156,14 +155,11 @@ generate_question_context_pairs(nodes(500), llm, PROMPT, workers=4, journal=sys.
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
 def test_kill_loses_nothing_that_was_finished(tmp_path: Path) -> None:
     path = tmp_path / "questions.jsonl"
-    arguments = [sys.executable, "-c", KILLED, str(path)]
-    process = subprocess.Popen(
-        arguments, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    )
+    process = Forked(KILLED, str(path))
     until = time.monotonic() + 60
     while not path.exists() or path.read_bytes().count(b"\n") < 20:
         assert time.monotonic() < until, "the run doesn't get on"
-        assert process.poll() is None, "the run ended before it was killed"
+        assert process.runs, "the run ended before it was killed"
         time.sleep(0.01)
     process.kill()
     process.wait()

@@ -84,7 +84,7 @@ class TestCheck:
         (finding,) = check_labels(remembered, today).errors
 
         assert (finding.kind, finding.id, finding.others) == ("lost", "triton", ())
-        assert finding.text == "passage 'triton' isn't there, and no passage has its text as it was"
+        assert finding.text == "'triton' is gone, and no passage has the text that it had"
 
     def test_texts_that_the_dataset_has_tell_more(self, remembered: RetrievalDataset) -> None:
         with_corpus = RetrievalDataset(**{**vars(remembered), "corpus": MOONS})

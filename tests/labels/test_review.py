@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,14 @@ from llama_index_rag_metrics import (
     read_judgements,
     write_review_page,
 )
-from llama_index_rag_metrics.labels.review import SCALES, ItemKey, Judgement, ReviewPool
-from llama_index_rag_metrics.labels.review.review_items import read_rubric
-from llama_index_rag_metrics.report.html.packing import unpacked
+from llama_index_rag_metrics.labels.review.review_items import (
+    SCALES,
+    ItemKey,
+    ReviewPool,
+    read_rubric,
+)
+from llama_index_rag_metrics.labels.review.review_judgements import Judgement
+from llama_index_rag_metrics.report.html.assets import unpacked
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput, LabelWarning
 
 NUGGET = {"query_id": "q", "query": "Who?", "nugget_id": "n", "nugget": "It was she."}
@@ -251,7 +257,7 @@ class TestScales:
 
     def test_a_scale_as_json(self, tmp_path: Path) -> None:
         path = tmp_path / "rubric.json"
-        path.write_text(json.dumps(SCALES["support"].record()))
+        path.write_text(json.dumps(asdict(SCALES["support"])))
         assert read_rubric(path) == SCALES["support"]
 
     @pytest.mark.parametrize("text", ["", "Grade it well.", "3: The answer."])

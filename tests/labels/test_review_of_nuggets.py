@@ -11,12 +11,9 @@ from typing import Any
 import pytest
 
 from llama_index_rag_metrics import Nugget, Nuggets
-from llama_index_rag_metrics.labels.review import (
-    ItemKey,
-    Judgement,
-    write_review_page,
-    write_reviews,
-)
+from llama_index_rag_metrics.labels.review.review_items import ItemKey
+from llama_index_rag_metrics.labels.review.review_judgements import Judgement, write_reviews
+from llama_index_rag_metrics.labels.review.review_page import write_review_page
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
 
 NUGGETS = Nuggets(

@@ -17,7 +17,12 @@ from llama_index_rag_metrics import (
     read_qrels,
     score_rankings,
 )
-from llama_index_rag_metrics.labels.review import ItemKey, Judgement, read_reviews, write_reviews
+from llama_index_rag_metrics.labels.review.review_items import ItemKey
+from llama_index_rag_metrics.labels.review.review_judgements import (
+    Judgement,
+    read_reviews,
+    write_reviews,
+)
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput, LabelWarning
 
 

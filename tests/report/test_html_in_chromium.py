@@ -114,7 +114,7 @@ def test_every_plot_is_drawn_and_labels_are_text(open_report: Callable[..., Tab]
 
 def test_the_table_sorts_with_missing_values_last(tab: Tab) -> None:
     # ndcg@3 of the baseline: q1 (2/log2 3 + 1/log2 4)/(2 + 1/log2 3) = 0.67, q2, q4, q5: 1, q3 none
-    assert tab.rows()[-1] == "q3 nothing relevant"
+    assert tab.rows()[-1] == "q3 no known relevant passage"
     tab.sort("baseline", "ascending")
     assert tab.rows()[0].startswith("q1")
     assert tab.rows()[-1].startswith("q3")
@@ -146,7 +146,7 @@ def test_the_table_filters_by_outcome_and_metadata(tab: Tab) -> None:
     assert shown(show="worse than the baseline") == {"q2", "q4", "q5"}
     assert shown(show="failed") == {"q4"}
     assert shown(show="nothing retrieved") == {"q5"}
-    assert shown(show="nothing relevant") == {"q3"}
+    assert shown(show="no known relevant passage") == {"q3"}
     assert shown(language="ja") == {"q2"}
     assert shown(language="en", show="worse than the baseline") == {"q4", "q5"}
 
@@ -201,9 +201,9 @@ def test_a_query_folds_again(tab: Tab) -> None:
 
 
 def test_queries_that_need_a_look_stand_on_their_own(tab: Tab) -> None:
-    place = tab.page.locator("#special")
+    place = tab.page.locator("#to-check")
     kinds = place.locator("> details > summary").all_inner_texts()
-    assert kinds == ["failed (1)", "nothing retrieved (1)", "nothing relevant (1)"]
+    assert kinds == ["failed (1)", "nothing retrieved (1)", "no known relevant passage (1)"]
     place.locator("> details").first.locator("summary").click()
     place.locator("details details summary").first.click()
     place.get_by_text("failed: ValueError").wait_for()
@@ -399,7 +399,7 @@ def test_results_without_a_baseline_show_no_movement(open_report: Callable[..., 
     tab = open_report(reported)
     place = tab.unfold("q1")
     assert place.locator(".move").count() == 0
-    assert place.get_by_text("Relevant, but retrieved by no system").count() == 1
+    assert place.get_by_text("Missed by every system").count() == 1
     assert tab.page.locator("#queries thead th").all_inner_texts() == ["query", "one"]
     assert tab.page.locator("#metric option").all_inner_texts() == METRICS
 

@@ -23,7 +23,7 @@ from llama_index_rag_metrics import (
 )
 from llama_index_rag_metrics.evaluation.results.results_report import results_report, system_of
 from llama_index_rag_metrics.report.html import html_page
-from llama_index_rag_metrics.report.markdown import to_markdown
+from llama_index_rag_metrics.report.markup import to_markdown
 from llama_index_rag_metrics.report.model import Item, QueryAnswers
 from llama_index_rag_metrics.report.notebook import to_notebook
 from llama_index_rag_metrics.report.query_lines import retrieved_name, wanted_names
@@ -192,7 +192,7 @@ def test_the_page_carries_each_matcher_of_several() -> None:
     html = html_page(by_two().report(full=True))
     index = unpacked(html, "index")
     ((wanted, (answer,), others),) = unpacked(html, "rankings-0")
-    assert index["ways"] == [0, 1]
+    assert index["matcherOfMetric"] == [0, 1]
     assert (wanted, answer[1]) == ([["io", 1.0]], [1.0, None])
     (((by_text_wanted,), ((grades, stands_for),)),) = others
     assert by_text_wanted[:2] == ["io", 1.0]

@@ -5,9 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import pickle
-import signal
-import subprocess
-import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +14,7 @@ import pytest
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.storage.kvstore import SimpleKVStore
 from pydantic import PrivateAttr
+from support.processes import Forked
 
 from llama_index_rag_metrics import Cache, EmbeddingSimilarity, SQLiteKVStore
 from llama_index_rag_metrics.runtime.cache import Request, identity, without_credentials
@@ -275,19 +273,16 @@ for number in range(int(sys.argv[3])):
 """
 
 
-def _writer(path: Path, name: str, n: int) -> subprocess.Popen[str]:
-    program = [sys.executable, "-c", WRITER, str(path), name, str(n)]
-    return subprocess.Popen(program, stdout=subprocess.PIPE, text=True)
+def _writer(path: Path, name: str, n: int) -> Forked:
+    return Forked(WRITER, str(path), name, str(n))
 
 
 def test_survives_kill_9(tmp_path: Path) -> None:
     path = tmp_path / "cache.sqlite"
     writer = _writer(path, "k", 10_000_000)
-    assert writer.stdout is not None
     written = [int(writer.stdout.readline()) for _ in range(50)]
-    writer.send_signal(signal.SIGKILL)
-    written += [int(line) for line in writer.stdout.read().splitlines() if line.strip()]
-    writer.wait()
+    writer.kill()
+    written += [int(line) for line in writer.communicate()[0].splitlines() if line.strip()]
     store = SQLiteKVStore(path)
     rows = store.get_all()
     assert all(rows[f"k{number}"] == {"value": number} for number in written)
@@ -300,7 +295,7 @@ def test_two_processes_at_once(tmp_path: Path) -> None:
     writers = [_writer(path, name, 200) for name in ("a", "b", "c")]
     for writer in writers:
         writer.communicate()
-        assert writer.returncode == 0
+        assert writer.wait() == 0
     assert len(SQLiteKVStore(path).get_all()) == 600
 
 

@@ -133,7 +133,7 @@ def test_who_loses_the_store_asks_alone_and_holds_nobody_up(keeper: Keeper) -> N
         fetched = asyncio.create_task(first.get("a"))
         await asyncio.sleep(0.01)
         waits = asyncio.create_task(second.get("a"))
-        first.cache.store._keeper = Direct(object())  # type: ignore[attr-defined]
+        first.cache.store._actor = Direct(object())  # type: ignore[attr-defined]
         first.cache.store.release = lambda keys: keeper.release("first", keys)  # type: ignore[attr-defined]
         return await fetched, await first.get("b"), await waits
 

@@ -6,15 +6,13 @@ import json
 import os
 import random
 import stat
-import subprocess
-import sys
-import textwrap
 import warnings
 from pathlib import Path
 from typing import Any
 from zlib import crc32
 
 import pytest
+from support.processes import Forked
 
 from llama_index_rag_metrics.runtime.errors import (
     InvalidInput,
@@ -232,27 +230,22 @@ def test_one_at_a_time_within_a_process(path: Path) -> None:
 
 
 OPEN = """
-    import sys
+    import sys, time
     from llama_index_rag_metrics.runtime.journal import JsonLinesJournal
 
     with JsonLinesJournal(sys.argv[1], "rows, version 1", {"a": "b"}, dict):
         print("open", flush=True)
-        sys.stdin.read()
+        time.sleep(60)
 """
 
 
 def test_one_process_at_a_time(path: Path) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(OPEN), str(path)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as other:
-        assert other.stdout is not None
-        assert other.stdout.readline() == "open\n"
-        with pytest.raises(JournalBusy, match="in use by another process"):
-            opened(path)
-        other.kill()
+    other = Forked(OPEN, str(path))
+    assert other.stdout.readline() == "open\n"
+    with pytest.raises(JournalBusy, match="in use by another process"):
+        opened(path)
+    other.kill()
+    other.wait()
     opened(path).close()
 
 

@@ -19,7 +19,7 @@ from llama_index.core.schema import TextNode
 from support.cohere_server import CohereServer, Fault, cohere_server
 
 from llama_index_rag_metrics import CohereRerankRelevancy
-from llama_index_rag_metrics.labels.questions import generate_question_context_pairs
+from llama_index_rag_metrics.labels.question_generation import generate_question_context_pairs
 from llama_index_rag_metrics.runtime import retries
 from llama_index_rag_metrics.runtime.errors import GenerationFailed, ScorerFailed
 from llama_index_rag_metrics.runtime.retries import seconds_asked

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from support import shared_cache
-from support.processes import start
+from support.processes import Forked, start
 
 from llama_index_rag_metrics import Cache, SQLiteKVStore
 from llama_index_rag_metrics.runtime.cache import Request
@@ -35,7 +35,7 @@ class Processes:
         self.path = folder / "cache.sqlite"
         self.log = folder / "asked.jsonl"
         self.log.touch()
-        self._running: list[subprocess.Popen[str]] = []
+        self._running: list[Forked | subprocess.Popen[str]] = []
 
     def score(
         self,
@@ -44,12 +44,17 @@ class Processes:
         batch: int = 10,
         seconds: float = 0.01,
         mode: str = "",
-        hash_seed: str = "random",
-    ) -> subprocess.Popen[str]:
+        hash_seed: str = "",
+    ) -> Forked | subprocess.Popen[str]:
         numbers = [str(number) for number in (first, last, batch, seconds)]
-        files = [shared_cache.__file__, str(self.path), str(self.log)]
-        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
-        process = start([sys.executable, *files, *numbers, mode], environment)
+        program = Path(shared_cache.__file__)
+        arguments = [str(self.path), str(self.log), *numbers, mode]
+        process: Forked | subprocess.Popen[str]
+        if hash_seed:
+            environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+            process = start([sys.executable, str(program), *arguments], environment)
+        else:
+            process = Forked(program.read_text(), *arguments)
         self._running.append(process)
         return process
 
@@ -67,7 +72,7 @@ class Processes:
     def close(self) -> None:
         for process in self._running:
             process.kill()
-            process.communicate()
+            process.wait()
 
 
 @pytest.fixture
@@ -77,9 +82,9 @@ def processes(tmp_path: Path) -> Any:
     started.close()
 
 
-def ended_well(process: subprocess.Popen[str]) -> None:
-    _, errors = process.communicate(timeout=120)
-    assert process.returncode == 0, errors
+def ended_well(process: Forked | subprocess.Popen[str]) -> None:
+    _, errors = process.communicate()
+    assert process.wait() == 0, errors
 
 
 def test_six_processes_pay_once(processes: Processes) -> None:
@@ -146,7 +151,7 @@ def test_what_a_killed_process_asked_for_is_asked_by_another(processes: Processe
 def test_what_a_killed_process_asked_for_is_asked_in_order(
     processes: Processes, hash_seed: str
 ) -> None:
-    killed = processes.score(0, 8, seconds=60)
+    killed = processes.score(0, 8, seconds=60, hash_seed=hash_seed)
     processes.wait_until_one_asks()
     killed.kill()
     killed.wait()
@@ -160,8 +165,7 @@ def test_what_one_failed_on_another_asks_at_once(processes: Processes) -> None:
     fails = processes.score(0, 5, seconds=0.2, mode="fails")
     processes.wait_until_one_asks()
     ended_well(processes.score(0, 5))
-    fails.communicate()
-    assert fails.returncode == 1
+    assert fails.wait() == 1
     assert processes.asked() == dict.fromkeys(range(5), 2)
 
 

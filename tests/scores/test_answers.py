@@ -15,7 +15,7 @@ from llama_index_rag_metrics import (
     evaluate,
     score_rankings,
 )
-from llama_index_rag_metrics.scores.ranking_digests import ranking_digest
+from llama_index_rag_metrics.scores.mappings import ranking_digest
 
 
 def evaluated() -> EvaluationResults:

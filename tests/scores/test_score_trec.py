@@ -273,7 +273,7 @@ def test_what_a_name_means_is_what_trec_eval_means_by_it() -> None:
     [
         ("P.0", "a number above 0|greater than 0"),
         ("P.x", "valid integer"),
-        ("map.5", "-m: expected map as it is, got 'map.5'"),
+        ("map.5", "-m: expected map alone, got 'map.5'"),
         ("iprec_at_recall.1.5", "a number from 0 to 1"),
         ("set_F.x", "set_F with a number"),
         ("ndcg.1=x", r"gains: expected whole grades from 0 on and gains, as in 1:3;2:9, got '1:x'"),

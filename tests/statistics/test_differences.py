@@ -11,8 +11,9 @@ from scipy import stats
 from support.intervals import ends, pseudo_change
 
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
-from llama_index_rag_metrics.statistics import Units, difference_intervals, pseudo_queries, student
-from llama_index_rag_metrics.statistics.significance import t_p
+from llama_index_rag_metrics.statistics.differences import difference_intervals, pseudo_queries
+from llama_index_rag_metrics.statistics.resampling import Units
+from llama_index_rag_metrics.statistics.significance import student, t_p
 
 RNG = np.random.default_rng(41)
 SPARSE = np.where(RNG.random(60) < 0.1, RNG.uniform(-1, 1, 60), 0.0)
@@ -162,7 +163,7 @@ class TestIntervals:
 
     @pytest.mark.parametrize("sign", [1.0, -1.0])
     def test_no_end_lies_beyond_the_widest_difference(self, sign: float) -> None:
-        # rectified by people's labels, single differences may be larger than any true one
+        # moved by people's labels, single differences may be larger than any true one
         column = sign * np.linspace(1.1, 1.3, 30)
         (interval,) = difference_intervals(Units.of(column[:, None]), widest=1.0)
         assert sorted(sign * end for end in ends(interval)) == [1.0, 1.0]

@@ -13,11 +13,11 @@ from scipy import stats
 from support.intervals import ends, width
 
 from llama_index_rag_metrics import Scores
-from llama_index_rag_metrics.decisions.comparison import mean_interval
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.statistics.intervals import (
     check_options,
     exact_mean,
+    mean_interval,
     mean_intervals,
     wilson,
 )

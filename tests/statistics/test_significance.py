@@ -13,14 +13,13 @@ from hypothesis import strategies as st
 from scipy import stats
 from support.intervals import pseudo_change
 
-from llama_index_rag_metrics.decisions.comparison import (
-    correct,
+from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.statistics.corrections import correct, max_t
+from llama_index_rag_metrics.statistics.power import (
     detectable_difference,
+    detectable_differences,
     queries_to_decide,
 )
-from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.statistics import detectable_differences
-from llama_index_rag_metrics.statistics.corrections import max_t
 from llama_index_rag_metrics.statistics.resampling import Units, flipped_sums
 from llama_index_rag_metrics.statistics.significance import (
     beats_all,

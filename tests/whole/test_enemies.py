@@ -25,10 +25,10 @@ from llama_index_rag_metrics import (
 )
 from llama_index_rag_metrics.cli.several_retrievers import chosen_metrics
 from llama_index_rag_metrics.decisions.gate.rules import parse_rules
-from llama_index_rag_metrics.labels.questions.parsing import parse
+from llama_index_rag_metrics.labels.question_parsing import parse
 from llama_index_rag_metrics.metrics.metric_names import split_names
 from llama_index_rag_metrics.report.escape import markdown
-from llama_index_rag_metrics.report.exports import to_csv
+from llama_index_rag_metrics.report.reportable import csv_text
 from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError
 from llama_index_rag_metrics.runtime.masking import mask
 from llama_index_rag_metrics.scores.scores_export import per_query
@@ -100,7 +100,9 @@ def test_a_spreadsheet_runs_nothing_of_a_report(cell: str) -> None:
     scores = score_rankings({cell: {"d": 1}}, {cell: ["d"]}, ["mrr"])
     shown, data = (
         list(
-            csv.reader(io.StringIO(to_csv(per_query([scores]), for_people=for_people), newline=""))
+            csv.reader(
+                io.StringIO(csv_text(per_query([scores]), for_people=for_people), newline="")
+            )
         )
         for for_people in (True, False)
     )
@@ -111,7 +113,7 @@ def test_a_spreadsheet_runs_nothing_of_a_report(cell: str) -> None:
 
 def test_numbers_are_no_formulas() -> None:
     scores = score_rankings({"-1": {"d": 1}}, {"-1": ["d"]}, ["mrr"])
-    assert to_csv(per_query([scores])) == to_csv(per_query([scores]), for_people=False)
+    assert csv_text(per_query([scores])) == csv_text(per_query([scores]), for_people=False)
 
 
 @pytest.mark.parametrize("way", ["no", 1, 0, "False", []])

@@ -7,118 +7,26 @@ from dataclasses import replace
 
 import numpy as np
 
-from llama_index_rag_metrics.decisions.calibration import Calibration, in_words
+from llama_index_rag_metrics.decisions import OnMissing
+from llama_index_rag_metrics.decisions.calibration import Calibration
 from llama_index_rag_metrics.decisions.comparison.comparison import Comparison
 from llama_index_rag_metrics.decisions.comparison.comparison_sentences import verdict
-from llama_index_rag_metrics.decisions.comparison.difference import Difference, Settings, Test
-from llama_index_rag_metrics.decisions.comparison.pairing import Clusters, OnMissing, Paired, pair
+from llama_index_rag_metrics.decisions.comparison.difference import (
+    ComparisonSettings,
+    Difference,
+    Test,
+)
+from llama_index_rag_metrics.decisions.comparison.pairing import Clusters, Paired, pair, scores_of
 from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownMetric
-from llama_index_rag_metrics.runtime.wording import unawaited
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scores.by_metric import name_among
-from llama_index_rag_metrics.statistics.corrections import (
-    Correction,
-    MaxT,
-    correct,
-    distinct,
-    max_t,
-)
+from llama_index_rag_metrics.scores.mappings import name_among
+from llama_index_rag_metrics.statistics import corrections, intervals, significance
 from llama_index_rag_metrics.statistics.differences import difference_intervals
-from llama_index_rag_metrics.statistics.intervals import (
-    RESAMPLES,
-    SEED,
-    MeanInterval,
-    exact_mean,
-    mean_intervals,
-)
 from llama_index_rag_metrics.statistics.power import detectable_differences
-from llama_index_rag_metrics.statistics.prediction_powered import rectified_interval
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
-from llama_index_rag_metrics.statistics.significance import randomisation_p, t_p, wilcoxon_p
-
-
-def decided(parts: Sequence[Comparison], paired: Paired) -> list[Comparison]:
-    """Comparisons of all queries, or of slices, with corrected p values and verdicts.
-
-    They are corrected together: the primary metric's are one family, all other metrics' another.
-    """
-    rows = [(part, difference) for part in parts for difference in part]
-    if not rows:
-        return list(parts)
-    settings = parts[0].settings
-    (columns, clusters), (changes, _) = (
-        paired.in_order(np.stack(list(side), axis=1))
-        for side in zip(*(_columns(*row, paired) for row in rows), strict=True)
-    )
-    units = Units.of(columns, clusters, changes)
-    decisions = iter(_decide([difference for _, difference in rows], units, paired, settings))
-    return [replace(part, differences=tuple(next(decisions) for _ in part)) for part in parts]
-
-
-def _columns(
-    part: Comparison, difference: Difference, paired: Paired
-) -> tuple[FloatArray, FloatArray]:
-    """(queries,) the evidence and the differences; NaN outside the part."""
-    system, baseline, metric = difference.system, difference.baseline, difference.metric
-    evidence = part.paired.evidence(system, metric, baseline)
-    changes = part.paired.differences(system, baseline, metric)
-    if len(part.query_ids) == len(paired.query_ids):
-        return evidence, changes
-    rows = {query_id: row for row, query_id in enumerate(paired.query_ids)}
-    inside = [rows[query_id] for query_id in part.query_ids]
-    whole = np.full((2, len(rows)), np.nan)
-    whole[:, inside] = evidence, changes
-    return whole[0], whole[1]
-
-
-def _decide(
-    differences: Sequence[Difference], units: Units, paired: Paired, settings: Settings
-) -> list[Difference]:
-    primary = np.array([difference.metric == settings.primary for difference in differences])
-    families = [np.flatnonzero(primary), np.flatnonzero(~primary)]
-    p_values = np.array([difference.p_of(settings.test) for difference in differences])
-    corrected, levels = _corrected(p_values, families, units, settings)
-    widest = np.array([paired.widest(difference.metric) for difference in differences])
-    comparisons = np.ones(len(differences), np.int64)
-    detectable: dict[int, float | None] = {}
-    for family, level in zip(families, levels, strict=True):
-        if settings.correction != "none":
-            once = settings.correction == "max-t"
-            comparisons[family] = len(distinct(units, family) if once else family)
-        smallest = detectable_differences(units.columns(family), widest[family], alpha=level)
-        detectable |= dict(zip(family.tolist(), smallest, strict=True))
-    rows = [
-        replace(
-            difference,
-            p_corrected=float(corrected[position]),
-            significant=bool(corrected[position] <= settings.alpha),
-            # what Wilcoxon's test detects isn't a difference of means
-            detectable=None if settings.test == "wilcoxon" else detectable[position],
-            primary=bool(primary[position]),
-            comparisons=int(comparisons[position]),
-        )
-        for position, difference in enumerate(differences)
-    ]
-    return [replace(difference, verdict=verdict(difference, settings)) for difference in rows]
-
-
-def _corrected(
-    p_values: FloatArray, families: Sequence[IntArray], units: Units, settings: Settings
-) -> MaxT:
-    """Corrected p values, and for each family the level of a difference alone."""
-    if settings.correction == "max-t":
-        options = {"resamples": settings.resamples, "seed": settings.seed}
-        return max_t(units, p_values, families, alpha=settings.alpha, **options)
-    corrected = p_values.copy()
-    levels = []
-    for family in families:
-        corrected[family] = correct(p_values[family], settings.correction)
-        shares = 1 if settings.correction == "none" else max(1, len(family))
-        levels.append(settings.alpha / shares)
-    return MaxT(corrected, levels)
 
 
 def compare(
@@ -128,10 +36,10 @@ def compare(
     metrics: Sequence[str] | None = None,
     primary: str | None = None,
     confidence: float = 0.95,
-    correction: Correction | None = None,
+    correction: corrections.Correction | None = None,
     test: Test = "t",
-    resamples: int = RESAMPLES,
-    seed: int = SEED,
+    resamples: int = intervals.RESAMPLES,
+    seed: int = intervals.SEED,
     on_missing: OnMissing = "error",
     clusters: Clusters | None = None,
     slices: str | None = None,
@@ -175,7 +83,7 @@ def compare(
     if not isinstance(systems, Mapping):
         expected = "a mapping of name to results or scores"
         raise InvalidInput("systems", systems, expected, 'For example {"bm25": a, "hybrid": b}.')
-    scores = {name: _scores(name, system) for name, system in systems.items()}
+    scores = {name: scores_of(system, f"system {name!r}") for name, system in systems.items()}
     if len(scores) < 2:
         raise InvalidInput("systems", list(scores), "two systems or more")
     if not isinstance(baseline, str) or baseline not in scores:
@@ -191,7 +99,7 @@ def compare(
         metadata = {**judged.metadata, **paired.metadata}
         judged = replace(judged, metadata=metadata)
         paired = replace(paired, metadata=metadata, judged=judged)
-    settings = Settings(
+    settings = ComparisonSettings(
         confidence=confidence,
         correction=correction or ("holm" if test == "wilcoxon" else "max-t"),
         test=test,
@@ -206,15 +114,33 @@ def compare(
         name: system if isinstance(system, EvaluationResults) else None
         for name, system in systems.items()
     }
-    whole = _compare(paired, scores, results, baseline, settings)
-    parts = {} if slices is None else paired.slices(slices)
+
+    def compared(part: Paired) -> Comparison:
+        """Everything but corrections and verdicts."""
+        means = _means(part, settings)
+        return Comparison(
+            systems=scores,
+            results=results,
+            baseline=baseline,
+            metric_names=tuple(part.columns),
+            query_ids=part.query_ids,
+            means=means,
+            differences=tuple(_differences(part, baseline, means, settings)),
+            slices={},
+            notes=_notes(part, settings),
+            settings=settings,
+            paired=part,
+        )
+
+    whole = compared(paired)
     sliced = {
-        value: _compare(part, scores, results, baseline, settings) for value, part in parts.items()
+        value: compared(part)
+        for value, part in ({} if slices is None else paired.slices(slices)).items()
     }
     return replace(
-        decided([whole], paired)[0],
+        _with_verdicts([whole], paired)[0],
         calibrations=calibrations,
-        slices=dict(zip(sliced, decided([*sliced.values()], paired), strict=True)),
+        slices=dict(zip(sliced, _with_verdicts([*sliced.values()], paired), strict=True)),
     )
 
 
@@ -224,17 +150,6 @@ def primary_of(wanted: str | None, names: Sequence[str]) -> str:
         return names[0] if wanted is None else name_among(wanted, names)
     except UnknownMetric:
         raise InvalidInput("primary", wanted, " or ".join(map(repr, names))) from None
-
-
-def _scores(name: str, system: object) -> Scores:
-    if isinstance(system, EvaluationResults):
-        return system.scores
-    if isinstance(system, Scores):
-        return system
-    if isinstance(system, Calibration):
-        return system.human
-    expected = "the results of an evaluation, Scores, or what calibrate() made"
-    raise InvalidInput(f"system {name!r}", system, expected, unawaited(system))
 
 
 def _check_calibrated(
@@ -248,82 +163,43 @@ def _check_calibrated(
         remedy = "Calibrate these, too, or compare human scores: calibration.human."
         sentence = f"systems are calibrated, but not {', '.join(map(repr, alone))}."
         raise InvalidInput("systems", alone, sentence=sentence, remedy=remedy)
-    for argument, value, allowed in (
-        ("test", test, ("t", "randomisation")),
-        ("clusters", clusters, (None,)),
-    ):
-        if value not in allowed:
-            expected = f"{' or '.join(map(repr, allowed))} with calibrated scores"
-            raise InvalidInput(argument, value, expected)
-
-
-def _compare(
-    paired: Paired,
-    scores: Mapping[str, Scores],
-    results: Mapping[str, EvaluationResults | None],
-    baseline: str,
-    settings: Settings,
-) -> Comparison:
-    """Everything but corrections and verdicts."""
-    keys = [(name, metric) for name in paired.systems for metric in paired.columns]
-    means = dict(zip(keys, _means(paired, keys, settings), strict=True))
-    return Comparison(
-        systems=dict(scores),
-        results=results,
-        baseline=baseline,
-        metric_names=tuple(paired.columns),
-        query_ids=paired.query_ids,
-        means=means,
-        differences=tuple(_differences(paired, baseline, means, settings)),
-        slices={},
-        notes=_notes(paired, settings),
-        settings=settings,
-        paired=paired,
-    )
+    if test == "wilcoxon":
+        raise InvalidInput("test", test, "'t' or 'randomisation' with calibrated scores")
+    if clusters is not None:
+        raise InvalidInput("clusters", clusters, "None with calibrated scores")
 
 
 def _means(
-    paired: Paired, keys: Sequence[tuple[str, str]], settings: Settings
-) -> list[MeanInterval]:
-    if paired.judged is None:
-        columns, clusters = paired.in_order(np.stack([paired.column(*key) for key in keys], axis=1))
-        return mean_intervals(
-            columns,
-            limits=[limits_of(metric) for _, metric in keys],
-            confidence=settings.confidence,
-            clusters=clusters,
-        )
-    return [
-        rectified_interval(
-            paired.rectified(name, metric),
-            confidence=settings.confidence,
-            limits=limits_of(metric),
-        )[1]
-        for name, metric in keys
-    ]
+    paired: Paired, settings: ComparisonSettings
+) -> Mapping[tuple[str, str], intervals.MeanInterval]:
+    keys = [(name, metric) for name in paired.systems for metric in paired.columns]
+    if paired.judged is not None:
+        return {key: paired.calibrated_mean(*key, settings.confidence) for key in keys}
+    columns, clusters = paired.in_order([paired.values(*key) for key in keys])
+    means = intervals.mean_intervals(
+        columns,
+        limits=[limits_of(metric) for _, metric in keys],
+        confidence=settings.confidence,
+        clusters=clusters,
+    )
+    return dict(zip(keys, means, strict=True))
 
 
 def _differences(
     paired: Paired,
     baseline: str,
-    means: Mapping[tuple[str, str], MeanInterval],
-    settings: Settings,
+    means: Mapping[tuple[str, str], intervals.MeanInterval],
+    settings: ComparisonSettings,
 ) -> Iterator[Difference]:
     """The differences from the baseline, neither corrected nor decided yet."""
     keys = [(name, metric) for name, metric in means if name != baseline]
-    evidence, clusters = paired.in_order(
-        np.stack([paired.evidence(name, metric, baseline) for name, metric in keys], axis=1)
-    )
-    changes, _ = paired.in_order(
-        np.stack([paired.differences(name, baseline, metric) for name, metric in keys], axis=1)
-    )
-    units = Units.of(evidence, clusters, changes)
+    units = paired.units((*key, baseline) for key in keys)
     p_values = {
-        "randomisation": randomisation_p(units, settings.resamples, settings.seed),
-        "t": t_p(units),
-        "wilcoxon": wilcoxon_p(Units.of(changes, clusters)),
+        "randomisation": significance.randomisation_p(units, settings.resamples, settings.seed),
+        "t": significance.t_p(units),
+        "wilcoxon": significance.wilcoxon_p(replace(units, sums=units.changes)),
     }
-    intervals = difference_intervals(
+    with_ends = difference_intervals(
         units,
         widest=np.array([paired.widest(metric) for _, metric in keys]),
         limit=np.array([paired.limit(metric) for _, metric in keys]),
@@ -331,72 +207,52 @@ def _differences(
         # Wilcoxon's test isn't of the mean, so that no interval of the mean can agree with it
         p_values=p_values["t" if settings.test == "wilcoxon" else settings.test],
     )
-    for position, ((name, metric), interval) in enumerate(zip(keys, intervals, strict=True)):
-        p_of = {test: float(p[position]) for test, p in p_values.items()}
-        yield _difference(name, baseline, metric, paired, means, interval, p_of)
-
-
-def _difference(
-    system: str,
-    baseline: str,
-    metric: str,
-    paired: Paired,
-    means: Mapping[tuple[str, str], MeanInterval],
-    interval: MeanInterval,
-    p_values: Mapping[str, float],
-) -> Difference:
-    column = paired.differences(system, baseline, metric)
-    both = ~np.isnan(column)
-    values = column[both]
-    sides = [
-        exact_mean(paired.column(name, metric)[both])
-        if paired.judged is None
-        else means[name, metric].mean
-        for name in (baseline, system)
-    ]
-    gains = -values if lower_is_better(metric) else values
-    return Difference(
-        system=system,
-        baseline=baseline,
-        metric=metric,
-        n=len(values),
-        baseline_mean=sides[0],
-        mean=sides[1],
-        difference=interval.mean,
-        low=interval.low,
-        high=interval.high,
-        method=interval.method,
-        p_randomisation=p_values["randomisation"],
-        p_t=p_values["t"],
-        p_wilcoxon=p_values["wilcoxon"],
-        p_corrected=1.0,
-        significant=False,
-        effect_size=_effect_size(values),
-        wins=int((gains > 0).sum()),
-        ties=int((values == 0).sum()),
-        losses=int((gains < 0).sum()),
-        detectable=None,
-        note=interval.note or _worth(paired, system, metric, baseline),
-    )
-
-
-def _worth(paired: Paired, system: str, metric: str, baseline: str) -> str:
-    if paired.judged is None:
-        return ""
-    return in_words(paired.rectified(system, metric, baseline))
+    for position, ((system, metric), interval) in enumerate(zip(keys, with_ends, strict=True)):
+        column = paired.values(system, metric, baseline)
+        both = ~np.isnan(column)
+        values = column[both]
+        baseline_mean, mean = (
+            intervals.exact_mean(paired.values(name, metric)[both])
+            if paired.judged is None
+            else means[name, metric].mean
+            for name in (baseline, system)
+        )
+        gains = -values if lower_is_better(metric) else values
+        yield Difference(
+            system=system,
+            baseline=baseline,
+            metric=metric,
+            n=len(values),
+            baseline_mean=baseline_mean,
+            mean=mean,
+            difference=interval.mean,
+            low=interval.low,
+            high=interval.high,
+            method=interval.method,
+            p_randomisation=float(p_values["randomisation"][position]),
+            p_t=float(p_values["t"][position]),
+            p_wilcoxon=float(p_values["wilcoxon"][position]),
+            p_corrected=1.0,
+            significant=False,
+            effect_size=_effect_size(values),
+            wins=int((gains > 0).sum()),
+            ties=int((values == 0).sum()),
+            losses=int((gains < 0).sum()),
+            detectable=None,
+            note=interval.note or paired.worth(system, metric, baseline),
+        )
 
 
 def _effect_size(differences: FloatArray) -> float | None:
-    """Mean / standard deviation (n - 1); 0 where all are 0, None where there is no deviation."""
     if not differences.any():
         return 0.0
     if len(differences) < 2 or float(np.ptp(differences)) <= NOISE:
         return None
     # sorted, so that rounding doesn't depend on the order of the queries
-    return exact_mean(differences) / float(np.sort(differences).std(ddof=1))
+    return intervals.exact_mean(differences) / float(np.sort(differences).std(ddof=1))
 
 
-def _notes(paired: Paired, settings: Settings) -> tuple[str, ...]:
+def _notes(paired: Paired, settings: ComparisonSettings) -> tuple[str, ...]:
     notes = list(paired.notes)
     if paired.judged is not None:
         notes.append(
@@ -412,3 +268,81 @@ def _notes(paired: Paired, settings: Settings) -> tuple[str, ...]:
             "cluster-robust, and Wilcoxon's test takes their means"
         )
     return tuple(notes)
+
+
+def _with_verdicts(parts: Sequence[Comparison], paired: Paired) -> list[Comparison]:
+    """Comparisons of all queries, or of slices, with p values corrected together, and verdicts.
+
+    The primary metric's are one family, all other metrics' another.
+    """
+    differences = [difference for part in parts for difference in part]
+    if not differences:
+        return list(parts)
+    columns = [_columns(part, difference, paired) for part in parts for difference in part]
+    evidence, clusters = paired.in_order([column for column, _ in columns])
+    changes, _ = paired.in_order([column for _, column in columns])
+    units = Units.of(evidence, clusters, changes)
+    decided = iter(_decide(differences, units, paired, parts[0].settings))
+    return [replace(part, differences=tuple(next(decided) for _ in part)) for part in parts]
+
+
+def _columns(
+    part: Comparison, difference: Difference, paired: Paired
+) -> tuple[FloatArray, FloatArray]:
+    """(queries,) the evidence and the differences; NaN outside the part."""
+    key = difference.system, difference.metric, difference.baseline
+    evidence, changes = part.paired.evidence(*key), part.paired.values(*key)
+    if len(part.query_ids) == len(paired.query_ids):
+        return evidence, changes
+    rows = {query_id: row for row, query_id in enumerate(paired.query_ids)}
+    whole = np.full((2, len(rows)), np.nan)
+    whole[:, [rows[query_id] for query_id in part.query_ids]] = evidence, changes
+    return whole[0], whole[1]
+
+
+def _decide(
+    differences: Sequence[Difference], units: Units, paired: Paired, settings: ComparisonSettings
+) -> Iterator[Difference]:
+    primary = np.array([difference.metric == settings.primary for difference in differences])
+    families = [np.flatnonzero(primary), np.flatnonzero(~primary)]
+    p_values = np.array([difference.p_of(settings.test) for difference in differences])
+    corrected, levels = _corrected(p_values, families, units, settings)
+    widest = np.array([paired.widest(difference.metric) for difference in differences])
+    comparisons = np.ones(len(differences), np.int64)
+    detectable: dict[int, float | None] = {}
+    for family, level in zip(families, levels, strict=True):
+        if settings.correction != "none":
+            once = settings.correction == "max-t"
+            comparisons[family] = len(
+                corrections.distinct_columns(units, family) if once else family
+            )
+        smallest = detectable_differences(units.columns(family), widest[family], alpha=level)
+        detectable |= dict(zip(family.tolist(), smallest, strict=True))
+    for position, difference in enumerate(differences):
+        decided = replace(
+            difference,
+            p_corrected=float(corrected[position]),
+            significant=bool(corrected[position] <= settings.alpha),
+            # what Wilcoxon's test detects isn't a difference of means
+            detectable=None if settings.test == "wilcoxon" else detectable[position],
+            primary=bool(primary[position]),
+            comparisons=int(comparisons[position]),
+        )
+        yield replace(decided, verdict=verdict(decided, settings))
+
+
+def _corrected(
+    p_values: FloatArray,
+    families: Sequence[IntArray],
+    units: Units,
+    settings: ComparisonSettings,
+) -> corrections.MaxT:
+    """Corrected p values, and for each family the level of a difference alone."""
+    if settings.correction == "max-t":
+        options = {"resamples": settings.resamples, "seed": settings.seed}
+        return corrections.max_t(units, p_values, families, alpha=settings.alpha, **options)
+    corrected = p_values.copy()
+    for family in families:
+        corrected[family] = corrections.correct(p_values[family], settings.correction)
+    shares = [1 if settings.correction == "none" else max(1, len(each)) for each in families]
+    return corrections.MaxT(corrected, [settings.alpha / share for share in shares])

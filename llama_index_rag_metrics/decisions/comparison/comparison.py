@@ -10,9 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from llama_index_rag_metrics.decisions.calibration import Calibration
-from llama_index_rag_metrics.decisions.comparison.all_pairs import SystemPair, all_pairs
 from llama_index_rag_metrics.decisions.comparison.comparison_sentences import decision
-from llama_index_rag_metrics.decisions.comparison.difference import Difference, Settings
+from llama_index_rag_metrics.decisions.comparison.difference import (
+    ComparisonSettings,
+    Difference,
+    SystemPair,
+    all_pairs,
+)
 from llama_index_rag_metrics.decisions.comparison.holes import Holes, judgement_holes
 from llama_index_rag_metrics.decisions.comparison.pairing import Paired
 from llama_index_rag_metrics.evaluation import EvaluationResults
@@ -21,7 +25,7 @@ from llama_index_rag_metrics.runtime.atomic_files import write_text
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.jsonable import jsonable
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scores.by_metric import name_among
+from llama_index_rag_metrics.scores.mappings import name_among
 from llama_index_rag_metrics.statistics.intervals import MeanInterval
 
 if TYPE_CHECKING:
@@ -73,7 +77,7 @@ class Comparison(Reportable):
     differences: tuple[Difference, ...]
     slices: Mapping[Hashable, Comparison]
     notes: tuple[str, ...]
-    settings: Settings
+    settings: ComparisonSettings
     paired: Paired = field(repr=False)
     calibrations: Mapping[str, Calibration] = field(default_factory=dict)
 
@@ -97,7 +101,7 @@ class Comparison(Reportable):
 
     def by_query(self, system: str, metric: str) -> dict[str, float]:
         """Query id to system minus baseline, of the queries with a value for both."""
-        column = self.paired.differences(system, self.baseline, metric)
+        column = self.paired.values(system, metric, self.baseline)
         pairs = zip(self.query_ids, column.tolist(), strict=True)
         return {query_id: value for query_id, value in pairs if value == value}  # noqa: PLR0124
 
@@ -108,7 +112,7 @@ class Comparison(Reportable):
         Step-down max-t over the paired t-tests of all pairs by one metric (Westfall and Young
         1993): in at most 1 - confidence of cases it finds any difference between equal systems.
         """
-        return all_pairs(self.paired, self.settings)
+        return tuple(all_pairs(self.paired, self.settings))
 
     @cached_property
     def holes(self) -> Mapping[str, tuple[Holes, ...]]:
@@ -156,17 +160,14 @@ class Comparison(Reportable):
                 {"system": system, "metric": metric, **asdict(mean)}
                 for (system, metric), mean in self.means.items()
             ],
-            "differences": [asdict(difference) for difference in self.differences],
-            "holes": {
-                system: [asdict(hole) for hole in holes] for system, holes in self.holes.items()
-            },
+            "differences": [*map(asdict, self.differences)],
+            "holes": {system: [*map(asdict, holes)] for system, holes in self.holes.items()},
             "calibrations": {
-                system: [asdict(calibration) for calibration in by_metric]
-                for system, by_metric in self.calibrations.items()
+                system: [*map(asdict, by_metric)] for system, by_metric in self.calibrations.items()
             },
-            "pairs": [asdict(pair) for pair in self.pairs],
+            "pairs": [*map(asdict, self.pairs)],
             "slices": [
-                {"value": value, "differences": [asdict(difference) for difference in part]}
+                {"value": value, "differences": [*map(asdict, part)]}
                 for value, part in self.slices.items()
             ],
         }

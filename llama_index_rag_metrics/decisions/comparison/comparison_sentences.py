@@ -20,34 +20,31 @@ from llama_index_rag_metrics.statistics.significance import beats_all
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.decisions.comparison.comparison import Comparison
-    from llama_index_rag_metrics.decisions.comparison.difference import Difference, Settings
+    from llama_index_rag_metrics.decisions.comparison.difference import (
+        ComparisonSettings,
+        Difference,
+    )
 
-_FAR = 10
+_MOST_TIMES_MORE = 10
 """How many queries would be needed isn't said beyond this many times those at hand: a guess."""
 
-_WORDS = ("", "", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+_NUMBERS = ("", "", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
 def decision(comparison: Comparison) -> str:
-    """One plain line, by the primary metric, for somebody who knows no statistics.
-
-    >>> from llama_index_rag_metrics import Scores, compare
-    >>> a = Scores(["q1", "q2", "q3"], {"mrr": [1.0, 0.5, 0.0]})
-    >>> b = Scores(["q1", "q2", "q3"], {"mrr": [1.0, 1.0, 0.5]})
-    >>> decision(compare({"bm25": a, "hybrid": b}, "bm25"))
-    'No measurable difference between hybrid and bm25 by mrr.'
-    """
+    """One plain line, by the primary metric, for somebody who knows no statistics."""
     metric = comparison.settings.primary
     differences = [difference for difference in comparison if difference.metric == metric]
     if len(differences) == 1:
         return f"{_outcome(differences[0], comparison.settings)}."
     if winner := _best(comparison, differences):
-        return f"{winner} is the best of {_number(len(differences) + 1)} by {metric}."
+        n = len(differences) + 1
+        number = _NUMBERS[n] if n < len(_NUMBERS) else f"{n:,}"
+        return f"{winner} is the best of {number} by {metric}."
     return f"{'; '.join(_groups(differences, comparison))}."
 
 
-def verdict(difference: Difference, settings: Settings) -> str:
-    """The decision about one difference, the numbers that it rests on, and what would tell more."""
+def verdict(difference: Difference, settings: ComparisonSettings) -> str:
     outcome = _outcome(difference, settings)
     if difference.n == 0:
         return f"{outcome}."
@@ -65,7 +62,7 @@ def verdict(difference: Difference, settings: Settings) -> str:
     return f"{outcome}: {evidence}{'' if difference.significant else _more(difference, settings)}."
 
 
-def _outcome(difference: Difference, settings: Settings) -> str:
+def _outcome(difference: Difference, settings: ComparisonSettings) -> str:
     system, baseline, metric = difference.system, difference.baseline, difference.metric
     names = f"{system} and {baseline}"
     if difference.n == 0:
@@ -83,30 +80,27 @@ def _outcome(difference: Difference, settings: Settings) -> str:
 
 def _groups(differences: Sequence[Difference], comparison: Comparison) -> list[str]:
     baseline, metric = comparison.baseline, comparison.settings.primary
-    shown = [difference for difference in differences if difference.significant]
-    others = [difference.system for difference in differences if not difference.significant]
-    clauses = []
-    if comparison.settings.test == "wilcoxon":
-        kinds = [("different from", [difference.system for difference in shown])]
-    else:
-        kinds = [
-            ("better than", [difference.system for difference in shown if difference.gain > 0]),
-            ("worse than", [difference.system for difference in shown if difference.gain < 0]),
-        ]
-    for kind, systems in kinds:
-        if systems:
-            verb = "is" if len(systems) == 1 else "are"
-            clauses.append(f"{_listed(systems)} {verb} {kind} {baseline} by {metric}")
     most = max(difference.n for difference in differences)
     if most == 0:
         return [f"Nothing can be said: no query has a value of {metric} for {baseline} and another"]
     if most == 1:
         return [f"A single query can't tell the systems apart by {metric}"]
+    groups: dict[str, list[str]] = {"better": [], "worse": [], "different": [], "": []}
+    for difference in differences:
+        kind = "better" if difference.gain > 0 else "worse"
+        if comparison.settings.test == "wilcoxon":
+            kind = "different"
+        groups[kind if difference.significant else ""].append(difference.system)
+    others = groups.pop("")
+    clauses = [
+        f"{_listed(systems)} {'is' if len(systems) == 1 else 'are'} {kind} "
+        f"{'from' if kind == 'different' else 'than'} {baseline} by {metric}"
+        for kind, systems in groups.items()
+        if systems
+    ]
     if not clauses:
         return [f"No system differs measurably from {baseline} by {metric}"]
-    if others:
-        clauses.append(f"no measurable difference for {_listed(others)}")
-    return clauses
+    return [*clauses, f"no measurable difference for {_listed(others)}"] if others else clauses
 
 
 def _best(comparison: Comparison, differences: Sequence[Difference]) -> str | None:
@@ -138,24 +132,20 @@ def _listed(names: Sequence[str]) -> str:
     return f"{head} and {names[-1]}" if head else names[-1]
 
 
-def _number(n: int) -> str:
-    return _WORDS[n] if n < len(_WORDS) else f"{n:,}"
-
-
-def _interval(difference: Difference, settings: Settings) -> str:
+def _interval(difference: Difference, settings: ComparisonSettings) -> str:
     if difference.low is None or difference.high is None:
         return "no interval: " + difference.note.split(":", maxsplit=1)[0]
     ends = between(difference.low, difference.high)
     return f"{percent(settings.confidence)} interval {ends}"
 
 
-def _p(difference: Difference, settings: Settings) -> str:
+def _p(difference: Difference, settings: ComparisonSettings) -> str:
     alone = settings.correction == "none" or difference.comparisons == 1
     p = p_value(difference.p_corrected)
     return f"{'p' if alone else 'corrected p'} {p if p.startswith('<') else f'= {p}'}"
 
 
-def _more(difference: Difference, settings: Settings) -> str:
+def _more(difference: Difference, settings: ComparisonSettings) -> str:
     if difference.p_of(settings.test) <= settings.alpha:
         return (
             f"; alone it would count as a difference, but it is one of {difference.comparisons} "
@@ -169,7 +159,7 @@ def _more(difference: Difference, settings: Settings) -> str:
         return f"; too few {what}changed to say how large a difference {n} would show"
     least = f"; {n} would show a true difference of {score(detectable)} in 4 of 5 cases"
     needed = difference.n * (detectable / seen) ** 2 if seen else math.inf
-    if not difference.n < needed <= _FAR * difference.n:
+    if not difference.n < needed <= _MOST_TIMES_MORE * difference.n:
         return least
     return f"{least}; about {up_to_two_digits(needed):,} would show one as large as this"
 

@@ -1,35 +1,31 @@
-"""Difference: how a system differs from the baseline; Settings: how that was found."""
+"""Differences of systems from a baseline, and of all pairs; and the settings that they have."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from itertools import combinations
+from typing import Literal, TypeAlias, get_args
 
-from llama_index_rag_metrics.decisions.comparison.pairing import OnMissing
+import numpy as np
+
+from llama_index_rag_metrics.decisions import OnMissing
+from llama_index_rag_metrics.decisions.comparison.pairing import Paired
 from llama_index_rag_metrics.metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.statistics.corrections import CORRECTIONS, Correction
+from llama_index_rag_metrics.statistics.corrections import CORRECTIONS, Correction, max_t
+from llama_index_rag_metrics.statistics.differences import difference_intervals
 from llama_index_rag_metrics.statistics.intervals import RESAMPLES, SEED, check_options
+from llama_index_rag_metrics.statistics.significance import t_p
 
 Test: TypeAlias = Literal["randomisation", "t", "wilcoxon"]
-TESTS: tuple[Test, ...] = ("randomisation", "t", "wilcoxon")
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """How a comparison was made.
+class ComparisonSettings:
+    """How a comparison was made; see `compare`.
 
-    Attributes:
-        confidence: of the intervals; 1 - confidence is the level of the tests.
-        correction: for the number of comparisons. The primary metric's are corrected over systems
-            (and slices), and all others' among themselves.
-        test: whose p values are corrected and decide.
-        primary: the metric that a decision is about.
-        resamples: random flips of signs.
-        seed: of the random numbers.
-        on_missing: what to do where systems know different queries.
-        clusters: the metadata key that groups queries, "given" for a mapping, or None.
-        slices: the metadata key of the slices, or None.
+    `clusters` is the key of the metadata that groups queries, "given" for a mapping, or None.
     """
 
     confidence: float = 0.95
@@ -46,7 +42,7 @@ class Settings:
         check_options(self.confidence, self.resamples, self.seed)
         for name, value, choices in (
             ("correction", self.correction, CORRECTIONS),
-            ("test", self.test, TESTS),
+            ("test", self.test, get_args(Test)),
         ):
             if value not in choices:
                 raise InvalidInput(name, value, " or ".join(map(repr, choices)))
@@ -65,9 +61,6 @@ class Difference:
     """How a system differs from the baseline by one metric, paired by query.
 
     Attributes:
-        system: the system's name.
-        baseline: the baseline's name.
-        metric: the metric's name.
         n: how many queries have a value for both.
         baseline_mean: the baseline's mean over these.
         mean: the system's mean over these.
@@ -89,8 +82,7 @@ class Difference:
         detectable: the smallest true difference that this many queries would show in 4 of 5 cases,
             by this test, level and correction; None where too few queries changed to say.
         note: why there is no interval, or what else to know.
-        verdict: what it means: the decision, the number with its interval, and what would be needed
-            to know more.
+        verdict: the decision, the numbers, and what would be needed to know more.
         primary: whether it is by the metric that a decision is about.
         comparisons: how many comparisons p is corrected for, this one among them.
     """
@@ -131,7 +123,52 @@ class Difference:
         return self.wins + self.losses
 
     def p_of(self, test: Test) -> float:
-        """The p value of one test, uncorrected."""
-        return {"randomisation": self.p_randomisation, "t": self.p_t, "wilcoxon": self.p_wilcoxon}[
-            test
-        ]
+        p_values = (self.p_randomisation, self.p_t, self.p_wilcoxon)
+        return p_values[get_args(Test).index(test)]
+
+
+@dataclass(frozen=True, slots=True)
+class SystemPair:
+    """Two of several systems, compared with all pairs in mind.
+
+    Attributes:
+        n: how many queries have a value for both.
+        difference: mean of `system` minus mean of `other` over these.
+        low: lower end of the simultaneous interval; None with fewer than two queries or clusters.
+        high: upper end.
+        p: of the paired t-test, corrected for all pairs of the metric, not for several metrics.
+    """
+
+    system: str
+    other: str
+    metric: str
+    n: int
+    difference: float
+    low: float | None
+    high: float | None
+    p: float
+
+
+def all_pairs(paired: Paired, settings: ComparisonSettings) -> Iterator[SystemPair]:
+    """All pairs of three or more systems: the t-tests of each metric, corrected by max-t."""
+    names = [*combinations(paired.systems, 2)]
+    for metric in paired.columns if len(names) > 1 else ():
+        units = paired.units((system, metric, other) for system, other in names)
+        corrected, (level,) = max_t(
+            units,
+            t_p(units),
+            [np.arange(len(names))],
+            alpha=settings.alpha,
+            resamples=settings.resamples,
+            seed=settings.seed,
+        )
+        intervals = difference_intervals(
+            units,
+            widest=paired.widest(metric),
+            limit=paired.limit(metric),
+            confidence=1 - level,
+            # later steps find more than the level of the first: their intervals leave out 0, too
+            p_values=np.where(corrected <= settings.alpha, 0.0, 1.0),
+        )
+        for (system, other), mean, p in zip(names, intervals, corrected.tolist(), strict=True):
+            yield SystemPair(system, other, metric, mean.n, mean.mean, mean.low, mean.high, p)

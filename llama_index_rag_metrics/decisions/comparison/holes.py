@@ -11,9 +11,10 @@ reach, so that the worst case can lie elsewhere.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.evaluation.results.curves import ranking_metric
@@ -36,8 +37,11 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.scores.scoring import EVERY_QUERY, score_with
 from llama_index_rag_metrics.statistics.intervals import exact_mean
 
-if TYPE_CHECKING:
-    from llama_index_rag_metrics.report import Report
+EXPLAINED = (
+    "What each mean would be if the unjudged items that it counts had been judged. Bounds hold "
+    "whatever the judgements are; the two cases are examples."
+)
+_HEAD = ("unjudged within k", "as scored", "if not relevant", "if relevant", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +49,9 @@ class Holes(Reportable):
     """A mean with the unjudged retrieved items taken as not relevant and as relevant.
 
     Attributes:
-        metric: the metric's name.
         mean: as it was scored.
         not_relevant: the mean with the unjudged items within k judged not relevant.
         relevant: the mean with them judged relevant.
-        n: how many queries.
         unjudged: how many unjudged items there are within k, over all queries.
         retrieved: how many items there are within k.
         bounds: whether the mean lies between the two whatever the judgements of these items are;
@@ -75,8 +77,14 @@ class JudgementHoles(Reportable, tuple[Holes, ...]):
 
     def report(self, *, full: bool = False) -> Report:
         """A row a metric."""
-
-        return holes_report(self)
+        table = Table("", _HEAD, [[_row(hole.metric, hole) for hole in self]])
+        names = [field.name for field in fields(Holes)]
+        return Report(
+            title="Unjudged items",
+            sections=[Section("Unjudged items", [table], EXPLAINED)],
+            metrics=[hole.metric for hole in self],
+            records=Records.of([asdict(hole) for hole in self], names),
+        )
 
 
 def judgement_holes(
@@ -118,23 +126,22 @@ def judgement_holes(
     check_amount("grade", grade, "a number above 0", lambda value: 0 < value < math.inf)
     chosen = None if query_ids is None else set(query_ids)
     answering: list[RankingMetric] = []
-    alike: dict[Hashable, list[_Scored]] = {}
+    alike: dict[Hashable, list[_Scored]] = defaultdict(list)
     for name in results.scores.metric_names if metrics is None else metrics:
-        by_query = results.scores.by_query(name)
         scores = {
-            query_id: by_query[query_id]
-            for query_id in by_query
+            query_id: score
+            for query_id, score in results.scores.by_query(name).items()
             if chosen is None or query_id in chosen
         }
         metric = _answering(name)
         if metric is not None and scores:
             answering.append(metric)
             view = (metric.match, getattr(metric, "k", None), tuple(scores))
-            alike.setdefault(view, []).append(_Scored(metric, scores))
+            alike[view].append(_Scored(metric, scores))
     by_metric = {
         holes.metric: holes
         for scored in alike.values()
-        for holes in _holes(scored, *judged_by(scored[0].metric, results), grade)
+        for holes in _holes(scored, *_judged_by(scored[0].metric, results), grade)
     }
     return JudgementHoles(by_metric[metric.metric_name] for metric in answering)
 
@@ -167,16 +174,13 @@ def _holes(
         again = score_with(metrics, filled, rankings, EVERY_QUERY)
         return {name: exact_mean(again[name]) for name in again}
 
-    by_grade: dict[float, list[RankingMetric]] = {}
-    for metric, _ in scored:
-        needed = max(grade, getattr(metric, "min_grade", grade))
-        by_grade.setdefault(needed, []).append(metric)
     not_relevant = means_if(0.0, [metric for metric, _ in scored])
-    relevant = {
-        name: mean
-        for needed, metrics in by_grade.items()
-        for name, mean in means_if(needed, metrics).items()
-    }
+    relevant: dict[str, float] = {}
+    by_grade = defaultdict(list)
+    for metric, _ in scored:
+        by_grade[max(grade, getattr(metric, "min_grade", grade))].append(metric)
+    for needed, metrics in by_grade.items():
+        relevant |= means_if(needed, metrics)
     for metric, scores in scored:
         yield Holes(
             metric=metric.metric_name,
@@ -198,10 +202,10 @@ def _answering(name: str) -> RankingMetric | None:
     return metric
 
 
-def judged_by(
+def _judged_by(
     metric: RankingMetric, results: EvaluationResults
 ) -> tuple[Mapping[str, Relevance], Run]:
-    """What the metric was judged by: the results' ids, or what its matcher made of them."""
+    """The results' judgements and run, or what the metric's matcher made of them."""
     named = {
         metric.match
         for metric in map(_answering, results.scores.metric_names)
@@ -221,27 +225,8 @@ def _is_bounded(metric: RankingMetric) -> bool:
     return isinstance(metric, (Precision, RBP))
 
 
-EXPLAINED = (
-    "What each mean would be if the unjudged items that it counts had been judged. Bounds hold "
-    "whatever the judgements are; the two cases are examples."
-)
-_HEAD = ("unjudged within k", "as scored", "if not relevant", "if relevant", "")
-
-
-def holes_report(holes: Sequence[Holes]) -> Report:
-    """The report of the holes under some metrics; as a table, one row a metric."""
-    table = Table("", _HEAD, [[_row(hole.metric, hole) for hole in holes]])
-    rows = [asdict(hole) for hole in holes]
-    return Report(
-        title="Unjudged items",
-        sections=[Section("Unjudged items", [table], EXPLAINED)],
-        metrics=[hole.metric for hole in holes],
-        records=Records.of(rows, [field.name for field in fields(Holes)]),
-    )
-
-
 def hole_tables(by_system: Mapping[str, Sequence[Holes]]) -> list[Table]:
-    """One table for all systems with unjudged items within k; none where nobody has any."""
+    """One table for all systems with unjudged items within k; none where there are none."""
     rows = [
         _row(f"{hole.metric} of {name}", hole)
         for name, holes in by_system.items()

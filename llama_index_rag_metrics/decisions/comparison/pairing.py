@@ -5,26 +5,53 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from llama_index_rag_metrics.decisions.calibration import split
+from llama_index_rag_metrics.decisions import OnMissing
+from llama_index_rag_metrics.decisions.calibration import (
+    Calibration,
+    describe_worth,
+    names_in_all,
+    split,
+)
+from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.metrics.metric_names import limits_of
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.runtime.wording import first_of, unawaited
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scores.by_metric import name_among
-from llama_index_rag_metrics.statistics.intervals import cleaned, number_clusters
-from llama_index_rag_metrics.statistics.prediction_powered import Rectified, rectified
+from llama_index_rag_metrics.scores.mappings import name_among
+from llama_index_rag_metrics.statistics.intervals import (
+    MeanInterval,
+    number_clusters,
+    without_noise,
+)
+from llama_index_rag_metrics.statistics.prediction_powered import (
+    PredictionPowered,
+    prediction_powered,
+    prediction_powered_interval,
+)
+from llama_index_rag_metrics.statistics.resampling import Units
 
-OnMissing: TypeAlias = Literal["error", "intersect"]
+Results: TypeAlias = "EvaluationResults | Scores | Calibration"
 Clusters: TypeAlias = "str | Mapping[str, Hashable]"
+"""A key of the queries' metadata, or query id to cluster."""
 
 _TOO_LARGE = 1e100
 
-_LISTED = 5
-"""So many query ids are named in a message."""
+
+def scores_of(results: Results, argument: str = "results") -> Scores:
+    """The scores of some results; where they were calibrated, people's."""
+    if isinstance(results, Scores):
+        return results
+    if isinstance(results, Calibration):
+        return results.human
+    if isinstance(results, EvaluationResults):
+        return results.scores
+    expected = "the results of an evaluation, Scores, or what calibrate() made"
+    raise InvalidInput(argument, results, expected, unawaited(results))
 
 
 @dataclass(frozen=True)
@@ -47,49 +74,69 @@ class Paired:
     notes: tuple[str, ...] = ()
     judged: Paired | None = None
 
-    def column(self, system: str, metric: str) -> FloatArray:
-        """(queries,) the scores of one system on one metric."""
+    def values(self, system: str, metric: str, baseline: str | None = None) -> FloatArray:
+        """(queries,) scores, or differences from the baseline; NaN where there is none."""
+        if baseline is not None:
+            return without_noise(self.values(system, metric) - self.values(baseline, metric))
         metric = name_among(metric, self.columns)
         if system not in self.systems:
             raise InvalidInput("system", system, " or ".join(map(repr, self.systems)))
         return self.columns[metric][:, self.systems.index(system)]
 
-    def differences(self, system: str, baseline: str, metric: str) -> FloatArray:
-        """(queries,) system minus baseline; NaN where one of them has no value."""
-        return cleaned(self.column(system, metric) - self.column(baseline, metric))
-
     def evidence(self, system: str, metric: str, baseline: str | None = None) -> FloatArray:
-        """(queries,) scores, or differences, moved by what a judge knows; NaN without a value."""
-        values = self._values(system, metric, baseline)
+        """(queries,) the values, moved by what a judge knows; NaN without a value."""
+        values = self.values(system, metric, baseline)
         if self.judged is None:
             return values
         moved = np.full(len(values), np.nan)
-        moved[~np.isnan(values)] = self.rectified(system, metric, baseline).values
+        moved[~np.isnan(values)] = self.prediction_powered(system, metric, baseline).values
         return moved
 
-    def rectified(self, system: str, metric: str, baseline: str | None = None) -> Rectified:
-        ours, theirs = (
-            dict(zip(side.query_ids, side._values(system, metric, baseline).tolist(), strict=True))
+    def prediction_powered(
+        self, system: str, metric: str, baseline: str | None = None
+    ) -> PredictionPowered:
+        human, judge = (
+            {
+                query_id: value
+                for query_id, value in zip(
+                    side.query_ids, side.values(system, metric, baseline).tolist(), strict=True
+                )
+                if not math.isnan(value)
+            }
             for side in (self, self.judged or self)
         )
-        known = {query_id: value for query_id, value in ours.items() if not math.isnan(value)}
-        judge = {query_id: value for query_id, value in theirs.items() if not math.isnan(value)}
-        return rectified(*split(judge, known))
+        return prediction_powered(*split(judge, human))
 
-    def in_order(self, columns: FloatArray) -> tuple[FloatArray, IntArray | None]:
-        """Values of the queries, and the clusters, by query id.
+    def calibrated_mean(self, system: str, metric: str, confidence: float = 0.95) -> MeanInterval:
+        return prediction_powered_interval(
+            self.prediction_powered(system, metric),
+            confidence=confidence,
+            limits=limits_of(metric),
+        )[1]
+
+    def worth(self, system: str, metric: str, baseline: str | None = None) -> str:
+        """What people's and the judge's scores are worth together; "" without a judge."""
+        if self.judged is None:
+            return ""
+        return describe_worth(self.prediction_powered(system, metric, baseline))
+
+    def units(self, keys: Iterable[tuple[str, str, str]]) -> Units:
+        """The differences of (system, metric, baseline), a column each."""
+        listed = list(keys)
+        evidence, clusters = self.in_order([self.evidence(*key) for key in listed])
+        changes, _ = self.in_order([self.values(*key) for key in listed])
+        return Units.of(evidence, clusters, changes)
+
+    def in_order(self, columns: Sequence[FloatArray]) -> tuple[FloatArray, IntArray | None]:
+        """(queries, columns) values and the clusters, by query id.
 
         So the same queries, and clusters, are drawn however a file was sorted.
         """
         order = np.argsort(np.array(self.query_ids, np.str_), kind="stable")
+        ordered = np.stack(columns, axis=1)[order]
         if self.clusters is None:
-            return columns[order], None
-        return columns[order], number_clusters(self.clusters[order].tolist())
-
-    def _values(self, system: str, metric: str, baseline: str | None) -> FloatArray:
-        if baseline is None:
-            return self.column(system, metric)
-        return self.differences(system, baseline, metric)
+            return ordered, None
+        return ordered, number_clusters(self.clusters[order].tolist())
 
     def widest(self, metric: str) -> float:
         """The widest difference that a metric allows; without limits, between 0 and scores seen."""
@@ -104,7 +151,7 @@ class Paired:
         return self.widest(metric) if np.isfinite(high - low) else math.inf
 
     def slices(self, key: str) -> dict[Hashable, Paired]:
-        """The queries apart by a value of their metadata; without the key, under None."""
+        """The queries by a value of their metadata; those without the key under None."""
         if not isinstance(key, str):
             raise InvalidInput("slices", key, "one key of the queries' metadata, a text")
         members: dict[Hashable, list[int]] = {}
@@ -115,18 +162,18 @@ class Paired:
             raise _unknown_key("slices", key, self.metadata)
         judged = {} if self.judged is None else self.judged.slices(key)
         return {
-            value: replace(self._rows(rows), judged=judged.get(value))
+            value: replace(
+                self,
+                query_ids=tuple(self.query_ids[row] for row in rows),
+                columns={metric: columns[rows] for metric, columns in self.columns.items()},
+                clusters=None
+                if self.clusters is None
+                else number_clusters(self.clusters[rows].tolist()),
+                notes=(),
+                judged=judged.get(value),
+            )
             for value, rows in members.items()
         }
-
-    def _rows(self, rows: Sequence[int]) -> Paired:
-        return Paired(
-            self.systems,
-            tuple(self.query_ids[row] for row in rows),
-            {metric: columns[rows] for metric, columns in self.columns.items()},
-            self.metadata,
-            None if self.clusters is None else number_clusters(self.clusters[rows].tolist()),
-        )
 
 
 def pair(
@@ -140,23 +187,34 @@ def pair(
     """Bring the scores of several systems onto the same queries, in the baseline's order.
 
     A query that one system scores and another leaves out of its means, say because its retriever
-    failed there, stays: it has no value for that other system.
-
-    Args:
-        metrics: None for those that all systems have.
-        on_missing: where the systems know different queries: raise, or keep those all know.
-        clusters: a key of the queries' metadata, or query id to cluster.
+    failed there, stays: it has no value for that other system. Without `metrics`, those that all
+    systems have are taken.
     """
-    notes: list[str] = []
-    known = _queries(systems, on_missing, notes)
-    names = _metrics(systems, baseline, metrics, notes)
+    known, notes = _queries(systems, on_missing)
+    if metrics is None:
+        names, left = _common_metrics(systems, baseline)
+        notes += left
+    else:
+        names = names_in_all(metrics, systems.values())
+    if not names:
+        held = "; ".join(
+            f"{name} has {', '.join(each) or 'none'}" for name, each in systems.items()
+        )
+        value = held if metrics is None else list(metrics)
+        raise InvalidInput("metrics", value, "a metric that every system has")
     for scores in systems.values():
         check_finite(scores, names, known)
-    first = systems[baseline]
-    scored = {query_id for scores in systems.values() for query_id in scores.query_ids} & known
-    query_ids = [query_id for query_id in first.query_ids if query_id in scored]
-    query_ids += sorted(scored.difference(query_ids), key=str)
-    notes += _left_out(systems, known)
+    scored = {name: set(scores.query_ids) & known for name, scores in systems.items()}
+    every = set.union(*scored.values())
+    for name, have in scored.items():
+        if missing := every - have:
+            reasons = sorted({systems[name].excluded[query_id] for query_id in missing})
+            notes.append(
+                f"queries that {name} leaves out of its means ({', '.join(reasons)}) aren't "
+                f"compared with it: {len(missing)}"
+            )
+    query_ids = [query_id for query_id in systems[baseline].query_ids if query_id in every]
+    query_ids += sorted(every.difference(query_ids), key=str)
     metadata = {
         query_id: row
         for scores in reversed(list(systems.values()))
@@ -190,8 +248,8 @@ def check_finite(
                 raise InvalidInput(argument, score, expected, remedy)
 
 
-def _queries(systems: Mapping[str, Scores], on_missing: str, notes: list[str]) -> set[str]:
-    """The queries that every system knows, scored or left out of its means."""
+def _queries(systems: Mapping[str, Scores], on_missing: str) -> tuple[set[str], list[str]]:
+    """The queries that every system knows, scored or left out of its means; and notes."""
     if on_missing not in {"error", "intersect"}:
         raise InvalidInput("on_missing", on_missing, "'error' or 'intersect'")
     known = {name: {*scores.query_ids, *scores.excluded} for name, scores in systems.items()}
@@ -207,57 +265,27 @@ def _queries(systems: Mapping[str, Scores], on_missing: str, notes: list[str]) -
         raise InvalidInput("systems", lacking, sentence=sentence, remedy=remedy)
     if not common:
         raise InvalidInput("systems", list(systems), sentence="systems have no query in common.")
-    if lacking:
-        notes.append(
-            f"only the {len(common)} queries that all systems have are compared, and means are "
-            f"taken over these: {'; '.join(lacking)}"
-        )
-    return common
+    if not lacking:
+        return common, []
+    note = (
+        f"only the {len(common)} queries that all systems have are compared, and means are "
+        f"taken over these: {'; '.join(lacking)}"
+    )
+    return common, [note]
 
 
-def _metrics(
-    systems: Mapping[str, Scores],
-    baseline: str,
-    wanted: Sequence[str] | None,
-    notes: list[str],
-) -> tuple[str, ...]:
-    if wanted is not None:
-        chosen = [wanted] if isinstance(wanted, str) else list(wanted)
-        for scores in systems.values():
-            chosen = [name_among(metric, scores.metric_names) for metric in chosen]
-        names = tuple(dict.fromkeys(chosen))
-    else:
-        every = dict.fromkeys(
-            metric for scores in systems.values() for metric in scores.metric_names
-        )
-        names = tuple(
-            metric
-            for metric in systems[baseline].metric_names
-            if all(metric in scores for scores in systems.values())
-        )
-        if missing := [metric for metric in every if metric not in names]:
-            notes.append(f"not compared, since not every system has them: {', '.join(missing)}")
-    if not names:
-        held = "; ".join(
-            f"{name} has {', '.join(held) or 'none'}" for name, held in systems.items()
-        )
-        value = held if wanted is None else list(wanted)
-        raise InvalidInput("metrics", value, "a metric that every system has")
-    return names
-
-
-def _left_out(systems: Mapping[str, Scores], known: Collection[str]) -> list[str]:
-    notes = []
-    scored = {name: set(scores.query_ids) & set(known) for name, scores in systems.items()}
-    every = set.union(*scores) if (scores := list(scored.values())) else set()
-    for name, have in scored.items():
-        if missing := every - have:
-            reasons = sorted({systems[name].excluded[query_id] for query_id in missing})
-            notes.append(
-                f"queries that {name} leaves out of its means ({', '.join(reasons)}) aren't "
-                f"compared with it: {len(missing)}"
-            )
-    return notes
+def _common_metrics(
+    systems: Mapping[str, Scores], baseline: str
+) -> tuple[tuple[str, ...], list[str]]:
+    every = dict.fromkeys(metric for scores in systems.values() for metric in scores.metric_names)
+    names = tuple(
+        metric
+        for metric in systems[baseline].metric_names
+        if all(metric in scores for scores in systems.values())
+    )
+    missing = [metric for metric in every if metric not in names]
+    note = f"not compared, since not every system has them: {', '.join(missing)}"
+    return names, [note] if missing else []
 
 
 def _column(scores: Scores, metric: str, query_ids: Sequence[str]) -> FloatArray:
@@ -269,19 +297,20 @@ def _clusters(
     clusters: Clusters, query_ids: Sequence[str], metadata: Mapping[str, Mapping[str, Any]]
 ) -> IntArray:
     if isinstance(clusters, str):
-        of = {query_id: row[clusters] for query_id, row in metadata.items() if clusters in row}
-        if not of:
+        of_query = {
+            query_id: row[clusters] for query_id, row in metadata.items() if clusters in row
+        }
+        if not of_query:
             raise _unknown_key("clusters", clusters, metadata)
     elif isinstance(clusters, Mapping):
-        of = dict(clusters)
+        of_query = dict(clusters)
     else:
         expected = "a key of the queries' metadata, or a mapping of query id to cluster"
         raise InvalidInput("clusters", clusters, expected)
-    if missing := [query_id for query_id in query_ids if query_id not in of]:
-        raise InvalidInput(
-            "clusters", f"none for {_listed(missing)}", f"one for each of {len(query_ids)} queries"
-        )
-    return number_clusters([of[query_id] for query_id in query_ids])
+    if missing := [query_id for query_id in query_ids if query_id not in of_query]:
+        expected = f"one for each of {len(query_ids)} queries"
+        raise InvalidInput("clusters", f"none for {_listed(missing)}", expected)
+    return number_clusters([of_query[query_id] for query_id in query_ids])
 
 
 def _unknown_key(
@@ -291,7 +320,5 @@ def _unknown_key(
     return InvalidInput(argument, key, f"a key of the queries' metadata: {known}")
 
 
-def _listed(query_ids: Collection[str]) -> str:
-    ids = sorted(map(str, query_ids))
-    more = ", …" if len(ids) > _LISTED else ""
-    return ", ".join(ids[:_LISTED]) + more
+def _listed(query_ids: Iterable[str]) -> str:
+    return first_of(sorted(map(str, query_ids)))

@@ -20,11 +20,11 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from llama_index_rag_metrics.decisions.calibration import Calibration
-from llama_index_rag_metrics.decisions.comparison.pairing import check_finite
-from llama_index_rag_metrics.decisions.gate.rules import Rule, parse_rules
+from llama_index_rag_metrics.decisions.comparison.pairing import Results, check_finite, scores_of
+from llama_index_rag_metrics.decisions.gate.rules import Rule, RuleLike, parse_rules
 from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.files.lines import Place, from_json, read_text
 from llama_index_rag_metrics.rankings.relevance import Relevance
@@ -32,19 +32,21 @@ from llama_index_rag_metrics.runtime.atomic_files import write_text
 from llama_index_rag_metrics.runtime.errors import BaselineMismatch, FileFormatError, InvalidInput
 from llama_index_rag_metrics.runtime.jsonable import jsonable
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scores.by_metric import name_among
-
-Results: TypeAlias = "EvaluationResults | Scores | Calibration"
-"""What a gate judges."""
+from llama_index_rag_metrics.scores.mappings import name_among
 
 _DIGITS = 10
 
+_VARIABLES = ("GITHUB_SHA", "CI_COMMIT_SHA", "BUILDKITE_COMMIT", "GIT_COMMIT")
+"""Where services of continuous integration name the commit."""
 
-def scores_of(results: Results) -> Scores:
-    """The scores of some results; where they were calibrated, people's."""
-    if isinstance(results, Calibration):
-        return results.human
-    return results if isinstance(results, Scores) else results.scores
+_PATIENCE = 5.0
+_HISTORY_DIGITS = 12
+
+_FORMAT = "llama-index-rag-metrics baseline, version 2"
+_OLDER = "llama-index-rag-metrics baseline, version 1"
+"""The first format, without rankings, anchor and history, which can still be read."""
+
+_DECIMALS, _DECIMALS_OF_MEANS = 12, 6
 
 
 def judge_of(results: Results) -> Scores | None:
@@ -66,14 +68,14 @@ def fingerprints(results: Results) -> dict[str, Fingerprint]:
     return {
         query_id: Fingerprint(
             _digest(scores.queries[query_id]) if query_id in scores.queries else "",
-            _digest(_plain(relevance[query_id])) if query_id in relevance else "",
+            _digest(_grades_and_groups(relevance[query_id])) if query_id in relevance else "",
             scores.rankings.get(query_id, ""),
         )
         for query_id in (*scores.query_ids, *scores.excluded)
     }
 
 
-def _plain(relevance: Relevance) -> Any:
+def _grades_and_groups(relevance: Relevance) -> Any:
     grades = sorted((str(item), float(grade)) for item, grade in relevance.grades.items())
     groups = sorted(sorted(map(str, group)) for group in relevance.alternatives or ())
     return [grades, groups]
@@ -82,13 +84,6 @@ def _plain(relevance: Relevance) -> Any:
 def _digest(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=True, separators=(",", ":"))
     return sha256(text.encode("ascii")).hexdigest()[:_DIGITS]
-
-
-_VARIABLES = ("GITHUB_SHA", "CI_COMMIT_SHA", "BUILDKITE_COMMIT", "GIT_COMMIT")
-"""Where services of continuous integration name the commit."""
-
-_PATIENCE = 5.0
-_HISTORY_DIGITS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,13 +124,6 @@ def commit_of(folder: Path) -> str:
     except (OSError, subprocess.SubprocessError):
         return ""
     return shown.stdout.strip()[:_HISTORY_DIGITS]
-
-
-_FORMAT = "llama-index-rag-metrics baseline, version 2"
-_OLDER = "llama-index-rag-metrics baseline, version 1"
-"""The first format, without rankings, anchor and history, which can still be read."""
-
-_DECIMALS, _DECIMALS_OF_MEANS = 12, 6
 
 
 @dataclass(frozen=True)
@@ -184,7 +172,7 @@ class Baseline:
         results: Results,
         *,
         metrics: Sequence[str] | None = None,
-        rules: str | Rule | Iterable[str | Rule] = (),
+        rules: RuleLike = (),
     ) -> Baseline:
         """Make a baseline of results.
 
@@ -199,13 +187,9 @@ class Baseline:
         """
         from llama_index_rag_metrics import __version__
 
-        scores = scores_of(results)
-        judge = judge_of(results)
-        kept = (
-            scores.metric_names
-            if metrics is None
-            else [name_among(metric, scores.metric_names) for metric in metrics]
-        )
+        scores, judge = scores_of(results), judge_of(results)
+        wanted = scores.metric_names if metrics is None else metrics
+        kept = [name_among(metric, scores.metric_names) for metric in wanted]
         return cls(
             _kept(scores, kept),
             fingerprints(results),
@@ -216,44 +200,26 @@ class Baseline:
 
     def to_json(self) -> str:
         """The text of the file."""
-        lines = _fields(
-            {
-                "format": _FORMAT,
-                "version": self.version,
-                "name": self.scores.name,
-                "rules": [str(rule) for rule in self.rules],
-                "metrics": list(self.scores.metric_names),
-                "means": self._means(),
-            }
-        )
+        head = {
+            "format": _FORMAT,
+            "version": self.version,
+            "name": self.scores.name,
+            "rules": [str(rule) for rule in self.rules],
+            **self._metrics_and_means(),
+        }
         updates = [f"  {_line({**asdict(update)})}" for update in self.history]
-        lines.append(f' "history": {_block("[", updates, "]")},')
-        lines.append(f' "queries": {_block("{", self._rows(), "}")},')
-        lines += self._judged_rows()
+        lines = [*_fields(head), f' "history": {_block("[", updates, "]")},']
+        lines += [f' "queries": {_block("{", self._rows(), "}")},', *self._judged_rows()]
         if self.anchor is None:
             return "\n".join(["{", *lines, ' "anchor": null', "}", ""])
-        anchor = _fields(
-            {
-                "version": self.anchor.version,
-                "name": self.anchor.scores.name,
-                "metrics": list(self.anchor.scores.metric_names),
-                "means": self.anchor._means(),
-            }
-        )
-        rows = _block("{", self.anchor._rows(), "}")
-        return "\n".join(
-            [
-                "{",
-                *lines,
-                ' "anchor": {',
-                *anchor,
-                *self.anchor._judged_rows(),
-                f' "queries": {rows}',
-                " }",
-                "}",
-                "",
-            ]
-        )
+        anchor = {
+            "version": self.anchor.version,
+            "name": self.anchor.scores.name,
+            **self.anchor._metrics_and_means(),
+        }
+        lines += [' "anchor": {', *_fields(anchor), *self.anchor._judged_rows()]
+        lines.append(f' "queries": {_block("{", self.anchor._rows(), "}")}')
+        return "\n".join(["{", *lines, " }", "}", ""])
 
     def save(self, path: str | Path) -> None:
         """Write the file, and its folder where there is none; whole or not at all."""
@@ -293,11 +259,20 @@ class Baseline:
         before = {*self.scores.query_ids, *self.scores.excluded}
         after = {*scores.query_ids, *scores.excluded}
         common = before & after
+
+        def changed(part: str) -> set[str]:
+            prints = (
+                (query_id, *(getattr(side.get(query_id), part, "") for side in sides))
+                for query_id in common
+            )
+            return {query_id for query_id, old, new in prints if old and new and old != new}
+
+        sides = (self.fingerprints, now)
         differences = {
             "missing now": before - after,
             "new": after - before,
-            "with another question": self._changed("question", common, now),
-            "with other judgements": self._changed("judgements", common, now),
+            "with another question": changed("question"),
+            "with other judgements": changed("judgements"),
         }
         same = common.difference(*differences.values())
         if (not same and (before or after)) or (any(differences.values()) and not intersect):
@@ -307,9 +282,17 @@ class Baseline:
             query_id for query_id in (*scores.query_ids, *scores.excluded) if query_id in same
         )
 
-    def _means(self) -> Any:
+    def common_queries(self, results: Results) -> tuple[str, ...]:
+        """The ids of the queries that are the same in both; empty where none is."""
+        try:
+            return self.check_queries(results, intersect=True)
+        except BaselineMismatch:
+            return ()
+
+    def _metrics_and_means(self) -> dict[str, Any]:
         means = self.scores.means.items()
-        return jsonable({metric: round(mean, _DECIMALS_OF_MEANS) for metric, mean in means})
+        rounded = {metric: round(mean, _DECIMALS_OF_MEANS) for metric, mean in means}
+        return {"metrics": list(self.scores.metric_names), "means": jsonable(rounded)}
 
     def _rows(self) -> Iterator[str]:
         columns = [self.scores.by_query(metric) for metric in self.scores]
@@ -332,30 +315,17 @@ class Baseline:
         ]
         return [f' "judged": {_block("{", rows, "}")},']
 
-    def _changed(self, part: str, common: set[str], now: Mapping[str, Fingerprint]) -> set[str]:
-        changed = set()
-        for query_id in common:
-            before, after = (
-                getattr(side.get(query_id), part, "") for side in (self.fingerprints, now)
-            )
-            if before and after and before != after:
-                changed.add(query_id)
-        return changed
-
 
 def _kept(scores: Scores, metrics: Sequence[str]) -> Scores:
     for query_id in (*scores.query_ids, *scores.excluded):
         if not isinstance(query_id, str):
             raise InvalidInput("query id", query_id, "a text", "Convert it with str().")
     check_finite(scores, metrics)
-    columns = {metric: scores.by_query(metric) for metric in metrics}
     return Scores(
         scores.query_ids,
         {
-            metric: [
-                round(by_query.get(query_id, math.nan), _DECIMALS) for query_id in scores.query_ids
-            ]
-            for metric, by_query in columns.items()
+            metric: [round(score, _DECIMALS) for score in scores.column(metric).tolist()]
+            for metric in metrics
         },
         excluded=scores.excluded,
         name=scores.name,
@@ -389,36 +359,32 @@ def _read(data: Mapping[str, Any]) -> Baseline:
         data["version"],
         None if anchor is None else _read(anchor),
         tuple(Update(**update) for update in data.get("history", ())),
-        None if (judged := data.get("judged")) is None else _read_judged(judged, data["metrics"]),
+        None
+        if (judged := data.get("judged")) is None
+        else Scores([*judged], _columns(judged, data["metrics"])),
     )
 
 
-def _read_judged(rows: Mapping[str, Sequence[float | None]], metrics: Sequence[str]) -> Scores:
-    columns = zip(*rows.values(), strict=True)
-    return Scores(
-        [*rows],
-        {
-            metric: [math.nan if score is None else score for score in column]
-            for metric, column in zip(metrics, columns, strict=True)
-        },
-    )
+def _columns(
+    rows: Mapping[str, Sequence[float | None]], metrics: Sequence[str]
+) -> dict[str, list[float]]:
+    if any(len(row) != len(metrics) for row in rows.values()):
+        raise ValueError(f"a query without {len(metrics)} scores")
+    if any(score is not None and math.isnan(score) for row in rows.values() for score in row):
+        raise ValueError("a score that is NaN, where null stands for none")
+    columns = zip(*rows.values(), strict=True) if rows else [()] * len(metrics)
+    return {
+        metric: [math.nan if score is None else float(score) for score in column]
+        for metric, column in zip(metrics, columns, strict=True)
+    }
 
 
 def _read_scores(data: Mapping[str, Any]) -> Scores:
     metrics, rows = data["metrics"], data["queries"]
     scored = {query_id: row["scores"] for query_id, row in rows.items() if "excluded" not in row}
-    if any(len(row) != len(metrics) for row in scored.values()):
-        raise ValueError(f"a query without {len(metrics)} scores")
-    if any(score is not None and math.isnan(score) for row in scored.values() for score in row):
-        raise ValueError("a score that is NaN, where null stands for none")
     scores = Scores(
         list(scored),
-        {
-            metric: [
-                math.nan if row[column] is None else float(row[column]) for row in scored.values()
-            ]
-            for column, metric in enumerate(metrics)
-        },
+        _columns(scored, metrics),
         excluded={query_id: row["excluded"] for query_id, row in rows.items() if "excluded" in row},
         name=data["name"],
     )

@@ -1,83 +1,44 @@
-"""check_rules() and assert_retrieval(): may this change be merged?"""
+"""check_rules(), assert_retrieval(), update_baseline(): may a change be merged, and kept?"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import inf
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
+from llama_index_rag_metrics.decisions import OnMissing
 from llama_index_rag_metrics.decisions.calibration import Calibration
-from llama_index_rag_metrics.decisions.comparison.pairing import Clusters, OnMissing
-from llama_index_rag_metrics.decisions.gate.baseline import Baseline, Results, judge_of, scores_of
+from llama_index_rag_metrics.decisions.comparison.pairing import Clusters, Results, scores_of
+from llama_index_rag_metrics.decisions.gate.baseline import (
+    Baseline,
+    Update,
+    commit_of,
+    judge_of,
+    today,
+)
 from llama_index_rag_metrics.decisions.gate.measuring import Measured, against, alone, name_in
-from llama_index_rag_metrics.decisions.gate.rules import Rule, parse_rules
-from llama_index_rag_metrics.decisions.gate.step_down import decide
-from llama_index_rag_metrics.decisions.gate.verdicts import GateReport, Verdict, WorstQuery
+from llama_index_rag_metrics.decisions.gate.rules import Rule, RuleLike, parse_rules
+from llama_index_rag_metrics.decisions.gate.verdicts import (
+    GateReport,
+    Verdict,
+    WorstQuery,
+    decide,
+)
 from llama_index_rag_metrics.evaluation import EvaluationResults
-from llama_index_rag_metrics.evaluation.results.results_report import systems_of
+from llama_index_rag_metrics.evaluation.results.results_report import system_of
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.report.terminal import to_text
 from llama_index_rag_metrics.runtime.amounts import check_amount, check_whole
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import (
-    BaselineMismatch,
     GateFailed,
     InconclusiveGate,
     InvalidInput,
 )
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scores.answers import answer_of
-
-
-def worst_queries(
-    results: Results,
-    columns: Mapping[str, tuple[float, float | None]],
-    rule: Rule,
-    metric: str,
-    n: int,
-) -> tuple[WorstQuery, ...]:
-    """The n queries that speak most against a rule, worst first; among equals, as they came.
-
-    Against the baseline, those that lost most, and only those that lost; else those with the worst
-    scores, without those of the best score there is. `columns`: query id to (now, before).
-    """
-    sign = -1.0 if rule.lower_is_better else 1.0
-    goodness = {
-        query_id: sign * (now - (before or 0.0)) for query_id, (now, before) in columns.items()
-    }
-    ceiling = 0.0 if rule.baseline else max(goodness.values(), default=inf)
-    if not rule.baseline and ceiling == min(goodness.values(), default=inf):
-        ceiling = inf
-    below = [query_id for query_id, good in goodness.items() if good < ceiling]
-    ids = sorted(below, key=lambda query_id: goodness[query_id])[:n]
-    return tuple(_describe(query_id, metric, results, *columns[query_id]) for query_id in ids)
-
-
-def _describe(
-    query_id: str,
-    metric: str,
-    results: Results,
-    now: float,
-    before: float | None,
-) -> WorstQuery:
-    known = results if isinstance(results, EvaluationResults) else scores_of(results)
-    (system,) = systems_of(known)
-    answer = answer_of(system, query_id, metric)
-    details = system.scores.details.get(metric, {}).get(query_id, {})
-    ranks, ids = (details.get(f"forbidden_{kind}", ()) for kind in ("ranks", "ids"))
-    return WorstQuery(
-        query_id,
-        system.scores.queries.get(query_id, ""),
-        now,
-        before,
-        tuple(answer.get("wanted", ())),
-        tuple(answer.get("got", ())),
-        system.scores.failed.get(query_id, ""),
-        tuple(zip(ranks, ids, strict=True)),
-    )
-
+from llama_index_rag_metrics.scores.systems import answer_of
 
 BaselineLike: TypeAlias = "Baseline | Results | str | Path"
 """A baseline, the results that make one, or the file that holds one."""
@@ -88,7 +49,7 @@ MIN_COVERAGE = 0.95
 
 def check_rules(
     results: Results,
-    rules: str | Rule | Iterable[str | Rule],
+    rules: RuleLike,
     *,
     baseline: BaselineLike | None = None,
     on_missing: OnMissing = "error",
@@ -147,7 +108,7 @@ tolerates a loss of up to 0.1.
     stored = _stored(baseline)
     relative = [rule for rule in parsed if rule.baseline]
     notes: list[str] = []
-    sides: dict[str, Side] = {}
+    sides: dict[str, _Side] = {}
     if relative:
         if stored is None:
             expected = "a baseline, since the rule compares with it"
@@ -157,11 +118,14 @@ tolerates a loss of up to 0.1.
     for _, measure in measured:
         notes += measure.notes
     verdicts = [
-        replace(verdict, worst=worst_queries(results, measure.columns, rule, measure.metric, worst))
+        replace(verdict, worst=tuple(_worst_queries(results, rule, measure, worst)))
         for verdict, (rule, measure) in zip(decide(measured, min_coverage), measured, strict=True)
     ]
     if any(verdict.metric == "failed" and verdict.outcome != "pass" for verdict in verdicts):
-        notes += _failures(scores, worst)
+        failed = [f"{query_id} failed: {error}" for query_id, error in scores.failed.items()]
+        notes += failed[:worst]
+        if worst and len(failed) > worst:
+            notes.append(f"{len(failed) - worst:,} more failed")
     notes += _remarks(verdicts)
     decided = {verdict.metric for verdict in verdicts}
     notes += [
@@ -226,9 +190,8 @@ def assert_retrieval(
     return report
 
 
-@dataclass(frozen=True)
-class Side:
-    """What rules are measured against: the baseline or the anchor, and the queries in common."""
+class _Side(NamedTuple):
+    """The baseline or the anchor, and the queries in common."""
 
     stored: Baseline
     same: Sequence[str]
@@ -237,39 +200,44 @@ class Side:
 def _stored(baseline: BaselineLike | None) -> Baseline | None:
     if baseline is None or isinstance(baseline, Baseline):
         return baseline
-    if isinstance(baseline, (EvaluationResults, Scores, Calibration)):
-        return Baseline.of(baseline)
     if isinstance(baseline, (str, Path)):
         return Baseline.load(baseline)
+    if isinstance(baseline, (EvaluationResults, Scores, Calibration)):
+        return Baseline.of(baseline)
     expected = "a Baseline, the path of one, or the results that make one"
     raise InvalidInput("baseline", baseline, expected)
 
 
 def _sides(
-    stored: Baseline,
-    results: Results,
-    on_missing: OnMissing,
-    notes: list[str],
-) -> dict[str, Side]:
+    stored: Baseline, results: Results, on_missing: OnMissing, notes: list[str]
+) -> dict[str, _Side]:
+    from llama_index_rag_metrics import __version__
+
     same = stored.check_queries(results, intersect=on_missing == "intersect")
-    notes += _version_note(stored)
-    notes += _common_note("baseline", stored, results, same)
-    sides = {"baseline": Side(stored, same)}
-    if stored.anchor is None:
-        return sides
-    try:
-        common: Sequence[str] = stored.anchor.check_queries(results, intersect=True)
-    except BaselineMismatch:
-        common = ()
-    notes += _common_note("anchor", stored.anchor, results, common)
-    return {**sides, "anchor": Side(stored.anchor, common)}
+    if stored.version != __version__:
+        notes.append(
+            f"the baseline was stored by version {stored.version or 'unknown'} of this package, "
+            f"and this is {__version__}"
+        )
+    sides = {"baseline": _Side(stored, same)}
+    if stored.anchor is not None:
+        sides["anchor"] = _Side(stored.anchor, stored.anchor.common_queries(results))
+    now = scores_of(results).counts.queries
+    for name, side in sides.items():
+        before = side.stored.scores.counts.queries
+        if not len(side.same) == now == before:
+            notes.append(
+                f"rules against the {name} are decided by {counted(len(side.same))}, those that "
+                f"are the same now ({now:,}) and in the {name} ({before:,})"
+            )
+    return sides
 
 
 def _measured(
     rules: Sequence[Rule],
     scores: Scores,
     judge: Scores | None,
-    sides: dict[str, Side],
+    sides: Mapping[str, _Side],
     clusters: Clusters | None,
     notes: list[str],
 ) -> Iterator[tuple[Rule, Measured]]:
@@ -280,46 +248,64 @@ def _measured(
             yield rule, alone(rule, scores, clusters, judge)
             continue
         side = sides.get(rule.reference, sides["baseline"])
-        yield rule, against(rule, scores, side.stored, side.same, clusters, judge)
+        yield rule, against(rule, scores, *side, clusters, judge)
         metric = name_in(scores, rule.metric)
         if rule.anchor or "anchor" not in sides or metric in anchored:
             continue
-        anchor = sides["anchor"]
-        if metric in anchor.stored.scores:
-            again = replace(rule, anchor=True)
-            if again not in rules:
-                stored, same = anchor.stored, anchor.same
-                yield again, against(again, scores, stored, same, clusters, judge)
-        else:
+        again = replace(rule, anchor=True)
+        if metric not in sides["anchor"].stored.scores:
             notes.append(
                 f"the anchor has no scores by {metric}, so losses in small steps go unnoticed; "
                 "store a new anchor to notice them"
             )
+        elif again not in rules:
+            yield again, against(again, scores, *sides["anchor"], clusters, judge)
 
 
-def _common_note(name: str, stored: Baseline, results: Results, same: Sequence[str]) -> list[str]:
-    now, before = (
-        len({*side.query_ids, *side.excluded}) for side in (scores_of(results), stored.scores)
-    )
-    if len(same) == now == before:
-        return []
-    return [
-        f"rules against the {name} are decided by {counted(len(same))}, those that are the same "
-        f"now ({now:,}) and in the {name} ({before:,})"
-    ]
+def _worst_queries(
+    results: Results, rule: Rule, measured: Measured, n: int
+) -> Iterator[WorstQuery]:
+    """The n queries that count most against a rule, worst first; among equals, as they came.
+
+    Against the baseline, those that lost most, and only those that lost; else those with the worst
+    scores, without those of the best score there is.
+    """
+    sign = -1.0 if rule.lower_is_better else 1.0
+    goodness = {
+        query_id: sign * (now - (before or 0.0))
+        for query_id, (now, before) in measured.columns.items()
+    }
+    ceiling = 0.0 if rule.baseline else max(goodness.values(), default=inf)
+    if not rule.baseline and ceiling == min(goodness.values(), default=inf):
+        ceiling = inf
+    below = [query_id for query_id, good in goodness.items() if good < ceiling]
+    system = system_of(scores_of(results) if isinstance(results, Calibration) else results)
+    scores = system.scores
+    for query_id in sorted(below, key=lambda query_id: goodness[query_id])[:n]:
+        answer = answer_of(system, query_id, measured.metric)
+        details = scores.details.get(measured.metric, {}).get(query_id, {})
+        ranks, ids = (details.get(f"forbidden_{kind}", ()) for kind in ("ranks", "ids"))
+        yield WorstQuery(
+            query_id,
+            scores.queries.get(query_id, ""),
+            *measured.columns[query_id],
+            wanted=tuple(answer.get("wanted", ())),
+            got=tuple(answer.get("got", ())),
+            error=scores.failed.get(query_id, ""),
+            leaked=tuple(zip(ranks, ids, strict=True)),
+        )
 
 
-def _remarks(verdicts: Sequence[Verdict]) -> list[str]:
-    notes = []
+def _remarks(verdicts: Sequence[Verdict]) -> Iterator[str]:
     open_ones = [verdict for verdict in verdicts if verdict.outcome == "inconclusive"]
     if any(verdict.needed for verdict in open_ones):
-        notes.append(
+        yield (
             "the number of queries needed decides 4 in 5 cases in which nothing truly changed; fix "
             "it before you measure, because looking again after each addition lets more losses pass"
         )
     if any(verdict.together > 1 for verdict in verdicts if verdict.outcome != "pass"):
         most = max(verdict.together for verdict in verdicts)
-        notes.append(
+        yield (
             f"{most} tests are corrected together (Holm), so that an unchanged system fails no "
             "more often than with a single one"
         )
@@ -327,26 +313,101 @@ def _remarks(verdicts: Sequence[Verdict]) -> list[str]:
         verdict.rule.baseline and verdict.rule.confidence is not None and verdict.difference == 0.0
         for verdict in open_ones
     ):
-        notes.append(
+        yield (
             "equal scores prove little with few queries; only identical rankings pass without "
             "proof. Rankings are known to scores of `evaluate`, `score` and score_rankings; score "
             "older ones again"
         )
-    return notes
 
 
-def _failures(scores: Scores, most: int) -> list[str]:
-    listed = [f"{query_id} failed: {error}" for query_id, error in scores.failed.items()][:most]
-    more = len(scores.failed) - len(listed)
-    return [*listed, f"{more:,} more failed"] if listed and more else listed
+def update_baseline(
+    path: str | Path,
+    results: Results,
+    *,
+    metrics: Sequence[str] | None = None,
+    rules: RuleLike = (),
+    judged_by: RuleLike | None = None,
+    min_coverage: float = MIN_COVERAGE,
+    force: bool = False,
+    new_anchor: bool = False,
+) -> Baseline:
+    """Store results as the baseline, and add an entry to its history.
+
+    The first baseline is also the anchor, which later updates leave alone.
+
+    Args:
+        path: the file; made where there is none.
+        results: of an evaluation, or bare scores.
+        metrics: which to keep; None for all.
+        rules: what to keep with them; those that the file has stay where none are given.
+        judged_by: the rules that must hold; None for those that are kept.
+        min_coverage: the share of the queries that must have a value; see `check_rules`.
+        force: whether to store results that break a rule; the history says so.
+        new_anchor: whether these results become the anchor, too; the older one judges nothing.
+
+    Returns:
+        The baseline as it was stored.
+
+    Raises:
+        GateFailed: the results break a rule, and `force` isn't set; nothing was stored.
+        FileFormatError: the file isn't a baseline.
+        InvalidInput: a rule or a query id can't be used, a score is infinite, or the anchor is of
+            other queries and `new_anchor` isn't set.
+        UnknownMetric: there are no scores by one of the metrics.
+    """
+    __tracebackhide__ = True
+    target = Path(path)
+    before = Baseline.load(target) if target.is_file() else None
+    kept = parse_rules(rules) if rules else () if before is None else before.rules
+    made = Baseline.of(results, metrics=metrics, rules=kept)
+    judging = kept if judged_by is None else parse_rules(judged_by) if judged_by else ()
+    compared = before if before is None or not new_anchor else replace(before, anchor=None)
+    report = _report_on_new(results, compared, judging, min_coverage)
+    is_broken = report is not None and bool(report.broken())
+    if report is not None and is_broken and not force:
+        refusal = f"{target} stays as it was, since a rule is broken; force stores it anyway."
+        raise GateFailed(f"\n{to_text(report.report(), width=120)}\n\n{refusal}")
+    anchor = None if before is None or new_anchor else before.anchor or before
+    if anchor is not None:
+        _check_anchor(anchor, results, min_coverage)
+        anchor = replace(anchor, rules=(), anchor=None, history=())
+    means = {metric: mean for metric, mean in made.scores.means.items() if made.scores.n(metric)}
+    update = Update(today(), commit_of(target.absolute().parent), means, is_broken)
+    history = () if before is None else before.history
+    if history[-1:] != (update,):
+        history = (*history, update)
+    made = replace(made, anchor=anchor, history=history)
+    made.save(target)
+    return made
 
 
-def _version_note(stored: Baseline) -> list[str]:
-    from llama_index_rag_metrics import __version__
+def _report_on_new(
+    results: Results, before: Baseline | None, rules: Sequence[Rule], min_coverage: float
+) -> GateReport | None:
+    """The verdicts on what is to be stored; None where there is nothing to judge.
 
-    if stored.version == __version__:
-        return []
-    return [
-        f"the baseline was stored by version {stored.version or 'unknown'} of this package, and "
-        f"this is {__version__}"
-    ]
+    Rules that compare judge the queries and the metrics that the stored baseline has, too.
+    """
+    scores, judging = scores_of(results), [rule for rule in rules if not rule.baseline]
+    if before is not None and before.common_queries(results):
+        sides = {"baseline": before, "anchor": before.anchor or before}
+        judging = [
+            rule
+            for rule in rules
+            if not rule.baseline or name_in(scores, rule.metric) in sides[rule.reference].scores
+        ]
+    if not judging:
+        return None
+    return check_rules(
+        results, judging, baseline=before, on_missing="intersect", min_coverage=min_coverage
+    )
+
+
+def _check_anchor(anchor: Baseline, results: Results, min_coverage: float) -> None:
+    """Refuse to keep an anchor that is of other queries: nothing could be compared with it."""
+    common = len(anchor.common_queries(results))
+    fewer, more = sorted(side.counts.queries for side in (anchor.scores, scores_of(results)))
+    if common < min_coverage * fewer:
+        expected = f"the same queries as now: only {common:,} of {counted(more)} are"
+        remedy = "new_anchor=True, or --new-anchor, makes these scores the anchor."
+        raise InvalidInput("anchor", f"{fewer:,} queries", expected, remedy)

@@ -1,13 +1,26 @@
-"""Measured: the numbers that a rule is decided by."""
+"""The numbers that a rule is decided by, and the bounds that follow from them.
+
+A rule asks two questions, and each is answered by the method that errs on its safe side.
+
+* Is it safe to pass? By the interval of differences with two pseudo-queries: where few queries
+  changed, those that change next may lose as much.
+* Is it safe to fail? By Student's t. Where few queries lose, t errs towards no verdict.
+
+Where all changed alike there is no spread for t; the pseudo-queries decide both then. Rates of
+false and of true verdicts on real scores are in benchmarks/README.md, with the alternatives tried.
+"""
 
 from __future__ import annotations
 
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 
-from llama_index_rag_metrics.decisions.calibration import in_words
 from llama_index_rag_metrics.decisions.comparison.pairing import (
     Clusters,
     Paired,
@@ -15,17 +28,146 @@ from llama_index_rag_metrics.decisions.comparison.pairing import (
     pair,
 )
 from llama_index_rag_metrics.decisions.gate.baseline import Baseline
-from llama_index_rag_metrics.decisions.gate.bounds import Evidence, MeanEvidence, PairedEvidence
 from llama_index_rag_metrics.decisions.gate.rules import Rule
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
 from llama_index_rag_metrics.metrics.metric_names import metric as metric_of
+from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError, UnknownMetric
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scores.by_metric import name_among
-from llama_index_rag_metrics.statistics.intervals import exact_mean
-from llama_index_rag_metrics.statistics.prediction_powered import rectified_interval
+from llama_index_rag_metrics.scores.mappings import name_among
+from llama_index_rag_metrics.statistics.differences import pseudo_queries
+from llama_index_rag_metrics.statistics.intervals import (
+    UNIT_RANGE,
+    MeanInterval,
+    exact_mean,
+    mean_interval,
+)
+from llama_index_rag_metrics.statistics.power import POWER, queries_to_decide
+from llama_index_rag_metrics.statistics.prediction_powered import (
+    PredictionPowered,
+    prediction_powered_interval,
+)
+from llama_index_rag_metrics.statistics.resampling import NOISE, Units
+from llama_index_rag_metrics.statistics.significance import Student, student, unvaried
+
+Bounds: TypeAlias = "tuple[float | None, float | None]"
+
+TOLERABLE = 0.25
+"""A larger loss, as a share of the widest difference, isn't proposed as a tolerance."""
 
 _NOW, _BEFORE = "now", "baseline"
+
+
+@dataclass(frozen=True)
+class Evidence(ABC):
+    """A column of scores, or of paired differences; NaN where there is none."""
+
+    values: FloatArray
+    clusters: IntArray | None = None
+
+    @abstractmethod
+    def bounds(self, confidence: float) -> Bounds:
+        """The true mean, more being better, is above the one and below the other.
+
+        Each with this confidence; None where that can't be said.
+        """
+
+    @property
+    @abstractmethod
+    def method(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class PairedEvidence(Evidence):
+    """Differences, now minus before, negated for a metric of which less is better.
+
+    Attributes:
+        widest: the widest difference that the metric allows; infinite where there is no limit.
+        changes: (queries,) the differences before a judge moved them; None without a judge.
+    """
+
+    widest: float = math.inf
+    changes: FloatArray | None = None
+
+    def bounds(self, confidence: float) -> Bounds:
+        if self._says_nothing:
+            return None, None
+        steady = bool(unvaried(self._units)[0])
+        failing = self._assumed if steady else student(self._units, self.widest)
+        lowest, highest = self._assumed.bounds(confidence)[0], failing.bounds(confidence)[1]
+        return float(lowest[0]), float(highest[0])
+
+    @property
+    def method(self) -> str:
+        return f"{'cluster-robust t' if self._units.clustered else 't'} with pseudo-queries"
+
+    def needed(self, tolerance: float, confidence: float) -> int | None:
+        """How many queries would show that nothing changed, if that is so.
+
+        None where no number would, since a gain is wanted, or where these are enough.
+        """
+        if self._says_nothing or tolerance <= NOISE:
+            return None
+        n, error = int(self._units.n[0]), float(self._assumed.error[0])
+        needed = queries_to_decide(0.0, error, n, tolerance, confidence=confidence)
+        return needed if needed is not None and needed > n else None
+
+    def decidable(self, confidence: float) -> float | None:
+        """The smallest loss that this many queries rule out with `POWER`, if nothing changed.
+
+        None where it is more than anybody would tolerate.
+        """
+        from scipy.special import ndtri
+
+        if self._says_nothing:
+            return None
+        assumed = replace(self._assumed, centre=np.zeros(1))
+        loss = float(assumed.bounds(confidence)[1][0] + ndtri(POWER) * assumed.error[0])
+        return loss if loss <= TOLERABLE * self.widest else None
+
+    @cached_property
+    def _units(self) -> Units:
+        changes = None if self.changes is None else self.changes.reshape(-1, 1)
+        return Units.of(self.values.reshape(-1, 1), self.clusters, changes)
+
+    @cached_property
+    def _assumed(self) -> Student:
+        return pseudo_queries(self._units, self.widest)
+
+    @property
+    def _says_nothing(self) -> bool:
+        few = int(self._units.n_units[0]) < 2
+        unscaled = not math.isfinite(self.widest) and not np.nan_to_num(self.values).any()
+        return few or unscaled
+
+
+@dataclass(frozen=True)
+class MeanEvidence(Evidence):
+    """Scores, perhaps moved by a judge; `negated` where less is better."""
+
+    limits: tuple[float, float] = UNIT_RANGE
+    negated: bool = False
+    calibrated: PredictionPowered | None = None
+
+    def bounds(self, confidence: float) -> Bounds:
+        interval = self._interval(confidence)
+        if not self.negated or interval.low is None or interval.high is None:
+            return interval.low, interval.high
+        return -interval.high, -interval.low
+
+    @property
+    def method(self) -> str:
+        return self._interval(0.95).method
+
+    def _interval(self, confidence: float) -> MeanInterval:
+        two_sided = 2 * confidence - 1
+        if self.calibrated is None:
+            return mean_interval(
+                self.values, confidence=two_sided, limits=self.limits, clusters=self.clusters
+            )
+        return prediction_powered_interval(
+            self.calibrated, confidence=two_sided, limits=self.limits
+        )[1]
 
 
 @dataclass(frozen=True)
@@ -68,32 +210,40 @@ def against(
     clusters: Clusters | None,
     judge: Scores | None = None,
 ) -> Measured:
-    """Measure a rule against the baseline or the anchor.
+    """Measure a rule against the baseline or the anchor, on the queries that are the same in both.
 
-    `same` are the queries that are the same in both; with a judge, the other scores are people's.
+    With a judge, the other scores are people's.
     """
     metric = _metric_of_both(rule, now, stored)
     sides = {_BEFORE: stored.scores.select(same), _NOW: now.select(same)}
     paired = pair(sides, _BEFORE, metrics=[metric], clusters=clusters)
+    is_same_judged = True
     if judge is not None:
-        paired = replace(paired, judged=_judged(rule, judge, stored, metric))
-    changes = paired.differences(_NOW, _BEFORE, metric)
-    differences = paired.evidence(_NOW, metric, _BEFORE)
-    values = {name: paired.column(name, metric) for name in sides}
+        judged = _judged(rule, judge, stored, metric)
+        is_same_judged = not np.nan_to_num(judged.values(_NOW, metric, _BEFORE)).any()
+        paired = replace(paired, judged=judged)
+    key = _NOW, metric, _BEFORE
+    differences, changes = paired.evidence(*key), paired.values(*key)
     both = ~np.isnan(differences)
+    values = {name: paired.values(name, metric) for name in sides}
     rows = zip(paired.query_ids, values[_NOW].tolist(), values[_BEFORE].tolist(), strict=True)
     columns = {
         query_id: (score, before)
         for (query_id, score, before), known in zip(rows, both, strict=True)
         if known
     }
-    sorted_values, numbers = paired.in_order(differences)
-    sorted_changes, _ = paired.in_order(changes)
     means = {
-        name: exact_mean(column[both]) if judge is None else _calibrated_mean(paired, name, metric)
+        name: exact_mean(column[both])
+        if judge is None
+        else paired.calibrated_mean(name, metric).mean
         for name, column in values.items()
     }
-    identical = _is_identical(columns, now, stored) and not changes[both].any()
+    ordered, numbers = paired.in_order([differences, changes])
+    sign = -1.0 if rule.lower_is_better else 1.0
+    evidence = PairedEvidence(
+        sign * ordered[:, 0], numbers, widest=paired.limit(metric), changes=ordered[:, 1]
+    )
+    worth = paired.worth(*key)
     return Measured(
         metric,
         means[_NOW],
@@ -102,16 +252,9 @@ def against(
         columns,
         means[_BEFORE],
         exact_mean(differences[both]),
-        None
-        if rule.observed
-        else PairedEvidence(
-            _sign(rule) * sorted_values,
-            numbers,
-            widest=paired.limit(metric),
-            changes=sorted_changes,
-        ),
-        identical and not _judged_apart(paired, metric),
-        (*paired.notes, *_worth(paired, _NOW, metric, _BEFORE)),
+        None if rule.observed else evidence,
+        _is_identical(columns, now, stored) and not changes[both].any() and is_same_judged,
+        (*paired.notes, f"{metric}: {worth}") if worth else paired.notes,
     )
 
 
@@ -135,22 +278,6 @@ def _judged(rule: Rule, judge: Scores, stored: Baseline, metric: str) -> Paired:
     return pair(sides, _BEFORE, metrics=[metric], on_missing="intersect")
 
 
-def _judged_apart(paired: Paired, metric: str) -> bool:
-    if paired.judged is None:
-        return False
-    return bool(np.nan_to_num(paired.judged.differences(_NOW, _BEFORE, metric)).any())
-
-
-def _calibrated_mean(paired: Paired, name: str, metric: str) -> float:
-    return rectified_interval(paired.rectified(name, metric), limits=limits_of(metric))[1].mean
-
-
-def _worth(paired: Paired, name: str, metric: str, baseline: str | None = None) -> tuple[str, ...]:
-    if paired.judged is None:
-        return ()
-    return (f"{metric}: {in_words(paired.rectified(name, metric, baseline))}",)
-
-
 def alone(
     rule: Rule, scores: Scores, clusters: Clusters | None, judge: Scores | None = None
 ) -> Measured:
@@ -165,28 +292,28 @@ def alone(
     metric = name_in(scores, rule.metric)
     check_finite(scores, [metric])
     columns = {query_id: (score, None) for query_id, score in scores.by_query(metric).items()}
-    measured = Measured(
-        metric, scores.means[metric], len(columns), _expected(scores, metric), columns
-    )
+    expected = _expected(scores, metric)
+    measured = Measured(metric, scores.means[metric], len(columns), expected, columns)
     if not columns or (rule.confidence is None and judge is None):
         return measured
     paired = pair({_NOW: scores}, _NOW, metrics=[metric], clusters=clusters)
+    calibrated = None
     if judge is not None:
         paired = replace(paired, judged=pair({_NOW: judge}, _NOW, metrics=[metric]))
-    values, numbers = paired.in_order(paired.evidence(_NOW, metric))
+        calibrated = paired.prediction_powered(_NOW, metric)
+        mean, worth = paired.calibrated_mean(_NOW, metric).mean, paired.worth(_NOW, metric)
+        measured = replace(measured, value=mean, notes=(f"{metric}: {worth}",))
+    if rule.confidence is None:
+        return measured
+    values, numbers = paired.in_order([paired.evidence(_NOW, metric)])
     evidence = MeanEvidence(
-        _sign(rule) * values,
+        values[:, 0],
         numbers,
         limits=limits_of(metric),
         negated=rule.lower_is_better,
-        rectified=None if judge is None else paired.rectified(_NOW, metric),
+        calibrated=calibrated,
     )
-    return replace(
-        measured,
-        value=measured.value if judge is None else _calibrated_mean(paired, _NOW, metric),
-        evidence=None if rule.confidence is None else evidence,
-        notes=_worth(paired, _NOW, metric),
-    )
+    return replace(measured, evidence=evidence)
 
 
 def name_in(scores: Scores, name: str) -> str:
@@ -213,14 +340,11 @@ def _expected(scores: Scores, metric: str) -> int:
 
 
 def _is_identical(query_ids: Collection[str], now: Scores, stored: Baseline) -> bool:
-    pairs = (
-        (now.rankings.get(query_id, ""), prints.ranking)
+    """Whether all rankings are known, and are those of the baseline."""
+    prints = stored.fingerprints
+    return bool(query_ids) and all(
+        query_id in prints
+        and prints[query_id].ranking == now.rankings.get(query_id, "")
+        and bool(prints[query_id].ranking)
         for query_id in query_ids
-        if (prints := stored.fingerprints.get(query_id)) is not None
     )
-    same = sum(bool(ranking) and ranking == before for ranking, before in pairs)
-    return same == len(query_ids) > 0
-
-
-def _sign(rule: Rule) -> float:
-    return -1.0 if rule.lower_is_better else 1.0

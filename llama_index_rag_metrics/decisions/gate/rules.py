@@ -143,7 +143,7 @@ and a limit, got 'ndcg@10 >= 80%'. For example ...; limits are in the metric's o
 
     @property
     def tolerance(self) -> float:
-        """How much worse than the baseline is tolerated; below 0, how much better is wanted."""
+        """The loss that is tolerated; below 0, the gain that is wanted."""
         return self.value if self.lower_is_better else -self.value
 
     @property
@@ -161,7 +161,11 @@ and a limit, got 'ndcg@10 >= 80%'. For example ...; limits are in the metric's o
         return f"{self.metric} {self.sign} {self.limit}{how}"
 
 
-def parse_rules(rules: str | Rule | Iterable[str | Rule]) -> tuple[Rule, ...]:
+RuleLike: TypeAlias = "str | Rule | Iterable[str | Rule]"
+"""A rule or several, as `Rule` or as the lines that `Rule.parse` reads."""
+
+
+def parse_rules(rules: RuleLike) -> tuple[Rule, ...]:
     """Rules from their lines; each once, in the order given."""
     listed = [rules] if isinstance(rules, (str, Rule)) else list(rules)
     if not listed:

@@ -1,17 +1,26 @@
-"""Verdict: what a rule says of some scores; GateReport: all of them together."""
+"""From what was measured to the verdicts of all rules together.
+
+A gate passes where every rule passes, so each bound for passing holds on its own. It fails where
+any rule fails, so with m rules each fails with confidence 1 - (1 - c) / m, step by step as Holm's
+(1979) method does: an unchanged system then fails in at most 1 - c of cases, however many rules
+there are. Rules that test the same numbers against the same limit count once.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from llama_index_rag_metrics.decisions.gate.gate_sentences import sentence
+from llama_index_rag_metrics.decisions.gate.measuring import Evidence, Measured, PairedEvidence
 from llama_index_rag_metrics.decisions.gate.rules import Rule
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.atomic_files import write_text
 from llama_index_rag_metrics.runtime.jsonable import jsonable
+from llama_index_rag_metrics.statistics.resampling import NOISE
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.report import Report
@@ -24,7 +33,6 @@ class WorstQuery:
     """A query that counts against a rule.
 
     Attributes:
-        query_id: its id.
         question: its text; "" where that isn't known.
         score: now.
         baseline: before; None for a rule without a baseline.
@@ -50,9 +58,7 @@ class Verdict:
     """The verdict on one rule.
 
     Attributes:
-        rule: the rule.
         metric: the name under which the scores have its metric.
-        outcome: "pass", "fail" or "inconclusive".
         value: the mean now, over the queries compared, or the count.
         baseline: the mean of the baseline, or of the anchor, over the same queries; None without
             one.
@@ -65,7 +71,6 @@ class Verdict:
         method: how the bounds were made; "" where there are none.
         needed: how many queries like these would show with power 0.8 that nothing is lost, if
             nothing truly changed; None where the verdict is clear, or no number would.
-        sentence: all this in plain words.
         worst: the queries that count most against the rule, worst first.
         expected: how many queries should have a value.
         covered: whether enough of them have one.
@@ -95,8 +100,7 @@ class Verdict:
     @property
     def confidence(self) -> float:
         """Confidence of the deciding bound: corrected for `together` rules where it fails."""
-        asked = self.rule.confidence or 0.0
-        return 1 - (1 - asked) / self.together if self.outcome == "fail" else asked
+        return _corrected(self.rule, self.together if self.outcome == "fail" else 1)
 
 
 @dataclass(frozen=True)
@@ -124,10 +128,8 @@ class GateReport(Reportable):
     @property
     def outcome(self) -> Outcome:
         """The worst of the verdicts."""
-        outcomes = {verdict.outcome for verdict in self.verdicts}
-        return next(
-            (outcome for outcome in ("fail", "inconclusive") if outcome in outcomes), "pass"
-        )
+        order: tuple[Outcome, ...] = ("fail", "inconclusive", "pass")
+        return min((verdict.outcome for verdict in self), key=order.index, default="pass")
 
     def broken(self, *, strict: bool = False) -> Sequence[Verdict]:
         """The verdicts that close the gate: the failed ones; with `strict`, the inconclusive ones,
@@ -158,12 +160,119 @@ class GateReport(Reportable):
         content = {
             "outcome": self.outcome,
             "name": self.name,
-            "verdicts": [
-                {**asdict(verdict), "rule": str(verdict.rule)} for verdict in self.verdicts
-            ],
+            "verdicts": [{**asdict(verdict), "rule": str(verdict.rule)} for verdict in self],
             "notes": self.notes,
         }
         text = json.dumps(jsonable(content, "gate"), ensure_ascii=False, indent=1, allow_nan=False)
         if path is not None:
             write_text(path, text + "\n")
         return text
+
+
+def decide(measured: Sequence[tuple[Rule, Measured]], min_coverage: float) -> list[Verdict]:
+    """The verdict of each rule, in the order given."""
+    tests = {
+        number: (rule, evidence, _test(rule, evidence))
+        for number, (rule, rule_measured) in enumerate(measured)
+        if (evidence := rule_measured.evidence) is not None
+        and _certain(rule, rule_measured, min_coverage) is None
+    }
+    together = _step_down(tests)
+    return [
+        _verdict(rule, rule_measured, together.get(number, 1), min_coverage)
+        for number, (rule, rule_measured) in enumerate(measured)
+    ]
+
+
+def _test(rule: Rule, evidence: Evidence) -> Hashable:
+    """Equal for rules that test the same numbers against the same limit."""
+    values = evidence.values.tobytes()
+    return values, rule.value, rule.sign, rule.confidence, rule.baseline
+
+
+def _certain(rule: Rule, measured: Measured, min_coverage: float) -> Outcome | None:
+    """The verdict that needs no bounds; None where bounds decide."""
+    if not measured.n or measured.coverage < min_coverage - NOISE:
+        return "fail"
+    if measured.identical and rule.baseline:
+        return "pass" if _keeps(rule, 0.0) else "fail"
+    if measured.evidence is not None:
+        return None
+    value = measured.value if measured.difference is None else measured.difference
+    return "pass" if _keeps(rule, value) else "fail"
+
+
+def _step_down(tests: Mapping[int, tuple[Rule, Evidence, Hashable]]) -> dict[int, int]:
+    """How many tests each test is corrected for, by its number."""
+    left, together = dict(tests), {}
+    while left:
+        m = len({test for _, _, test in left.values()})
+        failing = [
+            number
+            for number, (rule, evidence, _) in left.items()
+            if (highest := _highest(rule, evidence, m)) is not None
+            and not _keeps(rule, _turned(rule, highest))
+        ]
+        for number in failing or list(left):
+            together[number] = m
+            del left[number]
+    return together
+
+
+def _highest(rule: Rule, evidence: Evidence, together: int) -> float | None:
+    return evidence.bounds(_corrected(rule, together))[1]
+
+
+def _corrected(rule: Rule, together: int) -> float:
+    """The confidence at which one of this many rules fails."""
+    return 1 - (1 - (rule.confidence or 0.0)) / together
+
+
+def _verdict(rule: Rule, measured: Measured, together: int, min_coverage: float) -> Verdict:
+    outcome, evidence, method = _certain(rule, measured, min_coverage), measured.evidence, ""
+    bad = good = needed = decidable = None
+    if measured.identical and rule.confidence is not None and outcome is not None and measured.n:
+        method, bad, good = "identical rankings", 0.0, 0.0
+    elif evidence is not None and outcome is None:
+        confidence, method = rule.confidence or 0.0, evidence.method
+        lowest, highest = evidence.bounds(confidence)[0], _highest(rule, evidence, together)
+        bad = None if lowest is None else _turned(rule, lowest)
+        good = None if highest is None else _turned(rule, highest)
+        if bad is not None and _keeps(rule, bad):
+            outcome = "pass"
+        elif good is not None and not _keeps(rule, good):
+            outcome = "fail"
+        elif isinstance(evidence, PairedEvidence) and not (highest or 0.0) < -NOISE:
+            needed = evidence.needed(rule.tolerance, confidence)
+            decidable = evidence.decidable(confidence)
+    lower, upper = (good, bad) if rule.lower_is_better else (bad, good)
+    verdict = Verdict(
+        rule=rule,
+        metric=measured.metric,
+        outcome=outcome or "inconclusive",
+        value=measured.value,
+        baseline=measured.baseline,
+        difference=measured.difference,
+        lower=lower,
+        upper=upper,
+        n=measured.n,
+        method=method,
+        needed=needed,
+        sentence="",
+        expected=measured.expected,
+        covered=measured.coverage >= min_coverage - NOISE,
+        together=together,
+        decidable=decidable,
+    )
+    return replace(verdict, sentence=sentence(verdict))
+
+
+def _keeps(rule: Rule, value: float) -> bool:
+    """Whether a value keeps to the limit, rounding noise aside."""
+    beyond = _turned(rule, value - rule.value)
+    return beyond > NOISE if rule.strict else beyond >= -NOISE
+
+
+def _turned(rule: Rule, bound: float) -> float:
+    """A bound of negated scores, turned into one of the scores."""
+    return -bound if rule.lower_is_better else bound

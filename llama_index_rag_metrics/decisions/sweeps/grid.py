@@ -32,12 +32,9 @@ _CREDENTIALS = re.compile(
 
 @dataclass(frozen=True, eq=False)
 class Value:
-    """A value of a parameter.
+    """A value that `build` gets, its name if the user gave one, and a text for names and reports.
 
-    Attributes:
-        held: what `build` gets.
-        name: what the user calls it; None where it has no name.
-        text: the value in names and reports: without a secret, the same in every process.
+    The text has no secret, and is the same in every process.
     """
 
     held: Any
@@ -46,9 +43,7 @@ class Value:
 
     @classmethod
     def of(cls, parameter: str, held: Any, name: str | None = None) -> Value:
-        if name is not None:
-            return cls(held, name, _safe("", name))
-        return cls(held, None, shown(held, parameter))
+        return cls(held, name, shown(held, parameter) if name is None else _safe("", name))
 
 
 class Point(dict[str, Value]):
@@ -67,8 +62,8 @@ class Point(dict[str, Value]):
         digests = []
         for parameter, value in self.items():
             try:
-                told = value.text if MASK in value.text else value.held
-                digests.append(digest(told if value.name is None else value.name))
+                content = value.text if MASK in value.text else value.held
+                digests.append(digest(content if value.name is None else value.name))
             except Opaque as error:
                 kind = type(value.held).__qualname__
                 got = kind if kind == str(error) else f"{kind} that holds {error}"
@@ -79,11 +74,10 @@ class Point(dict[str, Value]):
 
 
 def combinations(grid: Grid) -> dict[str, Point]:
-    """Name to configuration, of every one of a grid; the first parameter varies slowest.
+    """The configurations of a grid by their names; the first parameter varies slowest.
 
-    Examples:
-        >>> list(combinations({"chunk_size": [128, 256], "top_k": [3]}))
-        ['chunk_size=128, top_k=3', 'chunk_size=256, top_k=3']
+    >>> list(combinations({"chunk_size": [128, 256], "top_k": [3]}))
+    ['chunk_size=128, top_k=3', 'chunk_size=256, top_k=3']
     """
     if isinstance(grid, Mapping):
         columns = [_column(name, values) for name, values in grid.items()]
@@ -106,9 +100,7 @@ def combinations(grid: Grid) -> dict[str, Point]:
 
 
 def shown(value: Any, parameter: str = "") -> str:
-    """A value as a text that is the same in every process, without a secret.
-
-    What it doesn't show is in a digest, so that texts stay apart.
+    """A value as a text, with a digest of what isn't shown, so that texts stay apart.
 
     >>> shown(0.5), shown("hybrid"), shown(None), shown("sk-0123", "api_key")
     ('0.5', 'hybrid', 'None', '*** 6f45492d')
@@ -135,7 +127,7 @@ def varied(rows: Sequence[Mapping[str, str]]) -> list[str]:
 
 
 def _safe(parameter: str, text: str, *, is_secret: bool = False) -> str:
-    """A text without a secret or half a character, and with a digest where it had one.
+    """A text without a secret or half a character, which a digest stands for.
 
     The hash is a slow one, since passwords can be guessed.
     """

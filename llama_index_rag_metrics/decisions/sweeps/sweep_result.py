@@ -11,7 +11,7 @@ import numpy as np
 
 from llama_index_rag_metrics.decisions.comparison.pairing import pair
 from llama_index_rag_metrics.evaluation import EvaluationResults
-from llama_index_rag_metrics.evaluation.asking.failed_queries import NOT_ASKED
+from llama_index_rag_metrics.evaluation.asking.query_runner import NOT_ASKED
 from llama_index_rag_metrics.evaluation.results.results_report import system_of
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
 from llama_index_rag_metrics.rankings.run import Run
@@ -33,70 +33,48 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.report import Report
 
 
-def undefeated(
-    scores: FloatArray,
-    *,
-    alpha: float = 0.05,
-    clusters: IntArray | None = None,
-    resamples: int = RESAMPLES,
-    seed: int = SEED,
+def not_beaten(
+    scores: FloatArray, *, alpha: float = 0.05, resamples: int = RESAMPLES, seed: int = SEED
 ) -> IntArray:
     """The positions of the configurations that no other one is shown to beat.
 
     `scores` are (queries, configurations), more is better, none NaN. If all are equal, one alone is
     left in at most alpha of cases.
 
-    Examples:
-        >>> scores = np.repeat([[0.1, 0.9, 0.9]], 20, axis=0)
-        >>> scores += np.linspace(-0.05, 0.05, 20).reshape(-1, 1) * [[1, 2, 2]]
-        >>> undefeated(scores)
-        array([1, 2])
+    >>> scores = np.repeat([[0.1, 0.9, 0.9]], 20, axis=0)
+    >>> scores += np.linspace(-0.05, 0.05, 20).reshape(-1, 1) * [[1, 2, 2]]
+    >>> not_beaten(scores)
+    array([1, 2])
     """
     n_queries, n = scores.shape
     if n < 2 or n_queries < 2:
         return np.arange(n)
     best = int(scores.mean(axis=0).argmax())
-    if beats_all(Units.of(scores[:, [best]] - np.delete(scores, best, axis=1), clusters), alpha):
+    leads = Units.of(scores[:, [best]] - np.delete(scores, best, axis=1))
+    if beats_all(leads, alpha):
         return np.array([best])
-    kept = [
-        position
-        for position in range(n)
-        if not _is_beaten(scores, position, alpha, clusters, resamples, seed)
-    ]
-    return np.array(kept, np.int64)
+    beaten = []
+    for position in range(n):
+        rivals = Units.of(np.delete(scores, position, axis=1) - scores[:, [position]])
+        beaten.append(_any_is_better(rivals, alpha, resamples, seed))
+    return np.flatnonzero(~np.array(beaten))
 
 
-def _is_beaten(
-    scores: FloatArray,
-    position: int,
-    alpha: float,
-    clusters: IntArray | None,
-    resamples: int,
-    seed: int,
-) -> bool:
-    """Whether some other configuration is shown to be better than this one.
+def _any_is_better(rivals: Units, alpha: float, resamples: int, seed: int) -> bool:
+    """Whether a rival is shown to be better; `rivals` are what they score more.
 
     The tests are two-sided: those on the one side that counts have half of alpha.
     """
-    others = np.delete(scores, position, axis=1)
-    units = Units.of(others - scores[:, [position]], clusters)
-    is_better = units.means > NOISE
-    alone = t_p(units)
+    is_better, alone = rivals.means > NOISE, t_p(rivals)
     # correction makes no p value smaller: most configurations are told without it
     if not (is_better & (alone <= alpha)).any():
         return False
     # nor larger than Holm's, which is at most this: the flips are drawn where neither decides
     if (is_better & (alone * len(alone) <= alpha)).any():
         return True
-    corrected = max_t(
-        units,
-        alone,
-        [np.arange(others.shape[1])],
-        alpha=alpha,
-        resamples=resamples,
-        seed=seed,
-    ).p_values
-    return bool((is_better & (corrected <= alpha)).any())
+    family = [np.arange(len(alone))]
+    corrected = max_t(rivals, alone, family, alpha=alpha, resamples=resamples, seed=seed)
+    return bool((is_better & (corrected.p_values <= alpha)).any())
 
 
 def pareto_front(columns: FloatArray) -> IntArray:
@@ -104,9 +82,8 @@ def pareto_front(columns: FloatArray) -> IntArray:
 
     One row beats another if it is at least as good everywhere and better somewhere.
 
-    Examples:
-        >>> pareto_front(np.array([[0.9, -300.0], [0.8, -100.0], [0.7, -200.0]]))
-        array([0, 1])
+    >>> pareto_front(np.array([[0.9, -300.0], [0.8, -100.0], [0.7, -200.0]]))
+    array([0, 1])
     """
     at_least = (columns[:, np.newaxis] >= columns[np.newaxis]).all(axis=2)
     better = (columns[:, np.newaxis] > columns[np.newaxis]).any(axis=2)
@@ -204,11 +181,8 @@ class Sweep(Reportable, Sequence[Configuration]):
             return self._configurations[key]
         chosen = next((configuration for configuration in self if configuration.name == key), None)
         if chosen is None:
-            raise InvalidInput(
-                "configuration",
-                key,
-                " or ".join(repr(configuration.name) for configuration in self),
-            )
+            names = " or ".join(repr(configuration.name) for configuration in self)
+            raise InvalidInput("configuration", key, names)
         return chosen
 
     def __len__(self) -> int:
@@ -230,8 +204,8 @@ class Sweep(Reportable, Sequence[Configuration]):
     def failed(self) -> list[Configuration]:
         """The configurations that have no results, failed on every question or were given up, or
         have no value by the primary metric."""
-        finished = {configuration.name for configuration in self.finished}
-        return [configuration for configuration in self if configuration.name not in finished]
+        finished = set(self.finished)
+        return [configuration for configuration in self if configuration not in finished]
 
     @cached_property
     def undefeated(self) -> tuple[Configuration, ...]:
@@ -243,15 +217,11 @@ class Sweep(Reportable, Sequence[Configuration]):
         finished = self.finished
         if len(finished) < 2:
             return tuple(finished)
-        scores = {
-            configuration.name: configuration.results.scores
-            for configuration in finished
-            if configuration.results is not None
-        }
+        scores = {name: results.scores for name, results in self._results.items()}
         paired = pair(scores, finished[0].name, metrics=[self.primary])
         columns = self._sign * paired.columns[self.primary]
         complete = columns[~np.isnan(columns).any(axis=1)]
-        kept = undefeated(complete, alpha=round(1 - self.confidence, 12))
+        kept = not_beaten(complete, alpha=round(1 - self.confidence, 12))
         return tuple(finished[position] for position in kept)
 
     @property
@@ -304,9 +274,8 @@ class Sweep(Reportable, Sequence[Configuration]):
             (self._quality(configuration), *(-cost for cost in self._cost(configuration)))
             for configuration in finished
         ]
-        return (
-            tuple(finished[position] for position in pareto_front(np.array(rows))) if rows else ()
-        )
+        front = pareto_front(np.array(rows)) if rows else ()
+        return tuple(finished[position] for position in front)
 
     @property
     def decision(self) -> str:
@@ -343,13 +312,8 @@ class Sweep(Reportable, Sequence[Configuration]):
         """
         from llama_index_rag_metrics.decisions.comparison import compare
 
-        systems = {
-            configuration.name: configuration.results
-            for configuration in self.finished
-            if configuration.results is not None
-        }
-        first = next(iter(systems), "")
-        return compare(systems, baseline or first, **{"primary": self.primary, **options})
+        first = next(iter(self._results), "")
+        return compare(self._results, baseline or first, **{"primary": self.primary, **options})
 
     def report(self, *, full: bool = False) -> Report:
         """The decision, and every configuration with its quality and cost."""
@@ -361,6 +325,14 @@ class Sweep(Reportable, Sequence[Configuration]):
         return f"<Sweep of {len(self)} configurations: {self.decision}>"
 
     @property
+    def _results(self) -> dict[str, EvaluationResults]:
+        return {
+            configuration.name: configuration.results
+            for configuration in self.finished
+            if configuration.results is not None
+        }
+
+    @property
     def _sign(self) -> float:
         return -1.0 if lower_is_better(self.primary) else 1.0
 
@@ -370,19 +342,19 @@ class Sweep(Reportable, Sequence[Configuration]):
 
     @cached_property
     def _cost_names(self) -> list[str]:
-        finished = self.finished
-        known = {"tokens": all(configuration.tokens is not None for configuration in finished)}
-        known["p95"] = self.is_timed and all(
-            configuration.p95 is not None for configuration in finished
-        )
-        return [name for name, has in known.items() if has]
+        """The costs that all configurations have."""
+        return [
+            name
+            for name in (["tokens", "p95"] if self.is_timed else ["tokens"])
+            if all(getattr(configuration, name) is not None for configuration in self.finished)
+        ]
 
     def _cost(self, configuration: Configuration) -> list[float]:
         return [getattr(configuration, name) for name in self._cost_names]
 
 
 def given_up(run: Run) -> str:
-    """Why a run tells nothing about its retriever (every query failed, or not all asked), or ""."""
+    """Why a run can't be compared: every query failed, or not all were asked; else ""."""
     errors = [ranking.error for ranking in run.values() if ranking.error is not None]
     unasked = next((error for error in errors if error.startswith(NOT_ASKED)), None)
     if unasked is not None:

@@ -5,27 +5,33 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from typing_extensions import Unpack
+
 from llama_index_rag_metrics.decisions.comparison.comparing import primary_of
 from llama_index_rag_metrics.decisions.sweeps.grid import Grid, Point, combinations
 from llama_index_rag_metrics.decisions.sweeps.sweep_result import Configuration, Sweep, given_up
-from llama_index_rag_metrics.evaluation import DEFAULT_METRICS, aevaluate
+from llama_index_rag_metrics.evaluation import DEFAULT_METRICS, StageOptions, aevaluate
 from llama_index_rag_metrics.evaluation.asking.run_journal import read_finished
 from llama_index_rag_metrics.evaluation.asking.run_options import (
     check_count,
     check_known,
     check_price,
+    shows,
 )
 from llama_index_rag_metrics.evaluation.identity import identify_callable
 from llama_index_rag_metrics.evaluation.source import Source
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
-from llama_index_rag_metrics.rankings.tokens import TokenCounter, Tokenizer
+from llama_index_rag_metrics.rankings.combining import Combine
+from llama_index_rag_metrics.rankings.matching import MatcherLike, MatchOn
+from llama_index_rag_metrics.rankings.tokens import TokenCounter
 from llama_index_rag_metrics.runtime.cache import Cache
 from llama_index_rag_metrics.runtime.errors import (
     InvalidInput,
@@ -46,6 +52,18 @@ may be asynchronous."""
 _LONGEST_NAME = 80
 
 
+class SweepOptions(StageOptions, total=False):
+    """Options of `sweep` which `evaluate` has, too; signatures show their defaults."""
+
+    match_on: MatchOn
+    matcher: MatcherLike | None
+    workers: int
+    show_progress: bool
+    combine: Combine | None
+    max_calls: int | None
+
+
+@shows(SweepOptions)
 async def asweep(
     build: Build,
     grid: Grid,
@@ -56,12 +74,9 @@ async def asweep(
     confidence: float = 0.95,
     at_once: int = 1,
     journal: str | Path | None = None,
-    cache: Any = None,
-    tokenizer: Tokenizer | None = None,
     count_tokens: bool = True,
-    price_per_million: float | None = None,
-    show_progress: bool = False,
-    **options: Any,
+    node_postprocessors: Sequence[BaseNodePostprocessor] = (),
+    **options: Unpack[SweepOptions],
 ) -> Sweep:
     """Evaluate every configuration of a grid, and name the best one if there is one.
 
@@ -84,15 +99,13 @@ async def asweep(
             each other's latency, and p95 is left out.
         journal: a folder with a journal for each configuration. A second call goes on where the
             first ended, and builds only what it still has to ask.
-        cache: what all configurations share, so that nothing paid is asked twice; see
-            `aevaluate_dataset`. By default, a file beside the journal's folder; without one,
-            memory, for this call only.
-        tokenizer: counts the tokens that a model has to read; LlamaIndex's `get_tokenizer()` unless
-            given.
-        count_tokens: whether they are counted. What was retrieved needs texts for that.
-        price_per_million: the price of a million of these tokens.
-        show_progress: whether to show a progress bar for each configuration.
-        options: the further arguments of `evaluate`, such as `matcher`, `workers` or `forbidden`.
+        count_tokens: whether the tokens that a model has to read are counted, by `tokenizer`. What
+            was retrieved needs texts for that.
+        node_postprocessors: applied to what every configuration retrieves, in this order.
+
+    The further arguments are those of `evaluate`, such as `matcher`, `workers`, `forbidden`,
+    `tokenizer` and `price_per_million`. All configurations share the `cache`: by default, a file
+    beside the journal's folder; without one, memory, for this call only.
 
     Returns:
         The configurations. One that can't be built or evaluated, or fails on every question, is
@@ -113,14 +126,14 @@ async def asweep(
         >>> [configuration.mean("recall") for configuration in found]
         [0.0, 1.0]
     """
-    _check(build, at_once, confidence, price_per_million, options)
+    _check(build, at_once, confidence, options)
     named = combinations(grid)
     chosen = resolve(metrics)
     names = [metric.metric_name for metric in chosen]
     decides = primary_of(primary, names)
     questions = RetrievalDataset.of(dataset)
-    shared = Cache.of(cache, journal)
-    counter = TokenCounter.of(tokenizer) if count_tokens else None
+    options["cache"] = Cache.of(options.get("cache"), journal)
+    options["tokenizer"] = TokenCounter.of(options.get("tokenizer")) if count_tokens else None
     room = asyncio.Semaphore(at_once)
     for point in named.values():
         register_secrets_of(point.params, *point.params.values())
@@ -142,10 +155,7 @@ async def asweep(
                     name=name,
                     retriever_id=f"{identity} with {identities[name]}",
                     journal=path,
-                    cache=shared,
-                    tokenizer=counter,
-                    price_per_million=price_per_million,
-                    show_progress=show_progress,
+                    node_postprocessors=node_postprocessors,
                     **options,
                 )
             except (JournalMismatch, JournalDamaged, JournalBusy):
@@ -166,13 +176,7 @@ async def asweep(
 sweep = synchronous(asweep)
 
 
-def _check(
-    build: object,
-    at_once: object,
-    confidence: float,
-    price_per_million: object,
-    options: Mapping[str, Any],
-) -> None:
+def _check(build: object, at_once: object, confidence: float, options: Mapping[str, Any]) -> None:
     if not callable(build):
         expected = "a function of the parameters, which returns a retriever or an index"
         raise InvalidInput("build", build, expected)
@@ -180,14 +184,14 @@ def _check(
         if name in options:
             sentence = f"sweep() has no argument {name!r}: it sets that of every configuration."
             raise InvalidInput(name, options[name], sentence=sentence)
-    check_known(aevaluate, options, "sweep")
+    check_known(asweep, options)
     check_count("at_once", at_once, "configurations to evaluate at once")
     check_options(confidence)
-    check_price(price_per_million)
+    check_price(options.get("price_per_million"))
 
 
 def file_name(name: str) -> str:
-    """The journal of a configuration: its name as far as a file can have it, and a hash of it.
+    """The file name of a configuration's journal: its name, made safe, and a hash.
 
     >>> file_name("chunk_size=128, top_k=5")
     'chunk_size-128-top_k-5.cb15b60b.jsonl'
@@ -199,17 +203,17 @@ def file_name(name: str) -> str:
 async def _source(
     build: Build, params: dict[str, Any], path: Path | None, questions: RetrievalDataset
 ) -> Source:
-    """What a configuration asks; nothing is built where its journal has every answer."""
+    """A configuration, built unless its journal has every answer."""
     if path is not None and read_finished(path) >= questions.queries.keys():
         # the journals of what captures calls say how these are combined
         has_calls = "combine" in read_fingerprint(path)
         return _never_asked_for_calls if has_calls else _never_asked
-    made: Any = (
+    built: Any = (
         build(**params)
         if inspect.iscoroutinefunction(build)
         else await in_thread(partial(build, **params))
     )
-    source: Source = await made if inspect.isawaitable(made) else made
+    source: Source = await built if inspect.isawaitable(built) else built
     return source
 
 

@@ -11,16 +11,17 @@ from typing import Any
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from typing_extensions import Unpack
 
-from llama_index_rag_metrics.distributed.ray.environment import import_ray, worker_options
 from llama_index_rag_metrics.distributed.ray.sharing import (
     Limiters,
     SharedStore,
     copy_to_driver,
-    keep_store,
+    import_ray,
+    start_store_actor,
+    worker_options,
 )
-from llama_index_rag_metrics.distributed.ray.worker import Job
-from llama_index_rag_metrics.distributed.ray.worker_pool import WorkerPool
+from llama_index_rag_metrics.distributed.ray.worker_pool import Job, WorkerPool
 from llama_index_rag_metrics.evaluation import DEFAULT_METRICS, EvaluationResults
+from llama_index_rag_metrics.evaluation.asking.pipeline import listed_postprocessors
 from llama_index_rag_metrics.evaluation.asking.run_options import (
     EvaluateOptions,
     RunOptions,
@@ -28,10 +29,9 @@ from llama_index_rag_metrics.evaluation.asking.run_options import (
     check_known,
     shows,
 )
-from llama_index_rag_metrics.evaluation.plan import Plan
-from llama_index_rag_metrics.evaluation.retrievers.pipeline import listed_postprocessors
-from llama_index_rag_metrics.evaluation.run_evaluation import run_evaluation
+from llama_index_rag_metrics.evaluation.run_evaluation import Plan, run_evaluation
 from llama_index_rag_metrics.evaluation.source import Source, retrieval_depth
+from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.metrics.texts import TextMetric
 from llama_index_rag_metrics.rankings.matching import MatcherLike, MatchOn, as_matcher
@@ -67,7 +67,7 @@ async def aevaluate(
     times has failed.
 
     Args:
-        dataset: a `RetrievalDataset`, or what `RetrievalDataset.of` takes.
+        dataset, match_on, show_progress: as of the package's own `evaluate`.
         retriever_factory: builds a retriever, an index, a query engine, a callable, an agent or a
             workflow; called once on every worker.
         metrics: names or metrics. Metrics of texts go to the workers with the models that they, or
@@ -82,20 +82,14 @@ async def aevaluate(
             such as LlamaIndex's TokenBucketRateLimiter. It, and those that metrics or what the
             factory encloses hold, stay here, so that each is one limit for the whole cluster.
         node_postprocessors: applied to what is retrieved, in this order.
-        match_on: which id of a retrieved node is compared with the labels.
-        matcher: how expected items are recognised, if not by id; such as "text". It runs on the
-            driver.
-        show_progress: whether to show a progress bar.
-        journal: a file, on the driver.
+        matcher: how expected items are recognised, such as "text". It runs on the driver.
         cache: one actor on the driver's node keeps it for all workers; what one of them is asking
             for, the others wait for. A store that can't be pickled is given as a function that
             makes it.
-        tokenizer: it goes to the workers.
-        latency: "alone" times a query while no worker asks another.
-        forbidden: it is decided on the driver.
 
-    These and the further arguments are those of `EvaluateOptions`. The calls of agents and
-    workflows are kept.
+    These and the further arguments are those of `EvaluateOptions`. `tokenizer` goes to the workers;
+    `journal` and `forbidden` stay here. `latency="alone"` times a query while no worker asks
+    another.
 
     Raises:
         InvalidInput: an argument can't be used.
@@ -119,66 +113,53 @@ async def aevaluate(
         match_on=match_on,
         matcher=as_matcher(matcher),
     )
-    plan = Plan.of(dataset, resolve(metrics), run_options)
-    job = _job(plan, retriever_factory, postprocessors, concurrency)
+    plan = Plan.of(dataset, resolve(metrics), run_options, postprocessors)
+    job = Job(
+        retriever_factory,
+        retrieval_depth(plan.metrics),
+        _worker_plan(plan, concurrency),
+        frozenset(label for labels in plan.questions.relevance.values() for label in labels),
+        plan.permissions is not None and plan.permissions.needs_nodes,
+    )
     cache = options.get("cache")
-    keeper = keep_store(cache, run_options.journal)
+    store_actor = start_store_actor(cache, run_options.journal)
     limiters = Limiters()
     pool = WorkerPool(
         ray.put(limiters.pack(job)),
-        keeper,
+        store_actor,
         limiters.actor,
         workers=workers,
         concurrency=concurrency,
-        metrics=[metric.metric_name for metric in job.metrics],
+        metrics=[metric.metric_name for metric in plan.computed],
         options=worker_options(num_cpus, actor_options or {}),
         rate_limiter=rate_limiter,
     )
     serving = asyncio.create_task(limiters.serve())
     try:
         built_id = await pool.start()
+        store = SharedStore(store_actor, "driver")
         return await run_evaluation(
             pool,
-            replace(plan, options=replace(run_options, cache=Cache(SharedStore(keeper, "driver")))),
+            replace(plan, options=replace(run_options, cache=Cache(store))),
             retriever_id=run_options.retriever_id or built_id,
-            postprocessors=postprocessors,
         )
     finally:
         pool.close()
         serving.cancel()
         with contextlib.suppress(ray.exceptions.RayError):
-            await copy_to_driver(keeper, cache)
-        for actor in (keeper, limiters.actor):
+            await copy_to_driver(store_actor, cache)
+        for actor in (store_actor, limiters.actor):
             ray.kill(actor)
 
 
 evaluate = synchronous(aevaluate)
 
 
-def _job(
-    plan: Plan,
-    retriever_factory: Callable[[], Source],
-    postprocessors: Sequence[BaseNodePostprocessor],
-    concurrency: int,
-) -> Job:
-    of_texts = [
+def _worker_plan(plan: Plan, concurrency: int) -> Plan:
+    """The plan without what stays on the driver: matchers, permissions, metrics of rankings."""
+    metrics = [
         metric.portable() if isinstance(metric, TextMetric) else metric for metric in plan.computed
     ]
-    return Job(
-        retriever_factory,
-        retrieval_depth(plan.metrics),
-        postprocessors,
-        plan.options.match_on,
-        of_texts,
-        plan.questions if of_texts else None,
-        frozenset(label for labels in plan.questions.relevance.values() for label in labels),
-        concurrency,
-        plan.options.use_async,
-        plan.questions.mode,
-        plan.options.timeout,
-        plan.counter,
-        plan.places,
-        plan.permissions is not None and plan.permissions.needs_nodes,
-        plan.options.combine,
-        plan.options.max_calls,
-    )
+    questions = plan.questions if metrics else RetrievalDataset({}, mode=plan.questions.mode)
+    options = replace(plan.options, workers=concurrency, matcher=None, forbidden=None)
+    return replace(plan, questions=questions, metrics=metrics, options=options, permissions=None)

@@ -11,24 +11,41 @@ import asyncio
 import io
 import itertools
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from llama_index.core.storage.kvstore import SimpleKVStore
-from llama_index.core.storage.kvstore.types import (
-    DEFAULT_BATCH_SIZE,
-    DEFAULT_COLLECTION,
-    BaseKVStore,
-)
+from llama_index.core.storage.kvstore.types import DEFAULT_COLLECTION as _DATA
+from llama_index.core.storage.kvstore.types import BaseKVStore
 
-from llama_index_rag_metrics.distributed.ray.environment import import_ray
 from llama_index_rag_metrics.metrics.texts.clients import admission
 from llama_index_rag_metrics.runtime.cache import Cache, ClaimingStore, Keeper, SQLiteKVStore
-from llama_index_rag_metrics.runtime.cache.claims import Rows
 from llama_index_rag_metrics.runtime.cache.fetching import COLLECTION
-from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra
 from llama_index_rag_metrics.runtime.masking import describe_error
+
+
+def import_ray(purpose: str) -> Any:
+    try:
+        import ray
+        import ray.data
+    except ImportError as error:
+        raise MissingExtra(purpose, "ray") from error
+    return ray
+
+
+def worker_options(num_cpus: float, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Ray's options of a worker, whose Polars reads its threads from the environment."""
+    environment = dict(options.get("runtime_env") or {})
+    environment["env_vars"] = {
+        "POLARS_MAX_THREADS": str(max(1, int(num_cpus))),
+        **environment.get("env_vars", {}),
+    }
+    return {"num_cpus": num_cpus, **options, "runtime_env": environment}
+
+
+Pairs: TypeAlias = list[tuple[str, dict[str, Any]]]
 
 _MOST_CALLS = 10_000
 """Calls that wait in a shared actor at once: many more than there are queries at once."""
@@ -37,75 +54,53 @@ _UNPICKLABLE = (TypeError, AttributeError, pickle.PicklingError)
 
 
 class SharedStore(ClaimingStore):
-    """The store that the keeper, an actor, keeps, as a worker (its `owner`) sees it."""
+    """The store of an actor, as a worker (its `owner`) sees it."""
 
-    def __init__(self, keeper: Any, owner: str) -> None:
-        self._keeper = keeper
-        self._owner = owner
+    def __init__(self, store_actor: Any, owner: str) -> None:
+        self._actor, self._owner = store_actor, owner
 
-    async def aclaim(
-        self, keys: Sequence[str], collection: str, *, wait: bool = False
-    ) -> tuple[Rows, list[str]]:
-        claimed: tuple[Rows, list[str]] = await self._keeper.claim.remote(
-            self._owner, list(keys), collection, wait
-        )
-        return claimed
+    async def aclaim(self, keys: Sequence[str], collection: str, *, wait: bool = False) -> Any:
+        return await self._actor.claim.remote(self._owner, list(keys), collection, wait)
 
     def release(self, keys: Sequence[str]) -> None:
-        self._keeper.release.remote(self._owner, list(keys))
+        self._actor.release.remote(self._owner, list(keys))
 
-    def put_all(
-        self,
-        kv_pairs: list[tuple[str, dict[str, Any]]],
-        collection: str = DEFAULT_COLLECTION,
-        batch_size: int = DEFAULT_BATCH_SIZE,
-    ) -> None:
-        _get(self._keeper.put.remote(self._owner, kv_pairs, collection))
+    def put_all(self, kv_pairs: Pairs, collection: str = _DATA, batch_size: int = 1) -> None:
+        _get(self._actor.put.remote(self._owner, kv_pairs, collection))
 
-    async def aput_all(
-        self,
-        kv_pairs: list[tuple[str, dict[str, Any]]],
-        collection: str = DEFAULT_COLLECTION,
-        batch_size: int = DEFAULT_BATCH_SIZE,
-    ) -> None:
-        await self._keeper.put.remote(self._owner, kv_pairs, collection)
+    async def aput_all(self, kv_pairs: Pairs, collection: str = _DATA, batch_size: int = 1) -> None:
+        await self._actor.put.remote(self._owner, kv_pairs, collection)
 
-    def get(self, key: str, collection: str = DEFAULT_COLLECTION) -> dict[str, Any] | None:
-        val: dict[str, Any] | None = _get(self._keeper.get.remote(key, collection))
-        return val
+    def get(self, key: str, collection: str = _DATA) -> Any:
+        return _get(self._actor.get.remote(key, collection))
 
-    async def aget(self, key: str, collection: str = DEFAULT_COLLECTION) -> dict[str, Any] | None:
-        val: dict[str, Any] | None = await self._keeper.get.remote(key, collection)
-        return val
+    async def aget(self, key: str, collection: str = _DATA) -> Any:
+        return await self._actor.get.remote(key, collection)
 
-    def get_all(self, collection: str = DEFAULT_COLLECTION) -> Rows:
-        rows: Rows = _get(self._keeper.get_all.remote(collection))
-        return rows
+    def get_all(self, collection: str = _DATA) -> Any:
+        return _get(self._actor.get_all.remote(collection))
 
-    async def aget_all(self, collection: str = DEFAULT_COLLECTION) -> Rows:
-        rows: Rows = await self._keeper.get_all.remote(collection)
-        return rows
+    async def aget_all(self, collection: str = _DATA) -> Any:
+        return await self._actor.get_all.remote(collection)
 
-    def delete(self, key: str, collection: str = DEFAULT_COLLECTION) -> bool:
-        return bool(_get(self._keeper.delete.remote(key, collection)))
+    def delete(self, key: str, collection: str = _DATA) -> Any:
+        return _get(self._actor.delete.remote(key, collection))
 
-    async def adelete(self, key: str, collection: str = DEFAULT_COLLECTION) -> bool:
-        return bool(await self._keeper.delete.remote(key, collection))
+    async def adelete(self, key: str, collection: str = _DATA) -> Any:
+        return await self._actor.delete.remote(key, collection)
 
 
 class SharedLimiter:
     """A rate limiter of the driver, known by its number, as a worker sees it."""
 
     def __init__(self, limiter_actor: Any, number: int) -> None:
-        self._limiter_actor = limiter_actor
-        self._number = number
+        self._actor, self._number = limiter_actor, number
 
     def acquire(self, *tokens: int) -> None:
-        """Wait until a request is allowed."""
-        _get(self._limiter_actor.acquire.remote(self._number, tokens))
+        _get(self._actor.acquire.remote(self._number, tokens))
 
     async def async_acquire(self, *tokens: int) -> None:
-        await self._limiter_actor.acquire.remote(self._number, tokens)
+        await self._actor.acquire.remote(self._number, tokens)
 
 
 class LimiterActor:
@@ -151,7 +146,7 @@ class LimiterActor:
 
 
 class Limiters:
-    """Rate limiters of the driver: `pack` keeps them by number, and workers ask the actor."""
+    """Rate limiters of the driver, kept by number, for which workers ask the actor."""
 
     def __init__(self) -> None:
         self.kept: list[Any] = []
@@ -159,10 +154,9 @@ class Limiters:
 
     def pack(self, packed: object) -> bytes:
         """Pickle an object for the workers, who `unpack` it; limiters in it stay here."""
-        pickler = _pickler(self.kept)
         buffer = io.BytesIO()
         try:
-            pickler(buffer).dump(packed)
+            _pickler(self.kept)(buffer).dump(packed)
         except _UNPICKLABLE as error:
             expected = "a factory, metrics and postprocessors that can be pickled"
             remedy = "Connections are opened, and models loaded, in the factory."
@@ -194,7 +188,7 @@ class Limiters:
 
 
 def unpack(packed: bytes, limiter_actor: Any) -> Any:
-    """What `Limiters.pack` packed, with stand-ins for the limiters."""
+    """Unpickle what `Limiters.pack` packed, with stand-ins for the limiters."""
 
     class Unpickler(pickle.Unpickler):
         def persistent_load(self, pid: Any) -> SharedLimiter:
@@ -203,7 +197,7 @@ def unpack(packed: bytes, limiter_actor: Any) -> Any:
     return Unpickler(io.BytesIO(packed)).load()
 
 
-def keep_store(cache: Any, journal: str | Path | None = None) -> Any:
+def start_store_actor(cache: Any, journal: str | Path | None = None) -> Any:
     """Start the actor that keeps the store of `evaluate(cache=..., journal=...)`."""
     try:
         return driver_node_actor(Keeper, _maker(cache, journal))
@@ -213,10 +207,10 @@ def keep_store(cache: Any, journal: str | Path | None = None) -> Any:
         raise InvalidInput("cache", type(cache).__name__, expected, remedy) from error
 
 
-async def copy_to_driver(keeper: Any, cache: Any) -> None:
+async def copy_to_driver(store_actor: Any, cache: Any) -> None:
     """Copy what the workers added into a cache that the driver keeps in memory."""
     if isinstance(cache, Cache) and isinstance(cache.store, SimpleKVStore):
-        rows = await keeper.get_all.remote(COLLECTION)
+        rows = await store_actor.get_all.remote(COLLECTION)
         cache.store.put_all(list(rows.items()), COLLECTION)
 
 
@@ -249,11 +243,9 @@ def _pickler(limiters: list[Any]) -> Any:
         def persistent_id(self, part: Any) -> int | None:
             if not _is_limiter(part):
                 return None
-            for number, known in enumerate(limiters):
-                if known is part:
-                    return number
-            limiters.append(part)
-            return len(limiters) - 1
+            if all(known is not part for known in limiters):
+                limiters.append(part)
+            return next(number for number, known in enumerate(limiters) if known is part)
 
     return Pickler
 

@@ -1,4 +1,4 @@
-"""The pool of workers: queries go to whoever is free; what a lost worker had in hand goes back."""
+"""Workers: actors that build their retriever once; and the pool that gives them queries."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ import contextlib
 import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from llama_index_rag_metrics.distributed.ray.environment import import_ray
-from llama_index_rag_metrics.distributed.ray.worker import Built, Worker
-from llama_index_rag_metrics.evaluation.asking.query import Asked, Computed, Question
-from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity
+from llama_index_rag_metrics.distributed.ray.sharing import SharedStore, import_ray, unpack
+from llama_index_rag_metrics.evaluation.asking.query import Asked, Computed, Question, prepare
+from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity, identify_retriever
+from llama_index_rag_metrics.evaluation.run_evaluation import Plan
+from llama_index_rag_metrics.evaluation.sessions.session_asker import asker_of
+from llama_index_rag_metrics.evaluation.source import Source, as_retriever
 from llama_index_rag_metrics.metrics.texts.clients import admission
 from llama_index_rag_metrics.rankings.run import Ranking
+from llama_index_rag_metrics.runtime.cache import Cache
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import WorkersFailed, WorkerWarning
 from llama_index_rag_metrics.runtime.masking import describe_error
@@ -23,18 +26,72 @@ from llama_index_rag_metrics.runtime.sync import in_thread
 T = TypeVar("T")
 
 _ATTEMPTS = 3
-"""So often a query is given to a worker, and a worker tries to build its retriever, before whatever
-kills the worker is put down to them."""
+"""Times that a query is given to a worker, or a retriever is built, before it has failed itself."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """The plan of a worker: its metrics are those of single queries, its workers one actor's.
+
+    `labels` are all expected ids. `with_nodes` says whether the driver needs the nodes themselves.
+    """
+
+    retriever_factory: Callable[[], Source]
+    similarity_top_k: int
+    plan: Plan
+    labels: frozenset[str]
+    with_nodes: bool
+
+
+class Built(NamedTuple):
+    """The identity of a retriever that a worker built, or the error."""
+
+    retriever_id: str | RetrieverIdentity = ""
+    error: str | None = None
+
+
+class Worker:
+    """Asks queries on a cluster, as `LocalAsker` does in one process, by the name `owner`."""
+
+    def __init__(self, store_actor: Any, limiter_actor: Any, owner: str) -> None:
+        self._store = SharedStore(store_actor, owner)
+        self._limiter_actor = limiter_actor
+
+    async def build(self, packed: bytes) -> Built:
+        """Build the retriever of a packed job; an error is part of the answer."""
+        try:
+            job: Job = unpack(packed, self._limiter_actor)
+            source = await in_thread(job.retriever_factory)
+            retriever = as_retriever(source, job.similarity_top_k)
+            metrics = await prepare(job.plan.metrics, job.plan.questions, Cache(self._store))
+            self._asker = asker_of(retriever, job.plan, metrics)
+        except Exception as error:  # noqa: BLE001 - any factory, any error: the driver decides
+            return Built(error=describe_error(error))
+        self._labels, self._with_nodes = job.labels, job.with_nodes
+        return Built(self._asker.identity(identify_retriever(retriever)))
+
+    async def ask(self, query: str) -> Asked:
+        """Retrieve for a query; of the names only those that are labels are returned."""
+        asked = await self._asker.ask(query)
+        names = {name: None for name in asked.names if name[1] in self._labels}
+        return Asked(
+            asked.ranking,
+            list(names),
+            refusal=asked.refusal,
+            notes=[*asked.notes, *self._asker.uncounted_notes],
+            status=asked.status,
+            nodes=asked.nodes if self._with_nodes else (),
+        )
+
+    async def compute(
+        self, question: Question, ranking: Ranking, without: Collection[str] = ()
+    ) -> Computed:
+        return await self._asker.compute(question, ranking, without)
 
 
 @dataclass(eq=False)
 class _Member:
-    """A worker that is ready.
-
-    Attributes:
-        running: how many calls it has in hand.
-        reserved: whether a call is to have it alone.
-    """
+    """A worker that is ready; if reserved, for a call that is to have it alone."""
 
     actor: Any
     name: str
@@ -42,17 +99,11 @@ class _Member:
     reserved: bool = False
 
 
-class _Lost(Exception):
-    """A call was lost with its worker, each time."""
-
-
 class WorkerPool:
     """Asks queries on the workers of a Ray cluster.
 
-    A worker that dies, alone or with its node, is replaced; its queries are asked again by others.
-    Since any of them may have killed it, each is then asked alone, so that a query that kills every
-    worker fails by itself, and no other with it.
-
+    A worker that dies, alone or with its node, is replaced; its queries are asked again by others,
+    each alone, so that a query that kills every worker fails by itself, and no other with it.
     `packed` refers to the packed `Job`; `options` are Ray's options of a worker.
     """
 
@@ -61,7 +112,7 @@ class WorkerPool:
     def __init__(
         self,
         packed: Any,
-        keeper: Any,
+        store_actor: Any,
         limiter_actor: Any,
         *,
         workers: int,
@@ -72,10 +123,8 @@ class WorkerPool:
     ) -> None:
         self._ray = import_ray("distributed.ray.evaluate()")
         self._packed = packed
-        self._keeper = keeper
-        self._limiter_actor = limiter_actor
-        self._workers = workers
-        self._concurrency = concurrency
+        self._store_actor, self._limiter_actor = store_actor, limiter_actor
+        self._workers, self._concurrency = workers, concurrency
         self._metrics = metrics
         self._actor_class = self._ray.remote(Worker).options(
             **{**options, "max_concurrency": max(2, concurrency), "max_restarts": 0}
@@ -85,7 +134,7 @@ class WorkerPool:
         self._building: set[asyncio.Task[None]] = set()
         self._numbers = itertools.count(1)
         self._changed = asyncio.Event()
-        self._built: Built | None = None
+        self._built: str | RetrieverIdentity | None = None
         self._failure: str | None = None
         errors = self._ray.exceptions
         self._losses = (
@@ -97,33 +146,28 @@ class WorkerPool:
         )
 
     async def start(self) -> str | RetrieverIdentity:
-        """Start the workers, and return the retriever's identity as soon as one is ready."""
+        """Start the workers; the retriever's identity, as soon as one is ready."""
         for _ in range(self._workers):
             self._launch()
         while self._built is None:
             await self._change()
-        return self._built.retriever_id
+        return self._built
 
     async def ask(self, query: str) -> Asked:
         await admission(self._rate_limiter)
-        try:
-            asked: Asked = await self._call("ask", query)
-        except (_Lost, self._ray.exceptions.RayTaskError) as error:
-            return Asked(Ranking(error=_describe(error)))
-        return asked
+        answer: Asked | str = await self._call("ask", query)
+        return Asked(Ranking(error=answer)) if isinstance(answer, str) else answer
 
     async def compute(
         self, question: Question, ranking: Ranking, without: Collection[str] = ()
     ) -> Computed:
-        try:
-            computed: Computed = await self._call("compute", question, ranking, list(without))
-        except (_Lost, self._ray.exceptions.RayTaskError) as error:
+        answer: Computed | str = await self._call("compute", question, ranking, list(without))
+        if isinstance(answer, str):
             asked = (metric for metric in self._metrics if metric not in without)
-            return Computed(dict.fromkeys(asked, _describe(error)))
-        return computed
+            return Computed(dict.fromkeys(asked, answer))
+        return answer
 
     async def in_thread(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Call a blocking function in a thread of the driver."""
         return await in_thread(function, *arguments)
 
     def close(self) -> None:
@@ -134,25 +178,23 @@ class WorkerPool:
             self._kill(self._members.pop())
 
     async def _call(self, method: str, *arguments: Any) -> Any:
-        loss: Exception | None = None
+        """The answer of a worker, or the text of an error."""
+        loss = ""
         for attempt in range(_ATTEMPTS):
-            async with self._one(alone=attempt > 0) as member:
-                try:
-                    return await getattr(member.actor, method).remote(*arguments)
-                except self._losses as error:
-                    loss = error
-                    self._replace(member)
-        raise _Lost(f"the worker was lost each of {_ATTEMPTS} times: {_first_line(loss)}")
-
-    @contextlib.asynccontextmanager
-    async def _one(self, *, alone: bool) -> Any:
-        member = await (self._take_alone() if alone else self._take())
-        try:
-            yield member
-        finally:
-            member.running -= 1
-            member.reserved = member.reserved and not alone
-            self._changed.set()
+            alone = attempt > 0
+            member = await (self._take_alone() if alone else self._take())
+            try:
+                return await getattr(member.actor, method).remote(*arguments)
+            except self._losses as error:
+                loss = _first_line(error)
+                self._replace(member)
+            except self._ray.exceptions.RayTaskError as error:
+                return describe_error(getattr(error, "cause", None) or error)
+            finally:
+                member.running -= 1
+                member.reserved = member.reserved and not alone
+                self._changed.set()
+        return f"WorkerLost: the worker was lost each of {_ATTEMPTS} times: {loss}"
 
     async def _take(self) -> _Member:
         while True:
@@ -208,9 +250,8 @@ class WorkerPool:
     async def _build(self) -> None:
         for _ in range(_ATTEMPTS):
             name = f"worker {next(self._numbers)}"
-            member = _Member(
-                self._actor_class.remote(self._keeper, self._limiter_actor, name), name
-            )
+            actor = self._actor_class.remote(self._store_actor, self._limiter_actor, name)
+            member = _Member(actor, name)
             try:
                 built: Built = await member.actor.build.remote(self._packed)
             except self._losses as error:
@@ -224,7 +265,7 @@ class WorkerPool:
                 raise
             break
         if built.error is None:
-            self._built = self._built or built
+            self._built = self._built or built.retriever_id
             self._members.append(member)
         else:
             self._kill(member)
@@ -237,14 +278,8 @@ class WorkerPool:
     def _kill(self, member: _Member) -> None:
         with contextlib.suppress(Exception):
             self._ray.kill(member.actor, no_restart=True)
-            self._keeper.forget.remote(member.name)
+            self._store_actor.forget.remote(member.name)
 
 
-def _describe(error: Exception) -> str:
-    if isinstance(error, _Lost):
-        return f"WorkerLost: {error}"
-    return describe_error(getattr(error, "cause", None) or error)
-
-
-def _first_line(error: Exception | None) -> str:
+def _first_line(error: Exception) -> str:
     return describe_error(str(error).partition("\n")[0])

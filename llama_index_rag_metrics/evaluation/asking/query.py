@@ -20,17 +20,14 @@ from llama_index.core.evaluation.retrieval.metrics_base import (
 )
 from llama_index.core.schema import MetadataMode
 
-from llama_index_rag_metrics.evaluation.asking.failed_queries import failed_ranking
+from llama_index_rag_metrics.evaluation.asking.pipeline import Pipeline
 from llama_index_rag_metrics.evaluation.retrieved.modes import mode_note, node_texts, of_mode
-from llama_index_rag_metrics.evaluation.retrieved.places import Places
-from llama_index_rag_metrics.evaluation.retrievers.pipeline import Pipeline
 from llama_index_rag_metrics.metrics.texts import TextMetric
 from llama_index_rag_metrics.metrics.texts.text_metric import HasCorpus
-from llama_index_rag_metrics.rankings.judging import columns_for
-from llama_index_rag_metrics.rankings.matching import MatchOn, item_ids, names_of, node_span
+from llama_index_rag_metrics.rankings.judging import compute_arguments
+from llama_index_rag_metrics.rankings.matching import item_ids, names_of, node_span
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Call, Ranking
-from llama_index_rag_metrics.rankings.tokens import TokenCounter
 from llama_index_rag_metrics.runtime.cache import Cache, Usage
 from llama_index_rag_metrics.runtime.errors import UnusableAnswer
 from llama_index_rag_metrics.runtime.masking import describe_error, register_secrets_of
@@ -39,20 +36,17 @@ from llama_index_rag_metrics.runtime.sync import in_thread
 from llama_index_rag_metrics.runtime.threads import within
 
 if TYPE_CHECKING:
+    from llama_index.core.base.base_retriever import BaseRetriever
     from llama_index.core.schema import NodeWithScore
 
     from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity
+    from llama_index_rag_metrics.evaluation.run_evaluation import Plan
 
 T = TypeVar("T")
 
 
 class Question(NamedTuple):
-    """A query, and what is known of it beforehand.
-
-    Attributes:
-        expected_texts: the dataset's own, for metrics of any kind.
-        relevant_texts: texts of relevant items, also the corpus's, for metrics of texts.
-    """
+    """A query; `relevant_texts`, also those of the corpus, are for metrics of texts alone."""
 
     query: str
     relevance: Relevance | None = None
@@ -62,16 +56,10 @@ class Question(NamedTuple):
 
 @dataclass(frozen=True)
 class Asked:
-    """The outcome of asking a query.
+    """The outcome of asking a query: a ranking, with an error if the retriever failed.
 
-    Attributes:
-        ranking: what was retrieved, or the error.
-        names: kinds and values that labels could name, of all nodes.
-        dropped: retrieved ids that aren't in the ranking any more.
-        refusal: an answer that can't be evaluated, on any query.
-        notes: what is known by now of how it was asked.
-        status: HTTP status of the error, if there is one.
-        nodes: the retrieved nodes, unchanged.
+    `names` are kinds and values of nodes that labels could name; `dropped` are retrieved ids that
+    the ranking lacks; a `refusal` is an answer that can't be evaluated, on any query.
     """
 
     ranking: Ranking
@@ -87,18 +75,16 @@ class Asked:
     def failed(cls, error: Exception, seconds: float, calls: Sequence[Call] | None = None) -> Asked:
         """A query on which the retriever raised an error."""
         refusal = error if isinstance(error, UnusableAnswer) else None
-        ranking = failed_ranking(error, seconds, calls)
+        # keys in the error's text are masked
+        ranking = Ranking(latency=seconds, error=describe_error(error), calls=calls)
         return cls(ranking, cause=error, refusal=refusal, status=http_status(error))
 
 
 @dataclass(frozen=True)
 class Computed:
-    """Metrics of one ranking.
+    """Metrics of one ranking: their results, or their errors and the HTTP statuses of these.
 
-    Attributes:
-        results: metric name to its result, or to its error.
-        usage: metric name to what any query asked for since usage was last taken.
-        statuses: metric name to the HTTP status of its error.
+    `usage` is what any query asked for since usage was last taken.
     """
 
     results: dict[str, RetrievalMetricResult | str]
@@ -111,7 +97,7 @@ class Asker(Protocol):
 
     @property
     def notes(self) -> Sequence[str]:
-        """What a reader of the results should know of how all queries were asked."""
+        """How all queries were asked, where a reader of the results should know."""
 
     async def ask(self, query: str) -> Asked:
         """Retrieve for a query; an error is part of the answer."""
@@ -129,32 +115,16 @@ class Asker(Protocol):
 
 
 class LocalAsker:
-    """Asks a pipeline in this process.
-
-    Args:
-        metrics: computed on each query, with its texts.
-        mode: "text" or "image": which of the retrieved nodes count.
-        counter: counts the tokens of each node's prompt text; None counts nothing.
-        places: finds a node's place in its document; None takes the node's offsets.
-    """
+    """Asks a retriever in this process, and computes metrics that are ready."""
 
     def __init__(
-        self,
-        pipeline: Pipeline,
-        match_on: MatchOn,
-        metrics: Sequence[BaseRetrievalMetric] = (),
-        mode: str = "text",
-        counter: TokenCounter | None = None,
-        places: Places | None = None,
+        self, retriever: BaseRetriever, plan: Plan, metrics: Sequence[BaseRetrievalMetric] = ()
     ) -> None:
         # before anything fails: a client may put its key into the first error
-        register_secrets_of(Settings, pipeline.retriever, *pipeline.postprocessors, *metrics)
-        self.pipeline = pipeline
-        self.match_on = match_on
-        self.metrics = metrics
-        self.mode = mode
-        self.counter = counter
-        self.place_of = node_span if places is None else places.of_node
+        register_secrets_of(Settings, retriever, *plan.postprocessors, *metrics)
+        self.pipeline = Pipeline(retriever, plan.postprocessors, plan.options)
+        self.plan, self.metrics, self.mode = plan, metrics, plan.questions.mode
+        self.place_of = node_span if plan.places is None else plan.places.of_node
 
     @property
     def notes(self) -> list[str]:
@@ -162,11 +132,11 @@ class LocalAsker:
 
     @property
     def uncounted_notes(self) -> list[str]:
-        """The notes without their numbers, for one of several workers."""
+        """The notes without their numbers, as one of several workers reports them."""
         return self.notes
 
     def identity(self, retriever: str | RetrieverIdentity) -> str | RetrieverIdentity:
-        """The name of what is asked, for a journal."""
+        """The journal's name of the retriever."""
         return retriever
 
     async def ask(self, query: str) -> Asked:
@@ -179,11 +149,10 @@ class LocalAsker:
     async def retrieve(self, query: str) -> Asked:
         """Retrieve for a query; an error is raised."""
         nodes, seconds = await self.pipeline.ask(query)
-        notes = [*self.pipeline.notes, *mode_note(nodes, self.mode)]
         return Asked(
             self.ranking(nodes, seconds),
             names_of(nodes),
-            notes=notes,
+            notes=[*self.pipeline.notes, *mode_note(nodes, self.mode)],
             nodes=of_mode(nodes, self.mode),
         )
 
@@ -218,14 +187,13 @@ class LocalAsker:
         self.pipeline.close()
 
     def ranking(self, nodes: Sequence[NodeWithScore], latency: float | None = None) -> Ranking:
-        """Make a ranking of nodes."""
         nodes = of_mode(nodes, self.mode)
         tokens = None
-        if self.counter is not None:
+        if self.plan.counter is not None:
             prompts = (node.node.get_content(MetadataMode.LLM) for node in nodes)
-            tokens = self.counter.count(prompts)
+            tokens = self.plan.counter.count(prompts)
         return Ranking(
-            ids=item_ids(nodes, self.match_on),
+            ids=item_ids(nodes, self.plan.options.match_on),
             scores=[None if node.score is None else float(node.score) for node in nodes],
             texts=node_texts(nodes),
             latency=latency,
@@ -257,7 +225,7 @@ async def compute(
         question.relevant_texts if isinstance(metric, TextMetric) else question.expected_texts,
         list(ranking.texts or ()),
     )
-    beside = {column.argument: getattr(ranking, column.name) for column in columns_for([metric])}
+    beside = compute_arguments(metric, ranking)
     acompute = getattr(metric, "acompute", None)
     if inspect.iscoroutinefunction(acompute):
         result: RetrievalMetricResult = await acompute(*arguments, **beside)

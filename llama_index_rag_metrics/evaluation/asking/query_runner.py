@@ -1,10 +1,15 @@
-"""Asking every query of a dataset, several at once, and keeping what came back."""
+"""Asking every query of a dataset, several at once, and keeping what came back.
+
+Whatever a retriever raises becomes a ranking that holds the error: the query scores 0, is counted,
+and is asked again by the next run on the same journal.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -18,7 +23,6 @@ from llama_index.core.instrumentation.dispatcher import (  # type: ignore[attr-d
 from llama_index.core.instrumentation.event_handlers import NullEventHandler
 from llama_index.core.instrumentation.span_handlers import NullSpanHandler
 
-from llama_index_rag_metrics.evaluation.asking.failed_queries import RETRIEVER, FailedQueries
 from llama_index_rag_metrics.evaluation.asking.query import Asker, Question
 from llama_index_rag_metrics.evaluation.asking.run_journal import Journal
 from llama_index_rag_metrics.evaluation.retrieved.run_matching import (
@@ -33,11 +37,64 @@ from llama_index_rag_metrics.runtime.cache import Usage
 from llama_index_rag_metrics.runtime.errors import InvalidInput, QueryTimeout, RetrievalFailed
 from llama_index_rag_metrics.runtime.masking import mask
 from llama_index_rag_metrics.runtime.progress import Advance, progress
+from llama_index_rag_metrics.runtime.retries import refuses_key
 from llama_index_rag_metrics.runtime.sync import loop_watched, out_of_reach
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.evaluation.asking.query import Asked
-    from llama_index_rag_metrics.evaluation.plan import Plan
+    from llama_index_rag_metrics.evaluation.run_evaluation import Plan
+
+
+NOT_ASKED = "not asked: "
+"""The beginning of the error of a query that came after a run was given up."""
+
+RETRIEVER = "the retriever"
+"""The key of the retriever's failures; metrics have their names."""
+
+
+class FailedQueries:
+    """Counts failures, of the retriever and of each metric, and says when to stop asking.
+
+    A service that refuses the key refuses it on every query. One that forbids a query may allow
+    others, so that counts only as long as none was answered.
+    """
+
+    def __init__(self, max_failures: float | None, total: int) -> None:
+        self._max_failures, self._total = max_failures, total
+        self._most = max_failures * total if isinstance(max_failures, float) else max_failures
+        self._failures: Counter[str] = Counter()
+        self._answered: set[str] = set()
+        self._reasons: dict[str, str] = {}
+        self._unasked: Counter[str] = Counter()
+
+    def succeeded(self, who: str) -> None:
+        self._answered.add(who)
+
+    def record(self, who: str, error: str, status: int | None = None) -> None:
+        """Count a failed query of a metric or the `RETRIEVER`; `status` is of an HTTP answer."""
+        self._failures[who] += 1
+        n = self._failures[who]
+        if refuses_key(status, has_answered=who in self._answered):
+            self._reasons.setdefault(who, f"the service refuses the key: {error}")
+        elif self._most is not None and n > self._most:
+            reason = f"{n} failed (max_failures={self._max_failures:g}), the last with {error}"
+            self._reasons.setdefault(who, reason)
+
+    def unasked(self, who: str) -> str | None:
+        """The error of a query that isn't asked any more; None where it is to be asked."""
+        if (reason := self._reasons.get(who)) is None:
+            return None
+        self._unasked[who] += 1
+        return f"{NOT_ASKED}{reason}"
+
+    @property
+    def notes(self) -> Iterator[str]:
+        """Components that we stopped asking, with the reason."""
+        for who, reason in self._reasons.items():
+            if n := self._unasked[who]:
+                queries = f"{n} of {self._total} queries"
+                counted = ", which count as failed" if who == RETRIEVER else ""
+                yield f"{who} wasn't asked for {queries}{counted}, since {reason}"
 
 
 QUERY_ID = "rag_metrics.query_id"
@@ -48,7 +105,10 @@ _dispatcher = get_dispatcher(__name__)
 
 async def ask_traced(ask: Callable[[str], Awaitable[Asked]], query_id: str, query: str) -> Asked:
     """Ask a question, in a span and with a tag of its own where anybody listens."""
-    if not _is_listening():
+    root = get_dispatcher()
+    if all(isinstance(handler, NullSpanHandler) for handler in root.span_handlers) and all(
+        isinstance(handler, NullEventHandler) for handler in root.event_handlers
+    ):
         return await ask(query)
     with instrument_tags({**active_instrument_tags.get(), QUERY_ID: query_id}):
         asked: Asked = await EvaluatedQuestion(ask).evaluate(query_id=query_id, query=query)
@@ -66,14 +126,6 @@ class EvaluatedQuestion:
         return await self._ask(query)
 
 
-def _is_listening() -> bool:
-    """Whether anybody listens to spans or events."""
-    root = get_dispatcher()
-    return any(not isinstance(handler, NullSpanHandler) for handler in root.span_handlers) or any(
-        not isinstance(handler, NullEventHandler) for handler in root.event_handlers
-    )
-
-
 _SLOW_QUERY_SECONDS = 3.0
 """After this long the progress bar names the query that is waited for."""
 
@@ -82,12 +134,8 @@ _SLOW_QUERY_SECONDS = 3.0
 class Collected:
     """The outcome of asking a dataset.
 
-    Attributes:
-        results: metric name to query id to result, of metrics computed query by query.
-        metric_errors: metric name to query id to error.
-        label_note: what is wrong with the labels, if anything.
-        matched: matcher's name to the rankings that it made.
-        usage: name of a metric or a matcher to what it asked for.
+    `results` and `metric_errors` map a metric that is computed query by query to query ids;
+    `usage` has the requests of metrics and matchers, `label_note` what is wrong with the labels.
     """
 
     run: Run
@@ -100,13 +148,9 @@ class Collected:
 
 
 class QueryRunner:
-    """Asks the queries of a dataset.
+    """Asks the queries of a dataset, but those whose rankings are `stored`.
 
-    Args:
-        metrics: names of metrics that the asker computes query by query; metrics of rankings are
-            computed later, on all queries.
-        by_id: whether any metric compares ids, so that labels have to be ids.
-        stored: known rankings, whose queries aren't asked.
+    The asker computes `metrics` query by query. `by_id` says whether labels have to be ids.
     """
 
     def __init__(
@@ -138,29 +182,23 @@ class QueryRunner:
         self._at_once = 1
         self._stopping = False
         self._collected = Collected(
-            Run(),
-            {metric: {} for metric in metrics},
-            {metric: {} for metric in metrics},
+            Run(), {metric: {} for metric in metrics}, {metric: {} for metric in metrics}
         )
 
     async def collect(self) -> Collected:
         """Ask every query; those whose latency is taken alone come first, one at a time."""
         options, queries = self.options, self.dataset.queries
-        alone = options.n_alone(len(queries))
+        alone = 0 if options.latency == "load" else options.latency_sample or len(queries)
         finished = self.stored if self.journal is None else self.journal.finished
-        n_finished = sum(query_id in finished for query_id in queries)
-        with ExitStack() as stack:
-            stack.callback(self.asker.close)
-            stack.enter_context(loop_watched(options.timeout, self._held_up))
-            advance = stack.enter_context(
-                progress(
-                    options.name or "evaluating",
-                    len(queries),
-                    n_finished,
-                    options.show_progress,
-                    self._waiting,
-                )
-            )
+        shown = progress(
+            options.name or "evaluating",
+            len(queries),
+            sum(query_id in finished for query_id in queries),
+            options.show_progress,
+            self._waiting,
+        )
+        watched = loop_watched(options.timeout, self._held_up)
+        with closing(self.asker), watched, shown as advance:
             tasks: list[asyncio.Task[None]] = []
             ticking = out_of_reach(asyncio.create_task(_tick(advance)))
             try:
@@ -182,7 +220,6 @@ class QueryRunner:
         return await self._finish()
 
     async def _finish(self) -> Collected:
-        """Add what depends on all rankings: matches and notes."""
         queries, collected = self.dataset.queries, self._collected
         rankings = {query_id: self._rankings[query_id] for query_id in queries}
         collected.run = Run(rankings, name=self.options.name)
@@ -200,8 +237,7 @@ class QueryRunner:
         if self._labels.match_nothing:
             by_text = await count_by_text(self.dataset, collected.run)
         notes = [matched.label_note for matched in collected.matched.values()]
-        label_note = self._labels.note(by_text)
-        collected.label_note = next(filter(None, [label_note, *notes]), None)
+        collected.label_note = next(filter(None, [self._labels.note(by_text), *notes]), None)
         return collected
 
     async def _work(
@@ -245,9 +281,8 @@ class QueryRunner:
         """Name the query that has been waiting longest, if that is long."""
         query_id, since = next(iter(self._under_way.items()), ("", monotonic()))
         waited = monotonic() - since
-        if waited <= _SLOW_QUERY_SECONDS:
-            return ""
-        return f"{query_id} has been waiting for {whole_seconds(waited)}"
+        is_long = waited > _SLOW_QUERY_SECONDS
+        return f"{query_id} has been waiting for {whole_seconds(waited)}" if is_long else ""
 
     async def _ask(self, query_id: str, query: str) -> Ranking:
         if (unasked := self._failures.unasked(RETRIEVER)) is not None:
@@ -291,7 +326,6 @@ class QueryRunner:
         return replace(ranking, texts=texts, tokens=tokens)
 
     def _count(self, item: str, text: str) -> int:
-        """Count the tokens of a bare id's text."""
         if not text or self.counter is None:
             expected = "a text, whose tokens can be counted"
             remedy = (
@@ -304,40 +338,41 @@ class QueryRunner:
     async def _compute(self, query_id: str, query: str, ranking: Ranking) -> None:
         if not self.metrics:
             return
+        dataset, collected = self.dataset, self._collected
         question = Question(
             query,
-            self.dataset.relevance.get(query_id),
-            self.dataset.expected_texts.get(query_id),
-            expected_texts(self.dataset, query_id),
+            dataset.relevance.get(query_id),
+            dataset.expected_texts.get(query_id),
+            expected_texts(dataset, query_id),
         )
         unasked = {
             metric: error for metric in self.metrics if (error := self._failures.unasked(metric))
         }
         for metric, error in unasked.items():
-            self._collected.metric_errors[metric][query_id] = error
+            collected.metric_errors[metric][query_id] = error
         computed = await self.asker.compute(question, ranking, unasked)
         for metric, usage in computed.usage.items():
-            before = self._collected.usage.get(metric)
-            self._collected.usage[metric] = usage if before is None else before + usage
+            before = collected.usage.get(metric)
+            collected.usage[metric] = usage if before is None else before + usage
         for metric, result in computed.results.items():
             if isinstance(result, str):
-                self._collected.metric_errors[metric][query_id] = result
+                collected.metric_errors[metric][query_id] = result
                 self._failures.record(metric, result, computed.statuses.get(metric))
-            else:
-                if ranking.error is None:
-                    self._failures.succeeded(metric)
-                self._collected.results[metric][query_id] = result
+                continue
+            collected.results[metric][query_id] = result
+            if ranking.error is None:
+                self._failures.succeeded(metric)
 
 
 async def _tick(advance: Advance) -> None:
-    """Let the progress bar show every second what is waited for."""
+    """Refresh the progress bar every second."""
     while True:
         await asyncio.sleep(1)
         advance(done=0)
 
 
 def _phases(query_ids: list[str], workers: int, alone: int) -> Iterator[tuple[int, list[str]]]:
-    """Yield how many queries are asked at once, and which; those asked alone are spread evenly."""
+    """How many queries are asked at once, and which; those asked alone are spread evenly."""
     if alone:
         n = min(alone, len(query_ids))
         chosen = [query_ids[position * len(query_ids) // n] for position in range(n)]

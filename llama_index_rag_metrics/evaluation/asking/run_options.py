@@ -12,13 +12,9 @@ from typing import Any, Literal, TypeAlias, TypedDict, TypeVar
 
 from llama_index.core.storage.kvstore.types import BaseKVStore
 
-from llama_index_rag_metrics.evaluation.asking.failed_queries import check_limits
 from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity
 from llama_index_rag_metrics.evaluation.permissions import ForbiddenLike
-from llama_index_rag_metrics.evaluation.retrieved.modes import check_mode
-from llama_index_rag_metrics.evaluation.retrievers.pipeline import check_way
 from llama_index_rag_metrics.files.lines import OnError
-from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.rankings.combining import Combine
 from llama_index_rag_metrics.rankings.matching import Matcher, MatchOn
 from llama_index_rag_metrics.rankings.tokens import Tokenizer
@@ -146,10 +142,7 @@ class EvaluateOptions(StageOptions, total=False):
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How a dataset is evaluated: `EvaluateOptions` with their defaults, and what goes with them.
-
-    `cache` is ready here.
-    """
+    """`EvaluateOptions` with their defaults, checked, and the arguments beside them."""
 
     workers: int = WORKERS
     show_progress: bool = False
@@ -177,7 +170,7 @@ class RunOptions:
 
     @classmethod
     def of(cls, options: Mapping[str, Any], **further: Any) -> RunOptions:
-        """The options of a call, `EvaluateOptions` or `StageOptions`, and further fields."""
+        """The options of a call, with their cache opened, and `further` fields."""
         cache = Cache.of(options.get("cache"), options.get("journal"))
         return cls(**{**options, **further, "cache": cache})
 
@@ -186,8 +179,17 @@ class RunOptions:
         if not isinstance(self.name, str):
             raise InvalidInput("name", self.name, "a text, what to call the system in reports")
         _ = self.scoring  # checks what it is made of
-        check_limits(self.timeout, self.max_failures)
-        check_way(self.use_async)
+        if self.timeout is not None:
+            expected = "seconds above 0, or None"
+            check_amount("timeout", self.timeout, expected, lambda seconds: seconds > 0)
+        if (limit := self.max_failures) is not None:
+            is_share = isinstance(limit, float) and 0 < limit < 1
+            if not is_share and not (type(limit) is int and limit >= 0):
+                expected = "a number of queries from 0 on, or a share of them between 0 and 1"
+                raise InvalidInput("max_failures", limit, expected)
+        if self.use_async is not None and not isinstance(self.use_async, bool):
+            expected = "True, False, or None to find out which works"
+            raise InvalidInput("use_async", self.use_async, expected)
         check_price(self.price_per_million)
         if self.latency not in ("load", "alone"):
             raise InvalidInput("latency", self.latency, "'load' or 'alone'")
@@ -200,19 +202,7 @@ class RunOptions:
 
     @property
     def scoring(self) -> ScoringOptions:
-        """Which queries count."""
         return ScoringOptions(self.no_relevant, self.failed)
-
-    def open_dataset(self, dataset: Any) -> RetrievalDataset:
-        """The questions of an evaluation, checked before any of them is asked."""
-        questions = RetrievalDataset.of(dataset, on_error=self.on_error)
-        self.scoring.check(questions.relevance)
-        check_mode(questions.mode)
-        return questions
-
-    def n_alone(self, n_queries: int) -> int:
-        """How many queries are asked one at a time, for their latency."""
-        return 0 if self.latency == "load" else self.latency_sample or n_queries
 
 
 def shows(options: type) -> Callable[[AnyFunction], AnyFunction]:

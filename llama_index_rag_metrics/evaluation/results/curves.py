@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import takewhile
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from llama_index_rag_metrics.evaluation.sessions.judged_sessions import recall_by_call
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.metrics.metric_names import metric as resolve
 from llama_index_rag_metrics.rankings.judging import judge
 from llama_index_rag_metrics.rankings.matching import BY_ID
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking
+from llama_index_rag_metrics.report import headline
+from llama_index_rag_metrics.report.figure import Axis, Draw, Figure, Series
+from llama_index_rag_metrics.report.numbers import hover
 from llama_index_rag_metrics.runtime.errors import RagMetricsError
 from llama_index_rag_metrics.scores.scoring import EVERY_QUERY, score_with
-from llama_index_rag_metrics.scores.systems import System
+from llama_index_rag_metrics.scores.systems import System, metrics_of
+from llama_index_rag_metrics.statistics.intervals import mean_interval
 
 RECALL_LEVELS = tuple(level / 10 for level in range(11))
 """Where trec_eval's `iprec_at_recall` looks."""
@@ -26,7 +33,7 @@ _CUTOFFS = (*range(1, 11), 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 1000)
 
 
 def ranking_metric(name: str) -> RankingMetric | None:
-    """The metric of a name, if it reads rankings; None for metrics of texts and unknown names."""
+    """The metric of a name; None for metrics of texts and unknown names."""
     try:
         metric = resolve(name)
     except (RagMetricsError, ImportError):
@@ -37,15 +44,17 @@ def ranking_metric(name: str) -> RankingMetric | None:
 def cutoffs_of(systems: Iterable[System]) -> list[int]:
     """The cutoffs of a curve: dense at the top, up to the longest ranking."""
     rankings = (ranking for system in systems for ranking in system.run.values())
-    depth = max((len(ranking.ids) for ranking in rankings), default=0)
-    return sorted({k for k in _CUTOFFS if k < depth} | ({depth} if depth else set()))
+    return _up_to(max((len(ranking.ids) for ranking in rankings), default=0), _CUTOFFS)
 
 
 def budgets_of(systems: Iterable[System]) -> list[int]:
     """The cutoffs by tokens of a curve, up to all that was retrieved for a query."""
     rankings = (ranking for system in systems for ranking in system.run.values())
-    most = max((sum(ranking.tokens or ()) for ranking in rankings), default=0)
     steps = (round(step * 10**power) for power in range(1, 9) for step in _STEPS)
+    return _up_to(max((sum(ranking.tokens or ()) for ranking in rankings), default=0), steps)
+
+
+def _up_to(most: int, steps: Iterable[int]) -> list[int]:
     return [*takewhile(most.__gt__, steps), *([most] if most else [])]
 
 
@@ -57,10 +66,9 @@ def means_by_cutoff(
     *,
     in_tokens: bool = False,
 ) -> dict[int, float]:
-    """Cutoff to the mean of a metric there; nothing for metrics without cutoffs.
+    """Cutoff to the mean of a metric there, over these queries, or all that have a value.
 
-    A cutoff at which the metric has no value is left out. At the metric's own cutoff it is the mean
-    reported. `query_ids` chooses queries; None takes all that have a value.
+    A cutoff at which the metric has no value is left out.
     """
     uncut = ranking_metric(metric)
     if uncut is None or "k" not in type(uncut).model_fields or not cutoffs:
@@ -68,15 +76,12 @@ def means_by_cutoff(
     not_taken = {"k", "tokens", "match", "ideal"}
     parameters = {**uncut.model_dump(exclude=not_taken, exclude_none=True), "match": BY_ID}
     cutoff = "tokens" if in_tokens else "k"
-    chosen = [
-        type(uncut).model_validate({**parameters, cutoff: n, "match": BY_ID}) for n in cutoffs
-    ]
+    chosen = [type(uncut).model_validate({**parameters, cutoff: n}) for n in cutoffs]
     relevance, rankings = _scored(system, metric, query_ids)
-    if in_tokens and not all(ranking.tokens is not None for ranking in rankings if ranking.ids):
+    retrieved = [ranking for ranking in rankings if ranking.ids]
+    if in_tokens and any(ranking.tokens is None for ranking in retrieved):
         return {}
-    if "spans" in uncut.needs and not all(
-        ranking.spans is not None for ranking in rankings if ranking.ids
-    ):
+    if "spans" in uncut.needs and any(ranking.spans is None for ranking in retrieved):
         return {}
     scores = score_with(chosen, relevance, rankings, replace(EVERY_QUERY, tolerant=True))
     names = {n: cut.metric_name for n, cut in zip(cutoffs, chosen, strict=True)}
@@ -85,25 +90,24 @@ def means_by_cutoff(
 
 def interpolated_precision(
     system: System, metric: str, query_ids: Iterable[str] | None = None
-) -> list[float]:
-    """Interpolated precision at recall 0, 0.1, …, 1, averaged over the queries; [] without queries.
+) -> dict[float, float]:
+    """trec_eval's `iprec_at_recall` by level of recall, averaged; {} without queries.
 
-    At each level the highest precision at any rank with at least that recall: trec_eval's
-    `iprec_at_recall`, rounding included. Items of grade 1 or more are relevant. The mean is over
-    queries with a value for the metric, whose matcher recognises the items.
+    At each level it is the highest precision at any rank with at least that recall. The queries
+    are those with a value for the metric, whose matcher recognises the items.
     """
     relevance, rankings = _scored(system, metric, query_ids)
     if not relevance:
-        return []
+        return {}
     hits = judge(relevance, [ranking.ids for ranking in rankings]).at(None, 1.0)
     precision = hits.ordinal / hits.rank
-    curve = []
+    curve = {}
     for level in RECALL_LEVELS:
         needed = (level * hits.n_relevant + 0.9).astype(np.int64)
         best = np.zeros(len(relevance))
         reached = hits.ordinal >= needed[hits.query]
         np.maximum.at(best, hits.query[reached], precision[reached])
-        curve.append(float(best.mean()))
+        curve[level] = float(best.mean())
     return curve
 
 
@@ -121,3 +125,102 @@ def _scored(
         replace(run[query_id], error=None) if query_id in run else Ranking() for query_id in scored
     ]
     return [judgements.get(query_id, Relevance()) for query_id in scored], rankings
+
+
+_CALLS = 10
+"""Calls that a figure shows."""
+
+
+def curve_figures(
+    systems: Sequence[System], query_ids: Iterable[str] | None = None
+) -> dict[str, Draw]:
+    """Functions that draw the curves of systems with rankings, over these queries, or all."""
+    metrics = metrics_of(systems)
+    chosen = None if query_ids is None else list(query_ids)
+    kinds: dict[str, Callable[..., Figure | None]] = {
+        "recall_by_call": _recall_by_call,
+        "by_cutoff": _by_cutoff,
+        "by_tokens": partial(_by_cutoff, in_tokens=True),
+        "precision_recall": _precision_recall,
+    }
+
+    def drawn(draw: Callable[..., Figure | None]) -> Draw:
+        return lambda name: draw(systems, name or headline(metrics), chosen)
+
+    return {kind: drawn(draw) for kind, draw in kinds.items()}
+
+
+def _recall_by_call(
+    systems: Sequence[System], metric: str, query_ids: Sequence[str] | None
+) -> Figure | None:
+    series = []
+    for number, system in enumerate(systems):
+        relevance, run = system.judged_by(metric)
+        scored = [
+            query_id
+            for query_id in (system.scores.query_ids if query_ids is None else query_ids)
+            if relevance.get(query_id) and query_id in run and run[query_id].calls is not None
+        ]
+        rankings = [run[query_id] for query_id in scored]
+        most = max((len(ranking.calls or ()) for ranking in rankings), default=0)
+        if not most:
+            continue
+        judged = [relevance[query_id] for query_id in scored]
+        columns = recall_by_call(judged, rankings, min(most, _CALLS)).T
+        means = [float(column.mean()) for column in columns]
+        names = [f"call {call}" for call in range(1, len(columns) + 1)]
+        ends = [mean_interval(column) for column in columns]
+        low, high = [end.low for end in ends], [end.high for end in ends]
+        series.append(Series(system.name, number, means, names, low, high))
+    if not series:
+        return None
+    axis = Axis("recall so far, mean over questions", ends=(0, 1.02))
+    return Figure("points", axis, Axis(), series, f"%{{y}}: {hover('x')}")
+
+
+def _by_cutoff(
+    systems: Sequence[System],
+    metric: str,
+    query_ids: Sequence[str] | None,
+    *,
+    in_tokens: bool = False,
+) -> Figure | None:
+    cutoffs = budgets_of(systems) if in_tokens else cutoffs_of(systems)
+    own = ranking_metric(metric)
+    if in_tokens and (budget := getattr(own, "tokens", None)):
+        cutoffs = sorted({*cutoffs, budget})
+    curves = {
+        number: means_by_cutoff(system, metric, cutoffs, query_ids, in_tokens=in_tokens)
+        for number, system in enumerate(systems)
+        if system.run and metric in system.scores
+    }
+    what = "tokens" if in_tokens else "k"
+    y = Axis(f"{metric.partition('@')[0]}@{what}", from_zero=True)
+    hint = f"{'%{x:,} tokens' if in_tokens else 'k = %{x}'}: {hover('y')}"
+    return _lines(systems, curves, Axis(what), y, hint)
+
+
+def _precision_recall(
+    systems: Sequence[System], metric: str, query_ids: Sequence[str] | None
+) -> Figure | None:
+    curves = {
+        number: interpolated_precision(system, metric, query_ids)
+        for number, system in enumerate(systems)
+        if system.run and metric in system.scores
+    }
+    x, y = Axis("recall", ends=(-0.02, 1.02)), Axis("interpolated precision", ends=(0, 1.02))
+    return _lines(systems, curves, x, y, f"recall {hover('x', 'level')}: precision {hover('y')}")
+
+
+_Curves: TypeAlias = "Mapping[int, Mapping[Any, float]]"
+
+
+def _lines(
+    systems: Sequence[System], curves: _Curves, x: Axis, y: Axis, hint: str
+) -> Figure | None:
+    """A curve a system, by its number; None where all are empty."""
+    series = [
+        Series(systems[number].name, number, list(curve), list(curve.values()))
+        for number, curve in curves.items()
+    ]
+    return Figure("lines", x, y, series, hint) if any(curves.values()) else None

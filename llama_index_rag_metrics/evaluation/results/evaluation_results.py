@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -15,8 +15,7 @@ from llama_index.core.evaluation.retrieval.metrics_base import (
     RetrievalMetricResult,
 )
 
-from llama_index_rag_metrics.evaluation.asking.failed_queries import NOT_ASKED
-from llama_index_rag_metrics.evaluation.asking.query_runner import Collected
+from llama_index_rag_metrics.evaluation.asking.query_runner import NOT_ASKED, Collected
 from llama_index_rag_metrics.evaluation.retrieved.score_by_matcher import (
     matcher_names,
     score_by_matcher,
@@ -31,10 +30,10 @@ from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.errors import EveryQueryFailed
 from llama_index_rag_metrics.runtime.garbage import collection_paused
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scores.ranking_digests import ranking_digest
+from llama_index_rag_metrics.scores.mappings import ranking_digest
 
 if TYPE_CHECKING:
-    from llama_index_rag_metrics.evaluation.plan import Plan
+    from llama_index_rag_metrics.evaluation.run_evaluation import Plan
     from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
     from llama_index_rag_metrics.report import Report
 
@@ -80,9 +79,7 @@ class EvaluationResults(Reportable, list[RetrievalEvalResult]):
         price_per_million: float | None = None,
     ) -> None:
         super().__init__(results)
-        self.run = run
-        self.relevance = relevance
-        self.scores = scores
+        self.run, self.relevance, self.scores = run, relevance, scores
         self.matched = dict(matched or {})
         self.matched_by = dict(matched_by or {})
         self.about = dict(about or {})
@@ -115,7 +112,6 @@ class EvaluationResults(Reportable, list[RetrievalEvalResult]):
 
 
 def build_results(plan: Plan, collected: Collected) -> EvaluationResults:
-    """Score what was collected; the plan's matcher is that of metrics that name none."""
     dataset, metrics, matcher = plan.questions, plan.metrics, plan.options.matcher
     scoring = replace(plan.options.scoring, tokenizer=plan.counter, tolerant=True, checks_ids=False)
     permissions = plan.permissions
@@ -131,12 +127,12 @@ def build_results(plan: Plan, collected: Collected) -> EvaluationResults:
     known, unknown_notes = (
         ({}, []) if permissions is None else permissions.without_unknown(metrics, by_rank)
     )
+    excluded = by_rank.failed if scoring.failed == "exclude" else ()
     others = {
         name: {
             query_id: result.score
             for query_id, result in results.items()
-            if not _is_empty(result)
-            and not (scoring.failed == "exclude" and query_id in by_rank.failed)
+            if query_id not in excluded and not _is_empty(result)
         }
         for name, results in collected.results.items()
     }
@@ -149,9 +145,7 @@ def build_results(plan: Plan, collected: Collected) -> EvaluationResults:
         notes=[
             *scores.notes,
             *unknown_notes,
-            *_unlabelled(dataset, metrics),
-            *_skipped(dataset),
-            *_notes(collected),
+            *_notes(dataset, metrics, collected),
         ],
     )
     return EvaluationResults(
@@ -178,8 +172,8 @@ def _core_results(
         for metric in scores:
             results, details = collected.results.get(metric), scores.details.get(metric, {})
             for query_id, score in scores.by_query(metric).items():
-                known = details.get(query_id, {}) if results is None else results[query_id].metadata
-                metadata = dict(known)
+                found = details.get(query_id, {}) if results is None else results[query_id].metadata
+                metadata = dict(found)
                 if query_id in scores.failed:
                     metadata["error"] = scores.failed[query_id]
                 rows[query_id][metric] = RetrievalMetricResult(score=score, metadata=metadata)
@@ -203,38 +197,31 @@ def _is_empty(result: RetrievalMetricResult) -> bool:
 
 
 def every_query_failed(run: Run) -> EveryQueryFailed | None:
-    """The warning of a retriever that never worked; None where it did."""
+    """The warning of a retriever that failed on every query."""
     errors = Counter(error for error in run.failed.values() if not error.startswith(NOT_ASKED))
     if not errors or len(run.failed) < len(run):
         return None
     return EveryQueryFailed(*errors.most_common(1)[0])
 
 
-def _unlabelled(dataset: RetrievalDataset, metrics: Sequence[BaseRetrievalMetric]) -> list[str]:
-    needs_labels = any(
-        isinstance(metric, RankingMetric) and metric.needs_relevance for metric in metrics
-    )
-    return unread_labels(dataset) if needs_labels else []
-
-
-def _skipped(dataset: RetrievalDataset) -> list[str]:
-    if not dataset.skipped:
-        return []
-    return [f"{len(dataset.skipped):,} lines of the dataset were skipped: {dataset.skipped[0]}"]
-
-
-def _notes(collected: Collected) -> list[str]:
-    notes = [] if collected.label_note is None else [collected.label_note]
-    notes += collected.notes
+def _notes(
+    dataset: RetrievalDataset, metrics: Sequence[BaseRetrievalMetric], collected: Collected
+) -> Iterator[str]:
+    if any(isinstance(metric, RankingMetric) and metric.needs_relevance for metric in metrics):
+        yield from unread_labels(dataset)
+    if skipped := dataset.skipped:
+        yield f"{len(skipped):,} lines of the dataset were skipped: {skipped[0]}"
+    if collected.label_note is not None:
+        yield collected.label_note
+    yield from collected.notes
     if (warning := every_query_failed(collected.run)) is not None:
-        notes.append(str(warning))
+        yield str(warning)
     for name, errors in collected.metric_errors.items():
         if errors:
             query_id, error = next(iter(errors.items()))
-            notes.append(f"{name} has no value for {len(errors)} queries; {query_id!r}: {error}")
+            yield f"{name} has no value for {len(errors)} queries; {query_id!r}: {error}"
     for name, results in collected.results.items():
         if any(math.isnan(result.score) for result in results.values()):
-            notes.append(f"{name} gave NaN for some queries: they have no value")
+            yield f"{name} gave NaN for some queries: they have no value"
         if n := sum(map(_is_empty, results.values())):
-            notes.append(f"{name} has no value where nothing was retrieved: {n} queries")
-    return notes
+            yield f"{name} has no value where nothing was retrieved: {n} queries"

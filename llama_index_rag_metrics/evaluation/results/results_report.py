@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from llama_index_rag_metrics.evaluation.results.curve_figures import curve_figures
+from llama_index_rag_metrics.evaluation.results.curves import curve_figures
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.report import Report
 from llama_index_rag_metrics.report.html import Cut, write_page
@@ -30,7 +30,6 @@ Several: TypeAlias = Reported | Sequence[Reported] | Mapping[str, Reported]
 
 
 def system_of(reported: Reported, name: str = "") -> System:
-    """One system of a report, with this name, or its own."""
     if isinstance(reported, Scores):
         return System.of(reported, name)
     return System(
@@ -38,7 +37,7 @@ def system_of(reported: Reported, name: str = "") -> System:
         reported.scores,
         reported.run,
         reported.relevance,
-        {metric: reported.matched[way] for metric, way in reported.matched_by.items()},
+        {metric: reported.matched[matcher] for metric, matcher in reported.matched_by.items()},
         reported.about,
         reported.price_per_million,
     )
@@ -48,18 +47,15 @@ def systems_of(reported: Several) -> list[System]:
     """The systems of a report, each with a name to show."""
     if isinstance(reported, (EvaluationResults, Scores)):
         return [system_of(reported)]
-    if isinstance(reported, Mapping):
-        results = [*reported.items()]
-    else:
-        results = [("", system) for system in reported]
-    systems = []
-    for number, (name, system) in enumerate(results, 1):
-        if not isinstance(system, (EvaluationResults, Scores)):
+    named = reported.items() if isinstance(reported, Mapping) else (("", each) for each in reported)
+    results, systems = list(named), []
+    for number, (name, result) in enumerate(results, 1):
+        if not isinstance(result, (EvaluationResults, Scores)):
             expected = "results or scores of retrievers, or {name: results or scores}"
-            raise InvalidInput("reported", system, expected)
-        scores = system if isinstance(system, Scores) else system.scores
+            raise InvalidInput("reported", result, expected)
+        scores = result if isinstance(result, Scores) else result.scores
         unnamed = "score" if len(results) == 1 else f"system {number}"
-        systems.append(system_of(system, name or shown_name(scores, unnamed)))
+        systems.append(system_of(result, name or shown_name(scores, unnamed)))
     return systems
 
 

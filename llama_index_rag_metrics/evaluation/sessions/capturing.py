@@ -39,9 +39,9 @@ class CapturedSession:
         context: the nodes from which the last answer was synthesized; None where none was.
         strays: how many retrievals of the process, meanwhile, belonged to no capture: of other
             code, or of this where no context was handed on, as in a bare `loop.run_in_executor`.
-        key: which capture this is, in the tags of events.
-        faults: what went wrong in recording.
-        reranking: what rerankers are at work on, by span.
+        key: the capture's name in the tags of events.
+        faults: errors in recording.
+        reranking: the inputs of rerankers at work, by span.
         on_call: called with the number of retrievals so far, whenever one begins.
     """
 
@@ -76,7 +76,7 @@ class CapturedSession:
         return any(span_id in self._open for span_id in span_ids)
 
     def name_of(self, retriever: object) -> str:
-        """A retriever by its class; a second one of it, which reads something else, is numbered."""
+        """A retriever's class, numbered from the second one on that reads something else."""
         kind = type(retriever)
         with self._lock:
             number = 1 + sum(key[0] is kind for key in self._asked)
@@ -85,12 +85,10 @@ class CapturedSession:
             return self._asked.setdefault((kind, _what_it_reads(retriever)), (name, retriever))[0]
 
     def begin(self, span_id: str, retrieval: Retrieval) -> None:
-        """A retrieval begins."""
         self._open[span_id] = retrieval
         self.add(retrieval)
 
     def add(self, retrieval: Retrieval) -> None:
-        """There is one retrieval more."""
         with self._lock:
             self.retrievals.append(retrieval)
             n_calls = len(self.retrievals)
@@ -98,13 +96,12 @@ class CapturedSession:
             self.on_call(n_calls)
 
     def finish(self, span_id: str, nodes: Sequence[NodeWithScore], now: float) -> None:
-        """A retrieval has ended."""
         if (retrieval := self._open.pop(span_id, None)) is not None:
             retrieval.gave(nodes)
             retrieval.seconds = now - retrieval.since
 
     def fail(self, span_id: str, error: BaseException, seconds: float) -> None:
-        """A span has failed, which may be that of a retrieval."""
+        """Record the error of a span, which may be that of a retrieval."""
         if (retrieval := self._open.pop(span_id, None)) is not None:
             retrieval.error = describe_error(error)
             retrieval.seconds = seconds
@@ -112,22 +109,16 @@ class CapturedSession:
     def postprocess(
         self, before: Sequence[NodeWithScore], after: Sequence[NodeWithScore], seconds: float
     ) -> None:
-        """A postprocessor has changed what a retrieval gave: the latest that gave these nodes."""
-        retrieval = self._giving(before)
-        if retrieval is not None:
+        """Replace the nodes of the latest retrieval that gave these to a postprocessor."""
+        if (retrieval := self._giving(before)) is not None:
             retrieval.gave(after)
             retrieval.seconds = (retrieval.seconds or 0.0) + seconds
 
     def synthesize(self, nodes: Sequence[NodeWithScore]) -> None:
-        """An answer was made from these nodes."""
         self.context = [copied(node) for node in nodes]
 
     def check(self) -> None:
-        """Whether all was recorded.
-
-        Raises:
-            CaptureDamaged: it wasn't.
-        """
+        """Raise CaptureDamaged if a retrieval couldn't be recorded."""
         if self.faults:
             first = self.faults[0]
             raise CaptureDamaged(len(self.faults), describe_error(first)) from first
@@ -138,10 +129,8 @@ class CapturedSession:
             return None
         done = [retrieval for retrieval in reversed(self.retrievals) if retrieval.nodes]
         objects, ids = set(map(id, nodes)), set(map(_node_id, nodes))
-        by_object = (retrieval for retrieval in done if objects <= set(map(id, retrieval.given)))
-        by_id = (
-            retrieval for retrieval in done if ids <= set(map(_node_id, retrieval.nodes or ()))
-        )
+        by_object = (each for each in done if objects <= set(map(id, each.given)))
+        by_id = (each for each in done if ids <= set(map(_node_id, each.nodes or ())))
         return next(chain(by_object, by_id), None)
 
 
@@ -153,10 +142,10 @@ _SCALARS = (str, int, float, bool, type(None))
 
 
 def _what_it_reads(retriever: object) -> Hashable:
-    """What tells a retriever from another of its class: each call may build the same one anew."""
+    """A key of a retriever among others of its class; each call may build the same one anew."""
     for name in ("_index", "_vector_store"):
-        if (read := getattr(retriever, name, None)) is not None:
-            return id(read)
+        if (source := getattr(retriever, name, None)) is not None:
+            return id(source)
     state = getattr(retriever, "__dict__", {})
     return tuple(
         (name, value if isinstance(value, _SCALARS) else id(value))
@@ -180,15 +169,13 @@ def as_call(
 ) -> Call:
     """A retrieval as a call; `ranking_of` makes a ranking of its nodes."""
     ranking = ranking_of(retrieval.nodes or [])
-    error = retrieval.error
-    if retrieval.nodes is None and error is None:
-        error = "not finished"
+    is_open = retrieval.nodes is None and retrieval.error is None
     return Call(
         ranking.ids,
         ranking.scores,
         ranking.texts,
         retrieval.seconds,
-        error,
+        "not finished" if is_open else retrieval.error,
         ranking.spans,
         ranking.tokens,
         query=retrieval.query,
@@ -218,7 +205,6 @@ def capture() -> AbstractContextManager[CapturedSession]:
 
 @contextmanager
 def capturing(session: CapturedSession) -> Iterator[CapturedSession]:
-    """Let a session record what the code in the block retrieves."""
     tags = active_instrument_tags.get()
     strays = RECORDER.strays
     RECORDER.open(session)

@@ -1,4 +1,4 @@
-"""Sessions, call by call: what each brought, what it cost, and which was in vain."""
+"""Sessions, call by call: the relevant items that each found, and its cost."""
 
 from __future__ import annotations
 
@@ -91,13 +91,14 @@ class Sessions(Sequence[SessionCall]):
             >>> Sessions(run, {"q1": Relevance(["a"])}).score("mrr").by_query("mrr")
             {'q1 call 1': 0.0, 'q1 call 2': 0.5}
         """
-        rankings: dict[str, Ranking] = {}
-        expected: dict[str, Relevance | None] = {}
-        for query_id, ranking in self._run.items():
-            for number, call in enumerate(ranking.calls or (), 1):
-                name = f"{query_id} call {number}"
-                rankings[name], expected[name] = call.ranking, self._relevance.get(query_id)
-        queries = {f"{call.query_id} call {call.number}": call.query for call in self}
+        calls = {
+            (query_id, f"{query_id} call {number}"): call
+            for query_id, ranking in self._run.items()
+            for number, call in enumerate(ranking.calls or (), 1)
+        }
+        expected = {name: self._relevance.get(query_id) for query_id, name in calls}
+        rankings = {name: call.ranking for (_, name), call in calls.items()}
+        queries = {name: call.query for (_, name), call in calls.items()}
         return score_rankings(expected, rankings, metrics, queries=queries)
 
     def to_pandas(self) -> pd.DataFrame:
@@ -123,7 +124,7 @@ class Sessions(Sequence[SessionCall]):
 def recall_by_call(
     relevance: Sequence[Relevance], rankings: Sequence[Ranking], most: int
 ) -> FloatArray:
-    """(queries, calls) recall after the first call, the second, and so on.
+    """(queries, calls) recall after the first call, the second, and so on, up to `most`.
 
     Every query has something relevant. A session that has ended keeps what it found.
     """

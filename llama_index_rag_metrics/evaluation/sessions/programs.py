@@ -1,13 +1,11 @@
-"""What is asked a question as a whole: agents, workflows, chat engines, functions.
-
-Each question gets a conversation of its own: nothing is remembered of the one before.
-"""
+"""Programs that answer questions: agents, workflows, chat engines. Each starts from nothing."""
 
 from __future__ import annotations
 
 import asyncio
 import copy
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
@@ -15,28 +13,25 @@ from llama_index.core.chat_engine.types import BaseChatEngine
 from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.workflow import StartEvent, Workflow
 
-from llama_index_rag_metrics.evaluation.retrievers.dual import CallModes, says_it_cannot
+from llama_index_rag_metrics.evaluation.asking.dual import CallModes, says_it_cannot
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 InThread: TypeAlias = Callable[..., Awaitable[Any]]
 """Calls a blocking function with arguments in a thread."""
 
 _QUESTION = ("query", "question", "input", "user_msg", "message", "query_str", "topic")
-"""What workflows call the question, in the order in which their own start events are searched."""
+"""Names of the question in workflows, in the order in which their start events are searched."""
 
 _MEMORY, _HISTORY = "_memory", "_chat_history"
-"""Where chat engines keep what was said."""
-
+"""Where chat engines keep a conversation."""
 
 Engine = TypeVar("Engine", bound=BaseQueryEngine | BaseChatEngine)
 
 
 class Program(Protocol):
-    """Something that answers a question, and retrieves as it does."""
-
     @property
     def name(self) -> str:
-        """Its name, for journals and reports."""
+        """The name in journals and reports."""
 
     async def answer(self, question: str, in_thread: InThread) -> Any:
         """Answer in a fresh conversation."""
@@ -48,21 +43,13 @@ def as_program(source: Any) -> Program | None:
         return WorkflowProgram(source)
     if isinstance(source, BaseChatEngine):
         return ChatProgram(source)
-    if isinstance(source, BaseQueryEngine) and not can_retrieve(source):
+    if isinstance(source, BaseQueryEngine) and type(source).retrieve is BaseQueryEngine.retrieve:
         return EngineProgram(source)
     return None
 
 
-def can_retrieve(engine: BaseQueryEngine) -> bool:
-    """Whether a query engine retrieves without answering, as far as its class says."""
-    return type(engine).retrieve is not BaseQueryEngine.retrieve
-
-
 class EngineProgram(Generic[Engine]):
-    """A query engine that can't retrieve without answering.
-
-    It is asked asynchronously, or in a thread where that can't work.
-    """
+    """An engine that can't retrieve without answering, asked in threads if nothing else works."""
 
     def __init__(
         self, engine: Engine, asynchronous: str = "aquery", blocking: str = "query"
@@ -77,7 +64,6 @@ class EngineProgram(Generic[Engine]):
         return await self.ask(self.engine, question, in_thread)
 
     async def ask(self, engine: object, question: str, in_thread: InThread) -> Any:
-        """Ask the engine, or a copy of it."""
         method = getattr(engine, self.modes.method)
         if self.modes.current == "asynchronous":
             return await method(question)
@@ -85,12 +71,11 @@ class EngineProgram(Generic[Engine]):
 
     def switch(self, error: Exception) -> bool:
         """Ask in threads from now on, if this error says that nothing else can work."""
-        if not says_it_cannot(error):
-            return False
+        can_never_work = says_it_cannot(error)
         # another question, asked at the same time, may have found it out
-        if self.modes.current == "asynchronous":
+        if can_never_work and self.modes.current == "asynchronous":
             self.modes.switch_from("asynchronous", error)
-        return True
+        return can_never_work
 
 
 class WorkflowProgram:
@@ -102,7 +87,12 @@ class WorkflowProgram:
 
     @property
     def name(self) -> str:
-        return _describe_workflow(self.workflow)
+        """The class; of agents, also their tools."""
+        agents = list((getattr(self.workflow, "agents", None) or {}).values()) or [self.workflow]
+        tools = [tool for agent in agents for tool in getattr(agent, "tools", None) or ()]
+        names = [str(getattr(getattr(tool, "metadata", None), "name", "")) for tool in tools]
+        with_tools = f" with {', '.join(filter(None, names))}" if names else ""
+        return type(self.workflow).__qualname__ + with_tools
 
     async def answer(self, question: str, in_thread: InThread) -> Any:
         arguments: dict[str, Any] = dict.fromkeys(self._arguments, question)
@@ -119,7 +109,7 @@ class WorkflowProgram:
 class ChatProgram(EngineProgram[BaseChatEngine]):
     """A chat engine, of which each question gets a copy with an empty memory.
 
-    An engine with a memory elsewhere is reset instead, and asked one question at a time.
+    An engine whose memory isn't found is reset instead, and asked one question at a time.
     """
 
     def __init__(self, engine: BaseChatEngine) -> None:
@@ -127,8 +117,7 @@ class ChatProgram(EngineProgram[BaseChatEngine]):
         self._alone = asyncio.Lock()
 
     async def answer(self, question: str, in_thread: InThread) -> Any:
-        engine = _forgetful(self.engine)
-        if engine is not None:
+        if (engine := _forgetful(self.engine)) is not None:
             return await self.ask(engine, question, in_thread)
         async with self._alone:
             await in_thread(self.engine.reset)
@@ -153,8 +142,11 @@ def _forgetful(engine: BaseChatEngine) -> BaseChatEngine | None:
 
 def _question_arguments(workflow: Workflow) -> tuple[str, ...]:
     """The arguments of `run` that may take the question."""
-    if _is_agent(workflow):
-        return ("user_msg",)
+    with suppress(ImportError):  # core 0.12.0 has no agents yet
+        from llama_index.core.agent.workflow import AgentWorkflow, BaseWorkflowAgent
+
+        if isinstance(workflow, (AgentWorkflow, BaseWorkflowAgent)):
+            return ("user_msg",)
     # core 0.12.0 has none but the plain one
     event_class: Any = getattr(workflow, "start_event_class", StartEvent)
     if event_class is StartEvent:
@@ -169,21 +161,3 @@ def _question_arguments(workflow: Workflow) -> tuple[str, ...]:
     expected = f"one field for the question, such as {_QUESTION[0]!r}"
     remedy = "Give an asynchronous function: async def ask(question): return await workflow.run(…)."
     raise InvalidInput(f"fields of {event_class.__name__}", list(fields), expected, remedy)
-
-
-def _is_agent(workflow: Workflow) -> bool:
-    try:
-        from llama_index.core.agent.workflow import AgentWorkflow, BaseWorkflowAgent
-    except ImportError:  # core 0.12.0 has none yet
-        return False
-    return isinstance(workflow, (AgentWorkflow, BaseWorkflowAgent))
-
-
-def _describe_workflow(workflow: Workflow) -> str:
-    """A workflow by its class, an agent by its tools, too."""
-    agents = list((getattr(workflow, "agents", None) or {}).values()) or [workflow]
-    tools = [tool for agent in agents for tool in getattr(agent, "tools", None) or ()]
-    names = [str(getattr(getattr(tool, "metadata", None), "name", "")) for tool in tools]
-    return type(workflow).__qualname__ + (
-        f" with {', '.join(filter(None, names))}" if names else ""
-    )

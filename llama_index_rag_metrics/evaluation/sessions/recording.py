@@ -1,8 +1,8 @@
-"""Who retrieved what: LlamaIndex's events and spans, sorted by the capture that they belong to.
+"""LlamaIndex's events and spans of retrievals, handed to the captures that they belong to.
 
 One pair of handlers serves all captures of a process. It is attached while any is open, and finds
 an event's captures in its tags, which follow the code through tasks, threads and workflow steps.
-The dispatcher swallows what a handler raises: here it is kept, and raised when the capture closes.
+The dispatcher swallows errors of handlers: they are kept, and raised when the capture closes.
 """
 
 from __future__ import annotations
@@ -38,20 +38,16 @@ TAG = "rag_metrics.captures"
 """The tag that names the captures an event belongs to, the outermost first."""
 
 _UUID = 37
-"""How long the end of a span's id is, by which spans of the same name differ."""
+"""The length of the end of a span's id, by which spans of the same name differ."""
 
 
 @dataclass(slots=True)
 class Retrieval:
-    """One outermost retrieval, as it was seen.
+    """One outermost retrieval, with the postprocessors that could be seen.
 
-    Attributes:
-        asked_by: the tool or the workflow step that asked; "" where that isn't known.
-        since: when it began, by `perf_counter`.
-        nodes: its result, copied at once, after the postprocessors that could be seen; None as long
-            as it runs.
-        seconds: how long it took, with these.
-        given: the very objects of `nodes`, which the code that retrieved may change in place.
+    `nodes`, None as long as it runs, are copies of the objects `given`, which the code that
+    retrieved may change in place. `since` is the start by `perf_counter`; `asked_by` names the
+    tool or the workflow step, where that is known.
     """
 
     query: str
@@ -64,12 +60,11 @@ class Retrieval:
     given: Sequence[NodeWithScore] = ()
 
     def gave(self, nodes: Iterable[NodeWithScore]) -> None:
-        """Copy retrieved nodes before others change them."""
         self.given = list(nodes)
         self.nodes = [copied(node) for node in self.given]
 
 
-class Open(NamedTuple):
+class _OpenSpan(NamedTuple):
     """A span that hasn't ended; `before` is a postprocessor's input, None for other spans."""
 
     parent: str | None
@@ -80,9 +75,9 @@ class Open(NamedTuple):
 
 
 class _LastTags(dict[str, Any]):
-    """Tags that end the code which sends the next event: that reads them outside of any `try`.
+    """Tags that end the code which reads them, as sending an event does outside of any `try`.
 
-    What handlers raise is swallowed, and cancelling a task does nothing before it waits.
+    Errors of handlers are swallowed, and cancelling a task does nothing before it waits.
     """
 
     def keys(self) -> Any:
@@ -96,12 +91,12 @@ class _LastTags(dict[str, Any]):
 
 
 def end_at_next_event() -> None:
-    """Cancel the code that runs, though it may never wait, at its next event."""
+    """Cancel the running code at its next event, though it may never wait."""
     active_instrument_tags.set(_LastTags(active_instrument_tags.get()))
 
 
 class Recorder:
-    """All open captures of the process, and the spans that are open meanwhile.
+    """All open captures and spans of the process.
 
     `strays` counts the outermost retrievals that ever belonged to no capture.
     """
@@ -109,14 +104,13 @@ class Recorder:
     def __init__(self) -> None:
         self.strays = 0
         self._sessions: dict[str, CapturedSession] = {}
-        self._spans: dict[str, Open] = {}
+        self._spans: dict[str, _OpenSpan] = {}
         self._stray_spans: set[str] = set()
         self._lock = threading.Lock()
         self._events = _Events()
         self._span_handler = _Spans()
 
     def open(self, session: CapturedSession) -> None:
-        """Start to pass a capture its events."""
         with self._lock:
             if not self._sessions:
                 root = get_dispatcher()
@@ -125,19 +119,16 @@ class Recorder:
             self._sessions[session.key] = session
 
     def close(self, session: CapturedSession) -> None:
-        """Stop to pass a capture its events; the last one takes the handlers with it."""
+        """Pass a capture no more events; the last one takes the handlers with it."""
         with self._lock:
             self._sessions.pop(session.key, None)
             if self._sessions:
                 return
             root = get_dispatcher()
-            # others may be walking along the lists
-            root.event_handlers = [
-                handler for handler in root.event_handlers if handler is not self._events
-            ]
-            root.span_handlers = [
-                handler for handler in root.span_handlers if handler is not self._span_handler
-            ]
+            # new lists: others may be walking along the old ones
+            root.event_handlers = [each for each in root.event_handlers if each is not self._events]
+            spans = self._span_handler
+            root.span_handlers = [each for each in root.span_handlers if each is not spans]
             self._spans.clear()
             self._stray_spans.clear()
 
@@ -155,11 +146,10 @@ class Recorder:
 
     def asked_by(self, span_id: str | None) -> str:
         """The tool or the workflow step that a span runs in."""
-        span = self._spans.get(span_id or "")
-        return "" if span is None else span.asked_by
+        return getattr(self._spans.get(span_id or ""), "asked_by", "")
 
     def guarded(self, tags: Mapping[str, Any], record: Callable[[CapturedSession], None]) -> None:
-        """Record something in every capture that tags name; each keeps its own errors."""
+        """Record an event in every capture that tags name; each keeps its own errors."""
         for session in self.sessions(tags):
             try:
                 record(session)
@@ -167,7 +157,7 @@ class Recorder:
                 session.faults.append(error)
 
     def fault(self, error: Exception) -> None:
-        """Note a handler's failure in all captures, since any of them may have lost the event."""
+        """Keep a handler's error in all captures, any of which may have lost the event."""
         for session in list(self._sessions.values()):
             session.faults.append(error)
 
@@ -179,8 +169,7 @@ class Recorder:
             return
         query, now = event.str_or_query_bundle, perf_counter()
         text = query if isinstance(query, str) else query.query_str
-        asked_by = self.asked_by(event.span_id)
-        span = self._spans.get(event.span_id or "")
+        asked_by, span = self.asked_by(event.span_id), self._spans.get(event.span_id or "")
 
         def record(session: CapturedSession) -> None:
             if not session.is_retrieving(self.around(event.span_id)):
@@ -190,23 +179,21 @@ class Recorder:
         self.guarded(event.tags, record)
 
     def end(self, event: RetrievalEndEvent) -> None:
-        now = perf_counter()
-        self.guarded(
-            event.tags, lambda session: session.finish(event.span_id or "", event.nodes, now)
-        )
+        span_id, now = event.span_id or "", perf_counter()
+        self.guarded(event.tags, lambda session: session.finish(span_id, event.nodes, now))
 
     def rerank(self, event: ReRankStartEvent | ReRankEndEvent) -> None:
         """Record a reranker whose span isn't seen: one with an asynchronous method of its own."""
-        span = self._spans.get(event.span_id or "")
-        if span is not None and span.before is not None:
+        span_id = event.span_id or ""
+        if getattr(self._spans.get(span_id), "before", None) is not None:
             return
 
         def record(session: CapturedSession) -> None:
             if isinstance(event, ReRankStartEvent):
-                session.reranking[event.span_id or ""] = list(event.nodes)
+                session.reranking[span_id] = list(event.nodes)
                 return
-            before = session.reranking.pop(event.span_id or "", [])
-            if not session.is_retrieving(self.around(event.span_id)):
+            before = session.reranking.pop(span_id, [])
+            if not session.is_retrieving(self.around(span_id)):
                 session.postprocess(before, event.nodes, 0.0)
 
         self.guarded(event.tags, record)
@@ -222,13 +209,12 @@ class Recorder:
         asked_by = _asking(span_id, bound) or self.asked_by(parent)
         is_postprocessor = isinstance(instance, BaseNodePostprocessor)
         before = [*(bound.arguments.get("nodes") or ())] if is_postprocessor else None
-        self._spans[span_id] = Open(parent, asked_by, perf_counter(), before, instance)
+        self._spans[span_id] = _OpenSpan(parent, asked_by, perf_counter(), before, instance)
 
     def leave(self, span_id: str, result: Any, error: BaseException | None) -> None:
         span = self._spans.get(span_id)
         if span is not None and (span.before is not None or error is not None):
-            seconds = perf_counter() - span.since
-            before = span.before or ()
+            seconds, before = perf_counter() - span.since, span.before or ()
 
             def record(session: CapturedSession) -> None:
                 if error is not None:
@@ -270,31 +256,21 @@ class _Spans(BaseSpanHandler[Any]):
     def span_enter(
         self,
         id_: str,
-        bound_args: BoundArguments,
+        bound_args: Any,
         instance: Any = None,
-        parent_id: str | None = None,
-        tags: dict[str, Any] | None = None,
+        parent_id: Any = None,
+        tags: Any = None,
         **_: Any,
     ) -> None:
         _keep_fault(RECORDER.enter, id_, bound_args, instance, parent_id)
 
     def span_exit(
-        self,
-        id_: str,
-        bound_args: BoundArguments,
-        instance: Any = None,
-        result: Any = None,
-        **_: Any,
+        self, id_: str, bound_args: Any, instance: Any = None, result: Any = None, **_: Any
     ) -> None:
         _keep_fault(RECORDER.leave, id_, result, None)
 
     def span_drop(
-        self,
-        id_: str,
-        bound_args: BoundArguments,
-        instance: Any = None,
-        err: BaseException | None = None,
-        **_: Any,
+        self, id_: str, bound_args: Any, instance: Any = None, err: Any = None, **_: Any
     ) -> None:
         _keep_fault(RECORDER.leave, id_, None, err or RuntimeError("dropped"))
 

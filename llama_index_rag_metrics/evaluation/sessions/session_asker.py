@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,6 @@ from llama_index_rag_metrics.evaluation.asking.query import Asked, LocalAsker
 from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity
 from llama_index_rag_metrics.evaluation.retrieved.nodes import CAPTURED, as_nodes
 from llama_index_rag_metrics.evaluation.retrieved.score_by_matcher import matcher_of
-from llama_index_rag_metrics.evaluation.retrievers.callables import AsyncCallableRetriever
 from llama_index_rag_metrics.evaluation.sessions.capturing import (
     CapturedSession,
     as_call,
@@ -27,13 +26,14 @@ from llama_index_rag_metrics.evaluation.sessions.recording import (
     Retrieval,
     end_at_next_event,
 )
-from llama_index_rag_metrics.evaluation.sessions.session_retriever import (
+from llama_index_rag_metrics.evaluation.source import (
+    AsyncCallableRetriever,
     SessionRetriever,
     answer_nodes,
 )
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.rankings.combining import Combine, check_combine, combine_calls
-from llama_index_rag_metrics.rankings.matching import Matcher, names_of
+from llama_index_rag_metrics.rankings.matching import names_of
 from llama_index_rag_metrics.rankings.run import Call, has_order
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.runtime.amounts import check_whole
@@ -42,10 +42,12 @@ from llama_index_rag_metrics.runtime.sync import out_of_reach
 from llama_index_rag_metrics.runtime.threads import within
 
 if TYPE_CHECKING:
+    from llama_index.core.base.base_retriever import BaseRetriever
     from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
     from llama_index.core.schema import NodeWithScore
 
-    from llama_index_rag_metrics.evaluation.retrievers.pipeline import Pipeline
+    from llama_index_rag_metrics.evaluation.asking.run_options import RunOptions
+    from llama_index_rag_metrics.evaluation.run_evaluation import Plan
 
 _WITHOUT = (
     "question was",
@@ -84,23 +86,19 @@ class SessionIdentity(RetrieverIdentity):
 
 
 class SessionAsker(LocalAsker):
-    """Asks a program in this process.
-
-    `combine` makes one ranking of a session's calls; more than `max_calls` stop a question.
-    """
+    """Asks a program in this process; a question with more than `max_calls` calls is stopped."""
 
     def __init__(
-        self, *arguments: Any, combine: Combine, max_calls: int | None, **options: Any
+        self, retriever: BaseRetriever, plan: Plan, metrics: Sequence[BaseRetrievalMetric] = ()
     ) -> None:
-        super().__init__(*arguments, **options)
-        if self.pipeline.postprocessors:
+        super().__init__(retriever, plan, metrics)
+        if plan.postprocessors:
             remedy = "Give them to the tools or engines that retrieve."
-            kinds = [type(postprocessor).__name__ for postprocessor in self.pipeline.postprocessors]
+            kinds = [type(postprocessor).__name__ for postprocessor in plan.postprocessors]
             sentence = f"node_postprocessors can't be given for an agent, got {kinds}."
             raise InvalidInput("node_postprocessors", kinds, sentence=sentence, remedy=remedy)
-        self.combine = combine
-        self.max_calls = max_calls
-        retriever = self.pipeline.retriever
+        self.combine: Combine = plan.options.combine or "first_seen"
+        self.max_calls = plan.options.max_calls
         program = retriever.program if isinstance(retriever, SessionRetriever) else None
         self._engine = program if isinstance(program, EngineProgram) else None
         if self._engine is not None and self.pipeline.use_async is not None:
@@ -111,53 +109,39 @@ class SessionAsker(LocalAsker):
 
     @property
     def notes(self) -> list[str]:
-        return [
-            *self._found_out,
-            *(f"{counted(n, *noun)} {what}" for *noun, what, n in self._counted()),
-        ]
+        return self._notes(counted)
 
     @property
     def uncounted_notes(self) -> list[str]:
-        return [*self._found_out, *(f"some {many} {what}" for _, many, what, _ in self._counted())]
+        return self._notes(lambda _, __, many: f"some {many}")
 
-    @property
-    def _found_out(self) -> Sequence[str]:
-        return self._engine.modes.notes if self._engine else []
-
-    def _counted(self) -> Iterator[tuple[str, str, str, int]]:
-        """Notes with something to count: singular, plural, the rest, the number."""
-        n_strays = RECORDER.strays - self._strays
-        for note, n in (
-            (_WITHOUT, self._n_without),
-            (_BY_SOURCES, self._n_by_sources),
-            (_STRAYS, n_strays),
-        ):
-            if n:
-                yield *note, n
+    def _notes(self, count: Callable[[int, str, str], str]) -> list[str]:
+        counts = {
+            _WITHOUT: self._n_without,
+            _BY_SOURCES: self._n_by_sources,
+            _STRAYS: RECORDER.strays - self._strays,
+        }
+        modes = self._engine.modes.notes if self._engine else []
+        return [*modes, *(f"{count(n, *noun)} {what}" for (*noun, what), n in counts.items() if n)]
 
     def identity(self, retriever: str | RetrieverIdentity) -> RetrieverIdentity:
         return SessionIdentity(str(retriever), combine=self.combine)
 
     async def ask(self, query: str) -> Asked:
-        engine = self._engine
-        may_switch = (
-            engine is not None
-            and engine.modes.current == "asynchronous"
-            and self.pipeline.use_async is None
-        )
+        engine = None if self.pipeline.use_async is not None else self._engine
+        may_switch = engine is not None and engine.modes.current == "asynchronous"
         asked = await self._ask_once(query)
-        if engine is not None and may_switch and isinstance(asked.cause, Exception):
-            # in a session of its own: what the first attempt retrieved is no part of the answer
-            return await self._ask_once(query) if engine.switch(asked.cause) else asked
-        return asked
+        if engine is None or not may_switch or not isinstance(asked.cause, Exception):
+            return asked
+        # in a session of its own: what the first attempt retrieved is no part of the answer
+        return await self._ask_once(query) if engine.switch(asked.cause) else asked
 
     async def _ask_once(self, query: str) -> Asked:
         start = time.perf_counter()
         session = CapturedSession()
         try:
             answer = await self._answer(query, session)
-            seconds = time.perf_counter() - start
-            return self._asked(query, session, answer, seconds)
+            return self._asked(query, session, answer, time.perf_counter() - start)
         except Exception as error:  # noqa: BLE001 - any program, any error: recorded by query
             seconds = time.perf_counter() - start
             return Asked.failed(error, seconds, self._calls(session)[: self.max_calls])
@@ -198,22 +182,23 @@ class SessionAsker(LocalAsker):
         return await retriever.function(query)
 
     def _asked(self, query: str, session: CapturedSession, answer: Any, seconds: float) -> Asked:
-        is_function = isinstance(self.pipeline.retriever, AsyncCallableRetriever)
         self._retrieves |= bool(session.retrievals)
-        is_mistaken = not self._retrieves and _is_mistaken(answer)
-        if is_function and (_is_ranking(answer) or is_mistaken):
-            nodes = as_nodes(answer, CAPTURED)
-            return Asked(self.ranking(nodes, seconds), names_of(nodes), nodes=nodes)
+        if isinstance(self.pipeline.retriever, AsyncCallableRetriever):
+            # what a function returns is its ranking; an agent's answer is iterable, too
+            is_ranking = has_order(answer) and not isinstance(answer, BaseModel)
+            names = ("response", "source_nodes")
+            is_answer = isinstance(answer, str) or any(hasattr(answer, name) for name in names)
+            if is_ranking or not (self._retrieves or is_answer):
+                nodes = as_nodes(answer, CAPTURED)
+                return Asked(self.ranking(nodes, seconds), names_of(nodes), nodes=nodes)
         if not session.retrievals and (sources := answer_nodes(answer)):
             # a client that sends no event, but says what its answer was made from
             self._n_by_sources += 1
             session.add(Retrieval(query, "", 0.0, nodes=sources))
         self._n_without += not session.retrievals
-        calls = self._calls(session)
         context = self._context(session, answer)
-        ranking = combine_calls(
-            calls, self.combine, None if context is None else self.ranking(context)
-        )
+        final = None if context is None else self.ranking(context)
+        ranking = combine_calls(self._calls(session), self.combine, final)
         seen = [node for retrieval in session.retrievals for node in retrieval.nodes or ()]
         # a merged parent, say, went to the model though no call retrieved it
         seen += context or ()
@@ -224,62 +209,44 @@ class SessionAsker(LocalAsker):
         nodes = answer_nodes(answer)
         if nodes is None:
             nodes = session.context
-        if nodes is None and not session.retrievals:
-            nodes = []
-        if nodes is None and self.combine == "context":
+        if nodes is not None or not session.retrievals:
+            return nodes or []
+        if self.combine == "context":
             expected = "an answer with source_nodes, or a response synthesizer's"
             remedy = "Combine the calls otherwise: combine='first_seen'."
             raise UnusableAnswer("what went to the model", type(answer), expected, remedy)
-        return nodes
+        return None
 
     def _calls(self, session: CapturedSession) -> tuple[Call, ...]:
         return tuple(as_call(retrieval, self.ranking) for retrieval in session.retrievals)
 
 
-def _is_ranking(answer: object) -> bool:
-    """Whether a function returned what it retrieved; an agent's answer is iterable, too."""
-    return has_order(answer) and not isinstance(answer, BaseModel)
-
-
-def _is_mistaken(answer: object) -> bool:
-    """Whether a function without a retrieval returned neither an answer nor nodes."""
-    is_answer = isinstance(answer, str) or hasattr(answer, "response")
-    return not is_answer and not hasattr(answer, "source_nodes")
-
-
-def check_calls(
-    metrics: Sequence[BaseRetrievalMetric], matcher: Matcher[Any] | None, combine: Combine | None
-) -> None:
+def check_calls(metrics: Sequence[BaseRetrievalMetric], options: RunOptions) -> None:
     """Refuse rankings that lack some calls' items, where metrics of calls match all of them."""
-    if combine not in ("last", "context"):
+    if options.combine not in ("last", "context"):
         return
     for metric in metrics:
         if (
             isinstance(metric, RankingMetric)
             and "calls" in metric.needs
-            and matcher_of(metric, matcher) is not None
+            and matcher_of(metric, options.matcher) is not None
         ):
             remedy = f"{metric.metric_name} needs all that the calls retrieved to be matched."
-            raise InvalidInput("combine", combine, "'first_seen' or 'rrf'", remedy)
+            raise InvalidInput("combine", options.combine, "'first_seen' or 'rrf'", remedy)
 
 
 def asker_of(
-    pipeline: Pipeline, *arguments: Any, combine: Combine | None, max_calls: int | None
+    retriever: BaseRetriever, plan: Plan, metrics: Sequence[BaseRetrievalMetric]
 ) -> LocalAsker:
-    """Asks a pipeline, or as a whole the program that its retriever stands for.
-
-    Without `combine` the calls of a program are combined as "first_seen".
-    """
+    """Asks a retriever, or as a whole the program that it stands for."""
+    combine, max_calls = plan.options.combine, plan.options.max_calls
     check_combine(combine or "first_seen")
     if max_calls is not None:
         check_whole("max_calls", max_calls, 1, "a number of retrievals from 1 on, or None")
-    if not isinstance(pipeline.retriever, (SessionRetriever, AsyncCallableRetriever)):
-        if combine is not None:
-            remedy = "To capture what other code retrieves, pass an asynchronous function."
-            sentence = (
-                "combine can't be given for a retriever, which is called once for a question."
-            )
-            raise InvalidInput("combine", combine, sentence=sentence, remedy=remedy)
-        return LocalAsker(pipeline, *arguments)
-    chosen = combine or "first_seen"
-    return SessionAsker(pipeline, *arguments, combine=chosen, max_calls=max_calls)
+    if isinstance(retriever, (SessionRetriever, AsyncCallableRetriever)):
+        return SessionAsker(retriever, plan, metrics)
+    if combine is not None:
+        remedy = "To capture what other code retrieves, pass an asynchronous function."
+        sentence = "combine can't be given for a retriever, which is called once for a question."
+        raise InvalidInput("combine", combine, sentence=sentence, remedy=remedy)
+    return LocalAsker(retriever, plan, metrics)

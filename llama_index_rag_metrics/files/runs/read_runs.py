@@ -9,9 +9,16 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from llama_index_rag_metrics.files.fields import LISTS, is_long
-from llama_index_rag_metrics.files.file_contents import QRELS, RUN, read_as
-from llama_index_rag_metrics.files.file_kinds import KINDS, QRELS_FORMATS, RUN_FORMATS, format_of
-from llama_index_rag_metrics.files.frame import frame_table, is_frame, records_of
+from llama_index_rag_metrics.files.file_kinds import (
+    KINDS,
+    QRELS,
+    QRELS_FORMATS,
+    RUN,
+    RUN_FORMATS,
+    format_of,
+    read_as,
+)
+from llama_index_rag_metrics.files.json_datasets import has_judgements, read_mapping
 from llama_index_rag_metrics.files.judgements import Qrels, read_number
 from llama_index_rag_metrics.files.lines import (
     Faults,
@@ -21,7 +28,6 @@ from llama_index_rag_metrics.files.lines import (
     name_of,
     read_lines,
 )
-from llama_index_rag_metrics.files.mapping import has_judgements, read_mapping
 from llama_index_rag_metrics.files.records import read_id, read_relevance
 from llama_index_rag_metrics.files.runs.run_fields import read_ids
 from llama_index_rag_metrics.files.runs.run_records import (
@@ -36,7 +42,7 @@ from llama_index_rag_metrics.files.runs.run_records import (
     warn_unread,
 )
 from llama_index_rag_metrics.files.runs.trec_run import by_score
-from llama_index_rag_metrics.files.text_tables import read_cell
+from llama_index_rag_metrics.files.tables import frame_table, is_frame, read_cell, records_of
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownFormat

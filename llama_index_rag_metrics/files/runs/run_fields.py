@@ -20,8 +20,13 @@ from llama_index_rag_metrics.files.fields import (
 )
 from llama_index_rag_metrics.files.judgements import read_number
 from llama_index_rag_metrics.files.lines import Place
-from llama_index_rag_metrics.files.records import read_id, read_texts
-from llama_index_rag_metrics.files.span_fields import is_missing, place_record, read_place
+from llama_index_rag_metrics.files.records import (
+    is_missing,
+    place_record,
+    read_id,
+    read_place,
+    read_texts,
+)
 from llama_index_rag_metrics.rankings.run import Call, Items, Ranking
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 

@@ -26,7 +26,13 @@ from llama_index_rag_metrics.files.fields import (
 )
 from llama_index_rag_metrics.files.judgements import Judgements, read_grade
 from llama_index_rag_metrics.files.lines import Place
-from llama_index_rag_metrics.files.records import looks_like_several, read_id, read_relevance
+from llama_index_rag_metrics.files.records import (
+    looks_like_several,
+    place_record,
+    read_id,
+    read_place,
+    read_relevance,
+)
 from llama_index_rag_metrics.files.runs.run_fields import (
     list_of,
     number_or_none,
@@ -34,7 +40,6 @@ from llama_index_rag_metrics.files.runs.run_fields import (
     read_ranking,
 )
 from llama_index_rag_metrics.files.runs.trec_run import by_score
-from llama_index_rag_metrics.files.span_fields import place_record, read_place
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.rankings.span import Span

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from llama_index_rag_metrics.files.fields import CALLS
-from llama_index_rag_metrics.files.file_contents import RUN, read_as
+from llama_index_rag_metrics.files.file_kinds import RUN, read_as
 from llama_index_rag_metrics.files.lines import Faults, OnError, Place, name_of, raw_lines
 from llama_index_rag_metrics.files.runs.arrow_runs import (
     ArrowForm,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from pydantic_core import from_json as parse_json
 
-from llama_index_rag_metrics.files.frame import frame_table, is_frame, records_of
 from llama_index_rag_metrics.files.lines import (
     Faults,
     Place,
@@ -19,17 +19,157 @@ from llama_index_rag_metrics.files.lines import (
     raw_lines,
     read_text,
 )
-from llama_index_rag_metrics.files.traces.mlflow_traces import is_trace, mlflow_spans
+from llama_index_rag_metrics.files.records import read_id
+from llama_index_rag_metrics.files.tables import frame_table, is_frame, records_of
 from llama_index_rag_metrics.files.traces.otlp import RESOURCES, otlp_spans, spans_of_line
-from llama_index_rag_metrics.files.traces.phoenix_traces import (
-    IDS,
-    is_span,
-    is_span_frame,
-    phoenix_span,
-    without_copied_index,
+from llama_index_rag_metrics.files.traces.trace_spans import (
+    Event,
+    TraceSpan,
+    mapping,
+    parent_of,
+    seconds,
 )
-from llama_index_rag_metrics.files.traces.trace_spans import TraceSpan
 from llama_index_rag_metrics.runtime.errors import FileFormatError, UnknownFormat
+
+_TRACE_ID = "trace_id"
+
+
+class MLflowSpan(TraceSpan):
+    """A span of an MLflow trace."""
+
+    __slots__ = ()
+
+    @property
+    def times(self) -> tuple[float | None, float | None]:
+        begin, end = (self.raw.get(f"{side}_time_unix_nano") for side in ("start", "end"))
+        return seconds(begin, self.place), seconds(end, self.place)
+
+    @property
+    def status(self) -> Mapping[str, Any]:
+        return mapping(self.raw.get("status"))
+
+    def events(self) -> Iterator[Event]:
+        events = self.raw.get("events")
+        for event in events if isinstance(events, list) else ():
+            if isinstance(event, Mapping):
+                yield Event(str(event.get("name", "")), mapping(event.get("attributes")))
+
+
+def is_trace(data: object) -> bool:
+    """Whether this is an MLflow trace as JSON: what it is about, and its spans."""
+    inner = data.get("data") if isinstance(data, Mapping) and "info" in data else None
+    return isinstance(inner, Mapping) and "spans" in inner
+
+
+def _about(trace: Mapping[str, Any]) -> dict[str, Any]:
+    """What is said of a trace as a whole: its metadata, its tags, and the id of the request."""
+    info = mapping(trace["info"])
+    ids = {key: info[key] for key in (_TRACE_ID, "client_request_id") if info.get(key)}
+    return {**mapping(info.get("trace_metadata")), **mapping(info.get("tags")), **ids}
+
+
+def mlflow_spans(trace: Mapping[str, Any], place: Place, faults: Faults) -> Iterator[MLflowSpan]:
+    """The spans of a trace."""
+    about, spans = _about(trace), trace["data"]["spans"]
+    if not isinstance(spans, list):
+        faults.take(place.wrong("a list of spans", spans))
+        return
+    for raw in spans:
+        try:
+            span = _span(raw, place, about)
+        except FileFormatError as error:
+            faults.take(error)
+        else:
+            yield span
+
+
+def _span(raw: Any, place: Place, about: Mapping[str, Any]) -> MLflowSpan:
+    try:
+        attributes, parent = raw["attributes"], raw.get("parent_span_id")
+        trace_id, span_id = about.get(_TRACE_ID, raw["trace_id"]), raw["span_id"]
+    except (AttributeError, KeyError, TypeError) as error:
+        raise place.wrong("a span with trace_id, span_id and attributes", raw) from error
+    if not isinstance(attributes, Mapping):
+        raise place.wrong("attributes, {name: value}", attributes)
+    parent_id = parent_of(parent, place)
+    # what is said of a trace is said of its root
+    known = attributes if parent_id else {**about, **attributes}
+    return MLflowSpan(
+        read_id(trace_id, place), read_id(span_id, place), parent_id, known, raw, place
+    )
+
+
+IDS = _TRACE, _SPAN = "context.trace_id", "context.span_id"
+"""The columns that every span has."""
+_ATTRIBUTES = "attributes."
+
+
+class PhoenixSpan(TraceSpan):
+    """A span of Phoenix: a row of a frame, or a record with `context` and `attributes`."""
+
+    __slots__ = ()
+
+    @property
+    def times(self) -> tuple[float | None, float | None]:
+        return _moment(self.raw.get("start_time")), _moment(self.raw.get("end_time"))
+
+    @property
+    def status(self) -> Mapping[str, Any]:
+        return {part: self.raw.get(f"status_{part}") for part in ("code", "message")}
+
+    def events(self) -> Iterator[Event]:
+        events = self.raw.get("events")
+        for event in events if isinstance(events, Sequence) else ():
+            known = mapping(event)
+            yield Event(str(known.get("name", "")), mapping(known.get("attributes")))
+
+
+def phoenix_span(raw: Mapping[str, Any], place: Place) -> PhoenixSpan:
+    """The span that a row of a frame or a record is."""
+    context = mapping(raw.get("context"))
+    trace_id = raw.get(_TRACE, context.get("trace_id"))
+    span_id = raw.get(_SPAN, context.get("span_id"))
+    if not isinstance(trace_id, str) or not isinstance(span_id, str):
+        raise place.wrong(f"a span with {_TRACE} and {_SPAN}", raw)
+    attributes = dict(mapping(raw.get("attributes")))
+    for key, value in raw.items():
+        if str(key).startswith(_ATTRIBUTES) and not _is_missing(value):
+            attributes[key.removeprefix(_ATTRIBUTES)] = value
+    if kind := raw.get("span_kind"):
+        attributes.setdefault("openinference.span.kind", kind)
+    parent = raw.get("parent_id")
+    parent_id = None if _is_missing(parent) else parent_of(parent, place)
+    return PhoenixSpan(trace_id, span_id, parent_id, attributes, raw, place)
+
+
+def is_span(data: object) -> bool:
+    """Whether a record is a span of Phoenix."""
+    return isinstance(data, Mapping) and "trace_id" in mapping(data.get("context"))
+
+
+def is_span_frame(columns: Sequence[str]) -> bool:
+    """Whether a table with these columns is one of spans."""
+    return _TRACE in columns and _SPAN in columns
+
+
+def without_copied_index(frame: Any) -> Any:
+    """A pandas frame without its index where that is a column, too, as the client makes it."""
+    name = getattr(getattr(frame, "index", None), "name", None)
+    return frame.reset_index(drop=True) if name is not None and name in frame.columns else frame
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and value != value)  # noqa: PLR0124
+
+
+def _moment(value: Any) -> float | None:
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value.replace("Z", "+00:00"))
+        except ValueError:
+            return None
+    return float(value.timestamp()) if isinstance(value, datetime) and value == value else None  # noqa: PLR0124
+
 
 UNDERSTOOD = (
     "OTLP/JSON, one object with resourceSpans per line or file, plain or .gz",

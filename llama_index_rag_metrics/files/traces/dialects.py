@@ -1,23 +1,176 @@
-"""How instrumentations record a retrieval: `DIALECTS` is the table of them all.
-
-A further instrumentation is a further entry: a `Dialect` here, or in a module of its own.
-"""
+"""How instrumentations record a retrieval: `DIALECTS` is the table of them all."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
-from llama_index_rag_metrics.files.traces.mlflow_traces import MLflow
-from llama_index_rag_metrics.files.traces.openinference import OpenInference
-from llama_index_rag_metrics.files.traces.span_dialect import (
+from llama_index_rag_metrics.files.lines import Place
+from llama_index_rag_metrics.files.traces.trace_spans import (
+    DROPPED,
     Dialect,
+    Document,
     Documented,
     Kind,
+    TraceSpan,
+    from_json_text,
+    json_or_none,
+    kind_named,
+    mapping,
     node_documents,
+    question_in,
+    source_nodes,
 )
-from llama_index_rag_metrics.files.traces.trace_documents import Document
-from llama_index_rag_metrics.files.traces.trace_spans import TraceSpan, from_json_text
+
+_OPENINFERENCE_KIND = "openinference.span.kind"
+_DOCUMENTS = {"retrieval": "retrieval.documents", "reranking": "reranker.output_documents"}
+_NODE = re.compile(r"<NodeWithScore\(node=\w+\(id_=(?P<id>.*)\), score=(?P<score>.*)\)>", re.DOTALL)
+"""How nodes stand in the outputs of spans that aren't a retriever's: by id and score alone."""
+
+_FIELDS = ("id", "content", "score", "metadata")
+_ABSENT = [None] * len(_FIELDS)
+
+
+class OpenInference(Dialect):
+    """What `openinference-instrumentation-…` and Phoenix record."""
+
+    name = "OpenInference"
+
+    def kind(self, span: TraceSpan) -> Kind | None:
+        kind = span.text(_OPENINFERENCE_KIND)
+        if kind is None:
+            return None
+        return kind_named(kind, span)
+
+    def question(self, span: TraceSpan) -> str | None:
+        value = span.get("input.value")
+        if span.get("input.mime_type") == "application/json":
+            value = json_or_none(value)
+        return question_in(value)
+
+    def documents(self, span: TraceSpan, kind: Documented) -> Sequence[Document] | None:
+        if kind == "answer":
+            return _of_nodes(source_nodes(span.get("output.value")))
+        prefix = _DOCUMENTS[kind]
+        nested = span.get(prefix)
+        documents = _flattened(span, prefix) if nested is None else list(_nested(nested, span))
+        if documents:
+            return documents
+        output = span.get("output.value")
+        if _is_empty(output) or nested is not None:
+            return []
+        return _of_nodes(json_or_none(output)) if kind == "reranking" else None
+
+    def tool(self, span: TraceSpan) -> str:
+        return str(span.get("tool.name") or "")
+
+
+def _flattened(span: TraceSpan, prefix: str) -> list[Document]:
+    """Documents at indices from 0 on; each has at least one of the fields."""
+    fields = span.under(prefix)
+    documents: list[Document] = []
+    while n_left := len(fields):
+        document = Document(*map(fields.pop, _keys(prefix, len(documents)), _ABSENT))
+        if len(fields) == n_left:
+            # past a gap there are only documents whose predecessors are lost
+            for key in fields:
+                if _index(key, prefix) >= len(documents):
+                    raise span.place.wrong(f"every document from {prefix}.0 on; {DROPPED}", key)
+            break
+        documents.append(document)
+    return documents
+
+
+def _nested(documents: Any, span: TraceSpan) -> Iterator[Document]:
+    """Documents in a list, as Phoenix's data frames have them."""
+    documents = documents.tolist() if hasattr(documents, "tolist") else documents
+    if not isinstance(documents, (list, tuple)):
+        raise span.place.wrong("a list of documents", documents)
+    for document in documents:
+        if not isinstance(document, Mapping):
+            raise span.place.wrong("a document", document)
+        inner = document.get("document")
+        fields = inner if isinstance(inner, Mapping) else document
+        yield Document(*(fields.get(f"document.{name}", fields.get(name)) for name in _FIELDS))
+
+
+@cache
+def _keys(prefix: str, index: int) -> tuple[str, ...]:
+    """The names of the attributes of a document; made once, since there are many documents."""
+    return tuple(f"{prefix}.{index}.document.{field}" for field in _FIELDS)
+
+
+def _of_nodes(nodes: Any) -> list[Document] | None:
+    """Documents of nodes that are told by id and score; None where they are told otherwise."""
+    if not isinstance(nodes, list) or not all(isinstance(node, str) for node in nodes):
+        return None
+    documents = []
+    for node in nodes:
+        match = _NODE.fullmatch(node)
+        if match is None:
+            return None
+        score = json_or_none(match["score"])  # "None", or a number
+        documents.append(Document(match["id"], None, score))
+    return documents
+
+
+def _index(key: str, prefix: str) -> int:
+    number = key[len(prefix) + 1 :].partition(".")[0]
+    return int(number) if number.isdecimal() and len(number) < 9 else -1
+
+
+def _is_empty(output: Any) -> bool:
+    """Whether an output says that nothing was found, as LlamaIndex's and LangChain's do."""
+    return isinstance(output, str) and output.replace(" ", "") in ("[]", '{"documents":[]}')
+
+
+_MLFLOW_KIND, _INPUTS, _OUTPUTS = "mlflow.spanType", "mlflow.spanInputs", "mlflow.spanOutputs"
+
+
+class MLflow(Dialect):
+    """Spans of type RETRIEVER; their outputs are documents with `page_content`."""
+
+    name = "MLflow"
+
+    def kind(self, span: TraceSpan) -> Kind | None:
+        kind = span.text(_MLFLOW_KIND)  # a text, or the JSON of one
+        if kind is None:
+            return None
+        return kind_named(kind.strip('"'), span)
+
+    def question(self, span: TraceSpan) -> str | None:
+        return question_in(json_or_none(span.get(_INPUTS)))
+
+    def documents(self, span: TraceSpan, kind: Documented) -> Sequence[Document] | None:
+        if kind == "answer":
+            nodes = source_nodes(span.get(_OUTPUTS))
+            return None if nodes is None else node_documents(nodes, span.place)
+        outputs = span.json(_OUTPUTS)
+        if outputs is None:
+            return None
+        if not isinstance(outputs, list):
+            raise span.place.wrong(f"a list of documents as {_OUTPUTS}", outputs)
+        if all(isinstance(output, Mapping) and "node" in output for output in outputs):
+            return node_documents(outputs, span.place)
+        return [_mlflow_document(output, span.place) for output in outputs]
+
+    def tool(self, span: TraceSpan) -> str:
+        return str(span.json("name") or "")
+
+
+def _mlflow_document(output: Any, place: Place) -> Document:
+    if not isinstance(output, Mapping):
+        raise place.wrong("a document, {page_content, metadata, id}", output)
+    known = mapping(from_json_text(output.get("metadata"), "metadata", place))
+    item = next((output[key] for key in ("id", "doc_id") if output.get(key) is not None), None)
+    if item is None:
+        item = known.get("chunk_id", known.get("doc_uri"))
+    return Document(
+        item, output.get("page_content"), known.get("score"), known, known.get("doc_uri")
+    )
+
 
 _GENAI_DOCUMENTS = "gen_ai.retrieval.documents"
 _GENAI_KINDS: dict[str, Kind] = {"retrieval": "retrieval", "execute_tool": "tool"}

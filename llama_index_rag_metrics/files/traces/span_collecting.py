@@ -10,12 +10,15 @@ from unicodedata import normalize
 from llama_index_rag_metrics.files.lines import Faults
 from llama_index_rag_metrics.files.records import read_id
 from llama_index_rag_metrics.files.traces.dialects import DIALECTS
-from llama_index_rag_metrics.files.traces.span_dialect import Dialect, begins_agent
-from llama_index_rag_metrics.files.traces.trace_documents import Columns, Retrieved, is_written
 from llama_index_rag_metrics.files.traces.trace_spans import (
     DROPPED,
+    Dialect,
+    DocumentColumns,
+    DocumentReader,
     TraceSpan,
+    begins_agent,
     from_json_text,
+    is_written,
     mapping,
 )
 from llama_index_rag_metrics.runtime.errors import FileFormatError
@@ -48,7 +51,7 @@ class Work:
         self.begin: float | None = None
         self.end: float | None = None
         self.question: str | None = None
-        self.retrieved: Retrieved | None = None
+        self.retrieved: DocumentColumns | None = None
         self.error: str | None = None
         self.is_readable = False
 
@@ -125,7 +128,7 @@ class Trace:
         self.asked |= {agent: text for agent, (text, *more) in texts.items() if not more}
 
 
-class Collector:
+class SpanCollector:
     """Takes spans in any order, and keeps what sessions are made of.
 
     Args:
@@ -138,7 +141,7 @@ class Collector:
     """
 
     def __init__(
-        self, columns: Columns, question_id: str | None, texts: Texts, faults: Faults
+        self, columns: DocumentReader, question_id: str | None, texts: Texts, faults: Faults
     ) -> None:
         self._columns = columns
         self._question_id = question_id

@@ -9,9 +9,14 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, cast
 
 from llama_index_rag_metrics.files.lines import Faults, OnError
 from llama_index_rag_metrics.files.traces.containers import spans_in
-from llama_index_rag_metrics.files.traces.span_collecting import Collector, comparable
-from llama_index_rag_metrics.files.traces.trace_documents import Columns
-from llama_index_rag_metrics.files.traces.trace_sessions import Remarks, Session, rankings, sessions
+from llama_index_rag_metrics.files.traces.span_collecting import SpanCollector, comparable
+from llama_index_rag_metrics.files.traces.trace_sessions import (
+    Remarks,
+    TraceSession,
+    rankings,
+    sessions,
+)
+from llama_index_rag_metrics.files.traces.trace_spans import DocumentReader
 from llama_index_rag_metrics.rankings.combining import Combine, check_combine
 from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
@@ -125,7 +130,7 @@ class ReadSessions(NamedTuple):
         notes: how much couldn't be used, and why.
     """
 
-    sessions: Mapping[str, Session]
+    sessions: Mapping[str, TraceSession]
     rankings: Mapping[str, Ranking]
     queries: Mapping[str, str]
     skipped: Sequence[FileFormatError]
@@ -156,8 +161,8 @@ def read_sessions(
     by_text: dict[str, list[str]] = {}
     for query_id, text in known.items():
         by_text.setdefault(comparable(text), []).append(query_id)
-    faults, columns, remarks = Faults(on_error), Columns(match_on, texts=texts), Remarks()
-    collector = Collector(columns, question_id, by_text, faults)
+    faults, columns, remarks = Faults(on_error), DocumentReader(match_on, texts=texts), Remarks()
+    collector = SpanCollector(columns, question_id, by_text, faults)
     with collection_paused():  # parsed JSON has no cycles; looking for them took half the time
         for span in spans_in(source, faults):
             collector.add(span)
@@ -193,7 +198,7 @@ def _queries(questions: Questions | None) -> Mapping[str, str]:
 
 
 def _no_question(
-    question_id: str | None, known: Mapping[str, str], collector: Collector
+    question_id: str | None, known: Mapping[str, str], collector: SpanCollector
 ) -> InvalidInput:
     if question_id is not None:
         expected = (

@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from llama_index_rag_metrics.files.traces.span_collecting import Texts, Trace, Work
-from llama_index_rag_metrics.files.traces.trace_documents import Retrieved
+from llama_index_rag_metrics.files.traces.trace_spans import DocumentColumns
 from llama_index_rag_metrics.rankings.combining import Combine, combine_calls
 from llama_index_rag_metrics.rankings.run import Call, Ranking
 from llama_index_rag_metrics.runtime.errors import InvalidInput
@@ -69,7 +69,7 @@ class Remarks:
         return [f"{what}: {n:,}" for what, n in counts.items() if n]
 
 
-class Session(NamedTuple):
+class TraceSession(NamedTuple):
     """The calls of one question.
 
     Attributes:
@@ -94,7 +94,7 @@ class _Asking(NamedTuple):
     call: Call | None = None
     span_id: str = ""
     root: str | None = None
-    answer: Retrieved | None = None
+    answer: DocumentColumns | None = None
 
 
 def sessions(
@@ -103,7 +103,7 @@ def sessions(
     *,
     by_attribute: bool,
     remarks: Remarks,
-) -> dict[str, Session]:
+) -> dict[str, TraceSession]:
     """Query id to its session, in the order in which the source first has the questions.
 
     Args:
@@ -128,7 +128,7 @@ def sessions(
     return made
 
 
-def _session(askings: Sequence[_Asking]) -> Session:
+def _session(askings: Sequence[_Asking]) -> TraceSession:
     """What one time of asking a question makes, in order."""
     calls: list[Call] = []
     spans, root, question = [], None, None
@@ -138,7 +138,7 @@ def _session(askings: Sequence[_Asking]) -> Session:
             root = root if calls else asking.root
             calls.append(asking.call)
             spans.append(asking.span_id)
-    return Session(calls, question or _only_query(calls), spans, root, _context(askings))
+    return TraceSession(calls, question or _only_query(calls), spans, root, _context(askings))
 
 
 def _only_query(calls: Sequence[Call]) -> str | None:
@@ -148,7 +148,9 @@ def _only_query(calls: Sequence[Call]) -> str | None:
     return next(iter(queries)) or None if is_own else None
 
 
-def rankings(made: Mapping[str, Session], combine: Combine = "first_seen") -> dict[str, Ranking]:
+def rankings(
+    made: Mapping[str, TraceSession], combine: Combine = "first_seen"
+) -> dict[str, Ranking]:
     """Query id to ranking. Plain ones, where every question was retrieved for once, as it is.
 
     Args:
@@ -168,18 +170,18 @@ def rankings(made: Mapping[str, Session], combine: Combine = "first_seen") -> di
     return {query_id: _ranking(session, combine) for query_id, session in made.items()}
 
 
-def _ranking(session: Session, combine: Combine) -> Ranking:
+def _ranking(session: TraceSession, combine: Combine) -> Ranking:
     calls, context = session.calls, session.context
     if _has_failed(session):
         return Ranking(error=calls[-1].error, calls=tuple(calls))
     return combine_calls(calls, combine, context if calls or context else Ranking())
 
 
-def _has_failed(session: Session) -> bool:
+def _has_failed(session: TraceSession) -> bool:
     return bool(session.calls) and all(call.error is not None for call in session.calls)
 
 
-def _check_contexts(made: Mapping[str, Session]) -> None:
+def _check_contexts(made: Mapping[str, TraceSession]) -> None:
     lacking = [
         query_id
         for query_id, session in made.items()
@@ -372,7 +374,9 @@ def _call(trace: Trace, work: Work, rerankings: Sequence[Work], above: Sequence[
     return Call(ids, scores, texts, latency, query=question, asked_by=asked_by)
 
 
-def _reordered(before: Retrieved | None, after: Retrieved | None) -> Retrieved | None:
+def _reordered(
+    before: DocumentColumns | None, after: DocumentColumns | None
+) -> DocumentColumns | None:
     """What came after a reranking, with the texts from before where it tells none."""
     if after is None or before is None or after.texts is not None or before.texts is None:
         return after

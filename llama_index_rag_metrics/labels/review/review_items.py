@@ -1,4 +1,4 @@
-"""What is reviewed, and by which scales; the order tells nothing of systems and ranks."""
+"""What is reviewed, and by which scales; the order hides systems and ranks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from llama_index_rag_metrics.files.file_contents import POOL, read_as
+from llama_index_rag_metrics.files.file_kinds import POOL, read_as
 from llama_index_rag_metrics.files.lines import (
     Place,
     from_json,
@@ -22,7 +22,7 @@ from llama_index_rag_metrics.files.lines import (
     write_lines,
 )
 from llama_index_rag_metrics.files.records import read_id
-from llama_index_rag_metrics.labels.label_pool import Pool
+from llama_index_rag_metrics.labels.pooling import Pool
 from llama_index_rag_metrics.metrics.texts.llm_judge import RUBRIC
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.runtime.errors import InvalidInput
@@ -33,7 +33,7 @@ _FIELDS = ("grade", "key", "label", "rubric")
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """An answer of a scale: what is kept, the digit to press, the button's text, its rubric."""
+    """An answer of a scale: its grade, the digit to press, the button's text, its rubric."""
 
     grade: float | str
     key: str
@@ -43,7 +43,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """What is asked of an item, and the answers, best first."""
+    """A question about an item, and the answers, best first."""
 
     name: str
     intro: str
@@ -53,28 +53,20 @@ class Scale:
     def grades(self) -> list[float | str]:
         return [choice.grade for choice in self.choices]
 
-    def record(self) -> dict[str, Any]:
-        """The scale as JSON holds it; `read_scale` reads it."""
-        return {**asdict(self), "choices": [asdict(choice) for choice in self.choices]}
 
-
-def _for_people(rubric: str) -> str:
-    return (rubric[:1].upper() + rubric[1:]).replace("query", "question")
-
-
-_RELEVANCE_LABELS = {
-    "3": "Exact answer",
-    "2": "Part of an answer",
-    "1": "On the subject",
-    "0": "Not about it",
-}
+_RELEVANCE_LABELS = ("Not about it", "On the subject", "Part of an answer", "Exact answer")
 
 SCALES: Mapping[str, Scale] = {
     "relevance": Scale(
         "relevance",
         "How well does the passage answer the question?",
         [
-            Choice(int(key), key, _RELEVANCE_LABELS[key], _for_people(rubric))
+            Choice(
+                int(key),
+                key,
+                _RELEVANCE_LABELS[int(key)],
+                (rubric[:1].upper() + rubric[1:]).replace("query", "question"),
+            )
             for key, rubric in _GRADE_LINE.findall(RUBRIC)
         ],
     ),
@@ -104,7 +96,7 @@ DEFAULT = "relevance"
 
 
 def read_scale(record: object, place: Place) -> Scale:
-    """A scale of one's own: name, intro, and choices of grade, key, label and rubric."""
+    """A user's scale: name, intro, and choices of grade, key, label and rubric."""
     if not isinstance(record, Mapping):
         raise place.wrong(f"a scale, one of {', '.join(SCALES)}, or an object", record)
     name, intro, choices = record.get("name"), record.get("intro", ""), record.get("choices")
@@ -127,10 +119,9 @@ def read_scale(record: object, place: Place) -> Scale:
 
 
 def read_rubric(path: Path) -> Scale:
-    """A rubric of one's own: lines such as "2: The passage …", and before them what is asked.
+    """A user's rubric: lines such as "2: The passage …" after the question, or a scale as .json.
 
-    It is called after what it says, so that grades by two rubrics are told apart, and those by
-    copies of one aren't. A .json file holds a whole scale, as `read_scale` reads it, with its name.
+    It is named by a hash of what it says, which tells grades by two rubrics apart.
     """
     text, place = read_text(path), Place(str(path))
     if path.suffix == ".json":
@@ -143,8 +134,7 @@ def read_rubric(path: Path) -> Scale:
         raise place.wrong("a line for each grade, at least two, such as '2: The passage …'", text)
     content = to_json([intro, *((choice.key, choice.rubric) for choice in choices)])
     name = f"own rubric {sha256(content.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
-    scale = Scale(name, intro or SCALES[DEFAULT].intro, choices)
-    return read_scale(scale.record(), place)
+    return read_scale(asdict(Scale(name, intro or SCALES[DEFAULT].intro, choices)), place)
 
 
 def _choice(record: object, place: Place) -> Choice:
@@ -170,21 +160,18 @@ PoolLike: TypeAlias = "ReviewPool | Pool | str | os.PathLike[str]"
 
 
 class ItemKey(NamedTuple):
-    """The ids of an item; None where a nugget alone, or a passage alone, is judged."""
+    """The ids of an item: of a passage, a nugget, or both."""
 
     query_id: str
     doc_id: str | None = None
     nugget_id: str | None = None
 
     def record(self) -> dict[str, str]:
-        """The ids that there are, by field."""
         return {name: value for name, value in self._asdict().items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class ReviewItem:
-    """What a reviewer judges: a passage, a nugget, or both."""
-
     key: ItemKey
     query: str
     text: str = ""
@@ -192,7 +179,7 @@ class ReviewItem:
     scale: str = DEFAULT
 
     def record(self) -> dict[str, str]:
-        """The item as a line of a pool, but for its scale."""
+        """The item as a line of a pool, without its scale."""
         texts = {"query": self.query}
         if self.key.doc_id is not None:
             texts["text"] = self.text
@@ -210,7 +197,6 @@ class ReviewPool:
 
     @classmethod
     def of(cls, pool: PoolLike) -> ReviewPool:
-        """A pool that `pool` made, a file of one, or one that is ready."""
         if isinstance(pool, ReviewPool):
             return pool
         if isinstance(pool, Pool):
@@ -247,25 +233,20 @@ class ReviewPool:
     def digest(self) -> str:
         """A hash of the pool, whatever the order of its items."""
         records = sorted(to_json([item.record(), item.scale]) for item in self.items)
-        grades = {
-            name: [choice.grade for choice in self.scales[name].choices]
-            for name in sorted({item.scale for item in self.items})
-        }
+        names = sorted({item.scale for item in self.items})
+        grades = {name: self.scales[name].grades for name in names}
         return sha256(json.dumps([records, grades]).encode()).hexdigest()[:32]
 
     def shuffled(self, seed: int) -> list[ReviewItem]:
-        """The items in random order, those of a question together.
-
-        The order in which they came has no influence: it may tell how telling they are.
-        """
+        """The items in random order, those of a question together, whatever order they came in."""
         by_query: dict[str, list[ReviewItem]] = {}
         for item in sorted(self.items, key=lambda item: to_json(item.key)):
             by_query.setdefault(item.key.query_id, []).append(item)
-        chance = random.Random(int(seed))
+        rng = random.Random(int(seed))
         groups = list(by_query.values())
-        chance.shuffle(groups)
+        rng.shuffle(groups)
         for group in groups:
-            chance.shuffle(group)
+            rng.shuffle(group)
         return [item for group in groups for item in group]
 
     def to_jsonl(self, path: str | os.PathLike[str]) -> None:
@@ -273,11 +254,10 @@ class ReviewPool:
         write_lines(Path(path), (to_json(self._line(item)) for item in self.items))
 
     def _line(self, item: ReviewItem) -> dict[str, Any]:
-        if item.scale == DEFAULT and self.scales[DEFAULT] == SCALES[DEFAULT]:
-            return item.record()
         scale = self.scales[item.scale]
-        is_known = SCALES.get(item.scale) == scale
-        return {**item.record(), "scale": item.scale if is_known else scale.record()}
+        if SCALES.get(item.scale) != scale:
+            return {**item.record(), "scale": asdict(scale)}
+        return {**item.record(), **({} if item.scale == DEFAULT else {"scale": item.scale})}
 
 
 def _read(lines: Iterable[tuple[Place, object]]) -> ReviewPool:

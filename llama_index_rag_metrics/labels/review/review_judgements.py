@@ -1,4 +1,4 @@
-"""What reviewers said: read, and brought together as Relevance."""
+"""Judgements of reviewers: read, and merged to Relevance."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from llama_index_rag_metrics.files.file_contents import REVIEW, read_as
+from llama_index_rag_metrics.files.file_kinds import REVIEW, read_as
 from llama_index_rag_metrics.files.judgements import Qrels, read_grade
 from llama_index_rag_metrics.files.lines import Place, from_json, read_lines, to_json, write_lines
 from llama_index_rag_metrics.labels.review.review_items import DEFAULT, SCALES, ItemKey, read_key
@@ -22,13 +22,7 @@ Grade: TypeAlias = float | str
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What one reviewer said of one item.
-
-    Attributes:
-        grade: a number, or a word of the scale; None where it isn't judged.
-        skipped: whether the reviewer passed over it.
-        judged_at: ISO 8601.
-    """
+    """One reviewer's grade of one item, None where it isn't judged; `judged_at` is ISO 8601."""
 
     key: ItemKey
     grade: Grade | None
@@ -52,13 +46,11 @@ class Judgement:
 
     @property
     def is_judged(self) -> bool:
-        """Whether it is graded and not skipped; a negative grade is none, as everywhere."""
-        if self.skipped:
-            return False
-        return isinstance(self.grade, str) or (self.grade is not None and self.grade >= 0)
+        """Whether it is graded and not skipped; negative grades mean unjudged, as everywhere."""
+        is_graded = isinstance(self.grade, str) or (self.grade is not None and self.grade >= 0)
+        return is_graded and not self.skipped
 
     def record(self) -> dict[str, Any]:
-        """The judgement as a line, which `read_reviews` reads."""
         return {
             **self.key.record(),
             **({} if self.scale == DEFAULT else {"scale": self.scale}),
@@ -76,48 +68,39 @@ ReviewsLike: TypeAlias = (
 
 
 class MergedJudgements(Qrels):
-    """Query id to Relevance, from several reviewers.
-
-    Attributes:
-        undecided: the (query id, passage) pairs on which they differ and nobody else decides.
-    """
+    """Query id to Relevance, from several reviewers."""
 
     undecided: tuple[tuple[str, str], ...] = ()
+    """(query id, passage) pairs on which they differ, and nobody else decides."""
 
 
 def read_reviews(path: str | os.PathLike[str]) -> list[Judgement]:
-    """Read what the review page exported, line by line, skipped items and notes included.
-
-    Args:
-        path: JSON lines of query_id, doc_id or nugget_id or both, grade, and perhaps scale,
-            skipped, reviewer, judged_at and note.
-    """
+    """Read what the review page exported, skipped items and notes included."""
     judgements: dict[ItemKey, Judgement] = {}
     with read_as(REVIEW, Path(path)):
         for place, line in read_lines(Path(path)):
             judgement = _read_judgement(from_json(line, place), place)
-            if (key := judgement.key) in judgements:
-                raise place.wrong("every item once in a file", " ".join(filter(None, key)))
-            judgements[key] = judgement
+            if judgements.setdefault(judgement.key, judgement) is not judgement:
+                item = " ".join(filter(None, judgement.key))
+                raise place.wrong("every item once in a file", item)
     return list(judgements.values())
 
 
 def write_reviews(judgements: Iterable[Judgement], path: str | os.PathLike[str]) -> None:
-    """Write judgements as the page exports them."""
+    """Write judgements as the review page exports them."""
     write_lines(Path(path), (to_json(judgement.record()) for judgement in judgements))
 
 
 def read_judgements(*reviews: ReviewsLike) -> MergedJudgements:
     """What people judged, as judgements for `pool`, `score_rankings`, `evaluate` and the like.
 
-    A passage that one reviewer graded has that grade, and so has one that the first two of its
-    reviewers graded alike. Where these differ, the next that graded it decides. Where there is no
-    such, it stays unjudged: `undecided` lists it, and a warning says how many there are. Skipped
-    items are unjudged. Judgements of nuggets are left out.
+    A passage has the grade of its only reviewer, or of its first two where they agree. Where these
+    differ, the third decides; without a third it stays unjudged: `undecided` lists it, and a
+    warning says how many there are. Skipped items are unjudged; judgements of nuggets are left out.
 
     Args:
-        reviews: a file that the review page exported for each reviewer, or what `read_reviews`
-            made of it; a third pass over the disagreements comes last.
+        reviews: for each reviewer, a file that the review page exported, or {query id: relevance};
+            a third pass over the disagreements comes last.
 
     Raises:
         FileFormatError: a line can't be read; says where and why.
@@ -142,15 +125,16 @@ def read_judgements(*reviews: ReviewsLike) -> MergedJudgements:
         graded.setdefault(judgement.key, []).append(judgement.grade)
     if len(names := sorted(set(scales.values()))) > 1:
         several = ", ".join(map(repr, names))
-        warn_caller(LabelWarning(f"grades by different scales stand side by side: {several}"))
+        warn_caller(LabelWarning(f"grades by different scales are mixed: {several}"))
     undecided: list[tuple[str, str]] = []
     grades: dict[str, dict[str, float]] = {}
-    for key, by_reviewer in graded.items():
+    for key, (first, *others) in graded.items():
         passage = str(key.doc_id)
-        if (grade := _decided(by_reviewer)) is None:
+        if len(others) == 1 and others[0] != first:
             undecided.append((key.query_id, passage))
-        else:
-            grades.setdefault(key.query_id, {})[passage] = grade
+            continue
+        is_agreed = not others or others[0] == first
+        grades.setdefault(key.query_id, {})[passage] = first if is_agreed else others[1]
     merged = MergedJudgements({key: Relevance(of_query) for key, of_query in grades.items()})
     merged.undecided = tuple(undecided)
     if undecided:
@@ -164,7 +148,6 @@ def read_judgements(*reviews: ReviewsLike) -> MergedJudgements:
 
 
 def as_reviews(source: ReviewsLike, argument: str = "reviews") -> Sequence[Judgement]:
-    """Judgements from a file, from {query id: relevance}, or ready."""
     if isinstance(source, (str, os.PathLike)):
         return read_reviews(source)
     if isinstance(source, Mapping):
@@ -182,18 +165,10 @@ def as_reviews(source: ReviewsLike, argument: str = "reviews") -> Sequence[Judge
 
 
 def check_scale(argument: str, judgement: Judgement, scale: str) -> None:
-    """Refuse a judgement by another scale than this."""
     if judgement.scale != scale:
         item = " ".join(filter(None, judgement.key))
         expected = f"grades by {scale!r}, by which another reviewer judged {item}"
         raise InvalidInput(argument, judgement.scale, expected)
-
-
-def _decided(grades: Sequence[float]) -> float | None:
-    """The grade of a passage by those of its reviewers, in order; None where it is open."""
-    if len(grades) == 1 or grades[0] == grades[1]:
-        return grades[0]
-    return grades[2] if len(grades) > 2 else None
 
 
 def _read_judgement(record: object, place: Place) -> Judgement:
@@ -216,7 +191,7 @@ def _read_judgement(record: object, place: Place) -> Judgement:
 
 
 def _check_grade(grade: Grade | None, scale: str, place: Place) -> None:
-    """Whether a grade is of its scale, if that is a known one; below 0 it is no judgement."""
+    """Refuse a grade that isn't of its scale, if that is known; below 0 it is no judgement."""
     if grade is None or scale not in SCALES or (not isinstance(grade, str) and grade < 0):
         return
     if grade not in SCALES[scale].grades:

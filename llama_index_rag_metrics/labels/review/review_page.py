@@ -1,11 +1,11 @@
-"""The page in which people judge a pool: one HTML file, which keeps at once what they do."""
+"""The page in which people judge a pool: one HTML file, which keeps every grade at once."""
 
 from __future__ import annotations
 
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -22,9 +22,13 @@ from llama_index_rag_metrics.labels.review.review_judgements import (
     as_reviews,
 )
 from llama_index_rag_metrics.report import escape
-from llama_index_rag_metrics.report.html.assets import asset, carriers, script_source
-from llama_index_rag_metrics.report.html.elements import render
-from llama_index_rag_metrics.report.html.packing import packed
+from llama_index_rag_metrics.report.html.assets import (
+    asset,
+    carriers,
+    packed,
+    render,
+    script_source,
+)
 from llama_index_rag_metrics.runtime.amounts import check_whole
 from llama_index_rag_metrics.runtime.atomic_files import write_text
 from llama_index_rag_metrics.runtime.errors import InvalidInput
@@ -58,12 +62,11 @@ def write_review_page(
             another scale than "relevance": "importance", "support", or one of your own, as an
             object.
         path: the page.
-        judgements: what is judged by now; the page shows it, and exports it again. For a second
-            reviewer who is to be independent write a page without.
-        output: what the page calls the file that it exports.
-        rubric: a file with a rubric of your own: a line such as "2: The passage …" for each grade,
-            and before these what is asked; or, as .json, a scale. The judgements name it, so that
-            grades by two rubrics are told apart: a scale by its name, a text by what it says.
+        judgements: earlier judgements; the page shows them, and exports them again. Leave them out
+            for a second reviewer who is to be independent.
+        output: the name of the file that the page exports.
+        rubric: a file with a rubric of your own: the question, and a line such as "2: The passage
+            …" for each grade; or, as .json, a scale. The judgements name it.
         seed: of the random order of questions, and of the passages of each.
         title: the title of the page.
 
@@ -121,14 +124,12 @@ def _content(
         "output": output,
         "extent": f"{pool.extent}, {judged:,} judged already." if judged else f"{pool.extent}.",
         "default_scale": DEFAULT,
-        "scales": {name: scale.record() for name, scale in pool.scales.items() if name in used},
+        "scales": {name: asdict(scale) for name, scale in pool.scales.items() if name in used},
         "queries": pool.queries,
         "items": [
             # the page has each question once
-            {
-                "scale": item.scale,
-                **{name: text for name, text in item.record().items() if name != "query"},
-            }
+            {"scale": item.scale}
+            | {name: text for name, text in item.record().items() if name != "query"}
             for item in pool.shuffled(seed)
         ],
         "judgements": [judgement.record() for judgement in known],
@@ -137,15 +138,13 @@ def _content(
 
 
 def _page(content: Mapping[str, Any], title: str) -> str:
-    parts = {
-        name: asset(name, __package__)
-        for name in ("page.html", "review.css", "storage.js", "review.js")
-    }
-    script = asset("carried.js") + parts["storage.js"] + parts["review.js"]
-    return Template(parts["page.html"]).substitute(
+    names = ("page.html", "review.css", "storage.js", "review.js")
+    page, css, *scripts = (asset(name, __package__) for name in names)
+    script = "".join([asset("carried.js"), *scripts])
+    return Template(page).substitute(
         title=escape.html(title),
         policy=script_source(script),
-        css=asset("base.css") + parts["review.css"],
+        css=asset("base.css") + css,
         script=script,
         chunks=render(*carriers({"review": packed(content)})),
     )

@@ -1,4 +1,4 @@
-"""Two reviewers of the same items: how far they agree, and what a third has to look at."""
+"""Two reviewers of the same items: how far they agree, and what a third has to judge."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.report import Report
 
 
-@dataclass(frozen=True, slots=True)
-class Disagreement:
+class Disagreement(NamedTuple):
     """An item on which two reviewers differ."""
 
     first: Judgement
@@ -41,15 +40,10 @@ class Disagreement:
 
 @dataclass(frozen=True)
 class ScaleAgreement:
-    """How far two reviewers agree on the items of one scale.
+    """How far two reviewers agree on one scale; `grades` are those given, best first.
 
-    Attributes:
-        scale: the name of the scale.
-        grades: the grades that were given, best first.
-        counts: (the first's grade, the second's) to how many items have both.
-        kappa: Cohen's kappa with its interval, in which the items of a question belong together.
-        weighted_kappa: the same, where a disagreement counts by its squared distance in grades;
-            for words, by their places in the scale. None where a scale of words isn't known.
+    `counts` has (the first's grade, the second's) to how many items have both. In `weighted_kappa`
+    a disagreement counts by its squared distance; None where a scale of words isn't known.
     """
 
     scale: str
@@ -67,10 +61,7 @@ class ScaleAgreement:
         return sum(n for (first, second), n in self.counts.items() if first == second)
 
     def specific(self, grade: Grade) -> float:
-        """The probability that one reviewer gives this grade when the other did, in [0, 1].
-
-        Twice the items that both gave it, over all times that it was given (specific agreement).
-        """
+        """The probability that one reviewer gives this grade when the other did, in [0, 1]."""
         n_given = sum(n * pair.count(grade) for pair, n in self.counts.items())
         return 2 * self.counts.get((grade, grade), 0) / n_given if n_given else 0.0
 
@@ -81,10 +72,10 @@ class ReviewerAgreement(Reportable):
 
     Attributes:
         names: of the two.
-        scales: name of the scale to the agreement on its items.
+        scales: name of the scale to the agreement on its items: `kappa`, `weighted_kappa` (by the
+            squared distance in grades), `counts` of pairs of grades, and `specific(grade)`.
         disagreements: the items that they judged differently.
-        only: how many items the first alone judged, and the second alone; skipped by the other, or
-            not seen.
+        only: how many items the first alone judged, and the second alone.
         confidence: of the intervals.
 
     Examples:
@@ -131,7 +122,7 @@ class ReviewerAgreement(Reportable):
         return replace(read, items=items)
 
     def to_jsonl(self, path: str | os.PathLike[str], pool: PoolLike) -> None:
-        """Write the pool of a third pass: see `third_pass`; nobody's grade stands in it."""
+        """Write the pool of a third pass, without anybody's grades; see `third_pass`."""
         self.third_pass(pool).to_jsonl(path)
 
     def report(self, *, full: bool = False) -> Report:
@@ -147,8 +138,7 @@ def compare_reviewers(
     """How far two reviewers agree on the items that both judged, and where they don't.
 
     Args:
-        first: a file that the review page exported, what `read_reviews` made of it, or {query id:
-            relevance}, such as a judge's.
+        first: a file that the review page exported, or {query id: relevance}, such as a judge's.
         second: the same by somebody else.
         confidence: of the intervals, such as 0.95.
 
@@ -163,52 +153,39 @@ def compare_reviewers(
         (2, (0, 1), ['b'])
     """
     check_options(confidence, 100, 0)
-    ours, theirs = (
-        {
-            judgement.key: judgement
-            for judgement in as_reviews(reviews, argument)
-            if judgement.is_judged
-        }
+    judged = [
+        {review.key: review for review in as_reviews(reviews, argument) if review.is_judged}
         for reviews, argument in ((first, "first"), (second, "second"))
-    )
-    pairs = [(ours[key], theirs[key]) for key in ours if key in theirs]
+    ]
+    pairs = [Disagreement(judged[0][key], judged[1][key]) for key in judged[0] if key in judged[1]]
     if not pairs:
-        raise InvalidInput("second", f"{len(theirs)} judgements", "some of the items in first")
-    by_scale: dict[str, list[tuple[Judgement, Judgement]]] = {}
+        raise InvalidInput("second", f"{len(judged[1])} judgements", "some of the items in first")
+    by_scale: dict[str, list[Disagreement]] = {}
     for pair in pairs:
-        check_scale("second", pair[1], pair[0].scale)
-        by_scale.setdefault(pair[0].scale, []).append(pair)
+        check_scale("second", pair.second, pair.first.scale)
+        by_scale.setdefault(pair.first.scale, []).append(pair)
     return ReviewerAgreement(
-        _names(ours.values(), theirs.values()),
-        {scale: _on_scale(scale, judged, confidence) for scale, judged in by_scale.items()},
-        [Disagreement(*pair) for pair in pairs if pair[0].grade != pair[1].grade],
-        (len(ours) - len(pairs), len(theirs) - len(pairs)),
+        _names(*(by_key.values() for by_key in judged)),
+        {scale: _on_scale(scale, of_scale, confidence) for scale, of_scale in by_scale.items()},
+        [pair for pair in pairs if pair.first.grade != pair.second.grade],
+        (len(judged[0]) - len(pairs), len(judged[1]) - len(pairs)),
         confidence,
     )
 
 
-def _on_scale(
-    scale: str, pairs: Sequence[tuple[Judgement, Judgement]], confidence: float
-) -> ScaleAgreement:
-    counts = Counter((_graded(first), _graded(second)) for first, second in pairs)
+def _on_scale(scale: str, pairs: Sequence[Disagreement], confidence: float) -> ScaleAgreement:
+    graded: list[Any] = [(first.grade, second.grade) for first, second in pairs]
+    counts = Counter(graded)
     grades, is_ordered = _in_order(scale, {grade for pair in counts for grade in pair})
     place = {grade: -float(number) for number, grade in enumerate(grades)}
     value = {grade: place[grade] if isinstance(grade, str) else float(grade) for grade in grades}
-    ours, theirs = (
-        np.array([value[_graded(judgement)] for judgement in judgements])
-        for judgements in zip(*pairs, strict=True)
-    )
+    values = np.array([[value[grade] for grade in pair] for pair in graded])
     questions = [first.query_id for first, _ in pairs]
     kappa, weighted = (
-        cohens_kappa(ours, theirs, weights=weights, confidence=confidence, clusters=questions)
+        cohens_kappa(*values.T, weights=weights, confidence=confidence, clusters=questions)
         for weights in (None, "quadratic")
     )
     return ScaleAgreement(scale, grades, counts, kappa, weighted if is_ordered else None)
-
-
-def _graded(judgement: Judgement) -> Grade:
-    assert judgement.grade is not None
-    return judgement.grade
 
 
 def _in_order(scale: str, grades: set[Grade]) -> tuple[list[Grade], bool]:
@@ -222,9 +199,9 @@ def _in_order(scale: str, grades: set[Grade]) -> tuple[list[Grade], bool]:
     return sorted(grades, key=str), False
 
 
-def _names(ours: Iterable[Judgement], theirs: Iterable[Judgement]) -> tuple[str, str]:
-    """What to call the two: by their own names, where each has one."""
-    first, second = ({judgement.reviewer for judgement in side} for side in (ours, theirs))
+def _names(*reviews: Iterable[Judgement]) -> tuple[str, str]:
+    """The names of two reviewers, where each has one."""
+    first, second = ({judgement.reviewer for judgement in of_one} for of_one in reviews)
     if len(first) == len(second) == 1 and first != second and "" not in first | second:
         return first.pop(), second.pop()
     return "first", "second"

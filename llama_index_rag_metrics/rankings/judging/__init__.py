@@ -7,7 +7,7 @@ from llama_index_rag_metrics.rankings.judging.arrow import (
     frame_of,
     judge_table,
 )
-from llama_index_rag_metrics.rankings.judging.columns import COLUMNS, columns_for
+from llama_index_rag_metrics.rankings.judging.columns import COLUMNS, columns_for, compute_arguments
 from llama_index_rag_metrics.rankings.judging.forbidden import Forbidden, forbidden_in
 from llama_index_rag_metrics.rankings.judging.judged import (
     Cutoff,
@@ -65,6 +65,7 @@ __all__ = [
     "calls_in",
     "check_undamaged",
     "columns_for",
+    "compute_arguments",
     "forbidden_in",
     "frame_of",
     "ids_of",

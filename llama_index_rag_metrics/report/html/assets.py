@@ -1,19 +1,79 @@
-"""What pages that work offline are made of: styles and scripts that several share, and data."""
+"""What pages that work offline are made of: elements, styles, scripts, and packed data.
+
+Data is JSON, gzip, base64: nothing in it can end the element that holds it.
+"""
 
 from __future__ import annotations
 
 import base64
+import gzip
+import json
 from collections.abc import Iterator, Mapping
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
+from xml.etree import ElementTree
 
-from llama_index_rag_metrics.report.html.elements import Element, element
-from llama_index_rag_metrics.report.html.packing import packed_text
 from llama_index_rag_metrics.runtime.errors import MissingExtra
+
+Element: TypeAlias = ElementTree.Element
+Child: TypeAlias = "Element | str"
+
+
+def element(tag: str, *children: Child, **attributes: str) -> Element:
+    """An element with its children, whose texts come out escaped; `class_` is `class`.
+
+    >>> render(element("p", "1 < 2 ", element("b", "&"), title='"'))
+    '<p title="&quot;">1 &lt; 2 <b>&amp;</b></p>'
+    """
+    named = {name.rstrip("_").replace("_", "-"): value for name, value in attributes.items()}
+    parent = ElementTree.Element(tag, named)
+    for child in children:
+        if not isinstance(child, str):
+            parent.append(child)
+        elif len(parent):
+            parent[-1].tail = (parent[-1].tail or "") + child
+        else:
+            parent.text = (parent.text or "") + child
+    return parent
+
+
+def render(*elements: Element) -> str:
+    # as XML, since the HTML form leaves < in attributes; no void element is ever made
+    return "".join(
+        ElementTree.tostring(child, encoding="unicode", short_empty_elements=False)
+        for child in elements
+    )
+
+
+def packed(value: Any) -> str:
+    """A value as base64 of gzip of JSON.
+
+    >>> unpacked(packed(["</script>", 0.5]))
+    ['</script>', 0.5]
+    """
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return packed_text(text)
+
+
+def packed_text(text: str) -> str:
+    """A text as base64 of gzip; the same text always gives the same."""
+    squeezed = gzip.compress(text.encode("utf-8", "replace"), compresslevel=9, mtime=0)
+    return base64.b64encode(squeezed).decode("ascii")
+
+
+def unpacked(chunk: str) -> Any:
+    """The inverse of `packed`."""
+    return json.loads(gzip.decompress(base64.b64decode(chunk)))
+
+
+def carriers(chunks: Mapping[str, str]) -> Iterator[Element]:
+    """Elements that the browser keeps and never runs, one a packed chunk; carried.js reads them."""
+    for name, chunk in chunks.items():
+        yield element("script", chunk, type="text/plain", id=f"data-{name}")
 
 
 def asset(name: str, package: str = __package__) -> str:
@@ -26,14 +86,8 @@ def script_source(script: str) -> str:
     return f"'sha256-{digest}'"
 
 
-def carriers(chunks: Mapping[str, str]) -> Iterator[Element]:
-    """Elements that the browser keeps and never runs, one a packed chunk; carried.js reads them."""
-    for name, chunk in chunks.items():
-        yield element("script", chunk, type="text/plain", id=f"data-{name}")
-
-
 class TableLibrary(NamedTuple):
-    """A script as base64 of gzip, and a style sheet as it is."""
+    """A script as base64 of gzip, and a plain style sheet."""
 
     script: str
     css: str
@@ -48,10 +102,8 @@ def check_libraries() -> None:
 @cache
 def plots_library() -> str:
     """plotly.js as base64 of gzip, compressed once a process."""
-    try:
-        from plotly.offline import get_plotlyjs
-    except ImportError as error:
-        raise MissingExtra("the HTML report", "report") from error
+    from plotly.offline import get_plotlyjs
+
     return packed_text(get_plotlyjs())
 
 
@@ -63,8 +115,5 @@ def table_library() -> TableLibrary:
     if spec is None or spec.origin is None:
         raise MissingExtra("the HTML report", "report")
     bundle = Path(spec.origin).parent / "html" / "dt_bundle.js"
-    return TableLibrary(packed_text(_read(bundle)), _read(bundle.with_suffix(".css")))
-
-
-def _read(path: Path) -> str:
-    return path.read_text(encoding="utf-8")
+    style = bundle.with_suffix(".css").read_text(encoding="utf-8")
+    return TableLibrary(packed_text(bundle.read_text(encoding="utf-8")), style)

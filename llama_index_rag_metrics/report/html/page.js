@@ -40,19 +40,15 @@
   });
 
   // ---- plots, drawn one by one while the page is idle
-  const style = () => getComputedStyle(document.documentElement);
-  const themed = () => {
-    const colour = (name) => style().getPropertyValue(name).trim();
-    const axis = { gridcolor: colour("--rule"), linecolor: colour("--rule") };
-    return { text: colour("--text"), axis };
-  };
   const dress = (figure) => {
-    const { text, axis } = themed();
+    const style = getComputedStyle(document.documentElement);
+    const colour = (name) => style.getPropertyValue(name).trim();
+    const axis = { gridcolor: colour("--rule"), linecolor: colour("--rule") };
     const layout = {
       ...figure.layout,
       paper_bgcolor: "rgba(0,0,0,0)",
       plot_bgcolor: "rgba(0,0,0,0)",
-      font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: text },
+      font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: colour("--text") },
       modebar: { bgcolor: "rgba(0,0,0,0)" },
       dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom",
       xaxis: { ...figure.layout.xaxis, ...axis },
@@ -156,13 +152,13 @@
     return ranks;
   };
   // a query as one matcher sees it: the first is packed whole, of the others what differs
-  const seenBy = ([wanted, answers, others], way) => {
-    if (!way) return [wanted, answers];
-    const [theirs, seen] = others[way - 1];
-    return [theirs, answers.map((answer, at) => {
+  const seenBy = ([wanted, answers, others], matcher) => {
+    if (!matcher) return [wanted, answers];
+    const [ownWanted, graded] = others[matcher - 1];
+    return [ownWanted, answers.map((answer, at) => {
       if (!answer) return answer;
       const [ids, , texts, latency, error, , calls] = answer;
-      const [grades, standsFor] = seen[at];
+      const [grades, standsFor] = graded[at];
       return [ids, grades, texts, latency, error, standsFor, calls];
     })];
   };
@@ -208,8 +204,8 @@
     side.append(list);
     if (before) {
       const grade = new Map(wanted);
-      const [theirs, ours] = [covered(answers[0]), covered(answer)];
-      const relevant = [...theirs].filter(([id]) => grade.get(id) >= 1 && !ours.has(id));
+      const [baselineRanks, ownRanks] = [covered(answers[0]), covered(answer)];
+      const relevant = [...baselineRanks].filter(([id]) => grade.get(id) >= 1 && !ownRanks.has(id));
       listOf(side, "Relevant, dropped", relevant, ([id, rank]) =>
         lineOf(rank, id, wantedGrade(grade.get(id)), make("span", { class: "move dropped" }, "dropped")));
       const standing = (id) => namesOf(answers[0], answers[0][0].indexOf(id));
@@ -255,20 +251,20 @@
       place.append(make("p", { class: "quiet" }, "Bare scores have no rankings."));
       return place;
     }
-    const query = seenBy((await chunk(rankings))[at % index.perChunk], index.ways[metric]);
+    const query = seenBy((await chunk(rankings))[at % index.perChunk], index.matcherOfMetric[metric]);
     const [wanted, answers] = query;
     const found = new Set(answers.flatMap((answer) => [...covered(answer).keys()]));
     const missed = wanted.filter(([id, grade]) => grade >= 1 && !found.has(id));
     place.append(make("div", { class: "sides" }, ...index.systems.map((_, system) => sideOf(index, query, system, scores))));
     if (missed.length) {
       const side = make("div", { class: "side relevant" });
-      listOf(side, "Relevant, but retrieved by no system", missed, ([id, grade]) => lineOf("", id, wantedGrade(grade)));
+      listOf(side, "Missed by every system", missed, ([id, grade]) => lineOf("", id, wantedGrade(grade)));
       place.append(side);
     }
     if (wanted.length) {
       const lines = wanted.map((one, position) =>
         wantedLine(index, one, position && one.length > 3 && one[3] === wanted[position - 1][3]));
-      const side = make("div", { class: "side relevant" }, make("h5", { "aria-level": 4 }, "Wanted"));
+      const side = make("div", { class: "side relevant" }, make("h5", { "aria-level": 4 }, "Expected passages"));
       const list = make("ol", { class: "ranking" }, ...lines.slice(0, 20));
       side.append(list);
       if (lines.length > 20) {
@@ -282,24 +278,20 @@
   };
 
   // ---- the table of queries
-  const specials = (index) => {
-    const failed = new Set(index.failed.flat());
-    const empty = new Set(index.empty.flat());
-    return {
-      failed,
-      empty,
-      unanswerable: new Set(index.unanswerable),
-      unjudged: new Set(index.unjudged),
-    };
-  };
+  const toCheck = (index) => ({
+    failed: new Set(index.failed.flat()),
+    empty: new Set(index.empty.flat()),
+    unanswerable: new Set(index.unanswerable),
+    unjudged: new Set(index.unjudged),
+  });
   const LABELS = {
     failed: "failed",
     empty: "nothing retrieved",
-    unanswerable: "nothing relevant",
+    unanswerable: "no known relevant passage",
     unjudged: "unjudged",
   };
 
-  const drawTable = async (index, special) => {
+  const drawTable = async (index, checks) => {
     const url = await blobOf("library-table");
     const { default: DataTable } = await import(url);
     URL.revokeObjectURL(url);
@@ -322,16 +314,16 @@
     const isMany = index.systems.length > 4;
     byId("queries").classList.toggle("many", isMany);
     const score = (system, at) => index.scores[metric.value][system][at];
-    const isGain = (value) => (index.lower[metric.value] ? value < 0 : value > 0);
+    const isGain = (value) => (index.lowerIsBetter[metric.value] ? value < 0 : value > 0);
     const delta = (system, at) => {
-      const [ours, base] = [score(system, at), score(0, at)];
-      return ours == null || base == null ? null : ours - base;
+      const [value, base] = [score(system, at), score(0, at)];
+      return value == null || base == null ? null : value - base;
     };
     show.append(option("all", "all queries"));
     if (deltas.length) {
       show.append(option("worse", "worse than the baseline"), option("better", "better than the baseline"), option("same", "the same"));
     }
-    for (const [kind, members] of Object.entries(special)) {
+    for (const [kind, members] of Object.entries(checks)) {
       if (members.size) show.append(option(kind, LABELS[kind]));
     }
     const chosen = index.slices.map((slice) => {
@@ -360,7 +352,7 @@
         createdCell: (cell, _, row) => {
           const text = index.queries[row.at] || index.ids[row.at];
           const inner = make("span", {}, text, make("small", {}, index.ids[row.at]));
-          for (const [kind, members] of Object.entries(special)) {
+          for (const [kind, members] of Object.entries(checks)) {
             if (members.has(row.at)) inner.lastChild.append(" ", make("span", { class: `mark ${kind}` }, LABELS[kind]));
           }
           cell.replaceChildren(make("button", { class: "unfold", "aria-expanded": "false", type: "button" }, inner));
@@ -385,12 +377,12 @@
     });
     const kept = (at) => {
       const what = show.value;
-      if (what in special && !special[what].has(at)) return false;
+      if (what in checks && !checks[what].has(at)) return false;
       const changes = deltas.map((system) => delta(system, at)).filter((value) => value != null);
       if (what === "worse" && !changes.some((value) => value && !isGain(value))) return false;
       if (what === "better" && !changes.some(isGain)) return false;
       if (what === "same" && !(changes.length && changes.every((value) => value === 0))) return false;
-      return chosen.every((select, key) => select.value === "" || index.slices[key].of[at] === Number(select.value));
+      return chosen.every((select, key) => select.value === "" || index.slices[key].ofQuery[at] === Number(select.value));
     };
     table.search.fixed("shown", (_text, row) => kept(row.at));
     const again = () => table.draw();
@@ -412,9 +404,9 @@
   };
 
   // ---- failed, empty and unanswerable queries, on their own
-  const drawSpecials = (index, special) => {
-    const place = byId("special");
-    for (const [kind, members] of Object.entries(special)) {
+  const drawChecks = (index, checks) => {
+    const place = byId("to-check");
+    for (const [kind, members] of Object.entries(checks)) {
       if (!members.size) continue;
       place.hidden = false;
       const label = [`${LABELS[kind]} `, make("span", { class: "count" }, `(${members.size.toLocaleString("en")})`)];
@@ -447,9 +439,9 @@
   const start = async () => {
     const index = await chunk("index");
     if (index.ids) {
-      const special = specials(index);
-      drawSpecials(index, special);
-      await drawTable(index, special);
+      const checks = toCheck(index);
+      drawChecks(index, checks);
+      await drawTable(index, checks);
     }
     await drawPlots(index);
   };

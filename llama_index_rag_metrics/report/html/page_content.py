@@ -1,18 +1,93 @@
-"""What the page carries of every query: scores for the table, rankings for who unfolds it."""
+"""Per-query data embedded in the page: scores for the table, rankings in chunks, and their texts.
+
+Each distinct text is kept once, cut, and in compressed chunks; the page unpacks only the chunks
+that somebody looks at.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from llama_index_rag_metrics.rankings.span import Span
-from llama_index_rag_metrics.report.html.packing import Texts
-from llama_index_rag_metrics.report.model import Answer, CallAnswer, Item, Queries, QueryAnswers
+from llama_index_rag_metrics.report import model as m
+from llama_index_rag_metrics.report.html.assets import packed
 from llama_index_rag_metrics.report.numbers import kept_score, kept_seconds
 from llama_index_rag_metrics.report.query_lines import place_of
 
-_QUERIES_PER_CHUNK = 200
+CUT = 300
+"""How many characters of each text are kept by default."""
+
+_SHORTEST_CUT = 40
+"""Texts are never cut shorter than this to keep the file small."""
+
+_CHUNK_CHARACTERS = 400_000
+"""Characters of text in one chunk: more compress better, fewer open faster."""
+
+_CHUNK_QUERIES = 200
+
+
+class Texts:
+    """Distinct texts, numbered as they come, each cut to `cut` characters; None keeps them whole.
+
+    >>> texts = Texts(cut=5)
+    >>> texts.add("a long text"), texts.add("other"), texts.add("a long text")
+    (0, 1, 0)
+    >>> list(texts.chunks())
+    [[['a lon', 11], 'other']]
+    """
+
+    def __init__(self, cut: int | None = CUT) -> None:
+        self.cut = cut
+        self.starts: list[int] = []  # the number of the first text of each chunk
+        self._numbers: dict[str, int] = {}
+        self._kept: list[tuple[str, int]] = []
+        self._room = 0
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    @property
+    def n_cut(self) -> int:
+        """How many texts are cut."""
+        return sum(len(shown) < length for shown, length in self._kept)
+
+    def add(self, text: str) -> int:
+        """The number of a text, which is kept if it's new."""
+        number = self._numbers.get(text)
+        if number is None:
+            number = self._numbers[text] = len(self._kept)
+            shown = text[: self.cut]
+            self._kept.append((shown, len(text)))
+            self._room -= len(shown)
+            if self._room < 0:
+                self.starts.append(number)
+                self._room = _CHUNK_CHARACTERS
+        return number
+
+    def shorten(self, cut: int) -> None:
+        self.cut = cut
+        self._kept = [(shown[:cut], length) for shown, length in self._kept]
+
+    def chunks(self) -> Iterator[list[str | list[str | int]]]:
+        """The texts, chunk by chunk; one that was cut as [text, length of the whole]."""
+        for start, end in pairwise([*self.starts, len(self._kept)]):
+            yield [
+                shown if len(shown) == length else [shown, length]
+                for shown, length in self._kept[start:end]
+            ]
+
+
+def packed_texts(texts: Texts, room: int | None) -> list[str]:
+    """The chunks of the texts, which are cut shorter until they fit into `room` characters."""
+    while True:
+        chunks = [packed(chunk) for chunk in texts.chunks()]
+        size = sum(map(len, chunks))
+        if room is None or size <= room or texts.cut is None or texts.cut <= _SHORTEST_CUT:
+            return chunks
+        texts.shorten(max(_SHORTEST_CUT, int(texts.cut * max(room, 0) / size * 0.98)))
 
 
 @dataclass
@@ -24,25 +99,25 @@ class Content:
     texts: Texts = field(repr=False)
 
 
-def content_of(queries: Queries, metric: str, cut: int | None) -> Content:
+def content_of(queries: m.Queries, metric: str, cut: int | None) -> Content:
     """Gather what the page shows: `metric` first, texts cut to `cut` characters."""
     texts = Texts(cut)
-    ways = max(queries.matcher_of_metric, default=0) + 1
+    matchers = range(max(queries.matcher_of_metric, default=0) + 1)
     rows = []
     remarks: dict[int, list[str]] = {}
     if queries.answer is not None:
         for position in range(len(queries.ids)):
-            by_way = [queries.answer(position, way) for way in range(ways)]
-            rows.append(_query(by_way, texts))
-            if by_way[0].remarks:
-                remarks[position] = list(by_way[0].remarks)
+            by_matcher = [queries.answer(position, matcher) for matcher in matchers]
+            rows.append(_query(by_matcher, texts))
+            if by_matcher[0].remarks:
+                remarks[position] = list(by_matcher[0].remarks)
     index = {
         "systems": list(queries.systems),
         "compared": queries.compared,
         "metrics": list(queries.metrics),
-        "lower": list(queries.lower_is_better),
+        "lowerIsBetter": list(queries.lower_is_better),
         "shown": list(queries.metrics).index(metric),
-        "ways": list(queries.matcher_of_metric),
+        "matcherOfMetric": list(queries.matcher_of_metric),
         "ids": [str(query_id) for query_id in queries.ids],
         "queries": list(queries.texts),
         "scores": [
@@ -51,24 +126,24 @@ def content_of(queries: Queries, metric: str, cut: int | None) -> Content:
         ],
         **queries.failed_or_empty,
         **queries.unanswerable,
-        "slices": [slice_key._asdict() for slice_key in queries.slices],
+        "slices": [
+            {"key": slice_key.key, "values": slice_key.values, "ofQuery": slice_key.of_query}
+            for slice_key in queries.slices
+        ],
         "remarks": remarks,
-        "perChunk": _QUERIES_PER_CHUNK,
-        "textStarts": list(texts.starts),
+        "perChunk": _CHUNK_QUERIES,
+        "textStarts": texts.starts,
     }
-    chunks = [
-        rows[start : start + _QUERIES_PER_CHUNK]
-        for start in range(0, len(rows), _QUERIES_PER_CHUNK)
-    ]
-    return Content(index, chunks, texts)
+    starts = range(0, len(rows), _CHUNK_QUERIES)
+    return Content(index, [rows[start : start + _CHUNK_QUERIES] for start in starts], texts)
 
 
-def _query(by_way: Sequence[QueryAnswers], texts: Texts) -> list[Any]:
+def _query(by_matcher: Sequence[m.QueryAnswers], texts: Texts) -> list[Any]:
     """[wanted, answers] as the first matcher sees them; then the same of each other matcher.
 
     Of another matcher each answer has only what is its own: [grades, what the items stand for].
     """
-    first, *others = by_way
+    first, *others = by_matcher
     row: list[Any] = [
         list(_wanted(first, texts)),
         [_answer(answer, texts) for answer in first.answers],
@@ -76,35 +151,30 @@ def _query(by_way: Sequence[QueryAnswers], texts: Texts) -> list[Any]:
     if others:
         row.append(
             [
-                [list(_wanted(other, texts)), [_seen(answer) for answer in other.answers]]
+                [list(_wanted(other, texts)), [_grades(answer) for answer in other.answers]]
                 for other in others
             ]
         )
     return row
 
 
-def _wanted(query: QueryAnswers, texts: Texts) -> Iterator[list[Any]]:
+def _wanted(query: m.QueryAnswers, texts: Texts) -> Iterator[list[Any]]:
     """[id, grade]; with a passage also the number of its text; in groups also that of the group."""
     in_groups = any(len(need) > 1 for need in query.wanted)
     for number, need in enumerate(query.wanted):
         for item in need:
             wanted: list[Any] = [str(item.id), item.grade]
             if item.passage is not None or in_groups:
-                wanted.append(_passage(item, texts))
+                passage = place_of(item.passage) if isinstance(item.passage, Span) else item.passage
+                wanted.append(None if passage is None else texts.add(passage))
             yield [*wanted, number] if in_groups else wanted
 
 
-def _passage(item: Item, texts: Texts) -> int | None:
-    if item.passage is None:
-        return None
-    return texts.add(place_of(item.passage) if isinstance(item.passage, Span) else item.passage)
-
-
-def _answer(answer: Answer, texts: Texts) -> Any:
+def _answer(answer: m.Answer, texts: Texts) -> Any:
     """[ids, grades, texts, latency, error], what the items stand for, calls."""
     if answer.retrieved is None:
         return None
-    grades, *stands_for = _seen(answer)
+    grades, *stands_for = _grades(answer)
     calls: list[Any] = []
     if answer.calls is not None:
         calls = [[_call(call) for call in answer.calls]]
@@ -120,7 +190,7 @@ def _answer(answer: Answer, texts: Texts) -> Any:
     ]
 
 
-def _call(call: CallAnswer) -> list[Any]:
+def _call(call: m.CallAnswer) -> list[Any]:
     """[query, who asked, ids, grades, whether each is new, latency, error]"""
     return [
         " ".join(call.query.split()),
@@ -133,12 +203,8 @@ def _call(call: CallAnswer) -> list[Any]:
     ]
 
 
-def _seen(answer: Answer) -> list[Any]:
+def _grades(answer: m.Answer) -> list[Any]:
+    """[grades], and what the items stand for, if any isn't itself."""
     retrieved = answer.retrieved or ()
-    grades = [item.grade for item in retrieved]
-    if not any(item.stands_for for item in retrieved):
-        return [grades]
-    return [
-        grades,
-        [[str(item_id.id) for item_id in item.stands_for] or None for item in retrieved],
-    ]
+    names = [[str(wanted.id) for wanted in item.stands_for] or None for item in retrieved]
+    return [[item.grade for item in retrieved], *([names] if any(names) else [])]

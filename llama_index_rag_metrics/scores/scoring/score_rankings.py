@@ -27,7 +27,7 @@ from llama_index_rag_metrics.runtime.arrays import BoolArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.wording import shorten
 from llama_index_rag_metrics.scores import Reason, Scores
-from llama_index_rag_metrics.scores.ranking_digests import LazyDigests
+from llama_index_rag_metrics.scores.mappings import lazy_digests
 from llama_index_rag_metrics.scores.scoring.batches import (
     REASONS,
     Metrics,
@@ -187,7 +187,7 @@ def score_with(
             for metric, rows in scored.details.items()
         },
         name=name or str(getattr(retrieved, "name", None) or ""),
-        rankings=LazyDigests(dict(zip(query_ids, rankings, strict=True))) if keep_digests else None,
+        rankings=lazy_digests(zip(query_ids, rankings, strict=True)) if keep_digests else None,
         notes=[
             *getattr(retrieved, "notes", ()),
             *(scored.counts.notes if metrics else ()),

@@ -30,7 +30,7 @@ from llama_index_rag_metrics.runtime.arrays import IntArray
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning, MissingExtra
 from llama_index_rag_metrics.runtime.masking import describe_error
-from llama_index_rag_metrics.scores.ranking_digests import ranking_digest
+from llama_index_rag_metrics.scores.mappings import ranking_digest
 from llama_index_rag_metrics.scores.scoring.batches import (
     REASONS,
     Metrics,

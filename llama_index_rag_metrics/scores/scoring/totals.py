@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from llama_index_rag_metrics.report import Records, Report, Row, Section, Table
-from llama_index_rag_metrics.report.exports import written
+from llama_index_rag_metrics.report import Cell, Records, Report, Row, Section, Table
 from llama_index_rag_metrics.report.numbers import counted
-from llama_index_rag_metrics.report.reportable import Reportable
+from llama_index_rag_metrics.report.reportable import Reportable, written
 from llama_index_rag_metrics.runtime.jsonable import jsonable
 from llama_index_rag_metrics.scores import Counts, listed_means
-from llama_index_rag_metrics.scores.by_metric import ByMetric, name_among
-from llama_index_rag_metrics.scores.glossary import glossary
-from llama_index_rag_metrics.scores.rows import counts_rows, score_cell
+from llama_index_rag_metrics.scores.mappings import ByMetric, name_among
+from llama_index_rag_metrics.scores.rows import count_rows
+from llama_index_rag_metrics.scores.scores_report import glossary
 from llama_index_rag_metrics.scores.scoring.batches import ScoredBatch
 from llama_index_rag_metrics.scores.scoring.remarks import Remarks
 
@@ -220,8 +219,8 @@ class ScoreTotals(Reportable):
 def totals_report(totals: ScoreTotals) -> Report:
     name, counts, metrics = totals.name or "score", totals.counts, totals.metric_names
     means = {metric: totals.means[metric] if totals.n(metric) else None for metric in metrics}
-    rows = [Row(metric, [score_cell(mean)]) for metric, mean in means.items()]
-    parts = [rows, [*counts_rows([counts])]]
+    rows = [Row(metric, [Cell.of(mean, "score")]) for metric, mean in means.items()]
+    parts = [rows, [*count_rows([counts])]]
     table = Table("", [name], parts, fold="Counts", by_system=True)
     values = {"run": totals.name, **means, **asdict(counts)}
     return Report(

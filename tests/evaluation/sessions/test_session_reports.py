@@ -19,7 +19,7 @@ from llama_index_rag_metrics import (
 from llama_index_rag_metrics.evaluation.results.results_report import results_report
 from llama_index_rag_metrics.evaluation.sessions.judged_sessions import Sessions, recall_by_call
 from llama_index_rag_metrics.report.html import html_page
-from llama_index_rag_metrics.report.html.packing import unpacked
+from llama_index_rag_metrics.report.html.assets import unpacked
 from llama_index_rag_metrics.report.terminal import print_report
 
 # q1: a at the first call, b at the third; the second asks the first's words again

@@ -4,36 +4,32 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
-from llama_index_rag_metrics.evaluation.retrievers.callables import (
+from llama_index_rag_metrics.evaluation.asking.dual import Answer, DualCall
+from llama_index_rag_metrics.evaluation.source import (
     AsyncCallableRetriever,
     QueryEngineRetriever,
 )
-from llama_index_rag_metrics.evaluation.retrievers.dual import Answer, DualCall
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnusableAnswer
 from llama_index_rag_metrics.runtime.threads import Threads
+
+if TYPE_CHECKING:
+    from llama_index_rag_metrics.evaluation.asking.run_options import RunOptions
 
 T = TypeVar("T")
 
 _NO_NODE = re.compile(r"'(\w+)' object has no attribute 'node'$")
-"""What LlamaIndex says of a retriever that returned something else than nodes with scores."""
+"""LlamaIndex's error for a retriever that returned something else than nodes with scores."""
 
 _POSTPROCESSORS = "a list of LlamaIndex's postprocessors"
 
 
-def check_way(use_async: bool | None) -> None:
-    """Refuse an unusable `use_async` before anything is asked."""
-    if use_async is not None and not isinstance(use_async, bool):
-        raise InvalidInput("use_async", use_async, "True, False, or None to find out which works")
-
-
 def listed_postprocessors(postprocessors: object) -> list[BaseNodePostprocessor]:
-    """The postprocessors of an argument `node_postprocessors`, checked."""
     if postprocessors is None:  # as LlamaIndex has it
         return []
     argument = "node_postprocessors"
@@ -46,43 +42,31 @@ def listed_postprocessors(postprocessors: object) -> list[BaseNodePostprocessor]
 
 
 def checked_postprocessor(argument: str, postprocessor: object) -> BaseNodePostprocessor:
-    """A postprocessor, checked; an error shows only the type of others, which may hold keys."""
     if isinstance(postprocessor, BaseNodePostprocessor):
         return postprocessor
     if isinstance(postprocessor, type):
         remedy = f"Give an instance of it, built as {postprocessor.__name__}(...)."
         raise InvalidInput(argument, postprocessor, _POSTPROCESSORS, remedy)
+    # its type alone: it may hold a key
     raise InvalidInput(argument, type(postprocessor), _POSTPROCESSORS)
 
 
 class Pipeline:
-    """A retriever and its node postprocessors.
-
-    What blocks runs in a pool of as many threads as there are workers.
-
-    Args:
-        use_async: whether to ask by `aretrieve`, or by `retrieve` in threads; None finds out which
-            works.
-        timeout: seconds that the retriever, and each postprocessor, may take on a query; None: any.
-    """
+    """A retriever and its node postprocessors; blocking code runs in as many threads as workers."""
 
     def __init__(
         self,
         retriever: BaseRetriever,
         postprocessors: Sequence[BaseNodePostprocessor],
-        workers: int,
-        use_async: bool | None = None,
-        timeout: float | None = None,
+        options: RunOptions,
     ) -> None:
-        check_way(use_async)
+        use_async = options.use_async
         if use_async is False and isinstance(retriever, AsyncCallableRetriever):
             sentence = "use_async=False can't call a retriever that is an asynchronous function."
             raise InvalidInput("use_async", use_async, sentence=sentence)
-        self.retriever = retriever
-        self.postprocessors = postprocessors
-        self.timeout = timeout
-        self.use_async = use_async
-        self._threads = Threads(workers, "rag-metrics")
+        self.retriever, self.postprocessors = retriever, postprocessors
+        self.timeout, self.use_async = options.timeout, use_async
+        self._threads = Threads(options.workers, "rag-metrics")
         has_async = _overrides(retriever, BaseRetriever, "_aretrieve", "aretrieve")
         if isinstance(retriever, QueryEngineRetriever):
             has_async = retriever.is_async
@@ -92,13 +76,12 @@ class Pipeline:
             None if isinstance(retriever, AsyncCallableRetriever) else retriever.retrieve,
             self._threads,
             use_async,
-            timeout,
+            self.timeout,
         )
         self._postprocess = [self.postprocess(postprocessor) for postprocessor in postprocessors]
 
     @property
     def notes(self) -> list[str]:
-        """What a reader of the results should know of how the retriever was asked."""
         calls = [self._retrieve, *self._postprocess]
         own = self.retriever.notes if isinstance(self.retriever, QueryEngineRetriever) else []
         return [*own, *(note for call in calls for note in call.notes)]
@@ -132,7 +115,7 @@ class Pipeline:
         )
 
     async def in_thread(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Call a blocking function in the pool, in the caller's context."""
+        """Call a blocking function in a thread of the pool."""
         return await self._threads.call(function, *arguments)
 
     def close(self) -> None:
@@ -141,7 +124,7 @@ class Pipeline:
 
 
 def _overrides(component: object, base: type, *methods: str) -> bool:
-    """Whether a class has a method of its own; the base's methods only call the blocking one."""
+    """Whether a class has one of these methods itself; its base's only call the blocking one."""
     classes = type(component).__mro__
     own = classes[: classes.index(base)]
     return any(method in vars(owner) for owner in own for method in methods)

@@ -1,4 +1,4 @@
-"""Generating questions: an LLM is asked about every node, and its questions become a dataset."""
+"""Questions written by an LLM about every node, as a dataset."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from uuid import NAMESPACE_OID, uuid5
 from llama_index.core.schema import BaseNode, MetadataMode
 
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
-from llama_index_rag_metrics.labels.questions.parsing import normal_form, parse
+from llama_index_rag_metrics.labels.question_parsing import normal_form, parse
 from llama_index_rag_metrics.runtime.amounts import WORKERS, check_whole
 from llama_index_rag_metrics.runtime.cache import identity
 from llama_index_rag_metrics.runtime.errors import GenerationFailed, InvalidInput, NoQuestions
@@ -42,17 +42,6 @@ if TYPE_CHECKING:
 
 
 _FORMAT = "llama-index-rag-metrics questions, version 2"
-
-
-class AnswerJournal(JsonLinesJournal[tuple[str, str]]):
-    """The answers by node id; `answers` has those of before."""
-
-    def __init__(self, path: str | Path, fingerprint: Mapping[str, str]) -> None:
-        super().__init__(path, _FORMAT, fingerprint, _answer)
-        self.answers = dict(self.rows)
-
-    def record(self, node_id: str, answer: str) -> None:
-        self.write({"node_id": node_id, "answer": answer})
 
 
 def _answer(row: Mapping[str, Any]) -> tuple[str, str]:
@@ -110,24 +99,23 @@ async def agenerate_question_context_pairs(
         llm: any LLM of LlamaIndex; by default `Settings.llm`.
         qa_generate_prompt_tmpl: the prompt, with {context_str} and {num_questions_per_chunk}.
         num_questions_per_chunk: how many questions to ask for, and to keep at most, for each node.
-        retry_limit: how often a node is tried. The next attempt comes when the LLM's service says
-            (Retry-After), unless that is over a minute.
-        on_failure: whether a node on which the LLM keeps failing is left out and named in the
-            dataset's notes ("skip", or "continue" in old code), or ends the run ("fail").
-        save_every: accepted for old code, and ignored: the journal keeps every node at once.
-        output_path: as in LlamaIndex: the dataset is saved there by `save_json` at the end, and a
-            journal is kept beside it unless `journal` says where.
+        retry_limit: how often a node is tried. The LLM's service says when (Retry-After), unless
+            that is over a minute.
+        on_failure: "skip" (or "continue" in old code) leaves a node out on which the LLM keeps
+            failing, and names it in the dataset's notes; "fail" ends the run.
+        save_every: ignored, for old code: the journal keeps every node at once.
+        output_path: where `save_json` saves the dataset at the end, as in LlamaIndex; a journal is
+            kept beside it unless `journal` says where.
         verbose: the old name of `show_progress`.
         workers: how many nodes are asked about at once.
         show_progress: show a progress bar on standard error.
         journal: a file that keeps every answer. A second call with it asks about the other nodes
-            only, even after kill -9. It takes nodes with the same ids: a splitter gives them with
-            its `id_func`.
+            only, even after kill -9. Nodes need the same ids: see a splitter's `id_func`.
 
     Returns:
-        A dataset with stable query ids. A question about several nodes is in it once, with all of
-        them relevant. The notes say how many nodes failed or gave fewer questions than asked, and
-        which lines of theirs were refused; the log has all refused lines at level INFO.
+        A dataset with stable query ids, in which a question about several nodes has all of them as
+        relevant. The notes count nodes that failed or gave fewer questions than asked, and refused
+        lines; the log has all refused lines at level INFO.
 
     Raises:
         InvalidInput: an argument can't be used.
@@ -168,7 +156,9 @@ async def agenerate_question_context_pairs(
         "model": f"{llm.class_name()} {llm.metadata.model_name}",
         "settings": _digest(json.dumps(identity(llm), sort_keys=True)),
     }
-    kept = AnswerJournal(Path(journal), fingerprint) if journal is not None else None
+    kept = None
+    if journal is not None:
+        kept = JsonLinesJournal(Path(journal), _FORMAT, fingerprint, _answer)
     try:
         generation = _Generation(llm, prompts, kept, retry_limit, on_failure)
         await generation.run(workers, show_progress or verbose)
@@ -186,17 +176,17 @@ generate_question_context_pairs = synchronous(agenerate_question_context_pairs)
 
 @dataclass(repr=False)
 class _Generation:
-    """One run over the nodes: the answers so far, and the nodes that failed."""
+    """One run over the nodes: the answers so far, and the failures by node."""
 
     llm: LLM
     prompts: Mapping[str, str]
-    journal: AnswerJournal | None
+    journal: JsonLinesJournal[tuple[str, str]] | None
     attempts: int
     on_failure: OnFailure
     failures: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.answers = dict(self.journal.answers) if self.journal is not None else {}
+        self.answers = dict(self.journal.rows) if self.journal is not None else {}
         self._refusal = Refusal()
 
     async def run(self, workers: int, show_progress: bool) -> None:
@@ -233,7 +223,7 @@ class _Generation:
         else:
             self.answers[node_id] = answer
             if self.journal is not None:
-                self.journal.record(node_id, answer)
+                self.journal.write({"node_id": node_id, "answer": answer})
 
     async def _complete(self, prompt: str, threads: Threads) -> str:
         if _is_asynchronous(self.llm):
@@ -267,11 +257,11 @@ def _dataset(
     for node_id in generation.prompts:
         if node_id not in generation.answers:
             continue
-        answer = parse(generation.answers[node_id])
-        if len(answer.questions) < asked_for:
+        questions, not_questions = parse(generation.answers[node_id])
+        if len(questions) < asked_for:
             fewer += 1
-            refused += [f"{node_id!r}: {line!r}" for line in answer.refused]
-        for question in answer.questions[:asked_for]:
+            refused += [f"{node_id!r}: {line!r}" for line in not_questions]
+        for question in questions[:asked_for]:
             new_id = str(uuid5(NAMESPACE_OID, f"{node_id}\n{question}"))
             query_id = id_of.setdefault(normal_form(question), new_id)
             queries.setdefault(query_id, question)
@@ -283,16 +273,14 @@ def _dataset(
         raise NoQuestions(n, refused)
     empty = len(corpus) - n
     failures = [f"{node_id!r} ({error})" for node_id, error in generation.failures.items()]
-    notes = []
-    if fewer:
-        notes.append(f"{fewer} of {n} nodes gave fewer than {asked_for} questions")
-    if refused:
-        notes.append(f"{len(refused)} lines weren't questions: {first_of(refused)}")
-    if empty:
-        nothing = "have no text, so nothing was asked about them"
-        notes.append(f"{empty} of {len(corpus)} nodes {nothing}")
-    if failures:
-        notes.append(f"{len(failures)} of {n} nodes failed: {', '.join(failures[:5])}")
+    without_text = f"{empty} of {len(corpus)} nodes have no text, so nothing was asked about them"
+    sentences = {
+        f"{fewer} of {n} nodes gave fewer than {asked_for} questions": fewer,
+        f"{len(refused)} lines weren't questions: {first_of(refused)}": refused,
+        without_text: empty,
+        f"{len(failures)} of {n} nodes failed: {', '.join(failures[:5])}": failures,
+    }
+    notes = [sentence for sentence, is_true in sentences.items() if is_true]
     for note in notes:
         logger.warning("generate_question_context_pairs: %s", note)
     return RetrievalDataset(queries, relevant, corpus, notes=notes)

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from llama_index_rag_metrics.statistics import mean_interval
+from llama_index_rag_metrics.statistics.intervals import mean_interval
 from llama_index_rag_metrics.statistics.prediction_powered import (
     FEWEST_HUMAN,
     TOO_POOR,
     power_tuned,
-    rectified,
-    rectified_interval,
+    prediction_powered,
+    prediction_powered_interval,
 )
 
 N, OTHERS = 60, 440
@@ -35,7 +35,7 @@ class TestAgainstPPIPython:
         ppi_py = pytest.importorskip("ppi_py", reason=reason)
         human, judge, others = judged(3, noise, bias=0.2)
         weight = power_tuned(human, judge, others)
-        combined = rectified(human, judge, others)
+        combined = prediction_powered(human, judge, others)
         theirs = ppi_py.ppi_mean_pointestimate(human, judge, others)
         assert theirs == pytest.approx(
             ppi_py.ppi_mean_pointestimate(human, judge, others, lam=weight), rel=1e-12
@@ -57,7 +57,10 @@ class TestAgainstPPIPython:
 
     def test_a_bias_cancels(self) -> None:
         human, judge, others = judged(5, 0.05)
-        plain, shifted = rectified(human, judge, others), rectified(human, judge + 7, others + 7)
+        plain, shifted = (
+            prediction_powered(human, judge, others),
+            prediction_powered(human, judge + 7, others + 7),
+        )
         assert shifted.mean == pytest.approx(plain.mean, abs=1e-9)
         assert shifted.standard_error == pytest.approx(plain.standard_error, rel=1e-9)
 
@@ -65,28 +68,28 @@ class TestAgainstPPIPython:
 class TestAlone:
     def test_a_judge_that_knows_nothing(self) -> None:
         human, judge, others = judged(7, 0.1)
-        combined = rectified(human, judge[::-1].copy(), others)
+        combined = prediction_powered(human, judge[::-1].copy(), others)
         assert (combined.helps, combined.weight, combined.worth) == (False, 0.0, N)
-        assert combined.why_alone == TOO_POOR
+        assert combined.reason_alone == TOO_POOR
         np.testing.assert_array_equal(combined.values, human)
 
     def test_a_judge_that_says_the_same_of_all(self) -> None:
         human, _, _ = judged(7, 0.1)
-        assert not rectified(human, np.ones(N), np.ones(OTHERS)).helps
+        assert not prediction_powered(human, np.ones(N), np.ones(OTHERS)).helps
 
     def test_few_human_scores(self) -> None:
         human, judge, others = judged(7, 0.02)
         few = FEWEST_HUMAN - 1
-        assert not rectified(human[:few], judge[:few], others).helps
-        assert rectified(human[: few + 1], judge[: few + 1], others).helps
+        assert not prediction_powered(human[:few], judge[:few], others).helps
+        assert prediction_powered(human[: few + 1], judge[: few + 1], others).helps
 
     def test_nobody_else(self) -> None:
         human, judge, _ = judged(7, 0.02)
-        assert "every question" in rectified(human, judge, np.array([])).why_alone
+        assert "every question" in prediction_powered(human, judge, np.array([])).reason_alone
 
     def test_all_hits(self) -> None:
         human, judge = np.ones(N), judged(7, 0.02)[1]
-        combined, interval = rectified_interval(rectified(human, judge, judge))
+        combined, interval = prediction_powered_interval(prediction_powered(human, judge, judge))
         assert not combined.helps
         assert interval == mean_interval(human)
 
@@ -94,7 +97,7 @@ class TestAlone:
 class TestInterval:
     def test_it_is_wilsons_with_as_many_as_it_is_worth(self) -> None:
         human, judge, others = judged(11, 0.1)
-        combined, interval = rectified_interval(rectified(human, judge, others))
+        combined, interval = prediction_powered_interval(prediction_powered(human, judge, others))
         before, mean = human.mean(), combined.mean
         most = before * (1 - before)
         n = most / (human.var(ddof=1) / N + most / N**2) * combined.worth / N
@@ -107,9 +110,9 @@ class TestInterval:
         # 45 hits of 50, of which the judge misses one; of the others it sees hits alone, so that
         # its weight is 1: 0.9 + (1 - 0.88)
         human, judge = np.r_[np.zeros(5), np.ones(45)], np.r_[np.zeros(6), np.ones(44)]
-        combined = rectified(human, judge, np.ones(450))
+        combined = prediction_powered(human, judge, np.ones(450))
         assert combined.mean == pytest.approx(1.02)
-        _, interval = rectified_interval(combined)
+        _, interval = prediction_powered_interval(combined)
         assert interval.low is not None
         assert interval.low < interval.mean == interval.high == 1
 
@@ -119,7 +122,7 @@ class TestInterval:
         human = (rng.random(30) < 0.9).astype(float)
         judge = np.where(rng.random(30) < 0.6, human, rng.random(30) < 0.5).astype(float)
         others = (rng.random(300) < 0.7).astype(float)
-        combined, interval = rectified_interval(rectified(human, judge, others))
+        combined, interval = prediction_powered_interval(prediction_powered(human, judge, others))
         alone = mean_interval(human)
         assert interval.high - interval.low <= alone.high - alone.low + 1e-12  # type: ignore[operator]
         assert combined.helps or interval == alone

@@ -1,9 +1,7 @@
 """A function that exists twice, asynchronous and blocking, called in the way that works.
 
-Most of LlamaIndex's asynchronous methods call blocking code in the end: a query engine over a
-retriever without one, a fusion of such, an index whose embedding has only a synchronous method.
-Others can't work as they were built: a vector store that was given a synchronous client alone
-raises an error of its own, and one that was given an asynchronous client alone fails in a thread.
+Most of LlamaIndex's asynchronous methods call blocking code in the end, and others can't work as
+they were built: a vector store raises an error if it was given only the client of the other way.
 None of that can be read off a class. So the first call is watched, and where one way fails and the
 other works, the other is taken from then on. What is watched is whether the call ever waits, not
 for how long: on a busy machine everything takes long.
@@ -30,18 +28,18 @@ _OTHER: dict[Way, Way] = {"asynchronous": "blocking", "blocking": "asynchronous"
 
 _CANNOT = (NotImplementedError, AttributeError, TypeError, ImportError)
 _SAYS_CANNOT = re.compile(r"sync|await|event loop|not initiali[sz]ed", re.IGNORECASE)
-"""What a way that can never work raises, unlike a service that was busy."""
+"""Errors of a way that can never work, unlike those of a service that was busy."""
 
 _OF_ANOTHER_LOOP = re.compile(r"different (event )?loop|event loop is closed", re.IGNORECASE)
 
 Answer: TypeAlias = "tuple[T, float]"
-"""What a call gave, and the seconds that it took, without attempts that failed."""
+"""The result of a call, and its seconds, without attempts that failed."""
 
 
 class CallModes:
-    """Which way of a call is taken: the first, until it is found out that it can't work.
+    """The way in which a call is made: the first, until it turns out that it can't work.
 
-    `methods` maps a way to the name of its method; `notes` tell of ways that don't work.
+    `methods` maps a way to the name of its method; `notes` name the ways that don't work.
     """
 
     def __init__(self, owner: str, methods: Mapping[Way, str]) -> None:
@@ -52,11 +50,10 @@ class CallModes:
 
     @property
     def method(self) -> str:
-        """The name of the method to call."""
         return self.methods[self.current]
 
     def switch_from(self, way: Way, error: Exception) -> None:
-        """Take the other way from now on, because of this error."""
+        """Take the other way from now on, and note the error that shows why."""
         other = _OTHER[way]
         self.current = other
         problem = f"{self._owner}: {self.methods[way]} doesn't work here"
@@ -73,11 +70,7 @@ class CallModes:
 class DualCall(Generic[T]):
     """Calls the asynchronous or the blocking one of two methods that do the same.
 
-    Args:
-        asynchronous: None where there is none, or where it only calls the blocking one.
-        blocking: called in `threads`; None where it only calls the asynchronous one.
-        use_async: which to call; None finds out.
-        timeout: seconds that a call may take; None: any.
+    A method that only calls the other is given as None. The blocking one runs in `threads`.
     """
 
     def __init__(
@@ -162,7 +155,7 @@ class DualCall(Generic[T]):
         return await within(timeout, self._watched(call(*arguments)))
 
     async def _watched(self, awaitable: Awaitable[T]) -> T:
-        """Check at every turn of the loop, until the first call has ended, whether it waits."""
+        """Check at every turn of the loop whether the first call waits."""
         task, loop = asyncio.current_task(), asyncio.get_running_loop()
 
         def look() -> None:

@@ -1,35 +1,37 @@
-"""Nuggets by an LLM: what a good answer states, and which passages say it."""
+"""Nuggets by an LLM: what a good answer states, and which passages support it."""
 
 from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from llama_index.core.storage.kvstore.types import BaseKVStore
 
+from llama_index_rag_metrics.evaluation.asking.query_runner import FailedQueries
 from llama_index_rag_metrics.evaluation.asking.run_options import check_count
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
-from llama_index_rag_metrics.labels.nuggets.nugget_asking import Asking, run_jobs
-from llama_index_rag_metrics.labels.nuggets.nugget_passages import (
+from llama_index_rag_metrics.labels.nugget_llm import MOST_KEPT, NuggetLLM
+from llama_index_rag_metrics.labels.nugget_passages import (
     PassagesLike,
     Texts,
     corpus_of,
     labelled_texts,
     texts_of,
 )
-from llama_index_rag_metrics.labels.nuggets.nugget_set import Nuggets
-from llama_index_rag_metrics.labels.nuggets.prompts import MOST_KEPT
+from llama_index_rag_metrics.labels.nuggets import Nuggets
 from llama_index_rag_metrics.rankings.nugget import Nugget, Support, vital_first
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.runtime.amounts import WORKERS
 from llama_index_rag_metrics.runtime.cache import Cache
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import BadAnswer, InvalidInput, LabelWarning
-from llama_index_rag_metrics.runtime.settings_models import model_of_settings
-from llama_index_rag_metrics.runtime.sync import synchronous
+from llama_index_rag_metrics.runtime.masking import describe_error
+from llama_index_rag_metrics.runtime.progress import progress
+from llama_index_rag_metrics.runtime.retries import http_status
+from llama_index_rag_metrics.runtime.sync import each, synchronous
 from llama_index_rag_metrics.runtime.wording import shorten
 
 if TYPE_CHECKING:
@@ -53,7 +55,7 @@ async def acreate_nuggets(
 ) -> Nuggets:
     """Let an LLM list what a good answer to each question states, vital or okay.
 
-    By the steps of AutoNuggetizer (TREC 2024 RAG track: Pradeep et al., arXiv:2411.09607 and
+    The steps are AutoNuggetizer's (TREC 2024 RAG track: Pradeep et al., arXiv:2411.09607 and
     2504.15068): the LLM reads up to 10 passages at once and updates a list of at most 30 facts,
     then labels them, 10 at once; vital ones come first, and 20 are kept. `acreate_nuggets` is
     awaited; `create_nuggets` isn't.
@@ -93,27 +95,19 @@ async def acreate_nuggets(
     check_count("most", most, "nuggets")
     dataset = _dataset(questions)
     queries, sources = dataset.queries, _sources(dataset, passages, answers, depth)
-    if llm is None:
-        llm = model_of_settings("llm", "create_nuggets")
-    asking = Asking(llm, Cache.of(cache), "create_nuggets")
+    nugget_llm = NuggetLLM(llm, cache, "create_nuggets")
     created: dict[str, Sequence[Nugget]] = {}
 
     async def create(query_id: str) -> None:
-        created[query_id] = await _created(asking, queries[query_id], sources[query_id], most)
+        created[query_id] = await _created(nugget_llm, queries[query_id], sources[query_id], most)
 
     errors = dict.fromkeys(queries.keys() - sources.keys(), "there is no passage to read")
-    errors |= await run_jobs(
-        list(sources),
-        create,
-        workers=workers,
-        description="creating nuggets",
-        show_progress=show_progress,
-    )
+    errors |= await _run_jobs("creating nuggets", list(sources), create, workers, show_progress)
     in_order = {query_id: errors[query_id] for query_id in queries if query_id in errors}
     if in_order:
         warn_caller(_failed_warning("questions have no nuggets", in_order, len(queries)))
     by_query = {query_id: created.get(query_id, ()) for query_id in queries}
-    return Nuggets(by_query, queries, in_order, asking.tally.usage)
+    return Nuggets(by_query, queries, in_order, nugget_llm.tally.usage)
 
 
 create_nuggets = synchronous(acreate_nuggets)
@@ -125,13 +119,13 @@ def _failed_warning(what: str, errors: Mapping[str, str], n: int) -> LabelWarnin
 
 
 async def _created(
-    asking: Asking, question: str, texts: Mapping[str, str], most: int
+    nugget_llm: NuggetLLM, question: str, texts: Mapping[str, str], most: int
 ) -> list[Nugget]:
-    facts = await asking.facts(question, texts)
+    facts = await nugget_llm.facts(question, texts)
     if not facts:
         read = counted(len(texts), "passage", "passages")
         raise BadAnswer("create_nuggets", f"no fact in {read} that the answer needs")
-    importances = await asking.importances(question, facts)
+    importances = await nugget_llm.importances(question, facts)
     return vital_first(map(Nugget, facts, importances))[:most]
 
 
@@ -147,25 +141,24 @@ def _sources(
     answers: Mapping[str, str] | str | None,
     depth: int | None,
 ) -> Texts:
-    """What is read for each question: the answer first."""
+    """The texts to read for each question: the answer first."""
     _check_depth(depth)
-    read: dict[str, dict[str, str]] = {}
+    query_ids = list(dataset.queries)
     known = _answers(dataset, answers)
-    for query_id in dataset.queries:
-        if known.get(query_id, "").strip():
-            read[query_id] = {_ANSWER: known[query_id]}
+    texts: Texts = {}
     if passages is not None:
-        query_ids = list(dataset.queries)
-        texts: Texts = texts_of(passages, query_ids, depth, corpus_of(dataset))
-    else:
-        texts = labelled_texts(dataset) if answers is None else {}
-    for query_id, of_query in texts.items():
-        read.setdefault(query_id, {}).update(of_query)
-    if not any(read.values()):
+        texts = texts_of(passages, query_ids, depth, corpus_of(dataset))
+    elif answers is None:
+        texts = labelled_texts(dataset)
+    sources: dict[str, dict[str, str]] = {}
+    for query_id in query_ids:
+        answer = {_ANSWER: known[query_id]} if known.get(query_id, "").strip() else {}
+        if read := {**answer, **texts.get(query_id, {})}:
+            sources[query_id] = read
+    if not sources:
         remedy = "Give passages=..., answers=..., or a dataset with labels and their texts."
-        asked = shorten(list(dataset.queries)[:3])
-        raise InvalidInput("questions", asked, "something to read", remedy)
-    return {query_id: of_query for query_id, of_query in read.items() if of_query}
+        raise InvalidInput("questions", shorten(query_ids[:3]), "something to read", remedy)
+    return sources
 
 
 def _answers(
@@ -203,12 +196,12 @@ async def aassign_nuggets(
 ) -> Nuggets:
     """Let an LLM say which passages support which nuggets: in full, in part, or not.
 
-    By AutoNuggetizer's rubric (Pradeep et al., arXiv:2411.09607 and 2504.15068): a passage, and up
-    to 10 nuggets at once. Of a passage that doesn't fit into the LLM's context window every piece
-    is read, and the best counts. `aassign_nuggets` is awaited; `assign_nuggets` isn't.
+    The rubric is AutoNuggetizer's (Pradeep et al., arXiv:2411.09607 and 2504.15068): a passage, and
+    up to 10 nuggets at once. A passage that doesn't fit into the LLM's context window is read in
+    pieces, and the best counts. `aassign_nuggets` is awaited; `assign_nuggets` isn't.
 
     Args:
-        nuggets: the nuggets. What they say of a passage already stays, and isn't asked for.
+        nuggets: the nuggets. Supports that they have already stay, and aren't asked for.
         passages: a run with texts, several, or query id to {passage id: text}. To compare systems,
             give the runs of all of them.
         llm: any LLM of LlamaIndex, called in threads; by default `Settings.llm`.
@@ -240,9 +233,7 @@ async def aassign_nuggets(
     if not isinstance(nuggets, Nuggets):
         raise InvalidInput("nuggets", nuggets, "Nuggets, as create_nuggets gives them")
     _check_depth(depth)
-    if llm is None:
-        llm = model_of_settings("llm", "assign_nuggets")
-    asking = Asking(llm, Cache.of(cache), "assign_nuggets")
+    nugget_llm = NuggetLLM(llm, cache, "assign_nuggets")
     with_nuggets = [query_id for query_id, of_query in nuggets.items() if of_query]
     texts = texts_of(passages, with_nuggets, depth, corpus)
     if with_nuggets and not any(texts.values()):
@@ -256,19 +247,12 @@ async def aassign_nuggets(
         if not facts:
             return
         text, question = texts[query_id][passage], nuggets.queries.get(query_id, "")
-        supports = await asking.supports(question, facts, text)
+        supports = await nugget_llm.supports(question, facts, text)
         by_job[job] = dict(zip(facts, supports, strict=True))
 
     jobs = [(query_id, passage) for query_id in texts for passage in texts[query_id]]
-    failed = await run_jobs(
-        jobs,
-        assign,
-        workers=workers,
-        description="assigning nuggets",
-        show_progress=show_progress,
-    )
-    errors = _by_question(failed)
-    if errors:
+    failed = await _run_jobs("assigning nuggets", jobs, assign, workers, show_progress)
+    if errors := _by_question(failed):
         warn_caller(_failed_warning("questions have passages that failed", errors, len(texts)))
     # the errors of creation stay: such a question has no nuggets, and none of its passages failed
     kept = {query_id: e for query_id, e in nuggets.errors.items() if not nuggets.get(query_id)}
@@ -276,7 +260,7 @@ async def aassign_nuggets(
         nuggets,
         by_query=_with_supports(nuggets, jobs, by_job),
         errors={**kept, **errors},
-        usage=nuggets.usage + asking.tally.usage,
+        usage=nuggets.usage + nugget_llm.tally.usage,
     )
 
 
@@ -288,7 +272,7 @@ def _with_supports(
     jobs: Iterable[tuple[str, str]],
     by_job: Mapping[tuple[str, str], Mapping[str, Support]],
 ) -> dict[str, list[Nugget]]:
-    """The nuggets with what was found, passages in the order in which they were given."""
+    """The nuggets with the new supports, passages in the given order."""
     supports: dict[tuple[str, str], dict[str, Support]] = defaultdict(dict)
     for query_id, passage in jobs:
         for fact, support in by_job.get((query_id, passage), {}).items():
@@ -303,7 +287,7 @@ def _with_supports(
 
 
 def _by_question(failed: Mapping[tuple[str, str], str]) -> dict[str, str]:
-    """Of each question, how many passages failed, and how the first did."""
+    """By question: how many passages failed, and how the first did."""
     passages: dict[str, list[str]] = defaultdict(list)
     for (query_id, passage), error in failed.items():
         passages[query_id].append(f"{passage!r}: {error}")
@@ -311,3 +295,37 @@ def _by_question(failed: Mapping[tuple[str, str], str]) -> dict[str, str]:
         query_id: f"{counted(len(errors), 'passage', 'passages')} failed; {errors[0]}"
         for query_id, errors in passages.items()
     }
+
+
+Job = TypeVar("Job")
+
+_LLM = "the LLM"
+
+
+async def _run_jobs(
+    description: str,
+    jobs: Sequence[Job],
+    do: Callable[[Job], Awaitable[None]],
+    workers: int,
+    show_progress: bool,
+) -> dict[Job, str]:
+    """Do all jobs, some at once, until the key is refused; errors by job, secrets masked."""
+    check_count("workers", workers, "workers")
+    errors: dict[Job, str] = {}
+    limit = FailedQueries(None, len(jobs))
+    with progress(description, len(jobs), 0, show_progress) as advance:
+
+        async def attempt(job: Job) -> None:
+            if (reason := limit.unasked(_LLM)) is not None:
+                errors[job] = reason
+            else:
+                try:
+                    await do(job)
+                    limit.succeeded(_LLM)
+                except Exception as error:  # noqa: BLE001 - recorded by job
+                    errors[job] = describe_error(error)
+                    limit.record(_LLM, errors[job], http_status(error))
+            advance(failed=job in errors)
+
+        await each(jobs, attempt, min(workers, len(jobs)))
+    return errors

@@ -1,4 +1,4 @@
-"""What a good answer to each question says, which passages say it, and what people say of both."""
+"""Nuggets: what good answers say, which passages support it, and people's reviews of both."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llama_index_rag_metrics.files.fields import NUGGETS, QUERY, QUERY_ID, first_of
-from llama_index_rag_metrics.files.file_contents import FACTS, read_as
+from llama_index_rag_metrics.files.file_kinds import FACTS, read_as
 from llama_index_rag_metrics.files.lines import from_json, read_lines, to_json, write_lines
-from llama_index_rag_metrics.files.nugget_files import nuggets_record, read_nuggets
-from llama_index_rag_metrics.files.records import read_id
-from llama_index_rag_metrics.labels.nuggets.nugget_passages import PassagesLike, texts_of
-from llama_index_rag_metrics.labels.review import Judgement, read_reviews
+from llama_index_rag_metrics.files.records import nuggets_record, read_id, read_nuggets
+from llama_index_rag_metrics.labels.nugget_passages import PassagesLike, texts_of
+from llama_index_rag_metrics.labels.review.review_judgements import Judgement, read_reviews
 from llama_index_rag_metrics.rankings.nugget import Nugget, facets_of, vital_first
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.report.reportable import Reportable
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.report import Report
 
 
-def read_file(path: Path) -> tuple[dict[str, list[Nugget]], dict[str, str], dict[str, str]]:
+def _read_file(path: Path) -> tuple[dict[str, list[Nugget]], dict[str, str], dict[str, str]]:
     """The nuggets, the text and the error of each question, a question a line."""
     by_query: dict[str, list[Nugget]] = {}
     queries: dict[str, str] = {}
@@ -60,7 +59,7 @@ class Nuggets(Mapping[str, Sequence[Nugget]], Reportable):
         usage: what the LLM was asked for.
 
     Raises:
-        InvalidInput: a nugget of a question stands twice.
+        InvalidInput: a question has a nugget twice.
 
     Examples:
         >>> nuggets = Nuggets({"q1": [Nugget("a moon of Saturn", supports={"d1": "full"})]})
@@ -98,19 +97,18 @@ class Nuggets(Mapping[str, Sequence[Nugget]], Reportable):
     ) -> dict[str, Relevance]:
         """The nuggets as facets, by question: what every metric of rankings takes.
 
-        `facet_recall` by the defaults is AutoNuggetizer's score "Weighted Strict" of what was
-        retrieved; with `vital_only` it is "Vital Strict", with `okay_weight=1` "All Strict". A
-        nugget that no passage supports counts as missed. Passages that were looked at and support
-        nothing have grade 0.
+        With the defaults, `facet_recall` is AutoNuggetizer's "Weighted Strict"; with `vital_only`
+        "Vital Strict", with `okay_weight=1` "All Strict". A nugget without support counts as
+        missed. Passages that support nothing have grade 0.
 
         Args:
-            partial: whether a passage supplies what it supports in part.
+            partial: whether support in part counts.
             vital_only: without the nuggets that are okay.
-            vital_weight: how much a vital nugget counts in `facet_recall`, above 0.
-            okay_weight: how much another one counts, above 0; of no account with `vital_only`.
+            vital_weight: the weight of a vital nugget in `facet_recall`, above 0.
+            okay_weight: that of another one, above 0; ignored with `vital_only`.
 
         Returns:
-            Without the questions for which no passage was looked at: they are unjudged.
+            Without the questions that have no supports: they are unjudged.
 
         Raises:
             InvalidInput: a weight isn't above 0.
@@ -134,9 +132,9 @@ class Nuggets(Mapping[str, Sequence[Nugget]], Reportable):
         }
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write JSON lines, a question each, that can be edited and that `read_qrels` reads, too.
+        """Write JSON lines, one a question, which can be edited, and which `read_qrels` reads.
 
-        Whoever rewords a nugget deletes its supports, so that `assign_nuggets` finds them anew.
+        After rewording a nugget delete its supports, so that `assign_nuggets` finds them anew.
         """
         records = (
             nuggets_record(key, self.queries.get(key, ""), of_query, self.errors.get(key))
@@ -146,13 +144,13 @@ class Nuggets(Mapping[str, Sequence[Nugget]], Reportable):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Nuggets:
-        """Read what `save` wrote, or what the nuggetizer of TREC's RAG track did.
+        """Read what `save` or the nuggetizer of TREC's RAG track wrote.
 
         Raises:
             FileFormatError: a line can't be read; says where and why.
             FileNotFoundError: there is no such file.
         """
-        return cls(*read_file(Path(path)))
+        return cls(*_read_file(Path(path)))
 
     def to_review(
         self,
@@ -162,10 +160,10 @@ class Nuggets(Mapping[str, Sequence[Nugget]], Reportable):
         corpus: Mapping[str, str] | None = None,
         depth: int | None = 10,
     ) -> None:
-        """Write what people are to say, for `rag-metrics labels review`.
+        """Write what people are to judge, for `rag-metrics labels review`.
 
         Without passages: whether each nugget is vital, okay or to be dropped. With them: how far
-        each passage supports each nugget. What the LLM said isn't in it: people judge blind.
+        each passage supports each nugget. The LLM's own labels are hidden.
 
         Args:
             path: the file, JSON lines.
@@ -174,14 +172,25 @@ class Nuggets(Mapping[str, Sequence[Nugget]], Reportable):
         Raises:
             InvalidInput: the text of a passage isn't known.
         """
-        if passages is None:
-            lines = importance_lines(self)
-        else:
-            lines = support_lines(self, passages, depth, corpus)
+        known: Mapping[str, Mapping[str, str]] = {}
+        if passages is not None:
+            known = texts_of(passages, list(self), depth, corpus)
+        lines = (
+            {
+                "query_id": query_id,
+                "query": self.queries.get(query_id, ""),
+                "nugget_id": nugget.text,
+                "nugget": nugget.text,
+                **fields,
+            }
+            for query_id in (self if passages is None else known)
+            for fields in _review_fields(known.get(query_id))
+            for nugget in self[query_id]
+        )
         write_lines(Path(path), map(to_json, lines))
 
     def reviewed(self, *paths: str | os.PathLike[str]) -> Nuggets:
-        """The nuggets as people left them: what they said counts, the rest stays.
+        """The nuggets with people's judgements, vital ones first; the rest stays.
 
         Args:
             paths: what `rag-metrics labels review` exported; later files count more.
@@ -190,11 +199,39 @@ class Nuggets(Mapping[str, Sequence[Nugget]], Reportable):
             FileFormatError: a line can't be read.
             InvalidInput: a judgement is about a nugget that isn't there.
         """
-        return apply_reviews(self, [Path(path) for path in paths])
+        importances: dict[tuple[str, str], Any] = {}
+        supports: dict[tuple[str, str], dict[str, Any]] = defaultdict(dict)
+        texts = {key: {nugget.text for nugget in nuggets} for key, nuggets in self.items()}
+        for judgement in (judgement for path in paths for judgement in reviews_of_nuggets(path)):
+            query_id, doc_id, text = judgement.key
+            if text is None or not judgement.is_judged:
+                continue
+            if text not in texts.get(query_id, ()):
+                raise InvalidInput("nugget_id", text, f"a nugget of {query_id!r}", _REWORDED)
+            if doc_id is not None and judgement.scale == _SUPPORT:
+                supports[query_id, text][doc_id] = judgement.grade
+            elif doc_id is None and judgement.scale == _IMPORTANCE:
+                importances[query_id, text] = judgement.grade
+            else:
+                expected = f"{_IMPORTANCE!r} of a nugget, or {_SUPPORT!r} of it by a passage"
+                raise InvalidInput("scale", judgement.scale, expected)
+        by_query = {
+            query_id: vital_first(
+                replace(
+                    nugget,
+                    importance=importances.get((query_id, nugget.text), nugget.importance),
+                    supports={**nugget.supports, **supports[query_id, nugget.text]},
+                )
+                for nugget in nuggets
+                if importances.get((query_id, nugget.text)) != _DROP
+            )
+            for query_id, nuggets in self.items()
+        }
+        return replace(self, by_query=by_query)
 
     def report(self, *, full: bool = False) -> Report:
-        """How many nuggets there are, how far they are supported, and which nothing supports."""
-        from llama_index_rag_metrics.labels.nuggets.nuggets_report import nuggets_report
+        """How many nuggets there are, how far they are supported, and which have no support."""
+        from llama_index_rag_metrics.labels.nuggets_report import nuggets_report
 
         return nuggets_report(self, full=full)
 
@@ -206,79 +243,17 @@ _DROP = "drop"
 _REWORDED = "Was it reworded since? Then it has to be reviewed anew."
 
 
-def importance_lines(nuggets: Nuggets) -> Iterator[dict[str, Any]]:
-    """A line a nugget: is it vital, okay, or to be dropped?"""
-    for query_id, of_query in nuggets.items():
-        for nugget in of_query:
-            yield {**_asked(nuggets, query_id, nugget), "scale": _IMPORTANCE}
+def _review_fields(texts: Mapping[str, str] | None) -> list[dict[str, str]]:
+    """The scale by which a nugget is reviewed, and the passages if there are any."""
+    if texts is None:
+        return [{"scale": _IMPORTANCE}]
+    return [{"doc_id": key, "text": text, "scale": _SUPPORT} for key, text in texts.items()]
 
 
-def support_lines(
-    nuggets: Nuggets,
-    passages: PassagesLike,
-    depth: int | None,
-    corpus: Mapping[str, str] | None,
-) -> Iterator[dict[str, Any]]:
-    """A line a passage and nugget: does it say all of it, a part, or nothing?"""
-    texts = texts_of(passages, list(nuggets), depth, corpus)
-    for query_id, of_query in texts.items():
-        for passage, text in of_query.items():
-            for nugget in nuggets[query_id]:
-                asked = _asked(nuggets, query_id, nugget)
-                yield {**asked, "doc_id": passage, "text": text, "scale": _SUPPORT}
-
-
-def apply_reviews(nuggets: Nuggets, paths: Sequence[Path]) -> Nuggets:
-    """The nuggets with what people said of them, vital ones first."""
-    importances: dict[tuple[str, str], Any] = {}
-    supports: dict[tuple[str, str], dict[str, Any]] = defaultdict(dict)
-    known = {
-        (query_id, nugget.text) for query_id, of_query in nuggets.items() for nugget in of_query
-    }
-    for judgement in (judgement for path in paths for judgement in reviews_of_nuggets(path)):
-        if judgement.nugget_id is None or not judgement.is_judged:
-            continue
-        of = judgement.query_id, judgement.nugget_id
-        if of not in known:
-            expected = f"a nugget of {judgement.query_id!r}"
-            raise InvalidInput("nugget_id", judgement.nugget_id, expected, _REWORDED)
-        if judgement.doc_id is not None and judgement.scale == _SUPPORT:
-            supports[of][judgement.doc_id] = judgement.grade
-        elif judgement.doc_id is None and judgement.scale == _IMPORTANCE:
-            importances[of] = judgement.grade
-        else:
-            expected = f"{_IMPORTANCE!r} of a nugget, or {_SUPPORT!r} of it by a passage"
-            raise InvalidInput("scale", judgement.scale, expected)
-    by_query = {
-        query_id: [
-            replace(
-                nugget,
-                importance=importances.get((query_id, nugget.text), nugget.importance),
-                supports={**nugget.supports, **supports[query_id, nugget.text]},
-            )
-            for nugget in of_query
-            if importances.get((query_id, nugget.text)) != _DROP
-        ]
-        for query_id, of_query in nuggets.items()
-    }
-    return replace(
-        nuggets, by_query={query_id: vital_first(left) for query_id, left in by_query.items()}
-    )
-
-
-def reviews_of_nuggets(path: Path) -> list[Judgement]:
-    """What people said in a file. It may speak of other things, too, but not of these alone."""
+def reviews_of_nuggets(path: str | os.PathLike[str]) -> list[Judgement]:
+    """The judgements in a file, some of which must be of nuggets."""
     reviews = read_reviews(path)
     if reviews and all(judgement.nugget_id is None for judgement in reviews):
         remedy = "Review what --to-review or to_review() wrote."
-        raise InvalidInput("reviewed", path.name, "judgements of nuggets", remedy)
+        raise InvalidInput("reviewed", Path(path).name, "judgements of nuggets", remedy)
     return reviews
-
-
-def _asked(nuggets: Nuggets, query_id: str, nugget: Nugget) -> dict[str, str]:
-    return {
-        "query_id": query_id,
-        "query": nuggets.queries.get(query_id, ""),
-        "nugget_id": nugget.text,
-        "nugget": nugget.text,
-    }

@@ -1,11 +1,12 @@
-"""The passages of each question: of a run, several runs, a dataset's labels, or given by text."""
+"""The passages of each question: from runs, a dataset's labels, or given by text."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
+from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.rankings.tokens import TokenCounter
 from llama_index_rag_metrics.runtime.errors import InvalidInput
@@ -17,14 +18,7 @@ PassagesLike: TypeAlias = "Run | Sequence[Run] | Texts"
 
 
 _OVERLAP = 4
-"""The part of a piece that the next one begins with: a quarter."""
-
-
-class Passage(NamedTuple):
-    """A text, or a piece of one that is too long to be read at once."""
-
-    id: str
-    text: str
+"""Neighbouring pieces share a quarter."""
 
 
 def texts_of(
@@ -33,7 +27,7 @@ def texts_of(
     depth: int | None,
     corpus: Mapping[str, str] | None,
 ) -> dict[str, dict[str, str]]:
-    """The texts of each question's passages, by their ids: of each ranking so many distinct items.
+    """The texts of each question's passages, by id: the first distinct items of each ranking.
 
     The corpus has them for rankings without texts; depth None takes all.
     """
@@ -57,44 +51,39 @@ def corpus_of(dataset: RetrievalDataset) -> dict[str, str]:
 
 
 def labelled_texts(dataset: RetrievalDataset) -> dict[str, dict[str, str]]:
-    """The texts of what is relevant to each question, best first, as far as they are known.
-
-    Labels by text alone are called after their place.
-    """
+    """The known texts of relevant passages, best first; expected texts are called by number."""
     texts: dict[str, dict[str, str]] = {}
     for query_id in dataset.queries:
-        relevance = dataset.relevance.get(query_id)
-        grades = {} if relevance is None else relevance.grades
-        best_first = sorted(relevance or (), key=lambda item: -grades[item])
+        relevance = dataset.relevance.get(query_id, Relevance())
+        best_first = sorted(relevance, key=lambda item: -relevance.grades[item])
         known = {item: dataset.indexed_text(item) for item in best_first if item in dataset.corpus}
         if not known:
             expected = dataset.expected_texts.get(query_id, ())
             known = {f"expected {place}": text for place, text in enumerate(expected, 1)}
-        if known:
-            texts[query_id] = known
-    return texts
+        texts[query_id] = known
+    return {query_id: known for query_id, known in texts.items() if known}
 
 
 def windows(
-    passages: Mapping[str, str], budget: int, counter: TokenCounter, most: int
-) -> Iterator[list[Passage]]:
-    """The passages in order, as many at a time as a budget of tokens has room for."""
-    window: list[Passage] = []
+    texts: Iterable[str], budget: int, counter: TokenCounter, most: int
+) -> Iterator[list[str]]:
+    """The texts in order, or pieces of them, as many at a time as fit into a budget of tokens."""
+    window: list[str] = []
     spent = 0
-    for passage_id, text in passages.items():
+    for text in texts:
         for piece in pieces(text, budget, counter):
             (cost,) = counter.count([piece])
             if window and (spent + cost > budget or len(window) == most):
                 yield window
                 window, spent = [], 0
-            window.append(Passage(passage_id, piece))
+            window.append(piece)
             spent += cost
     if window:
         yield window
 
 
 def pieces(text: str, budget: int, counter: TokenCounter) -> list[str]:
-    """A text in pieces that have at most so many tokens, and overlap: a sentence may be in between.
+    """A text in overlapping pieces of at most this many tokens.
 
     >>> a_letter_each = TokenCounter(lambda text: list(text))
     >>> pieces("abcdefghijklmnop", 10, a_letter_each)
@@ -111,7 +100,7 @@ def pieces(text: str, budget: int, counter: TokenCounter) -> list[str]:
 
 
 def _parts(text: str, n: int) -> list[str]:
-    """So many parts of about equal length; each begins with the end of the one before."""
+    """Parts of about equal length; each begins with the end of the one before."""
     length = -(-len(text) // n)
     begins = (max(0, part * length - length // _OVERLAP) for part in range(n))
     return [text[begin : (part + 1) * length].strip() for part, begin in enumerate(begins)]
@@ -122,7 +111,7 @@ def _retrieved(
 ) -> dict[str, str]:
     texts = corpus
     if ranking.texts is not None:
-        # of an item that stands there twice the first text counts
+        # the first text of a repeated item counts
         texts = dict(zip(reversed(ranking.ids), reversed(ranking.texts), strict=True))
     ids = list(dict.fromkeys(ranking.ids))[:depth]
     if unknown := [item for item in ids if item not in texts]:

@@ -1,0 +1,90 @@
+"""The report of nuggets: how many there are, how far they are supported, and by what."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llama_index_rag_metrics.labels.nuggets import Nuggets
+from llama_index_rag_metrics.rankings.nugget import Nugget
+from llama_index_rag_metrics.report import model as m
+from llama_index_rag_metrics.report.numbers import counted
+
+_MOST_SHOWN, _MOST_ON_PAGE = 5, 500
+
+
+def nuggets_report(nuggets: Nuggets, *, full: bool = False) -> m.Report:
+    rows = [(query_id, nugget) for query_id, of_query in nuggets.items() for nugget in of_query]
+    every = [nugget for _, nugget in rows]
+    is_assigned = any(nugget.supports for nugget in every)
+    remarks = {"Failed": {query_id: [error] for query_id, error in nuggets.errors.items()}}
+    if is_assigned:
+        missing = remarks["Without a passage that supports it"] = {}
+        for query_id, nugget in rows:
+            if not nugget.supported_by():
+                missing.setdefault(query_id, []).append(_line(nugget))
+    return m.Report(
+        title="Nuggets",
+        lead=f"{counted(len(nuggets))}, {counted(len(every), 'nugget', 'nuggets')}",
+        decision=[_decision(nuggets, every, is_assigned=is_assigned)],
+        sections=[m.Section("Nuggets", [_table(every, is_assigned=is_assigned)])],
+        listings=[
+            listing
+            for title, by_query in remarks.items()
+            for listing in m.Listing.of(
+                title,
+                [(key, nuggets.queries.get(key, ""), lines) for key, lines in by_query.items()],
+                _MOST_ON_PAGE if full else _MOST_SHOWN,
+            )
+        ],
+        notes=[str(nuggets.usage)] if nuggets.usage.requests or nuggets.usage.cached else [],
+        records=m.Records(
+            {
+                "query_id": [query_id for query_id, _ in rows],
+                "nugget": [nugget.text for nugget in every],
+                "importance": [nugget.importance for nugget in every],
+                "full": [nugget.supported_by() for nugget in every],
+                "partial": [
+                    [
+                        passage
+                        for passage, support in nugget.supports.items()
+                        if support == "partial"
+                    ]
+                    for nugget in every
+                ],
+                "looked_at": [len(nugget.supports) for nugget in every],
+            }
+        ),
+    )
+
+
+def _decision(nuggets: Nuggets, every: Sequence[Nugget], *, is_assigned: bool) -> m.Statement:
+    if nuggets.errors:
+        failed = counted(len(nuggets.errors), "query has", "queries have")
+        return m.Statement(f"{failed} errors: see the list below.", "alarm")
+    if not is_assigned:
+        return m.Statement("No passage was compared with them yet: assign_nuggets does it.", "open")
+    if missing := sum(1 for nugget in every if not nugget.supported_by()):
+        lack = counted(missing, "nugget has", "nuggets have")
+        return m.Statement(f"{lack} no passage that supports it in full.", "open")
+    return m.Statement("Every nugget has a passage that supports it in full.", "best")
+
+
+def _table(every: Sequence[Nugget], *, is_assigned: bool) -> m.Table:
+    rows = []
+    for importance in ("vital", "okay"):
+        nuggets = [nugget for nugget in every if nugget.importance == importance]
+        n, cells = len(nuggets), [m.Cell(len(nuggets), "count")]
+        if is_assigned:
+            full = sum(1 for nugget in nuggets if nugget.supported_by())
+            at_all = sum(1 for nugget in nuggets if nugget.supported_by(partial=True))
+            parts = (full, at_all - full, n - at_all)
+            cells += [m.Cell((part, n), "share") for part in parts]
+        rows.append(m.Row(importance, cells))
+    head = ["nuggets", "supported", "in part only", "by none"]
+    return m.Table("", head if is_assigned else head[:1], [rows], first="importance")
+
+
+def _line(nugget: Nugget) -> str:
+    partly = nugget.supported_by(partial=True)
+    by = f" (in part: {', '.join(partly)})" if partly else ""
+    return f"{nugget.importance}: {nugget.text}{by}"

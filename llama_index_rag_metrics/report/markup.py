@@ -1,0 +1,108 @@
+"""Reports as Markdown, as GitHub shows it, and as LaTeX; what comes from data stays text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from llama_index_rag_metrics.report import escape
+from llama_index_rag_metrics.report import model as m
+from llama_index_rag_metrics.report.numbers import shown
+from llama_index_rag_metrics.report.query_lines import call_lines, retrieved_line, wanted_line
+
+_SIGNS: Mapping[m.Tone, str] = {"best": "✅", "alarm": "❌", "open": "⚠️"}
+_BOLD: tuple[m.Tone, ...] = ("best", "alarm")
+_QUESTION_CHARACTERS = 200
+_RETRIEVED_ITEMS = 5
+_LISTED_FAILURES = 20
+
+
+def to_markdown(report: m.Report) -> str:
+    """The decision, the tables, remarks; queries worth a look are folded."""
+    return "\n\n".join(filter(None, _blocks(report))) + "\n"
+
+
+def to_latex(report: m.Report) -> str:
+    """The main tables, with the package booktabs; what stands out is bold.
+
+    Names in Chinese, Japanese or Korean need XeLaTeX or LuaLaTeX.
+    """
+    return "\n".join(map(_tabular, report.tables("summary")))
+
+
+def _blocks(report: m.Report) -> Iterator[str]:
+    outcome = "" if report.outcome is None else f": {_cell(report.outcome)}"
+    yield f"### {escape.markdown(report.title)}{outcome}"
+    for statement in report.decision:
+        yield escape.markdown(statement.text)
+    for table in report.tables("summary", "detail"):
+        if table.title:
+            yield f"**{escape.markdown(table.title)}**"
+        sides = [":--" if n < table.text_columns else "--:" for n in range(len(table.head))]
+        rows = [(escape.markdown(row.label), *map(_cell, row.cells)) for row in table.rows]
+        yield _pipes(map(escape.markdown, (table.first, *table.head)), (":--", *sides), *rows)
+    for section in report.sections:
+        yield escape.markdown(section.text)
+    yield "\n".join(f"- {escape.markdown(note)}" for note in report.notes)
+    for listing in report.listings:
+        if rows := [row for query in listing.queries for row in _query_rows(query)]:
+            head = ("query", "question", "system", "score", "wanted", "got")
+            yield _folded(listing.title, _pipes(head, ["---"] * len(head), *rows))
+    if report.failures:
+        rows = [tuple(map(escape.markdown, failure)) for failure in report.failures]
+        lines = _pipes(("system", "query", "error"), ["---"] * 3, *rows[:_LISTED_FAILURES])
+        yield _folded(f"Failed: {len(report.failures)}", lines)
+
+
+def _cell(cell: m.Cell) -> str:
+    text = shown(cell, interval=False)
+    if cell.form == "outcome":
+        return f"{_SIGNS.get(cell.tone, '')} {text}".strip()
+    # a number holds no markup but the sign of a small p
+    text = escape.markdown(text) if cell.form == "text" else text.replace("<", "&lt;")
+    return f"**{text}**" if cell.tone in _BOLD else text
+
+
+def _query_rows(query: m.QueryAnswers) -> Iterator[tuple[str, ...]]:
+    """One row an answer; one in all where there are only remarks."""
+    asked = escape.markdown(query.query_id), escape.markdown(query.text[:_QUESTION_CHARACTERS])
+    wanted = escape.markdown(wanted_line(query))
+    for answer in query.answers:
+        retrieved = "; ".join([retrieved_line(answer, _RETRIEVED_ITEMS), *call_lines(answer)])
+        system, score = escape.markdown(answer.system), _cell(answer.score)
+        yield *asked, system, score, wanted, escape.markdown(retrieved)
+    if query.remarks:
+        yield *asked, "", "", wanted, escape.markdown("; ".join(query.remarks))
+
+
+def _pipes(*lines: Iterable[str]) -> str:
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _folded(title: str, inner: str) -> str:
+    return f"<details><summary>{escape.markdown(title)}</summary>\n\n{inner}\n\n</details>"
+
+
+def _tabular(table: m.Table) -> str:
+    sides = "l" * (1 + table.text_columns) + "r" * (len(table.head) - table.text_columns)
+    rows = [(escape.latex(row.label), *map(_latex_cell, row.cells)) for row in table.rows]
+    return "\n".join(
+        [
+            rf"\begin{{tabular}}{{{sides}}}",
+            r"\toprule",
+            _ampersands(map(escape.latex, (table.first, *table.head))),
+            r"\midrule",
+            *map(_ampersands, rows),
+            r"\bottomrule",
+            r"\end{tabular}",
+            "",
+        ]
+    )
+
+
+def _latex_cell(cell: m.Cell) -> str:
+    text = escape.latex(shown(cell, interval=False))
+    return rf"\textbf{{{text}}}" if cell.tone in _BOLD else text
+
+
+def _ampersands(cells: Iterable[str]) -> str:
+    return f"{' & '.join(cells)} \\\\"

@@ -1,0 +1,116 @@
+"""The mappings that scores hold: by a metric's name or alias, lazy ones, and frozen ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from functools import cache
+from hashlib import sha256
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from llama_index_rag_metrics.metrics.metric_names import metric
+from llama_index_rag_metrics.rankings.run import Ranking
+from llama_index_rag_metrics.runtime.errors import UnknownMetric
+
+Value = TypeVar("Value")
+
+_DIGEST_DIGITS = 12
+
+
+def name_among(name: str, names: Collection[str]) -> str:
+    """The one of these names that a name, perhaps another tool's, stands for.
+
+    >>> name_among("map@10", ["mrr", "ap@10"])
+    'ap@10'
+    """
+    if name in names:
+        return name
+    try:
+        usual = metric(name).metric_name
+    except (ValueError, TypeError):
+        usual = name
+    if usual not in names:
+        raise UnknownMetric(name, get_close_matches(str(name), names) or tuple(names))
+    return usual
+
+
+class ByMetric(dict[str, Value]):
+    """A dict whose values are also found by aliases of the names."""
+
+    def __missing__(self, name: str) -> Value:
+        try:
+            return self[name_among(name, list(self))]
+        except UnknownMetric as error:
+            raise KeyError(str(error)) from None
+
+    def __contains__(self, name: object) -> bool:
+        return self.get(name, self) is not self
+
+    def get(self, name: Any, default: Any = None) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            return default
+
+
+class LazyMapping(Mapping[str, Value]):
+    """A mapping that can't be written into, each value worked out when it is asked for."""
+
+    def __init__(self, keys: Iterable[str], value_of: Callable[[str], Value]) -> None:
+        self._keys = dict.fromkeys(keys)
+        self._value_of = value_of
+
+    def __getitem__(self, key: str) -> Value:
+        if key not in self._keys:
+            raise KeyError(key)
+        return self._value_of(key)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+
+def lazy_digests(rankings: Iterable[tuple[str, Ranking | Iterable[str]]]) -> LazyMapping[str]:
+    """The digest of each query's ranking, by which the gate detects an unchanged system."""
+    # lists are copied: what a caller does to them later changes nothing
+    ids = {
+        query_id: tuple(ranking.ids if isinstance(ranking, Ranking) else ranking)
+        for query_id, ranking in rankings
+    }
+    return LazyMapping(ids, cache(lambda query_id: ranking_digest(ids[query_id])))
+
+
+def ranking_digest(ids: Sequence[str]) -> str:
+    """A short digest of the ids in their order."""
+    texts = list(map(str, ids))
+    joined = '","'.join(texts)
+    is_plain = joined.isascii() and joined.isprintable() and "\\" not in joined
+    if texts and is_plain and joined.count('"') == 2 * (len(texts) - 1):
+        encoded = f'["{joined}"]'  # what json makes of it, in a third of the time
+    else:
+        encoded = json.dumps(texts, separators=(",", ":"))
+    return sha256(encoded.encode("ascii")).hexdigest()[:_DIGEST_DIGITS]
+
+
+def frozen(mapping: Mapping[str, Value] | None) -> Mapping[str, Value]:
+    """A copy that can't be written into; a lazy mapping stays lazy."""
+    if isinstance(mapping, LazyMapping):
+        return mapping
+    return MappingProxyType(dict(mapping or {}))
+
+
+def frozen_rows(rows: Mapping[str, Mapping[str, Any]] | None) -> Mapping[str, Mapping[str, Any]]:
+    if isinstance(rows, LazyMapping):
+        return rows
+    return MappingProxyType({key: frozen(row) for key, row in (rows or {}).items()})
+
+
+def thawed(value: Any) -> Any:
+    """Nested mappings as dicts, for pickling."""
+    if isinstance(value, Mapping):
+        return {key: thawed(part) for key, part in value.items()}
+    return value
