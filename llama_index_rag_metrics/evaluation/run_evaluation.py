@@ -28,10 +28,9 @@ from llama_index_rag_metrics.evaluation.results.evaluation_results import (
     every_query_failed,
 )
 from llama_index_rag_metrics.evaluation.results.results_report import system_of
-from llama_index_rag_metrics.evaluation.retrieved.modes import check_mode
+from llama_index_rag_metrics.evaluation.retrieved.nodes import check_mode
 from llama_index_rag_metrics.evaluation.retrieved.places import Places, places_for
-from llama_index_rag_metrics.evaluation.retrieved.run_matching import Matching
-from llama_index_rag_metrics.evaluation.retrieved.score_by_matcher import group_by_matcher
+from llama_index_rag_metrics.evaluation.retrieved.run_matching import Matching, group_by_matcher
 from llama_index_rag_metrics.evaluation.sessions.session_asker import check_calls
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.metrics import RankingMetric

@@ -21,7 +21,7 @@ from llama_index.core.evaluation.retrieval.metrics_base import (
 from llama_index.core.schema import MetadataMode
 
 from llama_index_rag_metrics.evaluation.asking.pipeline import Pipeline
-from llama_index_rag_metrics.evaluation.retrieved.modes import mode_note, node_texts, of_mode
+from llama_index_rag_metrics.evaluation.retrieved.nodes import mode_note, node_texts, of_mode
 from llama_index_rag_metrics.metrics.texts import TextMetric
 from llama_index_rag_metrics.metrics.texts.text_metric import HasCorpus
 from llama_index_rag_metrics.rankings.judging import compute_arguments

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from llama_index_rag_metrics.evaluation.asking.query import Asked, LocalAsker
 from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity
 from llama_index_rag_metrics.evaluation.retrieved.nodes import CAPTURED, as_nodes
-from llama_index_rag_metrics.evaluation.retrieved.score_by_matcher import matcher_of
+from llama_index_rag_metrics.evaluation.retrieved.run_matching import matcher_of
 from llama_index_rag_metrics.evaluation.sessions.capturing import (
     CapturedSession,
     as_call,

@@ -30,18 +30,16 @@ from llama_index_rag_metrics.scores import Reason, Scores
 from llama_index_rag_metrics.scores.mappings import lazy_digests
 from llama_index_rag_metrics.scores.scoring.batches import (
     REASONS,
+    Failed,
     Metrics,
+    NoRelevant,
     ScoredBatch,
+    ScoringOptions,
+    nothing_relevant,
     ranking_metrics,
     score_batch,
 )
 from llama_index_rag_metrics.scores.scoring.remarks import Sides
-from llama_index_rag_metrics.scores.scoring.scoring_options import (
-    Failed,
-    NoRelevant,
-    ScoringOptions,
-    nothing_relevant,
-)
 
 
 def details_of(

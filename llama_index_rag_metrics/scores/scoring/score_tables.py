@@ -33,18 +33,16 @@ from llama_index_rag_metrics.runtime.masking import describe_error
 from llama_index_rag_metrics.scores.mappings import ranking_digest
 from llama_index_rag_metrics.scores.scoring.batches import (
     REASONS,
+    Failed,
     Metrics,
+    NoRelevant,
     ScoredBatch,
+    ScoringOptions,
+    nothing_relevant,
     ranking_metrics,
     score_batch,
 )
 from llama_index_rag_metrics.scores.scoring.remarks import Remarks, Sides
-from llama_index_rag_metrics.scores.scoring.scoring_options import (
-    Failed,
-    NoRelevant,
-    ScoringOptions,
-    nothing_relevant,
-)
 from llama_index_rag_metrics.scores.scoring.totals import ScoreTotals
 
 if TYPE_CHECKING:
