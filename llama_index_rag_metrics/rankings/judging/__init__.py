@@ -10,11 +10,13 @@ from llama_index_rag_metrics.rankings.judging.arrow import (
 from llama_index_rag_metrics.rankings.judging.columns import COLUMNS, columns_for, compute_arguments
 from llama_index_rag_metrics.rankings.judging.forbidden import Forbidden, forbidden_in
 from llama_index_rag_metrics.rankings.judging.judged import (
+    ALL_RETRIEVED,
     Cutoff,
     GroupHits,
     Hits,
     JudgedRankings,
     Ranked,
+    Selection,
     TokenBudget,
 )
 from llama_index_rag_metrics.rankings.judging.judged_calls import JudgedCalls, calls_in
@@ -22,6 +24,7 @@ from llama_index_rag_metrics.rankings.judging.judged_column import (
     EXPECTED,
     QUERY_ID,
     RETRIEVED,
+    Batch,
     ColumnSources,
     ForbiddenIds,
     JudgedColumn,
@@ -35,8 +38,7 @@ from llama_index_rag_metrics.rankings.judging.judged_spans import (
     span_series,
     with_expected_ids,
 )
-from llama_index_rag_metrics.rankings.judging.lists import judge, judge_one
-from llama_index_rag_metrics.rankings.judging.selection import ALL_RETRIEVED, Selection
+from llama_index_rag_metrics.rankings.judging.lists import id_kinds, judge, judge_one
 
 __all__ = [
     "ALL_RETRIEVED",
@@ -47,6 +49,7 @@ __all__ = [
     "QUERY_ID",
     "RETRIEVED",
     "WEIGHTS",
+    "Batch",
     "ColumnSources",
     "Cutoff",
     "Forbidden",
@@ -68,6 +71,7 @@ __all__ = [
     "compute_arguments",
     "forbidden_in",
     "frame_of",
+    "id_kinds",
     "ids_of",
     "judge",
     "judge_one",

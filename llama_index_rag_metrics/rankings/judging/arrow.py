@@ -18,6 +18,7 @@ from llama_index_rag_metrics.rankings.judging.judged_column import (
     EXPECTED,
     RETRIEVED,
     JudgedColumn,
+    JudgedTable,
 )
 from llama_index_rag_metrics.rankings.judging.judged_spans import (
     EXPECTED_SPANS,
@@ -71,6 +72,7 @@ def _judge_hashed(frame: pl.DataFrame, columns: Sequence[type[JudgedColumn]]) ->
     retrieved, expected = retrieved.distinct(), expected.distinct(grade)
     grade = expected.kept(grade)
     position, found = retrieved.find(expected)
+    table = JudgedTable(frame, retrieved, expected, grade)
     return JudgedRankings(
         depth=retrieved.counts,
         item_query=retrieved.query[position],
@@ -78,11 +80,7 @@ def _judge_hashed(frame: pl.DataFrame, columns: Sequence[type[JudgedColumn]]) ->
         item_grade=grade[found],
         judged_grade=best_first(grade, expected.counts),
         judged_offset=np.concatenate([[0], np.cumsum(expected.counts)]),
-        columns={
-            kind: column
-            for kind in columns
-            if (column := kind.of_table(frame, retrieved, expected, grade)) is not None
-        },
+        columns={kind: column for kind in columns if (column := kind.of_table(table)) is not None},
     )
 
 

@@ -11,13 +11,13 @@ import numpy as np
 from llama_index_rag_metrics.rankings.judging.hashes import IdLists
 from llama_index_rag_metrics.rankings.judging.judged import Cutoff, JudgedRankings, Ranked
 from llama_index_rag_metrics.rankings.judging.judged_column import (
-    ColumnSources,
+    Batch,
     ForbiddenIds,
     JudgedColumn,
-    RankingLike,
+    JudgedTable,
     ids_of,
 )
-from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
+from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import IdTypeMismatch, InvalidInput
 
@@ -54,12 +54,8 @@ class Forbidden(JudgedColumn):
     unknown: str = ""
 
     @classmethod
-    def of_rankings(
-        cls,
-        relevance: Sequence[RelevanceLike | None],
-        rankings: Sequence[RankingLike],
-        sources: ColumnSources,
-    ) -> Forbidden | None:
+    def of_rankings(cls, batch: Batch) -> Forbidden | None:
+        relevance, rankings, sources = batch
         marks = [getattr(ranking, "forbidden", None) for ranking in rankings]
         if sources.forbidden is None and all(mark is None for mark in marks):
             return None
@@ -95,9 +91,8 @@ class Forbidden(JudgedColumn):
         )
 
     @classmethod
-    def of_table(
-        cls, frame: pl.DataFrame, retrieved: IdLists, expected: IdLists, grade: FloatArray
-    ) -> Forbidden:
+    def of_table(cls, table: JudgedTable) -> Forbidden:
+        frame, retrieved, expected, grade = table
         _check_column(frame)
         forbidden = IdLists.read(frame, FORBIDDEN).distinct()
         position, known = (lists.find(forbidden)[0] for lists in (retrieved, expected))

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings
 from llama_index_rag_metrics.rankings.judging.judged_column import (
-    ColumnSources,
+    Batch,
     JudgedColumn,
-    RankingLike,
     ids_of,
 )
 from llama_index_rag_metrics.rankings.judging.lists import judge
-from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.rankings.run import Call
 from llama_index_rag_metrics.runtime.arrays import BoolArray, IntArray
 
@@ -44,16 +41,11 @@ class JudgedCalls(JudgedColumn):
     judged: JudgedRankings
 
     @classmethod
-    def of_rankings(
-        cls,
-        relevance: Sequence[RelevanceLike | None],
-        rankings: Sequence[RankingLike],
-        sources: ColumnSources | None = None,
-    ) -> JudgedCalls:
+    def of_rankings(cls, batch: Batch) -> JudgedCalls:
         """The calls of rankings; one without calls is one call of its own."""
         rows: list[tuple[int, int, bool]] = []
         retrieved: list[list[str]] = []
-        for number, ranking in enumerate(rankings):
+        for number, ranking in enumerate(batch.rankings):
             calls = getattr(ranking, "calls", None)
             seen: dict[str, None] = {}
             asked: set[tuple[str, str]] = set()
@@ -64,7 +56,7 @@ class JudgedCalls(JudgedColumn):
                 asked.add(words)
             retrieved.append(list(seen))
         query, depth, is_repeated = np.array(rows, np.int64).reshape(-1, 3).T
-        return cls(query, depth, is_repeated.astype(np.bool_), judge(relevance, retrieved))
+        return cls(query, depth, is_repeated.astype(np.bool_), judge(batch.relevance, retrieved))
 
     def reranked(self, rank: IntArray, begin: IntArray) -> JudgedCalls:
         return self

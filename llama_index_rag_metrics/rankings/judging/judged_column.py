@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from typing_extensions import Self
@@ -55,6 +55,23 @@ class ColumnSources:
 NO_SOURCES = ColumnSources()
 
 
+class Batch(NamedTuple):
+    """The relevance and the rankings of some queries, and what else columns are made of."""
+
+    relevance: Sequence[RelevanceLike | None]
+    rankings: Sequence[RankingLike]
+    sources: ColumnSources = NO_SOURCES
+
+
+class JudgedTable(NamedTuple):
+    """A table, and the ids of its lists without copies; `grade` is that of the expected ones."""
+
+    frame: pl.DataFrame
+    retrieved: IdLists
+    expected: IdLists
+    grade: FloatArray
+
+
 class JudgedColumn(ABC):
     """What the rankings of a batch carry beside their ids, as flat arrays.
 
@@ -70,18 +87,11 @@ class JudgedColumn(ABC):
 
     @classmethod
     @abstractmethod
-    def of_rankings(
-        cls,
-        relevance: Sequence[RelevanceLike | None],
-        rankings: Sequence[RankingLike],
-        sources: ColumnSources,
-    ) -> Self | None:
+    def of_rankings(cls, batch: Batch) -> Self | None:
         """The column of rankings, copies of items dropped; None where nobody gave it."""
 
     @classmethod
-    def of_table(
-        cls, frame: pl.DataFrame, retrieved: IdLists, expected: IdLists, grade: FloatArray
-    ) -> Self | None:
+    def of_table(cls, table: JudgedTable) -> Self | None:
         """The same of a table, whose ids are given without copies."""
         return None
 
@@ -114,15 +124,10 @@ class TokenCounts(JudgedColumn):
             raise InvalidInput("tokens", int(self.counts.min()), "numbers from 0 on")
 
     @classmethod
-    def of_rankings(
-        cls,
-        relevance: Sequence[RelevanceLike | None],
-        rankings: Sequence[RankingLike],
-        sources: ColumnSources,
-    ) -> TokenCounts:
+    def of_rankings(cls, batch: Batch) -> TokenCounts:
         counter: TokenCounter | None = None
         distinct: list[int] = []
-        for query, ranking in enumerate(rankings):
+        for query, ranking in enumerate(batch.rankings):
             ids, tokens = ids_of(ranking), getattr(ranking, "tokens", None)
             if tokens is None and len(ids):
                 if (texts := getattr(ranking, "texts", None)) is None:
@@ -131,17 +136,15 @@ class TokenCounts(JudgedColumn):
                         "Give Ranking(ids, tokens=...) or texts, or use a cutoff by rank, such as "
                         "@10."
                     )
-                    raise sources.lacks(cls.name, query, ids, expected, remedy)
-                counter = counter or TokenCounter.of(sources.tokenizer)
+                    raise batch.sources.lacks(cls.name, query, ids, expected, remedy)
+                counter = counter or TokenCounter.of(batch.sources.tokenizer)
                 tokens = counter.count(texts)
             distinct += first_of_each(ids, tokens or ())
         return cls(np.array(distinct, np.int64))
 
     @classmethod
-    def of_table(
-        cls, frame: pl.DataFrame, retrieved: IdLists, expected: IdLists, grade: FloatArray
-    ) -> TokenCounts:
-        return cls(retrieved.kept(_read_tokens(frame)))
+    def of_table(cls, table: JudgedTable) -> TokenCounts:
+        return cls(table.retrieved.kept(_read_tokens(table.frame)))
 
     @classmethod
     def cells(cls, frame: pl.DataFrame) -> Mapping[str, Sequence[Any]]:

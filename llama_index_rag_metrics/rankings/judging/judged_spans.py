@@ -18,13 +18,13 @@ from llama_index_rag_metrics.rankings.judging.judged import Cutoff, JudgedRankin
 from llama_index_rag_metrics.rankings.judging.judged_column import (
     EXPECTED,
     RETRIEVED,
-    ColumnSources,
+    Batch,
     JudgedColumn,
-    RankingLike,
+    JudgedTable,
     first_of_each,
     ids_of,
 )
-from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
+from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.span import LONGEST, Span
 from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
@@ -77,12 +77,8 @@ class JudgedSpans(JudgedColumn):
     _by_unit: dict[Unit, Spans] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
-    def of_rankings(
-        cls,
-        relevance: Sequence[RelevanceLike | None],
-        rankings: Sequence[RankingLike],
-        sources: ColumnSources,
-    ) -> JudgedSpans:
+    def of_rankings(cls, batch: Batch) -> JudgedSpans:
+        relevance, rankings, sources = batch
         documents: dict[str, int] = {}
         rows: list[tuple[int, int, int, int, int, float]] = []
 
@@ -110,11 +106,10 @@ class JudgedSpans(JudgedColumn):
         return cls(**columns, grade=grades, documents=list(documents), ruler=sources.ruler)
 
     @classmethod
-    def of_table(
-        cls, frame: pl.DataFrame, retrieved: IdLists, expected: IdLists, grade: FloatArray
-    ) -> JudgedSpans:
+    def of_table(cls, table: JudgedTable) -> JudgedSpans:
         import polars as pl
 
+        frame, retrieved, expected, grade = table
         sides = ((EXPECTED_SPANS, expected), (RETRIEVED_SPANS, retrieved))
         places = pl.concat(_kept(_read_places(frame, column), lists) for column, lists in sides)
         document, start, end = map(places.struct.field, _FIELDS)

@@ -20,6 +20,7 @@ import numpy as np
 from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings, best_first
 from llama_index_rag_metrics.rankings.judging.judged_column import (
     NO_SOURCES,
+    Batch,
     ColumnSources,
     JudgedColumn,
     RankingLike,
@@ -63,7 +64,8 @@ def judge(
         expected = f"one ranking for each of {len(relevance)} relevances"
         raise InvalidInput("rankings", len(rankings), expected)
     judged = _judge_ids(relevance, map(ids_of, rankings))
-    beside = {kind: kind.of_rankings(relevance, rankings, sources) for kind in columns}
+    batch = Batch(relevance, rankings, sources)
+    beside = {kind: kind.of_rankings(batch) for kind in columns}
     known = {kind: column for kind, column in beside.items() if column is not None}
     return replace(judged, columns=known) if known else judged
 
@@ -214,13 +216,16 @@ def _read_both(
 
 def _check_types(*sides: Iterable[object]) -> None:
     """Ids of different types could never match: 1 is never "1"."""
-    types = set(map(type, chain(*sides)))
-    kinds = {
+    if len(id_kinds(chain(*sides))) > 1:
+        raise IdTypeMismatch({type(item).__name__ for item in chain(*sides)})
+
+
+def id_kinds(ids: Iterable[object]) -> set[type]:
+    """The types of ids; all whole numbers are of one, and all texts."""
+    return {
         next((kind for kind in (str, Integral) if issubclass(type_, kind)), type_)
-        for type_ in types
+        for type_ in set(map(type, ids))
     }
-    if len(kinds) > 1:
-        raise IdTypeMismatch(type_.__name__ for type_ in types)
 
 
 def _fill(grades: list[float], is_graded: list[bool], counts: list[int]) -> FloatArray:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, get_args
+from itertools import compress
+from typing import Any, Literal, TypeAlias, cast, get_args
 
 import numpy as np
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
@@ -21,7 +22,7 @@ from llama_index_rag_metrics.rankings.tokens import TokenCounter, Tokenizer
 from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import describe_error
-from llama_index_rag_metrics.scores import Counts, Reason
+from llama_index_rag_metrics.scores import Counts, Reason, Scores
 from llama_index_rag_metrics.scores.scoring.remarks import Overlap, Remarks, Sides
 
 NoRelevant: TypeAlias = Literal["exclude", "zero", "error"]
@@ -147,14 +148,13 @@ def score_batch(
     *,
     is_judged: BoolArray,
     is_failed: BoolArray,
-    sides: Sides | None,
+    sides: Sides,
 ) -> ScoredBatch:
-    """Score judged rankings by every metric.
+    """Score judged rankings by every metric; no_relevant="error" raises for the first query.
 
     Args:
         is_judged: (queries,) whether any relevance was given.
         is_failed: (queries,) whether the retriever failed.
-        sides: labels and rankings; None where it is known that they speak of the same.
     """
     reason = np.zeros(len(judged), np.int64)
     if options.failed == "exclude":
@@ -163,6 +163,9 @@ def score_batch(
     reason[has_no_relevant & ~is_judged] = _UNJUDGED
     if options.no_relevant != "zero":
         reason[has_no_relevant & is_judged] = _NO_RELEVANT
+    if options.no_relevant == "error" and (reason == _NO_RELEVANT).any():
+        row = int((reason == _NO_RELEVANT).argmax())
+        raise nothing_relevant(sides.question(row), sides.pair(row)[0])
     columns: dict[str, FloatArray] = {}
     details: dict[str, Sequence[dict[str, Any]]] = {}
     own: dict[str, BoolArray] = {}
@@ -182,7 +185,7 @@ def score_batch(
         if (has_value := _has_value(metric, selected, reason, is_failed)) is not None:
             own[metric.metric_name] = has_value
     overlap = Overlap()
-    if sides is not None and any(metric.needs_relevance for metric in metrics):
+    if options.checks_ids and any(metric.needs_relevance for metric in metrics):
         by_id = any(metric.recognises and metric.needs_relevance for metric in metrics)
         overlap = Overlap.of(judged, is_judged, is_failed, sides, by_id=by_id)
     remarks = Remarks.of(selected, metrics, reason == 0, overlap)
@@ -197,6 +200,66 @@ def score_batch(
         own=own,
         errors=errors,
     )
+
+
+def collect(
+    parts: Iterable[tuple[Sequence[str], Sequence[Any], ScoredBatch]],
+    metric_names: Sequence[str],
+    notes: Iterable[str] = (),
+    **about: Any,
+) -> Scores:
+    """All scores, in memory.
+
+    Args:
+        parts: the ids of the queries of each batch, the errors of those that failed, and the batch.
+        about: further arguments of `Scores`, read after the last part.
+    """
+    query_ids: list[str] = []
+    columns: dict[str, list[FloatArray]] = {metric: [] for metric in metric_names}
+    excluded: dict[str, Reason] = {}
+    failed: dict[str, str] = {}
+    empty: list[str] = []
+    no_relevant: list[str] = []
+    own: dict[str, dict[str, float]] = {}
+    errors: dict[str, str] = {}
+    counts, remarks = Counts(), Remarks()
+    for ids, causes, scored in parts:
+        query_ids += compress(ids, scored.is_scored)
+        for metric, column in scored.columns.items():
+            if metric in scored.own:
+                known = compress(zip(ids, column.tolist(), strict=True), scored.own[metric])
+                own.setdefault(metric, {}).update(known)
+            else:
+                columns[metric].append(column[scored.is_scored])
+        for row in np.flatnonzero(~scored.is_scored).tolist():
+            excluded[ids[row]] = cast(Reason, REASONS[scored.reason[row]])
+        failed |= {ids[row]: causes[row] for row in np.flatnonzero(scored.is_failed).tolist()}
+        empty += compress(ids, scored.is_empty)
+        no_relevant += compress(ids, scored.has_no_relevant)
+        errors |= scored.errors
+        counts += scored.counts
+        remarks += scored.remarks
+    nothing = np.array([], np.float64)
+    scores = Scores(
+        query_ids,
+        {
+            metric: np.concatenate([nothing, *pieces])
+            for metric, pieces in columns.items()
+            if metric not in own
+        },
+        excluded=excluded,
+        failed=failed,
+        empty=empty,
+        no_relevant=no_relevant,
+        notes=[
+            *notes,
+            *(counts.notes if metric_names else ()),
+            *remarks.notes(),
+            *(f"{metric} has no value: {error}" for metric, error in errors.items()),
+        ],
+        **about,
+    )
+    return scores.join(own, order=metric_names) if own else scores
 
 
 def _has_value(

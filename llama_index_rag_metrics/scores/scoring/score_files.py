@@ -8,10 +8,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
-from itertools import compress
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 import numpy as np
 
@@ -33,23 +32,22 @@ from llama_index_rag_metrics.rankings.judging import (
 )
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.span import Span
-from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.atomic_files import whole_file
 from llama_index_rag_metrics.runtime.errors import IdTypeMismatch, InvalidInput
 from llama_index_rag_metrics.runtime.progress import byte_progress
-from llama_index_rag_metrics.scores import Counts, Reason, Scores
+from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.scoring.batches import (
-    REASONS,
     Failed,
     Metrics,
     NoRelevant,
     ScoredBatch,
     ScoringOptions,
+    collect,
     no_common_query,
     ranking_metrics,
 )
-from llama_index_rag_metrics.scores.scoring.remarks import Remarks
 from llama_index_rag_metrics.scores.scoring.score_tables import (
+    ERROR,
     check_columns,
     judge_part,
     parts,
@@ -164,55 +162,20 @@ def _places(relevance: Relevance) -> list[Span | None]:
     return [spans.get(item) for item in relevance.grades]
 
 
-def keep_all(parts: Iterable[Part], metric_names: Sequence[str], metadata: Sequence[str]) -> Scores:
-    """All scores, in memory; columns of `metadata` become that of the queries."""
-    query_ids: list[str] = []
-    columns: dict[str, list[FloatArray]] = {metric: [] for metric in metric_names}
-    excluded: dict[str, Reason] = {}
-    failed: dict[str, str] = {}
-    empty: list[str] = []
-    no_relevant: list[str] = []
-    rows: dict[str, dict[str, Any]] = {}
-    own: dict[str, dict[str, float]] = {}
+def keep_all(parts: Iterable[Part], metric_names: Sequence[str], keep: Sequence[str]) -> Scores:
+    """All scores, in memory; columns to `keep` become metadata of the queries."""
+    metadata: dict[str, dict[str, Any]] = {}
     rankings: dict[str, str] = {}
-    counts, remarks = Counts(), Remarks()
-    for frame, scored in parts:
-        ids = frame[QUERY_ID].to_list()
-        query_ids += compress(ids, scored.is_scored)
-        for metric, column in scored.columns.items():
-            if metric in scored.own:
-                known = compress(zip(ids, column.tolist(), strict=True), scored.own[metric])
-                own.setdefault(metric, {}).update(known)
-            else:
-                columns[metric].append(column[scored.is_scored])
-        for row in np.flatnonzero(~scored.is_scored).tolist():
-            excluded[ids[row]] = cast(Reason, REASONS[scored.reason[row]])
-        for row in np.flatnonzero(scored.is_failed).tolist():
-            failed[ids[row]] = frame["error"][row]
-        empty += compress(ids, scored.is_empty)
-        no_relevant += compress(ids, scored.has_no_relevant)
-        if metadata:
-            rows |= zip(ids, frame.select(metadata).to_dicts(), strict=True)
-        rankings |= zip(ids, scored.digests, strict=True)
-        counts += scored.counts
-        remarks += scored.remarks
-    nothing = np.array([], np.float64)
-    scores = Scores(
-        query_ids,
-        {
-            metric: np.concatenate([nothing, *some])
-            for metric, some in columns.items()
-            if metric not in own
-        },
-        excluded=excluded,
-        failed=failed,
-        empty=empty,
-        no_relevant=no_relevant,
-        metadata=rows,
-        rankings=rankings,
-        notes=[*counts.notes, *remarks.notes()],
-    )
-    return scores.join(own, order=metric_names) if own else scores
+
+    def batches() -> Iterator[tuple[Sequence[str], Any, ScoredBatch]]:
+        for frame, scored in parts:
+            ids = frame[QUERY_ID].to_list()
+            if keep:
+                metadata.update(zip(ids, frame.select(keep).to_dicts(), strict=True))
+            rankings.update(zip(ids, scored.digests, strict=True))
+            yield ids, frame[ERROR] if ERROR in frame.columns else (), scored
+
+    return collect(batches(), metric_names, metadata=metadata, rankings=rankings)
 
 
 def total(parts: Iterable[Part], metric_names: Sequence[str], path: Path | None) -> ScoreTotals:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import compress
-from numbers import Integral
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -17,6 +15,7 @@ from llama_index_rag_metrics.rankings.judging import (
     ForbiddenIds,
     Selection,
     columns_for,
+    id_kinds,
     ids_of,
     judge,
 )
@@ -26,40 +25,18 @@ from llama_index_rag_metrics.rankings.tokens import Tokenizer
 from llama_index_rag_metrics.runtime.arrays import BoolArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.wording import shorten
-from llama_index_rag_metrics.scores import Reason, Scores
+from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.mappings import lazy_digests
 from llama_index_rag_metrics.scores.scoring.batches import (
-    REASONS,
     Failed,
     Metrics,
     NoRelevant,
-    ScoredBatch,
     ScoringOptions,
-    nothing_relevant,
+    collect,
     ranking_metrics,
     score_batch,
 )
 from llama_index_rag_metrics.scores.scoring.remarks import Sides
-
-
-def details_of(
-    rows: Sequence[dict[str, Any]],
-    query_ids: Sequence[str],
-    rankings: Sequence[Sequence[str]],
-    has_value: BoolArray,
-) -> dict[str, dict[str, Any]]:
-    """The metric's details by query, with the ids at forbidden ranks."""
-    queries = zip(query_ids, rows, rankings, has_value.tolist(), strict=True)
-    return {query_id: _named(row, ids) for query_id, row, ids, has in queries if has and row}
-
-
-def _named(row: dict[str, Any], ranking: Sequence[str]) -> dict[str, Any]:
-    ranks = row.get("forbidden_ranks")
-    if ranks is None:
-        return row
-    distinct = list(dict.fromkeys(ranking))
-    return {**row, "forbidden_ids": [distinct[rank - 1] for rank in ranks]}
-
 
 Expected: TypeAlias = "Mapping[str, RelevanceLike | None] | Sequence[RelevanceLike | None]"
 Retrieved: TypeAlias = "Mapping[str, Ranking | Sequence[str]] | Sequence[Ranking | Sequence[str]]"
@@ -153,75 +130,49 @@ def score_with(
     """
     query_ids, relevance, aligned = _align(expected, retrieved)
     rankings = list(map(ids_of, aligned))
-    errors = _errors(query_ids, aligned)
+    errors = [getattr(ranking, "error", None) for ranking in aligned]
     sources = ColumnSources(query_ids, options.tokenizer, documents, forbidden)
-    judged = judge(relevance, aligned, columns_for(metrics), sources)
     scored = score_batch(
-        judged,
+        judge(relevance, aligned, columns_for(metrics), sources),
         metrics,
         options,
-        is_judged=_mask(query_ids, [judgements is not None for judgements in relevance]),
-        is_failed=_mask(query_ids, map(errors.__contains__, query_ids)),
-        sides=Sides(query_ids.__getitem__, lambda row: (relevance[row], rankings[row]))
-        if options.checks_ids
-        else None,
+        is_judged=np.array([judgements is not None for judgements in relevance], np.bool_),
+        is_failed=np.array([error is not None for error in errors], np.bool_),
+        sides=Sides(query_ids.__getitem__, lambda row: (relevance[row], rankings[row])),
     )
-    remarks = scored.remarks if deepest is None else replace(scored.remarks, deepest=deepest)
-    scores = Scores(
-        list(compress(query_ids, scored.is_scored)),
-        {
-            metric: column[scored.is_scored]
-            for metric, column in scored.columns.items()
-            if metric not in scored.own
-        },
-        excluded=_excluded(scored, query_ids, relevance, options.no_relevant),
-        failed=errors,
-        empty=list(compress(query_ids, scored.is_empty)),
-        no_relevant=list(compress(query_ids, scored.has_no_relevant)),
+    if deepest is not None:
+        scored.remarks = replace(scored.remarks, deepest=deepest)
+    return collect(
+        [(query_ids, errors, scored)],
+        list(scored.columns),
+        getattr(retrieved, "notes", ()),
         queries=getattr(retrieved, "queries", None) if queries is None else queries,
         metadata=metadata,
         details={
-            metric: details_of(rows, query_ids, rankings, scored.has_value(metric))
+            metric: _details(rows, query_ids, rankings, scored.has_value(metric))
             for metric, rows in scored.details.items()
         },
         name=name or str(getattr(retrieved, "name", None) or ""),
         rankings=lazy_digests(zip(query_ids, rankings, strict=True)) if keep_digests else None,
-        notes=[
-            *getattr(retrieved, "notes", ()),
-            *(scored.counts.notes if metrics else ()),
-            *remarks.notes(),
-            *(f"{metric} has no value: {error}" for metric, error in scored.errors.items()),
-        ],
     )
-    if not scored.own:
-        return scores
-    further = {
-        metric: dict(
-            compress(zip(query_ids, scored.columns[metric].tolist(), strict=True), has_value)
-        )
-        for metric, has_value in scored.own.items()
-    }
-    return scores.join(further, order=list(scored.columns))
 
 
-def _excluded(
-    scored: ScoredBatch,
+def _details(
+    rows: Sequence[dict[str, Any]],
     query_ids: Sequence[str],
-    relevance: Sequence[RelevanceLike | None],
-    no_relevant: NoRelevant,
-) -> dict[str, Reason]:
-    """Query id to reason; no_relevant="error" raises for a query with nothing relevant."""
-    positions = np.flatnonzero(~scored.is_scored).tolist()
-    reasons = {position: cast(Reason, REASONS[scored.reason[position]]) for position in positions}
-    if no_relevant == "error":
-        for position, reason in reasons.items():
-            if reason == "no_relevant":
-                raise nothing_relevant(query_ids[position], relevance[position])
-    return {query_ids[position]: reason for position, reason in reasons.items()}
-
-
-def _mask(query_ids: Sequence[str], values: Iterable[bool]) -> BoolArray:
-    return np.fromiter(values, np.bool_, len(query_ids))
+    rankings: Sequence[Sequence[str]],
+    has_value: BoolArray,
+) -> dict[str, dict[str, Any]]:
+    """A metric's details by query, with the ids at forbidden ranks."""
+    details: dict[str, dict[str, Any]] = {}
+    for query_id, row, ids, has in zip(query_ids, rows, rankings, has_value.tolist(), strict=True):
+        if has and row:
+            details[query_id] = row
+            if ranks := row.get("forbidden_ranks"):
+                distinct = list(dict.fromkeys(ids))
+                named = [distinct[rank - 1] for rank in ranks]
+                details[query_id] = {**row, "forbidden_ids": named}
+    return details
 
 
 def _align(
@@ -285,32 +236,14 @@ def _check_labels(expected: object, retrieved: object) -> None:
     raise InvalidInput("retrieved", theirs.tolist(), wanted, remedy)
 
 
-def _errors(
-    query_ids: Sequence[str], rankings: Sequence[Ranking | Sequence[str]]
-) -> dict[str, str]:
-    return {
-        query_id: ranking.error
-        for query_id, ranking in zip(query_ids, rankings, strict=True)
-        if isinstance(ranking, Ranking) and ranking.error is not None
-    }
-
-
 def _check_query_ids(expected: Mapping[str, object], retrieved: Mapping[str, object]) -> None:
     """Refuse ids that only the types part: 1 is never "1"."""
-    if _kinds(expected) == _kinds(retrieved):
+    if id_kinds(expected) == id_kinds(retrieved):
         return
     lonely = (expected.keys() - retrieved.keys(), retrieved.keys() - expected.keys())
-    if all(lonely) and not _kinds(lonely[0]) & _kinds(lonely[1]):
+    if all(lonely) and not id_kinds(lonely[0]) & id_kinds(lonely[1]):
         theirs, ours = (
             " or ".join(sorted({type(query_id).__name__ for query_id in side})) for side in lonely
         )
         wanted = f"query ids of the same type as those of expected, which are {theirs}"
         raise InvalidInput("retrieved", ours, wanted, "Convert one side, e.g. with str().")
-
-
-def _kinds(ids: Iterable[object]) -> set[type]:
-    types = set(map(type, ids))
-    return {
-        next((kind for kind in (str, Integral) if issubclass(type_, kind)), type_)
-        for type_ in types
-    }

@@ -38,7 +38,6 @@ from llama_index_rag_metrics.scores.scoring.batches import (
     NoRelevant,
     ScoredBatch,
     ScoringOptions,
-    nothing_relevant,
     ranking_metrics,
     score_batch,
 )
@@ -191,14 +190,10 @@ def score_part(
         if has_failed
         else np.zeros(len(frame), np.bool_),
         sides=Sides(
-            lambda row: frame[QUERY_ID][row] if QUERY_ID in frame.columns else "a row without id",
+            lambda row: frame[QUERY_ID][row] if QUERY_ID in frame.columns else row,
             lambda row: (frame[EXPECTED][row].to_list(), frame[RETRIEVED][row].to_list()),
         ),
     )
-    if options.no_relevant == "error" and (scored.reason == REASONS.index("no_relevant")).any():
-        position = int(np.flatnonzero(scored.reason == REASONS.index("no_relevant"))[0])
-        query = frame[QUERY_ID][position] if QUERY_ID in frame.columns else position
-        raise nothing_relevant(query, frame[EXPECTED][position])
     if keep_digests:
         scored.digests = [ranking_digest(ids or ()) for ids in frame[RETRIEVED].to_list()]
     columns: dict[str, Any] = {}
