@@ -51,7 +51,7 @@ from llama_index_rag_metrics.runtime.errors import (
     NotJudged,
     UnknownParameter,
 )
-from llama_index_rag_metrics.runtime.wording import shorten
+from llama_index_rag_metrics.runtime.masking import shorten
 
 __all__ = ["BinaryMetric", "GainMetric", "GroupMetric", "RankingMetric"]
 

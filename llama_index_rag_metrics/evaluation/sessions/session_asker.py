@@ -32,11 +32,11 @@ from llama_index_rag_metrics.evaluation.source import (
     answer_nodes,
 )
 from llama_index_rag_metrics.metrics.costs import CallMetric
-from llama_index_rag_metrics.rankings.combining import Combine, check_combine, combine_calls
+from llama_index_rag_metrics.rankings.fusion import Combine, check_combine, combine_calls
 from llama_index_rag_metrics.rankings.matching import names_of
 from llama_index_rag_metrics.rankings.run import Call, has_order
 from llama_index_rag_metrics.report.numbers import counted
-from llama_index_rag_metrics.runtime.amounts import check_whole
+from llama_index_rag_metrics.runtime.amounts import check_integer
 from llama_index_rag_metrics.runtime.errors import InvalidInput, TooManyCalls, UnusableAnswer
 from llama_index_rag_metrics.runtime.sync import out_of_reach
 from llama_index_rag_metrics.runtime.threads import within
@@ -238,7 +238,7 @@ def asker_of(
     combine, max_calls = plan.options.combine, plan.options.max_calls
     check_combine(combine or "first_seen")
     if max_calls is not None:
-        check_whole("max_calls", max_calls, 1, "a number of retrievals from 1 on, or None")
+        check_integer("max_calls", max_calls, 1, "a number of retrievals from 1 on, or None")
     if isinstance(retriever, (SessionRetriever, AsyncCallableRetriever)):
         return SessionAsker(retriever, plan, metrics)
     if combine is not None:

@@ -17,13 +17,13 @@ from llama_index_rag_metrics.metrics.texts.text_metric import (
 )
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking, Run
-from llama_index_rag_metrics.runtime.amounts import WORKERS, check_whole
+from llama_index_rag_metrics.runtime.amounts import WORKERS, check_integer
 from llama_index_rag_metrics.runtime.cache import Cache, Tally, Usage
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
 from llama_index_rag_metrics.runtime.masking import describe_error
+from llama_index_rag_metrics.runtime.models import model_of_settings
 from llama_index_rag_metrics.runtime.retries import Refusal
-from llama_index_rag_metrics.runtime.settings_models import model_of_settings
 from llama_index_rag_metrics.runtime.sync import each, in_thread, run_sync
 
 __all__ = ["LLMRelevancy"]
@@ -90,19 +90,16 @@ class LLMRelevancy(TextMetric):
     async def ascore(self, query: str, texts: Sequence[str]) -> TextScores:
         llm = await in_thread(self.chosen_llm)
         tally = Tally(Usage(self.label or llm.metadata.model_name))
-        judge = TextJudge(
-            llm,
-            self._cache,
-            tally,
-            asked_by=self.metric_name,
-            texts_per_call=self.texts_per_call,
-            seed=self.seed,
-            refusal=self._refusal,
-        )
+        several = {"texts_per_call": self.texts_per_call, "seed": self.seed}
+        by, refusal = self.metric_name, self._refusal
+        judge = TextJudge(llm, self._cache, tally, asked_by=by, refusal=refusal, **several)
         with self._counting(tally):
-            # all are graded, and kept, before the first failure is raised
-            grades = await judge.grade(query, texts)
-            return TextScores([float(_raised(grade)) for grade in grades], tally.usage)
+            grades = await judge.grade(query, texts)  # all are kept before a failure is raised
+            for error in grades:
+                if isinstance(error, Exception):
+                    raise error
+            scores = [float(grade) for grade in grades if not isinstance(grade, Exception)]
+            return TextScores(scores, tally.usage)
 
     async def agrade(
         self, queries: Mapping[str, str], run: Run, *, workers: int = WORKERS
@@ -120,7 +117,7 @@ class LLMRelevancy(TextMetric):
         Raises:
             InvalidInput: there is no such number of workers.
         """
-        check_whole("workers", workers)
+        check_integer("workers", workers)
         relevance: dict[str, Relevance] = {}
         errors: dict[str, Exception] = {}
         judge = self.model_copy()
@@ -159,18 +156,8 @@ class LLMRelevancy(TextMetric):
         return Relevance(grades)
 
     def chosen_llm(self) -> LLM:
-        """The LLM that grades, as it is now.
-
-        Raises:
-            InvalidInput: there is none.
-        """
+        """The LLM that grades, as it is now; an error where there is none."""
         if self.llm is not None:
             return self.llm
         llm: LLM = model_of_settings("llm", self.name)
         return llm
-
-
-def _raised(graded: int | Exception) -> int:
-    if isinstance(graded, Exception):
-        raise graded
-    return graded

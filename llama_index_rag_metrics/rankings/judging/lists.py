@@ -23,8 +23,12 @@ from llama_index_rag_metrics.rankings.relevance import Groups, Relevance, Releva
 from llama_index_rag_metrics.rankings.run import has_order
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
-from llama_index_rag_metrics.runtime.errors import IdTypeMismatch, InvalidInput, NoRetrieval
-from llama_index_rag_metrics.runtime.wording import id_remedy
+from llama_index_rag_metrics.runtime.errors import (
+    IdTypeMismatch,
+    InvalidInput,
+    NoRetrieval,
+    id_remedy,
+)
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings, Ranked
-from llama_index_rag_metrics.runtime.amounts import check_whole
+from llama_index_rag_metrics.runtime.amounts import check_integer
 from llama_index_rag_metrics.runtime.arrays import IntArray
 
 
@@ -26,7 +26,7 @@ class Selection:
 
     def __post_init__(self) -> None:
         if self.max_retrieved is not None:
-            check_whole("max_retrieved", self.max_retrieved, 1, "at least 1, or None for all")
+            check_integer("max_retrieved", self.max_retrieved, 1, "at least 1, or None for all")
 
     def of(self, judged: JudgedRankings) -> JudgedRankings:
         """The rankings as if only the selected items had been retrieved."""

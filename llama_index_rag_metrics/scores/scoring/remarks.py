@@ -13,7 +13,7 @@ from llama_index_rag_metrics.rankings.judging import JudgedRankings
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.report.numbers import counted, score
 from llama_index_rag_metrics.runtime.arrays import BoolArray
-from llama_index_rag_metrics.runtime.wording import shorten
+from llama_index_rag_metrics.runtime.masking import shorten
 
 _FEW_QUESTIONS, _FEW_PASSAGES = 10, 100
 """One in this many is next to nothing."""

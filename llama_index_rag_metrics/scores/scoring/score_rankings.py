@@ -20,7 +20,7 @@ from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.rankings.tokens import DocumentTokens, TokenCounter, Tokenizer
 from llama_index_rag_metrics.runtime.arrays import BoolArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.runtime.wording import shorten
+from llama_index_rag_metrics.runtime.masking import shorten
 from llama_index_rag_metrics.scores import Reason, Scores
 from llama_index_rag_metrics.scores.mappings import lazy_digests
 from llama_index_rag_metrics.scores.scoring.batches import (
