@@ -56,7 +56,7 @@ class PredictionPowered:
     def helps(self) -> bool:
         return not self.reason_alone
 
-    def alone(self, why: str) -> PredictionPowered:
+    def without_judge(self, why: str) -> PredictionPowered:
         return replace(self, values=self.human, weight=0.0, worth=float(self.n), reason_alone=why)
 
     @property
@@ -76,9 +76,9 @@ def prediction_powered(
     n = len(human)
     unmoved = PredictionPowered(human, human, 0.0, n + len(others), float(n))
     if n < FEWEST_HUMAN:
-        return unmoved.alone(f"fewer than {FEWEST_HUMAN} questions were scored by people")
+        return unmoved.without_judge(f"fewer than {FEWEST_HUMAN} questions were scored by people")
     if len(others) < 2:
-        return unmoved.alone("people scored every question themselves")
+        return unmoved.without_judge("people scored every question themselves")
     weight = power_tuned(human, judge, others)
     rest = human - weight * judge
     spread = float(rest.var())
@@ -86,7 +86,7 @@ def prediction_powered(
     variance = spread / (n - 2) + weight**2 * float(others.var(ddof=1)) / len(others)
     before = float(human.var(ddof=1)) / n
     if not variance < before or spread == 0.0:
-        return unmoved.alone(TOO_POOR)
+        return unmoved.without_judge(TOO_POOR)
     centre = weight * float(others.mean()) + float(rest.mean())
     stretched = math.sqrt(variance * (n - 1) / spread)
     values = centre + (rest - rest.mean()) * stretched
@@ -121,6 +121,6 @@ def prediction_powered_interval(
     ends = intervals.wilson_ends(combined.mean, seen, effective, n, confidence)
     low, high = (float(end[0]) for end in ends)
     if alone.low is None or alone.high is None or high - low >= alone.high - alone.low:
-        return combined.alone(TOO_POOR), alone
+        return combined.without_judge(TOO_POOR), alone
     mean = float(np.clip(combined.mean, *seen)[0])
     return combined, intervals.MeanInterval(mean, low, high, n, "Wilson, prediction-powered")

@@ -9,11 +9,4 @@ from llama_index_rag_metrics.decisions.gate.checking_rules import (
 from llama_index_rag_metrics.decisions.gate.rules import Rule
 from llama_index_rag_metrics.decisions.gate.verdicts import GateReport
 
-__all__ = [
-    "Baseline",
-    "GateReport",
-    "Rule",
-    "assert_retrieval",
-    "check_rules",
-    "update_baseline",
-]
+__all__ = ["Baseline", "GateReport", "Rule", "assert_retrieval", "check_rules", "update_baseline"]

@@ -11,30 +11,22 @@ from typing import TypeAlias
 from llama_index_rag_metrics.decisions import OnMissing
 from llama_index_rag_metrics.decisions.calibration import Calibration
 from llama_index_rag_metrics.decisions.comparison.pairing import Clusters, Results, scores_of
-from llama_index_rag_metrics.decisions.gate.baseline import (
-    Baseline,
-    Update,
-    judge_of,
+from llama_index_rag_metrics.decisions.gate.baseline import Baseline, Update, judge_of
+from llama_index_rag_metrics.decisions.gate.measuring import (
+    Measured,
+    measure_against,
+    measure_alone,
+    name_in,
 )
-from llama_index_rag_metrics.decisions.gate.measuring import Measured, against, alone, name_in
 from llama_index_rag_metrics.decisions.gate.rules import Rule, RuleLike, parse_rules
-from llama_index_rag_metrics.decisions.gate.verdicts import (
-    GateReport,
-    Verdict,
-    WorstQuery,
-    decide,
-)
+from llama_index_rag_metrics.decisions.gate.verdicts import GateReport, Verdict, WorstQuery, decide
 from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.evaluation.results.results_report import system_of
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.report.terminal import to_text
 from llama_index_rag_metrics.runtime.amounts import check_amount, check_integer
 from llama_index_rag_metrics.runtime.callers import warn_caller
-from llama_index_rag_metrics.runtime.errors import (
-    GateFailed,
-    InconclusiveGate,
-    InvalidInput,
-)
+from llama_index_rag_metrics.runtime.errors import GateFailed, InconclusiveGate, InvalidInput
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.systems import answer_of
 
@@ -233,10 +225,10 @@ def _measured(
     anchored = {name_in(scores, rule.metric) for rule in rules if rule.anchor}
     for rule in rules:
         if not rule.baseline:
-            yield rule, alone(rule, scores, clusters, judge)
+            yield rule, measure_alone(rule, scores, clusters, judge)
             continue
         side = sides.get(rule.reference, sides["baseline"])
-        yield rule, against(rule, scores, *side, clusters, judge)
+        yield rule, measure_against(rule, scores, *side, clusters, judge)
         metric = name_in(scores, rule.metric)
         if rule.anchor or "anchor" not in sides or metric in anchored:
             continue
@@ -247,7 +239,7 @@ def _measured(
                 "store a new anchor to notice them"
             )
         elif again not in rules:
-            yield again, against(again, scores, *sides["anchor"], clusters, judge)
+            yield again, measure_against(again, scores, *sides["anchor"], clusters, judge)
 
 
 def _worst_queries(

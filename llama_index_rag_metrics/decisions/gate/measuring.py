@@ -190,7 +190,7 @@ class Measured:
         return self.n / self.expected if self.expected else 0.0
 
 
-def against(
+def measure_against(
     rule: Rule,
     now: Scores,
     stored: Baseline,
@@ -266,7 +266,7 @@ def _judged(rule: Rule, judge: Scores, stored: Baseline, metric: str) -> Paired:
     return pair(sides, _BEFORE, metrics=[metric], on_missing="intersect")
 
 
-def alone(
+def measure_alone(
     rule: Rule, scores: Scores, clusters: Clusters | None, judge: Scores | None = None
 ) -> Measured:
     """Measure a rule without a baseline; with a judge, the scores are people's."""

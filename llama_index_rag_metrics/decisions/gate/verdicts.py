@@ -86,7 +86,7 @@ class Verdict:
     @property
     def confidence(self) -> float:
         """Confidence of the deciding bound: corrected for `together` rules where it fails."""
-        return _corrected(self.rule, self.together if self.outcome == "fail" else 1)
+        return _corrected_confidence(self.rule, self.together if self.outcome == "fail" else 1)
 
 
 @dataclass(frozen=True)
@@ -203,10 +203,10 @@ def _step_down(tests: Mapping[int, tuple[Rule, Evidence, Hashable]]) -> dict[int
 
 
 def _highest(rule: Rule, evidence: Evidence, together: int) -> float | None:
-    return evidence.bounds(_corrected(rule, together))[1]
+    return evidence.bounds(_corrected_confidence(rule, together))[1]
 
 
-def _corrected(rule: Rule, together: int) -> float:
+def _corrected_confidence(rule: Rule, together: int) -> float:
     """The confidence at which one of this many rules fails."""
     return 1 - (1 - (rule.confidence or 0.0)) / together
 

@@ -12,10 +12,8 @@ import numpy as np
 from llama_index_rag_metrics.decisions.comparison import Comparison, compare
 from llama_index_rag_metrics.decisions.comparison.pairing import pair
 from llama_index_rag_metrics.evaluation import EvaluationResults
-from llama_index_rag_metrics.evaluation.asking.query_runner import NOT_ASKED
 from llama_index_rag_metrics.evaluation.results.results_report import system_of
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
-from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.report import Report
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
@@ -327,12 +325,3 @@ class Sweep(Reportable, Sequence[Configuration]):
 
     def _cost(self, configuration: Configuration) -> list[float]:
         return [getattr(configuration, name) for name in self._cost_names]
-
-
-def given_up(run: Run) -> str:
-    """Why a run can't be compared: every query failed, or not all were asked; else ""."""
-    errors = [ranking.error for ranking in run.values() if ranking.error is not None]
-    unasked = next((error for error in errors if error.startswith(NOT_ASKED)), None)
-    if unasked is not None:
-        return unasked
-    return f"every question failed: {errors[0]}" if errors and len(errors) == len(run) else ""

@@ -16,8 +16,9 @@ from typing_extensions import Unpack
 
 from llama_index_rag_metrics.decisions.comparison.comparing import primary_of
 from llama_index_rag_metrics.decisions.sweeps.grid import Grid, Point, combinations
-from llama_index_rag_metrics.decisions.sweeps.sweep_result import Configuration, Sweep, given_up
+from llama_index_rag_metrics.decisions.sweeps.sweep_result import Configuration, Sweep
 from llama_index_rag_metrics.evaluation import DEFAULT_METRICS, StageOptions, aevaluate
+from llama_index_rag_metrics.evaluation.asking.query_runner import NOT_ASKED
 from llama_index_rag_metrics.evaluation.asking.run_journal import read_finished
 from llama_index_rag_metrics.evaluation.asking.run_options import (
     check_count,
@@ -31,6 +32,7 @@ from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.rankings.fusion import Combine
 from llama_index_rag_metrics.rankings.matching import MatcherLike, MatchOn
+from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.rankings.tokens import TokenCounter
 from llama_index_rag_metrics.runtime.cache import Cache
 from llama_index_rag_metrics.runtime.errors import (
@@ -170,7 +172,7 @@ async def asweep(
                 raise
             except Exception as error:  # noqa: BLE001 - any build, any error: it is listed
                 return Configuration(name, params, error=describe_error(error), shown=texts)
-            return Configuration(name, params, results, given_up(results.run), texts)
+            return Configuration(name, params, results, _reason_given_up(results.run), texts)
 
     return Sweep(
         await together(evaluated(*pair) for pair in named.items()),
@@ -217,3 +219,12 @@ def _never_asked(query: str) -> list[str]:
 
 async def _never_asked_for_calls(query: str) -> list[str]:
     return _never_asked(query)
+
+
+def _reason_given_up(run: Run) -> str:
+    """Why a run can't be compared: every query failed, or not all were asked; else ""."""
+    errors = [ranking.error for ranking in run.values() if ranking.error is not None]
+    unasked = next((error for error in errors if error.startswith(NOT_ASKED)), None)
+    if unasked is not None:
+        return unasked
+    return f"every question failed: {errors[0]}" if errors and len(errors) == len(run) else ""
