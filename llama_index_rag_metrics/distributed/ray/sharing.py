@@ -19,7 +19,6 @@ from llama_index.core.storage.kvstore import SimpleKVStore
 from llama_index.core.storage.kvstore.types import DEFAULT_COLLECTION as _DATA
 from llama_index.core.storage.kvstore.types import BaseKVStore
 
-from llama_index_rag_metrics.metrics.texts.clients import admission
 from llama_index_rag_metrics.runtime.cache import (
     Cache,
     ClaimingStore,
@@ -29,6 +28,7 @@ from llama_index_rag_metrics.runtime.cache import (
 from llama_index_rag_metrics.runtime.cache.fetching import COLLECTION
 from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra
 from llama_index_rag_metrics.runtime.masking import describe_error
+from llama_index_rag_metrics.runtime.retries import admission
 
 
 def import_ray(purpose: str) -> Any:
