@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from llama_index_rag_metrics.evaluation.asking.query import Asked, LocalAsker
 from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity
 from llama_index_rag_metrics.evaluation.retrieved.nodes import CAPTURED, as_nodes
-from llama_index_rag_metrics.evaluation.retrieved.score_by_matcher import matcher_of
+from llama_index_rag_metrics.evaluation.retrieved.run_matching import matcher_of
 from llama_index_rag_metrics.evaluation.sessions.capturing import (
     CapturedSession,
     as_call,
@@ -31,7 +31,7 @@ from llama_index_rag_metrics.evaluation.source import (
     SessionRetriever,
     answer_nodes,
 )
-from llama_index_rag_metrics.metrics.costs import CallMetric
+from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.rankings.fusion import Combine, check_combine, combine_calls
 from llama_index_rag_metrics.rankings.matching import names_of
 from llama_index_rag_metrics.rankings.run import Call, has_order
@@ -226,7 +226,11 @@ def check_calls(metrics: Sequence[BaseRetrievalMetric], options: RunOptions) -> 
     if options.combine not in ("last", "context"):
         return
     for metric in metrics:
-        if isinstance(metric, CallMetric) and matcher_of(metric, options.matcher) is not None:
+        if (
+            isinstance(metric, RankingMetric)
+            and "calls" in metric.needs
+            and matcher_of(metric, options.matcher) is not None
+        ):
             remedy = f"{metric.metric_name} needs all that the calls retrieved to be matched."
             raise InvalidInput("combine", options.combine, "'first_seen' or 'rrf'", remedy)
 
