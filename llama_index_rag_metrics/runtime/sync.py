@@ -82,7 +82,14 @@ class _BackgroundLoop:
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine in the caller's context, as if it were awaited there."""
-        return self._outcome(coroutine).result()  # no local name: a traceback holds this frame
+        outcome = self._outcome(coroutine)
+        error = outcome.exception()
+        if error is None:
+            return outcome.result()
+        try:
+            raise error
+        finally:
+            del error, outcome  # its traceback holds this frame
 
     def _outcome(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
         outcome: Future[T] = Future()
