@@ -88,7 +88,11 @@ class Threads:
     ) -> T:
         """`call`, for a limited time; None: any."""
         call = _Call(function, arguments)
-        if not self._put(call):
+        with self._lock:
+            self._calls.put(call)
+            is_idle = self._idle > 0
+            self._idle -= is_idle
+        if not is_idle:
             self._start()
         timer = None if seconds is None else call.loop.call_later(seconds, call.expire, seconds)
         try:
@@ -112,14 +116,6 @@ class Threads:
         self._closed = True
         self._calls.put(None)
 
-    def _put(self, call: _Call) -> bool:
-        """Whether a thread waits for the result."""
-        with self._lock:
-            self._calls.put(call)
-            is_idle = self._idle > 0
-            self._idle -= is_idle
-        return is_idle
-
     def _start(self) -> None:
         with self._lock:
             if self._running >= self._most:
@@ -142,18 +138,14 @@ class Threads:
                     continue
                 call.state = _State.RUNNING
             outcome = call.run()
-            is_replaced = self._end(call)
+            with self._lock:
+                is_replaced = call.state is _State.GIVEN_UP
+                call.state = _State.DONE
             call.deliver(outcome)
             del call, outcome
             if is_replaced:
                 return
         self._calls.put(None)  # for the next thread
-
-    def _end(self, call: _Call) -> bool:
-        """Whether its thread was replaced while it ran."""
-        with self._lock:
-            was, call.state = call.state, _State.DONE
-        return was is _State.GIVEN_UP
 
     def _next(self) -> _Call | None:
         with self._lock:  # a call that is put meanwhile would be no idle thread's
@@ -212,10 +204,7 @@ async def _handled(awaitable: Awaitable[T]) -> T:
     except (Exception, asyncio.CancelledError):
         raise
     except BaseException as error:
-        if isinstance(error, KeyboardInterrupt) and _is_main_thread():
-            raise  # Ctrl-C
+        is_main = threading.current_thread() is threading.main_thread()
+        if is_main and isinstance(error, KeyboardInterrupt):  # Ctrl-C
+            raise
         raise StrayError(error) from error
-
-
-def _is_main_thread() -> bool:
-    return threading.current_thread() is threading.main_thread()

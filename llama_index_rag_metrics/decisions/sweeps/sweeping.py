@@ -21,9 +21,9 @@ from llama_index_rag_metrics.evaluation import DEFAULT_METRICS, StageOptions, ae
 from llama_index_rag_metrics.evaluation.asking.query_runner import NOT_ASKED
 from llama_index_rag_metrics.evaluation.asking.run_journal import read_finished
 from llama_index_rag_metrics.evaluation.asking.run_options import (
+    RunOptions,
     check_count,
     check_known,
-    check_price,
     shows,
 )
 from llama_index_rag_metrics.evaluation.identity import identify_callable
@@ -136,7 +136,9 @@ async def asweep(
     check_known(asweep, options)
     check_count("at_once", at_once, "configurations to evaluate at once")
     check_options(confidence)
-    check_price(options.get("price_per_million"))
+    _ = RunOptions.of({**options, "cache": None})  # checks them
+    if options.get("max_calls") is not None:
+        check_count("max_calls", options["max_calls"], "retrievals")
     named = combinations(grid)
     chosen = resolve(metrics)
     names = [metric.metric_name for metric in chosen]

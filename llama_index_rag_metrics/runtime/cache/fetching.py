@@ -114,9 +114,9 @@ class Cache:
         while missing := [key for key in positions if key not in values]:
             with self._lock:
                 under_way = self._futures.setdefault(asyncio.get_running_loop(), {})
-            theirs = {key: under_way[key] for key in missing if key in under_way}
-            ours = [key for key in missing if key not in theirs]
-            with self._released(ours), _claimed(under_way, ours) as mine:
+            awaited = {key: under_way[key] for key in missing if key in under_way}
+            unasked = [key for key in missing if key not in awaited]
+            with self._released(unasked), _claimed(under_way, unasked) as mine:
                 todo, again = list(mine), False
                 while todo:
                     stored, elsewhere = await self._read(todo, is_valid, wait=again)
@@ -140,7 +140,7 @@ class Cache:
                         self._give_up([key for key in received if key not in answered])
                     # in the caller's order: an LLM's grade may depend on a text's place
                     todo, again = [key for key in todo if key in elsewhere], True
-            for key, future in theirs.items():
+            for key, future in awaited.items():
                 try:
                     values[key] = await asyncio.shield(future)
                 except _Abandoned:
@@ -242,21 +242,18 @@ def _claimed(
     loop = asyncio.get_running_loop()
     mine: dict[str, asyncio.Future[Any]] = {key: loop.create_future() for key in keys}
     under_way.update(mine)
+    failure: Exception = _Abandoned()
     try:
         yield mine
-    except BaseException as error:
-        failure = error if isinstance(error, Exception) else _Abandoned()
-        for future in mine.values():
-            if not future.done():
-                future.set_exception(failure)
-                future.exception()  # asyncio would log that nobody looked
+    except Exception as error:
+        failure = error
         raise
     finally:
         for key, future in mine.items():
             del under_way[key]
             if not future.done():
-                future.set_exception(_Abandoned())
-                future.exception()
+                future.set_exception(failure)
+                future.exception()  # asyncio would log that nobody looked
 
 
 def _values(rows: Mapping[str, Any], is_valid: Callable[[Any], bool]) -> dict[str, Any]:
@@ -277,18 +274,11 @@ def _resolve(futures: Mapping[str, asyncio.Future[Any]], values: Mapping[str, An
 class Usage:
     """What a metric of texts, or a matcher, asked a service or a model for during a run.
 
-    Attributes:
-        model: the model, or "".
-        requests: how many requests were sent.
-        fresh: how many texts were asked about.
-        cached: how many texts had been asked about before, and weren't again.
-        units: what the service bills for the requests.
-        tokens_in: the tokens that an LLM read, as far as it says.
-        tokens_out: the tokens that it wrote.
+    `fresh` texts were asked about, `cached` ones had been before. The service bills `units`; an LLM
+    read and wrote tokens, as far as it says.
 
-    Examples:
-        >>> print(Usage("some model", requests=1, fresh=10) + Usage(requests=2, fresh=5, units=2.0))
-        3 requests to some model, 15 texts fresh, 0 cached, 2 units billed
+    >>> print(Usage("some model", requests=1, fresh=10) + Usage(requests=2, fresh=5, units=2.0))
+    3 requests to some model, 15 texts fresh, 0 cached, 2 units billed
     """
 
     model: str = ""

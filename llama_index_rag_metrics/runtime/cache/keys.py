@@ -24,14 +24,8 @@ from llama_index_rag_metrics.runtime.digests import (
 
 _SECRETS = ("key", "token", "secret", "password", "credential", "header", "authorization")
 _WITHOUT_EFFECT = (
-    "embed_batch_size",
-    "num_workers",
-    "timeout",
-    "max_retries",
-    "reuse_client",
-    "verbose",
-    "show_progress_bar",
-    "top_n",
+    *("embed_batch_size", "num_workers", "timeout", "max_retries", "reuse_client", "verbose"),
+    *("show_progress_bar", "top_n"),
 )
 
 

@@ -26,14 +26,12 @@ from llama_index.core.storage.kvstore.types import (
     DEFAULT_COLLECTION,
     BaseKVStore,
 )
-from typing_extensions import ParamSpec
 
 from llama_index_rag_metrics.runtime.amounts import check_amount
 from llama_index_rag_metrics.runtime.atomic_files import open_private
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.sync import in_thread
 
-P = ParamSpec("P")
 T = TypeVar("T")
 Rows: TypeAlias = dict[str, dict[str, Any]]
 
@@ -87,10 +85,10 @@ class ClaimingStore(BaseKVStore):
         """Give up what was claimed and isn't put; doesn't wait."""
 
 
-def _in_thread(method: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
+def _in_thread(method: Callable[..., T]) -> Callable[..., Coroutine[Any, Any, T]]:
     """The asynchronous twin of a blocking method."""
 
-    async def twin(*arguments: P.args, **options: P.kwargs) -> T:
+    async def twin(*arguments: Any, **options: Any) -> T:
         return await in_thread(partial(method, *arguments, **options))
 
     return twin
