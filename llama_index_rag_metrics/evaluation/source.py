@@ -23,7 +23,7 @@ from llama_index_rag_metrics.evaluation.retrieved.nodes import CAPTURED, Retriev
 from llama_index_rag_metrics.evaluation.sessions.capturing import capture
 from llama_index_rag_metrics.evaluation.sessions.programs import Program, as_program
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
-from llama_index_rag_metrics.rankings.combining import WRITTEN
+from llama_index_rag_metrics.rankings.fusion import WRITTEN
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnusableAnswer
 from llama_index_rag_metrics.runtime.sync import in_thread, run_sync
 from llama_index_rag_metrics.runtime.wording import unawaited

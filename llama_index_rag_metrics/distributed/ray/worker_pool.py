@@ -15,12 +15,12 @@ from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity, ident
 from llama_index_rag_metrics.evaluation.run_evaluation import Plan
 from llama_index_rag_metrics.evaluation.sessions.session_asker import asker_of
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever
-from llama_index_rag_metrics.metrics.texts.clients import admission
 from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.runtime.cache import Cache
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import WorkersFailed, WorkerWarning
 from llama_index_rag_metrics.runtime.masking import describe_error
+from llama_index_rag_metrics.runtime.retries import admission
 from llama_index_rag_metrics.runtime.sync import in_thread
 
 T = TypeVar("T")
