@@ -12,8 +12,8 @@ from llama_index_rag_metrics.files.lines import OnError
 from llama_index_rag_metrics.files.runs.read_runs import read_qrels
 from llama_index_rag_metrics.files.traces import read_traces
 from llama_index_rag_metrics.files.traces.trace_reading import Questions, read_sessions
-from llama_index_rag_metrics.metrics.costs import CallMetric
 from llama_index_rag_metrics.metrics.metric_names import metric as named_metric
+from llama_index_rag_metrics.rankings.judging import compute_arguments
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra
@@ -68,15 +68,12 @@ def as_mlflow_scorer(
         if not run and any("without documents" in note for note in run.notes):
             raise InvalidInput("trace", "; ".join(run.notes), "retrievals with documents")
         ranking = next(iter(run.values()), Ranking(calls=()))
-        calls: dict[str, Any] = {}
-        if isinstance(chosen, CallMetric):
-            calls["retrieved_calls"] = ranking.calls
         result = chosen.compute(
             query=next(iter(run.queries.values()), None),
             expected_ids=_expected(expectations, expectation) if needs_relevance else None,
             retrieved_ids=list(ranking.ids),
             retrieved_texts=None if ranking.texts is None else list(ranking.texts),
-            **calls,
+            **compute_arguments(chosen, ranking),
         )
         code = f"llama-index-rag-metrics {chosen.metric_name}"
         return entities.Feedback(
@@ -119,8 +116,8 @@ def span_annotations(
     """Scores of the retrieval spans of traces, to upload to Phoenix.
 
     Each retrieval is scored by itself, and its score belongs to its span. If a question has several
-    calls, the score of its session belongs to the root span, under the metric's name followed by "
-    of the session". Upload it with `Client().spans.log_span_annotations_dataframe(dataframe=...)`.
+    calls, the score of its session belongs to the root span, as "mrr of the session". Upload it
+    with `Client().spans.log_span_annotations_dataframe(dataframe=...)`.
 
     Args:
         source: what `read_traces` reads, such as Phoenix's own data frame of spans.
@@ -139,16 +136,10 @@ def span_annotations(
 
     Examples:
         >>> import pandas as pd
-        >>> frame = pd.DataFrame(
-        ...     {
-        ...         "context.trace_id": ["t1"],
-        ...         "context.span_id": ["s1"],
-        ...         "span_kind": ["RETRIEVER"],
-        ...         "attributes.retrieval.documents": [
-        ...             [{"document.id": "d2"}, {"document.id": "d1"}],
-        ...         ],
-        ...     }
-        ... )
+        >>> frame = pd.DataFrame({
+        ...     "context.trace_id": ["t1"], "context.span_id": ["s1"], "span_kind": ["RETRIEVER"],
+        ...     "attributes.retrieval.documents": [[{"document.id": "d2"}, {"document.id": "d1"}]],
+        ... })
         >>> scored = span_annotations(frame, {"t1": {"d1": 1}}, ["mrr"])
         >>> scored[["span_id", "name", "score"]].to_dict("records")
         [{'span_id': 's1', 'name': 'mrr', 'score': 0.5}]

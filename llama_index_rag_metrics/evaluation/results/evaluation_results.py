@@ -16,7 +16,7 @@ from llama_index.core.evaluation.retrieval.metrics_base import (
 )
 
 from llama_index_rag_metrics.evaluation.asking.query_runner import NOT_ASKED, Collected
-from llama_index_rag_metrics.evaluation.retrieved.score_by_matcher import (
+from llama_index_rag_metrics.evaluation.retrieved.run_matching import (
     matcher_names,
     score_by_matcher,
 )
@@ -142,11 +142,7 @@ def build_results(plan: Plan, collected: Collected) -> EvaluationResults:
         rankings={
             query_id: ranking_digest(ranking.ids) for query_id, ranking in collected.run.items()
         },
-        notes=[
-            *scores.notes,
-            *unknown_notes,
-            *_notes(dataset, metrics, collected),
-        ],
+        notes=[*scores.notes, *unknown_notes, *_notes(dataset, metrics, collected)],
     )
     return EvaluationResults(
         _core_results(dataset, collected, scores),
