@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from inspect import cleandoc
@@ -79,7 +80,7 @@ def systems_report(
             *facet_sections(systems),
             m.Section("Slices", slices),
         ],
-        listings=hardest(systems, chosen, worst) if chosen else (),
+        listings=[_hardest(systems, chosen, worst)] if chosen else (),
         failures=failures(systems),
         notes=remarks(systems),
         glossary=glossary(metrics),
@@ -144,7 +145,7 @@ def summary_section(
         (interval.note, f"{metric} of {system.name}")
         for number, system in enumerate(systems)
         for metric in metrics
-        if interval_of is not None and (interval := interval_of(number, metric)) is not None
+        if interval_of and (interval := interval_of(number, metric))
     )
     return m.Section("Means with 95 % intervals", [table], notes=notes)
 
@@ -194,15 +195,14 @@ def about(systems: Sequence[System]) -> list[tuple[str, str]]:
     return lines
 
 
-def hardest(systems: Sequence[System], metric: str, worst: int) -> list[m.Listing]:
+def _hardest(systems: Sequence[System], metric: str, worst: int) -> m.Listing:
     """The queries with the worst scores, averaged over the systems; ties keep their order."""
     if not any(metric in system.scores for system in systems):
         raise UnknownMetric(metric, systems[0].scores.metric_names)
     columns = [system.by_query(metric) for system in systems]
-    known: dict[str, list[float]] = {}
-    for column in columns:
-        for query_id, value in column.items():
-            known.setdefault(query_id, []).append(value)
+    known: dict[str, list[float]] = defaultdict(list)
+    for query_id, value in (pair for column in columns for pair in column.items()):
+        known[query_id].append(value)
     lower = lower_is_better(metric)
     means = {query_id: math.fsum(values) / len(values) for query_id, values in known.items()}
     ids = sorted(means, key=lambda query_id: -means[query_id] if lower else means[query_id])
@@ -214,7 +214,7 @@ def hardest(systems: Sequence[System], metric: str, worst: int) -> list[m.Listin
     average = "on average; " if len(systems) > 1 else ""
     remark = f"{average}what came first [its grade]"
     title = f"{'Highest' if lower else 'Lowest'} {metric}"
-    return [m.Listing(title, queries, remark, on_request=True)]
+    return m.Listing(title, queries, remark, on_request=True)
 
 
 def failures(systems: Sequence[System]) -> list[m.Failure]:
@@ -377,9 +377,9 @@ def _records(systems: Sequence[System]) -> m.Records:
 
 
 def _holders(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    holders: dict[str, list[str]] = {}
+    holders: dict[str, list[str]] = defaultdict(list)
     for text, holder in pairs:
-        holders.setdefault(text, []).append(holder)
+        holders[text].append(holder)
     return holders
 
 

@@ -99,16 +99,12 @@ def query_answers(
     Every report, page and gate takes it from here. `scores` are query id to score, one a system.
     """
     wanted = (_wanted(system, query_id, metric) for system in systems)
-    by_query = scores or [{}] * len(systems)
-    return m.QueryAnswers(
-        query_id,
-        query_text(query_id, systems),
-        next(filter(None, wanted), ()),
-        [
-            _answer(system, query_id, metric, known.get(query_id))
-            for system, known in zip(systems, by_query, strict=True)
-        ],
-    )
+    answers = [
+        _answer(system, query_id, metric, known.get(query_id))
+        for system, known in zip(systems, scores or [{}] * len(systems), strict=True)
+    ]
+    text = query_text(query_id, systems)
+    return m.QueryAnswers(query_id, text, next(filter(None, wanted), ()), answers)
 
 
 def _wanted(system: System, query_id: str, metric: str) -> list[list[m.Item]]:

@@ -220,6 +220,7 @@ def test_no_width_scrolls_sideways(open_report: Callable[..., Tab], width: int) 
     for fold in tab.page.locator("section > details > summary").all():
         fold.click()
     assert tab.page.evaluate("document.documentElement.scrollWidth") <= width
+    tab.page.locator("#figure-means .legendtext").first.wait_for()
     assert "第三個系統" in tab.page.locator("#figure-means .legendtext").all_text_contents()
 
 
