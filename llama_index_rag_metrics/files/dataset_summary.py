@@ -116,7 +116,7 @@ def _relevant(dataset: DatasetContent, query_id: str) -> str:
     return "by text" if query_id in dataset.expected_texts else "unjudged"
 
 
-def _share(some: Collection[str], of: Collection[str], what: str) -> str:
-    examples = ", ".join(map(repr, sorted(some)[:_SHOWN]))
-    more = ", …" if len(some) > _SHOWN else ""
-    return f"{len(some)} of {len(of)} {what}: {examples}{more}" if some else ""
+def _share(found: Collection[str], whole: Collection[str], what: str) -> str:
+    examples = ", ".join(map(repr, sorted(found)[:_SHOWN]))
+    more = ", …" if len(found) > _SHOWN else ""
+    return f"{len(found)} of {len(whole)} {what}: {examples}{more}" if found else ""

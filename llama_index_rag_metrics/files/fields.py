@@ -94,18 +94,8 @@ KNOWN = {*QUERY_ID, *DOC_ID, *SCORE, *RANK, *GRADE, *LISTS, *_BESIDE}
 """Every field of rankings and judgements."""
 
 RESERVED = {
-    *QUERY_ID,
-    *QUERY,
-    *RELEVANCE,
-    *EXPECTED_TEXTS,
-    REFERENCES,
-    *EXPECTED_SPANS,
-    SUPPORTING_FACTS,
-    *FORBIDDEN,
-    GENERATED_FROM,
-    *ANSWERED,
-    "metadata",
-    "document_id",
+    *(*QUERY_ID, *QUERY, *RELEVANCE, *EXPECTED_TEXTS, *EXPECTED_SPANS, *FORBIDDEN, *ANSWERED),
+    *(REFERENCES, SUPPORTING_FACTS, GENERATED_FROM, "metadata", "document_id"),
 }
 """Names that mean something in the record of a question, so that metadata can't go by them."""
 

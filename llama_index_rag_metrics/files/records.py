@@ -89,11 +89,6 @@ def are_nuggets(value: object) -> bool:
     )
 
 
-def read_nugget_facets(value: object, place: Place) -> Relevance:
-    """The nuggets of a question as facets: weight 1 if vital, else 0.5."""
-    return facets_of(read_nuggets(value, place))
-
-
 def nuggets_record(
     query_id: str, query: str, nuggets: Iterable[Nugget], error: str | None = None
 ) -> dict[str, Any]:
@@ -243,7 +238,7 @@ def read_relevance(value: object, place: Place) -> Relevance:
     if isinstance(value, Relevance):
         return value
     if are_nuggets(value):
-        return read_nugget_facets(value, place)
+        return facets_of(read_nuggets(value, place))
     try:
         if isinstance(value, Mapping) and isinstance(value.get("facets"), Mapping):
             facets = {name: _read_ids(group, place) for name, group in value["facets"].items()}
