@@ -10,8 +10,7 @@ from llama_index_rag_metrics.files import fields as f
 from llama_index_rag_metrics.files.dataset_content import DatasetContent
 from llama_index_rag_metrics.files.lines import Faults, Place, from_json, to_json
 from llama_index_rag_metrics.files.squad import take_answers
-from llama_index_rag_metrics.rankings.nugget import Nugget, facets_of
-from llama_index_rag_metrics.rankings.relevance import Relevance, refuse_pairs
+from llama_index_rag_metrics.rankings.relevance import Nugget, Relevance, facets_of, refuse_pairs
 from llama_index_rag_metrics.rankings.span import LONGEST, Span
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.wording import cut

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
@@ -193,20 +193,16 @@ def _giveaways(
     rarity = _rarity(dataset, texts)
     overlaps: dict[str, float] = {}
     findings: list[Finding] = []
-    by_query: defaultdict[str, list[Label]] = defaultdict(list)
+    by_query: defaultdict[str, dict[str, str]] = defaultdict(dict)
     for (query_id, _), label in labels.items():
-        if label.queries[query_id] > 0:
-            by_query[query_id].append(label)
+        if label.queries[query_id] > 0 and (text := texts.get(label.id, label.text)):
+            by_query[query_id][label.id] = text
     for query_id, relevant in by_query.items():
         telling = {word for word in words(dataset.queries[query_id]) if rarity[word] > 0}
-        shares = {
-            label.id: _overlap(telling, rarity, text)
-            for label in relevant
-            if (text := texts.get(label.id, label.text))
-        }
-        if not shares or not telling:
+        if not telling:
             continue
-        item = max(shares, key=lambda label_id: shares[label_id])
+        shares = {item: _overlap(telling, rarity, text) for item, text in relevant.items()}
+        item = max(shares, key=shares.__getitem__)
         overlaps[query_id] = shares[item]
         if shares[item] >= threshold and len(telling) >= _LEAST_WORDS:
             sentence = f"its words are in {item!r}, so keyword search finds it trivially"
@@ -357,12 +353,8 @@ def _alike(
         if text is None:
             continue
         near = finder.lookup.sharing(text, threshold * _CANDIDATE)
-        twins = {
-            passage_id: score
-            for passage_id in near
-            if passage_id != label.id
-            and (score := likeness(text, passages.texts[passage_id])) >= threshold
-        }
+        scores = {item: likeness(text, passages.texts[item]) for item in near if item != label.id}
+        twins = {item: score for item, score in scores.items() if score >= threshold}
         for query_id, grade in label.queries.items() if twins else ():
             if grade > 0:
                 yield from _twins(dataset, label, query_id, twins)
@@ -413,20 +405,13 @@ def _coverage(
         for key, value in metadata.items():
             slices[key, str(value)].add(query_id)
 
-    def share(ids: list[str], queries: set[str] | None = None) -> Share:
-        asked = [wanted[passage_id] for passage_id in ids if passage_id in wanted]
-        if queries is not None:
-            asked = [both for own in asked if (both := own & queries)]
+    def share(ids: Collection[str], queries: Set[str] = dataset.queries.keys()) -> Share:
+        asked = [own for passage_id in ids if (own := wanted.get(passage_id, set()) & queries)]
         return Share(len(asked), len(ids), len(set().union(*asked)))
 
-    everything = list(passages.texts)
-    return Coverage(
-        share(everything),
-        {document_id: share(ids) for document_id, ids in documents.items()},
-        {key: share(everything, queries) for key, queries in slices.items()},
-        counts,
-        overlaps,
-    )
+    by_document = {document_id: share(ids) for document_id, ids in documents.items()}
+    by_slice = {key: share(passages.texts, queries) for key, queries in slices.items()}
+    return Coverage(share(passages.texts), by_document, by_slice, counts, overlaps)
 
 
 def _held_by(label: Label, passages: Passages) -> list[str]:

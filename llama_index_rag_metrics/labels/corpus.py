@@ -61,6 +61,8 @@ class Passages:
 
     @classmethod
     def of(cls, source: PassagesLike, match_on: MatchOn = "node_id") -> Passages:
+        if isinstance(source, (str, os.PathLike)):
+            source = _load(Path(source))
         passages = cls._read(source, match_on)
         if not passages.texts:
             raise InvalidInput("index_or_nodes", source, f"{_EXPECTED}, with something in it")
@@ -80,22 +82,21 @@ class Passages:
     def _read(cls, source: Any, match_on: MatchOn) -> Passages:
         if isinstance(source, Passages):
             return source
-        if isinstance(source, (str, os.PathLike)):
-            return cls._read(_load(Path(source)), match_on)
         if isinstance(source, DatasetContent):
             return cls._of_texts({key: source.indexed_text(key) for key in source.corpus})
         if isinstance(source, Mapping):
             return cls._of_texts(source)
         if isinstance(source, BaseIndex):
-            return cls._of_nodes(_nodes_of_index(source), match_on)
+            store = getattr(source, "vector_store", None)
+            source = source.docstore if source.docstore.docs or store is None else store
         if isinstance(source, BasePydanticVectorStore):
-            return cls._of_nodes(_stored_nodes(source), match_on)
-        if isinstance(source, BaseDocumentStore):
-            return cls._of_nodes(source.docs.values(), match_on)
-        if isinstance(source, BaseRetriever):
+            source = _stored_nodes(source)
+        elif isinstance(source, BaseDocumentStore):
+            source = source.docs.values()
+        elif isinstance(source, BaseRetriever):
             remedy = "Give the index that it retrieves from."
             raise InvalidInput("index_or_nodes", type(source), _EXPECTED, remedy)
-        if isinstance(source, (bytes, BaseNode)) or not isinstance(source, Iterable):
+        elif isinstance(source, (bytes, BaseNode)) or not isinstance(source, Iterable):
             raise InvalidInput("index_or_nodes", type(source), _EXPECTED)
         return cls._of_nodes(map(_node, source), match_on)
 
@@ -144,13 +145,6 @@ def _load(path: Path) -> Any:
         except RagMetricsError:
             return RetrievalDataset.load(path)
     return RetrievalDataset.load(path)
-
-
-def _nodes_of_index(index: BaseIndex[Any]) -> Iterable[BaseNode]:
-    if index.docstore.docs:
-        return index.docstore.docs.values()
-    store = getattr(index, "vector_store", None)
-    return () if store is None else _stored_nodes(store)
 
 
 def _stored_nodes(store: BasePydanticVectorStore) -> Sequence[BaseNode]:

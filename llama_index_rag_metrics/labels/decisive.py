@@ -72,33 +72,30 @@ class PoolItems:
         grade: list[float] = []
         depths = np.zeros((len(query_ids), len(runs)), np.int64)
         for position, query_id in enumerate(query_ids):
-            rankings = [
-                list(dict.fromkeys(run[query_id].ids)) if query_id in run else [] for run in runs
-            ]
+            retrieved = (run[query_id].ids if query_id in run else () for run in runs)
+            rankings = [list(dict.fromkeys(ranking)) for ranking in retrieved]
             depths[position] = [len(ranking) for ranking in rankings]
-            in_sight = [ranking[:depth] for ranking in rankings]
-            places = [{item: n for n, item in enumerate(ranking, 1)} for ranking in in_sight]
+            places = [{item: n for n, item in enumerate(best[:depth], 1)} for best in rankings]
             grades = judgements.get(query_id, Relevance()).grades
-            seen = dict.fromkeys(chain.from_iterable(in_sight))
-            own = [*seen, *(item for item in grades if item not in seen)]
+            own = list(dict.fromkeys(chain(*places, grades)))
             ids += own
             query += [position] * len(own)
             rank += [[place.get(item, 0) for place in places] for item in own]
-            known = (grades.get(item, -1.0) for item in own)
-            grade += [item_grade if item_grade >= 0 else np.nan for item_grade in known]
-        return cls(
-            query_ids,
-            ids,
-            np.array(query, np.int64),
-            np.array(rank, np.int64).reshape(-1, len(runs)),
-            depths,
-            np.array(grade, np.float64),
-        )
+            grade += [grades.get(item, -1.0) for item in own]
+        ranks = np.array(rank, np.int64).reshape(-1, len(runs))
+        known = np.array(grade, np.float64)
+        known[known < 0] = np.nan
+        return cls(query_ids, ids, np.array(query, np.int64), ranks, depths, known)
 
     @property
     def unjudged(self) -> BoolArray:
         """(items,) whether an item is in sight and has no judgement."""
         return np.asarray(np.isnan(self.grade) & (self.rank > 0).any(axis=1), np.bool_)
+
+    @property
+    def reciprocal_rank(self) -> FloatArray:
+        """(items, systems) 1 / rank; 0 where an item isn't in sight."""
+        return np.divide(1, self.rank, out=np.zeros(self.rank.shape), where=self.rank > 0)
 
     @property
     def tells_rates(self) -> bool:
@@ -163,8 +160,7 @@ class Belief:
 
 def _classes(items: PoolItems) -> IntArray:
     """(items,) classes of equally many items, by the sum of 1 / rank over the systems."""
-    with np.errstate(divide="ignore"):
-        evidence = np.where(items.rank > 0, 1 / items.rank, 0.0).sum(axis=1)
+    evidence = items.reciprocal_rank.sum(axis=1)
     edges = np.quantile(evidence, np.arange(1, _CLASSES) / _CLASSES) if len(evidence) else []
     return np.asarray(np.searchsorted(edges, evidence, side="right"), np.int64)
 

@@ -24,8 +24,7 @@ from llama_index.core.llms import LLM
 
 from llama_index_rag_metrics.labels.judge_agreement import judged_grades
 from llama_index_rag_metrics.metrics.texts import LLMRelevancy
-from llama_index_rag_metrics.metrics.texts.llm_grades import HIGHEST
-from llama_index_rag_metrics.metrics.texts.llm_judge import TextJudge
+from llama_index_rag_metrics.metrics.texts.llm_judge import HIGHEST, TextJudge
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.report import Report
@@ -192,13 +191,10 @@ async def acheck_judge(
     scorer = LLMRelevancy(llm=judge) if isinstance(judge, LLM) else judge
     if texts_per_call is None:
         texts_per_call = scorer.texts_per_call if scorer.texts_per_call > 1 else _TEXTS_PER_CALL
-    for argument, number, least in (
-        ("texts_per_call", texts_per_call, 2),
-        ("orders", orders, 2),
-        ("most_queries", most_queries, 2),
-        ("workers", workers, 1),
-    ):
-        check_whole(argument, number, least)
+    check_whole("texts_per_call", texts_per_call, 2)
+    check_whole("orders", orders, 2)
+    check_whole("most_queries", most_queries, 2)
+    check_whole("workers", workers)
     check_options(confidence, 100, seed)
     known = [query_id for query_id in queries if query_id in run and run[query_id].ids]
     if len(known) > most_queries:
@@ -221,14 +217,23 @@ async def acheck_judge(
         if isinstance(failure, RagMetricsError):
             raise failure
         raise ScorerFailed(scorer.metric_name, describe_error(failure))  # its cause may show a key
-    return _summary(
-        by_query,
-        human,
-        confidence=confidence,
+    repeated, repeated_together, moved, together = _pairs(by_query)
+    by_people = _beside_people(by_query, human or {})
+    notes = [*check.notes(len(known) - len(by_query)), *_scale_note(by_people)]
+    return JudgeCheck(
         model=scorer.label or llm.metadata.model_name,
+        n_queries=len(by_query),
         texts_per_call=texts_per_call,
+        repeated=_change(repeated, confidence),
+        repeated_together=_change(repeated_together, confidence) if repeated_together else None,
+        moved=_change(moved, confidence) if moved else None,
+        due_to_place=_due_to_place(by_query, confidence),
+        together=_change(together, confidence) if together else None,
+        place=_place_effect(by_query, confidence),
+        kappa=_kappa(by_people, confidence) if by_people else None,
         usage=tally.usage,
-        notes=tuple(check.notes(len(known) - len(by_query))),
+        confidence=confidence,
+        notes=tuple(notes),
     )
 
 
@@ -320,21 +325,19 @@ class _Check:
             return []
         items = items[:n]
         turned = turns(n, min(self.orders, n), number, self.seed)
-        calls = await asyncio.gather(
-            *(self._call(of_query, items[turn:] + items[:turn]) for turn in (0, *turned))
-        )
-        return [] if None in calls else [call for call in calls if call is not None]
-
-    async def _call(self, of_query: QueryGrades, items: Sequence[str]) -> Call | None:
-        try:
-            grades = await self.judge.grade_in_order(
-                of_query.query, [of_query.texts[item] for item in items]
+        orders = [items[turn:] + items[:turn] for turn in (0, *turned)]
+        texts = ([of_query.texts[item] for item in order] for order in orders)
+        answers = await settled(self.judge.grade_in_order(of_query.query, each) for each in texts)
+        calls: list[Call] = []
+        for order, grades in zip(orders, answers, strict=True):
+            if isinstance(grades, Exception):
+                self.failed_calls.append(grades)
+                continue
+            placed = enumerate(zip(order, grades, strict=True), 1)
+            calls.append(
+                {item: (place, grade) for place, (item, grade) in placed if grade is not None}
             )
-        except Exception as error:  # noqa: BLE001 - noted
-            self.failed_calls.append(error)
-            return None
-        placed = zip(items, enumerate(grades, 1), strict=True)
-        return {item: (place, grade) for item, (place, grade) in placed if grade is not None}
+        return calls if len(calls) == len(orders) else []
 
     def notes(self, n_missing: int) -> Iterator[str]:
         if n_missing:
@@ -348,17 +351,10 @@ class _Check:
             yield f"{calls} with several texts gave no grades, such as: {error}"
 
 
-def _summary(
-    by_query: Sequence[QueryGrades],
-    human: Mapping[str, RelevanceLike] | None,
-    *,
-    confidence: float,
-    model: str,
-    texts_per_call: int,
-    usage: Usage,
-    notes: tuple[str, ...],
-) -> JudgeCheck:
-    """The check of the graded queries, of which there is at least one."""
+def _pairs(
+    by_query: Iterable[QueryGrades],
+) -> tuple[list[Pair], list[Pair], list[Pair], list[Pair]]:
+    """Two grades of a text: alone; in the same call; at another place; alone and in a call."""
     repeated: list[Pair] = []
     repeated_together: list[Pair] = []
     moved: list[Pair] = []
@@ -377,22 +373,7 @@ def _summary(
                 for item, (_, grade) in call.items()
                 if item in first
             ]
-    by_people = None if human is None else _beside_people(by_query, human)
-    return JudgeCheck(
-        model=model,
-        n_queries=len(by_query),
-        texts_per_call=texts_per_call,
-        repeated=_change(repeated, confidence),
-        repeated_together=_change(repeated_together, confidence) if repeated_together else None,
-        moved=_change(moved, confidence) if moved else None,
-        due_to_place=_due_to_place(by_query, confidence),
-        together=_change(together, confidence) if together else None,
-        place=_place_effect(by_query, confidence),
-        kappa=_kappa(by_people, confidence) if by_people else None,
-        usage=usage,
-        confidence=confidence,
-        notes=(*notes, *_scale_note(by_people or ())),
-    )
+    return repeated, repeated_together, moved, together
 
 
 def _change(pairs: Sequence[Pair], confidence: float) -> GradeChange:

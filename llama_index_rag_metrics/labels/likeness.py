@@ -119,13 +119,13 @@ class Lookup:
         wanted = [*texts]
         by_block = (np.unique(_fingerprints(block)[1]) for block in _blocks(wanted))
         self._vocabulary = np.unique(np.concatenate([*by_block, np.empty(0, np.uint64)]))
-        hashes = {letters_hash(text) for text in wanted}
+        hashes = {_letters_hash(text) for text in wanted}
         self._equal: dict[bytes, list[str]] = {}
         self._ids = [*passages]
         owners, terms = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
         for start, block in zip(range(0, len(self._ids), _BLOCK), _blocks(self._ids), strict=True):
             for passage_id in block:
-                if (hashed := letters_hash(passages[passage_id])) in hashes:
+                if (hashed := _letters_hash(passages[passage_id])) in hashes:
                     self._equal.setdefault(hashed, []).append(passage_id)
             owner, prints = _fingerprints([passages[passage_id] for passage_id in block])
             is_known, places = self._places(prints)
@@ -141,9 +141,6 @@ class Lookup:
         kept = np.where(self._spread <= _COMMON, self._spread, 0)
         self._offset = np.concatenate([[0], np.cumsum(kept)])
 
-    def equal(self, text: str) -> list[str]:
-        return self._equal.get(letters_hash(text), [])
-
     def sharing(self, text: str, least: float = 0.02) -> list[str]:
         """The passages with this share of a text's fingerprints, weighted by rarity, best first."""
         terms = np.unique(self._places(_fingerprints([text])[1])[1])
@@ -158,7 +155,7 @@ class Lookup:
         enough = shared >= least * rarity.sum()
         order = np.argsort(-shared[enough], kind="stable")
         alike = [self._ids[passage] for passage in passages[enough][order].tolist()]
-        return list(dict.fromkeys([*self.equal(text), *alike]))
+        return list(dict.fromkeys([*self._equal.get(_letters_hash(text), ()), *alike]))
 
     def _places(self, prints: Hashes) -> tuple[npt.NDArray[np.bool_], Positions]:
         """Which fingerprints are in the vocabulary, and their positions there."""
@@ -186,7 +183,7 @@ class Piece(NamedTuple):
         return f"{self.id!r} ({share})"
 
 
-def letters_hash(text: str) -> bytes:
+def _letters_hash(text: str) -> bytes:
     return sha256(letters(text).encode("utf-8", "surrogatepass")).digest()[:16]
 
 

@@ -136,10 +136,8 @@ class Finder:
 
     def _by_text(self, label: Label) -> Found | None:
         """The passages that have the label's text, those of its own document first."""
-        best: Found | None = None
+        found: list[Found] = []
         for text in label.texts:
-            if best is not None and _score(best) >= WHOLE:
-                break
             candidates = self.lookup.sharing(text)[:_MOST_COMPARED]
             if label.id in self._passages.texts and label.id not in candidates:
                 candidates.append(label.id)
@@ -152,9 +150,10 @@ class Finder:
             )
             if located is None or located.fate == "lost":
                 located = self._edited(label, text, candidates) or located
-            if best is None or (located is not None and _score(located) > _score(best)):
-                best = located
-        return best
+            found += [located] if located else []
+            if located and _score(located) >= WHOLE:
+                break
+        return max(found, key=_score, default=None)
 
     def _edited(self, label: Label, text: str, candidates: Iterable[str]) -> Found | None:
         """The passage with its id, or one much like it, that a short text was edited into."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.labels.corpus import Passages, PassagesLike
@@ -79,8 +79,7 @@ class MovedLabels(Reportable):
     def counts(self) -> dict[Fate, int]:
         """How many labels are kept, moved, split, changed and lost."""
         counts = Counter(move.fate for move in self.moves)
-        fates: tuple[Fate, ...] = ("kept", "moved", "split", "changed", "lost")
-        return {fate: counts[fate] for fate in fates}
+        return {fate: counts[fate] for fate in get_args(Fate)}
 
     def of(self, *fates: Fate) -> list[Move]:
         """The labels with these fates."""
@@ -163,7 +162,13 @@ def _relabelled(
         for query_id in dataset.queries
         if (old := judged(dataset, query_id)) is not None
     }
-    metadata = {passage_id: _place_metadata(passages, passage_id) for passage_id in passages.texts}
+    # the place of a node, as `SpanMatcher` and the next move read it
+    metadata: dict[str, dict[str, Any]] = {
+        key: {"ref_doc_id": place.source, "start_char_idx": place.start, "end_char_idx": place.end}
+        if (place := passages.places.get(key)) is not None and place.source != key
+        else {}
+        for key in passages.texts
+    }
     return RetrievalDataset(
         dataset.queries,
         relevance,
@@ -200,14 +205,6 @@ def _new_relevance(old: Relevance, moves: Mapping[str, Move]) -> Relevance:
 
 def _ids(group: Iterable[str], moves: Mapping[str, Move]) -> list[str]:
     return list(dict.fromkeys(piece.id for item in group for piece in moves[item].pieces))
-
-
-def _place_metadata(passages: Passages, passage_id: str) -> dict[str, Any]:
-    """The place of a node, as `SpanMatcher` and the next move read it."""
-    place = passages.places.get(passage_id)
-    if place is None or place.source == passage_id:
-        return {}
-    return {"ref_doc_id": place.source, "start_char_idx": place.start, "end_char_idx": place.end}
 
 
 def _notes(moves: Sequence[Move], n_forbidden: int) -> list[str]:

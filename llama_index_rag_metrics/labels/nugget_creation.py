@@ -22,7 +22,7 @@ from llama_index_rag_metrics.labels.nugget_passages import (
     texts_of,
 )
 from llama_index_rag_metrics.labels.nuggets import Nuggets
-from llama_index_rag_metrics.rankings.nugget import Nugget, Support, vital_first
+from llama_index_rag_metrics.rankings.relevance import Nugget, Support, vital_first
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.runtime.amounts import WORKERS
 from llama_index_rag_metrics.runtime.cache import Cache
@@ -93,13 +93,21 @@ async def acreate_nuggets(
         [Nugget('Enceladus has jets of water vapour', 'vital', {})]
     """
     check_count("most", most, "nuggets")
-    dataset = _dataset(questions)
+    if isinstance(questions, Mapping) and all(isinstance(text, str) for text in questions.values()):
+        questions = RetrievalDataset(questions)
+    dataset = RetrievalDataset.of(questions)
     queries, sources = dataset.queries, _sources(dataset, passages, answers, depth)
     nugget_llm = NuggetLLM(llm, cache, "create_nuggets")
     created: dict[str, Sequence[Nugget]] = {}
 
     async def create(query_id: str) -> None:
-        created[query_id] = await _created(nugget_llm, queries[query_id], sources[query_id], most)
+        question, texts = queries[query_id], sources[query_id]
+        facts = await nugget_llm.facts(question, texts)
+        if not facts:
+            read = counted(len(texts), "passage", "passages")
+            raise BadAnswer("create_nuggets", f"no fact in {read} that the answer needs")
+        importances = await nugget_llm.importances(question, facts)
+        created[query_id] = vital_first(map(Nugget, facts, importances))[:most]
 
     errors = dict.fromkeys(queries.keys() - sources.keys(), "there is no passage to read")
     errors |= await _run_jobs("creating nuggets", list(sources), create, workers, show_progress)
@@ -116,23 +124,6 @@ create_nuggets = synchronous(acreate_nuggets)
 def _failed_warning(what: str, errors: Mapping[str, str], n: int) -> LabelWarning:
     query_id, error = next(iter(errors.items()))
     return LabelWarning(f"{len(errors)} of {n} {what}; {query_id!r}: {error}")
-
-
-async def _created(
-    nugget_llm: NuggetLLM, question: str, texts: Mapping[str, str], most: int
-) -> list[Nugget]:
-    facts = await nugget_llm.facts(question, texts)
-    if not facts:
-        read = counted(len(texts), "passage", "passages")
-        raise BadAnswer("create_nuggets", f"no fact in {read} that the answer needs")
-    importances = await nugget_llm.importances(question, facts)
-    return vital_first(map(Nugget, facts, importances))[:most]
-
-
-def _dataset(questions: RetrievalDataset | Mapping[str, str]) -> RetrievalDataset:
-    if isinstance(questions, Mapping) and all(isinstance(text, str) for text in questions.values()):
-        return RetrievalDataset(questions)
-    return RetrievalDataset.of(questions)
 
 
 def _sources(

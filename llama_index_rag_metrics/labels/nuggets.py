@@ -16,8 +16,7 @@ from llama_index_rag_metrics.files.lines import from_json, read_lines, to_json, 
 from llama_index_rag_metrics.files.records import nuggets_record, read_id, read_nuggets
 from llama_index_rag_metrics.labels.nugget_passages import PassagesLike, texts_of
 from llama_index_rag_metrics.labels.review.review_judgements import Judgement, read_reviews
-from llama_index_rag_metrics.rankings.nugget import Nugget, facets_of, vital_first
-from llama_index_rag_metrics.rankings.relevance import Relevance
+from llama_index_rag_metrics.rankings.relevance import Nugget, Relevance, facets_of, vital_first
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.amounts import check_amount
 from llama_index_rag_metrics.runtime.cache import Usage
@@ -253,7 +252,7 @@ def _review_fields(texts: Mapping[str, str] | None) -> list[dict[str, str]]:
 def reviews_of_nuggets(path: str | os.PathLike[str]) -> list[Judgement]:
     """The judgements in a file, some of which must be of nuggets."""
     reviews = read_reviews(path)
-    if reviews and all(judgement.nugget_id is None for judgement in reviews):
+    if reviews and all(judgement.key.nugget_id is None for judgement in reviews):
         remedy = "Review what --to-review or to_review() wrote."
         raise InvalidInput("reviewed", Path(path).name, "judgements of nuggets", remedy)
     return reviews

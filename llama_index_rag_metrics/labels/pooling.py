@@ -229,15 +229,7 @@ def pool(
         >>> sorted(item.id for item in outlook.items)
         ['y', 'z']
     """
-    chosen = check_request(
-        metric,
-        n=n,
-        strategy=strategy,
-        level=level,
-        highest_grade=highest_grade,
-        samples=samples,
-        seed=seed,
-    )
+    chosen = check_request(metric, n, strategy, level, highest_grade, samples, seed)
     systems = _systems(runs)
     names = list(systems)
     if baseline is not None and baseline not in systems:
@@ -259,7 +251,7 @@ def pool(
     ]
     means = _simulated_means(chosen, items, belief, samples)
     pairs = _outlooks(chosen, items, names, compared, queries, means, level)
-    weights = _by_depth(items)
+    weights = items.reciprocal_rank.max(axis=1, initial=0.0)
     if strategy == "decisive":
         weights = _by_effect(queries, belief.rate, names, pairs)
     # what is equal but for rounding stays in the order of the questions, on every machine
@@ -344,13 +336,6 @@ def _by_effect(
     return weights
 
 
-def _by_depth(items: PoolItems) -> FloatArray:
-    """(items,) one over the best rank."""
-    ranks = np.where(items.rank > 0, items.rank, np.iinfo(np.int64).max)
-    best: FloatArray = 1 / ranks.min(axis=1, initial=np.iinfo(np.int64).max)
-    return best
-
-
 def _systems(runs: Any) -> dict[str, Run]:
     if not isinstance(runs, Mapping):
         named = list(runs) if isinstance(runs, Iterable) else []
@@ -388,15 +373,14 @@ def _texts(
 
 def check_request(
     metric: str | RankingMetric,
-    *,
-    n: Any,
-    strategy: Any,
-    level: Any,
-    highest_grade: Any = None,
-    samples: Any = SAMPLES,
-    seed: Any = 0,
+    n: int | None,
+    strategy: str,
+    level: float,
+    highest_grade: float | None = None,
+    samples: int = SAMPLES,
+    seed: int = 0,
 ) -> RankingMetric:
-    """The metric, once the arguments of `pool` but the rankings were checked."""
+    """The metric, after a check of `pool`'s arguments except the rankings."""
     chosen = checked_metric(metric)
     if n is not None:
         check_whole("n", n, 1, "a number of items, from 1 on, or None for all")

@@ -70,7 +70,7 @@ else.
 """
 
 _FIRST_PAUSE = 0.25
-"""Seconds before the second attempt on a node; doubled for each further one."""
+"""Seconds before the second attempt on a node, doubled for each further one."""
 
 
 async def agenerate_question_context_pairs(
@@ -138,7 +138,11 @@ async def agenerate_question_context_pairs(
         >>> list(dataset.queries.values()), list(dataset.relevance.values())
         (['Which moon has geysers?'], [Relevance(['d1'])])
     """
-    _check(num_questions_per_chunk, retry_limit, workers, on_failure)
+    check_whole("num_questions_per_chunk", num_questions_per_chunk)
+    check_whole("retry_limit", retry_limit)
+    check_whole("workers", workers)
+    if on_failure not in ("skip", "fail", "continue"):
+        raise InvalidInput("on_failure", on_failure, "'skip' or 'fail'")
     if llm is None:
         llm = model_of_settings("llm", "generate_question_context_pairs")
     corpus = _corpus(nodes)
@@ -209,13 +213,10 @@ class _Generation:
 
     async def _answer(self, node_id: str, threads: Threads) -> None:
         complete = partial(self._complete, self.prompts[node_id], threads)
-        tries = attempts(
-            self.attempts,
-            _FIRST_PAUSE,
-            lambda error: http_status(error) not in (UNAUTHORIZED, FORBIDDEN),
-        )
         try:
-            answer: str = await tries(self._refusal.ask, complete)
+            answer: str = await attempts(self.attempts, _FIRST_PAUSE, _may_pass)(
+                self._refusal.ask, complete
+            )
         except Exception as error:  # noqa: BLE001 - recorded by node
             self.failures[node_id] = describe_error(error)
             if self.on_failure == "fail":
@@ -236,6 +237,10 @@ class _Generation:
     def _failed(self, asked: int) -> GenerationFailed:
         node_id, error = next(iter(self.failures.items()))
         return GenerationFailed(node_id, error, len(self.failures), asked)
+
+
+def _may_pass(error: BaseException) -> bool:
+    return http_status(error) not in (UNAUTHORIZED, FORBIDDEN)
 
 
 def _is_asynchronous(llm: LLM) -> bool:
@@ -311,11 +316,3 @@ def _prompt(template: str | BasePromptTemplate, text: str, number: int) -> str:
 
 def _digest(text: str) -> str:
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-
-
-def _check(number: int, attempts: int, workers: int, on_failure: str) -> None:
-    counts = {"num_questions_per_chunk": number, "retry_limit": attempts, "workers": workers}
-    for argument, count in counts.items():
-        check_whole(argument, count)
-    if on_failure not in ("skip", "fail", "continue"):
-        raise InvalidInput("on_failure", on_failure, "'skip' or 'fail'")

@@ -20,7 +20,7 @@ _ALSO_NOUNS = (
     "choose comment consider detail estimate find highlight infer list name note outline rank "
     "select show sketch state tell"
 )
-"""Verbs that begin other sentences, too, so that a word has to follow that makes them a request."""
+"""Verbs that also begin other sentences: the next word has to make them a request."""
 
 _OBJECTS = (
     "a all an and any at both by each five four from her his how if in its my on one or some ten "
@@ -69,14 +69,7 @@ _IMPERATIVE_TALK = re.compile(
 
 
 def is_imperative(line: str) -> bool:
-    """Whether a line, bare of numbers and labels, tells its reader to answer something.
-
-    Examples:
-        >>> is_imperative("Explain why the lake freezes from the top.")
-        True
-        >>> is_imperative("State law prevails here.")
-        False
-    """
+    """Whether a line, bare of numbers and labels, tells its reader to answer something."""
     if line.endswith((":", "：", "…", "...")):
         return False
     bare = line.rstrip(" .。．!！\"”’'」』)）*_")
@@ -89,8 +82,7 @@ def is_imperative(line: str) -> bool:
     return any(pattern.match(bare) for pattern in (_ENGLISH, _EUROPEAN))
 
 
-# an answer may be anything: no pattern here looks further than a line, or than a stated length,
-# from a place that it may try again from the next
+# an answer may be anything: from any place, no pattern looks further than a line or a stated length
 _FENCE = re.compile(r"^[^\S\n]*```.*$", re.MULTILINE)
 _NEXT_NUMBER = re.compile(r"(?<=[?？؟])[\s*_\"”'’]+(?=[(（*_]{0,8}\d{1,2}[.)）、:：]\s*\D)")
 
@@ -144,10 +136,6 @@ _MARKS = "?？؟⁇‽﹖︖⸮፧՞\u037e"
 _CLOSERS = "\"'”’»」』)）]"
 
 _GREEK = re.compile(r"[\u0370-\u03ff\u1f00-\u1fff]")
-_THAI = re.compile(r"[\u0e00-\u0e7f]")
-_HANGUL = re.compile(r"[\uac00-\ud7a3]")
-_KANA = re.compile(r"[\u3040-\u30ff]")
-_HAN = re.compile(r"[\u4e00-\u9fff]")
 
 _THAI_ASKS = re.compile(
     r"อะไร|ไหน|อย่างไร|ยังไง|ทำไม|เหตุใด|เมื่อไร|เมื่อไหร่|เมื่อใด|ใคร|กี่|เท่าไร|เท่าไหร่|เท่าใด|สิ่งใด|ผู้ใด|ข้อใด|หรือไม่|ไหม|มั้ย|หรือเปล่า"
@@ -165,6 +153,13 @@ _CHINESE_ASKS = re.compile(
 _CHINESE_TALKS = re.compile(
     r"^(?:以下|下面|这里|這裡|好的|当然|當然|根据您|根據您|[请請](?![问問]))|(?:问题|問題)$"
 )
+_ASKS_BY_WORDS = (
+    (re.compile(r"[\uac00-\ud7a3]"), _KOREAN_ASKS),
+    (re.compile(r"[\u3040-\u30ff]"), _JAPANESE_ASKS),
+    (re.compile(r"[\u0e00-\u0e7f]"), _THAI_ASKS),
+    (re.compile(r"[\u4e00-\u9fff]"), _CHINESE_ASKS),
+)
+"""Scripts, the first one found counts, and how questions end or ask there."""
 
 
 class Answer(NamedTuple):
@@ -174,32 +169,14 @@ class Answer(NamedTuple):
     refused: list[str]
 
 
-def questions_in(answer: str) -> list[str]:
+def parse(answer: str) -> Answer:
     """The questions in an LLM's answer, in order, each once.
 
-    A question is a line that ends with a question mark of any script, once numbers, bullets, labels
-    ("Question 1:"), quotes and markdown are taken off; or one that tells its reader to answer, such
-    as "Explain why …". In Chinese, Japanese, Korean and Thai, which often do without the mark, a
-    line counts that asks by its words. A JSON list of questions, or several numbered questions on
-    one line, count one by one.
-
-    Args:
-        answer: the LLM's answer.
-
-    Examples:
-        >>> questions_in('''Here are two questions based on the text:
-        ...
-        ... 1. **Who built the first lathe?**
-        ... 2. "When was that?"
-        ...
-        ... Let me know if you need more.''')
-        ['Who built the first lathe?', 'When was that?']
+    A question is a line that ends with a question mark of any script, without numbers, bullets,
+    labels ("Question 1:"), quotes and markdown; or one that tells its reader to answer, such as
+    "Explain why …". In Chinese, Japanese, Korean and Thai, which often lack the mark, a line counts
+    that asks by its words. Questions in a JSON list, or numbered on one line, count one by one.
     """
-    return parse(answer).questions
-
-
-def parse(answer: str) -> Answer:
-    """The questions in an LLM's answer, and what was taken for none; see `questions_in`."""
     questions: dict[str, str] = {}
     refused = []
     for line in _lines(_FENCE.sub("", without_reasoning(answer))):
@@ -212,7 +189,7 @@ def parse(answer: str) -> Answer:
 
 
 def normal_form(question: str) -> str:
-    """What two writings of the same question share: case, spaces and final marks don't count."""
+    """A question without case, spaces and final marks."""
     words = " ".join(question.casefold().split())
     return words.rstrip(_MARKS + " .。") or words
 
@@ -239,7 +216,7 @@ def _json_items(answer: str) -> list[str]:
 
 
 def _bare(line: str) -> str:
-    """The line without what stands around a question, taken off layer by layer."""
+    """The question in a line, without the decoration around it."""
     bare = line.strip()
     for _ in range(_MOST_LAYERS):
         before = bare
@@ -263,7 +240,7 @@ def _unwrapped(text: str) -> str:
 
 
 def _stands_alone(inner: str, closing: str) -> bool:
-    """Whether the pair around it is one pair, and not the ends of two."""
+    """Whether the quotes around it are one pair, not the ends of two."""
     return bool(inner) and closing not in _APOSTROPHE.sub("", inner)
 
 
@@ -271,11 +248,7 @@ def _is_question(line: str) -> bool:
     if not any(map(str.isalpha, line)) or _TALK.match(line):
         return False
     end = line.rstrip(_CLOSERS + "*_ ")
-    if end.endswith(tuple(_MARKS)):
-        return True
-    if end.endswith(";") and _GREEK.search(line):
-        return True
-    if "՞" in line:
+    if end.endswith(tuple(_MARKS)) or "՞" in line or (end.endswith(";") and _GREEK.search(line)):
         return True
     return _asks_by_words(line.rstrip("。.． ")) or is_imperative(line)
 
@@ -283,12 +256,8 @@ def _is_question(line: str) -> bool:
 def _asks_by_words(line: str) -> bool:
     if line.endswith((":", "：", "!", "！")):
         return False
-    if _HANGUL.search(line):
-        return _KOREAN_ASKS.search(line) is not None
-    if _KANA.search(line):
-        return _JAPANESE_ASKS.search(line) is not None
-    if _THAI.search(line):
-        return _THAI_ASKS.search(line) is not None
-    if _HAN.search(line):
-        return bool(_CHINESE_ASKS.search(line)) and not _CHINESE_TALKS.search(line)
+    for script, asks in _ASKS_BY_WORDS:
+        if script.search(line):
+            is_talk = asks is _CHINESE_ASKS and _CHINESE_TALKS.search(line)
+            return bool(asks.search(line)) and not is_talk
     return False

@@ -495,7 +495,7 @@ class TestInAndOut:
 
         assert [
             (
-                judgement.doc_id,
+                judgement.key.doc_id,
                 judgement.grade,
                 judgement.skipped,
                 judgement.reviewer,
@@ -574,7 +574,7 @@ class TestInAndOut:
         }
         exported = desk.export(tmp_path / "out.jsonl")
         assert {
-            (judgement.doc_id, judgement.nugget_id, judgement.scale, judgement.grade)
+            (judgement.key.doc_id, judgement.key.nugget_id, judgement.scale, judgement.grade)
             for judgement in exported
         } == {
             (None, "n", "importance", "drop"),

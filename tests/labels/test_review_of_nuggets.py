@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.reviews import write as write_lines
 
 from llama_index_rag_metrics import Nugget, Nuggets
 from llama_index_rag_metrics.labels.review.review_items import ItemKey
-from llama_index_rag_metrics.labels.review.review_judgements import Judgement, write_reviews
+from llama_index_rag_metrics.labels.review.review_judgements import Judgement
 from llama_index_rag_metrics.labels.review.review_page import write_review_page
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
 
@@ -90,8 +91,7 @@ def test_both_passes(browser: Any, tmp_path: Path) -> None:
 
 
 def write(path: Path, *judgements: Judgement) -> Path:
-    write_reviews(judgements, path)
-    return path
+    return write_lines(path, *(judgement.record() for judgement in judgements))
 
 
 def said(grade: str | None, passage: str | None = None, scale: str = "importance") -> Judgement:

@@ -21,7 +21,6 @@ from llama_index_rag_metrics.labels.review.review_items import ItemKey
 from llama_index_rag_metrics.labels.review.review_judgements import (
     Judgement,
     read_reviews,
-    write_reviews,
 )
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput, LabelWarning
 
@@ -33,7 +32,7 @@ class TestReading:
             Judgement(ItemKey("q", "e"), None, skipped=True, note="illegible"),
             Judgement(ItemKey("q", "d", "n"), "full", "support"),
         ]
-        write_reviews(judgements, tmp_path / "j.jsonl")
+        write(tmp_path / "j.jsonl", *(judgement.record() for judgement in judgements))
         assert read_reviews(tmp_path / "j.jsonl") == judgements
 
     def test_a_pool_with_grades_written_into_it(self, tmp_path: Path) -> None:
@@ -78,7 +77,8 @@ class TestReading:
         skipped = Judgement(ItemKey("q", "e"), None, skipped=True, note="?")
         noted = Judgement(ItemKey("q", "f"), None, note="later")
         path = tmp_path / "j.jsonl"
-        write_reviews([Judgement(ItemKey("q", "d"), 2.0), skipped, noted], path)
+        judged = Judgement(ItemKey("q", "d"), 2.0)
+        write(path, *(judgement.record() for judgement in (judged, skipped, noted)))
         assert read_qrels(path) == {"q": Relevance({"d": 2})}
 
 

@@ -17,7 +17,7 @@ from llama_index_rag_metrics.files.traces.trace_sessions import (
     sessions,
 )
 from llama_index_rag_metrics.files.traces.trace_spans import DocumentReader
-from llama_index_rag_metrics.rankings.combining import Combine, check_combine
+from llama_index_rag_metrics.rankings.fusion import Combine, check_combine
 from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
 from llama_index_rag_metrics.runtime.garbage import collection_paused

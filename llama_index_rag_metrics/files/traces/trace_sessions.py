@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from llama_index_rag_metrics.files.traces.span_collecting import Texts, Trace, Work
 from llama_index_rag_metrics.files.traces.trace_spans import DocumentColumns
-from llama_index_rag_metrics.rankings.combining import Combine, combine_calls
+from llama_index_rag_metrics.rankings.fusion import Combine, combine_calls
 from llama_index_rag_metrics.rankings.run import Call, Ranking
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from llama_index_rag_metrics.files.file_kinds import REVIEW, read_as
 from llama_index_rag_metrics.files.judgements import Qrels, read_grade
-from llama_index_rag_metrics.files.lines import Place, from_json, read_lines, to_json, write_lines
+from llama_index_rag_metrics.files.lines import Place, from_json, read_lines
 from llama_index_rag_metrics.labels.review.review_items import DEFAULT, SCALES, ItemKey, read_key
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.runtime.callers import warn_caller
@@ -31,18 +31,6 @@ class Judgement:
     reviewer: str = ""
     judged_at: str = ""
     note: str = ""
-
-    @property
-    def query_id(self) -> str:
-        return self.key.query_id
-
-    @property
-    def doc_id(self) -> str | None:
-        return self.key.doc_id
-
-    @property
-    def nugget_id(self) -> str | None:
-        return self.key.nugget_id
 
     @property
     def is_judged(self) -> bool:
@@ -86,11 +74,6 @@ def read_reviews(path: str | os.PathLike[str]) -> list[Judgement]:
     return list(judgements.values())
 
 
-def write_reviews(judgements: Iterable[Judgement], path: str | os.PathLike[str]) -> None:
-    """Write judgements as the review page exports them."""
-    write_lines(Path(path), (to_json(judgement.record()) for judgement in judgements))
-
-
 def read_judgements(*reviews: ReviewsLike) -> MergedJudgements:
     """What people judged, as judgements for `pool`, `score_rankings`, `evaluate` and the like.
 
@@ -116,7 +99,7 @@ def read_judgements(*reviews: ReviewsLike) -> MergedJudgements:
     graded: dict[ItemKey, list[float]] = {}
     scales: dict[ItemKey, str] = {}
     for judgement in (judgement for source in reviews for judgement in as_reviews(source)):
-        if judgement.nugget_id is not None or not judgement.is_judged:
+        if judgement.key.nugget_id is not None or not judgement.is_judged:
             continue
         if not isinstance(judgement.grade, (int, float)):
             raise InvalidInput("grade", judgement.grade, "numbers for passages")

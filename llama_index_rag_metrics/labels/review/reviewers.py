@@ -180,7 +180,7 @@ def _on_scale(scale: str, pairs: Sequence[Disagreement], confidence: float) -> S
     place = {grade: -float(number) for number, grade in enumerate(grades)}
     value = {grade: place[grade] if isinstance(grade, str) else float(grade) for grade in grades}
     values = np.array([[value[grade] for grade in pair] for pair in graded])
-    questions = [first.query_id for first, _ in pairs]
+    questions = [pair.key.query_id for pair in pairs]
     kappa, weighted = (
         cohens_kappa(*values.T, weights=weights, confidence=confidence, clusters=questions)
         for weights in (None, "quadratic")
