@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from llama_index_rag_metrics.files.fields import CALLS, FORBIDDEN_UNKNOWN
-from llama_index_rag_metrics.files.file_kinds import RUN, format_of, read_as
+from llama_index_rag_metrics.files.file_kinds import RUN, read_as
 from llama_index_rag_metrics.files.lines import Faults, OnError, Place, name_of, raw_lines
 from llama_index_rag_metrics.files.runs.arrow_runs import (
     ArrowForm,
@@ -20,7 +20,7 @@ from llama_index_rag_metrics.files.runs.arrow_runs import (
     count_ids,
     read_batches,
 )
-from llama_index_rag_metrics.files.runs.read_runs import read_run
+from llama_index_rag_metrics.files.runs.read_runs import read_run, run_format
 from llama_index_rag_metrics.files.runs.run_blocks import OnRead, TrecStream
 from llama_index_rag_metrics.files.runs.run_records import warn_unread
 from llama_index_rag_metrics.files.runs.trec_run import run_lines
@@ -70,7 +70,7 @@ class StoredRun:
         self._measured = measured
         self._files = _files(path)
         self.size = sum(file.stat().st_size for file in self._files)
-        self._form = format_of(self._files[0], "run")
+        self._form = run_format(self._files[0])
         names = column_names(self._files[0], self._form) if _is_arrow(self._form) else ()
         warn_unread(str(path), [names])
         if CALLS in measured and any(
@@ -190,7 +190,7 @@ class StoredRun:
 
     def _arrow_files(self) -> Iterator[tuple[Path, ArrowForm]]:
         for file in self._files:
-            form = format_of(file, "run")
+            form = run_format(file)
             if _is_arrow(form):
                 yield file, form
 
