@@ -122,12 +122,16 @@ def _below(
 
 
 def _quoted(path: Path) -> Iterator[tuple[Place, list[str]]]:
+    table = csv.reader(io.StringIO(read_text(path), newline=""), strict=True)
+    while (cells := _next_cells(table, path)) is not None:
+        yield Place(str(path), table.line_num), cells
+
+
+def _next_cells(table: Any, path: Path) -> list[str] | None:
     # The csv module refuses cells over 128 KB unless told, and can be told for all only.
     limit = csv.field_size_limit(2**31 - 1)
-    table = csv.reader(io.StringIO(read_text(path), newline=""), strict=True)
     try:
-        for cells in table:
-            yield Place(str(path), table.line_num), cells
+        return next(table, None)
     except csv.Error as error:
         raise Place(str(path), table.line_num).wrong(f"CSV ({error})") from error
     finally:

@@ -27,7 +27,6 @@ from llama_index_rag_metrics.metrics import (
     Precision,
     RankingMetric,
 )
-from llama_index_rag_metrics.metrics.costs import CallMetric
 from llama_index_rag_metrics.rankings.matching import BY_ID
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Run
@@ -194,10 +193,9 @@ def _holes(
 def _answering(name: str) -> RankingMetric | None:
     """The metric of a name, or None where unjudged items can't change it."""
     metric = ranking_metric(name)
-    if metric is None or isinstance(metric, (CallMetric, GroupMetric, Judged)):
+    if metric is None or metric.needs or isinstance(metric, (GroupMetric, Judged)):
         return None
-    needs = ("tokens", "spans", "documents", "forbidden")
-    return None if any(getattr(metric, f"needs_{column}") for column in needs) else metric
+    return metric
 
 
 def _judged_by(

@@ -222,7 +222,10 @@ def read_run(
     """
     if isinstance(source, Run):
         return source.replaced(source, name=name)
-    if isinstance(source, (str, os.PathLike)) and (format or run_format(Path(source))) == "traces":
+    if (
+        isinstance(source, (str, os.PathLike))
+        and (format or format_of(Path(source), "run")) == "traces"
+    ):
         if columns:
             raise InvalidInput("columns", columns, sentence="columns can't be given for traces.")
         from llama_index_rag_metrics.files.traces import read_traces
@@ -273,14 +276,6 @@ def read_qrels(
     qrels = Qrels(reader.result())
     qrels.skipped = tuple(faults.skipped)
     return qrels
-
-
-def run_format(path: Path) -> str:
-    return format_of(path, "run")
-
-
-def qrels_format(path: Path) -> str:
-    return format_of(path, "qrels")
 
 
 class _RunReader(Reader[Ranking]):
