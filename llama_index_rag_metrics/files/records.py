@@ -153,7 +153,7 @@ def read_question(content: DatasetContent, record: object, place: Place) -> None
     if answered is not None:
         relevance, (document, text) = answered
     expected = None if texts is None else read_texts(texts, place)
-    ids = take(fields, f.FORBIDDEN)
+    ids = take(fields, f.FORBIDDEN_FIELDS)
     forbidden = None if ids is None else [*read_relevance(ids, place).grades]
     content.queries[query_id] = query
     if answered is not None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from llama_index_rag_metrics.files.dataset_content import DatasetContent
 from llama_index_rag_metrics.files.fields import (
     EXPECTED_TEXTS,
-    FORBIDDEN,
+    FORBIDDEN_FIELDS,
     GENERATED_FROM,
     RELEVANCE,
     RESERVED,
@@ -142,7 +142,7 @@ _TEXTS = {*EXPECTED_TEXTS, GENERATED_FROM}
 _NO_LITERAL = (ValueError, SyntaxError, TypeError, RecursionError, MemoryError)
 _SIDE_BY_SIDE = re.compile(r"""["'][\s\\]*[bru]{0,2}["']""", re.IGNORECASE)
 
-LISTED = frozenset({*RELEVANCE, *FORBIDDEN, *_TEXTS})
+LISTED = frozenset({*RELEVANCE, *FORBIDDEN_FIELDS, *_TEXTS})
 """Fields of a question that hold lists or objects."""
 
 
