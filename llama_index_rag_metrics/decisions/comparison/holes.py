@@ -33,8 +33,8 @@ from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.report import Cell, Records, Report, Row, Section, Table
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.amounts import check_amount
-from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.scoring import EVERY_QUERY, score_with
 from llama_index_rag_metrics.statistics.intervals import exact_mean
 
@@ -169,7 +169,7 @@ def _holes(
         for items, grades in zip(seen, judged, strict=True)
     ]
 
-    def scores_if(grade: float) -> Mapping[str, FloatArray]:
+    def scores_if(grade: float) -> Scores:
         filled = [
             Relevance({**grades, **dict.fromkeys(items, grade)})
             for grades, items in zip(judged, unjudged, strict=True)
