@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property, partial
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from llama_index_rag_metrics.files.beir import read_query
 from llama_index_rag_metrics.files.dataset_content import DatasetContent
 from llama_index_rag_metrics.files.fields import DOC_ID, GRADE, QUERY_ID, first_of
 from llama_index_rag_metrics.files.judgements import Judgements, read_grade
-from llama_index_rag_metrics.files.lines import Faults, Place
+from llama_index_rag_metrics.files.lines import Faults, Place, Rows
 from llama_index_rag_metrics.files.records import read_document, read_id
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra
@@ -20,58 +19,48 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra
 
 def read_hugging_face(
     name: str | os.PathLike[str],
-    split: str | None = None,
+    split: str | None,
     *,
-    qrels: str | os.PathLike[str] | None = None,
-    subset: str | None = None,
-    corpus: bool = True,
+    qrels: str | os.PathLike[str] | None,
+    subset: str | None,
+    corpus: bool,
     faults: Faults,
 ) -> DatasetContent:
     """Read the judged questions of the configurations corpus, queries, and qrels or default."""
-    collection = _Collection(os.fspath(name))
-    content = DatasetContent(name=os.path.basename(collection.name))  # noqa: PTH119 (a hub's name)
+    collection = os.fspath(name)
+    content = DatasetContent(name=os.path.basename(collection))  # noqa: PTH119 (a hub's name)
     prefix = f"{subset}-" if subset else ""
-    questions = collection.rows([f"{prefix}queries"], split)
+    questions = _rows(collection, [f"{prefix}queries"], split)
     faults.each(questions, partial(read_query, content))
-    judged = _Collection(os.fspath(qrels)) if qrels else collection
-    names = [f"{prefix}qrels", *([subset] if subset else ["default"])]
-    content.relevance = _read_judgements(judged.rows(names, split), content, faults)
+    names = [f"{prefix}qrels", subset or "default"]
+    judged = _rows(os.fspath(qrels or name), names, split)
+    content.relevance = _read_judgements(judged, content, faults)
     for query_id in content.queries.keys() - content.relevance.keys():
         del content.queries[query_id]
         content.metadata.pop(query_id, None)
     if corpus:
-        documents = collection.rows([f"{prefix}corpus"], split)
+        documents = _rows(collection, [f"{prefix}corpus"], split)
         faults.each(documents, partial(read_document, content))
     return content
 
 
-@dataclass
-class _Collection:
-    """The configurations of one name: each a table, in one or several splits."""
-
-    name: str
-
-    @cached_property
-    def _library(self) -> Any:
-        try:
-            import datasets
-        except ImportError as error:
-            raise MissingExtra("from_hugging_face()", "datasets") from error
-        return datasets
-
-    def rows(self, names: Sequence[str], split: str | None) -> Iterator[tuple[Place, Any]]:
-        """The rows of the first configuration that there is, and where each of them is."""
-        known = self._library.get_dataset_config_names(self.name)
-        configuration = next((name for name in names if name in known), None)
-        if configuration is None:
-            expected = f"a collection with the configuration {' or '.join(names)}"
-            remedy = f"It has {sorted(known)}. Judgements that lie elsewhere: qrels='…'."
-            raise InvalidInput("name", self.name, expected, remedy)
-        splits = self._library.get_dataset_split_names(self.name, configuration)
-        chosen = _choose(split, splits, configuration)
-        table = self._library.load_dataset(self.name, configuration, split=chosen)
-        where = f"{self.name}, {configuration}, {chosen}"
-        return ((Place(f"{where}, row {number}"), row) for number, row in enumerate(table, 1))
+def _rows(collection: str, names: Sequence[str], split: str | None) -> Rows:
+    """The rows of the first of these configurations that there is."""
+    try:
+        import datasets
+    except ImportError as error:
+        raise MissingExtra("from_hugging_face()", "datasets") from error
+    known = datasets.get_dataset_config_names(collection)
+    configuration = next((name for name in names if name in known), None)
+    if configuration is None:
+        expected = f"a collection with the configuration {' or '.join(names)}"
+        remedy = f"It has {sorted(known)}. Judgements that lie elsewhere: qrels='…'."
+        raise InvalidInput("name", collection, expected, remedy)
+    splits = datasets.get_dataset_split_names(collection, configuration)
+    chosen = _choose(split, splits, configuration)
+    table = datasets.load_dataset(collection, configuration, split=chosen)
+    where = f"{collection}, {configuration}, {chosen}"
+    return ((Place(f"{where}, row {number}"), row) for number, row in enumerate(table, 1))
 
 
 def _choose(split: str | None, splits: Sequence[str], configuration: str) -> str:
@@ -85,9 +74,7 @@ def _choose(split: str | None, splits: Sequence[str], configuration: str) -> str
     return wanted
 
 
-def _read_judgements(
-    rows: Iterator[tuple[Place, Any]], content: DatasetContent, faults: Faults
-) -> dict[str, Relevance]:
+def _read_judgements(rows: Rows, content: DatasetContent, faults: Faults) -> dict[str, Relevance]:
     judgements = Judgements(content.queries, "a query id of queries")
 
     def read(row: dict[str, Any], place: Place) -> None:

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from llama_index_rag_metrics.files.dataset_content import DatasetContent
-from llama_index_rag_metrics.files.fields import FORBIDDEN, RELEVANCE, meant_as_labels, nearest
+from llama_index_rag_metrics.files.fields import (
+    FORBIDDEN_FIELDS,
+    RELEVANCE,
+    meant_as_labels,
+    nearest,
+)
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.report import Cell, Row, Table
 from llama_index_rag_metrics.report.escape import html as escape
@@ -53,7 +58,7 @@ def misnamed_fields(dataset: DatasetContent) -> list[str]:
         "labels": (_unjudged(dataset), meant_as_labels),
         "forbidden ids": (
             queries.keys() - dataset.forbidden.keys(),
-            lambda key: nearest(key, FORBIDDEN[:1]),
+            lambda key: nearest(key, FORBIDDEN_FIELDS[:1]),
         ),
         "ids": (queries if numbered else (), lambda key: nearest(key, ("query_id", "question_id"))),
     }
@@ -116,7 +121,7 @@ def _relevant(dataset: DatasetContent, query_id: str) -> str:
     return "by text" if query_id in dataset.expected_texts else "unjudged"
 
 
-def _share(some: Collection[str], of: Collection[str], what: str) -> str:
-    examples = ", ".join(map(repr, sorted(some)[:_SHOWN]))
-    more = ", …" if len(some) > _SHOWN else ""
-    return f"{len(some)} of {len(of)} {what}: {examples}{more}" if some else ""
+def _share(found: Collection[str], whole: Collection[str], what: str) -> str:
+    examples = ", ".join(map(repr, sorted(found)[:_SHOWN]))
+    more = ", …" if len(found) > _SHOWN else ""
+    return f"{len(found)} of {len(whole)} {what}: {examples}{more}" if found else ""

@@ -50,7 +50,7 @@ EXAMPLE = '{"query": "Why?", "expected_ids": ["d1"]}'
 GENERATED_FROM = "contexts"
 """In a test set of ragas 0.1 what a question is made from; beside an answer, what was retrieved."""
 
-FORBIDDEN = ("forbidden_ids", "forbidden")
+FORBIDDEN_FIELDS = ("forbidden_ids", "forbidden")
 """What the asker may not see."""
 
 FORBIDDEN_UNKNOWN = ("forbidden_unknown_ids",)
@@ -83,7 +83,7 @@ GRADE = ("grade", "relevance", "rel", "label", "score")
 """Ours; ir_measures' and ir_datasets'; trec_eval's; PyTerrier's; ranx's and BEIR's."""
 
 _LISTS = (
-    *(RETRIEVED, SCORES, TEXTS, TOKENS, FORBIDDEN, FORBIDDEN_UNKNOWN),
+    *(RETRIEVED, SCORES, TEXTS, TOKENS, FORBIDDEN_FIELDS, FORBIDDEN_UNKNOWN),
     *(SPANS, RELEVANCE, GRADES, EXPECTED_SPANS),
 )
 LISTS = {name for names in _LISTS for name in names}
@@ -94,18 +94,16 @@ KNOWN = {*QUERY_ID, *DOC_ID, *SCORE, *RANK, *GRADE, *LISTS, *_BESIDE}
 """Every field of rankings and judgements."""
 
 RESERVED = {
-    *QUERY_ID,
-    *QUERY,
-    *RELEVANCE,
-    *EXPECTED_TEXTS,
-    REFERENCES,
-    *EXPECTED_SPANS,
-    SUPPORTING_FACTS,
-    *FORBIDDEN,
-    GENERATED_FROM,
-    *ANSWERED,
-    "metadata",
-    "document_id",
+    *(
+        *QUERY_ID,
+        *QUERY,
+        *RELEVANCE,
+        *EXPECTED_TEXTS,
+        *EXPECTED_SPANS,
+        *FORBIDDEN_FIELDS,
+        *ANSWERED,
+    ),
+    *(REFERENCES, SUPPORTING_FACTS, GENERATED_FROM, "metadata", "document_id"),
 }
 """Names that mean something in the record of a question, so that metadata can't go by them."""
 

@@ -88,11 +88,6 @@ def are_nuggets(value: object) -> bool:
     )
 
 
-def read_nugget_facets(value: object, place: Place) -> Relevance:
-    """The nuggets of a question as facets: weight 1 if vital, else 0.5."""
-    return facets_of(read_nuggets(value, place))
-
-
 def nuggets_record(
     query_id: str, query: str, nuggets: Iterable[Nugget], error: str | None = None
 ) -> dict[str, Any]:
@@ -158,7 +153,7 @@ def read_question(content: DatasetContent, record: object, place: Place) -> None
     if answered is not None:
         relevance, (document, text) = answered
     expected = None if texts is None else read_texts(texts, place)
-    ids = take(fields, f.FORBIDDEN)
+    ids = take(fields, f.FORBIDDEN_FIELDS)
     forbidden = None if ids is None else [*read_relevance(ids, place).grades]
     content.queries[query_id] = query
     if answered is not None:
@@ -242,7 +237,7 @@ def read_relevance(value: object, place: Place) -> Relevance:
     if isinstance(value, Relevance):
         return value
     if are_nuggets(value):
-        return read_nugget_facets(value, place)
+        return facets_of(read_nuggets(value, place))
     try:
         if isinstance(value, Mapping) and isinstance(value.get("facets"), Mapping):
             facets = {name: _read_ids(group, place) for name, group in value["facets"].items()}

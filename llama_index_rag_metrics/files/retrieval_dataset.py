@@ -178,11 +178,7 @@ class RetrievalDataset(DatasetContent):
     def from_jsonl(
         cls, path: str | os.PathLike[str], *, name: str = "", on_error: OnError = "raise"
     ) -> Self:
-        """Read JSON lines: each is a question or, with a `document_id`, a document; see `load`.
-
-        Raises:
-            FileFormatError: a line can't be read, or repeats an id.
-        """
+        """Read JSON lines: each is a question or, with a `document_id`, a document; see `load`."""
         return cls._read(on_error, name, json_datasets.read_jsonl, _path("path", path))
 
     @classmethod
@@ -227,9 +223,6 @@ class RetrievalDataset(DatasetContent):
             subtopics: whether the second column of the qrels is a subtopic, as in those of TREC's
                 diversity task; each is a facet then.
             name: what to call it; by default as the qrels file.
-
-        Raises:
-            FileFormatError: a line can't be read, repeats a judgement, or judges an unknown topic.
         """
         paths = _path("qrels", qrels), _path("topics", topics)
         return cls._read(

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from llama_index_rag_metrics.files.dataset_content import DatasetContent
 from llama_index_rag_metrics.files.fields import (
     EXPECTED_TEXTS,
-    FORBIDDEN,
+    FORBIDDEN_FIELDS,
     GENERATED_FROM,
     RELEVANCE,
     RESERVED,
@@ -122,12 +122,16 @@ def _below(
 
 
 def _quoted(path: Path) -> Iterator[tuple[Place, list[str]]]:
+    table = csv.reader(io.StringIO(read_text(path), newline=""), strict=True)
+    while (cells := _next_cells(table, path)) is not None:
+        yield Place(str(path), table.line_num), cells
+
+
+def _next_cells(table: Any, path: Path) -> list[str] | None:
     # The csv module refuses cells over 128 KB unless told, and can be told for all only.
     limit = csv.field_size_limit(2**31 - 1)
-    table = csv.reader(io.StringIO(read_text(path), newline=""), strict=True)
     try:
-        for cells in table:
-            yield Place(str(path), table.line_num), cells
+        return next(table, None)
     except csv.Error as error:
         raise Place(str(path), table.line_num).wrong(f"CSV ({error})") from error
     finally:
@@ -138,7 +142,7 @@ _TEXTS = {*EXPECTED_TEXTS, GENERATED_FROM}
 _NO_LITERAL = (ValueError, SyntaxError, TypeError, RecursionError, MemoryError)
 _SIDE_BY_SIDE = re.compile(r"""["'][\s\\]*[bru]{0,2}["']""", re.IGNORECASE)
 
-LISTED = frozenset({*RELEVANCE, *FORBIDDEN, *_TEXTS})
+LISTED = frozenset({*RELEVANCE, *FORBIDDEN_FIELDS, *_TEXTS})
 """Fields of a question that hold lists or objects."""
 
 

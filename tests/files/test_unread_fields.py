@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from llama_index_rag_metrics import RetrievalDataset, read_qrels, read_run, score_files, write_run
-from llama_index_rag_metrics.files.fields import FORBIDDEN, KNOWN, QUERY_ID, RESERVED
+from llama_index_rag_metrics.files.fields import FORBIDDEN_FIELDS, KNOWN, QUERY_ID, RESERVED
 from llama_index_rag_metrics.runtime.errors import FieldsUnread, FileFormatError
 
 Record = dict[str, Any]
@@ -200,7 +200,7 @@ def test_forbidden_ids_of_a_dataset_arent_one_text() -> None:
 
 
 def test_a_run_reads_what_is_forbidden_as_a_dataset_does() -> None:
-    for name in FORBIDDEN:
+    for name in FORBIDDEN_FIELDS:
         run = read_run([{"query_id": "a", "retrieved_ids": ["d"], name: ["e"]}])
         assert list(run["a"].forbidden or ()) == ["e"]
 

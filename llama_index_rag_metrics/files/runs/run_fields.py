@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from llama_index_rag_metrics.files.fields import (
     CALLS,
-    FORBIDDEN,
+    FORBIDDEN_FIELDS,
     FORBIDDEN_UNKNOWN,
     MODEL_CONTEXT,
     RETRIEVED,
@@ -34,14 +34,7 @@ T = TypeVar("T")
 
 
 class Field(NamedTuple):
-    """What a record says of a ranking.
-
-    Attributes:
-        name: the field of `Ranking`.
-        names: what records call it, ours first.
-        read: makes it of a record's value.
-        plain: makes of it what JSON and Arrow hold.
-    """
+    """A field of `Ranking`, and the names of records for it, ours first."""
 
     name: str
     names: Sequence[str]
@@ -50,7 +43,6 @@ class Field(NamedTuple):
 
     @property
     def column(self) -> str:
-        """What we call it in records and tables."""
         return self.names[0]
 
     def of(self, items: Items) -> Any:
@@ -179,7 +171,7 @@ _SHARED = (
 """What rankings and calls have alike."""
 
 MARKS = (
-    Field("forbidden", FORBIDDEN, read_ids, list),
+    Field("forbidden", FORBIDDEN_FIELDS, read_ids, list),
     Field("forbidden_unknown", FORBIDDEN_UNKNOWN, read_ids, lambda ids: list(ids) or None),
 )
 FIELDS = {field.column: field for field in (*_SHARED, *MARKS)}

@@ -91,19 +91,15 @@ class RunRecords(Records[Ranking]):
         query_id, item, score, rank = (_column(names, field) for field in fields)
 
         def read(row: Sequence[Any], place: Place) -> None:
-            self._add_row(
-                _id(query_id(row), place),
-                self._document_id(item(row), place),
-                number_or_none(score(row), place),
-                number_or_none(rank(row), place),
-                place,
-            )
+            key, document = _id(query_id(row), place), self._document_id(item(row), place)
+            values = number_or_none(score(row), place), number_or_none(rank(row), place)
+            self._add_row(key, document, *values, place)
 
         return read
 
     def by_query(self) -> dict[str, Ranking]:
-        made = {query_id: self._ordered(rows) for query_id, rows in self._rows.items()}
-        return {**made, **self._whole}
+        ranked = {query_id: self._ordered(rows) for query_id, rows in self._rows.items()}
+        return {**ranked, **self._whole}
 
     def _add_row(
         self, query_id: str, item: str, score: float | None, rank: float | None, place: Place

@@ -97,21 +97,19 @@ class Trace:
         self.asked |= {agent: text for agent, (text, *more) in texts.items() if not more}
 
 
+@dataclass
 class SpanCollector:
     """Takes spans in any order, and keeps what sessions are made of."""
 
-    def __init__(
-        self, columns: DocumentReader, question_id: str | None, texts: Texts, faults: Faults
-    ) -> None:
-        self._columns = columns
-        self._question_id = question_id
-        self._texts = texts
-        self._faults = faults
-        self.traces: dict[str, Trace] = {}
-        self.n_spans = 0
-        self.n_repeated = 0
-        self.attributes: dict[str, None] = {}
-        self.example = ""
+    columns: DocumentReader
+    question_id: str | None
+    texts: Texts
+    faults: Faults
+    traces: dict[str, Trace] = field(default_factory=dict)
+    n_spans: int = 0
+    n_repeated: int = 0
+    attributes: dict[str, None] = field(default_factory=dict)
+    example: str = ""
 
     def add(self, span: TraceSpan) -> None:
         self.n_spans += 1
@@ -126,14 +124,14 @@ class SpanCollector:
         try:
             self._read(trace, span)
         except FileFormatError as error:
-            self._faults.take(error)
+            self.faults.take(error)
         except RecursionError:
-            self._faults.take(span.place.wrong("values that aren't nested so deeply"))
+            self.faults.take(span.place.wrong("values that aren't nested so deeply"))
 
     def _read(self, trace: Trace, span: TraceSpan) -> None:
-        if self._question_id is not None and (named := self._named(span)) is not None:
+        if self.question_id is not None and (named := self._named(span)) is not None:
             trace.question_ids[span.span_id] = named
-        if self._texts and span.parent_id is not None and span.name.endswith(".setup_agent"):
+        if self.texts and span.parent_id is not None and span.name.endswith(".setup_agent"):
             trace.agents.add(span.parent_id)
         for dialect in DIALECTS:
             kind = dialect.kind(span)
@@ -148,7 +146,7 @@ class SpanCollector:
             trace.tools[span.span_id] = dialect.tool(span)
         elif kind in ("answer", "agent"):
             self._read_answer(trace, span, dialect)
-        if span.parent_id is None or self._texts:
+        if span.parent_id is None or self.texts:
             question = dialect.question(span)
             self._note_question(trace, span, question)
             if kind == "agent":
@@ -159,12 +157,12 @@ class SpanCollector:
     def _read_answer(self, trace: Trace, span: TraceSpan, dialect: Dialect) -> None:
         try:
             documents = dialect.documents(span, "answer")
-            if documents is None or not self._columns.tell(documents):
+            if documents is None or not self.columns.tell(documents):
                 return
             work = Work(span.span_id)
             work.begin, work.end = span.times
             retrieved = [document for document in documents if not is_written(document)]
-            work.retrieved = self._columns.read(retrieved, span.place)
+            work.retrieved = self.columns.read(retrieved, span.place)
         except FileFormatError:
             return  # what it was made from isn't known then
         trace.answers.append(work)
@@ -187,9 +185,9 @@ class SpanCollector:
             if documents is not None and span.dropped:
                 expected = f"all attributes of a span with documents; {DROPPED}"
                 raise span.place.wrong(expected, f"{span.dropped} were dropped")
-            is_told = kind == "retrieval" or self._columns.tell(documents or ())
+            is_told = kind == "retrieval" or self.columns.tell(documents or ())
             if documents is not None and is_told:
-                work.retrieved = self._columns.read(documents, span.place)
+                work.retrieved = self.columns.read(documents, span.place)
         work.is_readable = True
 
     def _note_question(self, trace: Trace, span: TraceSpan, question: str | None) -> None:
@@ -198,12 +196,12 @@ class SpanCollector:
         self.example = self.example or question
         if span.parent_id is None:
             trace.question = question
-        if self._texts and (text := comparable(question)) in self._texts:
+        if self.texts and (text := comparable(question)) in self.texts:
             trace.asked[span.span_id] = text
 
     def _named(self, span: TraceSpan) -> str | None:
         """The question's id, if the span has the attribute that names it."""
-        name = self._question_id or ""
+        name = self.question_id or ""
         if len(self.attributes) < 40:
             self.attributes.update(dict.fromkeys(span.attributes))
         for key in (name, f"{_TAGS}{name}"):

@@ -135,9 +135,7 @@ def seconds(nanoseconds: Any, place: Place) -> float | None:
 
 
 def parent_of(parent_id: Any, place: Place) -> str | None:
-    if parent_id is None or parent_id == "":
-        return None
-    return read_id(parent_id, place)
+    return None if parent_id in (None, "") else read_id(parent_id, place)
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
