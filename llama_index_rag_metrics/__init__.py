@@ -9,9 +9,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from llama_index_rag_metrics.metrics import *
 from llama_index_rag_metrics.metrics import base as _base
 from llama_index_rag_metrics.metrics import costs as _costs
-from llama_index_rag_metrics.metrics import facets as _facets
 from llama_index_rag_metrics.metrics import gains as _gains
 from llama_index_rag_metrics.metrics import groups as _groups
 from llama_index_rag_metrics.metrics import leaks as _leaks
@@ -19,23 +19,14 @@ from llama_index_rag_metrics.metrics import ranks as _ranks
 from llama_index_rag_metrics.metrics import sets as _sets
 from llama_index_rag_metrics.metrics import spans as _spans
 from llama_index_rag_metrics.metrics import texts as _texts
-from llama_index_rag_metrics.metrics.base import *
-from llama_index_rag_metrics.metrics.costs import *
-from llama_index_rag_metrics.metrics.facets import *
-from llama_index_rag_metrics.metrics.gains import *
-from llama_index_rag_metrics.metrics.groups import *
-from llama_index_rag_metrics.metrics.leaks import *
-from llama_index_rag_metrics.metrics.metric_names import METRICS, metric, metrics
-from llama_index_rag_metrics.metrics.ranks import *
-from llama_index_rag_metrics.metrics.registration import register, unregister
-from llama_index_rag_metrics.metrics.sets import *
-from llama_index_rag_metrics.metrics.spans import *
-from llama_index_rag_metrics.metrics.texts.cohere_rerank import *
-from llama_index_rag_metrics.metrics.texts.llm_relevancy import *
-from llama_index_rag_metrics.metrics.texts.rerank import *
-from llama_index_rag_metrics.metrics.texts.semantic import *
-from llama_index_rag_metrics.metrics.texts.text_metric import *
-from llama_index_rag_metrics.rankings.combining import combine_calls
+from llama_index_rag_metrics.metrics.metric_names import (
+    METRICS,
+    metric,
+    metrics,
+    register,
+    unregister,
+)
+from llama_index_rag_metrics.rankings.fusion import combine_calls
 from llama_index_rag_metrics.rankings.matching import (
     ContainmentMatcher,
     EditMatcher,
@@ -49,7 +40,7 @@ from llama_index_rag_metrics.rankings.matching import (
     register_matcher,
     unregister_matcher,
 )
-from llama_index_rag_metrics.rankings.relevance import Relevance
+from llama_index_rag_metrics.rankings.relevance import Nugget, Relevance
 from llama_index_rag_metrics.rankings.run import Call, Ranking, Run
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.runtime.errors import RagMetricsError
@@ -69,6 +60,7 @@ if TYPE_CHECKING:
         EvaluateOptions,
         EvaluationResults,
         Matched,
+        MatchExplanation,
         MultiModalRetrieverEvaluator,
         RetrieverEvaluator,
         StageChange,
@@ -78,6 +70,7 @@ if TYPE_CHECKING:
         aevaluate_stages,
         evaluate,
         evaluate_stages,
+        explain_match,
         match_run,
     )
     from llama_index_rag_metrics.evaluation.results.results_report import plot, write_html
@@ -106,7 +99,6 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.labels.review.review_page import write_review_page
     from llama_index_rag_metrics.labels.review.reviewers import ReviewerAgreement, compare_reviewers
     from llama_index_rag_metrics.rankings.fusion import fuse
-    from llama_index_rag_metrics.rankings.nugget import Nugget
     from llama_index_rag_metrics.runtime.cache import Cache, SQLiteKVStore
     from llama_index_rag_metrics.scores import Scores
     from llama_index_rag_metrics.scores.scoring import (
@@ -139,6 +131,7 @@ __all__ = [
     "GroupMatcher",
     "JudgeCheck",
     "LabelFindings",
+    "MatchExplanation",
     "Matched",
     "Matcher",
     "MovedLabels",
@@ -187,6 +180,7 @@ __all__ = [
     "create_nuggets",
     "evaluate",
     "evaluate_stages",
+    "explain_match",
     "fuse",
     "generate_question_context_pairs",
     "judgement_holes",
@@ -224,7 +218,6 @@ __all__ = [
 ]
 __all__ += _base.__all__
 __all__ += _costs.__all__
-__all__ += _facets.__all__
 __all__ += _gains.__all__
 __all__ += _groups.__all__
 __all__ += _leaks.__all__
@@ -241,6 +234,7 @@ _LAZY = {
     "evaluation": (
         "EvaluateOptions",
         "EvaluationResults",
+        "MatchExplanation",
         "Matched",
         "MultiModalRetrieverEvaluator",
         "RetrieverEvaluator",
@@ -251,6 +245,7 @@ _LAZY = {
         "aevaluate_stages",
         "evaluate",
         "evaluate_stages",
+        "explain_match",
         "match_run",
     ),
     "evaluation.trace_scores": ("as_mlflow_scorer", "span_annotations"),
@@ -279,7 +274,6 @@ _LAZY = {
     "labels.review.review_page": ("write_review_page",),
     "labels.review.reviewers": ("ReviewerAgreement", "compare_reviewers"),
     "rankings.fusion": ("fuse",),
-    "rankings.nugget": ("Nugget",),
     "runtime.cache": ("Cache", "SQLiteKVStore"),
     "scores": ("Scores",),
     "scores.scoring": (

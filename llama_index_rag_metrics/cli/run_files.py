@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from llama_index_rag_metrics.cli.exit_codes import say
-from llama_index_rag_metrics.files.file_kinds import kind_of
+from llama_index_rag_metrics.files.file_kinds import format_of, kind_of
 from llama_index_rag_metrics.files.lines import LacksField, OnError, text_size
-from llama_index_rag_metrics.files.runs.read_runs import read_qrels, read_run, run_format
+from llama_index_rag_metrics.files.runs.read_runs import read_qrels, read_run
 from llama_index_rag_metrics.files.runs.stored_runs import FOLDER_FILES, StoredRun
 from llama_index_rag_metrics.files.traces import read_traces
 from llama_index_rag_metrics.metrics.costs import CallMetric
@@ -152,7 +152,7 @@ def read_stored(
 ) -> Run:
     """A run from a file, of traces where their questions are named; skipped lines are reported."""
     with _report_skipped():
-        if asked is not None and run_format(path) == "traces":
+        if asked is not None and format_of(path, "run") == "traces":
             run = read_traces(
                 path,
                 question_id=asked.question_id,
@@ -187,7 +187,11 @@ def _is_large(run: Path) -> bool:
         return any(file.suffix in FOLDER_FILES for file in run.rglob("*"))
     if not (run.is_file() and all(map(find_spec, ("polars", "pyarrow")))):
         return False
-    return text_size(run, _LARGE) >= _LARGE and run_format(run) in ("trec", "parquet", "arrow")
+    return text_size(run, _LARGE) >= _LARGE and format_of(run, "run") in (
+        "trec",
+        "parquet",
+        "arrow",
+    )
 
 
 def _score_large(
@@ -222,7 +226,7 @@ def _score_small(
         is_named = request.asked is not None and (
             request.asked.question_id or request.asked.questions
         )
-        if run_format(path) == "traces" and not is_named:
+        if format_of(path, "run") == "traces" and not is_named:
             raise _unnamed_questions(path)
         raise no_common_query(path, next(iter(run)), next(iter(judged)))
     return score_rankings(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from dataclasses import asdict, dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.metrics.metric_names import limits_of
+from llama_index_rag_metrics.report import Cell, Records, Report, Row, Section, Statement, Table
 from llama_index_rag_metrics.report.numbers import counted, percent, score
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.arrays import FloatArray
@@ -18,6 +19,8 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.wording import first_of
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.mappings import name_among
+from llama_index_rag_metrics.scores.scores_report import glossary
+from llama_index_rag_metrics.statistics import prediction_powered as ppi
 from llama_index_rag_metrics.statistics.intervals import (
     MeanInterval,
     check_options,
@@ -25,14 +28,6 @@ from llama_index_rag_metrics.statistics.intervals import (
     mean_interval,
 )
 from llama_index_rag_metrics.statistics.kappa import Kappa, cohens_kappa
-from llama_index_rag_metrics.statistics.prediction_powered import (
-    PredictionPowered,
-    prediction_powered,
-    prediction_powered_interval,
-)
-
-if TYPE_CHECKING:
-    from llama_index_rag_metrics.report import Report
 
 Scored: TypeAlias = "EvaluationResults | Scores | Mapping[str, float]"
 ONE_SCORE = "score"
@@ -49,6 +44,13 @@ _COUNT_NOTHING = (
 _UNLIKE = 0.01
 """Below this p value, the questions that people scored look unlike the others."""
 
+EXPLAINED = (
+    "Calibrated means take from the judge only what people's scores of the same questions bear out "
+    "(prediction-powered inference). Worth: how many questions scored by people would tell as "
+    "much. The judge's own mean is shown to be told apart; it isn't evidence."
+)
+_HEAD = ("calibrated", "people alone", "judge alone", "worth", "kappa", "weighted kappa")
+
 
 @dataclass(frozen=True, slots=True)
 class Calibrated:
@@ -56,8 +58,7 @@ class Calibrated:
 
     Attributes:
         mean: the calibrated mean; people's own where the judge doesn't help.
-        low: the lower end of its interval; None where none is given.
-        high: the upper end.
+        low: the lower end of its interval; None where none is given, as is `high`.
         human: the mean of people's scores alone, with its interval.
         judge_mean: the mean of the judge's scores alone, which no interval makes right.
         n_judged: how many questions the judge scored, those of the people among them.
@@ -86,7 +87,6 @@ class Calibrated:
 
     @property
     def helps(self) -> bool:
-        """Whether the judge makes the number more certain."""
         return self.weight > 0
 
 
@@ -95,10 +95,9 @@ class Calibration(Reportable):
     """Means from few human labels and many of a judge; `compare` and the gate take it as a system.
 
     Attributes:
-        human: people's scores by these metrics.
-        judge: the judge's.
-        metrics: metric name to what came of it.
-        slices: value of the metadata to metric name to what came of it there.
+        human: people's scores by these metrics; `judge` has the judge's.
+        metrics: metric name to its calibrated mean.
+        slices: value of the metadata to the same of these queries.
         slice_key: the key of the metadata; None for no slices.
         confidence: of the intervals.
         notes: what a reader of the numbers should know.
@@ -127,14 +126,11 @@ class Calibration(Reportable):
 
     @property
     def name(self) -> str:
-        """What the scored system is called."""
         return self.human.name or self.judge.name
 
     def report(self, *, full: bool = False) -> Report:
         """Human, judged and calibrated means, and agreement; as a table, one row per metric."""
-        from llama_index_rag_metrics.decisions.calibration_report import calibration_report
-
-        return calibration_report(self)
+        return _report(self)
 
     def __repr__(self) -> str:
         human, judge = self.human.counts.scored, self.judge.counts.scored
@@ -196,12 +192,20 @@ def calibrate(
     def calibrated(judge: Scores, human: Scores) -> dict[str, Calibrated]:
         return {metric: _calibrated(judge, human, metric, confidence) for metric in names}
 
-    parts = {} if slices is None else _slices(judge, human, slices)
+    by_slice = {}
+    if slices is not None:
+        metadata = {**human.metadata, **judge.metadata}
+        judged = judge.replace(metadata=metadata).slices(slices)
+        by_slice = {
+            value: calibrated(judged[value], part)
+            for value, part in human.replace(metadata=metadata).slices(slices).items()
+            if value in judged
+        }
     return Calibration(
         human=human,
         judge=judge,
         metrics=calibrated(judge, human),
-        slices={value: calibrated(*sides) for value, sides in parts.items()},
+        slices=by_slice,
         slice_key=slices,
         confidence=confidence,
         notes=tuple(_notes(judge, human, names)),
@@ -230,8 +234,8 @@ def split(
 def _calibrated(judge: Scores, human: Scores, metric: str, confidence: float) -> Calibrated:
     people, same, others = split(judge.by_query(metric), human.by_query(metric))
     limits = limits_of(metric)
-    combined, interval = prediction_powered_interval(
-        prediction_powered(people, same, others), confidence=confidence, limits=limits
+    combined, interval = ppi.prediction_powered_interval(
+        ppi.prediction_powered(people, same, others), confidence=confidence, limits=limits
     )
     is_discrete = len(np.unique(np.concatenate([people, same]))) <= _MOST_VALUES
     return Calibrated(
@@ -253,7 +257,7 @@ def _calibrated(judge: Scores, human: Scores, metric: str, confidence: float) ->
 
 
 def _sentence(
-    metric: str, interval: MeanInterval, combined: PredictionPowered, confidence: float
+    metric: str, interval: MeanInterval, combined: ppi.PredictionPowered, confidence: float
 ) -> str:
     if not interval.n:
         return f"{metric} has no value: people scored no question."
@@ -264,7 +268,7 @@ def _sentence(
     return f"{number}{', by ' if combined.reason_alone else ': '}{describe_worth(combined)}."
 
 
-def describe_worth(combined: PredictionPowered) -> str:
+def describe_worth(combined: ppi.PredictionPowered) -> str:
     if combined.reason_alone:
         people = counted(combined.n, "human question", "human questions")
         return f"{people} alone: {combined.reason_alone}"
@@ -307,14 +311,6 @@ def _check_pairs(judge: Scores, human: Scores, metric: str) -> None:
         )
 
 
-def _slices(judge: Scores, human: Scores, key: str) -> dict[Hashable, tuple[Scores, Scores]]:
-    metadata = {**human.metadata, **judge.metadata}
-    by_judge, by_people = (side.replace(metadata=metadata).slices(key) for side in (judge, human))
-    return {
-        value: (by_judge[value], part) for value, part in by_people.items() if value in by_judge
-    }
-
-
 def _notes(judge: Scores, human: Scores, metrics: Sequence[str]) -> Iterator[str]:
     """Notes where the questions that people scored look unlike the others to the judge."""
     from scipy.special import stdtr
@@ -334,3 +330,76 @@ def _notes(judge: Scores, human: Scores, metrics: Sequence[str]) -> Iterator[str
                 f"scored and {score(exact_mean(others))} on the others: they don't look drawn at "
                 "random, which calibration takes for granted"
             )
+
+
+def _report(calibration: Calibration) -> Report:
+    metrics = [*calibration]
+    name = f" of {calibration.name}" if calibration.name else ""
+    most = max(metrics, key=lambda metric: metric.n_judged)
+    intervals = f"{percent(calibration.confidence)} intervals"
+    tables = [calibration_table("", calibration.metrics)]
+    tables += [
+        calibration_table(f"{calibration.slice_key}: {'without' if value is None else value}", part)
+        for value, part in calibration.slices.items()
+    ]
+    return Report(
+        title=f"Calibrated scores{name}",
+        lead=f"{most.n_human:,} human and {most.n_judged:,} judged questions",
+        decision=[
+            Statement(metric.sentence, "best" if metric.helps else "open") for metric in metrics
+        ],
+        sections=[Section("Calibrated means", tables, f"{intervals}. {EXPLAINED}")],
+        notes=calibration.notes,
+        glossary=glossary(calibration.metrics),
+        metrics=[*calibration.metrics],
+        records=_records(calibration),
+    )
+
+
+def calibration_table(title: str, metrics: Mapping[str, Calibrated]) -> Table:
+    return Table(title, _HEAD, [[_row(metric) for metric in metrics.values()]])
+
+
+def _row(metric: Calibrated) -> Row:
+    human = metric.human
+    return Row(
+        metric.metric,
+        [
+            Cell(_known(metric.mean), "score", low=metric.low, high=metric.high),
+            Cell(_known(human.mean), "score", low=human.low, high=human.high),
+            Cell(_known(metric.judge_mean), "score", "quiet"),
+            Cell(math.floor(metric.worth), "count", "best" if metric.helps else "quiet"),
+            _kappa(metric.kappa),
+            _kappa(metric.weighted_kappa),
+        ],
+    )
+
+
+def _kappa(kappa: Kappa | None) -> Cell:
+    if kappa is None or math.isnan(kappa.kappa):
+        return Cell(None, tone="quiet")
+    return Cell(kappa.kappa, "score", low=kappa.low, high=kappa.high)
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
+def _records(calibration: Calibration) -> Records:
+    """One row a metric; with slices, one a slice and metric, None for all questions."""
+    parts = [(None, calibration.metrics), *calibration.slices.items()]
+    rows = [{"slice": value, **_flat(metric)} for value, part in parts for metric in part.values()]
+    return Records.of(rows, [name for name in rows[0] if name != "slice" or calibration.slices])
+
+
+def _flat(metric: Calibrated) -> dict[str, Any]:
+    """The numbers of nested results under names of their own."""
+    row: dict[str, Any] = {}
+    for key, value in asdict(metric).items():
+        if key not in ("human", "kappa", "weighted_kappa"):
+            row[key] = value
+            continue
+        for part in ("mean" if key == "human" else "kappa", "low", "high"):
+            name = key if part == "kappa" else f"{key}_{part}"
+            row[name] = None if value is None else value[part]
+    return row

@@ -7,6 +7,7 @@ this one when the fixture is first used.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,23 +24,17 @@ from llama_index_rag_metrics.decisions.gate.rules import parse_rules
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 
+@dataclass
 class RetrievalAssertion:
     """`assert_retrieval` with the baseline of a test session; paths are relative to `root`."""
 
-    def __init__(
-        self,
-        baseline: Path | None,
-        *,
-        root: Path,
-        update: bool,
-        strict: bool,
-        force: bool = False,
-        new_anchor: bool = False,
-    ) -> None:
-        self._baseline, self._root = baseline, root
-        self._update, self._strict = update, strict
-        self._force, self._new_anchor = force, new_anchor
-        self._stored: dict[Path, str] = {}
+    baseline: Path | None
+    root: Path
+    update: bool
+    strict: bool
+    force: bool = False
+    new_anchor: bool = False
+    _stored: dict[Path, str] = field(default_factory=dict)
 
     def __call__(
         self,
@@ -49,41 +44,32 @@ class RetrievalAssertion:
         strict: bool | None = None,
         **options: Any,
     ) -> GateReport:
-        """Assert that results satisfy rules.
+        """Assert that results satisfy rules; `options` are further ones of `assert_retrieval`.
 
-        Args:
-            results: of an evaluation, or bare scores.
-            rules: such as "ndcg@10 >= baseline - 0.02"; see `Rule`.
-            baseline: a baseline of this call's own; a path is relative to pytest's rootdir.
-            strict: whether an inconclusive rule is a failure; None as in pytest's configuration.
-            options: further ones of `llama_index_rag_metrics.assert_retrieval`.
-
-        Raises:
-            GateFailed: a rule is broken.
-            InvalidInput: a rule can't be used, there is no baseline for it, or two tests would
-                store different scores in the same one.
+        The path of a baseline of this call's own is relative to pytest's rootdir; `strict` is by
+        default as in pytest's configuration. Two tests can't store different scores in one file.
         """
         __tracebackhide__ = True
-        chosen = self._baseline if baseline is None else baseline
+        chosen = self.baseline if baseline is None else baseline
         if isinstance(chosen, (str, Path)) and any(rule.baseline for rule in parse_rules(rules)):
-            chosen = self._file(self._root / chosen, results, rules)
+            chosen = self._file(self.root / chosen, results, rules)
         return assert_retrieval(
             results,
             *rules,
             baseline=chosen,
-            strict=self._strict if strict is None else strict,
+            strict=self.strict if strict is None else strict,
             **options,
         )
 
     def _file(self, path: Path, results: Results, rules: Sequence[str | Rule]) -> Path:
         __tracebackhide__ = True
-        if self._update:
+        if self.update:
             text = Baseline.of(results).to_json()
             if self._stored.get(path, text) != text:
                 remedy = "Give each test a baseline of its own, as baseline='FILE'."
                 raise InvalidInput("baseline", str(path), "one test's scores", remedy)
             update_baseline(
-                path, results, judged_by=rules, force=self._force, new_anchor=self._new_anchor
+                path, results, judged_by=rules, force=self.force, new_anchor=self.new_anchor
             )
             self._stored[path] = text
         if not path.is_file():

@@ -9,6 +9,10 @@ from llama_index_rag_metrics.evaluation.evaluator import (
     evaluate,
 )
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
+from llama_index_rag_metrics.evaluation.retrieved.match_explanation import (
+    MatchExplanation,
+    explain_match,
+)
 from llama_index_rag_metrics.evaluation.retrieved.run_matching import match_run
 from llama_index_rag_metrics.evaluation.stages import (
     StageChange,
@@ -22,6 +26,7 @@ __all__ = [
     "DEFAULT_METRICS",
     "EvaluateOptions",
     "EvaluationResults",
+    "MatchExplanation",
     "Matched",
     "MultiModalRetrieverEvaluator",
     "RetrieverEvaluator",
@@ -32,5 +37,6 @@ __all__ = [
     "aevaluate_stages",
     "evaluate",
     "evaluate_stages",
+    "explain_match",
     "match_run",
 ]

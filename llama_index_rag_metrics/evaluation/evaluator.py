@@ -13,13 +13,12 @@ from llama_index.core.evaluation import RetrieverEvaluator as CoreRetrieverEvalu
 from llama_index.core.evaluation.retrieval.base import RetrievalEvalMode
 from llama_index.core.evaluation.retrieval.metrics_base import (
     BaseRetrievalMetric,
-    RetrievalMetricResult,
 )
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from pydantic import Field, SerializeAsAny, ValidationInfo, field_validator
 from typing_extensions import Unpack
 
-from llama_index_rag_metrics.evaluation.asking.pipeline import Pipeline, listed_postprocessors
+from llama_index_rag_metrics.evaluation.asking.pipeline import listed_postprocessors
 from llama_index_rag_metrics.evaluation.asking.query import LocalAsker, Question, compute, prepare
 from llama_index_rag_metrics.evaluation.asking.run_options import (
     EvaluateOptions,
@@ -47,7 +46,6 @@ from llama_index_rag_metrics.rankings.matching import (
     as_matcher,
 )
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
-from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.runtime.amounts import WORKERS
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import InvalidInput
@@ -61,16 +59,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
     Change the import, and code written for core 0.14.20 or earlier works.
 
     Args:
-        metrics: the metrics, or their names.
-        retriever: a retriever, an index, a query engine or a callable. An index is asked for as
-            many nodes as the largest cutoff, and for at least 10 where a metric has none.
-        node_postprocessors: applied to what is retrieved, in this order.
-        match_on: which id of a node is compared with the labels: "node_id", "ref_doc_id", a key of
-            its metadata, or a function of the node. Several chunks of one document count once, at
-            the best rank.
-        matcher: how expected items are recognised, if not by id: a matcher, or the name of one:
-            "text", "exact", "tokens", "edit", "embedding", "span", "group". A metric's own `match`
-            takes precedence.
+        metrics, retriever, node_postprocessors, match_on, matcher: as of `evaluate`.
 
     Examples:
         >>> evaluator = RetrieverEvaluator.from_metric_names(
@@ -161,12 +150,22 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
                 warn_caller(UserWarning(note))
             relevance = None if relevance is None else places.of_relevance(relevance)
             ranking = replace(asker.ranking(retrieved), forbidden=forbidden_ids)
-            metric_dict = {
-                metric.metric_name: await self._compute(
-                    metric, pipeline, query, relevance, ranking, expected_texts
-                )
-                for metric in self.metrics
-            }
+            metric_dict = {}
+            for metric in self.metrics:
+                expected: Relevance | None = relevance
+                judged, computed = ranking, metric
+                if isinstance(metric, RankingMetric):
+                    computed = metric.model_copy(update={"match": BY_ID})
+                    if (matcher := matcher_of(metric, self.matcher)) is not None:
+                        texts = {"query": expected_texts or []}
+                        dataset = RetrievalDataset(
+                            {"query": query}, {"query": relevance}, expected_texts=texts
+                        )
+                        matching = Matching(matcher, dataset)
+                        expected, judged = await matching.match_one(ranking, pipeline.in_thread)
+                question = Question(query, expected, expected_texts)
+                result = await compute(computed, pipeline, question, judged)
+                metric_dict[metric.metric_name] = result
         return RetrievalEvalResult(
             query=query,
             expected_ids=list(relevance or ()),
@@ -185,21 +184,12 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         show_progress: bool = False,
         **options: Unpack[EvaluateOptions],
     ) -> EvaluationResults:
-        """Ask every query of a dataset and score what comes back.
+        """Ask every query of a dataset and score what comes back, as `evaluate` does.
 
         Args:
-            dataset: a `RetrievalDataset`, or what `RetrievalDataset.of` takes, such as LlamaIndex's
-                removed EmbeddingQAFinetuneDataset.
-            workers: how many queries are asked at once.
-            show_progress: whether to show a progress bar.
+            dataset, workers, show_progress: as of `evaluate`.
 
-        The further arguments are those of `EvaluateOptions`.
-
-        Raises:
-            InvalidInput: an argument can't be used.
-            RetrievalFailed: with `raise_on_error`.
-            MissingKey: a metric's service needs a key, and there is none.
-            JournalMismatch: the journal's dataset, match_on, retriever or postprocessors differ.
+        The further arguments are those of `EvaluateOptions`. Errors are those of `evaluate`.
         """
         check_known(self.aevaluate_dataset, options)
         run_options = RunOptions.of(
@@ -225,28 +215,6 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
     ) -> EvaluationResults:
         """The synchronous twin of `aevaluate_dataset`; works in notebooks, too."""
         return run_sync(self.aevaluate_dataset(dataset, workers, show_progress, **options))
-
-    async def _compute(
-        self,
-        metric: BaseRetrievalMetric,
-        pipeline: Pipeline,
-        query: str,
-        relevance: Relevance | None,
-        ranking: Ranking,
-        expected_texts: list[str] | None,
-    ) -> RetrievalMetricResult:
-        if isinstance(metric, RankingMetric):
-            matcher = matcher_of(metric, self.matcher)
-            if matcher is not None:
-                texts = {"query": expected_texts or []}
-                dataset = RetrievalDataset(
-                    {"query": query}, {"query": relevance}, expected_texts=texts
-                )
-                matching = Matching(matcher, dataset)
-                relevance, ranking = await matching.match_one(ranking, pipeline.in_thread)
-            metric = metric.model_copy(update={"match": BY_ID})
-        question = Question(query, relevance, expected_texts)
-        return await compute(metric, pipeline, question, ranking)
 
 
 class MultiModalRetrieverEvaluator(RetrieverEvaluator):
@@ -284,12 +252,16 @@ async def aevaluate(
         retriever: a retriever, an index, a query engine, or a callable from query text to ids. An
             index is asked for as many nodes as the largest cutoff, and for at least 10 where a
             metric has none.
-        dataset: a `RetrievalDataset`, a path that `RetrievalDataset.load` reads, or an old
-            EmbeddingQAFinetuneDataset.
+        dataset: a `RetrievalDataset`, or what `RetrievalDataset.of` takes, such as a path or
+            LlamaIndex's removed EmbeddingQAFinetuneDataset.
         metrics: names or metrics.
         node_postprocessors: applied to what is retrieved, in this order.
-        match_on: which id of a retrieved node is compared with the labels.
-        matcher: how expected items are recognised, such as "text"; None: by id.
+        match_on: which id of a retrieved node is compared with the labels: "node_id", "ref_doc_id",
+            a key of its metadata, or a function of the node. Several chunks of one document count
+            once, at the best rank.
+        matcher: how expected items are recognised, if not by id: a matcher, or the name of one:
+            "text", "exact", "tokens", "edit", "embedding", "span", "group". A metric's own `match`
+            takes precedence.
         workers: how many queries are asked at once.
         show_progress: whether to show a progress bar.
 
@@ -303,6 +275,7 @@ async def aevaluate(
     Raises:
         InvalidInput: an argument can't be used.
         UnknownMetric: no metric has that name; the message lists the nearest ones.
+        RetrievalFailed: with `raise_on_error`.
         MissingKey: a metric's service needs a key, and there is none.
         JournalMismatch: the journal's dataset, match_on, retriever or postprocessors differ.
 
@@ -312,13 +285,6 @@ async def aevaluate(
         >>> results = evaluate(lambda query: ["d1", "d2"], dataset, ["mrr"])
         >>> results.scores.means["mrr"]
         0.75
-
-        Awaited:
-
-        >>> import asyncio
-        >>> from llama_index_rag_metrics import aevaluate
-        >>> asyncio.run(aevaluate(lambda query: ["d1"], dataset, ["mrr"])).scores.means["mrr"]
-        0.5
     """
     check_known(aevaluate, options)
     chosen = resolve(metrics)

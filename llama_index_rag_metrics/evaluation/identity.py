@@ -5,13 +5,12 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from llama_index.core.base.base_retriever import BaseRetriever
-from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from pydantic import BaseModel
 
 from llama_index_rag_metrics.evaluation.source import (
@@ -19,14 +18,7 @@ from llama_index_rag_metrics.evaluation.source import (
     QueryEngineRetriever,
     SessionRetriever,
 )
-from llama_index_rag_metrics.runtime.digests import (
-    code_of,
-    code_of_class,
-    content,
-    is_random,
-    scalar,
-    short_hash,
-)
+from llama_index_rag_metrics.runtime import digests
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.evaluation.run_evaluation import Plan
@@ -54,11 +46,7 @@ class RetrieverIdentity:
 
 
 def without_digests(name: str) -> str:
-    """An identity as people read it.
-
-    >>> without_digests("VectorIndexRetriever 0e6d55d7b918, top 3")
-    'VectorIndexRetriever, top 3'
-    """
+    """An identity as people read it."""
     return _DIGEST.sub("", name)
 
 
@@ -66,10 +54,11 @@ def fingerprint(plan: Plan, retriever: str | RetrieverIdentity) -> dict[str, str
     """The journal's aspects of a run."""
     dataset, match_on = plan.questions, plan.options.match_on
     counter, permissions = plan.counter, plan.permissions
+    stages = [f"{type(each).__qualname__} {_digest(each)}" for each in plan.postprocessors]
     return {
         "dataset": dataset.fingerprint(),
         "match_on": match_on if isinstance(match_on, str) else identify_callable(match_on),
-        "postprocessors": identify_postprocessors(plan.postprocessors),
+        "postprocessors": ", ".join(stages) or "none",
         **({"retriever": retriever} if isinstance(retriever, str) else retriever.aspects),
         # journals from before modes counted have none
         **({} if dataset.mode == "text" else {"mode": dataset.mode}),
@@ -109,20 +98,15 @@ def identify_callable(function: Any, depth: int = _DEEPEST) -> str:
         return f"{owner}.{identify_callable(function.__func__, depth)} of {settings}"
     if inspect.isfunction(function):
         bound = [function.__defaults__, function.__kwdefaults__, dict(_enclosed(function))]
-        essence = short_hash(f"{code_of(function)} {_describe(bound, depth)}")
+        essence = digests.short_hash(f"{digests.code_of(function)} {_describe(bound, depth)}")
         return f"{function.__module__}.{function.__qualname__} {essence}"
     if named := getattr(function, "__qualname__", None):
         return str(named)
     return f"{type(function).__qualname__} {_digest(function, depth)}"
 
 
-def identify_postprocessors(postprocessors: Sequence[BaseNodePostprocessor]) -> str:
-    names = [f"{type(each).__qualname__} {_digest(each)}" for each in postprocessors]
-    return ", ".join(names) or "none"
-
-
 def _digest(value: Any, depth: int = _DEEPEST) -> str:
-    return short_hash(_describe(value, depth))
+    return digests.short_hash(_describe(value, depth))
 
 
 def _describe(value: Any, depth: int) -> str:
@@ -132,8 +116,8 @@ def _describe(value: Any, depth: int) -> str:
     the fields of a component, and of any other object the arguments of its constructor, without
     collections of data.
     """
-    if (written := scalar(value)) is not None:
-        return "a random id" if is_random(value) else written
+    if (written := digests.scalar(value)) is not None:
+        return "a random id" if digests.is_random(value) else written
     if isinstance(value, Mapping):
         items = ((_describe(key, depth), _describe(held, depth)) for key, held in value.items())
         return f"{{{sorted(f'{key}: {held}' for key, held in items)}}}"
@@ -147,7 +131,7 @@ def _describe(value: Any, depth: int) -> str:
     if inspect.isroutine(value) or isinstance(value, functools.partial):
         return identify_callable(value, depth - 1)
     is_core = kind.__module__.partition(".")[0] == "llama_index"
-    name = f"{kind.__module__}.{kind.__qualname__}" if is_core else code_of_class(kind)
+    name = f"{kind.__module__}.{kind.__qualname__}" if is_core else digests.code_of_class(kind)
     settings = {
         name: _describe(held, depth - 1)
         for name, held in _settings(value)
@@ -179,6 +163,6 @@ def _is_data(held: object) -> bool:
 def _enclosed(function: Any) -> Iterator[tuple[str, Any]]:
     """Variables that a function encloses, without lists, sets and dicts, which may change."""
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        held = content(cell)
+        held = digests.content(cell)
         if not isinstance(held, (list, set, dict)) and held is not function:
             yield name, held

@@ -23,7 +23,7 @@ from llama_index_rag_metrics.evaluation.retrieved.nodes import CAPTURED, Retriev
 from llama_index_rag_metrics.evaluation.sessions.capturing import capture
 from llama_index_rag_metrics.evaluation.sessions.programs import Program, as_program
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
-from llama_index_rag_metrics.rankings.combining import WRITTEN
+from llama_index_rag_metrics.rankings.fusion import WRITTEN
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnusableAnswer
 from llama_index_rag_metrics.runtime.sync import in_thread, run_sync
 from llama_index_rag_metrics.runtime.wording import unawaited
@@ -139,7 +139,7 @@ class QueryEngineRetriever(BaseRetriever):
             try:
                 return list(self.engine.retrieve(query_bundle))
             except NotImplementedError as error:
-                self._retrieves_not(error)
+                self._cannot_retrieve(error)
         return self._sources(self.engine.query(query_bundle))
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
@@ -150,10 +150,10 @@ class QueryEngineRetriever(BaseRetriever):
             try:
                 return list(await aretrieve(query_bundle))
             except NotImplementedError as error:
-                self._retrieves_not(error)
+                self._cannot_retrieve(error)
         return self._sources(await self.engine.aquery(query_bundle))
 
-    def _retrieves_not(self, error: NotImplementedError) -> None:
+    def _cannot_retrieve(self, error: NotImplementedError) -> None:
         """Remember that an inner engine can't retrieve."""
         if "support retrieve" not in str(error):
             raise error

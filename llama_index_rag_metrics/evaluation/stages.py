@@ -126,9 +126,7 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
     """
 
     def __init__(
-        self,
-        results: Mapping[str, EvaluationResults],
-        seconds: Mapping[str, Mapping[str, float]],
+        self, results: Mapping[str, EvaluationResults], seconds: Mapping[str, Mapping[str, float]]
     ) -> None:
         self._results = dict(results)
         self.seconds = {stage: dict(by_query) for stage, by_query in seconds.items()}
@@ -296,14 +294,6 @@ async def aevaluate_stages(
         [0.5, 0.0]
         >>> print(stages.lost("cutoff")[0])
         d2: relevant, retrieved at 2, dropped by cutoff
-
-        Awaited:
-
-        >>> import asyncio
-        >>> from llama_index_rag_metrics import aevaluate_stages
-        >>> awaited = asyncio.run(aevaluate_stages(retrieve, [cutoff], dataset, ["mrr"]))
-        >>> list(awaited)
-        ['retriever', 'SimilarityPostprocessor']
     """
     check_known(aevaluate_stages, options)
     named = _named(postprocessors)
@@ -322,7 +312,7 @@ async def aevaluate_stages(
     asker = _StageAsker(source, plan, named)
     collected = await QueryRunner(asker, plan).collect()
     warn_of(collected)
-    asked = replace(
+    stage_options = replace(
         run_options,
         show_progress=False,
         raise_on_error=False,
@@ -334,7 +324,7 @@ async def aevaluate_stages(
     for stage in asker.outcomes:
         results[stage] = evaluated = await run_evaluation(
             LocalAsker(source, plan, prepared),
-            replace(plan, options=replace(asked, name=stage)),
+            replace(plan, options=replace(stage_options, name=stage)),
             stored=asker.rankings(stage, collected.run),
         )
         evaluated.run.stage = stage

@@ -119,8 +119,8 @@ def span_annotations(
     """Scores of the retrieval spans of traces, to upload to Phoenix.
 
     Each retrieval is scored by itself, and its score belongs to its span. If a question has several
-    calls, the score of its session belongs to the root span, under the metric's name followed by "
-    of the session". Upload it with `Client().spans.log_span_annotations_dataframe(dataframe=...)`.
+    calls, the score of its session belongs to the root span, as "mrr of the session". Upload it
+    with `Client().spans.log_span_annotations_dataframe(dataframe=...)`.
 
     Args:
         source: what `read_traces` reads, such as Phoenix's own data frame of spans.
@@ -139,16 +139,10 @@ def span_annotations(
 
     Examples:
         >>> import pandas as pd
-        >>> frame = pd.DataFrame(
-        ...     {
-        ...         "context.trace_id": ["t1"],
-        ...         "context.span_id": ["s1"],
-        ...         "span_kind": ["RETRIEVER"],
-        ...         "attributes.retrieval.documents": [
-        ...             [{"document.id": "d2"}, {"document.id": "d1"}],
-        ...         ],
-        ...     }
-        ... )
+        >>> frame = pd.DataFrame({
+        ...     "context.trace_id": ["t1"], "context.span_id": ["s1"], "span_kind": ["RETRIEVER"],
+        ...     "attributes.retrieval.documents": [[{"document.id": "d2"}, {"document.id": "d1"}]],
+        ... })
         >>> scored = span_annotations(frame, {"t1": {"d1": 1}}, ["mrr"])
         >>> scored[["span_id", "name", "score"]].to_dict("records")
         [{'span_id': 's1', 'name': 'mrr', 'score': 0.5}]

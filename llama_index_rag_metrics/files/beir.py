@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from llama_index_rag_metrics.files.dataset_content import DatasetContent, Part, check_fits
+from llama_index_rag_metrics.files.dataset_content import DatasetContent, check_fits
 from llama_index_rag_metrics.files.fields import QUERY_ID
 from llama_index_rag_metrics.files.judgements import Judgements, format_grade, read_grade
 from llama_index_rag_metrics.files.lines import (
@@ -34,29 +36,14 @@ _NAME = "a BEIR folder"
 
 
 def is_beir(folder: Path) -> bool:
-    """Whether the folder has questions laid out as BEIR's are."""
     return _find(folder, "queries.jsonl") is not None
 
 
-def read_beir(
-    folder: Path, split: str | None = None, faults: Faults | None = None
-) -> DatasetContent:
-    """Read a BEIR folder.
-
-    Questions that are judged only in another split are left out, as BEIR's own loader does.
-
-    Args:
-        folder: the folder; it may lack the corpus, and the qrels: no query is judged then.
-        split: which file of qrels/ to read: by default test, else the only one there is.
-        faults: what to do with a line that can't be read, or judges an unknown query.
-    """
-    faults = faults or Faults()
+def read_beir(folder: Path, split: str | None, faults: Faults) -> DatasetContent:
+    """Read a BEIR folder, without the questions that only another split judges."""
     content = DatasetContent(name=folder.name)
     queries = _find(folder, "queries.jsonl") or folder / "queries.jsonl"
-    faults.each(
-        read_lines(queries, faults),
-        lambda line, place: read_query(content, from_json(line, place), place),
-    )
+    _each_object(queries, faults, partial(read_query, content))
     if corpus := _find(folder, "corpus.jsonl"):
         content = read_corpus(corpus, content, faults)
     splits = {
@@ -82,15 +69,9 @@ def read_beir(
 
 
 def read_judgements(
-    path: Path, faults: Faults | None = None, known: Collection[str] | None = None
+    path: Path, faults: Faults, known: Collection[str] | None = None
 ) -> dict[str, Relevance]:
-    """Read a file of qrels/: query id, document id and grade, with tabs between them.
-
-    Args:
-        path: the file; a first line of headings is passed over.
-        known: the query ids that there are; None takes any.
-    """
-    faults = faults or Faults()
+    """Read a file of qrels/: query id, document id and grade, with tabs between them."""
     grades = Judgements(known, "a query id of queries.jsonl")
 
     def read(line: str, place: Place) -> None:
@@ -111,26 +92,10 @@ def read_judgements(
 def write_beir(
     content: DatasetContent, folder: Path, split: str = "test", *, lossy: bool = False
 ) -> None:
-    """Write a BEIR folder; other splits that it has stay there.
-
-    Raises:
-        FormatTooNarrow: BEIR can't hold groups, expected texts or a query that is judged to have
-            nothing relevant; nor ids with a tab or a line end.
-    """
-    lacks: tuple[Part, ...] = (
-        "groups",
-        "spans",
-        "nothing relevant",
-        "expected texts",
-        "forbidden ids",
-        "hashes of texts",
-        "mode",
-    )
-    check_fits(content, _NAME, lacks, lossy=lossy)
+    check_fits(content, _NAME, ["grades", "metadata", "document metadata"], lossy=lossy)
     rows = list(judgement_rows(content.relevance))
-    write_lines(
-        folder / "queries.jsonl", (_query_line(content, query_id) for query_id in content.queries)
-    )
+    queries = (_query_line(content, query_id) for query_id in content.queries)
+    write_lines(folder / "queries.jsonl", queries)
     write_corpus(content, folder / "corpus.jsonl")
     write_lines(folder / "qrels" / f"{split}.tsv", rows)
 
@@ -138,17 +103,16 @@ def write_beir(
 def read_corpus(
     path: Path, content: DatasetContent, faults: Faults | None = None
 ) -> DatasetContent:
-    """Add the documents of a file with one JSON object a line: _id, title, text, metadata."""
-    faults = faults or Faults()
-    faults.each(
-        read_lines(path, faults),
-        lambda line, place: read_document(content, from_json(line, place), place),
-    )
+    _each_object(path, faults or Faults(), partial(read_document, content))
     return content
 
 
+def _each_object(path: Path, faults: Faults, read: Callable[[Any, Place], None]) -> None:
+    lines = read_lines(path, faults)
+    faults.each(lines, lambda line, place: read(from_json(line, place), place))
+
+
 def read_query(content: DatasetContent, record: object, place: Place) -> None:
-    """Add the question of a record: its id, its text, and what becomes its metadata."""
     if not isinstance(record, dict) or not isinstance(record.get("text"), str):
         raise place.wrong('a query, {"_id": …, "text": …}', record)
     fields = {key: value for key, value in record.items() if value is not None}
@@ -161,11 +125,8 @@ def read_query(content: DatasetContent, record: object, place: Place) -> None:
 
 
 def write_corpus(content: DatasetContent, path: Path) -> None:
-    """Write the documents, one JSON object a line."""
-    write_lines(
-        path,
-        (to_json(document_record(content, document_id, "_id")) for document_id in content.corpus),
-    )
+    records = (document_record(content, document_id, "_id") for document_id in content.corpus)
+    write_lines(path, map(to_json, records))
 
 
 def _query_line(content: DatasetContent, query_id: str) -> str:
@@ -176,11 +137,7 @@ def _query_line(content: DatasetContent, query_id: str) -> str:
 
 
 def judgement_rows(relevance: Mapping[str, Relevance]) -> Iterator[str]:
-    """The lines of a file of qrels/, the headings first.
-
-    Raises:
-        FormatTooNarrow: an id has a tab or a line end.
-    """
+    """The lines of a file of qrels/, the headings first."""
     yield "\t".join(HEADER)
     for query_id, judgements in relevance.items():
         for document_id, grade in judgements.grades.items():

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from llama_index_rag_metrics.files.beir import read_query
 from llama_index_rag_metrics.files.dataset_content import DatasetContent
 from llama_index_rag_metrics.files.fields import DOC_ID, GRADE, QUERY_ID, first_of
-from llama_index_rag_metrics.files.judgements import FacetJudgements, Judgements, read_grade
+from llama_index_rag_metrics.files.judgements import Judgements, read_grade
 from llama_index_rag_metrics.files.lines import Faults, Place
 from llama_index_rag_metrics.files.records import read_document, read_id
 from llama_index_rag_metrics.rankings.relevance import Relevance
@@ -25,24 +25,14 @@ def read_hugging_face(
     qrels: str | os.PathLike[str] | None = None,
     subset: str | None = None,
     corpus: bool = True,
-    faults: Faults | None = None,
+    faults: Faults,
 ) -> DatasetContent:
-    """Read a collection that has the configurations corpus, queries, and qrels or default.
-
-    Questions that the split doesn't judge are left out, as BEIR's own loader does.
-
-    Args:
-        split: of the judgements: by default test, else the only one there is.
-        qrels: the collection of the judgements, where that is another, as with BEIR's own
-            ("BeIR/scifact-qrels"); by default `name`.
-        subset: of a collection in several languages: "de" for de-corpus, de-queries and de-qrels.
-    """
-    faults = faults or Faults()
+    """Read the judged questions of the configurations corpus, queries, and qrels or default."""
     collection = _Collection(os.fspath(name))
     content = DatasetContent(name=os.path.basename(collection.name))  # noqa: PTH119 (a hub's name)
     prefix = f"{subset}-" if subset else ""
     questions = collection.rows([f"{prefix}queries"], split)
-    faults.each(questions, lambda row, place: read_query(content, row, place))
+    faults.each(questions, partial(read_query, content))
     judged = _Collection(os.fspath(qrels)) if qrels else collection
     names = [f"{prefix}qrels", *([subset] if subset else ["default"])]
     content.relevance = _read_judgements(judged.rows(names, split), content, faults)
@@ -51,7 +41,7 @@ def read_hugging_face(
         content.metadata.pop(query_id, None)
     if corpus:
         documents = collection.rows([f"{prefix}corpus"], split)
-        faults.each(documents, lambda row, place: read_document(content, row, place))
+        faults.each(documents, partial(read_document, content))
     return content
 
 
@@ -90,9 +80,8 @@ def _choose(split: str | None, splits: Sequence[str], configuration: str) -> str
         return splits[0]
     wanted = split or "test"
     if wanted not in splits:
-        raise InvalidInput(
-            "split", split, f"one of {sorted(splits)}, the splits of {configuration}"
-        )
+        expected = f"one of {sorted(splits)}, the splits of {configuration}"
+        raise InvalidInput("split", split, expected)
     return wanted
 
 
@@ -112,19 +101,11 @@ def _read_judgements(
 
 
 def is_ir_dataset(source: Any) -> bool:
-    """Whether this is a collection of that library, told by its methods."""
     return all(callable(getattr(source, method, None)) for method in ("has_queries", "has_qrels"))
 
 
-def read_ir_dataset(
-    source: Any, *, corpus: bool = True, faults: Faults | None = None
-) -> DatasetContent:
-    """Read the queries, the judgements and the documents that a collection has.
-
-    Texts are those that the library chooses (`default_text`); the other fields of a query become
-    its metadata. Judgements by subtopic become facets.
-    """
-    faults = faults or Faults()
+def read_ir_dataset(source: Any, *, corpus: bool = True, faults: Faults) -> DatasetContent:
+    """Read a collection; its judgements by subtopic become facets."""
     name = source.dataset_id() if callable(getattr(source, "dataset_id", None)) else ""
     if not source.has_queries():
         expected = "a collection with queries"
@@ -132,9 +113,8 @@ def read_ir_dataset(
     content = DatasetContent(name=name)
     for query in source.queries_iter():
         text = query.default_text()
-        fields = {
-            key: value for key, value in query._asdict().items() if value not in (None, "", text)
-        }
+        left_out = (None, "", text)
+        fields = {key: value for key, value in query._asdict().items() if value not in left_out}
         content.queries[fields.pop("query_id")] = text
         if fields:
             content.metadata[query.query_id] = fields
@@ -148,19 +128,14 @@ def read_ir_dataset(
 
 
 def _read_qrels(source: Any, content: DatasetContent, faults: Faults) -> dict[str, Relevance]:
-    known = content.queries, "the id of one of its queries"
-    judgements, by_subtopic = Judgements(*known), FacetJudgements(*known)
+    judgements = Judgements(content.queries, "the id of one of its queries")
 
     def read(judgement: Any, place: Place) -> None:
-        query_id, document_id = judgement.query_id, judgement.doc_id
         grade = read_grade(judgement.relevance, place)
-        if hasattr(judgement, "subtopic_id"):
-            by_subtopic.add(query_id, judgement.subtopic_id, document_id, grade, place)
-        else:
-            judgements.add(query_id, document_id, grade, place)
+        facet = getattr(judgement, "subtopic_id", None)
+        judgements.add(judgement.query_id, judgement.doc_id, grade, place, facet)
 
+    place = Place(f"{content.name} qrels")
     numbered = enumerate(source.qrels_iter(), 1)
-    faults.each(
-        ((Place(f"{content.name} qrels, item {n}"), judgement) for n, judgement in numbered), read
-    )
-    return judgements.relevance() | by_subtopic.relevance()
+    faults.each(((place.item(number), judgement) for number, judgement in numbered), read)
+    return judgements.relevance()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -35,7 +36,6 @@ _TEXT_HASH = re.compile("sha256:[0-9a-f]{64}")
 
 
 def read_texts(part: str, texts: Mapping[str, str]) -> dict[str, str]:
-    """Texts by id."""
     _check_mapping(part, texts, "a mapping from id to text, such as {'q1': 'Why?'}")
     for key, text in texts.items():
         _check_id(part, key)
@@ -45,7 +45,6 @@ def read_texts(part: str, texts: Mapping[str, str]) -> dict[str, str]:
 
 
 def read_titles(titles: Mapping[str, str | None]) -> dict[str, str]:
-    """Titles by document id, where there is any."""
     _check_mapping("titles", titles, "a mapping from id to text")
     return read_texts(
         "titles", {key: text for key, text in titles.items() if text not in ("", None)}
@@ -53,10 +52,9 @@ def read_titles(titles: Mapping[str, str | None]) -> dict[str, str]:
 
 
 def read_relevance(relevance: Mapping[str, RelevanceLike | None]) -> dict[str, Relevance]:
-    """Relevance by query id, in any form; None is left out, since it says that none was judged."""
-    _check_mapping(
-        "relevance", relevance, "a mapping from query id to relevant ids, such as {'q1': ['d1']}"
-    )
+    """Relevance by query id, in any form; None is left out, since it means unjudged."""
+    expected = "a mapping from query id to relevant ids, such as {'q1': ['d1']}"
+    _check_mapping("relevance", relevance, expected)
     judged = {
         query_id: _read_judgements(query_id, judgements)
         for query_id, judgements in relevance.items()
@@ -79,7 +77,6 @@ def _read_judgements(query_id: str, judgements: RelevanceLike) -> Relevance:
 
 
 def read_metadata(part: str, metadata: Mapping[str, Metadata | None]) -> dict[str, dict[str, Any]]:
-    """Metadata by id, where there is any."""
     expected = "a mapping from id to metadata, which is a mapping, too"
     _check_mapping(part, metadata, expected)
     rows = {}
@@ -91,17 +88,20 @@ def read_metadata(part: str, metadata: Mapping[str, Metadata | None]) -> dict[st
     return {key: row for key, row in rows.items() if row}
 
 
+def read_lists(part: str, kind: str, lists: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
+    _check_mapping(part, lists, f"a mapping from query id to {kind}")
+    for query_id, items in lists.items():
+        if isinstance(items, str):
+            raise InvalidInput(f"{part}[{query_id!r}]", items, f"a list of {kind}")
+    return {query_id: list(items) for query_id, items in lists.items()}
+
+
 def read_forbidden(forbidden: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
-    """Lists of forbidden ids by query id."""
-    _check_mapping("forbidden", forbidden, "a mapping from query id to ids")
-    for query_id, ids in forbidden.items():
-        if isinstance(ids, str):
-            raise InvalidInput(f"forbidden[{query_id!r}]", ids, "a list of ids")
-    return {query_id: list(dict.fromkeys(ids)) for query_id, ids in forbidden.items()}
+    by_query = read_lists("forbidden", "ids", forbidden)
+    return {query_id: list(dict.fromkeys(ids)) for query_id, ids in by_query.items()}
 
 
 def read_text_hashes(text_hashes: Mapping[str, str]) -> dict[str, str]:
-    """Hashes of texts by passage id."""
     hashes = read_texts("text_hashes", text_hashes)
     for passage_id, text_hash in hashes.items():
         if not _TEXT_HASH.fullmatch(text_hash):
@@ -110,17 +110,7 @@ def read_text_hashes(text_hashes: Mapping[str, str]) -> dict[str, str]:
     return hashes
 
 
-def read_expected_texts(expected_texts: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
-    """Lists of texts by query id."""
-    _check_mapping("expected_texts", expected_texts, "a mapping from query id to texts")
-    for query_id, texts in expected_texts.items():
-        if isinstance(texts, str):
-            raise InvalidInput(f"expected_texts[{query_id!r}]", texts, "a list of texts")
-    return {query_id: list(texts) for query_id, texts in expected_texts.items()}
-
-
 def refuse_unknown(part: str, ids: Iterable[str], known: Collection[str], where: str) -> None:
-    """Raise unless every id is known."""
     unknown = [key for key in ids if key not in known]
     if unknown:
         raise InvalidInput(part, unknown, f"only ids of {where}")
@@ -136,13 +126,8 @@ def with_corpus(content: DatasetContent, corpus: Corpus | None, faults: Faults) 
         expected = "{document id: text}, a data frame, or a path to JSON lines of documents"
         raise InvalidInput("corpus", corpus, expected)
     elif corpus is not None:
-        faults.each(
-            frame_records(corpus), lambda record, place: read_document(content, record, place)
-        )
+        faults.each(frame_records(corpus), partial(read_document, content))
     return content
-
-
-_ID_REMEDY = "Use str(id); grades are written as {id: grade}."
 
 
 def _check_mapping(argument: str, value: object, expected: str) -> None:
@@ -152,7 +137,8 @@ def _check_mapping(argument: str, value: object, expected: str) -> None:
 
 def _check_id(argument: str, key: object) -> None:
     if not isinstance(key, str) or not key:
-        raise InvalidInput(argument, key, "ids that are texts and not empty", _ID_REMEDY)
+        remedy = "Use str(id); grades are written as {id: grade}."
+        raise InvalidInput(argument, key, "ids that are texts and not empty", remedy)
 
 
 def node_fields(content: DatasetContent) -> Iterator[dict[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, Literal, TypeAlias
 
 from llama_index_rag_metrics.rankings.relevance import Relevance
@@ -49,23 +50,15 @@ class DatasetContent:
 
 
 def check_fits(
-    content: DatasetContent, form: str, lacks: Collection[Part], *, lossy: bool = False
+    content: DatasetContent, form: str, holds: Collection[Part], *, lossy: bool = False
 ) -> None:
-    """Refuse to write what the format can't hold.
-
-    Args:
-        lacks: the parts that it can't hold.
-        lossy: whether the caller agreed to leave those out.
-
-    Raises:
-        FormatTooNarrow: the content has such a part, and the caller didn't agree.
-    """
+    """Refuse to write parts that the format can't hold, unless the caller agreed to lose them."""
     if lossy:
         return
     losses = [
         f"{wording} ({example!r})"
         for part, (wording, examples) in _PARTS.items()
-        if part in lacks and (example := next(iter(examples(content)), None)) is not None
+        if part not in holds and (example := next(iter(examples(content)), None)) is not None
     ]
     if losses:
         raise FormatTooNarrow(form, losses)
@@ -77,25 +70,20 @@ def _judged(test: Callable[[Relevance], bool]) -> Callable[[DatasetContent], Ite
     )
 
 
-def _given(part: str) -> Callable[[DatasetContent], Mapping[str, object]]:
-    return lambda content: getattr(content, part)
-
-
 _PARTS: Mapping[Part, tuple[str, Callable[[DatasetContent], Iterable[str]]]] = {
     "grades": ("grades", _judged(lambda relevance: relevance.is_graded)),
-    "groups": (
-        "groups of alternatives",
-        _judged(lambda relevance: relevance.alternatives is not None),
-    ),
+    "groups": ("groups of alternatives", _judged(lambda judged: judged.alternatives is not None)),
     "spans": ("places in documents", _judged(lambda relevance: relevance.spans is not None)),
     "nothing relevant": (
         "a judgement of no document at all",
-        _judged(lambda relevance: not relevance.grades),
+        _judged(lambda judged: not judged.grades),
     ),
-    "metadata": ("metadata of queries", _given("metadata")),
-    "expected texts": ("expected texts", _given("expected_texts")),
-    "document metadata": ("metadata of documents", _given("document_metadata")),
-    "forbidden ids": ("forbidden ids", _given("forbidden")),
-    "hashes of texts": ("hashes of labelled texts", _given("text_hashes")),
+    "metadata": ("metadata of queries", attrgetter("metadata")),
+    "expected texts": ("expected texts", attrgetter("expected_texts")),
+    "document metadata": ("metadata of documents", attrgetter("document_metadata")),
+    "forbidden ids": ("forbidden ids", attrgetter("forbidden")),
+    "hashes of texts": ("hashes of labelled texts", attrgetter("text_hashes")),
     "mode": ("another mode than text", lambda content: {content.mode} - {"text"}),
 }
+
+ALL_BUT_MODE = _PARTS.keys() - {"mode"}

@@ -18,7 +18,7 @@ from llama_index_rag_metrics.files.tables import (
     frame_table,
     is_frame,
     read_field,
-    read_rows,
+    read_table,
     records_of,
 )
 from llama_index_rag_metrics.report.reportable import Reportable
@@ -28,10 +28,8 @@ _INDEX = ("", "Unnamed: 0")
 """What a data frame's index is called in its CSV."""
 
 
-def read_examples(
-    examples: Sequence[object], place: Place, faults: Faults | None = None
-) -> DatasetContent:
-    """Read the questions of a list: of a LabelledRagDataset's examples, or of ragas' records."""
+def read_examples(examples: Sequence[object], place: Place, faults: Faults) -> DatasetContent:
+    """Read the questions of a LabelledRagDataset's examples, or of ragas' records."""
     return read_questions(
         ((place.item(number), example) for number, example in enumerate(examples, 1)), faults
     )
@@ -42,9 +40,7 @@ def is_columns(data: Mapping[str, object]) -> bool:
     return any(isinstance(data.get(name), (dict, list)) for name in QUERY)
 
 
-def read_columns(
-    data: Mapping[str, Any], place: Place, faults: Faults | None = None
-) -> DatasetContent:
+def read_columns(data: Mapping[str, Any], place: Place, faults: Faults) -> DatasetContent:
     """Read a table of questions by columns: {column: {row: value}} or {column: [value, …]}."""
     for name, part in data.items():
         if isinstance(part, str) or not isinstance(part, Iterable):
@@ -56,28 +52,30 @@ def read_columns(
     return read_examples(rows, place, faults)
 
 
-def read_csv(path: Path, faults: Faults | None = None) -> DatasetContent:
+def read_csv(path: Path, faults: Faults) -> DatasetContent:
     """Read a table of questions; lists stand in a cell as Python or JSON writes them."""
-    content, faults = DatasetContent(), faults or Faults()
+    content = DatasetContent()
 
-    def read(row: dict[str, str], place: Place) -> None:
+    headings, rows = read_table(path, ",", faults)
+
+    def read(row: list[str], place: Place) -> None:
         cells = {
             name: (text or None) if name in QUERY else read_field(name, text, place)
-            for name, text in row.items()
+            for name, text in zip(headings, row, strict=True)
             if name not in _INDEX
         }
         read_question(content, cells, place)
 
-    faults.each(read_rows(path, faults), read)
+    faults.each(rows, read)
     if not (content.queries or faults.skipped):
         raise Place(str(path)).wrong("headings such as query,expected_ids, and a row a question")
     content.name = name_of(path)
     return content
 
 
-def read_frame(frame: Any, faults: Faults | None = None) -> DatasetContent:
+def read_frame(frame: Any, faults: Faults) -> DatasetContent:
     """Read a table in memory; in a column of texts alone, lists may stand as text."""
-    content, faults = DatasetContent(), faults or Faults()
+    content = DatasetContent()
     names, table = frame_table(frame)
     rows = list(records_of(names, table))
     columns = [
@@ -107,7 +105,7 @@ UNDERSTOOD = (
 IN_MEMORY = "RetrievalDataset({query id: text}, {query id: relevant ids}), in memory"
 
 
-def read_value(data: object, place: Place, faults: Faults | None = None) -> DatasetContent:
+def read_value(data: object, place: Place, faults: Faults) -> DatasetContent:
     """Read a dataset from the value of a JSON file, or the same in memory."""
     if isinstance(data, (list, tuple)):
         return read_examples(data, place, faults)
@@ -126,11 +124,8 @@ def read_value(data: object, place: Place, faults: Faults | None = None) -> Data
     raise UnknownFormat(place.path, f"its keys are {list(data)[:8]}", [IN_MEMORY, *UNDERSTOOD])
 
 
-def read_object(source: Any, faults: Faults | None = None) -> DatasetContent:
-    """Read a dataset from an object that holds one.
-
-    Objects are told by what they have, so that LlamaIndex's old classes needn't be installed.
-    """
+def read_object(source: Any, faults: Faults) -> DatasetContent:
+    """Read a dataset from an object, told by its attributes: no other package is needed."""
     place = Place(f"this {type(source).__name__}")
     if isinstance(source, (Mapping, list, tuple)):
         return read_value(dict(source) if isinstance(source, Mapping) else source, place, faults)

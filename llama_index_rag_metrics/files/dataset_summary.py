@@ -16,7 +16,6 @@ _SHOWN = 5
 
 
 def findings(dataset: DatasetContent) -> list[str]:
-    """What to check before trusting the scores, one sentence each."""
     queries, corpus = dataset.queries, dataset.corpus
     expected = {item: relevance for relevance in dataset.relevance.values() for item in relevance}
     absent = [
@@ -36,7 +35,7 @@ def findings(dataset: DatasetContent) -> list[str]:
 
 
 def unread_labels(dataset: DatasetContent) -> list[str]:
-    """Fields that were taken for metadata, and may be meant as labels."""
+    """Fields that were read as metadata, and may be meant as labels."""
     keys = dict.fromkeys(key for row in dataset.metadata.values() for key in row)
     remarks = misnamed_fields(dataset)
     if remarks or dataset.relevance or dataset.expected_texts or not keys:

@@ -119,7 +119,7 @@ _LABELS = re.compile(
 
 
 def first_of(record: Mapping[str, Any], names: Iterable[str]) -> Any:
-    """The field of a record that has one of these names, the first that is there; or None."""
+    """The first value of a record under one of these names, or None."""
     for name in names:
         if (value := record.get(name)) is not None:
             return value
@@ -132,11 +132,7 @@ def is_long(names: Iterable[str]) -> bool:
 
 
 def nearest(name: object, fields: Iterable[str]) -> str | None:
-    """The field of which a name is a variant or a slip; None where there is none.
-
-    >>> nearest("expectedId", RELEVANCE)
-    'expected_ids'
-    """
+    """The field of which a name is a variant or a slip, or None."""
     spelled = {_letters(field): field for field in reversed(list(fields))}
     close = get_close_matches(_letters(str(name)), spelled, 1, 0.8)
     return spelled[close[0]] if close else None
@@ -149,10 +145,7 @@ def meant_as_labels(name: object) -> str | None:
 
 
 def unread_fields(names: Collection[str]) -> dict[str, str]:
-    """Names in a record of rankings or judgements that aren't read, and the field each resembles.
-
-    A field that the record has, under any of its names, can't be meant by another one.
-    """
+    """Names in a record that aren't read, and the missing field that each resembles."""
     beside = GRADES if set(RELEVANCE).isdisjoint(names) else ()  # grades are those of expected ids
     groups = (SCORE, RANK, GRADE) if is_long(names) else [_ for _ in _LISTS if _ is not beside]
     absent = [name for group in groups if set(group).isdisjoint(names) for name in group]

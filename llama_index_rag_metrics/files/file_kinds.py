@@ -8,10 +8,12 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
+from llama_index_rag_metrics.files import fields as f
 from llama_index_rag_metrics.files.beir import (
     HEADER,
     is_beir,
@@ -26,34 +28,18 @@ from llama_index_rag_metrics.files.dataset_objects import (
     read_object,
     read_value,
 )
-from llama_index_rag_metrics.files.fields import (
-    DOC_ID,
-    EXPECTED_SPANS,
-    EXPECTED_TEXTS,
-    GRADE,
-    NUGGETS,
-    QUERY,
-    QUERY_ID,
-    RANK,
-    REFERENCES,
-    RELEVANCE,
-    RETRIEVED,
-    SCORE,
-    SUPPORTING_FACTS,
-    TEXT,
-    TEXT_HASH,
-)
 from llama_index_rag_metrics.files.json_datasets import has_judgements, is_dataset, read_jsonl
 from llama_index_rag_metrics.files.judgements import read_number
 from llama_index_rag_metrics.files.lines import (
     Faults,
     Place,
+    Rows,
     from_json,
     name_of,
     read_lines,
     read_text,
 )
-from llama_index_rag_metrics.files.runs.arrow_runs import column_names, read_arrow
+from llama_index_rag_metrics.files.runs.arrow_runs import ArrowForm, column_names, read_arrow
 from llama_index_rag_metrics.files.runs.run_records import renamed
 from llama_index_rag_metrics.files.runs.trec_run import read_trec_run
 from llama_index_rag_metrics.files.tables import read_table
@@ -73,8 +59,6 @@ Loader: TypeAlias = Callable[[Path], Any]
 
 
 class QueryReader(Protocol):
-    """What takes the rankings or the judgements of a file."""
-
     whole: dict[str, Any]
     name: str
 
@@ -82,35 +66,20 @@ class QueryReader(Protocol):
 
     def read_json_lines(self, path: Path, faults: Faults) -> None: ...
 
-    def read_records(
-        self, columns: Iterable[str], records: Iterable[tuple[Place, Any]], faults: Faults
-    ) -> None: ...
+    def read_records(self, columns: Iterable[str], records: Rows, faults: Faults) -> None: ...
 
-    def read_table(
-        self,
-        names: list[str],
-        rows: Iterable[tuple[Place, list[str]]],
-        place: Place,
-        faults: Faults,
-    ) -> None: ...
+    def read_table(self, names: list[str], rows: Rows, place: Place, faults: Faults) -> None: ...
 
     def read_value(self, data: Any, place: Place, faults: Faults) -> None: ...
 
 
+Held: TypeAlias = Literal["run", "qrels", "dataset"]
 QueriesOf: TypeAlias = Callable[[QueryReader, Path, Faults], None]
 
 
 @dataclass(frozen=True)
 class FileKind:
-    """What tells a kind of file, and what reads it as each that it may hold.
-
-    Attributes:
-        endings: of its names, ".gz" apart.
-        begins: whether a file whose name says nothing is one, by its first two lines.
-        columns: whether a file of text columns is one, by the columns of its first line.
-        dataset, run, qrels: the readers; None for what such a file doesn't hold.
-        lacks: why it holds no dataset; "" for the kinds of `register_format`.
-    """
+    """What tells a kind of file, and what reads it as each that it may hold."""
 
     endings: tuple[str, ...] = ()
     begins: Callable[[list[str]], bool] | None = None
@@ -120,33 +89,21 @@ class FileKind:
     qrels: QueriesOf | None = None
     lacks: str = "it is no JSON"
 
-    def read_dataset(self, path: Path, faults: Faults) -> DatasetContent:
-        """Raises `UnknownFormat` where such files hold no dataset."""
-        if self.dataset is None:
-            path.stat()  # where there is no such file, that is what is wrong with it
-            raise self._unknown(path, "dataset")
-        return self.dataset(path, faults)
-
-    def read_queries(
-        self, held: Literal["run", "qrels"], reader: QueryReader, path: Path, faults: Faults
-    ) -> None:
-        """Raises `UnknownFormat` where such files hold no run, or no judgements."""
-        read: QueriesOf | None = getattr(self, held)
-        if read is None:
-            raise self._unknown(path, held)
-        read(reader, path, faults)
-
-    def _unknown(self, path: Path, held: str) -> UnknownFormat:
-        if not self.lacks:
-            loaders = [name for name in ("run", "qrels", "dataset") if getattr(self, name)]
-            why = f"register_format gave no {held} loader for it"
-            return UnknownFormat(str(path), why, loaders)
-        return UnknownFormat(str(path), self.lacks, UNDERSTOOD)
+    def reader(self, held: Held, path: Path) -> Callable[..., Any]:
+        """What reads a dataset, a run or judgements of such files, or an error."""
+        read: Callable[..., Any] | None = getattr(self, held)
+        if read is not None:
+            return read
+        path.stat()  # where there is no such file, that is what is wrong with it
+        if self.lacks:
+            raise UnknownFormat(str(path), self.lacks, UNDERSTOOD)
+        loaders = [name for name in ("run", "qrels", "dataset") if getattr(self, name)]
+        raise UnknownFormat(str(path), f"register_format gave no {held} loader for it", loaders)
 
 
 def is_heading(columns: Iterable[str]) -> bool:
     """Whether these are the names of a table's columns, and not its first row."""
-    return not {*QUERY_ID}.isdisjoint(name.strip() for name in columns)
+    return not {*f.QUERY_ID}.isdisjoint(name.strip() for name in columns)
 
 
 _JSON_BEGINS = re.compile(r"""\s*(?:\{\s*(?:["}]|$)|\[\s*(?:[{["\]]|$))""")
@@ -195,7 +152,7 @@ def _beir_qrels(reader: QueryReader, path: Path, faults: Faults) -> None:
     reader.whole = read_judgements(path, faults)
 
 
-def _json_lines(reader: QueryReader, path: Path, faults: Faults) -> None:
+def _lines(reader: QueryReader, path: Path, faults: Faults) -> None:
     reader.read_json_lines(path, faults)
 
 
@@ -205,19 +162,13 @@ def _json(reader: QueryReader, path: Path, faults: Faults) -> None:
         reader.read_value(from_json(text, place), place, faults)
 
 
-def _table(delimiter: str) -> QueriesOf:
-    def read(reader: QueryReader, path: Path, faults: Faults) -> None:
-        names, rows = read_table(path, delimiter, faults)
-        reader.read_table(names, rows, Place(str(path), 1), faults)
-
-    return read
+def _table(delimiter: str, reader: QueryReader, path: Path, faults: Faults) -> None:
+    names, rows = read_table(path, delimiter, faults)
+    reader.read_table(names, rows, Place(str(path), 1), faults)
 
 
-def _arrow(form: Literal["parquet", "arrow"]) -> QueriesOf:
-    def read(reader: QueryReader, path: Path, faults: Faults) -> None:
-        reader.read_records(column_names(path, form), read_arrow(path, form), faults)
-
-    return read
+def _arrow(form: ArrowForm, reader: QueryReader, path: Path, faults: Faults) -> None:
+    reader.read_records(column_names(path, form), read_arrow(path, form), faults)
 
 
 def _traces(reader: QueryReader, path: Path, faults: Faults) -> None:
@@ -234,6 +185,8 @@ def _loaded_queries(load: Loader) -> QueriesOf:
     return lambda reader, path, faults: reader.read(load(path), None, faults)
 
 
+_csv, _tsv = partial(_table, ","), partial(_table, "\t")
+_parquet, _ipc = partial(_arrow, "parquet"), partial(_arrow, "arrow")
 _NO_QUESTION = "there is no question in it"
 _IN_MEMORY = "a table of this kind is read in memory, by from_pandas(frame)"
 
@@ -244,30 +197,14 @@ KINDS: OpenTable[FileKind] = OpenTable(
         "empty": FileKind(begins=lambda lines: not lines, lacks=_NO_QUESTION),
         "trec": FileKind(run=_trec_run, qrels=_trec_qrels),
         "beir": FileKind(columns=_is_beir, qrels=_beir_qrels),
-        "jsonl": FileKind(
-            (".jsonl", ".ndjson"),
-            _is_jsonl,
-            dataset=read_jsonl,
-            run=_json_lines,
-            qrels=_json_lines,
-        ),
-        "json": FileKind(begins=_is_json, dataset=_json_dataset, run=_json, qrels=_json),
-        "csv": FileKind((".csv",), dataset=read_csv, run=_table(","), qrels=_table(",")),
-        "tsv": FileKind(
-            (".tsv",), columns=is_heading, run=_table("\t"), qrels=_table("\t"), lacks=_IN_MEMORY
-        ),
+        "jsonl": FileKind((".jsonl", ".ndjson"), _is_jsonl, None, read_jsonl, _lines, _lines),
+        "json": FileKind((), _is_json, None, _json_dataset, _json, _json),
+        "csv": FileKind((".csv",), None, None, read_csv, _csv, _csv),
+        "tsv": FileKind((".tsv",), None, is_heading, None, _tsv, _tsv, _IN_MEMORY),
         "parquet": FileKind(
-            (".parquet", ".parq", ".pq"),
-            run=_arrow("parquet"),
-            qrels=_arrow("parquet"),
-            lacks=_IN_MEMORY,
+            (".parquet", ".parq", ".pq"), run=_parquet, qrels=_parquet, lacks=_IN_MEMORY
         ),
-        "arrow": FileKind(
-            (".arrow", ".feather", ".ipc"),
-            run=_arrow("arrow"),
-            qrels=_arrow("arrow"),
-            lacks=_IN_MEMORY,
-        ),
+        "arrow": FileKind((".arrow", ".feather", ".ipc"), run=_ipc, qrels=_ipc, lacks=_IN_MEMORY),
         "traces": FileKind(run=_traces),
         "text": FileKind((".trec", ".run", ".qrels"), begins=lambda lines: True),
     },
@@ -276,6 +213,11 @@ KINDS: OpenTable[FileKind] = OpenTable(
 
 RUN_FORMATS = tuple(name for name, kind in KINDS.items() if kind.run)
 QRELS_FORMATS = tuple(name for name, kind in KINDS.items() if kind.qrels)
+
+
+def check_format(form: str, known: Sequence[str]) -> None:
+    if form not in known:
+        raise InvalidInput("format", form, f"one of {', '.join(known)}")
 
 
 def kind_by_name(path: Path) -> str | None:
@@ -292,7 +234,7 @@ def kind_of(path: Path) -> str:
     return next(name for name, kind in KINDS.items() if kind.begins and kind.begins(lines))
 
 
-def format_of(path: Path, held: Literal["run", "qrels"]) -> str:
+def format_of(path: Path, held: Held) -> str:
     """The format of a file of rankings or judgements, "empty" if there is nothing in it."""
     if path.exists() and not path.is_file():
         return "trec"  # a pipe can be read once only, so that its beginning can't tell
@@ -308,12 +250,8 @@ def format_of(path: Path, held: Literal["run", "qrels"]) -> str:
     if first is None:
         return "empty"
     columns = first.split("\t")
-    fitting = (
-        name
-        for name, kind in KINDS.items()
-        if getattr(kind, held) and kind.columns and kind.columns(columns)
-    )
-    return next(fitting, "trec")
+    fitting = (name for name, kind in KINDS.items() if kind.columns and kind.columns(columns))
+    return next((name for name in fitting if getattr(KINDS[name], held)), "trec")
 
 
 def register_format(
@@ -397,7 +335,6 @@ class _Fields:
         self.known = {name for name, value in record.items() if value is not None}
 
     def has(self, *names: str) -> bool:
-        """Whether a field of one of these names has a value."""
         return not self.known.isdisjoint(names)
 
 
@@ -406,12 +343,9 @@ class Content:
     """What a file may hold.
 
     Attributes:
-        read_by: what reads it, for messages.
-        enough: the fields that make a record one of these where that is wanted, whatever else it
-            has: alternatives, each of fields that are all needed, each under any of its names.
-        record: whether the first of several lines is a record of this.
-        columns: whether the first line of a text has the columns of this.
-        json: whether this is the value of a JSON file.
+        enough: what makes a record one of these where that is wanted: alternatives, each of fields
+            that are all needed, each under any of its names.
+        record, columns, json: whether this is the first line, or the value of a JSON file.
         unlike: contents whose lines could be read as this, and would mean nothing.
     """
 
@@ -425,7 +359,7 @@ class Content:
 
 def _is_review(fields: _Fields) -> bool:
     is_given = fields.has("reviewer", "skipped") and "grade" in fields.all
-    return is_given and not fields.has(*RETRIEVED)
+    return is_given and not fields.has(*f.RETRIEVED)
 
 
 def _is_pool(fields: _Fields) -> bool:
@@ -435,11 +369,11 @@ def _is_pool(fields: _Fields) -> bool:
 
 
 def _are_qrels(fields: _Fields) -> bool:
-    return fields.has(*DOC_ID) and fields.has("grade") and not fields.has(*RETRIEVED)
+    return fields.has(*f.DOC_ID) and fields.has("grade") and not fields.has(*f.RETRIEVED)
 
 
 def _is_run(fields: _Fields) -> bool:
-    return fields.has(*RETRIEVED) or (fields.has(*DOC_ID) and fields.has(*RANK))
+    return fields.has(*f.RETRIEVED) or (fields.has(*f.DOC_ID) and fields.has(*f.RANK))
 
 
 def _are_qrels_columns(columns: list[str]) -> bool:
@@ -448,17 +382,16 @@ def _are_qrels_columns(columns: list[str]) -> bool:
 
 
 def _are_run_columns(columns: list[str]) -> bool:
-    if len(columns) != 6 or columns[1] != "Q0":
-        return False
-    return not math.isnan(read_number(columns[4]))
+    is_trec = len(columns) == 6 and columns[1] == "Q0"
+    return is_trec and not math.isnan(read_number(columns[4]))
 
 
 CONTENTS = {
     FACTS: Content(
         "Nuggets.load() reads them; on the command line they are the --qrels of `score` and the "
         "--nuggets of `labels nuggets`.",
-        [[(NUGGETS,)]],
-        lambda fields: fields.has(NUGGETS),
+        [[(f.NUGGETS,)]],
+        lambda fields: fields.has(f.NUGGETS),
     ),
     REVIEW: Content(
         "read_judgements() reads them; on the command line they are the --qrels of `score` and "
@@ -475,14 +408,14 @@ CONTENTS = {
     QRELS: Content(
         "read_qrels() reads them; on the command line they are the --qrels of `score` and "
         "`labels pool` and the --human of `judge`.",
-        [[(*RELEVANCE, *EXPECTED_SPANS)], [DOC_ID, GRADE]],
+        [[(*f.RELEVANCE, *f.EXPECTED_SPANS)], [f.DOC_ID, f.GRADE]],
         _are_qrels,
         _are_qrels_columns,
     ),
     RUN: Content(
         "read_run() reads it; on the command line it is the RUN of `score`, `judge` and `labels "
         "pool`.",
-        [[RETRIEVED], [DOC_ID, (*SCORE, *RANK)]],
+        [[f.RETRIEVED], [f.DOC_ID, (*f.SCORE, *f.RANK)]],
         _is_run,
         _are_run_columns,
         unlike={POOL, REVIEW, QRELS},
@@ -490,8 +423,19 @@ CONTENTS = {
     DATASET: Content(
         "RetrievalDataset.load() reads it; on the command line it is the DATASET of `labels` and "
         "the --dataset of `evaluate`.",
-        [[QUERY, (*RELEVANCE, *EXPECTED_TEXTS, REFERENCES, *EXPECTED_SPANS, SUPPORTING_FACTS)]],
-        lambda fields: fields.has(*QUERY) and not fields.has(*DOC_ID),
+        [
+            [
+                f.QUERY,
+                (
+                    *f.RELEVANCE,
+                    *f.EXPECTED_TEXTS,
+                    f.REFERENCES,
+                    *f.EXPECTED_SPANS,
+                    f.SUPPORTING_FACTS,
+                ),
+            ]
+        ],
+        lambda fields: fields.has(*f.QUERY) and not fields.has(*f.DOC_ID),
         json=is_dataset,
         unlike={POOL},
     ),
@@ -503,12 +447,7 @@ CONTENTS = {
 def read_as(
     wanted: str, path: Path, form: str | None = None, fields: Mapping[str, str] | None = None
 ) -> Iterator[None]:
-    """Reading a file as one of the kinds in `CONTENTS`.
-
-    Args:
-        form: the format that it was said to be in; None where nobody said.
-        fields: column to the field that it was said to be.
-    """
+    """Read a file as one of `CONTENTS`; `form` and `fields` are what the caller said of it."""
     # whoever says how to read a file knows what it is
     unlike = () if form or fields else CONTENTS[wanted].unlike
     try:
@@ -532,12 +471,7 @@ def _kind_of_file(
     unlike: Collection[str],
     line: int | None = None,
 ) -> str | None:
-    """Which of the kinds in `CONTENTS` a file is by its beginning; None where that can't tell.
-
-    Args:
-        unlike: the kinds of which a line that can be read would mean nothing.
-        line: that can't be read; after the first it is a fault, and tells no kind.
-    """
+    """Which of `CONTENTS` a file is by its beginning, or None; `line` is one that can't be read."""
     try:
         if path.is_dir():
             return DATASET if is_beir(path) else None
@@ -584,28 +518,26 @@ def _of_record(record: object, wanted: str) -> str | None:
 
 
 def _is_document(record: object) -> bool:
-    """Whether this is a document's line in a dataset."""
-    if not isinstance(record, Mapping):
-        return False
-    names = record.keys()
-    has_text = not names.isdisjoint((*TEXT, TEXT_HASH))
-    return "document_id" in names and has_text and names.isdisjoint((*QUERY_ID, *GRADE))
+    names = record.keys() if isinstance(record, Mapping) else set()
+    has_text = not names.isdisjoint((*f.TEXT, f.TEXT_HASH))
+    return "document_id" in names and has_text and names.isdisjoint((*f.QUERY_ID, *f.GRADE))
 
 
 TREC_FILES = ("qrels.txt", "topics.tsv", "corpus.jsonl")
 
 
-def read_path(path: Path, split: str | None = None, faults: Faults | None = None) -> DatasetContent:
+def read_path(path: Path, split: str | None, faults: Faults) -> DatasetContent:
     """Read a dataset from a file or a folder; `split` is that of a BEIR folder."""
     with read_as(DATASET, path):
         if path.is_dir():
             return _read_folder(path, split, faults)
-        content = KINDS[kind_of(path)].read_dataset(path, faults or Faults())
+        read = KINDS[kind_of(path)].reader("dataset", path)
+        content: DatasetContent = read(path, faults)
         content.name = content.name or name_of(path)
         return content
 
 
-def _read_folder(folder: Path, split: str | None, faults: Faults | None) -> DatasetContent:
+def _read_folder(folder: Path, split: str | None, faults: Faults) -> DatasetContent:
     if is_beir(folder):
         return read_beir(folder, split, faults)
     qrels, topics, corpus = (folder / name for name in TREC_FILES)

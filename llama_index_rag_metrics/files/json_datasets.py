@@ -7,7 +7,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, TypeGuard, TypeVar
 
-from llama_index_rag_metrics.files.dataset_content import DatasetContent, Part, check_fits
+from llama_index_rag_metrics.files.dataset_content import ALL_BUT_MODE, DatasetContent, check_fits
 from llama_index_rag_metrics.files.fields import EXAMPLE, TEXT_HASH
 from llama_index_rag_metrics.files.lines import (
     Faults,
@@ -33,15 +33,6 @@ T = TypeVar("T")
 
 _FORMAT = "llama-index-rag-metrics dataset, version 1"
 _JUDGEMENTS = {"relevance", "relevant_docs"}
-_OPTIONAL = (
-    "corpus",
-    "titles",
-    "metadata",
-    "document_metadata",
-    "expected_texts",
-    "forbidden",
-    "text_hashes",
-)
 
 
 def is_mapping(data: Mapping[str, object]) -> bool:
@@ -50,107 +41,71 @@ def is_mapping(data: Mapping[str, object]) -> bool:
 
 
 def is_dataset(data: object) -> TypeGuard[Mapping[str, object]]:
-    """Whether this can be nothing but such a dataset.
-
-    Qrels and runs may have a query with the id "queries", too, but grades or scores in it, no text.
-    """
+    """Whether this can only be a dataset: qrels and runs may have a query called "queries", too."""
     if not isinstance(data, Mapping) or not isinstance(queries := data.get("queries"), Mapping):
         return False
     return data.get("format") == _FORMAT or any(isinstance(text, str) for text in queries.values())
 
 
 def has_judgements(data: object) -> TypeGuard[Mapping[str, object]]:
-    """Whether this can be nothing but such a dataset, and has judgements."""
+    """Whether this can only be a dataset, and has judgements."""
     return is_dataset(data) and not _JUDGEMENTS.isdisjoint(data)
 
 
-def read_mapping(
-    data: Mapping[str, object], place: Place, faults: Faults | None = None
-) -> DatasetContent:
+def read_mapping(data: Mapping[str, object], place: Place, faults: Faults) -> DatasetContent:
     """Read our own JSON object, or the old one."""
     if data.get("format", _FORMAT) != _FORMAT:
         raise place.wrong(f'"format": "{_FORMAT}"', data["format"])
-    faults = faults or Faults()
     known = ["queries", *sorted(_JUDGEMENTS), *_OPTIONAL]
     for name, value in data.items():
         if isinstance(value, Mapping) and name not in known:
             faults.take(place.wrong(f"only the parts {', '.join(known)}", name))
-
-    def part(name: str, read: Callable[[Any, Place], T]) -> dict[str, T]:
-        return _part(data, name, read, place, faults)
-
+    held = ("queries", "relevance", *_OPTIONAL)
+    parts = {name: _part(data, name, _READERS[name], place, faults) for name in held}
+    if not parts["relevance"]:
+        parts["relevance"] = _part(data, "relevant_docs", read_relevance, place, faults)
     content = DatasetContent(
-        queries=part("queries", _text),
-        relevance=part("relevance", read_relevance) or part("relevant_docs", read_relevance),
-        corpus=part("corpus", _text),
-        metadata=part("metadata", _metadata),
-        expected_texts=part("expected_texts", read_texts),
-        forbidden=part("forbidden", lambda value, here: [*read_relevance(value, here).grades]),
-        text_hashes=part("text_hashes", _text),
-        titles=part("titles", _text),
-        document_metadata=part("document_metadata", _metadata),
+        **parts,
         name=str(data.get("name", "")),
         mode=str(data.get("mode", "text")),
         notes=read_texts(data.get("notes", []), place),
     )
-    parts: tuple[dict[str, Any], ...]
-    parts = content.relevance, content.metadata, content.expected_texts, content.forbidden
-    for of_queries in parts:
-        for query_id in of_queries.keys() - content.queries.keys():
+    for by_query in (
+        content.relevance,
+        content.metadata,
+        content.expected_texts,
+        content.forbidden,
+    ):
+        for query_id in by_query.keys() - content.queries.keys():
             faults.take(place.wrong('only ids of "queries"', query_id))
-            del of_queries[query_id]
+            del by_query[query_id]
     return content
 
 
 def write_mapping(content: DatasetContent, path: Path) -> None:
-    """Write our own JSON object; parts that are empty are left out."""
-    relevance = {
-        query_id: relevance.to_plain() for query_id, relevance in content.relevance.items()
-    }
     parts = {name: part for name in _OPTIONAL if (part := getattr(content, name))}
-    extras = {"mode": content.mode} if content.mode != "text" else {}
-    notes = {"notes": content.notes} if content.notes else {}
     data = {
         "format": _FORMAT,
         "name": content.name,
         "queries": content.queries,
-        "relevance": relevance,
+        "relevance": {
+            query_id: judged.to_plain() for query_id, judged in content.relevance.items()
+        },
         **parts,
-        **extras,
-        **notes,
+        **({"mode": content.mode} if content.mode != "text" else {}),
+        **({"notes": content.notes} if content.notes else {}),
     }
     write_lines(path, [to_json(data, indent=1)])
 
 
 def write_embedding_qa(content: DatasetContent, path: Path, *, lossy: bool = False) -> None:
-    """Write the JSON of LlamaIndex's removed `EmbeddingQAFinetuneDataset`, byte for byte.
-
-    A document's title becomes the first line of its text.
-
-    The text is ASCII, since the old reader opens the file in the platform's own encoding.
-
-    Raises:
-        FormatTooNarrow: it can't hold grades, groups, places, metadata or expected texts.
-    """
-    lacks: tuple[Part, ...] = (
-        "grades",
-        "groups",
-        "spans",
-        "metadata",
-        "expected texts",
-        "document metadata",
-        "forbidden ids",
-        "hashes of texts",
-    )
-    check_fits(content, "the JSON of EmbeddingQAFinetuneDataset", lacks, lossy=lossy)
+    """Write the JSON of LlamaIndex's old dataset, whose reader uses the platform's encoding."""
+    form = "the JSON of EmbeddingQAFinetuneDataset"
+    check_fits(content, form, ["nothing relevant", "mode"], lossy=lossy)
     data = {
         "queries": content.queries,
-        "corpus": {
-            document_id: content.indexed_text(document_id) for document_id in content.corpus
-        },
-        "relevant_docs": {
-            query_id: list(relevance) for query_id, relevance in content.relevance.items()
-        },
+        "corpus": {item: content.indexed_text(item) for item in content.corpus},
+        "relevant_docs": {query_id: [*ids] for query_id, ids in content.relevance.items()},
         "mode": content.mode,
     }
     write_lines(path, [to_json(data, ascii_only=True, indent=4)])
@@ -194,10 +149,22 @@ def _metadata(value: object, place: Place) -> dict[str, Any]:
     return dict(value)
 
 
-def read_jsonl(path: Path, faults: Faults | None = None) -> DatasetContent:
-    """Read questions and documents, in any order."""
+_READERS: dict[str, Callable[[Any, Place], Any]] = {
+    "queries": _text,
+    "relevance": read_relevance,
+    "corpus": _text,
+    "titles": _text,
+    "metadata": _metadata,
+    "document_metadata": _metadata,
+    "expected_texts": read_texts,
+    "forbidden": lambda value, place: [*read_relevance(value, place).grades],
+    "text_hashes": _text,
+}
+_OPTIONAL = [*_READERS][2:]
+
+
+def read_jsonl(path: Path, faults: Faults) -> DatasetContent:
     content = DatasetContent(name=name_of(path))
-    faults = faults or Faults()
 
     def read(line: str, place: Place) -> None:
         record = from_json(line, place)
@@ -215,12 +182,7 @@ def read_jsonl(path: Path, faults: Faults | None = None) -> DatasetContent:
 
 
 def write_jsonl(content: DatasetContent, path: Path, *, lossy: bool = False) -> None:
-    """Write the questions, the documents, then the hashes of texts.
-
-    Raises:
-        FormatTooNarrow: the dataset's mode isn't text, which the lines can't say.
-    """
-    check_fits(content, "JSONL", ["mode"], lossy=lossy)
+    check_fits(content, "JSONL", ALL_BUT_MODE, lossy=lossy)
     questions = (question_record(content, query_id) for query_id in content.queries)
     documents = (document_record(content, document_id) for document_id in content.corpus)
     hashes = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from llama_index_rag_metrics.files.lines import Place
 from llama_index_rag_metrics.rankings.relevance import Relevance
@@ -26,64 +26,39 @@ class Qrels(dict[str, Relevance]):
 
 
 class Judgements:
-    """The judgements of a file, each (query, document) once.
-
-    Args:
-        known: the query ids that there are; None takes any.
-        expected: what a query id is expected to be, where it isn't known.
-    """
+    """The judgements of a file, each once; `known` are the query ids there are."""
 
     def __init__(self, known: Collection[str] | None = None, expected: str = "") -> None:
         self._known = known
         self._expected = expected
-        self._grades: dict[str, dict[str, float]] = {}
+        self._grades: dict[str, dict[str | None, dict[str, float]]] = {}
 
-    def add(self, query_id: str, document_id: str, grade: float, place: Place) -> None:
-        """Add one."""
+    def add(
+        self,
+        query_id: str,
+        document_id: str,
+        grade: float,
+        place: Place,
+        facet: str | None = None,
+    ) -> None:
         if self._known is not None and query_id not in self._known:
             raise place.wrong(self._expected, query_id)
-        grades = self._grades.setdefault(query_id, {})
+        grades = self._grades.setdefault(query_id, {}).setdefault(facet, {})
         if document_id in grades:
             raise place.wrong("every judgement once", f"{query_id} {document_id}")
         grades[document_id] = grade
 
     def relevance(self) -> dict[str, Relevance]:
-        """Query id to its Relevance, in the order of the file."""
-        return {query_id: Relevance(grades) for query_id, grades in self._grades.items()}
+        """Query id to its Relevance; a facet without a grade above 0 is left out."""
+        return {query_id: _combined(by_facet) for query_id, by_facet in self._grades.items()}
 
 
-class FacetJudgements:
-    """The judgements of a file by facet, each (query, facet, document) once.
-
-    Each facet holds the documents with a grade above 0 there; one without any is left out.
-
-    Args:
-        known: the query ids that there are; None takes any.
-        expected: what a query id is expected to be, where it isn't known.
-    """
-
-    def __init__(self, known: Collection[str] | None = None, expected: str = "") -> None:
-        self._known = known
-        self._expected = expected
-        self._by_facet: dict[tuple[str, str], Judgements] = {}
-
-    def add(self, query_id: str, facet: str, document_id: str, grade: float, place: Place) -> None:
-        """Add one."""
-        key = query_id, facet
-        judgements = self._by_facet.get(key) or Judgements(self._known, self._expected)
-        judgements.add(query_id, document_id, grade, place)
-        self._by_facet[key] = judgements
-
-    def relevance(self) -> dict[str, Relevance]:
-        """Query id to its facets, in the order of the file."""
-        facets: dict[str, dict[str, Relevance]] = {}
-        for (query_id, facet), judgements in self._by_facet.items():
-            relevant = judgements.relevance()[query_id]
-            facets.setdefault(query_id, {}).update({facet: relevant} if relevant else {})
-        return {
-            query_id: Relevance.facets(by_name) if by_name else Relevance()
-            for query_id, by_name in facets.items()
-        }
+def _combined(by_facet: Mapping[str | None, Mapping[str, float]]) -> Relevance:
+    if None in by_facet:
+        return Relevance(by_facet[None])
+    facets = {str(facet): Relevance(grades) for facet, grades in by_facet.items()}
+    facets = {facet: relevant for facet, relevant in facets.items() if relevant}
+    return Relevance.facets(facets) if facets else Relevance()
 
 
 def format_grade(grade: float) -> str:

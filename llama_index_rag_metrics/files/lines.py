@@ -8,6 +8,7 @@ import json
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import count
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
@@ -32,7 +33,7 @@ _JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:]', re.DOTALL)
 
 
 class LacksField(FileFormatError):
-    """A record or a table has no such field, under none of its names."""
+    """A record or a table lacks a field under all of its names."""
 
     def __init__(self, path: str, line: int | None, field: str, names: Sequence[str]) -> None:
         self.field, self.names = field, names
@@ -40,7 +41,7 @@ class LacksField(FileFormatError):
         super().__init__(path, line, f"{field}, or {way} to say what it is called here", names)
 
     def worded(self, way: str) -> str:
-        """The message, with another way to name the column; "" if there is none."""
+        """The message, with another way to name the column, or with none."""
         remedy = f", or {way} to say what it is called here" if way else ""
         return str(FileFormatError(self.path, self.line, f"{self.field}{remedy}", self.names))
 
@@ -60,23 +61,20 @@ class Place(NamedTuple):
         return LacksField(self.path, self.line, field, sorted(map(str, names)))
 
     def item(self, number: int) -> Place:
-        """A part of this place that has a number and no line of its own, counted from 1."""
         return Place(f"{self.path}, item {number}")
 
 
+Rows: TypeAlias = Iterable[tuple[Place, Any]]
+"""What is read one after another, and where each of it is."""
+
+
 def check_on_error(on_error: object) -> None:
-    """Refuse what is no `OnError`."""
     if on_error not in ("raise", "skip"):
         raise InvalidInput("on_error", on_error, "'raise' or 'skip'")
 
 
 class Faults:
-    """What is wrong with the lines of a file: raised at once, or skipped, counted and listed.
-
-    Attributes:
-        ends: whether the first bad line ends the read.
-        skipped: the error of every line that was left out.
-    """
+    """The errors of a file's lines: raised at once, or kept in `skipped`."""
 
     def __init__(self, on_error: OnError = "raise") -> None:
         check_on_error(on_error)
@@ -84,11 +82,9 @@ class Faults:
         self.skipped: list[FileFormatError] = []
 
     def apart(self) -> Faults:
-        """Others of the same kind, for what isn't to be counted among these."""
         return Faults("raise" if self.ends else "skip")
 
     def take(self, error: FileFormatError) -> None:
-        """Raise the error, or keep it."""
         if self.ends:
             raise error
         self.skipped.append(error)
@@ -102,7 +98,6 @@ class Faults:
                 self.take(error)
 
     def warn(self) -> None:
-        """Tell how many were skipped, where there are any."""
         if self.skipped:
             self.skipped.sort(key=lambda error: error.line or 0)
             warn_caller(LinesSkipped(list(map(str, self.skipped))))
@@ -127,7 +122,7 @@ def read_lines(path: Path, faults: Faults | None = None) -> Iterator[tuple[Place
 
 
 def raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Every line as it stands in the file, a byte order mark apart, and its number."""
+    """Number and bytes of every line, without a byte order mark."""
     number = 0
     try:
         with open_bytes(path) as file:
@@ -142,12 +137,7 @@ def raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 def read_blocks(
     path: Path, size: int, on_read: Callable[[int], object]
 ) -> Iterator[tuple[int, bytes]]:
-    """The file in blocks of whole lines, and how many lines stand before each.
-
-    Args:
-        size: bytes of a block, about.
-        on_read: is told how many bytes of the file have been read.
-    """
+    """Blocks of whole lines, and how many lines come before each; `on_read` gets the bytes read."""
     n_before = 0
     try:
         with open_bytes(path) as file:
@@ -163,11 +153,7 @@ def read_blocks(
 
 
 def text_size(path: Path, enough: int | None = None) -> int:
-    """How many bytes of text a file holds, unpacked if it is .gz.
-
-    Args:
-        enough: stop counting here; None counts all.
-    """
+    """How many bytes of text a file holds, unpacked if it is .gz; counting stops at `enough`."""
     if path.suffix != ".gz":
         return path.stat().st_size
     size = 0
@@ -179,14 +165,13 @@ def text_size(path: Path, enough: int | None = None) -> int:
 
 
 def _bounded_lines(file: IO[bytes], path: Path) -> Iterator[bytes]:
-    number = 1
-    while line := _line(file, path, number):
+    for number in count(1):
+        if not (line := _line(file, path, number)):
+            return
         yield line
-        number += 1
 
 
 def _line(file: IO[bytes], path: Path, number: int) -> bytes:
-    """The next line, or the rest of one."""
     line = file.readline(LONGEST_LINE + 1)
     if len(line) > LONGEST_LINE:
         expected = f"lines of at most {LONGEST_LINE >> 20} MiB"
@@ -195,7 +180,6 @@ def _line(file: IO[bytes], path: Path, number: int) -> bytes:
 
 
 def read_text(path: Path) -> str:
-    """The whole text of a file."""
     raw = b""
     try:
         with open_bytes(path) as file:
@@ -218,7 +202,6 @@ def _bounded(file: IO[bytes], path: Path) -> bytes:
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """Write lines, as UTF-8."""
     with whole_file(path) as partial, open_bytes(partial, "wb") as file:
         file.writelines(f"{line}\n".encode() for line in lines)
 
@@ -252,14 +235,12 @@ def is_broken(text: str) -> bool:
 
 
 def open_bytes(path: Path, mode: Literal["rb", "wb"] = "rb") -> IO[bytes]:
-    """Open a file, plain or .gz."""
     if path.suffix == ".gz":
         return cast(IO[bytes], gzip.open(path, mode))
     return path.open(mode, _STEP)
 
 
-class _RepeatedKeyError(Exception):
-    """An object of JSON has a key twice."""
+class _RepeatedKeyError(Exception): ...
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -6,49 +6,23 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from llama_index_rag_metrics.files import fields as f
 from llama_index_rag_metrics.files.dataset_content import DatasetContent
-from llama_index_rag_metrics.files.fields import (
-    ANSWERED,
-    DOCUMENT_ID,
-    EXAMPLE,
-    EXPECTED_SPANS,
-    EXPECTED_TEXTS,
-    FORBIDDEN,
-    GENERATED_FROM,
-    NUGGETS,
-    PLACE_SOURCE,
-    QUERY,
-    QUERY_ID,
-    REFERENCES,
-    RELEVANCE,
-    SOURCE,
-    SUPPORTING_FACTS,
-    TEXT,
-    TEXT_HASH,
-)
 from llama_index_rag_metrics.files.lines import Faults, Place, from_json, to_json
 from llama_index_rag_metrics.files.squad import take_answers
-from llama_index_rag_metrics.rankings.nugget import Nugget, facets_of
-from llama_index_rag_metrics.rankings.relevance import Relevance, refuse_pairs
+from llama_index_rag_metrics.rankings.relevance import Nugget, Relevance, facets_of, refuse_pairs
 from llama_index_rag_metrics.rankings.span import LONGEST, Span
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.wording import cut
 
 
 def read_place(value: Any, place: Place) -> Span | None:
-    """A place in a document: an object, or a list of its three parts; None where it isn't known.
-
-    A retrieved item may hold nothing, so that the end is the start.
-
-    Examples:
-        >>> read_place({"document": "moons.txt", "start": 100, "end": 200}, Place("run.jsonl"))
-        Span(source='moons.txt', start=100, end=200)
-    """
+    """A place: an object, or source, start and end, which may be equal; None if missing."""
     if is_missing(value):
         return None
     parts = value
     if isinstance(value, Mapping):
-        source = next((value[name] for name in PLACE_SOURCE if value.get(name) is not None), None)
+        source = next((value[name] for name in f.PLACE_SOURCE if value.get(name) is not None), None)
         parts = source, value.get("start"), value.get("end")
     if isinstance(parts, (list, tuple)):
         parts = tuple(map(_whole, parts))
@@ -59,7 +33,7 @@ def read_place(value: Any, place: Place) -> Span | None:
 
 
 def _whole(part: Any) -> Any:
-    """A whole number that pandas made a float of, as it does beside missing ones, as it was."""
+    """A whole number that pandas made a float."""
     return int(part) if type(part) is float and part.is_integer() else part
 
 
@@ -70,7 +44,6 @@ def is_missing(value: Any) -> bool:
 
 
 def read_expected_spans(places: Any, place: Place) -> Relevance:
-    """Labels by place alone: a list of places."""
     if not isinstance(places, (list, tuple)):
         raise place.wrong("places, a list", places)
     known = [span for span in (read_place(part, place) for part in places) if span is not None]
@@ -81,7 +54,6 @@ def read_expected_spans(places: Any, place: Place) -> Relevance:
 
 
 def place_record(span: Span | None) -> dict[str, Any] | None:
-    """What `read_place` reads."""
     return None if span is None else span._asdict()
 
 
@@ -89,15 +61,7 @@ _EXPECTED = 'nuggets, a list of {"text": …, "importance": "vital" or "okay", "
 
 
 def read_nuggets(value: object, place: Place) -> list[Nugget]:
-    """The nuggets of a question.
-
-    Args:
-        value: {"text", "importance", "supports"} each; without importance a nugget is vital.
-
-    Examples:
-        >>> read_nuggets([{"text": "a moon of Saturn", "supports": {"d1": "full"}}], Place("x"))
-        [Nugget('a moon of Saturn', 'vital', {'d1': 'full'})]
-    """
+    """The nuggets of a question; one without importance is vital."""
     if not isinstance(value, (list, tuple)) or not all(
         isinstance(nugget, Mapping) for nugget in value
     ):
@@ -119,21 +83,19 @@ def read_nuggets(value: object, place: Place) -> list[Nugget]:
 
 
 def are_nuggets(value: object) -> bool:
-    """Whether this is a list of records, of which at least one is of a fact."""
     return isinstance(value, (list, tuple)) and any(
         isinstance(record, Mapping) and "text" in record for record in value
     )
 
 
 def read_nugget_facets(value: object, place: Place) -> Relevance:
-    """The nuggets of a question as facets, supplied in full: weight 1 if vital, else 0.5."""
+    """The nuggets of a question as facets: weight 1 if vital, else 0.5."""
     return facets_of(read_nuggets(value, place))
 
 
 def nuggets_record(
     query_id: str, query: str, nuggets: Iterable[Nugget], error: str | None = None
 ) -> dict[str, Any]:
-    """The record of a question and its nuggets, with what went wrong if anything did."""
     records = [
         {
             "text": nugget.text,
@@ -142,21 +104,12 @@ def nuggets_record(
         }
         for nugget in nuggets
     ]
-    record = {"query_id": query_id, "query": query, NUGGETS: records}
+    record = {"query_id": query_id, "query": query, f.NUGGETS: records}
     return record if error is None else {**record, "error": error}
 
 
 def read_supporting_facts(facts: object, place: Place) -> Relevance:
-    """The documents that are needed together, a facet each, called after their titles.
-
-    Args:
-        facts: [[title, sentence], …], or {"title": [title, …], …}.
-
-    Examples:
-        >>> facts = [["Enceladus", 0], ["Cassini", 2], ["Enceladus", 3]]
-        >>> read_supporting_facts(facts, Place("hotpot.json"))
-        Relevance.facets({'Enceladus': ['Enceladus'], 'Cassini': ['Cassini']})
-    """
+    """A facet for each title in [[title, sentence], …] or {"title": [title, …], …}."""
     titles = facts.get("title") if isinstance(facts, Mapping) else facts
     expected = "supporting facts, [[title, sentence], …] or {'title': [title, …]}"
     if not isinstance(titles, (list, tuple)):
@@ -171,70 +124,65 @@ def read_supporting_facts(facts: object, place: Place) -> Relevance:
 
 
 _COLLECTIONS = (list, tuple, set, frozenset)
-_SEPARATORS, _SPACE = re.compile("[,;|]"), re.compile(r"\s")
+SEPARATORS, _SPACE = re.compile("[,;|]"), re.compile(r"\s")
 
 
-def read_questions(
-    records: Iterable[tuple[Place, object]], faults: Faults | None = None
-) -> DatasetContent:
-    """A dataset of questions, one a record."""
+def read_questions(records: Iterable[tuple[Place, object]], faults: Faults) -> DatasetContent:
     content = DatasetContent()
-    (faults or Faults()).each(records, lambda record, place: read_question(content, record, place))
+    faults.each(records, lambda record, place: read_question(content, record, place))
     return content
 
 
 def read_question(content: DatasetContent, record: object, place: Place) -> None:
-    """Add the question of a record; one without an id is called after its position, "q1" on.
-
-    Fields that have no other meaning become metadata of the query.
-    """
+    """Add a question; one without an id gets its position, other fields become metadata."""
     fields = _fields(record, place)
-    given_id = take(fields, QUERY_ID)
-    query = take(fields, QUERY)
+    given_id = take(fields, f.QUERY_ID)
+    query = take(fields, f.QUERY)
     if not isinstance(query, str):
-        raise place.wrong(f"a question, one text, under {_either(QUERY)}", query or record)
+        raise place.wrong(f"a question, one text, under {_either(f.QUERY)}", query or record)
     query_id = f"q{len(content.queries) + 1}" if given_id is None else read_id(given_id, place)
     if query_id in content.queries:
         raise place.wrong("every query id once", query_id)
-    judgements, texts = take(fields, RELEVANCE), take(fields, EXPECTED_TEXTS)
-    if texts is None and not ANSWERED & set(fields):
-        texts = fields.pop(GENERATED_FROM, None)
+    judgements, texts = take(fields, f.RELEVANCE), take(fields, f.EXPECTED_TEXTS)
+    if texts is None and not f.ANSWERED & set(fields):
+        texts = fields.pop(f.GENERATED_FROM, None)
     # whatever can't be read is raised before anything of the record is kept
     relevance = None if judgements is None else read_relevance(judgements, place)
-    if relevance is None and REFERENCES in fields:
-        relevance = read_references(fields.pop(REFERENCES), take(fields, SOURCE), place)
-    if relevance is None and (spans := take(fields, EXPECTED_SPANS)) is not None:
+    if relevance is None and f.REFERENCES in fields:
+        relevance = read_references(fields.pop(f.REFERENCES), take(fields, f.SOURCE), place)
+    if relevance is None and (spans := take(fields, f.EXPECTED_SPANS)) is not None:
         relevance = read_expected_spans(spans, place)
-    if relevance is None and SUPPORTING_FACTS in fields:
-        relevance = read_supporting_facts(fields.pop(SUPPORTING_FACTS), place)
+    if relevance is None and f.SUPPORTING_FACTS in fields:
+        relevance = read_supporting_facts(fields.pop(f.SUPPORTING_FACTS), place)
     answered = take_answers(fields, place) if relevance is None else None
     if answered is not None:
         relevance, (document, text) = answered
     expected = None if texts is None else read_texts(texts, place)
-    ids = take(fields, FORBIDDEN)
+    ids = take(fields, f.FORBIDDEN)
     forbidden = None if ids is None else [*read_relevance(ids, place).grades]
     content.queries[query_id] = query
     if answered is not None:
         content.corpus[document] = text
-    if relevance is not None:
-        content.relevance[query_id] = relevance
-    if expected is not None:
-        content.expected_texts[query_id] = expected
-    if forbidden is not None:
-        content.forbidden[query_id] = forbidden
-    if metadata := take_metadata(fields):
-        content.metadata[query_id] = metadata
+    parts = {
+        "relevance": relevance,
+        "expected_texts": expected,
+        "forbidden": forbidden,
+        "metadata": take_metadata(fields) or None,
+    }
+    for part, value in parts.items():
+        if value is not None:
+            getattr(content, part)[query_id] = value
 
 
 def read_document(
-    content: DatasetContent, record: object, place: Place, id_names: Iterable[str] = DOCUMENT_ID
+    content: DatasetContent, record: object, place: Place, id_names: Iterable[str] = f.DOCUMENT_ID
 ) -> None:
-    """Add the document of a record; fields that have no other meaning become its metadata."""
+    """Add a document; fields without another meaning become its metadata."""
     fields = _fields(record, place)
     document_id = read_id(take(fields, id_names), place)
-    text, title = take(fields, TEXT), fields.pop("title", "")
+    text, title = take(fields, f.TEXT), fields.pop("title", "")
     if not isinstance(text, str) or not isinstance(title, str):
-        raise place.wrong(f"a text under {_either(TEXT)}", record)
+        raise place.wrong(f"a text under {_either(f.TEXT)}", record)
     if document_id in content.corpus:
         raise place.wrong("every document id once", document_id)
     content.corpus[document_id] = text
@@ -245,35 +193,28 @@ def read_document(
 
 
 def read_text_hash(content: DatasetContent, record: Mapping[str, Any], place: Place) -> None:
-    """Add the hash of a passage's text, of a record that has the hash alone."""
     passage_id = read_id(record.get("document_id"), place)
-    if not isinstance(record[TEXT_HASH], str):
-        raise place.wrong(f"a text under {TEXT_HASH!r}", record[TEXT_HASH])
+    if not isinstance(record[f.TEXT_HASH], str):
+        raise place.wrong(f"a text under {f.TEXT_HASH!r}", record[f.TEXT_HASH])
     if passage_id in content.text_hashes:
         raise place.wrong("the hash of every passage once", passage_id)
-    content.text_hashes[passage_id] = record[TEXT_HASH]
+    content.text_hashes[passage_id] = record[f.TEXT_HASH]
 
 
 def question_record(content: DatasetContent, query_id: str) -> dict[str, Any]:
-    """The record that `read_question` reads, without what isn't given."""
     record: dict[str, Any] = {"query_id": query_id, "query": content.queries[query_id]}
     if query_id in content.relevance:
         record["relevance"] = content.relevance[query_id].to_plain()
-    parts = {
-        "expected_texts": "expected_texts",
-        "forbidden": "forbidden_ids",
-        "metadata": "metadata",
-    }
-    for part, name in parts.items():
+    names = {"forbidden": "forbidden_ids"}
+    for part in ("expected_texts", "forbidden", "metadata"):
         if query_id in (by_query := getattr(content, part)):
-            record[name] = by_query[query_id]
+            record[names.get(part, part)] = by_query[query_id]
     return record
 
 
 def document_record(
     content: DatasetContent, document_id: str, id_name: str = "document_id"
 ) -> dict[str, Any]:
-    """The record that `read_document` reads."""
     record: dict[str, Any] = {
         id_name: document_id,
         "title": content.titles.get(document_id, ""),
@@ -330,7 +271,7 @@ def read_relevance(value: object, place: Place) -> Relevance:
 
 
 def _read_only_id(value: object, place: Place) -> str:
-    """An id that stands where a list could, unless it looks like several."""
+    """An id in place of a list, unless it looks like several."""
     if isinstance(value, str) and looks_like_several(value):
         escaped = cut(to_json([value]))
         raise place.wrong(
@@ -340,11 +281,8 @@ def _read_only_id(value: object, place: Place) -> str:
 
 
 def looks_like_several(text: str) -> bool:
-    """Whether a text may be several ids: d1,d2 or d1|d2 or d1;d2 or d1 d2 or [d1].
-
-    Titles and names of files may have spaces: where a part is a plain word, the text is one id.
-    """
-    parts = [part.strip() for part in _SEPARATORS.split(text.strip())]
+    """Whether a text may be several ids, such as d1,d2 or [d1]; a title has plain words."""
+    parts = [part.strip() for part in SEPARATORS.split(text.strip())]
     if len(parts) > 1:
         return not any(_SPACE.search(part) for part in parts)
     words = text.split()
@@ -359,7 +297,6 @@ def _read_ids(value: object, place: Place) -> list[str]:
 
 
 def _read_grades(value: Mapping[str, Any], place: Place) -> dict[str, Any]:
-    """The grades beside groups or facets, as an argument, if there are any."""
     grades = value.get("grades")
     if not isinstance(grades, Mapping):
         return {}
@@ -367,30 +304,22 @@ def _read_grades(value: Mapping[str, Any], place: Place) -> dict[str, Any]:
 
 
 def read_references(value: object, source: object, place: Place) -> Relevance:
-    """Passages by their places: JSON, or a list, of {"start_index", "end_index"}.
-
-    Args:
-        source: the document of those that don't name one by "document_id".
-    """
+    """Places as JSON, or a list, of {"start_index", "end_index"}, by default in `source`."""
     passages = from_json(value, place) if isinstance(value, str) else value
     expected = 'references, a list of {"start_index": first character, "end_index": the one after}'
     if not isinstance(passages, (list, tuple)):
         raise place.wrong(expected, value)
     try:
-        return Relevance.of_spans(
-            (
-                read_id(passage.get("document_id", source), place),
-                passage["start_index"],
-                passage["end_index"],
-            )
+        spans = (
+            (passage.get("document_id", source), passage["start_index"], passage["end_index"])
             for passage in passages
         )
+        return Relevance.of_spans((read_id(item, place), *span) for item, *span in spans)
     except (InvalidInput, LookupError, TypeError, AttributeError) as error:
         raise place.wrong(expected, str(error)) from error
 
 
 def read_texts(value: object, place: Place) -> list[str]:
-    """One text, or a list of them."""
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, (list, tuple)) or not all(isinstance(text, str) for text in texts):
         raise place.wrong("expected texts, a list of texts", value)
@@ -398,14 +327,14 @@ def read_texts(value: object, place: Place) -> list[str]:
 
 
 def take_metadata(fields: dict[str, Any]) -> dict[str, Any]:
-    """What is left of a record, as metadata; a field of that name stands above the others."""
+    """The rest of a record; a field called metadata prevails over the others."""
     metadata = fields.pop("metadata", {})
     return {**fields, **(metadata if isinstance(metadata, Mapping) else {"metadata": metadata})}
 
 
 def _fields(record: object, place: Place) -> dict[str, Any]:
     if not isinstance(record, Mapping):
-        raise place.wrong(f"a record, {{field: value}}, such as {EXAMPLE}", record)
+        raise place.wrong(f"a record, {{field: value}}, such as {f.EXAMPLE}", record)
     return {key: value for key, value in record.items() if value is not None}
 
 

@@ -12,23 +12,8 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import Self
 
 from llama_index_rag_metrics.files import beir, file_kinds, json_datasets, trec
+from llama_index_rag_metrics.files import dataset_arguments as arguments
 from llama_index_rag_metrics.files.data_libraries import read_hugging_face, read_ir_dataset
-from llama_index_rag_metrics.files.dataset_arguments import (
-    OF_QUERIES,
-    Corpus,
-    Metadata,
-    digest,
-    node_fields,
-    read_expected_texts,
-    read_forbidden,
-    read_metadata,
-    read_relevance,
-    read_text_hashes,
-    read_texts,
-    read_titles,
-    refuse_unknown,
-    with_corpus,
-)
 from llama_index_rag_metrics.files.dataset_content import DatasetContent
 from llama_index_rag_metrics.files.dataset_objects import read_frame, read_object
 from llama_index_rag_metrics.files.dataset_summary import (
@@ -97,11 +82,11 @@ class RetrievalDataset(DatasetContent):
         queries: Mapping[str, str],
         relevance: Mapping[str, RelevanceLike | None] | None = None,
         corpus: Mapping[str, str] | None = None,
-        metadata: Mapping[str, Metadata | None] | None = None,
+        metadata: Mapping[str, arguments.Metadata | None] | None = None,
         expected_texts: Mapping[str, Iterable[str]] | None = None,
         *,
         titles: Mapping[str, str | None] | None = None,
-        document_metadata: Mapping[str, Metadata | None] | None = None,
+        document_metadata: Mapping[str, arguments.Metadata | None] | None = None,
         forbidden: Mapping[str, Iterable[str]] | None = None,
         text_hashes: Mapping[str, str] | None = None,
         name: str = "",
@@ -115,24 +100,24 @@ class RetrievalDataset(DatasetContent):
             raise InvalidInput("relevant_docs", relevant_docs, sentence=sentence)
         judged = relevance if relevance is not None else relevant_docs
         super().__init__(
-            queries=read_texts("queries", queries),
-            relevance=read_relevance(judged or {}),
-            corpus=read_texts("corpus", corpus or {}),
-            metadata=read_metadata("metadata", metadata or {}),
-            expected_texts=read_expected_texts(expected_texts or {}),
-            titles=read_titles(titles or {}),
-            document_metadata=read_metadata("document_metadata", document_metadata or {}),
-            forbidden=read_forbidden(forbidden or {}),
-            text_hashes=read_text_hashes(text_hashes or {}),
+            queries=arguments.read_texts("queries", queries),
+            relevance=arguments.read_relevance(judged or {}),
+            corpus=arguments.read_texts("corpus", corpus or {}),
+            metadata=arguments.read_metadata("metadata", metadata or {}),
+            expected_texts=arguments.read_lists("expected_texts", "texts", expected_texts or {}),
+            titles=arguments.read_titles(titles or {}),
+            document_metadata=arguments.read_metadata("document_metadata", document_metadata or {}),
+            forbidden=arguments.read_forbidden(forbidden or {}),
+            text_hashes=arguments.read_text_hashes(text_hashes or {}),
             name=name,
             mode=mode,
             notes=list(notes),
             skipped=tuple(skipped),
         )
-        for part in OF_QUERIES:
-            refuse_unknown(part, getattr(self, part), self.queries, "queries")
+        for part in arguments.OF_QUERIES:
+            arguments.refuse_unknown(part, getattr(self, part), self.queries, "queries")
         for part in ("titles", "document_metadata"):
-            refuse_unknown(part, getattr(self, part), self.corpus, "corpus")
+            arguments.refuse_unknown(part, getattr(self, part), self.corpus, "corpus")
 
     @classmethod
     def of(cls, source: Any, *, on_error: OnError = "raise") -> Self:
@@ -157,7 +142,7 @@ class RetrievalDataset(DatasetContent):
             return source
         if isinstance(source, (str, os.PathLike)):
             return cls.load(source, on_error=on_error)
-        return cls._read(lambda faults: read_object(source, faults), on_error)
+        return cls._read(on_error, "", read_object, source)
 
     @classmethod
     def load(
@@ -185,11 +170,7 @@ class RetrievalDataset(DatasetContent):
             FileFormatError: a line can't be read, or repeats an id or a judgement.
             FileNotFoundError: there is nothing at that path.
         """
-        return cls._read(
-            lambda faults: file_kinds.read_path(_path("path", path), split, faults),
-            on_error,
-            name,
-        )
+        return cls._read(on_error, name, file_kinds.read_path, _path("path", path), split)
 
     from_json = load
 
@@ -202,9 +183,7 @@ class RetrievalDataset(DatasetContent):
         Raises:
             FileFormatError: a line can't be read, or repeats an id.
         """
-        return cls._read(
-            lambda faults: json_datasets.read_jsonl(_path("path", path), faults), on_error, name
-        )
+        return cls._read(on_error, name, json_datasets.read_jsonl, _path("path", path))
 
     @classmethod
     def from_beir(
@@ -226,16 +205,14 @@ class RetrievalDataset(DatasetContent):
             InvalidInput: there is no such split, or there are several and none was chosen.
             FileFormatError: a line can't be read, or repeats an id or a judgement.
         """
-        return cls._read(
-            lambda faults: beir.read_beir(_path("folder", folder), split, faults), on_error, name
-        )
+        return cls._read(on_error, name, beir.read_beir, _path("folder", folder), split)
 
     @classmethod
     def from_trec(
         cls,
         qrels: str | os.PathLike[str],
         topics: str | os.PathLike[str],
-        corpus: Corpus | None = None,
+        corpus: arguments.Corpus | None = None,
         *,
         subtopics: bool = False,
         name: str = "",
@@ -254,14 +231,10 @@ class RetrievalDataset(DatasetContent):
         Raises:
             FileFormatError: a line can't be read, repeats a judgement, or judges an unknown topic.
         """
-
         paths = _path("qrels", qrels), _path("topics", topics)
-
-        def read(faults: Faults) -> DatasetContent:
-            content = trec.read_trec(*paths, faults, subtopics=subtopics)
-            return with_corpus(content, corpus, faults)
-
-        return cls._read(read, on_error, name)
+        return cls._read(
+            on_error, name, trec.read_trec, *paths, documents=corpus, subtopics=subtopics
+        )
 
     @classmethod
     def from_hugging_face(
@@ -291,15 +264,9 @@ class RetrievalDataset(DatasetContent):
             InvalidInput: there is no such part or split, or there are several and none was chosen.
             FileFormatError: a row can't be read, or repeats an id or a judgement.
         """
-
         _path("name", name)
-
-        def read(faults: Faults) -> DatasetContent:
-            return read_hugging_face(
-                name, split, qrels=qrels, subset=subset, corpus=corpus, faults=faults
-            )
-
-        return cls._read(read, on_error)
+        parts = {"qrels": qrels, "subset": subset, "corpus": corpus}
+        return cls._read(on_error, "", read_hugging_face, name, split, **parts)
 
     @classmethod
     def from_ir_datasets(
@@ -317,15 +284,13 @@ class RetrievalDataset(DatasetContent):
             InvalidInput: the collection has no queries.
             FileFormatError: a judgement is repeated, or is about a query that isn't there.
         """
-        return cls._read(
-            lambda faults: read_ir_dataset(dataset, corpus=corpus, faults=faults), on_error, name
-        )
+        return cls._read(on_error, name, read_ir_dataset, dataset, corpus=corpus)
 
     @classmethod
     def from_pandas(
         cls,
         frame: pd.DataFrame,
-        corpus: Corpus | None = None,
+        corpus: arguments.Corpus | None = None,
         *,
         name: str = "",
         on_error: OnError = "raise",
@@ -344,14 +309,9 @@ class RetrievalDataset(DatasetContent):
         Raises:
             FileFormatError: a row isn't a question, or repeats an id; says which.
         """
-
         if not is_frame(frame):
             raise InvalidInput("frame", frame, "a data frame", _REMEDY)
-
-        def read(faults: Faults) -> DatasetContent:
-            return with_corpus(read_frame(frame, faults), corpus, faults)
-
-        return cls._read(read, on_error, name)
+        return cls._read(on_error, name, read_frame, frame, documents=corpus)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all of it to one file: .json, or .jsonl with one question or document per line.
@@ -430,9 +390,7 @@ class RetrievalDataset(DatasetContent):
     @property
     def query_docid_pairs(self) -> list[tuple[str, Relevance]]:
         """Question and relevant ids of every judged query, as LlamaIndex's old dataset had them."""
-        return [
-            (self.queries[query_id], relevance) for query_id, relevance in self.relevance.items()
-        ]
+        return [(self.queries[query_id], ids) for query_id, ids in self.relevance.items()]
 
     def to_documents(self) -> list[Document]:
         """The corpus as LlamaIndex documents with the same ids.
@@ -441,7 +399,7 @@ class RetrievalDataset(DatasetContent):
         """
         from llama_index.core.schema import Document
 
-        return [Document(**fields) for fields in node_fields(self)]
+        return [Document(**fields) for fields in arguments.node_fields(self)]
 
     def to_nodes(self) -> list[TextNode]:
         """The corpus as LlamaIndex nodes with the same ids, one per document, not split further.
@@ -450,7 +408,7 @@ class RetrievalDataset(DatasetContent):
         """
         from llama_index.core.schema import TextNode
 
-        return [TextNode(**fields) for fields in node_fields(self)]
+        return [TextNode(**fields) for fields in arguments.node_fields(self)]
 
     def check(self) -> list[str]:
         """What to look at before trusting the scores, one sentence each; empty if all is well.
@@ -465,9 +423,8 @@ class RetrievalDataset(DatasetContent):
         >>> RetrievalDataset({"q1": "why?"}).fingerprint()[:12]
         'f09595bc59f7'
         """
-        return digest(
-            self.queries,
-            {document_id: self.indexed_text(document_id) for document_id in self.corpus},
+        return arguments.digest(
+            self.queries, {item: self.indexed_text(item) for item in self.corpus}
         )
 
     def select(self, query_ids: Iterable[str]) -> RetrievalDataset:
@@ -477,16 +434,12 @@ class RetrievalDataset(DatasetContent):
             InvalidInput: there is no such query.
         """
         chosen = list(dict.fromkeys(query_ids))
-        refuse_unknown("query_ids", chosen, self.queries, "queries")
-        parts = {
-            part: {
-                query_id: getattr(self, part)[query_id]
-                for query_id in chosen
-                if query_id in getattr(self, part)
-            }
-            for part in ("queries", *OF_QUERIES)
-        }
-        return RetrievalDataset(**{**vars(self), **parts})
+        arguments.refuse_unknown("query_ids", chosen, self.queries, "queries")
+        parts = dict(vars(self))
+        for part in ("queries", *arguments.OF_QUERIES):
+            by_query = parts[part]
+            parts[part] = {key: by_query[key] for key in chosen if key in by_query}
+        return RetrievalDataset(**parts)
 
     def split(
         self, fraction: float = 0.5, seed: int = 0
@@ -496,9 +449,6 @@ class RetrievalDataset(DatasetContent):
         Args:
             fraction: the share of the queries in the first, in [0, 1].
             seed: the same seed draws the same queries.
-
-        Raises:
-            InvalidInput: the fraction is out of range, or the seed is no whole number.
         """
         expected = "a number from 0 to 1"
         check_amount("fraction", fraction, expected, lambda share: 0 <= share <= 1)
@@ -522,10 +472,16 @@ class RetrievalDataset(DatasetContent):
 
     @classmethod
     def _read(
-        cls, read: Callable[[Faults], DatasetContent], on_error: OnError, name: str = ""
+        cls,
+        on_error: OnError,
+        name: str,
+        read: Callable[..., DatasetContent],
+        *source: Any,
+        documents: arguments.Corpus | None = None,
+        **options: Any,
     ) -> Self:
         faults = Faults(on_error)
-        content = read(faults)
+        content = arguments.with_corpus(read(*source, faults=faults, **options), documents, faults)
         faults.warn()
         if misnamed := misnamed_fields(content):
             warn_caller(FieldsUnread(" ".join(misnamed)))
@@ -534,11 +490,7 @@ class RetrievalDataset(DatasetContent):
 
 
 def check_ending(path: Path) -> str:
-    """The ending of a file that `save` writes, whether it is compressed or not.
-
-    Raises:
-        InvalidInput: the path has another ending.
-    """
+    """The ending of a file that `save` writes, compressed or not; any other is an error."""
     ending = Path(path.name.removesuffix(".gz")).suffix
     if ending not in (".json", ".jsonl", ".ndjson"):
         remedy = "To write a folder, use to_beir() or to_trec()."

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
-from typing import Any, TypeGuard
+from typing import Any
 
 from llama_index_rag_metrics.files.lines import Place
 from llama_index_rag_metrics.rankings.relevance import Relevance
@@ -21,7 +21,6 @@ _EXPECTED = "answers, {'text': [text, …], 'answer_start': [its first character
 
 
 def is_squad(data: Mapping[str, object]) -> bool:
-    """Whether this is a file of SQuAD: articles with paragraphs."""
     articles = data.get("data")
     return isinstance(articles, list) and all(
         isinstance(article, Mapping) and isinstance(article.get("paragraphs"), list)
@@ -30,7 +29,6 @@ def is_squad(data: Mapping[str, object]) -> bool:
 
 
 def squad_rows(data: Mapping[str, Any], place: Place) -> Iterator[tuple[Place, dict[str, Any]]]:
-    """The questions of a file of SQuAD as rows, as Hugging Face's data sets have them."""
     for article in data["data"]:
         title = article.get("title", "")
         for paragraph in article["paragraphs"]:
@@ -46,12 +44,7 @@ def squad_rows(data: Mapping[str, Any], place: Place) -> Iterator[tuple[Place, d
 
 
 def take_answers(fields: dict[str, Any], place: Place) -> tuple[Relevance, tuple[str, str]] | None:
-    """What a row's answers make relevant, taken out of it.
-
-    Returns:
-        The places of the answers, and the document, (id, text), that they are in; None where the
-        row doesn't say where its answers stand.
-    """
+    """Take the answers out of a row: their places, and their document (id, text), or None."""
     context, answers = fields.get(CONTEXT), fields.get(ANSWERS)
     pairs = _pairs(answers, is_impossible="is_impossible" in fields)
     if not isinstance(context, str) or pairs is None:
@@ -72,7 +65,7 @@ def take_answers(fields: dict[str, Any], place: Place) -> tuple[Relevance, tuple
 
 
 def _pairs(answers: Any, *, is_impossible: bool) -> list[tuple[str, int]] | None:
-    """Text and first character of each answer; None where that isn't said."""
+    """Text and first character of each answer, or None."""
     if isinstance(answers, Mapping):
         texts, starts = _list(answers.get("text")), _list(answers.get("answer_start"))
         if texts is None or starts is None or len(texts) != len(starts):
@@ -80,17 +73,13 @@ def _pairs(answers: Any, *, is_impossible: bool) -> list[tuple[str, int]] | None
         pairs = list(zip(texts, starts, strict=True))
     else:
         listed = _list(answers)
-        if listed is None or not (listed or is_impossible):
+        if not (listed or (is_impossible and listed is not None)):
             return None
-        if not _are_records(listed):
+        if not all(isinstance(answer, Mapping) for answer in listed):
             return None
         pairs = [(answer.get("text"), answer.get("answer_start")) for answer in listed]
     is_known = all(isinstance(text, str) and type(start) is int for text, start in pairs)
     return pairs if is_known else None
-
-
-def _are_records(value: Any) -> TypeGuard[Sequence[Mapping[str, Any]]]:
-    return isinstance(value, (list, tuple)) and all(isinstance(item, Mapping) for item in value)
 
 
 def _list(value: Any) -> Sequence[Any] | None:

@@ -32,32 +32,25 @@ if TYPE_CHECKING:
 
 
 def is_frame(source: object) -> bool:
-    """Whether this is a table, told by its attributes: none of those packages is needed."""
+    """Whether this is a table, told by its attributes."""
     # a polars lazy frame has columns, too, and warns when it is asked for them
     is_other = any(hasattr(source, method) for method in ("collect", "iter_rows", "to_pandas"))
     return is_other or (hasattr(source, "columns") and hasattr(source, "to_dict"))
 
 
 def frame_records(frame: Any) -> Iterator[tuple[Place, dict[str, Any]]]:
-    """The rows of a table as records, and where each is; see `frame_table`."""
     return records_of(*frame_table(frame))
 
 
 def records_of(
     names: Sequence[str], rows: Iterable[tuple[Place, Sequence[Any]]]
 ) -> Iterator[tuple[Place, dict[str, Any]]]:
-    """Rows as records: lists for arrays, Python's numbers for numpy's, None for what is missing."""
     for place, values in rows:
         yield place, {name: _plain(value) for name, value in zip(names, values, strict=True)}
 
 
 def frame_table(frame: Any) -> tuple[list[str], Iterator[tuple[Place, Sequence[Any]]]]:
-    """The names of a table's columns, and its rows, as the table holds them.
-
-    Args:
-        frame: a pandas or polars data frame, a polars lazy frame, an Arrow table or record batch,
-            or anything with `to_pandas`. The index of pandas counts where it has a name.
-    """
+    """Columns and rows of any table, or of what has `to_pandas`; a named index is a column."""
     if hasattr(frame, "collect"):
         frame = frame.collect()
     if hasattr(frame, "iter_rows"):
@@ -81,10 +74,7 @@ def _placed(rows: Iterable[Sequence[Any]]) -> Iterator[tuple[Place, Sequence[Any
 
 
 def to_frame(content: DatasetContent) -> pd.DataFrame:
-    """One row a question, indexed by its id, and a column a key of the queries' metadata.
-
-    Metadata called like a column of another meaning stands together in a column `metadata`.
-    """
+    """One row a question; metadata called like another column is in a column `metadata`."""
     try:
         import pandas as pd
     except ImportError as error:
@@ -112,24 +102,13 @@ def _plain(value: Any) -> Any:
 
 
 def read_table(
-    path: Path, delimiter: str = ",", faults: Faults | None = None
+    path: Path, delimiter: str, faults: Faults
 ) -> tuple[list[str], Iterator[tuple[Place, list[str]]]]:
-    """The headings, and the rows below them, as many cells each; what is missing is "".
-
-    With commas, cells may be quoted; with tabs, a line is a row and a quote is a quote.
-    """
-    faults = faults or Faults()
+    """Headings and rows of equal length; cells may be quoted with commas, not with tabs."""
     plain = ((place, line.split(delimiter)) for place, line in read_lines(path, faults))
     rows = _quoted(path) if delimiter == "," else plain
     headings = next(rows, (None, []))[1]
     return headings, _below(rows, len(headings), faults)
-
-
-def read_rows(path: Path, faults: Faults | None = None) -> Iterator[tuple[Place, dict[str, str]]]:
-    """The rows of a CSV table as {heading: text}."""
-    headings, rows = read_table(path, faults=faults)
-    for place, cells in rows:
-        yield place, dict(zip(headings, cells, strict=True))
 
 
 def _below(
@@ -164,13 +143,7 @@ LISTED = frozenset({*RELEVANCE, *FORBIDDEN, *_TEXTS})
 
 
 def read_field(name: str, text: str, place: Place) -> object:
-    """What a cell holds; in a field of texts, what only looks like a list of them is a text.
-
-    >>> read_field("expected_ids", '["d1", "d2"]', Place("a.csv"))
-    Relevance(['d1', 'd2'])
-    >>> read_field("expected_texts", "[2020]", Place("a.csv"))
-    '[2020]'
-    """
+    """The value of a cell; in a field of texts, what only looks like a list is a text."""
     value = read_cell(text, place)
     if value is None or isinstance(value, str) or name not in LISTED:
         return value
@@ -208,7 +181,7 @@ def _read_literal(text: str) -> object:
 
 
 def _has_lost_commas(text: str) -> bool:
-    """Whether texts stand side by side: Python would read them as one."""
+    """Whether texts are side by side: Python would read them as one."""
     if not _SIDE_BY_SIDE.search(text):  # most have none, and the tokenizer is slow
         return False
     tokens = tokenize.generate_tokens(io.StringIO(text).readline)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
-from llama_index_rag_metrics.files.dataset_content import DatasetContent, Part, check_fits
+from llama_index_rag_metrics.files.dataset_content import DatasetContent, check_fits
 from llama_index_rag_metrics.files.judgements import (
-    FacetJudgements,
     Judgements,
     format_grade,
     read_grade,
@@ -38,75 +37,31 @@ _QUERY_HEADINGS = {"query", "text", "title", "question"}
 
 
 def read_qrels(
-    path: Path, faults: Faults | None = None, known: Collection[str] | None = None
-) -> dict[str, Relevance]:
-    """Read judgements: query id, anything, document id and grade, with spaces between them.
-
-    A line that begins with # is a comment, as to trec_eval since version 10.
-
-    Args:
-        known: the ids of the topics that there are; None takes any.
-
-    Raises:
-        FileFormatError: a line can't be read, repeats a judgement, or judges an unknown topic.
-    """
-    judgements = Judgements(known, "the id of a topic")
-
-    def read(columns: Sequence[str], place: Place) -> None:
-        query_id, _, document_id, grade = columns
-        judgements.add(query_id, document_id, read_grade(grade, place), place)
-
-    _each_judgement(path, faults, "query id, 0, document id, grade", read)
-    return judgements.relevance()
-
-
-def read_diversity_qrels(
-    path: Path, faults: Faults | None = None, known: Collection[str] | None = None
-) -> dict[str, Relevance]:
-    """Read judgements by subtopic: topic, subtopic, document and grade, with spaces between them.
-
-    Each subtopic is a facet of the documents with a grade above 0 there; one without any is left
-    out, as ndeval leaves it out.
-
-    Args:
-        known: the ids of the topics that there are; None takes any.
-    """
-    judgements = FacetJudgements(known, "the id of a topic")
-
-    def read(columns: Sequence[str], place: Place) -> None:
-        topic, subtopic, document_id, grade = columns
-        judgements.add(topic, subtopic, document_id, read_grade(grade, place), place)
-
-    _each_judgement(path, faults, "topic, subtopic, document id, grade", read)
-    return judgements.relevance()
-
-
-def _each_judgement(
     path: Path,
-    faults: Faults | None,
-    headings: str,
-    read: Callable[[Sequence[str], Place], None],
-) -> None:
-    """Read the lines of a file of judgements, but for comments: four columns each."""
-    faults = faults or Faults()
+    faults: Faults | None = None,
+    known: Collection[str] | None = None,
+    *,
+    subtopics: bool = False,
+) -> dict[str, Relevance]:
+    """Read judgements, four columns; the second may be a subtopic, a facet as ndeval reads it."""
+    faults, judgements = faults or Faults(), Judgements(known, "the id of a topic")
+    first = "topic, subtopic" if subtopics else "query id, 0"
 
-    def read_line(line: str, place: Place) -> None:
+    def read(line: str, place: Place) -> None:
         columns = split_columns(line)
         if columns[0].startswith(COMMENT):
             return
         if len(columns) != 4:
-            raise place.wrong(f"4 columns: {headings}", line)
-        read(columns, place)
+            raise place.wrong(f"4 columns: {first}, document id, grade", line)
+        query_id, subtopic, document_id, text = columns
+        facet = subtopic if subtopics else None
+        judgements.add(query_id, document_id, read_grade(text, place), place, facet)
 
-    faults.each(read_lines(path, faults), read_line)
+    faults.each(read_lines(path, faults), read)
+    return judgements.relevance()
 
 
 def qrels_rows(relevance: Mapping[str, Relevance]) -> list[str]:
-    """The lines of a qrels file.
-
-    Raises:
-        FormatTooNarrow: a grade isn't whole, or an id has a space.
-    """
     return [
         f"{fitting_query_id(query_id)} 0 {fitting_id(document_id)} {_fitting_grade(grade)}"
         for query_id, judgements in relevance.items()
@@ -115,39 +70,26 @@ def qrels_rows(relevance: Mapping[str, Relevance]) -> list[str]:
 
 
 def split_columns(line: str) -> list[str]:
-    """The columns of a line, with white space between them as C knows it."""
+    """The columns of a line, with white space between them as C defines it."""
     return _SPACE.split(line.strip(" \t\v\f\r"))
 
 
 def fitting_query_id(query_id: str) -> str:
-    """The id of a query, where a file of columns can hold it.
-
-    Raises:
-        FormatTooNarrow: as `fitting_id`; or it begins like a comment.
-    """
     if query_id.startswith(COMMENT):
-        raise FormatTooNarrow(_NAME, [f"the id {query_id!r}, which begins a comment"], lossy=False)
+        raise _narrow(f"the id {query_id!r}, which begins a comment")
     return fitting_id(query_id)
 
 
 def fitting_id(document_id: str) -> str:
-    """The id, where a file of columns can hold it.
-
-    Raises:
-        FormatTooNarrow: it is empty, has a space or a line end, or begins like a byte order mark.
-    """
-    if (
-        not document_id
-        or _SPACES.search(document_id)
-        or document_id[0] == "\ufeff"
-        or is_broken(document_id)
-    ):
-        raise FormatTooNarrow(_NAME, [f"the id {document_id!r}"], lossy=False)
+    """The id, unless a file of columns would break it."""
+    is_odd = not document_id or _SPACES.search(document_id) or document_id[0] == "\ufeff"
+    if is_odd or is_broken(document_id):
+        raise _narrow(f"the id {document_id!r}")
     return document_id
 
 
 def read_topics(path: Path, faults: Faults | None = None) -> dict[str, str]:
-    """Read questions: the <num> and <title> of <top> blocks, or lines of id, tab, question."""
+    """Read the <num> and <title> of <top> blocks, or lines of id, tab, question."""
     queries: dict[str, str] = {}
     faults = faults or Faults()
 
@@ -164,36 +106,15 @@ def read_topics(path: Path, faults: Faults | None = None) -> dict[str, str]:
 
 
 def read_trec(
-    qrels: Path, topics: Path, faults: Faults | None = None, *, subtopics: bool = False
+    qrels: Path, topics: Path, faults: Faults, *, subtopics: bool = False
 ) -> DatasetContent:
-    """Read the questions of a topics file and their judgements.
-
-    Args:
-        subtopics: whether the second column of the qrels is a subtopic.
-    """
     queries = read_topics(topics, faults)
-    read = read_diversity_qrels if subtopics else read_qrels
-    return DatasetContent(queries, read(qrels, faults, known=queries), name=qrels.stem)
+    judged = read_qrels(qrels, faults, queries, subtopics=subtopics)
+    return DatasetContent(queries, judged, name=qrels.stem)
 
 
 def write_trec(content: DatasetContent, qrels: Path, topics: Path, *, lossy: bool = False) -> None:
-    """Write qrels and two columns of topics.
-
-    Raises:
-        FormatTooNarrow: TREC's files can't hold groups, metadata, expected texts, grades that
-            aren't whole, ids with spaces, or questions of several lines.
-    """
-    lacks: tuple[Part, ...] = (
-        "groups",
-        "spans",
-        "nothing relevant",
-        "metadata",
-        "expected texts",
-        "forbidden ids",
-        "hashes of texts",
-        "mode",
-    )
-    check_fits(content, _NAME, lacks, lossy=lossy)
+    check_fits(content, _NAME, ["grades", "document metadata"], lossy=lossy)
     topic_rows = [
         f"{fitting_id(query_id)}\t{_fitting_query(query)}"
         for query_id, query in content.queries.items()
@@ -241,13 +162,15 @@ def _columns(path: Path, faults: Faults) -> Iterator[tuple[Place, tuple[str, str
 
 def _fitting_query(query: str) -> str:
     if re.search(r"[\t\r\n]", query) or is_broken(query):
-        raise FormatTooNarrow(_NAME, [f"the question {query!r}, which isn't one line"], lossy=False)
+        raise _narrow(f"the question {query!r}, which isn't one line")
     return query
 
 
 def _fitting_grade(grade: float) -> str:
     if grade != int(grade):
-        raise FormatTooNarrow(
-            _NAME, [f"the grade {grade}, since trec_eval cuts it off"], lossy=False
-        )
+        raise _narrow(f"the grade {grade}, since trec_eval cuts it off")
     return format_grade(grade)
+
+
+def _narrow(loss: str) -> FormatTooNarrow:
+    return FormatTooNarrow(_NAME, [loss], lossy=False)

@@ -24,8 +24,7 @@ from llama_index.core.llms import LLM
 
 from llama_index_rag_metrics.labels.judge_agreement import judged_grades
 from llama_index_rag_metrics.metrics.texts import LLMRelevancy
-from llama_index_rag_metrics.metrics.texts.llm_grades import HIGHEST
-from llama_index_rag_metrics.metrics.texts.llm_judge import TextJudge
+from llama_index_rag_metrics.metrics.texts.llm_judge import HIGHEST, TextJudge
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.report import Report

@@ -22,7 +22,7 @@ from llama_index_rag_metrics.labels.nugget_passages import (
     texts_of,
 )
 from llama_index_rag_metrics.labels.nuggets import Nuggets
-from llama_index_rag_metrics.rankings.nugget import Nugget, Support, vital_first
+from llama_index_rag_metrics.rankings.relevance import Nugget, Support, vital_first
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.runtime.amounts import WORKERS
 from llama_index_rag_metrics.runtime.cache import Cache

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from pydantic import BaseModel, BeforeValidator, Field, create_model
 
 from llama_index_rag_metrics.labels.nugget_passages import pieces, windows
-from llama_index_rag_metrics.rankings.nugget import Importance, Support
+from llama_index_rag_metrics.rankings.relevance import Importance, Support
 from llama_index_rag_metrics.rankings.tokens import TokenCounter
 from llama_index_rag_metrics.runtime.cache import Cache, Request, Tally, Usage, identity
 from llama_index_rag_metrics.runtime.errors import BadAnswer, InvalidInput

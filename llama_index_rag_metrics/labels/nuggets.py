@@ -17,8 +17,7 @@ from llama_index_rag_metrics.files.records import nuggets_record, read_id, read_
 from llama_index_rag_metrics.labels.nugget_passages import PassagesLike, texts_of
 from llama_index_rag_metrics.labels.review.review_items import ItemKey, ReviewItem, ReviewPool
 from llama_index_rag_metrics.labels.review.review_judgements import Judgement, read_reviews
-from llama_index_rag_metrics.rankings.nugget import Nugget, facets_of, vital_first
-from llama_index_rag_metrics.rankings.relevance import Relevance
+from llama_index_rag_metrics.rankings.relevance import Nugget, Relevance, facets_of, vital_first
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.amounts import check_amount
 from llama_index_rag_metrics.runtime.cache import Usage

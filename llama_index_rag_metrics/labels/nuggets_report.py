@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from llama_index_rag_metrics.labels.nuggets import Nuggets
-from llama_index_rag_metrics.rankings.nugget import Nugget
+from llama_index_rag_metrics.rankings.relevance import Nugget
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.numbers import counted
 

@@ -119,7 +119,7 @@ class ERR(GainMetric):
     )
 
     def score(self, hits: Hits) -> FloatArray:
-        _check_grades(hits.judged.judged_grade, self.max_grade, "Raise the metric's max_grade.")
+        _check_grades(hits, self.max_grade, "Raise the metric's max_grade.")
         stop = (np.exp2(hits.grade) - 1) / np.exp2(self.max_grade)
         going_on = np.ones(hits.n_queries)
         score = np.zeros(hits.n_queries)
@@ -131,17 +131,19 @@ class ERR(GainMetric):
 
 
 def discounted_gain(items: Ranked, mode: GainMode) -> FloatArray:
-    """(queries,) Σ gain / log2(rank + 1)."""
-    gain = items.grade if mode == "linear" else np.exp2(items.grade) - 1
+    return discounted(items, items.grade if mode == "linear" else np.exp2(items.grade) - 1)
+
+
+def discounted(items: Ranked, gain: FloatArray) -> FloatArray:
     return items.sum_by_query(gain / np.log2(items.rank + 1))
 
 
 def _check_mode(hits: Hits, mode: GainMode) -> None:
     if mode == "exponential":
-        remedy = "Use mode='linear' or a smaller scale."
-        _check_grades(hits.judged.judged_grade, HIGHEST_EXPONENT, remedy)
+        _check_grades(hits, HIGHEST_EXPONENT, "Use mode='linear' or a smaller scale.")
 
 
-def _check_grades(grade: FloatArray, highest: float, remedy: str) -> None:
+def _check_grades(hits: Hits, highest: float, remedy: str) -> None:
+    grade = hits.judged.judged_grade
     if grade.size and grade.max() > highest:
         raise InvalidInput("grade", float(grade.max()), f"at most {highest:g}", remedy)

@@ -1,6 +1,7 @@
 """The names of the metrics: one ordered table, and reading `name[(param=value, ...)][@k]`.
 
-`METRICS` is the registry, the order of reports and the source of the command line's help in one.
+`METRICS` is the order of reports and the source of the command line's help in one; `register` puts
+its names into LlamaIndex's METRIC_REGISTRY, for `RetrieverEvaluator.from_metric_names`.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
+from llama_index.core.evaluation.retrieval.metrics import METRIC_REGISTRY
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
-from llama_index_rag_metrics.metrics import costs, facets, gains, groups, leaks, ranks, sets, spans
+from llama_index_rag_metrics.metrics import costs, gains, groups, leaks, ranks, sets, spans
 from llama_index_rag_metrics.metrics import texts as text_metrics
 from llama_index_rag_metrics.metrics import trec_measures as trec_eval
 from llama_index_rag_metrics.metrics.base import NamedMetric, Variants
@@ -28,41 +30,27 @@ from llama_index_rag_metrics.runtime.errors import (
 )
 
 ALIASES: Mapping[str, str] = {
-    "success": "hit_rate",
-    "hit": "hit_rate",
-    "hr": "hit_rate",
-    "rr": "mrr",
-    "recip_rank": "mrr",
-    "reciprocal_rank": "mrr",
-    "p": "precision",
-    "set_p": "precision",
-    "setp": "precision",
-    "r": "recall",
-    "set_recall": "recall",
-    "setr": "recall",
-    "set_f": "f",
-    "setf": "f",
-    "f1_score": "f1",
-    "f_score": "f",
-    "fbeta": "f",
-    "map": "ap",
-    "map_cut": "ap",
-    "average_precision": "ap",
-    "mean_average_precision": "ap",
-    "rprec": "r_precision",
-    "rprecision": "r_precision",
-    "ndcg_cut": "ndcg",
-    "11pt_avg": "eleven_point_average",
-    "relative_p": "relative_precision",
-    "set_relative_p": "relative_precision",
-    "unj": "unjudged",
-    "rbp_resid": "rbp_residual",
-    "ndcg_burges": "ndcg(mode=exponential)",
-    "dcg_burges": "dcg(mode=exponential)",
-    "acc": "accuracy",
-    "strec": "facet_recall",
-    "s_recall": "facet_recall",
-    "subtopic_recall": "facet_recall",
+    alias: name
+    for name, aliases in {
+        "hit_rate": "success hit hr",
+        "mrr": "rr recip_rank reciprocal_rank",
+        "precision": "p set_p setp",
+        "recall": "r set_recall setr",
+        "f": "set_f setf f_score fbeta",
+        "f1": "f1_score",
+        "ap": "map map_cut average_precision mean_average_precision",
+        "r_precision": "rprec rprecision",
+        "ndcg": "ndcg_cut",
+        "eleven_point_average": "11pt_avg",
+        "relative_precision": "relative_p set_relative_p",
+        "unjudged": "unj",
+        "rbp_residual": "rbp_resid",
+        "ndcg(mode=exponential)": "ndcg_burges",
+        "dcg(mode=exponential)": "dcg_burges",
+        "accuracy": "acc",
+        "facet_recall": "strec s_recall subtopic_recall",
+    }.items()
+    for alias in aliases.split()
 }
 """What trec_eval, ir_measures, ranx and others call them; case and dashes don't matter."""
 
@@ -83,12 +71,12 @@ ELSEWHERE: Mapping[str, str] = {
 """What is closest to the metrics of ragas and DeepEval, which measure something else."""
 
 
-def split_names(text: str) -> list[str]:
-    """The names between commas; a comma between the parameters of one doesn't divide.
+_LONGEST_GUESSED = 100
+"""In characters: the search for similar names takes more than linear time."""
 
-    >>> split_names("ndcg(ideal=all,mode=linear)@5,mrr")
-    ['ndcg(ideal=all,mode=linear)@5', 'mrr']
-    """
+
+def split_names(text: str) -> list[str]:
+    """The names between commas; a comma between the parameters of one doesn't divide."""
     names: list[str] = []
     end, is_inside = len(text), False
     # from the end, since what counts is which bracket comes next; a pattern that looks ahead at
@@ -103,12 +91,12 @@ def split_names(text: str) -> list[str]:
 
 
 def respelt(name: str) -> list[str]:
-    """What may be meant by a name whose cutoff or parameter is written in another way.
+    """The names that one with its cutoff or parameter in another place may mean.
 
     >>> respelt("ndcg10"), respelt("rbp.80"), respelt("ndcg@10@5"), respelt("mrr@")
     (['ndcg@10'], ['rbp(p=0.80)'], ['ndcg@10', 'ndcg@5', 'ndcg'], ['mrr@10', 'mrr'])
     """
-    bare, *cutoffs = re.split(r"[@(]+", name.strip()[:_LONGEST])
+    bare, *cutoffs = re.split(r"[@(]+", name.strip()[:_LONGEST_GUESSED])
     bare = bare.strip()
     if cutoffs:
         return [*([f"{bare}@{k}" for k in cutoffs if k.isdecimal()] or [f"{bare}@10"]), bare]
@@ -119,9 +107,6 @@ def respelt(name: str) -> list[str]:
         return [f"rbp(p=0.{k})" if uncut.lower() == "rbp" else f"{uncut}@{k}"]
     return []
 
-
-_LONGEST = 100
-"""In characters, of a name that is guessed at."""
 
 SQUARED_BETA = ("set_f", "setf")
 """trec_eval and ir_measures give F the square of beta: set_F_4 and SetF(beta=4) are f(beta=2)."""
@@ -135,7 +120,7 @@ AMBIGUOUS: Mapping[str, str] = {
 
 
 def root(squared: object) -> object:
-    """The beta of such a name's value, if that is a number."""
+    """The beta of its square, if that is a number."""
     return math.sqrt(squared) if isinstance(squared, (int, float)) and squared > 0 else squared
 
 
@@ -146,19 +131,12 @@ _NAME = re.compile(
     r"(?P<name>11pt_avg|[A-Za-z][\w\-]*(?: +[\w\-]+)*)"
     r"(?:\s*\((?P<parameters>[^()]*)\))?(?:\s*@\s*(?P<k>[^\s@]+))?"
 )
-_LONGEST_GUESSED = 100
-"""In characters: the search for similar names takes more than linear time."""
-
 _F_BETA = re.compile(r"f(?P<beta>[1-9]\d*)")
 
 
 @dataclass(frozen=True)
 class MetricEntry:
-    """One row of the table of metrics.
-
-    Attributes:
-        preset: the parameters that the name stands for, such as {"use_granular_mrr": True}.
-    """
+    """One row of the table of metrics: a name, its class, and the parameters that it stands for."""
 
     name: str
     metric_class: type[NamedMetric]
@@ -173,12 +151,8 @@ class MetricEntry:
     @property
     def parameters(self) -> Mapping[str, Any]:
         """The parameters that can still be given, by name: pydantic's field information."""
-        fields = self.metric_class.model_fields
-        return {
-            name: field
-            for name, field in fields.items()
-            if name not in self.preset and not field.exclude
-        }
+        fields = self.metric_class.model_fields.items()
+        return {name: field for name, field in fields if not (name in self.preset or field.exclude)}
 
     @property
     def needs(self) -> list[str]:
@@ -269,10 +243,10 @@ METRICS = MetricTable(
         groups.GroupF1,
         groups.GroupMRR,
         groups.GroupAP,
-        facets.Complete,
-        facets.FacetRecall,
-        facets.AlphaNDCG,
-        facets.ERRIA,
+        groups.Complete,
+        groups.FacetRecall,
+        groups.AlphaNDCG,
+        groups.ERRIA,
         spans.SpanRecall,
         spans.SpanPrecision,
         spans.SpanF1,
@@ -357,34 +331,29 @@ def limits_of(name: str) -> tuple[float, float]:
     >>> limits_of("ndcg@10"), limits_of("dcg"), limits_of("helpfulness by hand")
     ((0.0, 1.0), (0.0, inf), (-inf, inf))
     """
-    try:
-        entry, _ = _parse(name)
-    except RagMetricsError:
-        return -math.inf, math.inf
-    return entry.metric_class.bounds
+    metric_class = _class_of(name)
+    return (-math.inf, math.inf) if metric_class is None else metric_class.bounds
 
 
 def lower_is_better(name: str) -> bool:
-    """Whether less is better by a metric; False where the name isn't known.
+    """Whether less is better by a metric; False where the name isn't known."""
+    metric_class = _class_of(name)
+    return metric_class is not None and metric_class.lower_is_better
 
-    >>> lower_is_better("leaked@10"), lower_is_better("ndcg@10"), lower_is_better("by hand")
-    (True, False, False)
-    """
+
+def _class_of(name: str) -> type[NamedMetric] | None:
     try:
-        entry, _ = _parse(name)
+        return _parse(name)[0].metric_class
     except RagMetricsError:
-        return False
-    return entry.metric_class.lower_is_better
+        return None
 
 
 def _parse(name: str, *, guess: bool = True) -> tuple[MetricEntry, dict[str, object]]:
     name = str(name)
     match = _NAME.fullmatch(name.strip())
     if match is None:
-        if (
-            guess
-            and len(several := [part.strip() for part in split_names(name) if part.strip()]) > 1
-        ):
+        several = [part.strip() for part in split_names(name) if part.strip()]
+        if guess and len(several) > 1:
             raise InvalidInput("metric", name, "one name", f"Give several as a list: {several}.")
         raise UnknownMetric(name, _respelt(name) if guess else ())
     entry_and_parameters = _find(match["name"]) or _find_with_cutoff(match["name"])
@@ -393,14 +362,12 @@ def _parse(name: str, *, guess: bool = True) -> tuple[MetricEntry, dict[str, obj
     entry, parameters = entry_and_parameters
     cutoff = {} if match["k"] is None else _cutoff(match["k"])
     for more in (cutoff, _parameters(name, match["parameters"], entry)):
-        if twice := parameters.keys() & more.keys():
-            raise _given_twice(name, twice.pop())
-        parameters |= more
+        _merge(parameters, more, name)
     return entry, parameters
 
 
 def _find(name: str) -> tuple[MetricEntry, dict[str, object]] | None:
-    """The metric that a name without parameters stands for, and the parameters that it implies."""
+    """The metric of a name without parameters, and the parameters that the name implies."""
     bare = _bare(name)
     for known in (name, bare):
         for table in (METRICS, TREC_EVAL):
@@ -420,7 +387,7 @@ def _bare(name: str) -> str:
 
 
 def _find_with_cutoff(name: str) -> tuple[MetricEntry, dict[str, object]] | None:
-    """The same for a name that ends in its cutoff, as trec_eval writes it."""
+    """The metric of a name that ends in its cutoff, as trec_eval writes it."""
     uncut, _, k = _bare(name).rpartition("_")
     entry_and_parameters = _find(uncut) if k.isdecimal() else None
     if entry_and_parameters is None:
@@ -431,10 +398,6 @@ def _find_with_cutoff(name: str) -> tuple[MetricEntry, dict[str, object]] | None
     return entry, {**parameters, "k": _literal(k)}
 
 
-def _given_twice(name: str, parameter: str) -> InvalidInput:
-    return InvalidInput("metric", name, sentence=f"metric {name!r} gives {parameter} twice.")
-
-
 def _parameters(name: str, text: str | None, entry: MetricEntry) -> dict[str, object]:
     parameters: dict[str, object] = {}
     for part in filter(None, map(str.strip, (text or "").split(","))):
@@ -442,17 +405,22 @@ def _parameters(name: str, text: str | None, entry: MetricEntry) -> dict[str, ob
         key = key if key in entry.parameters else PARAMETER_ALIASES.get(key, key)
         if not equals or not value:
             raise InvalidInput("metric", name, "parameters written as name=value")
-        if key in parameters:
-            raise _given_twice(name, key)
         literal = _literal(value)
         if key == "beta" and _bare(name.partition("(")[0].strip()) in SQUARED_BETA:
             literal = root(literal)
-        parameters[key] = VALUE_ALIASES.get(str(literal), literal) if key == "mode" else literal
+        if key == "mode":
+            literal = VALUE_ALIASES.get(str(literal), literal)
+        _merge(parameters, {key: literal}, name)
     return parameters
 
 
+def _merge(parameters: dict[str, object], more: Mapping[str, object], name: str) -> None:
+    if twice := parameters.keys() & more.keys():
+        raise InvalidInput("metric", name, sentence=f"metric {name!r} gives {twice.pop()} twice.")
+    parameters |= more
+
+
 def _cutoff(text: str) -> dict[str, object]:
-    """What stands behind the @: a rank, or tokens."""
     in_tokens = text.removesuffix("tokens")
     return {"k": _literal(text)} if in_tokens == text else {"tokens": _literal(in_tokens)}
 
@@ -469,7 +437,7 @@ def _literal(text: str) -> object:
 
 
 def _respelt(name: str) -> list[str]:
-    """The usual names of what may be meant by another way of writing one."""
+    """The usual names of the metrics that a name may mean."""
     near = []
     for text in respelt(name):
         with suppress(ValueError):
@@ -490,3 +458,99 @@ def _nearest(match: re.Match[str]) -> list[str]:
 
 def _identity(metric_class: type) -> tuple[str, str]:
     return metric_class.__module__, metric_class.__qualname__
+
+
+USUAL_CUTOFFS = (*range(1, 21), 25, 30, 50, 100, 200, 500, 1000)
+"""LlamaIndex looks names up in a plain dict, so each has to be in it beforehand."""
+
+_registry: dict[str, Any] = METRIC_REGISTRY
+
+
+class RegisteredName:
+    """An entry of the registry: called, it makes the metric of its name; it may replace another."""
+
+    def __init__(self, name: str, instead_of: Any = None) -> None:
+        self.metric_name = name
+        self.instead_of = instead_of
+
+    def __call__(self) -> NamedMetric:
+        return metric(self.metric_name)
+
+    def __repr__(self) -> str:
+        return f"metric({self.metric_name!r})"
+
+
+def register(*metrics: type[NamedMetric] | str, replace: bool = False) -> None:
+    """Add this package's names to LlamaIndex's registry: `f1`, `ndcg@10`, `granular_hit_rate`,
+    `map`, …
+
+    Importing the package does this once. A name that exists already is left alone, so
+    LlamaIndex's own `hit_rate` and `ndcg` stay LlamaIndex's unless `replace` is set.
+
+    Args:
+        metrics: classes of your own metrics, which are added to the table of metrics first; and
+            names that LlamaIndex's evaluator should know besides the usual ones, such as
+            "ndcg(mode=exponential)@7". The evaluators of this package know every name anyway.
+        replace: let ours replace LlamaIndex's own metrics of the same names.
+
+    Raises:
+        InvalidInput: an argument is neither a metric class nor a name.
+        UnknownMetric: no metric has that name.
+
+    Examples:
+        >>> from llama_index.core.evaluation import resolve_metrics
+        >>> register("ndcg@7000")
+        >>> resolve_metrics(["ndcg@7000"])[0]().metric_name
+        'ndcg@7000'
+    """
+    names = [metric for metric in metrics if isinstance(metric, str)]
+    for metric_class in metrics:
+        if isinstance(metric_class, str):
+            metric(metric_class)
+        elif isinstance(metric_class, type) and issubclass(metric_class, NamedMetric):
+            METRICS.add(metric_class)
+        else:
+            expected = "a metric class, such as a subclass of BinaryMetric, or the name of a metric"
+            raise InvalidInput("register", metric_class, expected)
+    for name in (*_names(), *names):
+        held = _registry.get(name)
+        if _is_ours(held):
+            _registry[name] = RegisteredName(name, held.instead_of)
+        elif held is None or replace:
+            _registry[name] = RegisteredName(name, held)
+
+
+def unregister() -> None:
+    """Put LlamaIndex's registry back as it was before `register`.
+
+    A name that other code has taken over in the meantime is left alone.
+
+    Examples:
+        >>> from llama_index_rag_metrics import register, unregister
+        >>> register(replace=True)
+        >>> unregister()
+        >>> register()
+    """
+    for name, held in [item for item in _registry.items() if _is_ours(item[1])]:
+        if held.instead_of is None:
+            del _registry[name]
+        else:
+            _registry[name] = held.instead_of
+
+
+def _is_ours(held: object) -> TypeGuard[RegisteredName]:
+    """By name: after a reload of this module, what it registered before is of another class."""
+    kind = type(held)
+    return (kind.__module__, kind.__qualname__) == (__name__, RegisteredName.__qualname__)
+
+
+def _names() -> list[str]:
+    names: list[str] = []
+    for name, entry in METRICS.items():
+        if entry.needs:
+            continue
+        for known in (name, *(alias for alias, full in ALIASES.items() if full == name)):
+            names.append(known)
+            if "k" in entry.parameters:
+                names.extend(f"{known}@{k}" for k in USUAL_CUTOFFS)
+    return names

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import Field
 
-from llama_index_rag_metrics.metrics.base import BinaryMetric, CutMetric, RankingMetric, Variants
+from llama_index_rag_metrics.metrics.base import BinaryMetric, GainMetric, Variants
 from llama_index_rag_metrics.rankings.judging import Hits, JudgedRankings
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray, ratio
 from llama_index_rag_metrics.runtime.errors import InvalidInput
@@ -94,17 +94,23 @@ class FScore(BinaryMetric):
     beta: float = Field(default=1.0, gt=0, allow_inf_nan=False, description="weight of recall")
 
     def score(self, hits: Hits) -> FloatArray:
-        p, r = precision(hits), recall(hits)
         squared = self.beta * self.beta
         if isinf(squared):
-            return r
+            return recall(hits)
         # trec_eval is given B², of which beta may be the rounded root
         if isclose(short := float(f"{squared:.12g}"), squared, rel_tol=5e-16):
             squared = short
-        return ratio((squared + 1) * p * r, squared * p + r)
+        return f_score(precision(hits), recall(hits), squared)
 
 
-class Judged(CutMetric, RankingMetric):
+class JudgedItemsMetric(GainMetric):
+    """A metric of all judged items, those with grade 0 included."""
+
+    def _score(self, judged: JudgedRankings) -> FloatArray:
+        return self.score(judged.at(self.cutoff, 0.0))
+
+
+class Judged(JudgedItemsMetric):
     """The share of the retrieved items that were judged (grade 0 or more); @k: within min(k, n).
 
     It shows how far to trust the other metrics where judgements have holes (ir_measures' Judged).
@@ -117,8 +123,7 @@ class Judged(CutMetric, RankingMetric):
     name = "judged"
     needs_relevance: ClassVar[bool] = False
 
-    def _score(self, judged: JudgedRankings) -> FloatArray:
-        hits = judged.at(self.cutoff, 0.0)
+    def score(self, hits: Hits) -> FloatArray:
         return ratio(hits.count, hits.depth)
 
 
@@ -158,11 +163,10 @@ class Accuracy(BinaryMetric):
         retrieved_judged = np.bincount(judged.item_query, minlength=len(judged))
         seen = judged.depth + np.diff(judged.judged_offset) - retrieved_judged
         if (seen > self.corpus_size).any():
-            raise InvalidInput(
-                "corpus_size",
-                self.corpus_size,
-                f"at least {seen.max()}, the distinct items retrieved or judged for one query",
+            expected = (
+                f"at least {seen.max()}, the distinct items retrieved or judged for one query"
             )
+            raise InvalidInput("corpus_size", self.corpus_size, expected)
         tp, fp, fn = hits.count, hits.depth - hits.count, hits.n_relevant - hits.count
         return {"tp": tp, "fp": fp, "fn": fn, "tn": self.corpus_size - tp - fp - fn}
 
@@ -173,3 +177,8 @@ def precision(hits: Hits) -> FloatArray:
 
 def recall(hits: Hits) -> FloatArray:
     return ratio(hits.count, hits.n_relevant)
+
+
+def f_score(p: FloatArray, r: FloatArray, squared_beta: float = 1.0) -> FloatArray:
+    """(1 + B²)PR / (B²P + R)."""
+    return ratio((squared_beta + 1) * p * r, squared_beta * p + r)

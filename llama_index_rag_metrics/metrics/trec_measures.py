@@ -18,7 +18,8 @@ from llama_index_rag_metrics.metrics.base import (
     WholeRankingMetric,
 )
 from llama_index_rag_metrics.metrics.gains import discounted_gain
-from llama_index_rag_metrics.rankings.judging import Hits, JudgedRankings, Ranked
+from llama_index_rag_metrics.metrics.sets import JudgedItemsMetric
+from llama_index_rag_metrics.rankings.judging import Hits, Ranked
 from llama_index_rag_metrics.rankings.judging.judged import best_first
 from llama_index_rag_metrics.runtime.arrays import FloatArray, ratio
 from llama_index_rag_metrics.runtime.errors import InvalidInput
@@ -29,12 +30,7 @@ _LEVELS = ":".join(f"{tenth / 10}" for tenth in range(11))
 
 
 class RetrievedCount(WholeRankingMetric):
-    """How many distinct items were retrieved (trec_eval num_ret).
-
-    Examples:
-        >>> RetrievedCount().compute(expected_ids=["a"], retrieved_ids=["x", "a"]).score
-        2.0
-    """
+    """How many distinct items were retrieved (trec_eval num_ret)."""
 
     name = "num_ret"
     bounds = (0.0, math.inf)
@@ -44,12 +40,7 @@ class RetrievedCount(WholeRankingMetric):
 
 
 class RelevantCount(WholeRankingMetric):
-    """How many items are relevant, retrieved or not (trec_eval num_rel).
-
-    Examples:
-        >>> RelevantCount().compute(expected_ids=["a", "b"], retrieved_ids=["x", "a"]).score
-        2.0
-    """
+    """How many items are relevant, retrieved or not (trec_eval num_rel)."""
 
     name = "num_rel"
     bounds = (0.0, math.inf)
@@ -59,12 +50,7 @@ class RelevantCount(WholeRankingMetric):
 
 
 class HitCount(BinaryMetric):
-    """How many relevant items were retrieved, within rank k (trec_eval num_rel_ret, ranx hits).
-
-    Examples:
-        >>> HitCount().compute(expected_ids=["a", "b"], retrieved_ids=["x", "a"]).score
-        1.0
-    """
+    """How many relevant items were retrieved, within rank k (trec_eval num_rel_ret, ranx hits)."""
 
     name = "num_rel_ret"
     bounds = (0.0, math.inf)
@@ -74,13 +60,7 @@ class HitCount(BinaryMetric):
 
 
 class NonrelevantCount(WholeRankingMetric):
-    """How many items were retrieved that are judged not relevant (trec_eval num_nonrel_judged_ret).
-
-    Examples:
-        >>> relevance = {"a": 1, "x": 0}
-        >>> NonrelevantCount().compute(expected_ids=relevance, retrieved_ids=["x", "a", "y"]).score
-        1.0
-    """
+    """How many items judged not relevant were retrieved (trec_eval num_nonrel_judged_ret)."""
 
     name = "num_nonrel_judged_ret"
     bounds = (0.0, math.inf)
@@ -93,17 +73,8 @@ class NonrelevantCount(WholeRankingMetric):
 class InterpolatedPrecision(WholeRankingMetric):
     """The highest precision at any rank by which a share of the relevant items was found.
 
-    trec_eval's iprec_at_recall. 0 where fewer items were retrieved than the share stands for.
-
-    Args:
-        recall: the share.
-        rounding: how many hits the share stands for: "up", ⌊recall · R + 0.9⌋ as trec_eval up to
-            version 9, or "nearest", ⌊recall · R + 0.5⌋ as version 10.
-
-    Examples:
-        >>> half = InterpolatedPrecision(recall=0.5)
-        >>> half.compute(expected_ids=["a", "b"], retrieved_ids=["x", "a", "b"]).score
-        0.6666666666666666
+    trec_eval's iprec_at_recall; 0 where fewer items were retrieved than the share stands for. That
+    is ⌊recall · R + 0.9⌋ hits ("up", trec_eval up to version 9) or ⌊recall · R + 0.5⌋ ("nearest").
     """
 
     name = "iprec_at_recall"
@@ -115,17 +86,7 @@ class InterpolatedPrecision(WholeRankingMetric):
 
 
 class ElevenPointAverage(WholeRankingMetric):
-    """The mean of the interpolated precision at recall 0, 0.1, …, 1 (trec_eval 11pt_avg).
-
-    Args:
-        levels: the levels of recall, ascending, with colons between them.
-        rounding: as in `iprec_at_recall`.
-
-    Examples:
-        >>> average = ElevenPointAverage(levels="0.5:1")
-        >>> average.compute(expected_ids=["a", "b"], retrieved_ids=["a", "x"]).score
-        0.5
-    """
+    """The mean of the interpolated precision at recall 0, 0.1, …, 1 (trec_eval 11pt_avg)."""
 
     name = "eleven_point_average"
     levels: str = Field(
@@ -153,12 +114,7 @@ class ElevenPointAverage(WholeRankingMetric):
 
 
 class SetAP(WholeRankingMetric):
-    """Precision times recall of all that was retrieved: hits² / (n · R) (trec_eval set_map).
-
-    Examples:
-        >>> SetAP().compute(expected_ids=["a", "b"], retrieved_ids=["a", "x"]).score
-        0.25
-    """
+    """Precision times recall of all that was retrieved: hits² / (n · R) (trec_eval set_map)."""
 
     name = "set_map"
 
@@ -171,10 +127,6 @@ class RelativePrecision(BinaryMetric):
     """Precision over the best that was possible: hits / min(n, R), @k: hits within k / min(k, R).
 
     trec_eval's set_relative_P, and with a cutoff relative_P_k.
-
-    Examples:
-        >>> RelativePrecision(k=5).compute(expected_ids=["a", "b"], retrieved_ids=["a", "x"]).score
-        0.5
     """
 
     name = "relative_precision"
@@ -184,16 +136,7 @@ class RelativePrecision(BinaryMetric):
 
 
 class PrecisionAtMultiple(WholeRankingMetric):
-    """Precision at rank ⌊multiple · R + 0.9⌋ (trec_eval Rprec_mult).
-
-    Args:
-        multiple: how many times the number of relevant items the rank is.
-
-    Examples:
-        >>> twice = PrecisionAtMultiple(multiple=2)
-        >>> twice.compute(expected_ids=["a"], retrieved_ids=["x", "a", "y"]).score
-        0.5
-    """
+    """Precision at rank ⌊multiple · R + 0.9⌋ (trec_eval Rprec_mult)."""
 
     name = "r_precision_multiple"
     multiple: float = Field(gt=0, allow_inf_nan=False, description="of R")
@@ -204,12 +147,7 @@ class PrecisionAtMultiple(WholeRankingMetric):
 
 
 class BinaryG(WholeRankingMetric):
-    """Σ over hits of 1 / log2(2 + non-relevant items above), over R (trec_eval binG).
-
-    Examples:
-        >>> BinaryG().compute(expected_ids=["a"], retrieved_ids=["x", "y", "a"]).score
-        0.5
-    """
+    """Σ over hits of 1 / log2(2 + non-relevant items above), over R (trec_eval binG)."""
 
     name = "bin_g"
 
@@ -219,12 +157,7 @@ class BinaryG(WholeRankingMetric):
 
 
 class Utility(WholeRankingMetric):
-    """Relevant items retrieved less others retrieved (trec_eval utility, with its defaults).
-
-    Examples:
-        >>> Utility().compute(expected_ids=["a"], retrieved_ids=["x", "y", "a"]).score
-        -1.0
-    """
+    """Relevant items retrieved less others retrieved (trec_eval utility, with its defaults)."""
 
     name = "utility"
     bounds = (-math.inf, math.inf)
@@ -233,21 +166,14 @@ class Utility(WholeRankingMetric):
         return (2 * hits.count - hits.depth).astype(np.float64)
 
 
-class Unjudged(GainMetric):
+class Unjudged(JudgedItemsMetric):
     """How many of the first k items are unjudged, over k (trec_eval 10 unj); without k, over n.
 
     Missing ranks count as judged. An item with a negative grade isn't judged.
-
-    Examples:
-        >>> Unjudged(k=5).compute(expected_ids={"a": 1, "b": 0}, retrieved_ids=["x", "b"]).score
-        0.2
     """
 
     name = "unjudged"
     needs_relevance: ClassVar[bool] = False
-
-    def _score(self, judged: JudgedRankings) -> FloatArray:
-        return self.score(judged.at(self.cutoff, 0.0))
 
     def score(self, hits: Hits) -> FloatArray:
         return ratio(hits.depth - hits.count, hits.length)
@@ -258,14 +184,6 @@ class GradedRBP(GainMetric):
 
     The gain is the grade, over the query's highest judged grade where that is above 1. Moffat and
     Zobel, "Rank-biased precision for measurement of retrieval effectiveness", TOIS 27(1), 2008.
-
-    Args:
-        p: the reader's persistence, between 0 and 1.
-
-    Examples:
-        >>> score = GradedRBP(p=0.5).compute(expected_ids={"a": 2, "b": 1}, retrieved_ids=["b"])
-        >>> score.score
-        0.25
     """
 
     name = "graded_rbp"
@@ -279,45 +197,27 @@ class GradedRBP(GainMetric):
         return (1 - self.p) * hits.sum_by_query(gain * np.power(self.p, hits.rank - 1))
 
 
-class RBPResidual(GainMetric):
+class RBPResidual(JudgedItemsMetric):
     """The most that rank-biased precision could rise (trec_eval 10 rbp_resid).
 
     It would rise by this if every item without a judgement, at any rank, were relevant:
     1 - (1 - p) Σ p^(rank - 1) over the judged items. trec_eval has 0 where all items are judged.
-
-    Args:
-        p: the reader's persistence, between 0 and 1.
-
-    Examples:
-        >>> RBPResidual(p=0.5).compute(expected_ids={"a": 1}, retrieved_ids=["a", "x"]).score
-        0.5
     """
 
     name = "rbp_residual"
     needs_relevance: ClassVar[bool] = False
     p: float = Field(default=0.9, gt=0, lt=1, description="the reader's persistence")
 
-    def _score(self, judged: JudgedRankings) -> FloatArray:
-        return self.score(judged.at(self.cutoff, 0.0))
-
     def score(self, hits: Hits) -> FloatArray:
         known = (1 - self.p) * hits.sum_by_query(np.power(self.p, hits.rank - 1))
         return np.where(hits.count < hits.depth, 1 - known, 0.0)
 
 
-class MappedNDCG(GainMetric):
+class MappedNDCG(JudgedItemsMetric):
     """nDCG with your own gains for some grades (trec_eval ndcg.1=3,2=9).
 
     A grade that isn't named is its own gain; grade 0 may have a gain. The ideal ranking has
     all judged items with a gain above 0.
-
-    Args:
-        gains: whole grades and their gains, as in "1:3;2:9".
-
-    Examples:
-        >>> ndcg = MappedNDCG(gains="1:3;2:9", k=2)
-        >>> ndcg.compute(expected_ids={"a": 1, "b": 1}, retrieved_ids=["a", "b"]).score
-        1.0
     """
 
     name = "mapped_ndcg"
@@ -333,9 +233,6 @@ class MappedNDCG(GainMetric):
         if not pairs or any(grade < 0 or grade % 1 for grade in pairs):
             raise InvalidInput("gains", gains, "whole grades from 0 on and gains, as in 1:3;2:9")
         return gains
-
-    def _score(self, judged: JudgedRankings) -> FloatArray:
-        return self.score(judged.at(self.cutoff, 0.0))
 
     def score(self, hits: Hits) -> FloatArray:
         judged = hits.judged

@@ -1,24 +1,38 @@
-"""Fusion: several runs as one, to see what a hybrid would bring before it is built."""
+"""Several retrievals as one: runs fused into a hybrid, and the calls of a question combined.
+
+A call is one outermost retrieval; a session is the calls of one question, in order.
+"""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import chain
 from statistics import fmean, pstdev
-from typing import Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
-from llama_index_rag_metrics.rankings.run import Ranking, Run
+from llama_index_rag_metrics.rankings.run import Call, Items, Ranking, Run
 from llama_index_rag_metrics.runtime.amounts import check_amount, check_whole
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 Method: TypeAlias = Literal["rrf", "minmax", "zscore"]
 T = TypeVar("T")
 
-METHODS: tuple[Method, ...] = ("rrf", "minmax", "zscore")
+METHODS: tuple[Method, ...] = get_args(Method)
+
+Combine: TypeAlias = Literal["first_seen", "last", "rrf", "context"]
+"""How the calls of a session make its ranking."""
+
+WRITTEN = re.compile(r"\s*(Sub question|Question): .*\n(Response|Answer): ", re.DOTALL)
+"""How engines that ask several questions put their own answers beside what was retrieved."""
+
+_COLUMNS = ("ids", "scores", "texts", "spans", "tokens")
 
 Shares: TypeAlias = "tuple[dict[str, float], float]"
-"""What a ranking gives to each of its ids, and what it gives to an id that it lacks."""
+"""Id to the share that a ranking gives it, and the share of an id that it lacks."""
 
 
 def fuse(
@@ -68,44 +82,23 @@ def fuse(
         raise InvalidInput("runs", runs, "a mapping of name to run")
     if len(runs) < 2:
         raise InvalidInput("runs", list(runs), "two runs or more")
-    _check_weight("k", k)
+    if unknown := [named for named in weights or {} if named not in runs]:
+        raise InvalidInput("weights", unknown, f"names of runs: {list(runs)}")
+    amounts = {f"weight of {named!r}": weight for named, weight in (weights or {}).items()}
+    for argument, value in {"k": k, **amounts}.items():
+        check_amount(argument, value, "a number of at least 0", lambda n: 0 <= n < math.inf)
     if depth is not None:
         check_whole("depth", depth, 1, "a whole number above 0, or None")
-    weighed = _weights(runs, weights or {})
-    ready = {name: run if isinstance(run, Run) else Run(run) for name, run in runs.items()}
-
-    def shares_of(where: str, ranking: Ranking) -> Shares:
-        if method == "rrf":
-            return _reciprocal_ranks(ranking, k)
-        return _NORMALISED[method](_scores(where, ranking))
-
+    weighed = {named: float((weights or {}).get(named, 1.0)) for named in runs}
+    ready = {named: run if isinstance(run, Run) else Run(run) for named, run in runs.items()}
     query_ids = dict.fromkeys(chain.from_iterable(ready.values()))
-    return Run(
-        {
-            query_id: _fuse_query(
-                query_id,
-                {name: run[query_id] for name, run in ready.items() if query_id in run},
-                shares_of,
-                weighed,
-                depth,
-            )
-            for query_id in query_ids
-        },
-        name=f"{method}({', '.join(runs)})" if name is None else name,
-        stage="fusion",
-    )
-
-
-def _weights(runs: Mapping[str, object], weights: Mapping[str, float]) -> dict[str, float]:
-    if unknown := [name for name in weights if name not in runs]:
-        raise InvalidInput("weights", unknown, f"names of runs: {list(runs)}")
-    for name, weight in weights.items():
-        _check_weight(f"weight of {name!r}", weight)
-    return {name: float(weights.get(name, 1.0)) for name in runs}
-
-
-def _check_weight(argument: str, value: object) -> None:
-    check_amount(argument, value, "a number of at least 0", lambda weight: 0 <= weight < math.inf)
+    shares = partial(_shares, method, k)
+    fused = {}
+    for query_id in query_ids:
+        known = {named: run[query_id] for named, run in ready.items() if query_id in run}
+        fused[query_id] = _fuse_query(query_id, known, shares, weighed, depth)
+    name = f"{method}({', '.join(runs)})" if name is None else name
+    return Run(fused, name=name, stage="fusion")
 
 
 def _fuse_query(
@@ -115,11 +108,7 @@ def _fuse_query(
     weights: Mapping[str, float],
     depth: int | None,
 ) -> Ranking:
-    errors = [
-        f"{name}: {ranking.error}"
-        for name, ranking in rankings.items()
-        if ranking.error is not None
-    ]
+    errors = [f"{name}: {run.error}" for name, run in rankings.items() if run.error is not None]
     if len(errors) == len(rankings):
         return Ranking(error="; ".join(errors))
     parts = [
@@ -149,13 +138,31 @@ def _fuse_query(
 def _first_known(
     columns: Iterable[tuple[Sequence[str], Sequence[T | None] | None]],
 ) -> dict[str, T]:
-    """Id to its text or span, of the first run that has one."""
+    """Id to the first text or span that is known of it."""
     known: dict[str, T] = {}
     for ids, values in columns:
         for item, value in zip(ids, values or (), strict=False):
             if value is not None:
                 known.setdefault(item, value)
     return known
+
+
+def _shares(method: Method, k: float, where: str, ranking: Ranking) -> Shares:
+    if method == "rrf":
+        ids = dict.fromkeys(ranking.ids)
+        return {item: 1 / (k + rank) for rank, item in enumerate(ids, start=1)}, 0.0
+    scores = _scores(where, ranking)
+    values = scores.values()
+    if method == "minmax":
+        low, high = min(values), max(values)
+        if high == low:
+            return dict.fromkeys(scores, 1.0), 0.0
+        return {item: (score - low) / (high - low) for item, score in scores.items()}, 0.0
+    mean, deviation = fmean(values), pstdev(values)
+    if deviation == 0:
+        return dict.fromkeys(scores, 0.0), 0.0
+    shares = {item: (score - mean) / deviation for item, score in scores.items()}
+    return shares, min(shares.values())
 
 
 def _scores(where: str, ranking: Ranking) -> dict[str, float]:
@@ -176,27 +183,82 @@ def _scores(where: str, ranking: Ranking) -> dict[str, float]:
     return scores
 
 
-def _reciprocal_ranks(ranking: Ranking, k: float) -> Shares:
-    ids = dict.fromkeys(ranking.ids)
-    return {item: 1 / (k + rank) for rank, item in enumerate(ids, start=1)}, 0.0
+def combine_calls(
+    calls: Sequence[Call], combine: Combine = "first_seen", context: Ranking | None = None
+) -> Ranking:
+    """Combine the calls of one question into its ranking.
+
+    * "first_seen": its calls' items one after another, copies dropped. Scores of different calls
+      don't compare: they are kept only where one call alone retrieved anything.
+    * "last": what its last call retrieved.
+    * "rrf": reciprocal rank fusion of its calls, as `fuse` does it.
+    * "context": what finally went to the model.
+
+    Its latency is the sum of its calls', where all are known. A call that failed retrieved nothing;
+    whether the question failed is for the caller to say.
+
+    Args:
+        calls: the calls, in order; none is a session that retrieved nothing.
+        combine: one of the ways above.
+        context: what finally went to the model; for "context".
+
+    Raises:
+        InvalidInput: `combine` names no such way, or needs a `context` that isn't known.
+
+    Examples:
+        >>> calls = [Call(["a", "b"], query="x"), Call(["b", "c"], query="y")]
+        >>> [list(combine_calls(calls, how).ids) for how in ("first_seen", "last", "rrf")]
+        [['a', 'b', 'c'], ['b', 'c'], ['b', 'a', 'c']]
+    """
+    check_combine(combine)
+    if combine == "context":
+        if context is None:
+            remedy = "combine='first_seen' takes all that was retrieved."
+            raise InvalidInput("context", None, "what finally went to the model", remedy)
+        columns = _columns(context)
+    elif combine == "last":
+        columns = _columns(calls[-1]) if calls else {}
+    elif combine == "rrf":
+        columns = _columns(_fused(calls))
+    else:
+        columns = _first_seen(calls)
+    seconds = [call.latency for call in calls if call.latency is not None]
+    latency = sum(seconds) if calls and len(seconds) == len(calls) else None
+    return Ranking(**columns, latency=latency, calls=tuple(calls), context=context)
 
 
-def _min_max(scores: Mapping[str, float]) -> Shares:
-    low, high = min(scores.values()), max(scores.values())
-    if high == low:
-        return dict.fromkeys(scores, 1.0), 0.0
-    return {item: (score - low) / (high - low) for item, score in scores.items()}, 0.0
+def check_combine(combine: object) -> None:
+    if combine not in (ways := get_args(Combine)):
+        raise InvalidInput("combine", combine, " or ".join(map(repr, ways)))
 
 
-def _z_scores(scores: Mapping[str, float]) -> Shares:
-    mean, deviation = fmean(scores.values()), pstdev(scores.values())
-    if deviation == 0:
-        return dict.fromkeys(scores, 0.0), 0.0
-    shares = {item: (score - mean) / deviation for item, score in scores.items()}
-    return shares, min(shares.values())
+def _columns(items: Items) -> dict[str, Any]:
+    return {name: getattr(items, name) for name in _COLUMNS}
 
 
-_NORMALISED: Mapping[str, Callable[[Mapping[str, float]], Shares]] = {
-    "minmax": _min_max,
-    "zscore": _z_scores,
-}
+def _first_seen(calls: Sequence[Items]) -> dict[str, Any]:
+    answered = [call for call in calls if call.ids]
+    first: dict[str, int] = {}
+    for place, item in enumerate(chain.from_iterable(call.ids for call in answered)):
+        first.setdefault(item, place)
+    columns: dict[str, Any] = {"ids": []}
+    for name in _COLUMNS:
+        of_calls = [getattr(call, name) for call in answered]
+        is_comparable = name != "scores" or len(answered) == 1
+        if is_comparable and answered and not any(column is None for column in of_calls):
+            values = [*chain.from_iterable(of_calls)]
+            columns[name] = [values[place] for place in first.values()]
+    return columns
+
+
+def _fused(calls: Iterable[Call]) -> Ranking:
+    answered = [call.ranking for call in calls if call.ids]
+    if len(answered) < 2:
+        return Ranking(**_first_seen(answered))
+    fused = fuse({str(number): {"": ranking} for number, ranking in enumerate(answered)})[""]
+    tokens: dict[str, int] = {}
+    for ranking in answered:
+        if ranking.tokens is None:
+            return fused
+        tokens.update(zip(ranking.ids, ranking.tokens, strict=True))
+    return replace(fused, tokens=[tokens[item] for item in fused.ids])

@@ -19,8 +19,6 @@ _MARKUP = re.compile(
 _FORMULA_SIGNS = ("=", "+", "-", "@", "|", "%", "＝", "＋", "－", "＠")
 """A spreadsheet runs what begins with one of these."""
 
-_LINE_END = "\r\n"
-
 _LATEX: Mapping[str, str] = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -91,8 +89,8 @@ def csv_line(cells: Iterable[object]) -> str:
     """
     line = io.StringIO(newline="")
     # before Python 3.13, the csv module quotes only those line ends that it is told of
-    csv.writer(line, lineterminator=_LINE_END).writerow(cells)
-    return line.getvalue().removesuffix(_LINE_END)
+    csv.writer(line, lineterminator="\r\n").writerow(cells)
+    return line.getvalue().removesuffix("\r\n")
 
 
 def spreadsheet(cell: object) -> object:

@@ -49,7 +49,6 @@ class Figure:
             series; "marks", points in a plane; or "cells", whose x and y are texts.
         hover: what a point shows under the pointer, as a template of plotly.
         zero_line: whether a line marks x = 0.
-        markers: whether the points of a line are drawn.
         z: what the colour of marks and cells shows.
     """
 

@@ -44,7 +44,6 @@ class Cell(NamedTuple):
     Attributes:
         value: the number itself; a text; the numbers of a "share", "tally" or "change"; whether
             "bounds" are "signed"; None where there is no value.
-        low: lower end of its interval.
         limit: a number that it must be told apart from, however many digits that takes.
     """
 
@@ -197,7 +196,7 @@ class Listing:
     Attributes:
         remark: shown beside the title.
         more: how many there are beyond these.
-        most: how many retrieved items are shown; of one the text, too.
+        most: how many retrieved items are shown; if one, its text, too.
         on_request: whether `str()` leaves them out.
     """
 
@@ -232,8 +231,6 @@ class Failure(NamedTuple):
 
 
 class Term(NamedTuple):
-    """The meaning of a name in the report."""
-
     name: str
     meaning: str
 
@@ -255,7 +252,6 @@ class Queries:
         scores: by metric, by system, by query; None where there is no value.
         failed_or_empty: by "failed" and "empty", by system: positions of queries.
         unanswerable: by "unanswerable" and "unjudged": positions of queries.
-        slices: keys of the metadata to filter by.
         matcher_of_metric: the number of each metric's matcher.
         answer: (position, number of a matcher) to what was wanted and what came; None where no
             rankings are known.
@@ -313,11 +309,9 @@ class Report:
         further: statements that a page folds.
         about: what was evaluated and how, as (label, value).
         listings: queries worth a look.
-        failures: queries on which a retriever failed.
-        notes: what a reader of the numbers should know.
         primary: the metric that stands for the others; "" takes `headline`.
-        figures: kind to what draws it.
-        queries: makes the data of every query, for a page; None where there are none.
+        figures: by kind.
+        queries: the data of every query, for a page.
     """
 
     title: str

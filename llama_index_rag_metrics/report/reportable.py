@@ -81,11 +81,7 @@ class Reportable:
         return written(json.dumps(plain, ensure_ascii=False, allow_nan=False), path)
 
     def to_pandas(self) -> pd.DataFrame:
-        """The unrounded numbers as a data frame.
-
-        Raises:
-            MissingExtra: pandas isn't installed.
-        """
+        """The unrounded numbers as a data frame."""
         try:
             import pandas as pd
         except ImportError as error:
@@ -107,7 +103,6 @@ class Reportable:
                 and differences show all metrics unless one is given.
 
         Raises:
-            MissingExtra: plotly isn't installed.
             InvalidInput: there is no such figure of this result.
             UnknownMetric: the metric wasn't computed.
         """

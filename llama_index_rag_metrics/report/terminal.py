@@ -5,11 +5,10 @@ from __future__ import annotations
 import io
 import shutil
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from rich import box
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, Group, JustifyMethod, RenderableType, RenderResult
+from rich.console import Console, ConsoleOptions, JustifyMethod, RenderableType, RenderResult
 from rich.padding import Padding
 from rich.segment import Segment
 from rich.table import Table as Grid
@@ -70,20 +69,17 @@ def to_text(report: m.Report, *, width: int | None = None) -> str:
     return page.getvalue().rstrip("\n")
 
 
-def print_text(text: str, *, console: Console | None = None) -> None:
-    out = console or Console(highlight=False)
-    out.print(Trimmed(_indented(Text(text))))
+def print_text(text: str | Text, *remarks: str) -> None:
+    """Print a text, remarks and an empty line to standard output."""
+    out = Console(highlight=False)
+    out.print(Trimmed(_indented(Text.assemble(text))))
+    for remark in remarks:
+        out.print(Trimmed(_indented(_remark(remark))))
     out.print()
 
 
-def print_heading(
-    title: str, lead: str, notes: Sequence[str] = (), *, console: Console | None = None
-) -> None:
-    out = console or Console(highlight=False)
-    out.print(Trimmed(_indented(Text.assemble((plain(title), "bold"), f"  {lead}"))))
-    for note in notes:
-        out.print(Trimmed(_indented(_remark(note))))
-    out.print()
+def print_heading(title: str, lead: str, notes: Sequence[str] = ()) -> None:
+    print_text(Text.assemble((plain(title), "bold"), f"  {lead}"), *notes)
 
 
 def _parts(report: m.Report, width: int, *, on_request: bool) -> Iterator[RenderableType]:
@@ -95,8 +91,10 @@ def _parts(report: m.Report, width: int, *, on_request: bool) -> Iterator[Render
     widths = _widths([table for table in tables if table.by_system and table.rows], width)
     for section in report.sections:
         for table in section.tables:
+            if table.title and table.place != "page":
+                yield _heading(table.title, table.remark)
             if table.place != "page":
-                yield from _table(table, width, widths)
+                yield from _split(table, *widths) if table.by_system else _cut_off(table, width)
         if section.text:
             yield _indented(Text(plain(section.text), "dim"))
     for listing in report.listings:
@@ -119,27 +117,10 @@ def _title(report: m.Report) -> Text:
     return title.append(f"  {report.lead}" if report.lead else "", "not bold")
 
 
-class _Widths(NamedTuple):
-    """Widths of labels and columns, and how many columns a line holds."""
-
-    label: int
-    column: int
-    abreast: int
-
-
-def _table(table: m.Table, width: int, widths: _Widths) -> Iterator[RenderableType]:
-    if table.title:
-        yield _heading(table.title, table.remark)
-    if table.by_system:
-        yield from _split(table, widths)
-    else:
-        yield _indented(_cut_off(table, width - _MARGIN))
-
-
-def _widths(tables: Sequence[m.Table], width: int) -> _Widths:
-    """The widths that all tables of systems share."""
+def _widths(tables: Sequence[m.Table], width: int) -> tuple[int, int, int]:
+    """For all tables of systems: widths of labels and columns, and how many columns a line has."""
     if not tables:
-        return _Widths(0, 0, 1)
+        return 0, 0, 1
     rows = [row for table in tables for row in table.rows]
     longest_label = max(cell_len(plain(row.label)) for row in rows)
     label = min(max(_LABEL_WIDTH, width // 3), longest_label)
@@ -149,12 +130,11 @@ def _widths(tables: Sequence[m.Table], width: int) -> _Widths:
         *(cell_len(_MARK + _text(cell)) for row in rows for cell in row.cells),
     )
     abreast = max(1, (width - _MARGIN - label) // (_GAP_BY_SYSTEM + column + _DIVIDER))
-    return _Widths(label, column, abreast)
+    return label, column, abreast
 
 
-def _split(table: m.Table, widths: _Widths) -> Iterator[RenderableType]:
+def _split(table: m.Table, label: int, column: int, abreast: int) -> Iterator[RenderableType]:
     """The table in as many pieces as it takes, and what the mark of the best means."""
-    label, column, abreast = widths
     for start in range(0, len(table.head), abreast):
         if start:
             yield Text()
@@ -173,8 +153,9 @@ def _split(table: m.Table, widths: _Widths) -> Iterator[RenderableType]:
         yield _indented(Text(f"{_MARK}best mean of its row", "dim"))
 
 
-def _cut_off(table: m.Table, width: int) -> RenderableType:
+def _cut_off(table: m.Table, width: int) -> Iterator[RenderableType]:
     """As many of the columns as fit beside labels of two lines, and which ones are left out."""
+    width -= _MARGIN
     heads = list(map(plain, table.head))
     labels = [plain(table.first), *(plain(row.label) for row in table.rows)]
     columns = [
@@ -207,7 +188,9 @@ def _cut_off(table: m.Table, width: int) -> RenderableType:
         cells = [Text(_text(cell), _STYLES[cell.tone]) for cell in row.cells[: len(columns)]]
         grid.add_row(Text(plain(row.label)), *cells)
     left_out = ", ".join(filter(None, heads[len(columns) :]))
-    return Group(grid, Text(f"too narrow for: {left_out}", "dim")) if left_out else grid
+    yield _indented(grid)
+    if left_out:
+        yield _indented(Text(f"too narrow for: {left_out}", "dim"))
 
 
 def _labelled_grid(label: int, gap: int, head: Text | str = "") -> Grid:

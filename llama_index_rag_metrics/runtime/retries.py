@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from email.utils import parsedate_to_datetime
@@ -11,6 +12,8 @@ from typing import Any, TypeVar
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
 from tenacity.stop import stop_after_attempt, stop_base
 from tenacity.wait import wait_base, wait_exponential, wait_random
+
+from llama_index_rag_metrics.runtime.sync import in_thread
 
 T = TypeVar("T")
 
@@ -123,6 +126,20 @@ def _member(answer: Mapping[Any, Any], *keys: str) -> object:
 
 LONGEST_PAUSE = 60.0
 """Seconds; who is told to come back later than that gives up."""
+
+
+async def admission(limiter: Any, *tokens: int) -> None:
+    """Wait until a rate limiter, such as LlamaIndex's, admits a request of so many tokens, about.
+
+    A limiter has `async_acquire` or `acquire`; None admits all.
+    """
+    if limiter is None:
+        return
+    acquire = getattr(limiter, "async_acquire", None)
+    if inspect.iscoroutinefunction(acquire):
+        await acquire(*tokens)
+    else:
+        await in_thread(limiter.acquire, *tokens)
 
 
 def attempts(

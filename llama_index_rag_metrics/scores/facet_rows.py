@@ -43,18 +43,12 @@ def facet_sections(systems: Sequence[System]) -> list[Section]:
     shown = names[:_SHOWN_FACETS]
     metrics = list(dict.fromkeys(tally.metric for tally in tallies if tally.metric))
     left_out = f"; {len(names) - len(shown)} more" if len(names) > len(shown) else ""
+    cells = [mark_best(metrics[0], [tally.share(name) for tally in tallies]) for name in shown]
+    labels = [f"{plain(name)} ({wanted[name]})" for name in shown]
     table = Table(
         f"Facets by {', '.join(metrics)}",
         [system.name for system in systems],
-        [
-            [
-                Row(
-                    f"{plain(name)} ({wanted[name]})",
-                    mark_best(metrics[0], [tally.share(name) for tally in tallies]),
-                )
-                for name in shown
-            ]
-        ],
+        [list(map(Row, labels, cells))],
         first="facet",
         by_system=True,
         remark=f"(share of the queries with it in which it was found{left_out})",
@@ -64,8 +58,13 @@ def facet_sections(systems: Sequence[System]) -> list[Section]:
         for system in systems
         for call_table in _by_call(system, shown, f" of {system.name}" if len(systems) > 1 else "")
     ]
-    never_found = " ".join(_never_found(systems, tallies))
-    return [Section("Facets", [table, *by_call], text=never_found)]
+    sentences = []
+    for system, tally in zip(systems, tallies, strict=True):
+        never = [name for name, n in tally.wanted.items() if n > 1 and tally.share(name) == 0]
+        if never:
+            is_or_are = "is" if len(never) == 1 else "are"
+            sentences.append(f"{plain(system.name)}: {_quoted(never)} {is_or_are} never found.")
+    return [Section("Facets", [table, *by_call], text=" ".join(sentences))]
 
 
 def facet_remarks(systems: Sequence[System]) -> Callable[[str], list[str]]:
@@ -120,9 +119,9 @@ def _first_calls(system: System) -> dict[str, Counter[int]]:
         min_grade = getattr(resolve(metric), "min_grade", 1.0)
     except RagMetricsError:  # a metric that isn't registered: nobody knows which grade it wants
         return first
-    relevance, run = system.judged_by(metric)
+    matched = system.judged_by(metric)
     for query_id in system.scores.details[metric]:
-        judged, ranking = relevance.get(query_id), run.get(query_id)
+        judged, ranking = matched.relevance.get(query_id), matched.run.get(query_id)
         if judged is None or judged.facet_names is None:
             continue
         if ranking is None or ranking.calls is None:
@@ -151,14 +150,6 @@ class _Tally:
 
     def share(self, name: str) -> float | None:
         return self._found[name] / self.wanted[name] if self.wanted[name] else None
-
-
-def _never_found(systems: Sequence[System], tallies: Sequence[_Tally]) -> Iterator[str]:
-    for system, tally in zip(systems, tallies, strict=True):
-        names = [name for name, n in tally.wanted.items() if n > 1 and tally.share(name) == 0]
-        if names:
-            is_or_are = "is" if len(names) == 1 else "are"
-            yield f"{plain(system.name)}: {_quoted(names)} {is_or_are} never found."
 
 
 def _quoted(names: Sequence[str]) -> str:

@@ -88,12 +88,11 @@ def count_rows(counts: Sequence[Counts]) -> Iterator[Row]:
 
 def cost_rows(systems: Sequence[System]) -> Iterator[Row]:
     """Tokens a query and their price, where they are known."""
-    tokens = [system.run.mean_tokens for system in systems]
-    if any(number is not None for number in tokens):
-        yield Row("tokens a query", [Cell.of(number, "count") for number in tokens])
-    prices = [system.price for system in systems]
-    if any(number is not None for number in prices):
-        yield Row("price of 1,000 queries", [Cell.of(number, "score") for number in prices])
+    tokens = [Cell.of(system.run.mean_tokens, "count") for system in systems]
+    prices = [Cell.of(system.price, "score") for system in systems]
+    for label, cells in {"tokens a query": tokens, "price of 1,000 queries": prices}.items():
+        if any(cell.value is not None for cell in cells):
+            yield Row(label, cells)
 
 
 def latency_rows(systems: Sequence[System]) -> Iterator[Row]:

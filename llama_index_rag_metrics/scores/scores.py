@@ -45,16 +45,14 @@ _BY_QUERY = ("excluded", "failed", "queries", "metadata", "rankings")
 class Counts:
     """How many queries the means are taken over, and how many are special.
 
-    `failed` and `empty` are counted among all queries, so that they may also count as `no_relevant`
-    or `unjudged`.
+    `failed` and `empty` are counted among all queries: those that also count as `no_relevant` or
+    `unjudged` are left out of the means with them.
 
     Attributes:
         queries: all queries.
         scored: those that the means are taken over.
-        failed: the retriever failed; scored 0, unless left out of the means by `failed="exclude"`
-            or as `no_relevant` or `unjudged`.
-        empty: nothing was retrieved, without an error; scored 0, unless left out of the means as
-            `no_relevant` or `unjudged`.
+        failed: the retriever failed; scored 0, unless `failed="exclude"`.
+        empty: nothing was retrieved, without an error; scored 0.
         no_relevant: judged, but with nothing relevant; left out unless `no_relevant="zero"`.
         unjudged: without any relevance given; left out.
     """
@@ -266,12 +264,8 @@ class Scores(Reportable):
             clusters: what each query belongs to, such as its document.
         """
         columns = np.reshape([*self.columns.values()], (len(self.columns), len(self.query_ids))).T
-        intervals = mean_intervals(
-            columns,
-            confidence=confidence,
-            limits=limits or [limits_of(metric) for metric in self.columns],
-            clusters=clusters,
-        )
+        limits = limits or [limits_of(metric) for metric in self.columns]
+        intervals = mean_intervals(columns, confidence=confidence, limits=limits, clusters=clusters)
         return dict(zip(self.columns, intervals, strict=True))
 
     def worst(self, metric: str, n: int = 10) -> list[tuple[str, float]]:
@@ -283,9 +277,7 @@ class Scores(Reportable):
     def select(self, query_ids: Iterable[str]) -> Scores:
         """The scores of some of the queries only, with their own counts."""
         wanted = set(query_ids)
-        positions = [
-            position for position, query_id in enumerate(self.query_ids) if query_id in wanted
-        ]
+        positions = [n for n, query_id in enumerate(self.query_ids) if query_id in wanted]
         return self.replace(
             query_ids=[self.query_ids[position] for position in positions],
             columns={metric: column[positions] for metric, column in self.columns.items()},
@@ -305,9 +297,7 @@ class Scores(Reportable):
         """
         further = (query_id for by_query in columns.values() for query_id in by_query)
         scored = dict.fromkeys((*self.query_ids, *further))
-        query_ids = [
-            query_id for query_id in dict.fromkeys((*self.queries, *scored)) if query_id in scored
-        ]
+        query_ids = [each for each in dict.fromkeys((*self.queries, *scored)) if each in scored]
         by_metric = {**{metric: self.by_query(metric) for metric in self}, **columns}
         return self.replace(
             query_ids=query_ids,

@@ -55,6 +55,9 @@ def systems_report(
     metrics = metrics_of(systems)
     chosen = metric or m.headline(metrics)
     interval_of = own_intervals(systems)
+    scored = max(system.scores.counts.scored for system in systems)
+    total = max(system.scores.counts.queries for system in systems)
+    lead = f"{scored:,}" if scored == total else f"{scored:,} of {total:,}"
     slices = [
         m.Table(
             f"{chosen} by {plain(key)}",
@@ -68,7 +71,7 @@ def systems_report(
     ]
     return m.Report(
         title="Retrieval evaluation" if names == ["score"] else f"Retrieval of {listed(names)}",
-        lead=lead(systems, metrics),
+        lead=f"{lead} queries scored by {counted(len(metrics), 'metric', 'metrics')}",
         decision=_leading(systems, chosen) if full else (),
         about=about(systems),
         sections=[
@@ -174,13 +177,6 @@ def own_intervals(systems: Sequence[System]) -> rows.Intervals:
     return lambda number, metric: (
         None if systems[number].mean(metric) is None else intervals(number)[metric]
     )
-
-
-def lead(systems: Sequence[System], metrics: Sequence[str]) -> str:
-    scored = max(system.scores.counts.scored for system in systems)
-    total = max(system.scores.counts.queries for system in systems)
-    of_all = f" of {total:,}" if total != scored else ""
-    return f"{scored:,}{of_all} queries scored by {counted(len(metrics), 'metric', 'metrics')}"
 
 
 def about(systems: Sequence[System]) -> list[tuple[str, str]]:
@@ -309,10 +305,7 @@ def queries_of(
     )
     left_out = (query_id for system in systems for query_id in system.scores.excluded)
     ids = list(dict.fromkeys([*known, *left_out]))
-    matchers = [
-        tuple(getattr(system.matched.get(metric), "matcher", None) for system in systems)
-        for metric in metrics
-    ]
+    matchers = [tuple(system.judged_by(metric).matcher for system in systems) for metric in metrics]
     distinct = list(dict.fromkeys(matchers))
     remarks_of = facet_remarks(systems)
     examples = [metrics[matchers.index(each)] for each in distinct]
@@ -399,10 +392,9 @@ def _leading(systems: Sequence[System], metric: str) -> list[m.Statement]:
     best = (min if lower else max)(means, key=lambda name: means[name])
     if len({score(mean) for mean in means.values()}) == 1:
         return [m.Statement(f"All have the same mean of {metric}: {score(means[best])}.")]
-    extreme = "lowest" if lower else "highest"
-    sentence = f"{best} scores {extreme} on {metric}: {score(means[best])}."
+    sentence = f"{best} scores {'lowest' if lower else 'highest'} on {metric}"
     untested = "Whether that is more than chance isn't tested here: use compare()."
-    return [m.Statement(f"{sentence} {untested}")]
+    return [m.Statement(f"{sentence}: {score(means[best])}. {untested}")]
 
 
 def _own_denominators(scores: Scores) -> Iterator[str]:

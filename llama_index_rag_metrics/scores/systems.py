@@ -47,10 +47,10 @@ class System(NamedTuple):
         """A system without rankings."""
         return cls(name or shown_name(scores, "score"), scores, Run(), {}, {}, {})
 
-    def judged_by(self, metric: str) -> tuple[Mapping[str, Relevance], Run]:
+    def judged_by(self, metric: str) -> Matched:
         """Relevance and rankings as a metric sees them: by id, or as its matcher has them."""
-        matched = self.matched.get(metric)
-        return (self.relevance, self.run) if matched is None else (matched.relevance, matched.run)
+        by_id = Matched(BY_ID, self.run, self.relevance, {}, {}, {})
+        return self.matched.get(metric, by_id)
 
     def mean(self, metric: str) -> float | None:
         known = metric in self.scores and self.scores.n(metric)
@@ -111,16 +111,12 @@ def query_answers(
     )
 
 
-def _judged(system: System, query_id: str, metric: str) -> Relevance:
-    relevance, _ = system.judged_by(metric)
-    return relevance.get(query_id, Relevance())
-
-
 def _wanted(system: System, query_id: str, metric: str) -> list[list[m.Item]]:
     """The needs of a query: its groups, or each relevant item, best grade first."""
-    judged = _judged(system, query_id, metric)
-    matched = system.matched.get(metric)
-    passages = {} if matched is None else matched.passages.get(query_id, {})
+    matched = system.judged_by(metric)
+    judged, passages = matched.relevance.get(query_id), matched.passages.get(query_id, {})
+    if judged is None:
+        return []
     grades = judged.grades
     best_first = sorted(judged, key=lambda item: -grades[item])
     needs = judged.alternatives or [(item,) for item in best_first]
@@ -134,12 +130,10 @@ def _answer(system: System, query_id: str, metric: str, score: float | None) -> 
     ranking = system.run.get(query_id)
     if ranking is None:
         return m.Answer(system.name, cell)
-    grades = _judged(system, query_id, metric).grades
-    matched = system.matched.get(metric)
-    stands_for = None if matched is None else matched.stands_for.get(query_id)
-    names = [[item] for item in ranking.ids]
-    if stands_for is not None:  # of the whole ranking, of which only the first items may be kept
-        names = [list(items) for items in stands_for[: len(ranking.ids)]]
+    matched = system.judged_by(metric)
+    grades = matched.relevance.get(query_id, Relevance()).grades
+    stands_for = matched.stands_for.get(query_id, [[item] for item in ranking.ids])
+    names = stands_for[: len(ranking.ids)]  # only the first items of a ranking may be kept
     retrieved = _retrieved(ranking, names, grades)
     calls = None
     if ranking.calls is not None:
@@ -180,8 +174,7 @@ def keep_answers(system: System) -> dict[str, Mapping[str, KeptAnswer]]:
     """
     examples: dict[str, str] = {}
     for metric in sorted(system.scores, key=lambda metric: _own_matcher(metric) is not None):
-        matched = system.matched.get(metric)
-        examples.setdefault(BY_ID if matched is None else matched.matcher, metric)
+        examples.setdefault(system.judged_by(metric).matcher, metric)
     first = {
         query_id: Ranking(ranking.ids[:_KEPT_ITEMS]) for query_id, ranking in system.run.items()
     }

@@ -18,8 +18,8 @@ _PARAMETERS = rf"[A-Za-z]\w*={_VALUE}(?:, ?[A-Za-z]\w*={_VALUE})*"
 _USUAL = re.compile(
     rf"(?P<name>[A-Za-z]\w*)(?:\((?P<parameters>{_PARAMETERS})\))?(?:@(?P<k>\d+))?", re.ASCII
 )
-_TAKEN = re.compile(r"_at_\d|_(low|high|n)$")
-_LONGEST = 200
+_RESERVED = re.compile(r"_at_\d|_(low|high|n)$")
+_NAME_CHARACTERS = 200
 
 
 def log_to(
@@ -73,7 +73,13 @@ def _log_to_wandb(scores: Scores, numbers: dict[str, float], prefix: str, step: 
     wandb = _import("wandb")
     if wandb.run is None:
         raise InvalidInput("tracker", "wandb", "an active run", "Call wandb.init() first.")
-    wandb.log({**numbers, f"{prefix}scores": _table(wandb, scores)}, step=step)
+    columns = [scores.by_query(metric) for metric in scores]
+    rows = [
+        [query_id, scores.queries.get(query_id, ""), *(column.get(query_id) for column in columns)]
+        for query_id in scores.query_ids
+    ]
+    table = wandb.Table(columns=["query_id", "query", *scores], data=rows)
+    wandb.log({**numbers, f"{prefix}scores": table}, step=step)
 
 
 LogScores: TypeAlias = Callable[[Scores, dict[str, float], str, "int | None"], object]
@@ -130,13 +136,15 @@ def tracked_name(metric: str) -> str:
     'metric-...'
     """
     usual = _USUAL.fullmatch(metric)
-    if usual and len(metric) <= _LONGEST:
+    if usual and len(metric) <= _NAME_CHARACTERS:
         parameters = re.sub(", ?", ".", usual["parameters"] or "")
         parts = [usual["name"], parameters.replace(">=", "-ge-").replace("=", "-")]
         body = ".".join(filter(None, parts))
-        if not _TAKEN.search(body):
+        if not _RESERVED.search(body):
             return f"{body}_at_{usual['k']}" if usual["k"] else body
-    readable = re.sub(r"[^\w.-]+", "-", metric, flags=re.ASCII).strip("-")[:_LONGEST] or "metric"
+    readable = (
+        re.sub(r"[^\w.-]+", "-", metric, flags=re.ASCII).strip("-")[:_NAME_CHARACTERS] or "metric"
+    )
     return f"{readable}-{sha256(metric.encode()).hexdigest()[:8]}"
 
 
@@ -151,16 +159,6 @@ def _numbers(scores: Scores, confidence: float) -> dict[str, float]:
             numbers[f"{name}_n"] = float(interval.n)
     counts = {f"counts/{name}": float(n) for name, n in asdict(scores.counts).items()}
     return {**numbers, **counts}
-
-
-def _table(wandb: Any, scores: Scores) -> Any:
-    """One row a query: its id, its text, and its scores or None."""
-    columns = [scores.by_query(metric) for metric in scores]
-    rows = [
-        [query_id, scores.queries.get(query_id, ""), *(column.get(query_id) for column in columns)]
-        for query_id in scores.query_ids
-    ]
-    return wandb.Table(columns=["query_id", "query", *scores], data=rows)
 
 
 def _import(tracker: str) -> Any:

@@ -46,11 +46,8 @@ _LEAST_OF_MEAN = 1e-5
 class Column(NamedTuple):
     """One measure of a report.
 
-    Attributes:
-        label: trec_eval's name, such as P_5, or ours where trec_eval has no such measure.
-        metric: None where nothing is computed by query.
-        place: of the report, to sort by.
-        of_all_judged: computes the summary by query under -c, where that isn't `metric`.
+    `metric` is None where nothing is computed by query; `of_all_judged` computes the summary by
+    query under -c, where that isn't `metric`.
     """
 
     label: str
@@ -66,15 +63,14 @@ Build: TypeAlias = "Callable[[str, Rounding], RankingMetric]"
 
 @dataclass(frozen=True)
 class _Measure:
-    """A measure of trec_eval's.
+    """A measure of trec_eval's; `since` this version it is among all_trec.
 
     Attributes:
         defaults: the parameters that it has unless others are given.
         label: writes a parameter behind the name.
-        takes: nothing; several parameters, of which each makes a measure of its own; or one, which
-            may hold commas.
+        takes: "several" parameters, of which each makes a measure of its own, or "one", which may
+            hold commas.
         is_own: whether it is one of our own metrics, and a parameter its cutoff.
-        since: the version that has it among all_trec.
     """
 
     name: str
@@ -217,17 +213,14 @@ def columns(
 ) -> list[Column]:
     """The columns of a report, in trec_eval's order; metrics that it doesn't know come last.
 
-    Args:
-        names: trec_eval's names as its -m takes them ("map", "P.5,10", "official"), with a cutoff
-            as it prints them ("P_5"), or ours ("rbp(p=0.9)", "ndcg@10"); several with commas.
-        min_grade: the grade from which an item is relevant, trec_eval's -l.
-        version: 10 rounds levels of recall otherwise, and has more measures in all_trec.
+    `names` are trec_eval's as its -m takes them ("map", "P.5,10", "official"), with a cutoff as it
+    prints them ("P_5"), or ours ("rbp(p=0.9)", "ndcg@10"); `min_grade` is its -l. Version 10 rounds
+    levels of recall otherwise, and has more measures in all_trec.
 
-    Examples:
-        >>> [column.label for column in columns(["ndcg_cut.10,5,map", "judged"])]
-        ['map', 'ndcg_cut_5', 'ndcg_cut_10', 'judged']
-        >>> [column.metric.metric_name for column in columns(["ndcg", "ndcg@10"])]
-        ['ndcg(ideal=all)', 'ndcg@10']
+    >>> [column.label for column in columns(["ndcg_cut.10,5,map", "judged"])]
+    ['map', 'ndcg_cut_5', 'ndcg_cut_10', 'judged']
+    >>> [column.metric.metric_name for column in columns(["ndcg", "ndcg@10"])]
+    ['ndcg(ideal=all)', 'ndcg@10']
     """
     by_label: dict[str, Column] = {}
     for name in _single(names):
@@ -244,12 +237,8 @@ def leaves_out(names: Iterable[str]) -> bool:
 
 def metrics_of(measures: Iterable[Column]) -> list[BaseRetrievalMetric]:
     """The metrics that compute them, each once; at least one, to have queries to count."""
-    by_name = {
-        metric.metric_name: metric
-        for measure in measures
-        for metric in (measure.metric, measure.of_all_judged)
-        if metric is not None
-    }
+    pairs = ((measure.metric, measure.of_all_judged) for measure in measures)
+    by_name = {metric.metric_name: metric for pair in pairs for metric in pair if metric}
     return list(by_name.values()) or [RetrievedCount()]
 
 

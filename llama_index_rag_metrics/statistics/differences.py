@@ -41,11 +41,6 @@ def pseudo_queries(units: Units, widest: FloatArray | float = math.inf) -> Stude
     """Student's t of paired differences with two pseudo-queries, at M and at -M.
 
     `widest` is R, the widest difference that the metric allows; the widest seen where infinite.
-
-    >>> hits = np.array([0.0] * 46 + [1.0] * 3 + [-1.0])  # 3 gains and 1 loss of 50
-    >>> low, high = pseudo_queries(Units.of(hits[:, None]), 1.0).bounds(0.975)
-    >>> round(float(low[0]), 4), round(float(high[0]), 4)
-    (-0.0564, 0.1333)
     """
     count = units.n_units
     scale = ratio(count, units.n)

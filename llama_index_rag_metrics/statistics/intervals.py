@@ -36,10 +36,7 @@ UNIT_RANGE = (0.0, 1.0)
 
 @dataclass(frozen=True, slots=True)
 class MeanInterval:
-    """A mean over the n queries that have a value (NaN for none), and its confidence interval.
-
-    The ends are None, and the method "", where no interval is given; the note says why.
-    """
+    """A mean over n queries (NaN of none) and its interval, or a note why there is none."""
 
     mean: float
     low: float | None

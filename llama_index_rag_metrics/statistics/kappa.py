@@ -46,13 +46,7 @@ def cohens_kappa(
     confidence: float = 0.95,
     clusters: Sequence[Hashable] | None = None,
 ) -> Kappa:
-    """Cohen's kappa of (n,) paired scores; `clusters` are what pairs belong to, such as queries.
-
-    >>> first, second = np.array([1.0, 1, 0, 0, 1, 0]), np.array([1.0, 1, 0, 0, 0, 0])
-    >>> found = cohens_kappa(first, second)  # o = 5/6, e = 1/2 × 1/3 + 1/2 × 2/3 = 1/2
-    >>> round(found.kappa, 4), found.n
-    (0.6667, 6)
-    """
+    """Cohen's kappa of (n,) paired scores; `clusters` are what pairs belong to, such as queries."""
     n, every = len(first), np.concatenate([first, second])
     span = float(np.ptp(every)) if n else 0.0
     if span <= NOISE:

@@ -56,10 +56,8 @@ class PredictionPowered:
     def helps(self) -> bool:
         return not self.reason_alone
 
-    def alone(self, reason: str) -> PredictionPowered:
-        return replace(
-            self, values=self.human, weight=0.0, worth=float(self.n), reason_alone=reason
-        )
+    def alone(self, why: str) -> PredictionPowered:
+        return replace(self, values=self.human, weight=0.0, worth=float(self.n), reason_alone=why)
 
     @property
     def mean(self) -> float:
@@ -74,14 +72,7 @@ class PredictionPowered:
 def prediction_powered(
     human: FloatArray, judge: FloatArray, others: FloatArray
 ) -> PredictionPowered:
-    """Human scores of n questions drawn at random, moved by a judge's of these and of N others.
-
-    >>> human = np.tile([1.0, 1.0, 0.0, 1.0], 10)
-    >>> judge = np.tile([1.0, 1.0, 0.0, 0.0], 10)  # too strict
-    >>> found = prediction_powered(human, judge, np.tile([1.0, 0.0], 100))
-    >>> round(found.mean, 4), round(found.weight, 4), round(found.worth)
-    (0.75, 0.4149, 54)
-    """
+    """Human scores of n questions drawn at random, moved by a judge's of these and of N others."""
     n = len(human)
     unmoved = PredictionPowered(human, human, 0.0, n + len(others), float(n))
     if n < FEWEST_HUMAN:

@@ -145,11 +145,7 @@ def _by_cluster(values: FloatArray, clusters: IntArray) -> FloatArray:
 
 
 def commonest(values: FloatArray) -> float:
-    """The commonest value, rounding noise aside; the lowest among equally common ones.
-
-    >>> round(commonest(np.array([0.5, 0.3 - 0.2, 0.2 - 0.1])), 12)
-    0.1
-    """
+    """The commonest value, rounding noise aside; the lowest among equally common ones."""
     if not len(values):
         return math.nan
     ordered = np.sort(values)

@@ -23,10 +23,7 @@ _DECIMALS = 12
 
 @dataclass(frozen=True)
 class Student:
-    """Student's t of (columns,) centres, standard errors and degrees of freedom, nothing below 1.
-
-    No true mean is farther from 0 than `limit`.
-    """
+    """Student's t of (columns,) centres; no true mean is farther from 0 than `limit`."""
 
     centre: FloatArray
     error: FloatArray

@@ -20,7 +20,7 @@ from llama_index_rag_metrics import (
     read_traces,
     score_rankings,
 )
-from llama_index_rag_metrics.rankings.combining import Combine
+from llama_index_rag_metrics.rankings.fusion import Combine
 from llama_index_rag_metrics.runtime.errors import FileFormatError
 
 pytest.importorskip("opentelemetry.sdk", reason="spans need an exporter")

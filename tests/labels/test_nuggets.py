@@ -18,7 +18,7 @@ from llama_index_rag_metrics import (
     write_qrels,
     write_run,
 )
-from llama_index_rag_metrics.rankings.nugget import Support
+from llama_index_rag_metrics.rankings.relevance import Support
 from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
 

@@ -145,7 +145,7 @@ class TestRegister:
         assert REGISTRY["mrr"] is core.HitRate
 
     def test_a_reload_changes_nothing(self) -> None:
-        module = sys.modules["llama_index_rag_metrics.metrics.registration"]
+        module = sys.modules["llama_index_rag_metrics.metrics.metric_names"]
         kept = dict(vars(module))
         unregister()
         untouched = dict(REGISTRY)

@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from llama_index_rag_metrics import Call, Ranking, Run, combine_calls, fuse
-from llama_index_rag_metrics.rankings.combining import Combine
+from llama_index_rag_metrics.rankings.fusion import Combine
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 CALLS = (

@@ -37,8 +37,7 @@ from llama_index_rag_metrics.rankings.matching import (
     named_matcher,
     stand_ins,
 )
-from llama_index_rag_metrics.rankings.matching.matcher import Memory
-from llama_index_rag_metrics.rankings.matching.normalisation import letters, words
+from llama_index_rag_metrics.rankings.matching.normalisation import letters, remembered, words
 from llama_index_rag_metrics.runtime.errors import (
     BadAnswer,
     InvalidInput,
@@ -499,12 +498,19 @@ class TestOwnMatcher:
         assert FirstWord().match(["a b", "c d"], ["c e", "x"]) == [[1], []]
 
 
-def test_memory_forgets_what_was_not_used_for_longest() -> None:
-    memory: Memory[int] = Memory(limit=4)
-    for text in "abcd":
-        memory.keep(text, ord(text), 1)
-    assert memory.get("a") == 97
-    memory.keep("e", 101, 2)
-    assert [memory.get(text) for text in "abcde"] == [97, None, None, 100, 101]
-    memory.keep("too much", 0, 5)
-    assert memory.get("too much") is None
+def test_what_was_not_used_for_longest_is_worked_out_again() -> None:
+    asked: list[str] = []
+
+    @remembered(limit=8)
+    def twice(text: str) -> str:
+        asked.append(text)
+        return text[1:] * 2
+
+    for text in ["a1", "b1", "a1", "c", "d", "a1", "b1"]:
+        assert twice(text) == text[1:] * 2
+    assert asked == ["a1", "b1", "c", "d", "b1"]
+    for _ in range(2):  # longer than the limit
+        assert twice("too much") == "oo much" * 2
+    assert asked[5:] == ["too much"] * 2
+    twice("b1")
+    assert len(asked) == 7

@@ -158,7 +158,6 @@ def _check_calibrated(
     test: Test,
     clusters: Clusters | None,
 ) -> None:
-    """Refuse what calibrated scores can't be compared with."""
     if alone := [name for name in scores if name not in calibrations]:
         remedy = "Calibrate these, too, or compare human scores: calibration.human."
         sentence = f"systems are calibrated, but not {', '.join(map(repr, alone))}."
@@ -271,10 +270,7 @@ def _notes(paired: Paired, settings: ComparisonSettings) -> tuple[str, ...]:
 
 
 def _with_verdicts(parts: Sequence[Comparison], paired: Paired) -> list[Comparison]:
-    """Comparisons of all queries, or of slices, with p values corrected together, and verdicts.
-
-    The primary metric's are one family, all other metrics' another.
-    """
+    """Comparisons with verdicts; p values of the primary metric are one family, others another."""
     differences = [difference for part in parts for difference in part]
     if not differences:
         return list(parts)

@@ -7,7 +7,6 @@ from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from llama_index_rag_metrics.decisions.calibration import Calibration
 from llama_index_rag_metrics.decisions.comparison.comparison_sentences import decision
@@ -20,6 +19,7 @@ from llama_index_rag_metrics.decisions.comparison.difference import (
 from llama_index_rag_metrics.decisions.comparison.holes import Holes, judgement_holes
 from llama_index_rag_metrics.decisions.comparison.pairing import Paired
 from llama_index_rag_metrics.evaluation import EvaluationResults
+from llama_index_rag_metrics.report import Report
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.atomic_files import write_text
 from llama_index_rag_metrics.runtime.errors import InvalidInput
@@ -27,9 +27,6 @@ from llama_index_rag_metrics.runtime.jsonable import jsonable
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.mappings import name_among
 from llama_index_rag_metrics.statistics.intervals import MeanInterval
-
-if TYPE_CHECKING:
-    from llama_index_rag_metrics.report import Report
 
 _FORMAT = "llama-index-rag-metrics comparison, version 1"
 
@@ -42,15 +39,12 @@ class Comparison(Reportable):
         systems: name to scores, in the order given.
         results: name to the results of an evaluation, with its rankings; None where only scores
             were given.
-        baseline: the name of the baseline.
-        metric_names: the metrics compared.
         query_ids: the queries compared, in the baseline's order.
         means: (system, metric) to the mean with its interval, over the queries with a value.
         differences: by system, then metric; also `comparison["hybrid", "ndcg@10"]`.
         slices: value of the metadata to the comparison of those queries; p values are corrected for
             all slices together.
         notes: what a reader of the numbers should know.
-        settings: how it was made.
         calibrations: name to what `calibrate` made of it, where systems were given so.
 
     Examples:
@@ -109,8 +103,8 @@ class Comparison(Reportable):
     def pairs(self) -> tuple[SystemPair, ...]:
         """All pairs of three or more systems, metric by metric; empty for two systems.
 
-        Step-down max-t over the paired t-tests of all pairs by one metric (Westfall and Young
-        1993): in at most 1 - confidence of cases it finds any difference between equal systems.
+        By step-down max-t over the t-tests of a metric's pairs (Westfall and Young 1993): it finds
+        any difference between equal systems in at most 1 - confidence of cases.
         """
         return tuple(all_pairs(self.paired, self.settings))
 
@@ -143,11 +137,7 @@ class Comparison(Reportable):
         return comparison_report(self)
 
     def to_json(self, path: str | Path | None = None) -> str:
-        """All numbers as JSON; written to `path`, if given.
-
-        Raises:
-            InvalidInput: JSON can't hold a value of the slices' metadata.
-        """
+        """All numbers as JSON; written to `path`, if given."""
         content = {
             "format": _FORMAT,
             "systems": list(self.systems),
@@ -177,6 +167,6 @@ class Comparison(Reportable):
         return text
 
     def __repr__(self) -> str:
-        others = ", ".join(self.others)
-        metrics, queries = ", ".join(self.metric_names), f"{len(self.query_ids)} queries"
-        return f"<Comparison of {others} with {self.baseline}: {queries}; {metrics}>"
+        others, metrics = ", ".join(self.others), ", ".join(self.metric_names)
+        n = len(self.query_ids)
+        return f"<Comparison of {others} with {self.baseline}: {n} queries; {metrics}>"

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llama_index_rag_metrics.decisions.calibration_report import EXPLAINED as CALIBRATED
-from llama_index_rag_metrics.decisions.calibration_report import calibration_table
+from llama_index_rag_metrics.decisions.calibration import EXPLAINED as CALIBRATED
+from llama_index_rag_metrics.decisions.calibration import calibration_table
 from llama_index_rag_metrics.decisions.comparison.difference import Difference
 from llama_index_rag_metrics.decisions.comparison.holes import EXPLAINED, hole_tables
 from llama_index_rag_metrics.evaluation.results.curves import curve_figures
@@ -90,14 +90,7 @@ def _sections(comparison: Comparison, systems: list[System]) -> list[m.Section]:
         calibration_table(f"{name}: human and judged questions", calibration.metrics)
         for name, calibration in calibrations.items()
     ]
-    aside = [
-        m.Section("Human and judged questions", calibrated, CALIBRATED),
-        m.Section("Slices", list(_slices(comparison)), aside=True),
-        m.Section("Pairs", list(_pairs(comparison)), _ALL_PAIRS, aside=True),
-        m.Section(
-            "Unjudged items", hole_tables(comparison.holes), EXPLAINED, aside=True, folded=True
-        ),
-    ]
+    holes = hole_tables(comparison.holes)
     return [
         m.Section("Differences", list(_differences(comparison)), text=settings_of(comparison)),
         scores_report.summary_section(
@@ -107,7 +100,10 @@ def _sections(comparison: Comparison, systems: list[System]) -> list[m.Section]:
             title=f"{'Means by people alone' if calibrations else 'Means'}, queries, latency",
             place="detail",
         ),
-        *(section for section in aside if section.tables),
+        m.Section("Human and judged questions", calibrated, CALIBRATED),
+        m.Section("Slices", list(_slices(comparison)), aside=True),
+        m.Section("Pairs", list(_pairs(comparison)), _ALL_PAIRS, aside=True),
+        m.Section("Unjudged items", holes, EXPLAINED, aside=True, folded=True),
     ]
 
 

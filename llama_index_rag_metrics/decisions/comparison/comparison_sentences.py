@@ -52,10 +52,13 @@ def verdict(difference: Difference, settings: ComparisonSettings) -> str:
         return f"{outcome}: {signed(difference.difference, 0.0)}."
     if difference.changed == 0:
         return f"{outcome}: {_interval(difference, settings)}."
-    uncertainty = f"{_interval(difference, settings)}; {_p(difference, settings)}"
+    alone = settings.correction == "none" or difference.comparisons == 1
+    p = p_value(difference.p_corrected)
+    p = f"{'p' if alone else 'corrected p'} {p if p.startswith('<') else f'= {p}'}"
     evidence = (
-        f"{signed(difference.difference, 0.0)} ({uncertainty}); {difference.changed:,} of "
-        f"{counted(difference.n)} changed ({difference.wins:,} better, {difference.losses:,} worse)"
+        f"{signed(difference.difference, 0.0)} ({_interval(difference, settings)}; {p}); "
+        f"{difference.changed:,} of {counted(difference.n)} changed ({difference.wins:,} better, "
+        f"{difference.losses:,} worse)"
     )
     if settings.test == "wilcoxon" and (difference.significant or excludes_0(difference)):
         evidence += "; Wilcoxon's test speaks of symmetry about 0, not of the mean"
@@ -137,12 +140,6 @@ def _interval(difference: Difference, settings: ComparisonSettings) -> str:
         return "no interval: " + difference.note.split(":", maxsplit=1)[0]
     ends = between(difference.low, difference.high)
     return f"{percent(settings.confidence)} interval {ends}"
-
-
-def _p(difference: Difference, settings: ComparisonSettings) -> str:
-    alone = settings.correction == "none" or difference.comparisons == 1
-    p = p_value(difference.p_corrected)
-    return f"{'p' if alone else 'corrected p'} {p if p.startswith('<') else f'= {p}'}"
 
 
 def _more(difference: Difference, settings: ComparisonSettings) -> str:

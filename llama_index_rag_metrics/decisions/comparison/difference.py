@@ -52,7 +52,6 @@ class ComparisonSettings:
 
     @property
     def alpha(self) -> float:
-        """The level of the tests."""
         return round(1 - self.confidence, 12)
 
 
@@ -61,30 +60,21 @@ class Difference:
     """How a system differs from the baseline by one metric, paired by query.
 
     Attributes:
-        n: how many queries have a value for both.
-        baseline_mean: the baseline's mean over these.
-        mean: the system's mean over these.
+        n: how many queries have a value for both; the means are over these.
         difference: the mean of system minus baseline.
-        low: lower end of its interval, None where none is given.
-        high: upper end.
-        method: how the interval was made; "" where none is given.
+        low: lower end of its interval, None where none is given, as is `high`.
         p_randomisation: two-sided p value of the randomisation test.
         p_t: of the paired t-test; with clusters, of its cluster-robust form.
         p_wilcoxon: of Wilcoxon's signed-rank test, which tests symmetry about 0, not the mean.
-        p_corrected: that of the test chosen, corrected for `comparisons`.
+        p_corrected: that of the test chosen, corrected for `comparisons`, this one among them.
         significant: whether p_corrected is at most 1 - confidence.
         effect_size: mean / standard deviation of the paired differences, 0 when all are 0; None
             where they don't vary about another value.
-        wins: queries on which the system is better: scores higher, or lower by a metric of which
-            less is better.
-        ties: queries on which both score the same.
-        losses: queries on which the system is worse.
+        wins: on how many queries the system is better, which may be lower.
         detectable: the smallest true difference that this many queries would show in 4 of 5 cases,
             by this test, level and correction; None where too few queries changed to say.
         note: why there is no interval, or what else to know.
-        verdict: the decision, the numbers, and what would be needed to know more.
         primary: whether it is by the metric that a decision is about.
-        comparisons: how many comparisons p is corrected for, this one among them.
     """
 
     system: str
@@ -119,7 +109,6 @@ class Difference:
 
     @property
     def changed(self) -> int:
-        """How many queries score differently."""
         return self.wins + self.losses
 
     def p_of(self, test: Test) -> float:
@@ -129,14 +118,10 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class SystemPair:
-    """Two of several systems, compared with all pairs in mind.
+    """Two of several systems, over the n queries with a value for both: system minus other.
 
-    Attributes:
-        n: how many queries have a value for both.
-        difference: mean of `system` minus mean of `other` over these.
-        low: lower end of the simultaneous interval; None with fewer than two queries or clusters.
-        high: upper end.
-        p: of the paired t-test, corrected for all pairs of the metric, not for several metrics.
+    The interval is simultaneous, None with fewer than two queries or clusters; p is the t-test's,
+    corrected for all pairs of the metric, not for several metrics.
     """
 
     system: str

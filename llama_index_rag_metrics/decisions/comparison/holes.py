@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 from llama_index_rag_metrics.evaluation import EvaluationResults
@@ -34,6 +34,7 @@ from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.report import Cell, Records, Report, Row, Section, Table
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.amounts import check_amount
+from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.scores.scoring import EVERY_QUERY, score_with
 from llama_index_rag_metrics.statistics.intervals import exact_mean
@@ -53,8 +54,7 @@ class Holes(Reportable):
         mean: as it was scored.
         not_relevant: the mean with the unjudged items within k judged not relevant.
         relevant: the mean with them judged relevant.
-        unjudged: how many unjudged items there are within k, over all queries.
-        retrieved: how many items there are within k.
+        unjudged: how many of the `retrieved` items within k, over all n queries, are unjudged.
         bounds: whether the mean lies between the two whatever the judgements of these items are;
             if not, the two are "as if", not the worst and the best case.
     """
@@ -84,7 +84,7 @@ class JudgementHoles(Reportable, tuple[Holes, ...]):
             title="Unjudged items",
             sections=[Section("Unjudged items", [table], EXPLAINED)],
             metrics=[hole.metric for hole in self],
-            records=Records.of([asdict(hole) for hole in self], names),
+            records=Records.of_fields(self, names),
         )
 
 
@@ -137,26 +137,29 @@ def judgement_holes(
         metric = _answering(name)
         if metric is not None and scores:
             answering.append(metric)
-            view = (metric.match, getattr(metric, "k", None), tuple(scores))
-            alike[view].append(_Scored(metric, scores))
+            needed = max(grade, getattr(metric, "min_grade", grade))
+            view = (metric.match, getattr(metric, "k", None), needed, tuple(scores))
+            alike[view].append(_Scored(metric, needed, scores))
     by_metric = {
         holes.metric: holes
         for scored in alike.values()
-        for holes in _holes(scored, *_judged_by(scored[0].metric, results), grade)
+        for holes in _holes(scored, *_judged_by(scored[0].metric, results))
     }
     return JudgementHoles(by_metric[metric.metric_name] for metric in answering)
 
 
 class _Scored(NamedTuple):
     metric: RankingMetric
+    grade: float
     scores: Mapping[str, float]
 
 
 def _holes(
-    scored: Sequence[_Scored], relevance: Mapping[str, Relevance], run: Run, grade: float
+    scored: Sequence[_Scored], relevance: Mapping[str, Relevance], run: Run
 ) -> Iterator[Holes]:
-    """Holes of metrics of one cutoff and the same queries, judged once."""
-    query_ids, cutoff = scored[0].scores, getattr(scored[0].metric, "k", None)
+    """Holes of metrics of one cutoff, one grade and the same queries, judged once."""
+    metric, grade, query_ids = scored[0]
+    cutoff = getattr(metric, "k", None)
     rankings = [
         list(dict.fromkeys(run[query_id].ids)) if query_id in run else [] for query_id in query_ids
     ]
@@ -167,27 +170,20 @@ def _holes(
         for items, grades in zip(seen, judged, strict=True)
     ]
 
-    def means_if(grade: float, metrics: Sequence[RankingMetric]) -> dict[str, float]:
+    def scores_if(grade: float) -> Mapping[str, FloatArray]:
         filled = [
             Relevance({**grades, **dict.fromkeys(items, grade)})
             for grades, items in zip(judged, unjudged, strict=True)
         ]
-        again = score_with(metrics, filled, rankings, EVERY_QUERY)
-        return {name: exact_mean(again[name]) for name in again}
+        return score_with([metric for metric, *_ in scored], filled, rankings, EVERY_QUERY)
 
-    not_relevant = means_if(0.0, [metric for metric, _ in scored])
-    relevant: dict[str, float] = {}
-    by_grade = defaultdict(list)
-    for metric, _ in scored:
-        by_grade[max(grade, getattr(metric, "min_grade", grade))].append(metric)
-    for needed, metrics in by_grade.items():
-        relevant |= means_if(needed, metrics)
-    for metric, scores in scored:
+    not_relevant, relevant = scores_if(0.0), scores_if(grade)
+    for metric, _, scores in scored:
         yield Holes(
             metric=metric.metric_name,
             mean=math.fsum(scores.values()) / len(scores),
-            not_relevant=not_relevant[metric.metric_name],
-            relevant=relevant[metric.metric_name],
+            not_relevant=exact_mean(not_relevant[metric.metric_name]),
+            relevant=exact_mean(relevant[metric.metric_name]),
             n=len(scores),
             unjudged=sum(map(len, unjudged)),
             retrieved=sum(map(len, seen)),

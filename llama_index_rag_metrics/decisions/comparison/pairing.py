@@ -23,15 +23,11 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.wording import first_of, unawaited
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.mappings import name_among
+from llama_index_rag_metrics.statistics import prediction_powered as ppi
 from llama_index_rag_metrics.statistics.intervals import (
     MeanInterval,
     number_clusters,
     without_noise,
-)
-from llama_index_rag_metrics.statistics.prediction_powered import (
-    PredictionPowered,
-    prediction_powered,
-    prediction_powered_interval,
 )
 from llama_index_rag_metrics.statistics.resampling import Units
 
@@ -94,7 +90,7 @@ class Paired:
 
     def prediction_powered(
         self, system: str, metric: str, baseline: str | None = None
-    ) -> PredictionPowered:
+    ) -> ppi.PredictionPowered:
         human, judge = (
             {
                 query_id: value
@@ -105,10 +101,10 @@ class Paired:
             }
             for side in (self, self.judged or self)
         )
-        return prediction_powered(*split(judge, human))
+        return ppi.prediction_powered(*split(judge, human))
 
     def calibrated_mean(self, system: str, metric: str, confidence: float = 0.95) -> MeanInterval:
-        return prediction_powered_interval(
+        return ppi.prediction_powered_interval(
             self.prediction_powered(system, metric),
             confidence=confidence,
             limits=limits_of(metric),
@@ -128,10 +124,7 @@ class Paired:
         return Units.of(evidence, clusters, changes)
 
     def in_order(self, columns: Sequence[FloatArray]) -> tuple[FloatArray, IntArray | None]:
-        """(queries, columns) values and the clusters, by query id.
-
-        So the same queries, and clusters, are drawn however a file was sorted.
-        """
+        """(queries, columns) values and clusters by query id, however a file was sorted."""
         order = np.argsort(np.array(self.query_ids, np.str_), kind="stable")
         ordered = np.stack(columns, axis=1)[order]
         if self.clusters is None:

@@ -16,7 +16,7 @@ import math
 import os
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime, timezone
 from hashlib import sha256
 from pathlib import Path
@@ -88,13 +88,9 @@ def _digest(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """One update of a stored baseline.
+    """One update of a stored baseline: its day, as 2026-01-31 in UTC, and the commit measured.
 
-    Attributes:
-        date: the day, as 2026-01-31, in UTC.
-        commit: the commit that was measured; "" where it isn't known.
-        means: metric name to mean; a metric without a value is left out.
-        forced: whether a rule had failed, and the scores were stored anyway.
+    `forced` says that a rule had failed, and the scores were stored anyway.
     """
 
     date: str
@@ -102,12 +98,15 @@ class Update:
     means: Mapping[str, float]
     forced: bool = False
 
+    @classmethod
+    def now(cls, folder: Path, scores: Scores, *, forced: bool) -> Update:
+        """Metrics without a value are left out."""
+        means = {metric: mean for metric, mean in scores.means.items() if scores.n(metric)}
+        today = datetime.now(timezone.utc).date().isoformat()
+        return cls(today, _commit_of(folder), means, forced)
 
-def today() -> str:
-    return datetime.now(timezone.utc).date().isoformat()
 
-
-def commit_of(folder: Path) -> str:
+def _commit_of(folder: Path) -> str:
     """The commit that a folder is at, of the service's environment or of git; "" if unknown."""
     for variable in _VARIABLES:
         if commit := os.environ.get(variable, ""):
@@ -133,7 +132,6 @@ class Baseline:
     Attributes:
         scores: those of every query; also which queries are left out of the means, and why.
         fingerprints: query id to the fingerprints of its question, judgements and ranking.
-        rules: the rules that are stored with it.
         version: the version of this package that made it.
         anchor: the baseline that updates leave alone; None where this baseline is its own anchor.
         history: the updates, oldest first.
@@ -168,11 +166,7 @@ class Baseline:
 
     @classmethod
     def of(
-        cls,
-        results: Results,
-        *,
-        metrics: Sequence[str] | None = None,
-        rules: RuleLike = (),
+        cls, results: Results, *, metrics: Sequence[str] | None = None, rules: RuleLike = ()
     ) -> Baseline:
         """Make a baseline of results.
 
@@ -346,22 +340,24 @@ def _line(value: Any) -> str:
 
 
 def _read(data: Mapping[str, Any]) -> Baseline:
-    anchor = data.get("anchor")
+    metrics, rows = data["metrics"], data["queries"]
+    scored = {query_id: row["scores"] for query_id, row in rows.items() if "excluded" not in row}
+    excluded = {query_id: row["excluded"] for query_id, row in rows.items() if "excluded" in row}
+    scores = Scores([*scored], _columns(scored, metrics), excluded=excluded, name=data["name"])
+    check_finite(scores, metrics)
+    parts = [part.name for part in fields(Fingerprint)]
+    rules, anchor, judged = data.get("rules"), data.get("anchor"), data.get("judged")
     return Baseline(
-        _read_scores(data),
+        scores,
         {
-            query_id: Fingerprint(
-                row.get("question", ""), row.get("judgements", ""), row.get("ranking", "")
-            )
-            for query_id, row in data["queries"].items()
+            query_id: Fingerprint(*(row.get(part, "") for part in parts))
+            for query_id, row in rows.items()
         },
-        parse_rules(rules) if (rules := data.get("rules")) else (),
+        parse_rules(rules) if rules else (),
         data["version"],
         None if anchor is None else _read(anchor),
         tuple(Update(**update) for update in data.get("history", ())),
-        None
-        if (judged := data.get("judged")) is None
-        else Scores([*judged], _columns(judged, data["metrics"])),
+        None if judged is None else Scores([*judged], _columns(judged, metrics)),
     )
 
 
@@ -377,16 +373,3 @@ def _columns(
         metric: [math.nan if score is None else float(score) for score in column]
         for metric, column in zip(metrics, columns, strict=True)
     }
-
-
-def _read_scores(data: Mapping[str, Any]) -> Scores:
-    metrics, rows = data["metrics"], data["queries"]
-    scored = {query_id: row["scores"] for query_id, row in rows.items() if "excluded" not in row}
-    scores = Scores(
-        list(scored),
-        _columns(scored, metrics),
-        excluded={query_id: row["excluded"] for query_id, row in rows.items() if "excluded" in row},
-        name=data["name"],
-    )
-    check_finite(scores, metrics)
-    return scores

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from llama_index_rag_metrics.decisions import OnMissing
 from llama_index_rag_metrics.decisions.calibration import Calibration
@@ -14,9 +14,7 @@ from llama_index_rag_metrics.decisions.comparison.pairing import Clusters, Resul
 from llama_index_rag_metrics.decisions.gate.baseline import (
     Baseline,
     Update,
-    commit_of,
     judge_of,
-    today,
 )
 from llama_index_rag_metrics.decisions.gate.measuring import Measured, against, alone, name_in
 from llama_index_rag_metrics.decisions.gate.rules import Rule, RuleLike, parse_rules
@@ -39,6 +37,9 @@ from llama_index_rag_metrics.runtime.errors import (
 )
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.systems import answer_of
+
+_Side: TypeAlias = "tuple[Baseline, Sequence[str]]"
+"""The baseline or the anchor, and the queries in common."""
 
 BaselineLike: TypeAlias = "Baseline | Results | str | Path"
 """A baseline, the results that make one, or the file that holds one."""
@@ -64,10 +65,7 @@ def check_rules(
     beyond it, and is inconclusive in between. It is tested against the baseline's anchor, too,
     unless a rule of its own says how far the metric may be from the anchor. All rules together fail
     an unchanged system in at most 1 - confidence of the cases; each passes a change exactly at its
-    limit in about as many. Where all rankings are known to be identical, a rule that an unchanged
-    system satisfies passes, however few queries there are.
-
-    A rule fails if fewer queries than `min_coverage` asks for have a value.
+    limit in about as many. If all rankings are identical, few queries are enough.
 
     Args:
         results: of an evaluation; bare scores, which know no rankings to show; or what `calibrate`
@@ -157,9 +155,6 @@ def assert_retrieval(
         min_coverage: the share of the queries that must have a value; see `check_rules`.
         worst: how many of the worst queries to show for each broken rule.
 
-    Returns:
-        The verdicts, where no rule is broken.
-
     Raises:
         GateFailed: an AssertionError: a rule is broken. It shows the rules, the numbers with their
             bounds, and the worst queries: what was asked, wanted and got.
@@ -190,13 +185,6 @@ def assert_retrieval(
     return report
 
 
-class _Side(NamedTuple):
-    """The baseline or the anchor, and the queries in common."""
-
-    stored: Baseline
-    same: Sequence[str]
-
-
 def _stored(baseline: BaselineLike | None) -> Baseline | None:
     if baseline is None or isinstance(baseline, Baseline):
         return baseline
@@ -219,16 +207,16 @@ def _sides(
             f"the baseline was stored by version {stored.version or 'unknown'} of this package, "
             f"and this is {__version__}"
         )
-    sides = {"baseline": _Side(stored, same)}
+    sides: dict[str, _Side] = {"baseline": (stored, same)}
     if stored.anchor is not None:
-        sides["anchor"] = _Side(stored.anchor, stored.anchor.common_queries(results))
+        sides["anchor"] = stored.anchor, stored.anchor.common_queries(results)
     now = scores_of(results).counts.queries
-    for name, side in sides.items():
-        before = side.stored.scores.counts.queries
-        if not len(side.same) == now == before:
+    for name, (reference, common) in sides.items():
+        before = reference.scores.counts.queries
+        if not len(common) == now == before:
             notes.append(
-                f"rules against the {name} are decided by {counted(len(side.same))}, those that "
-                f"are the same now ({now:,}) and in the {name} ({before:,})"
+                f"rules against the {name} are decided by {counted(len(common))}, those that are "
+                f"the same now ({now:,}) and in the {name} ({before:,})"
             )
     return sides
 
@@ -253,7 +241,7 @@ def _measured(
         if rule.anchor or "anchor" not in sides or metric in anchored:
             continue
         again = replace(rule, anchor=True)
-        if metric not in sides["anchor"].stored.scores:
+        if metric not in sides["anchor"][0].scores:
             notes.append(
                 f"the anchor has no scores by {metric}, so losses in small steps go unnoticed; "
                 "store a new anchor to notice them"
@@ -333,20 +321,9 @@ def update_baseline(
 ) -> Baseline:
     """Store results as the baseline, and add an entry to its history.
 
-    The first baseline is also the anchor, which later updates leave alone.
-
-    Args:
-        path: the file; made where there is none.
-        results: of an evaluation, or bare scores.
-        metrics: which to keep; None for all.
-        rules: what to keep with them; those that the file has stay where none are given.
-        judged_by: the rules that must hold; None for those that are kept.
-        min_coverage: the share of the queries that must have a value; see `check_rules`.
-        force: whether to store results that break a rule; the history says so.
-        new_anchor: whether these results become the anchor, too; the older one judges nothing.
-
-    Returns:
-        The baseline as it was stored.
+    The first baseline is also the anchor, which later updates leave alone unless `new_anchor` is
+    set. Without `rules`, those that the file has stay; without `judged_by`, the rules that are kept
+    must hold. `force` stores results that break a rule; the history says so.
 
     Raises:
         GateFailed: the results break a rule, and `force` isn't set; nothing was stored.
@@ -359,7 +336,7 @@ def update_baseline(
     target = Path(path)
     before = Baseline.load(target) if target.is_file() else None
     kept = parse_rules(rules) if rules else () if before is None else before.rules
-    made = Baseline.of(results, metrics=metrics, rules=kept)
+    stored = Baseline.of(results, metrics=metrics, rules=kept)
     judging = kept if judged_by is None else parse_rules(judged_by) if judged_by else ()
     compared = before if before is None or not new_anchor else replace(before, anchor=None)
     report = _report_on_new(results, compared, judging, min_coverage)
@@ -371,14 +348,13 @@ def update_baseline(
     if anchor is not None:
         _check_anchor(anchor, results, min_coverage)
         anchor = replace(anchor, rules=(), anchor=None, history=())
-    means = {metric: mean for metric, mean in made.scores.means.items() if made.scores.n(metric)}
-    update = Update(today(), commit_of(target.absolute().parent), means, is_broken)
+    update = Update.now(target.absolute().parent, stored.scores, forced=is_broken)
     history = () if before is None else before.history
     if history[-1:] != (update,):
         history = (*history, update)
-    made = replace(made, anchor=anchor, history=history)
-    made.save(target)
-    return made
+    stored = replace(stored, anchor=anchor, history=history)
+    stored.save(target)
+    return stored
 
 
 def _report_on_new(

@@ -35,6 +35,7 @@ from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError, UnknownMetric
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.mappings import name_among
+from llama_index_rag_metrics.statistics import prediction_powered as ppi
 from llama_index_rag_metrics.statistics.differences import pseudo_queries
 from llama_index_rag_metrics.statistics.intervals import (
     UNIT_RANGE,
@@ -43,10 +44,6 @@ from llama_index_rag_metrics.statistics.intervals import (
     mean_interval,
 )
 from llama_index_rag_metrics.statistics.power import POWER, queries_to_decide
-from llama_index_rag_metrics.statistics.prediction_powered import (
-    PredictionPowered,
-    prediction_powered_interval,
-)
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
 from llama_index_rag_metrics.statistics.significance import Student, student, unvaried
 
@@ -69,7 +66,7 @@ class Evidence(ABC):
     def bounds(self, confidence: float) -> Bounds:
         """The true mean, more being better, is above the one and below the other.
 
-        Each with this confidence; None where that can't be said.
+        Each has this confidence, and is None where it can't be given.
         """
 
     @property
@@ -102,10 +99,7 @@ class PairedEvidence(Evidence):
         return f"{'cluster-robust t' if self._units.clustered else 't'} with pseudo-queries"
 
     def needed(self, tolerance: float, confidence: float) -> int | None:
-        """How many queries would show that nothing changed, if that is so.
-
-        None where no number would, since a gain is wanted, or where these are enough.
-        """
+        """How many more queries would show that nothing changed; None where no number would."""
         if self._says_nothing or tolerance <= NOISE:
             return None
         n, error = int(self._units.n[0]), float(self._assumed.error[0])
@@ -113,10 +107,7 @@ class PairedEvidence(Evidence):
         return needed if needed is not None and needed > n else None
 
     def decidable(self, confidence: float) -> float | None:
-        """The smallest loss that this many queries rule out with `POWER`, if nothing changed.
-
-        None where it is more than anybody would tolerate.
-        """
+        """The smallest tolerable loss that these queries rule out with `POWER`, if unchanged."""
         from scipy.special import ndtri
 
         if self._says_nothing:
@@ -147,7 +138,7 @@ class MeanEvidence(Evidence):
 
     limits: tuple[float, float] = UNIT_RANGE
     negated: bool = False
-    calibrated: PredictionPowered | None = None
+    calibrated: ppi.PredictionPowered | None = None
 
     def bounds(self, confidence: float) -> Bounds:
         interval = self._interval(confidence)
@@ -165,7 +156,7 @@ class MeanEvidence(Evidence):
             return mean_interval(
                 self.values, confidence=two_sided, limits=self.limits, clusters=self.clusters
             )
-        return prediction_powered_interval(
+        return ppi.prediction_powered_interval(
             self.calibrated, confidence=two_sided, limits=self.limits
         )[1]
 
@@ -175,10 +166,8 @@ class Measured:
     """The numbers that a rule is decided by.
 
     Attributes:
-        metric: the name under which the scores have its metric.
         value: the mean now, or the count.
-        n: how many queries have a value, on both sides.
-        expected: how many should have one.
+        n: how many queries have a value, on both sides, of the `expected` ones.
         columns: query id to (score now, score before).
         baseline: the mean before; None without a baseline, as is `difference`, the mean paired one.
         evidence: how good or bad the true mean could be; None decides by the value.
@@ -198,7 +187,6 @@ class Measured:
 
     @property
     def coverage(self) -> float:
-        """The share of the queries that have a value; 0 where there is no query."""
         return self.n / self.expected if self.expected else 0.0
 
 
@@ -210,7 +198,7 @@ def against(
     clusters: Clusters | None,
     judge: Scores | None = None,
 ) -> Measured:
-    """Measure a rule against the baseline or the anchor, on the queries that are the same in both.
+    """Measure a rule on the queries that are the same in the baseline, or the anchor.
 
     With a judge, the other scores are people's.
     """

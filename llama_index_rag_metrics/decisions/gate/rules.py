@@ -60,9 +60,6 @@ class Rule:
         anchor: whether it is relative to the anchor, the baseline that updates leave as it is.
         observed: whether a rule against the baseline is decided by the difference observed.
 
-    Raises:
-        InvalidInput: a part can't be used.
-
     Examples:
         >>> Rule.parse("ndcg@10 >= baseline - 0.02")
         Rule(metric='ndcg@10', sign='>=', value=-0.02, baseline=True, confidence=0.95, ...)
@@ -104,11 +101,7 @@ and a limit, got 'ndcg@10 >= 80%'. For example ...; limits are in the metric's o
 
     @classmethod
     def parse(cls, text: str) -> Rule:
-        """Read a rule as `str` writes it.
-
-        Raises:
-            InvalidInput: this isn't a rule.
-        """
+        """Read a rule as `str` writes it."""
         # in a run of spaces, the pattern would try every one as the end of the metric's name
         match = _RULE.fullmatch(" ".join(text.split()))
         if match is None:

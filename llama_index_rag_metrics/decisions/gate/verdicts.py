@@ -12,35 +12,26 @@ import json
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
-from llama_index_rag_metrics.decisions.gate.gate_sentences import sentence
+from llama_index_rag_metrics.decisions.gate.gate_report import gate_report, sentence
 from llama_index_rag_metrics.decisions.gate.measuring import Evidence, Measured, PairedEvidence
 from llama_index_rag_metrics.decisions.gate.rules import Rule
+from llama_index_rag_metrics.report import Report
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.atomic_files import write_text
 from llama_index_rag_metrics.runtime.jsonable import jsonable
 from llama_index_rag_metrics.statistics.resampling import NOISE
-
-if TYPE_CHECKING:
-    from llama_index_rag_metrics.report import Report
 
 Outcome: TypeAlias = Literal["pass", "fail", "inconclusive"]
 
 
 @dataclass(frozen=True, slots=True)
 class WorstQuery:
-    """A query that counts against a rule.
+    """A query that counts against a rule: its score now and before, what was wanted and retrieved.
 
-    Attributes:
-        question: its text; "" where that isn't known.
-        score: now.
-        baseline: before; None for a rule without a baseline.
-        wanted: the relevant items, best grade first; empty where they aren't known.
-        got: what was retrieved, best first, with its grade where it was judged.
-        error: why nothing was retrieved.
-        leaked: what was retrieved although the asker may not see it, (rank, id), best first; of
-            metrics of leaks.
+    Items are best first. `error` says why nothing was retrieved; `leaked` has (rank, id) of what
+    the asker may not see, for metrics of leaks.
     """
 
     query_id: str
@@ -58,22 +49,17 @@ class Verdict:
     """The verdict on one rule.
 
     Attributes:
-        metric: the name under which the scores have its metric.
         value: the mean now, over the queries compared, or the count.
-        baseline: the mean of the baseline, or of the anchor, over the same queries; None without
-            one.
+        baseline: the mean of the baseline or the anchor over the same queries; None without one.
         difference: the mean paired difference, now minus baseline; None without a baseline.
         lower: one-sided lower bound of the difference, or of the mean if there is no baseline; None
             where it isn't used or can't be given.
         upper: the other one-sided bound. The one that lets a rule pass has the rule's confidence,
             the one that lets it fail that of `together` rules.
-        n: how many queries have a value, on both sides.
-        method: how the bounds were made; "" where there are none.
+        n: how many queries have a value, on both sides, of the `expected` ones.
         needed: how many queries like these would show with power 0.8 that nothing is lost, if
             nothing truly changed; None where the verdict is clear, or no number would.
-        worst: the queries that count most against the rule, worst first.
-        expected: how many queries should have a value.
-        covered: whether enough of them have one.
+        covered: whether enough queries have a value.
         together: how many rules, each counted once, it is corrected for.
         decidable: the smallest loss that this many queries rule out with power 0.8, if nothing
             truly changed; None where the verdict is clear, or that loss intolerable.
@@ -132,8 +118,7 @@ class GateReport(Reportable):
         return min((verdict.outcome for verdict in self), key=order.index, default="pass")
 
     def broken(self, *, strict: bool = False) -> Sequence[Verdict]:
-        """The verdicts that close the gate: the failed ones; with `strict`, the inconclusive ones,
-        too."""
+        """The verdicts that close the gate: failed ones, with `strict` also inconclusive ones."""
         shut = {"fail", "inconclusive"} if strict else {"fail"}
         return [verdict for verdict in self.verdicts if verdict.outcome in shut]
 
@@ -151,8 +136,6 @@ class GateReport(Reportable):
 
     def report(self, *, full: bool = False) -> Report:
         """The verdicts, the worst queries and why; as a table, one row per verdict."""
-        from llama_index_rag_metrics.decisions.gate.gate_report import gate_report
-
         return gate_report(self)
 
     def to_json(self, path: str | Path | None = None) -> str:

@@ -74,11 +74,7 @@ class Point(dict[str, Value]):
 
 
 def combinations(grid: Grid) -> dict[str, Point]:
-    """The configurations of a grid by their names; the first parameter varies slowest.
-
-    >>> list(combinations({"chunk_size": [128, 256], "top_k": [3]}))
-    ['chunk_size=128, top_k=3', 'chunk_size=256, top_k=3']
-    """
+    """The configurations of a grid by their names; the first parameter varies slowest."""
     if isinstance(grid, Mapping):
         columns = [_column(name, values) for name, values in grid.items()]
         chosen = [Point(zip(grid, row, strict=True)) for row in product(*columns) if row]
@@ -86,7 +82,12 @@ def combinations(grid: Grid) -> dict[str, Point]:
         expected = "parameter to values, or configurations"
         raise InvalidInput("grid", type(grid), expected, _REMEDY)
     else:
-        chosen = [_point(row) for row in grid]
+        chosen = []
+        for row in grid:
+            if not isinstance(row, Mapping) or not all(isinstance(name, str) for name in row):
+                argument, expected = "a configuration of the grid", "{parameter: value}"
+                raise InvalidInput(argument, type(row), expected, _REMEDY)
+            chosen.append(Point({name: Value.of(name, value) for name, value in row.items()}))
     if not chosen:
         raise InvalidInput("grid", "nothing", "at least one configuration", _REMEDY)
     named: dict[str, Point] = {}
@@ -152,10 +153,3 @@ def _column(name: str, values: Any) -> list[Value]:
         expected = "a list of values, or {name: value}"
         raise InvalidInput(f"grid[{name!r}]", type(values), expected, _REMEDY)
     return [Value.of(name, value) for value in values]
-
-
-def _point(row: object) -> Point:
-    if not isinstance(row, Mapping) or not all(isinstance(name, str) for name in row):
-        expected = "{parameter: value}"
-        raise InvalidInput("a configuration of the grid", type(row), expected, _REMEDY)
-    return Point({name: Value.of(name, value) for name, value in row.items()})

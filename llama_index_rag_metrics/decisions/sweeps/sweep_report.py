@@ -27,11 +27,6 @@ def sweep_report(sweep: Sweep) -> Report:
         if configuration.results is not None
     ]
     n = max((system.scores.counts.scored for system in systems), default=0)
-    sections = []
-    if sweep.finished:
-        sections.append(Section("Configurations", [_table(sweep)], text=_how(sweep)))
-    if sweep.failed:
-        sections.append(Section("Failed", [_failed(sweep)]))
     notes = list(remarks(systems)) if systems else []
     if not sweep.is_timed:
         untimed = "several configurations were evaluated at once, so that latencies aren't compared"
@@ -42,7 +37,10 @@ def sweep_report(sweep: Sweep) -> Report:
         f"{counted(n)} scored by {counted(len(sweep.metric_names), 'metric', 'metrics')}",
         decision=_decision(sweep),
         about=_about(systems) if systems else (),
-        sections=sections,
+        sections=[
+            Section("Configurations", [_table(sweep)] if sweep.finished else [], _how(sweep)),
+            Section("Failed", [_failed(sweep)] if sweep.failed else []),
+        ],
         failures=failures(systems),
         notes=notes,
         glossary=glossary(sweep.metric_names),

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from llama_index_rag_metrics.decisions.comparison import Comparison, compare
 from llama_index_rag_metrics.decisions.comparison.pairing import pair
 from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.evaluation.asking.query_runner import NOT_ASKED
 from llama_index_rag_metrics.evaluation.results.results_report import system_of
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
 from llama_index_rag_metrics.rankings.run import Run
+from llama_index_rag_metrics.report import Report
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
@@ -28,10 +30,6 @@ from llama_index_rag_metrics.statistics.intervals import (
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
 from llama_index_rag_metrics.statistics.significance import beats_all, t_p
 
-if TYPE_CHECKING:
-    from llama_index_rag_metrics.decisions.comparison import Comparison
-    from llama_index_rag_metrics.report import Report
-
 
 def not_beaten(
     scores: FloatArray, *, alpha: float = 0.05, resamples: int = RESAMPLES, seed: int = SEED
@@ -40,11 +38,6 @@ def not_beaten(
 
     `scores` are (queries, configurations), more is better, none NaN. If all are equal, one alone is
     left in at most alpha of cases.
-
-    >>> scores = np.repeat([[0.1, 0.9, 0.9]], 20, axis=0)
-    >>> scores += np.linspace(-0.05, 0.05, 20).reshape(-1, 1) * [[1, 2, 2]]
-    >>> not_beaten(scores)
-    array([1, 2])
     """
     n_queries, n = scores.shape
     if n < 2 or n_queries < 2:
@@ -81,9 +74,6 @@ def pareto_front(columns: FloatArray) -> IntArray:
     """The positions of the (rows, qualities) that no other row beats; more is better.
 
     One row beats another if it is at least as good everywhere and better somewhere.
-
-    >>> pareto_front(np.array([[0.9, -300.0], [0.8, -100.0], [0.7, -200.0]]))
-    array([0, 1])
     """
     at_least = (columns[:, np.newaxis] >= columns[np.newaxis]).all(axis=2)
     better = (columns[:, np.newaxis] > columns[np.newaxis]).any(axis=2)
@@ -202,8 +192,7 @@ class Sweep(Reportable, Sequence[Configuration]):
 
     @property
     def failed(self) -> list[Configuration]:
-        """The configurations that have no results, failed on every question or were given up, or
-        have no value by the primary metric."""
+        """The configurations without results or without a value by the primary metric."""
         finished = set(self.finished)
         return [configuration for configuration in self if configuration not in finished]
 
@@ -226,8 +215,7 @@ class Sweep(Reportable, Sequence[Configuration]):
 
     @property
     def winner(self) -> Configuration | None:
-        """The configuration that is shown to beat all others; None if there is none, or if one
-        failed, that might be better."""
+        """The configuration that is shown to beat all others; None if none is, or if one failed."""
         return None if self.failed else self._leader
 
     @property
@@ -237,8 +225,7 @@ class Sweep(Reportable, Sequence[Configuration]):
 
     @property
     def ranked(self) -> list[Configuration]:
-        """The evaluated configurations, best mean first (which may be chance); ties, cheapest
-        first."""
+        """The evaluated configurations, best mean first (it may be chance), ties cheapest first."""
         return sorted(
             self.finished,
             key=lambda configuration: (-self._quality(configuration), *self._cost(configuration)),
@@ -254,8 +241,7 @@ class Sweep(Reportable, Sequence[Configuration]):
 
     @property
     def cheapest(self) -> Configuration | None:
-        """Of those that can't be told apart, the one with the fewest tokens, then the lowest
-        p95."""
+        """The tied configuration with the fewest tokens, then the lowest p95."""
         return min(
             self.undefeated,
             key=lambda configuration: (*self._cost(configuration), -self._quality(configuration)),
@@ -280,38 +266,28 @@ class Sweep(Reportable, Sequence[Configuration]):
     @property
     def decision(self) -> str:
         """The result in one or two sentences."""
-        finished = self.finished
-        if not finished:
+        n, tied, start = len(self.finished), len(self.undefeated), ""
+        if not n:
             return "No configuration could be evaluated."
-        if len(finished) == 1:
-            return f"Only {finished[0].name} was evaluated: there is nothing to compare it with."
+        if n == 1:
+            name = self.finished[0].name
+            return f"Only {name} was evaluated: there is nothing to compare it with."
         if self.failed:
-            n = f"{len(self.failed)} of {len(self)} configurations failed"
-            return f"No decision, since {n}. Of the others: {self._decision_of_finished}"
-        return self._decision_of_finished
-
-    @property
-    def _decision_of_finished(self) -> str:
-        finished, primary = self.finished, self.primary
+            failed = f"{len(self.failed)} of {len(self)} configurations failed"
+            start = f"No decision, since {failed}. Of the others: "
         if (leader := self._leader) is not None:
-            return f"{leader.name} is the best of {len(finished)} by {primary}."
-        n, cheapest = len(self.undefeated), self.cheapest
-        these = "These" if n == len(finished) else f"{n} of"
-        tied = f"{these} {len(finished)} can't be told apart by {primary}"
-        costs = ", then ".join(self._cost_names)
-        if cheapest is None or not costs:
-            return f"{tied}."
-        return f"{tied}; the cheapest, by {costs}, is {cheapest.name}."
+            return f"{start}{leader.name} is the best of {n} by {self.primary}."
+        these = f"{start}{'These' if tied == n else f'{tied} of'} {n}"
+        costs, end = ", then ".join(self._cost_names), ""
+        if self.cheapest is not None and costs:
+            end = f"; the cheapest, by {costs}, is {self.cheapest.name}"
+        return f"{these} can't be told apart by {self.primary}{end}."
 
     def compare(self, baseline: str | None = None, **options: Any) -> Comparison:
-        """The configurations compared with one of them, corrected for their number.
+        """The configurations compared with one of them, by default the first that was evaluated.
 
-        Args:
-            baseline: the name of a configuration; None takes the first that was evaluated.
-            options: the further arguments of `compare`.
+        `options` are the further arguments of `compare`.
         """
-        from llama_index_rag_metrics.decisions.comparison import compare
-
         first = next(iter(self._results), "")
         return compare(self._results, baseline or first, **{"primary": self.primary, **options})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -29,7 +29,7 @@ from llama_index_rag_metrics.evaluation.identity import identify_callable
 from llama_index_rag_metrics.evaluation.source import Source
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
-from llama_index_rag_metrics.rankings.combining import Combine
+from llama_index_rag_metrics.rankings.fusion import Combine
 from llama_index_rag_metrics.rankings.matching import MatcherLike, MatchOn
 from llama_index_rag_metrics.rankings.tokens import TokenCounter
 from llama_index_rag_metrics.runtime.cache import Cache
@@ -84,11 +84,10 @@ async def asweep(
 
     Args:
         build: makes what is evaluated, `build(chunk_size=128, top_k=5)`: a retriever, an index, a
-            query engine or a callable from query text to ids; a function, perhaps asynchronous.
+            query engine or a callable from query text to ids; it may be asynchronous.
         grid: parameter to its values, of which every combination is evaluated, or a list of
             configurations, {parameter: value} each. {"embed": {"small": model, ...}} gives values
-            names. Without a name, an object is known by a digest of what it holds, and a secret,
-            such as an api_key, is shown as a digest.
+            names. Objects without a name, and secrets such as an api_key, are shown as digests.
         dataset: a `RetrievalDataset`, or what `RetrievalDataset.of` takes. Labels have to fit every
             configuration: ids of chunks change with the chunk size, while spans, texts and ids of
             documents don't.
@@ -112,8 +111,7 @@ async def asweep(
         listed with its error; the others go on, but there is no winner then.
 
     Raises:
-        InvalidInput: the grid or an option can't be used, such as a journal of objects without
-            names of which nobody can tell what they hold.
+        InvalidInput: the grid or an option can't be used.
         JournalMismatch: a journal is of another `build`, dataset or option.
         JournalBusy: a journal is being written by another run.
 
@@ -126,7 +124,17 @@ async def asweep(
         >>> [configuration.mean("recall") for configuration in found]
         [0.0, 1.0]
     """
-    _check(build, at_once, confidence, options)
+    if not callable(build):
+        expected = "a function of the parameters, which returns a retriever or an index"
+        raise InvalidInput("build", build, expected)
+    for argument in ("name", "retriever_id"):
+        if argument in options:
+            sentence = f"sweep() has no argument {argument!r}: it sets that of every configuration."
+            raise InvalidInput(argument, options.get(argument), sentence=sentence)
+    check_known(asweep, options)
+    check_count("at_once", at_once, "configurations to evaluate at once")
+    check_options(confidence)
+    check_price(options.get("price_per_million"))
     named = combinations(grid)
     chosen = resolve(metrics)
     names = [metric.metric_name for metric in chosen]
@@ -174,20 +182,6 @@ async def asweep(
 
 
 sweep = synchronous(asweep)
-
-
-def _check(build: object, at_once: object, confidence: float, options: Mapping[str, Any]) -> None:
-    if not callable(build):
-        expected = "a function of the parameters, which returns a retriever or an index"
-        raise InvalidInput("build", build, expected)
-    for name in ("name", "retriever_id"):
-        if name in options:
-            sentence = f"sweep() has no argument {name!r}: it sets that of every configuration."
-            raise InvalidInput(name, options[name], sentence=sentence)
-    check_known(asweep, options)
-    check_count("at_once", at_once, "configurations to evaluate at once")
-    check_options(confidence)
-    check_price(options.get("price_per_million"))
 
 
 def file_name(name: str) -> str:

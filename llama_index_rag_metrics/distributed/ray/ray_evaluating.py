@@ -126,11 +126,10 @@ async def aevaluate(
     limiters = Limiters()
     pool = WorkerPool(
         ray.put(limiters.pack(job)),
+        job.plan,
         store_actor,
         limiters.actor,
         workers=workers,
-        concurrency=concurrency,
-        metrics=[metric.metric_name for metric in plan.computed],
         options=worker_options(num_cpus, actor_options or {}),
         rate_limiter=rate_limiter,
     )

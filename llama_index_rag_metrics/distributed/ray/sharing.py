@@ -19,11 +19,11 @@ from llama_index.core.storage.kvstore import SimpleKVStore
 from llama_index.core.storage.kvstore.types import DEFAULT_COLLECTION as _DATA
 from llama_index.core.storage.kvstore.types import BaseKVStore
 
-from llama_index_rag_metrics.metrics.texts.clients import admission
 from llama_index_rag_metrics.runtime.cache import Cache, ClaimingStore, Keeper, SQLiteKVStore
 from llama_index_rag_metrics.runtime.cache.fetching import COLLECTION
 from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra
 from llama_index_rag_metrics.runtime.masking import describe_error
+from llama_index_rag_metrics.runtime.retries import admission
 
 
 def import_ray(purpose: str) -> Any:

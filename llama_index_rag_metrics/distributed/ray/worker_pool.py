@@ -15,12 +15,12 @@ from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity, ident
 from llama_index_rag_metrics.evaluation.run_evaluation import Plan
 from llama_index_rag_metrics.evaluation.sessions.session_asker import asker_of
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever
-from llama_index_rag_metrics.metrics.texts.clients import admission
 from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.runtime.cache import Cache
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import WorkersFailed, WorkerWarning
 from llama_index_rag_metrics.runtime.masking import describe_error
+from llama_index_rag_metrics.runtime.retries import admission
 from llama_index_rag_metrics.runtime.sync import in_thread
 
 T = TypeVar("T")
@@ -104,7 +104,7 @@ class WorkerPool:
 
     A worker that dies, alone or with its node, is replaced; its queries are asked again by others,
     each alone, so that a query that kills every worker fails by itself, and no other with it.
-    `packed` refers to the packed `Job`; `options` are Ray's options of a worker.
+    `packed` refers to the packed `Job` with this plan; `options` are Ray's options of a worker.
     """
 
     notes: Sequence[str] = ()
@@ -112,22 +112,21 @@ class WorkerPool:
     def __init__(
         self,
         packed: Any,
+        plan: Plan,
         store_actor: Any,
         limiter_actor: Any,
         *,
         workers: int,
-        concurrency: int,
-        metrics: Sequence[str],
         options: Mapping[str, Any],
         rate_limiter: Any = None,
     ) -> None:
         self._ray = import_ray("distributed.ray.evaluate()")
         self._packed = packed
         self._store_actor, self._limiter_actor = store_actor, limiter_actor
-        self._workers, self._concurrency = workers, concurrency
-        self._metrics = metrics
+        self._workers, self._concurrency = workers, plan.options.workers
+        self._metrics = [metric.metric_name for metric in plan.metrics]
         self._actor_class = self._ray.remote(Worker).options(
-            **{**options, "max_concurrency": max(2, concurrency), "max_restarts": 0}
+            **{**options, "max_concurrency": max(2, self._concurrency), "max_restarts": 0}
         )
         self._rate_limiter = rate_limiter
         self._members: list[_Member] = []

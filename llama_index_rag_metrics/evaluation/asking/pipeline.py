@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from llama_index.core.base.base_retriever import BaseRetriever
@@ -11,15 +11,12 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
 from llama_index_rag_metrics.evaluation.asking.dual import Answer, DualCall
-from llama_index_rag_metrics.evaluation.source import (
-    AsyncCallableRetriever,
-    QueryEngineRetriever,
-)
+from llama_index_rag_metrics.evaluation.source import AsyncCallableRetriever, QueryEngineRetriever
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnusableAnswer
 from llama_index_rag_metrics.runtime.threads import Threads
 
 if TYPE_CHECKING:
-    from llama_index_rag_metrics.evaluation.asking.run_options import RunOptions
+    from llama_index_rag_metrics.evaluation.run_evaluation import Plan
 
 T = TypeVar("T")
 
@@ -54,19 +51,14 @@ def checked_postprocessor(argument: str, postprocessor: object) -> BaseNodePostp
 class Pipeline:
     """A retriever and its node postprocessors; blocking code runs in as many threads as workers."""
 
-    def __init__(
-        self,
-        retriever: BaseRetriever,
-        postprocessors: Sequence[BaseNodePostprocessor],
-        options: RunOptions,
-    ) -> None:
-        use_async = options.use_async
+    def __init__(self, retriever: BaseRetriever, plan: Plan) -> None:
+        use_async = plan.options.use_async
         if use_async is False and isinstance(retriever, AsyncCallableRetriever):
             sentence = "use_async=False can't call a retriever that is an asynchronous function."
             raise InvalidInput("use_async", use_async, sentence=sentence)
-        self.retriever, self.postprocessors = retriever, postprocessors
-        self.timeout, self.use_async = options.timeout, use_async
-        self._threads = Threads(options.workers, "rag-metrics")
+        self.retriever = retriever
+        self.timeout, self.use_async = plan.options.timeout, use_async
+        self._threads = Threads(plan.options.workers, "rag-metrics")
         has_async = _overrides(retriever, BaseRetriever, "_aretrieve", "aretrieve")
         if isinstance(retriever, QueryEngineRetriever):
             has_async = retriever.is_async
@@ -78,7 +70,7 @@ class Pipeline:
             use_async,
             self.timeout,
         )
-        self._postprocess = [self.postprocess(postprocessor) for postprocessor in postprocessors]
+        self._postprocess = [self.postprocess(each) for each in plan.postprocessors]
 
     @property
     def notes(self) -> list[str]:

@@ -121,7 +121,7 @@ class LocalAsker:
     ) -> None:
         # before anything fails: a client may put its key into the first error
         register_secrets_of(Settings, retriever, *plan.postprocessors, *metrics)
-        self.pipeline = Pipeline(retriever, plan.postprocessors, plan.options)
+        self.pipeline = Pipeline(retriever, plan)
         self.plan, self.metrics, self.mode = plan, metrics, plan.questions.mode
         self.place_of = node_span if plan.places is None else plan.places.of_node
 

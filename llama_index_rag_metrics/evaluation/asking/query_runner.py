@@ -67,34 +67,34 @@ class FailedQueries:
         self._reasons: dict[str, str] = {}
         self._unasked: Counter[str] = Counter()
 
-    def succeeded(self, who: str) -> None:
-        self._answered.add(who)
+    def succeeded(self, component: str) -> None:
+        self._answered.add(component)
 
-    def record(self, who: str, error: str, status: int | None = None) -> None:
+    def record(self, component: str, error: str, status: int | None = None) -> None:
         """Count a failed query of a metric or the `RETRIEVER`; `status` is of an HTTP answer."""
-        self._failures[who] += 1
-        n = self._failures[who]
-        if refuses_key(status, has_answered=who in self._answered):
-            self._reasons.setdefault(who, f"the service refuses the key: {error}")
+        self._failures[component] += 1
+        n = self._failures[component]
+        if refuses_key(status, has_answered=component in self._answered):
+            self._reasons.setdefault(component, f"the service refuses the key: {error}")
         elif self._most is not None and n > self._most:
             reason = f"{n} failed (max_failures={self._max_failures:g}), the last with {error}"
-            self._reasons.setdefault(who, reason)
+            self._reasons.setdefault(component, reason)
 
-    def unasked(self, who: str) -> str | None:
+    def unasked(self, component: str) -> str | None:
         """The error of a query that isn't asked any more; None where it is to be asked."""
-        if (reason := self._reasons.get(who)) is None:
+        if (reason := self._reasons.get(component)) is None:
             return None
-        self._unasked[who] += 1
+        self._unasked[component] += 1
         return f"{NOT_ASKED}{reason}"
 
     @property
     def notes(self) -> Iterator[str]:
         """Components that we stopped asking, with the reason."""
-        for who, reason in self._reasons.items():
-            if n := self._unasked[who]:
+        for component, reason in self._reasons.items():
+            if n := self._unasked[component]:
                 queries = f"{n} of {self._total} queries"
-                counted = ", which count as failed" if who == RETRIEVER else ""
-                yield f"{who} wasn't asked for {queries}{counted}, since {reason}"
+                counted = ", which count as failed" if component == RETRIEVER else ""
+                yield f"{component} wasn't asked for {queries}{counted}, since {reason}"
 
 
 QUERY_ID = "rag_metrics.query_id"

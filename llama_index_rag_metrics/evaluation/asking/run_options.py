@@ -15,7 +15,7 @@ from llama_index.core.storage.kvstore.types import BaseKVStore
 from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity
 from llama_index_rag_metrics.evaluation.permissions import ForbiddenLike
 from llama_index_rag_metrics.files.lines import OnError
-from llama_index_rag_metrics.rankings.combining import Combine
+from llama_index_rag_metrics.rankings.fusion import Combine
 from llama_index_rag_metrics.rankings.matching import Matcher, MatchOn
 from llama_index_rag_metrics.rankings.tokens import Tokenizer
 from llama_index_rag_metrics.runtime.amounts import WORKERS, check_amount, check_whole

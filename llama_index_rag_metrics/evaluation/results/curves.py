@@ -115,7 +115,8 @@ def _scored(
     system: System, metric: str, query_ids: Iterable[str] | None
 ) -> tuple[list[Relevance], list[Ranking]]:
     """Relevance and ranking, by the metric's matcher, of each query with a value for it."""
-    judgements, run = system.judged_by(metric)
+    matched = system.judged_by(metric)
+    judgements, run = matched.relevance, matched.run
     chosen = None if query_ids is None else set(query_ids)
     scored = [
         query_id for query_id in system.by_query(metric) if chosen is None or query_id in chosen
@@ -155,7 +156,8 @@ def _recall_by_call(
 ) -> Figure | None:
     series = []
     for number, system in enumerate(systems):
-        relevance, run = system.judged_by(metric)
+        matched = system.judged_by(metric)
+        relevance, run = matched.relevance, matched.run
         scored = [
             query_id
             for query_id in (system.scores.query_ids if query_ids is None else query_ids)

@@ -142,11 +142,7 @@ def build_results(plan: Plan, collected: Collected) -> EvaluationResults:
         rankings={
             query_id: ranking_digest(ranking.ids) for query_id, ranking in collected.run.items()
         },
-        notes=[
-            *scores.notes,
-            *unknown_notes,
-            *_notes(dataset, metrics, collected),
-        ],
+        notes=[*scores.notes, *unknown_notes, *_notes(dataset, metrics, collected)],
     )
     return EvaluationResults(
         _core_results(dataset, collected, scores),

@@ -9,7 +9,6 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
 from time import perf_counter
-from typing import Any
 from uuid import uuid4
 
 from llama_index.core.instrumentation.dispatcher import (  # type: ignore[attr-defined]
@@ -21,8 +20,8 @@ from llama_index.core.schema import NodeWithScore
 
 from llama_index_rag_metrics.evaluation.retrieved.nodes import RetrieverOutput, as_nodes, copied
 from llama_index_rag_metrics.evaluation.sessions.recording import RECORDER, TAG, Retrieval
-from llama_index_rag_metrics.rankings.combining import Combine, combine_calls
-from llama_index_rag_metrics.rankings.matching import MatchOn, item_ids, node_span
+from llama_index_rag_metrics.rankings.fusion import Combine, combine_calls
+from llama_index_rag_metrics.rankings.matching import node_span
 from llama_index_rag_metrics.rankings.run import Call, Ranking
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.runtime.amounts import check_amount
@@ -52,11 +51,11 @@ class CapturedSession:
     faults: list[Exception] = field(default_factory=list)
     reranking: dict[str, list[NodeWithScore]] = field(default_factory=dict)
     on_call: Callable[[int], None] | None = None
-    _open: dict[str, Retrieval] = field(default_factory=dict, init=False)
-    _asked: dict[tuple[type, Hashable], tuple[str, object]] = field(
-        default_factory=dict, init=False
-    )
-    _lock: Any = field(default_factory=threading.Lock, init=False)
+
+    def __post_init__(self) -> None:
+        self._open: dict[str, Retrieval] = {}
+        self._asked: dict[tuple[type, Hashable], tuple[str, object]] = {}
+        self._lock = threading.Lock()
 
     def __repr__(self) -> str:
         return f"<Session: {counted(len(self.retrievals), 'retrieval', 'retrievals')}>"
@@ -82,36 +81,39 @@ class CapturedSession:
             number = 1 + sum(key[0] is kind for key in self._asked)
             name = kind.__name__ if number == 1 else f"{kind.__name__} {number}"
             # the retriever is kept, so that nothing else has the id of what it reads
-            return self._asked.setdefault((kind, _what_it_reads(retriever)), (name, retriever))[0]
+            return self._asked.setdefault((kind, _source_key(retriever)), (name, retriever))[0]
 
-    def begin(self, span_id: str, retrieval: Retrieval) -> None:
-        self._open[span_id] = retrieval
-        self.add(retrieval)
-
-    def add(self, retrieval: Retrieval) -> None:
+    def add(self, retrieval: Retrieval, span_id: str | None = None) -> None:
+        """Record a retrieval, which goes on until its span ends, if it has one."""
+        if span_id is not None:
+            self._open[span_id] = retrieval
         with self._lock:
             self.retrievals.append(retrieval)
             n_calls = len(self.retrievals)
         if self.on_call is not None:
             self.on_call(n_calls)
 
-    def finish(self, span_id: str, nodes: Sequence[NodeWithScore], now: float) -> None:
-        if (retrieval := self._open.pop(span_id, None)) is not None:
-            retrieval.gave(nodes)
-            retrieval.seconds = now - retrieval.since
-
-    def fail(self, span_id: str, error: BaseException, seconds: float) -> None:
-        """Record the error of a span, which may be that of a retrieval."""
-        if (retrieval := self._open.pop(span_id, None)) is not None:
-            retrieval.error = describe_error(error)
-            retrieval.seconds = seconds
+    def end(self, span_id: str, now: float, outcome: list[NodeWithScore] | BaseException) -> None:
+        """Record the nodes, or the error, of a span that may be a retrieval."""
+        if (retrieval := self._open.pop(span_id, None)) is None:
+            return
+        retrieval.seconds = now - retrieval.since
+        if isinstance(outcome, BaseException):
+            retrieval.error = describe_error(outcome)
+        else:
+            retrieval.keep_nodes(outcome)
 
     def postprocess(
         self, before: Sequence[NodeWithScore], after: Sequence[NodeWithScore], seconds: float
     ) -> None:
-        """Replace the nodes of the latest retrieval that gave these to a postprocessor."""
-        if (retrieval := self._giving(before)) is not None:
-            retrieval.gave(after)
+        """Replace nodes in the latest retrieval that gave them: the very objects, or the ids."""
+        done = [retrieval for retrieval in reversed(self.retrievals) if retrieval.nodes]
+        objects, ids = set(map(id, before)), _node_ids(before)
+        by_object = (each for each in done if objects <= set(map(id, each.originals)))
+        by_id = (each for each in done if ids <= _node_ids(each.nodes or ()))
+        retrieval = next(chain(by_object, by_id), None)
+        if before and retrieval is not None:
+            retrieval.keep_nodes(after)
             retrieval.seconds = (retrieval.seconds or 0.0) + seconds
 
     def synthesize(self, nodes: Sequence[NodeWithScore]) -> None:
@@ -123,25 +125,15 @@ class CapturedSession:
             first = self.faults[0]
             raise CaptureDamaged(len(self.faults), describe_error(first)) from first
 
-    def _giving(self, nodes: Sequence[NodeWithScore]) -> Retrieval | None:
-        """The latest retrieval that gave all of these nodes: the very objects, or else the ids."""
-        if not nodes:
-            return None
-        done = [retrieval for retrieval in reversed(self.retrievals) if retrieval.nodes]
-        objects, ids = set(map(id, nodes)), set(map(_node_id, nodes))
-        by_object = (each for each in done if objects <= set(map(id, each.given)))
-        by_id = (each for each in done if ids <= set(map(_node_id, each.nodes or ())))
-        return next(chain(by_object, by_id), None)
 
-
-def _node_id(node: NodeWithScore) -> str:
-    return node.node.node_id
+def _node_ids(nodes: Iterable[NodeWithScore]) -> set[str]:
+    return {node.node.node_id for node in nodes}
 
 
 _SCALARS = (str, int, float, bool, type(None))
 
 
-def _what_it_reads(retriever: object) -> Hashable:
+def _source_key(retriever: object) -> Hashable:
     """A key of a retriever among others of its class; each call may build the same one anew."""
     for name in ("_index", "_vector_store"):
         if (source := getattr(retriever, name, None)) is not None:
@@ -155,9 +147,9 @@ def _what_it_reads(retriever: object) -> Hashable:
     )
 
 
-def items_of(nodes: Sequence[NodeWithScore], match_on: MatchOn = "node_id") -> Ranking:
+def items_of(nodes: Sequence[NodeWithScore]) -> Ranking:
     return Ranking(
-        item_ids(nodes, match_on),
+        [node.node.node_id for node in nodes],
         [None if node.score is None else float(node.score) for node in nodes],
         [node.node.get_content() for node in nodes],
         spans=[node_span(node.node) for node in nodes],
@@ -260,6 +252,6 @@ def record_retrieval(
         if not session.is_retrieving(spans):
             by = asked_by or RECORDER.asked_by(span_id)
             retrieval = Retrieval(query, by, perf_counter(), seconds=latency, error=error)
-            retrieval.gave(retrieved)
+            retrieval.keep_nodes(retrieved)
             session.add(retrieval)
     dict(active_instrument_tags.get())  # as an event does

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.chat_engine.types import BaseChatEngine
@@ -14,10 +13,8 @@ from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.workflow import StartEvent, Workflow
 
 from llama_index_rag_metrics.evaluation.asking.dual import CallModes, says_it_cannot
+from llama_index_rag_metrics.evaluation.retrieved.run_matching import InThread
 from llama_index_rag_metrics.runtime.errors import InvalidInput
-
-InThread: TypeAlias = Callable[..., Awaitable[Any]]
-"""Calls a blocking function with arguments in a thread."""
 
 _QUESTION = ("query", "question", "input", "user_msg", "message", "query_str", "topic")
 """Names of the question in workflows, in the order in which their start events are searched."""

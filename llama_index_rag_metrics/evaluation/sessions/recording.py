@@ -45,7 +45,7 @@ _UUID = 37
 class Retrieval:
     """One outermost retrieval, with the postprocessors that could be seen.
 
-    `nodes`, None as long as it runs, are copies of the objects `given`, which the code that
+    `nodes`, None as long as it runs, are copies of the `originals`, which the code that
     retrieved may change in place. `since` is the start by `perf_counter`; `asked_by` names the
     tool or the workflow step, where that is known.
     """
@@ -57,11 +57,11 @@ class Retrieval:
     nodes: list[NodeWithScore] | None = None
     seconds: float | None = None
     error: str | None = None
-    given: Sequence[NodeWithScore] = ()
+    originals: Sequence[NodeWithScore] = ()
 
-    def gave(self, nodes: Iterable[NodeWithScore]) -> None:
-        self.given = list(nodes)
-        self.nodes = [copied(node) for node in self.given]
+    def keep_nodes(self, nodes: Iterable[NodeWithScore]) -> None:
+        self.originals = list(nodes)
+        self.nodes = [copied(node) for node in self.originals]
 
 
 class _OpenSpan(NamedTuple):
@@ -174,13 +174,13 @@ class Recorder:
         def record(session: CapturedSession) -> None:
             if not session.is_retrieving(self.around(event.span_id)):
                 retriever = "" if span is None else session.name_of(span.instance)
-                session.begin(event.span_id or "", Retrieval(text, asked_by, now, retriever))
+                session.add(Retrieval(text, asked_by, now, retriever), event.span_id or "")
 
         self.guarded(event.tags, record)
 
     def end(self, event: RetrievalEndEvent) -> None:
         span_id, now = event.span_id or "", perf_counter()
-        self.guarded(event.tags, lambda session: session.finish(span_id, event.nodes, now))
+        self.guarded(event.tags, lambda session: session.end(span_id, now, event.nodes))
 
     def rerank(self, event: ReRankStartEvent | ReRankEndEvent) -> None:
         """Record a reranker whose span isn't seen: one with an asynchronous method of its own."""
@@ -214,13 +214,13 @@ class Recorder:
     def leave(self, span_id: str, result: Any, error: BaseException | None) -> None:
         span = self._spans.get(span_id)
         if span is not None and (span.before is not None or error is not None):
-            seconds, before = perf_counter() - span.since, span.before or ()
+            now, since, before = perf_counter(), span.since, span.before or ()
 
             def record(session: CapturedSession) -> None:
                 if error is not None:
-                    session.fail(span_id, error, seconds)
+                    session.end(span_id, now, error)
                 elif not session.is_retrieving(self.around(span_id)):
-                    session.postprocess(before, result, seconds)
+                    session.postprocess(before, result, now - since)
 
             self.guarded(active_instrument_tags.get(), record)
         self._spans.pop(span_id, None)

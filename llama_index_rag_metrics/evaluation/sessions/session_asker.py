@@ -32,7 +32,7 @@ from llama_index_rag_metrics.evaluation.source import (
     answer_nodes,
 )
 from llama_index_rag_metrics.metrics.costs import CallMetric
-from llama_index_rag_metrics.rankings.combining import Combine, check_combine, combine_calls
+from llama_index_rag_metrics.rankings.fusion import Combine, check_combine, combine_calls
 from llama_index_rag_metrics.rankings.matching import names_of
 from llama_index_rag_metrics.rankings.run import Call, has_order
 from llama_index_rag_metrics.report.numbers import counted

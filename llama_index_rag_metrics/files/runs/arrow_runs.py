@@ -25,7 +25,6 @@ _SAMPLED_GROUPS, _SAMPLED_ROWS = 8, 1_024
 
 
 def read_arrow(path: Path, form: ArrowForm) -> Iterator[tuple[Place, Any]]:
-    """The rows of a file as records of the columns that mean something, batch by batch."""
     rows = (row for batch in read_batches(path, form) for row in batch.to_pylist())
     for number, row in enumerate(rows, 1):
         place = Place(f"{path}, row {number}")
@@ -39,12 +38,6 @@ def read_batches(
     rows: int = _ROWS_AT_ONCE,
     columns: Collection[str] = KNOWN,
 ) -> Iterator[pa.RecordBatch]:
-    """A file as record batches.
-
-    Args:
-        rows: at most this many rows in a batch.
-        columns: which columns to read, of those that are there.
-    """
     if not path.stat().st_size:
         return
     with _reading(path, form):
@@ -60,11 +53,6 @@ def write_arrow(
     records: Iterable[dict[str, Any]],
     fields: set[str],
 ) -> None:
-    """Write records as rows.
-
-    Args:
-        records: the rows; what one hasn't is null.
-    """
     pa = _pyarrow()
     schema = pa.schema([column for column in _schema(pa) if column.name in fields])
     rows = iter(records)
@@ -109,7 +97,6 @@ def _schema(pa: Any) -> Any:
 
 
 def column_names(path: Path, form: ArrowForm) -> list[str]:
-    """The names of the columns of a file."""
     if not path.stat().st_size:
         return []
     with _reading(path, form) as pa:
@@ -188,7 +175,7 @@ def _ipc_reader(file: Any) -> Any:
 
 @contextmanager
 def _reading(path: Path, form: ArrowForm) -> Iterator[Any]:
-    """Arrow, whose errors say which file can't be read."""
+    """Import Arrow, and name the file in its errors."""
     pa = _pyarrow()
     damage = (pa.ArrowException, ValueError, LookupError, TypeError, OverflowError, MemoryError)
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
@@ -15,6 +15,7 @@ from llama_index_rag_metrics.files.file_kinds import (
     QRELS_FORMATS,
     RUN,
     RUN_FORMATS,
+    check_format,
     format_of,
     read_as,
 )
@@ -24,6 +25,7 @@ from llama_index_rag_metrics.files.lines import (
     Faults,
     OnError,
     Place,
+    Rows,
     from_json,
     name_of,
     read_lines,
@@ -66,24 +68,15 @@ class Reader(ABC, Generic[T]):
         self._fields = column_fields(columns or {})
         self._named: set[frozenset[str]] = set()
 
-    def record(self, record: Mapping[str, Any], place: Place) -> None:
-        """Read a record of one query or of one document."""
-        self._records.add(record, place)
-
-    def row_reader(self, names: Sequence[str]) -> Callable[[Sequence[Any], Place], None]:
-        """What reads the rows, of one document each, of a table with these columns."""
-        return self._records.row_reader(names)
-
     @abstractmethod
     def value(self, value: Any, place: Place) -> T:
         """Read what a mapping has for one query."""
 
     def result(self) -> dict[str, T]:
-        """All that was read."""
         return {**self.whole, **self._records.by_query()}
 
     def read(self, source: Any, form: str | None, faults: Faults) -> None:
-        """Read a source of any form, and warn of fields that are called nearly like others."""
+        """Read a source of any form, and warn of fields called nearly like others."""
         self._read(source, form, faults)
         is_path = isinstance(source, (str, os.PathLike))
         warn_unread(str(source) if is_path else f"this {type(source).__name__}", self._named)
@@ -103,7 +96,7 @@ class Reader(ABC, Generic[T]):
             check_long(fields, Place("the data frame"))
             if is_long(fields):
                 self._named.add(frozenset(fields))
-                faults.each(rows, self.row_reader(fields))
+                faults.each(rows, self._records.row_reader(fields))
             else:
                 faults.each(records_of(names, rows), self._plain_record)
         elif isinstance(source, Mapping):
@@ -120,34 +113,28 @@ class Reader(ABC, Generic[T]):
 
     def _read_path(self, path: Path, form: str | None, faults: Faults) -> None:
         known = (*self.formats, *KINDS.added())
-        if form is not None and form not in known:
-            raise InvalidInput("format", form, f"one of {', '.join(known)}")
+        if form is not None:
+            check_format(form, known)
         if path.is_dir():
             raise UnknownFormat(str(path), "it is a folder", self.understood, self.kind)
         self.name = name_of(path)
         form = form or format_of(path, self.held)
         if form != "empty":
-            KINDS[form].read_queries(self.held, self, path, faults)
+            KINDS[form].reader(self.held, path)(self, path, faults)
 
     def read_json_lines(self, path: Path, faults: Faults) -> None:
-        """Read a file with a record a line."""
         faults.each(read_lines(path, faults), self._json_record)
 
-    def read_records(
-        self, columns: Iterable[str], records: Iterable[tuple[Place, Any]], faults: Faults
-    ) -> None:
-        """Read the records of a table with these columns."""
+    def read_records(self, columns: Iterable[str], records: Rows, faults: Faults) -> None:
         self._named.add(frozenset(rename(list(columns), self._fields)))
         faults.each(records, self._plain_record)
 
     def read_value(self, data: object, place: Place, faults: Faults) -> None:
-        """Read what a JSON file or a mapping holds."""
         if isinstance(data, Mapping):
-            items = (
-                (Place(f"{place.path}, query {query_id!r}"), (query_id, value))
-                for query_id, value in data.items()
+            entries = (
+                (Place(f"{place.path}, query {entry[0]!r}"), entry) for entry in data.items()
             )
-            faults.each(items, self._entry)
+            faults.each(entries, self._entry)
         elif isinstance(data, list):
             self._read_items(data, place, faults)
         else:
@@ -172,15 +159,9 @@ class Reader(ABC, Generic[T]):
     def _plain_record(self, record: Any, place: Place) -> None:
         fields = as_record(renamed(record, self._fields), place)
         self._named.add(frozenset(fields))
-        self.record(fields, place)
+        self._records.add(fields, place)
 
-    def read_table(
-        self,
-        names: list[str],
-        rows: Iterable[tuple[Place, list[str]]],
-        place: Place,
-        faults: Faults,
-    ) -> None:
+    def read_table(self, names: list[str], rows: Rows, place: Place, faults: Faults) -> None:
         """Read a table of texts, whose headings are at the place."""
         names = rename([name.strip() for name in names], self._fields)
         check_long(names, place)
@@ -192,9 +173,9 @@ class Reader(ABC, Generic[T]):
                 for name, text in zip(names, cells, strict=True)
                 if text
             }
-            self.record(fields, place)
+            self._records.add(fields, place)
 
-        faults.each(rows, self.row_reader(names) if is_long(names) else read)
+        faults.each(rows, self._records.row_reader(names) if is_long(names) else read)
 
 
 def read_run(
@@ -241,7 +222,10 @@ def read_run(
     """
     if isinstance(source, Run):
         return source.replaced(source, name=name)
-    if isinstance(source, (str, os.PathLike)) and (format or run_format(Path(source))) == "traces":
+    if (
+        isinstance(source, (str, os.PathLike))
+        and (format or format_of(Path(source), "run")) == "traces"
+    ):
         if columns:
             raise InvalidInput("columns", columns, sentence="columns can't be given for traces.")
         from llama_index_rag_metrics.files.traces import read_traces
@@ -292,16 +276,6 @@ def read_qrels(
     qrels = Qrels(reader.result())
     qrels.skipped = tuple(faults.skipped)
     return qrels
-
-
-def run_format(path: Path) -> str:
-    """Which of a run's formats a file is in, "empty" if there is nothing in it."""
-    return format_of(path, "run")
-
-
-def qrels_format(path: Path) -> str:
-    """Which of the formats of qrels a file is in, "empty" if there is nothing in it."""
-    return format_of(path, "qrels")
 
 
 class _RunReader(Reader[Ranking]):

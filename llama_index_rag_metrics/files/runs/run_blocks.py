@@ -45,15 +45,7 @@ class Scattered(Exception):
 
 
 class TrecStream:
-    """The rankings of a TREC run as tables: `query_id`, `retrieved_ids`.
-
-    Args:
-        faults: what to do with a line that can't be read, and with a repeated document.
-        on_read: is told how far into the file reading has come.
-
-    Attributes:
-        tag: that of the last line, once all tables have been read.
-    """
+    """The rankings of a TREC run as tables: `query_id`, `retrieved_ids`."""
 
     def __init__(self, path: Path, faults: Faults, on_read: OnRead) -> None:
         self.tag = b""
@@ -87,11 +79,7 @@ class TrecStream:
         self._take_repeats()
 
     def parted(self) -> Iterator[pl.DataFrame]:
-        """The tables of any TREC run, by way of temporary files as large as the run.
-
-        Every query goes to one of several files, each small enough to be sorted in memory. The
-        queries come file by file, sorted in each.
-        """
+        """The tables of any run, by way of sorted temporary files as large as the run."""
         import polars as pl
         import pyarrow as pa
 
@@ -114,7 +102,6 @@ class TrecStream:
         self._take_repeats()
 
     def _blocks(self) -> Iterator[pl.DataFrame]:
-        """The lines of the file, some at a time: query id, document id and score."""
         for n_before, block in read_blocks(self._path, _BLOCK, self._on_read):
             frame = _parse(block, _COLUMNS, "score", goes_on=True)
             if frame is None:
@@ -137,12 +124,7 @@ class TrecStream:
         return pl.DataFrame(rows, schema=schema, orient="row")
 
     def _rankings(self, lines: pl.DataFrame, query: npt.NDArray[Any]) -> pl.DataFrame:
-        """Lines as rankings.
-
-        Args:
-            lines: the lines of some queries, all of each, in the order of the file.
-            query: (lines,) the number of the line's query, ascending.
-        """
+        """Whole queries as rankings; `query` is the ascending number of each line's query."""
         import polars as pl
 
         lines = lines.with_columns(pl.Series("query", query))
@@ -158,7 +140,7 @@ class TrecStream:
         return ranked
 
     def _take_repeats(self) -> None:
-        """Find the lines that repeat a document of their query; the tables don't know them."""
+        """Find the lines that repeat a document; tables don't have their numbers."""
         if not self._repeating:
             return
         seen: set[tuple[str, str]] = set()
@@ -173,11 +155,7 @@ class TrecStream:
 
 
 def qrels_table(path: Path) -> pl.DataFrame | None:
-    """TREC qrels as columns: `query_id`, `expected_ids`, `grades`, a row a query.
-
-    None where Arrow's parser can't read the file as it is, or where a judgement is repeated: then
-    `read_qrels` says what is wrong, or reads what the parser doesn't know.
-    """
+    """TREC qrels as a row a query; None where `read_qrels` has to read, or to say what is wrong."""
     import polars as pl
 
     names = ("query_id", "iter", "doc_id", "grade")
@@ -199,12 +177,7 @@ def qrels_table(path: Path) -> pl.DataFrame | None:
 def _parse(
     block: bytes, names: Sequence[str], number: str, *, goes_on: bool
 ) -> pl.DataFrame | None:
-    """A block as Arrow reads it, or None where it can't, or where what it reads is odd.
-
-    Args:
-        number: the column to read as a number, beside the two ids.
-        goes_on: whether further columns may follow.
-    """
+    """A block as Arrow reads it, or None where the result is odd; `goes_on` allows more columns."""
     import polars as pl
     import pyarrow as pa
     from pyarrow import csv
@@ -243,7 +216,6 @@ def _tight(gap: re.Match[bytes]) -> bytes:
 
 
 def _last_tag(block: bytes) -> bytes:
-    """The tag of the last line that isn't blank or a comment."""
     end = len(block)
     while end > 0:
         start = block.rfind(b"\n", 0, end) + 1

@@ -133,7 +133,7 @@ def _items_record(items: Items) -> dict[str, Any]:
     scores, spans = items.scores, items.spans
     fields = {
         "retrieved_ids": list(items.ids),
-        "scores": None if scores is None else [_plain_score(score) for score in scores],
+        "scores": None if scores is None else [plain_score(score) for score in scores],
         "retrieved_texts": None if items.texts is None else list(items.texts),
         "latency": items.latency,
         "error": items.error,
@@ -155,7 +155,7 @@ def _text(value: object, place: Place) -> str:
     return value or ""
 
 
-def _plain_score(score: float | None) -> float | None:
+def plain_score(score: float | None) -> float | None:
     return None if score is None or math.isnan(score) else float(score)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from llama_index_rag_metrics.files.fields import CALLS, FORBIDDEN_UNKNOWN
-from llama_index_rag_metrics.files.file_kinds import RUN, read_as
+from llama_index_rag_metrics.files.file_kinds import RUN, format_of, read_as
 from llama_index_rag_metrics.files.lines import Faults, OnError, Place, name_of, raw_lines
 from llama_index_rag_metrics.files.runs.arrow_runs import (
     ArrowForm,
@@ -20,7 +20,7 @@ from llama_index_rag_metrics.files.runs.arrow_runs import (
     count_ids,
     read_batches,
 )
-from llama_index_rag_metrics.files.runs.read_runs import read_run, run_format
+from llama_index_rag_metrics.files.runs.read_runs import read_run
 from llama_index_rag_metrics.files.runs.run_blocks import OnRead, TrecStream
 from llama_index_rag_metrics.files.runs.run_records import warn_unread
 from llama_index_rag_metrics.files.runs.trec_run import run_lines
@@ -53,17 +53,7 @@ FOLDER_FILES = (".parquet", ".arrow", ".feather")
 
 
 class StoredRun:
-    """A run in a file, or in a folder of Parquet and Arrow files.
-
-    Args:
-        further: columns that Parquet and Arrow files have beside those of a run, to be read, too.
-        measured: which of `retrieved_tokens`, `retrieved_spans`, `expected_spans` and
-            `forbidden_ids` to read; with `retrieval_calls` a run that holds calls is refused.
-
-    Attributes:
-        holds_relevance: whether the tables have a column `expected_ids`, or `expected_spans`, of
-            their own.
-    """
+    """A run in a file, or in a folder of Parquet and Arrow files; `further` columns are kept."""
 
     def __init__(
         self,
@@ -80,7 +70,7 @@ class StoredRun:
         self._measured = measured
         self._files = _files(path)
         self.size = sum(file.stat().st_size for file in self._files)
-        self._form = run_format(self._files[0])
+        self._form = format_of(self._files[0], "run")
         names = column_names(self._files[0], self._form) if _is_arrow(self._form) else ()
         warn_unread(str(path), [names])
         if CALLS in measured and any(
@@ -102,7 +92,6 @@ class StoredRun:
         self.holds_relevance = self._is_wide and not {EXPECTED, EXPECTED_SPANS}.isdisjoint(names)
 
     def holds(self, path: Path) -> bool:
-        """Whether a file is the run or stands in its folder."""
         own, other = self.path.resolve(), path.resolve()
         return other == own or own in other.parents
 
@@ -112,7 +101,6 @@ class StoredRun:
         return self._tag.decode(errors="replace") or name_of(self.path)
 
     def check_not_empty(self) -> None:
-        """A run has at least one ranking."""
         faults = Faults(self._on_error)
         if self._form == "trec":
             with read_as(RUN, self.path):
@@ -127,12 +115,7 @@ class StoredRun:
             raise InvalidInput("RUN", str(self.path), "a file with at least one ranking")
 
     def tables(self, on_read: OnRead, *, parted: bool = False) -> Iterator[Columns]:
-        """The rankings: `query_id`, `retrieved_ids`; `expected_ids`, `grades`, `error` if there.
-
-        Args:
-            on_read: is told how many bytes have been read.
-            parted: whether a TREC run is parted on disk first.
-        """
+        """The rankings: `query_id`, `retrieved_ids`; `expected_ids`, `grades`, `error` if there."""
         if self._is_wide:
             return self._stored_tables(on_read)
         if self._form == "trec":
@@ -180,11 +163,7 @@ class StoredRun:
             self._check_once(again)
 
     def _check_once(self, hashes: npt.NDArray[np.uint64]) -> None:
-        """No two rows have the same query id.
-
-        Args:
-            hashes: of query ids that might be the same.
-        """
+        """Refuse a query id in two rows, of those with these hashes."""
         seen: set[str] = set()
         for file, form in self._arrow_files():
             n_read = 0
@@ -198,7 +177,7 @@ class StoredRun:
                 n_read += len(batch)
 
     def place_of(self, query_id: str | None) -> Place:
-        """Where the row of a query is; the run where it has no row of its own, or none is asked."""
+        """Where the row of a query is, or the run."""
         if self._is_wide and query_id is not None:
             for file, form in self._arrow_files():
                 n_read = 0
@@ -211,7 +190,7 @@ class StoredRun:
 
     def _arrow_files(self) -> Iterator[tuple[Path, ArrowForm]]:
         for file in self._files:
-            form = run_format(file)
+            form = format_of(file, "run")
             if _is_arrow(form):
                 yield file, form
 
@@ -235,7 +214,6 @@ class StoredRun:
             )
 
     def _measures(self, rankings: Sequence[Ranking]) -> Iterator[pl.Series]:
-        """The columns of tokens, spans and forbidden ids, of those that are to be read."""
         import polars as pl
 
         if TOKENS in self._measured and any(ranking.tokens is not None for ranking in rankings):
@@ -258,7 +236,7 @@ class StoredRun:
 
 
 def calls_left_out(run: object) -> InvalidInput:
-    """The error of metrics of calls where a run is scored as a table, which has none."""
+    """The error of metrics of calls where a run is scored as a table."""
     expected = "a run without calls for these metrics, since tables don't hold them"
     remedy = "score_rankings(qrels, read_run(path), …) reads them."
     return InvalidInput("run", str(run), expected, remedy)
@@ -276,7 +254,7 @@ def _files(path: Path) -> list[Path]:
 
 
 def _is_hidden(file: Path, folder: Path) -> bool:
-    """Whether writers of data sets mark the file, or a folder that it is in, as no part of it."""
+    """Whether writers of data sets mark the file or its folder as no part of them."""
     return any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)
 
 
@@ -288,7 +266,7 @@ def _query_ids(batch: pa.RecordBatch) -> pl.Series:
 
 
 def _uniform(batch: pa.RecordBatch, query_ids: pl.Series, tells_errors: bool) -> pa.RecordBatch:
-    """A batch as those of the other files: query ids are texts, errors have a column."""
+    """A batch whose query ids are texts, with a column of errors where any file has one."""
     import pyarrow as pa
 
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))

@@ -22,21 +22,12 @@ ONCE = "every document once a query"
 
 
 def by_score(scores: Mapping[str, float]) -> Ranking:
-    """The ranking that scores stand for.
-
-    >>> by_score({"a": 1.0, "b": 2.0, "c": 1.0}).ids
-    ['b', 'c', 'a']
-    """
     pairs = sorted(((score, item) for item, score in scores.items()), reverse=True)
     return Ranking([item for _, item in pairs], [score for score, _ in pairs])
 
 
 def ordering_scores(ranking: Ranking) -> list[float]:
-    """The ranking's scores where they stand for its order, and else n, n - 1, …, 1.
-
-    >>> ordering_scores(Ranking(["b", "a"], [0.5, 0.5])), ordering_scores(Ranking(["a", "b"]))
-    ([0.5, 0.5], [2.0, 1.0])
-    """
+    """The ranking's scores where they give its order, and else n, n - 1, …, 1."""
     numbers = [math.nan if score is None else float(score) for score in ranking.scores or ()]
     if len(numbers) == len(ranking.ids) and all(map(math.isfinite, numbers)):
         pairs = zip(numbers, ranking.ids, strict=True)
@@ -46,10 +37,7 @@ def ordering_scores(ranking: Ranking) -> list[float]:
 
 
 def read_trec_run(path: Path, faults: Faults) -> tuple[dict[str, Ranking], str]:
-    """The rankings, and the tag of the last line, which is the one that trec_eval keeps.
-
-    The rank column isn't read: the order is that of the scores.
-    """
+    """The rankings, and the last line's tag, as trec_eval keeps it."""
     scores: dict[str, dict[str, float]] = {}
     tag = b""
     for number, query_id, item, score, its_tag in run_lines(raw_lines(path), path, faults):
@@ -66,11 +54,7 @@ def read_trec_run(path: Path, faults: Faults) -> tuple[dict[str, Ranking], str]:
 def run_lines(
     lines: Iterable[tuple[int, bytes]], path: Path, faults: Faults
 ) -> Iterator[tuple[int, str, str, float, bytes]]:
-    """Number, query id, document id, score and tag of every line that isn't blank or a comment.
-
-    Args:
-        faults: takes the lines that have fewer than six columns, or no score.
-    """
+    """Number, query id, document id, score and tag of every line but blank ones and comments."""
     for number, raw in lines:
         columns = raw.split()  # of bytes: at the white space that C knows
         if not columns or columns[0].startswith(_BEGINS_COMMENT):
@@ -86,7 +70,7 @@ def run_lines(
 
 
 class _BadLine(Exception):
-    """What was expected of a line, and what it has instead, or None for the line itself."""
+    """What was expected of a line, and what it has, or None for the line itself."""
 
 
 def _columns(columns: Sequence[bytes]) -> tuple[str, str, float]:
@@ -112,11 +96,7 @@ def _number(text: bytes) -> float:
 
 
 def trec_run_rows(rankings: Mapping[str, Ranking], name: str) -> Iterator[str]:
-    """The lines of a TREC run; a query for which nothing was retrieved has none.
-
-    Raises:
-        FormatTooNarrow: an id has a space.
-    """
+    """The lines of a TREC run; a query with an empty ranking has none."""
     tag = re.sub(r"\s+", "-", name.strip()) or _UNNAMED
     for query_id, ranking in rankings.items():
         scores = ordering_scores(ranking)

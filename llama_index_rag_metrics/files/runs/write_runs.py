@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,11 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from llama_index_rag_metrics.files.beir import judgement_rows
-from llama_index_rag_metrics.files.file_kinds import QRELS_FORMATS, RUN_FORMATS, kind_by_name
+from llama_index_rag_metrics.files.file_kinds import (
+    QRELS_FORMATS,
+    RUN_FORMATS,
+    check_format,
+    kind_by_name,
+)
 from llama_index_rag_metrics.files.judgements import format_grade
 from llama_index_rag_metrics.files.lines import is_broken, name_of, to_json, write_lines
 from llama_index_rag_metrics.files.runs.arrow_runs import write_arrow
-from llama_index_rag_metrics.files.runs.run_fields import ranking_record
+from llama_index_rag_metrics.files.runs.run_fields import plain_score, ranking_record
 from llama_index_rag_metrics.files.runs.run_records import relevance_record
 from llama_index_rag_metrics.files.runs.trec_run import ordering_scores, trec_run_rows
 from llama_index_rag_metrics.files.trec import qrels_rows
@@ -156,9 +160,8 @@ def write_qrels(
 
 
 def _form(path: Path, form: str | None, known: tuple[str, ...]) -> str:
-    if form is not None and form not in known:
-        raise InvalidInput("format", form, f"one of {', '.join(known)}")
     if form is not None:
+        check_format(form, known)
         return form
     if path.name.lower().removesuffix(".gz").endswith(".json"):
         return "json"
@@ -172,16 +175,13 @@ def _write_records(
     run: Run | None,
     relevance: Mapping[str, RelevanceLike] | None,
 ) -> None:
-    judged = {
-        query_id: Relevance.of(judgements) for query_id, judgements in (relevance or {}).items()
-    }
-    query_ids = list(dict.fromkeys([*(run or ()), *(judged if run is None else ())]))
+    judged = {key: Relevance.of(judgements) for key, judgements in (relevance or {}).items()}
     records = [
         {
             **(ranking_record(query_id, run[query_id]) if run is not None else {}),
             **(relevance_record(query_id, judged[query_id]) if query_id in judged else {}),
         }
-        for query_id in query_ids
+        for query_id in (judged if run is None else run)
     ]
     if form == "jsonl":
         write_lines(path, map(to_json, records))
@@ -197,11 +197,10 @@ def _write_records(
 def _without_repeats(run: Run, form: str, *, lossy: bool) -> dict[str, Ranking]:
     kept = {}
     for query_id, ranking in run.items():
-        first = {item: position for position, item in reversed(list(enumerate(ranking.ids)))}
-        if len(first) < len(ranking.ids):
+        positions = sorted({item: at for at, item in reversed([*enumerate(ranking.ids)])}.values())
+        if len(positions) < len(ranking.ids):
             if not lossy:
                 raise _narrow(form, f"an id twice in one ranking ({query_id!r})", True)
-            positions = sorted(first.values())
             scores = ranking.scores and [ranking.scores[position] for position in positions]
             ranking = Ranking([ranking.ids[position] for position in positions], scores)  # noqa: PLW2901
         kept[query_id] = ranking
@@ -213,12 +212,8 @@ def _run_table(rankings: Mapping[str, Ranking]) -> Iterator[tuple[str, ...]]:
     for query_id, ranking in rankings.items():
         scores = ranking.scores or [None] * len(ranking.ids)
         for rank, (item, score) in enumerate(zip(ranking.ids, scores, strict=True), 1):
-            yield query_id, item, str(rank), _score_cell(score)
-
-
-def _score_cell(score: float | None) -> str:
-    """NaN is no score: what is read back has none there, either."""
-    return "" if score is None or math.isnan(score) else repr(float(score))
+            number = plain_score(score)
+            yield query_id, item, str(rank), "" if number is None else repr(number)
 
 
 def _qrels_table(relevance: Mapping[str, Relevance]) -> Iterator[tuple[str, ...]]:
@@ -238,7 +233,7 @@ def _table(rows: Iterable[tuple[str, ...]], form: str) -> Iterator[str]:
 
 @contextmanager
 def _narrowed(form: str) -> Iterator[None]:
-    """Let what a dataset's writer refuses speak of runs and qrels."""
+    """Name the format of runs in what a dataset's writer refuses."""
     try:
         yield
     except FormatTooNarrow as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,6 @@ from llama_index_rag_metrics.files.records import read_id
 from llama_index_rag_metrics.files.tables import frame_table, is_frame, records_of
 from llama_index_rag_metrics.files.traces.otlp import RESOURCES, otlp_spans, spans_of_line
 from llama_index_rag_metrics.files.traces.trace_spans import (
-    Event,
     TraceSpan,
     mapping,
     parent_of,
@@ -35,8 +34,6 @@ _TRACE_ID = "trace_id"
 
 
 class MLflowSpan(TraceSpan):
-    """A span of an MLflow trace."""
-
     __slots__ = ()
 
     @property
@@ -48,39 +45,26 @@ class MLflowSpan(TraceSpan):
     def status(self) -> Mapping[str, Any]:
         return mapping(self.raw.get("status"))
 
-    def events(self) -> Iterator[Event]:
-        events = self.raw.get("events")
-        for event in events if isinstance(events, list) else ():
-            if isinstance(event, Mapping):
-                yield Event(str(event.get("name", "")), mapping(event.get("attributes")))
-
 
 def is_trace(data: object) -> bool:
-    """Whether this is an MLflow trace as JSON: what it is about, and its spans."""
     inner = data.get("data") if isinstance(data, Mapping) and "info" in data else None
     return isinstance(inner, Mapping) and "spans" in inner
 
 
 def _about(trace: Mapping[str, Any]) -> dict[str, Any]:
-    """What is said of a trace as a whole: its metadata, its tags, and the id of the request."""
+    """Metadata, tags and request id of a trace."""
     info = mapping(trace["info"])
     ids = {key: info[key] for key in (_TRACE_ID, "client_request_id") if info.get(key)}
     return {**mapping(info.get("trace_metadata")), **mapping(info.get("tags")), **ids}
 
 
-def mlflow_spans(trace: Mapping[str, Any], place: Place, faults: Faults) -> Iterator[MLflowSpan]:
-    """The spans of a trace."""
+def mlflow_spans(trace: Mapping[str, Any], place: Place, faults: Faults) -> Iterator[TraceSpan]:
     about, spans = _about(trace), trace["data"]["spans"]
     if not isinstance(spans, list):
         faults.take(place.wrong("a list of spans", spans))
         return
     for raw in spans:
-        try:
-            span = _span(raw, place, about)
-        except FileFormatError as error:
-            faults.take(error)
-        else:
-            yield span
+        yield from _readable(lambda raw, place: _span(raw, place, about), raw, place, faults)
 
 
 def _span(raw: Any, place: Place, about: Mapping[str, Any]) -> MLflowSpan:
@@ -117,15 +101,8 @@ class PhoenixSpan(TraceSpan):
     def status(self) -> Mapping[str, Any]:
         return {part: self.raw.get(f"status_{part}") for part in ("code", "message")}
 
-    def events(self) -> Iterator[Event]:
-        events = self.raw.get("events")
-        for event in events if isinstance(events, Sequence) else ():
-            known = mapping(event)
-            yield Event(str(known.get("name", "")), mapping(known.get("attributes")))
-
 
 def phoenix_span(raw: Mapping[str, Any], place: Place) -> PhoenixSpan:
-    """The span that a row of a frame or a record is."""
     context = mapping(raw.get("context"))
     trace_id = raw.get(_TRACE, context.get("trace_id"))
     span_id = raw.get(_SPAN, context.get("span_id"))
@@ -143,12 +120,10 @@ def phoenix_span(raw: Mapping[str, Any], place: Place) -> PhoenixSpan:
 
 
 def is_span(data: object) -> bool:
-    """Whether a record is a span of Phoenix."""
     return isinstance(data, Mapping) and "trace_id" in mapping(data.get("context"))
 
 
 def is_span_frame(columns: Sequence[str]) -> bool:
-    """Whether a table with these columns is one of spans."""
     return _TRACE in columns and _SPAN in columns
 
 
@@ -183,28 +158,24 @@ _HEAD = 4096
 
 
 def is_trace_file(path: Path) -> bool:
-    """Whether a file of JSON begins as one of traces does."""
     try:
         with open_bytes(path) as file:
             head = file.read(_HEAD)
     except (OSError, EOFError, zlib.error):  # whoever reads it says what is wrong
         return False
-    return (
-        any(f'"{name}"'.encode() in head for name in RESOURCES)
-        or (b'"info"' in head and b'"trace_id"' in head)
-        or (b'"context"' in head and b'"trace_id"' in head)
-    )
+    names = (f'"{name}"'.encode() for name in RESOURCES)
+    has_trace_id = b'"trace_id"' in head and (b'"info"' in head or b'"context"' in head)
+    return has_trace_id or any(name in head for name in names)
 
 
 def spans_in(source: Any, faults: Faults) -> Iterator[TraceSpan]:
-    """The spans of a source of any form, one after another."""
     if isinstance(source, (str, os.PathLike)):
         yield from _of_file(Path(source), faults)
     elif is_frame(source):
         names, rows = frame_table(without_copied_index(source))
         if is_span_frame(names):
             for place, record in records_of(names, rows):
-                yield from _of_record(record, place, faults)
+                yield from _readable(phoenix_span, record, place, faults)
         elif "trace" in names:
             column = names.index("trace")
             for place, row in rows:
@@ -218,12 +189,12 @@ def spans_in(source: Any, faults: Faults) -> Iterator[TraceSpan]:
         for number, item in enumerate(items, 1):
             yield from _of_value(item, place.item(number), faults)
     else:
-        what = f"this {type(source).__name__}"
-        raise UnknownFormat(what, "it is nothing of these", UNDERSTOOD, "traces")
+        why = "it is nothing of these"
+        raise UnknownFormat(f"this {type(source).__name__}", why, UNDERSTOOD, "traces")
 
 
 def _of_file(path: Path, faults: Faults) -> Iterator[TraceSpan]:
-    """The spans of a file of lines; or of a whole one, whose first line isn't JSON by itself."""
+    """The spans of a file of lines, or of one value over several lines."""
     if path.is_dir():
         raise UnknownFormat(str(path), "it is a folder", UNDERSTOOD, "traces")
     name, is_first = str(path), True
@@ -263,14 +234,16 @@ def _of_value(data: Any, place: Place, faults: Faults) -> Iterator[TraceSpan]:
     elif is_trace(data):
         yield from mlflow_spans(data, place, faults)
     elif is_span(data):
-        yield from _of_record(data, place, faults)
+        yield from _readable(phoenix_span, data, place, faults)
     else:
         faults.take(place.wrong(f"one of: {'; '.join(UNDERSTOOD)}", data))
 
 
-def _of_record(record: Mapping[str, Any], place: Place, faults: Faults) -> Iterator[TraceSpan]:
+def _readable(
+    read: Callable[[Any, Place], TraceSpan], raw: Any, place: Place, faults: Faults
+) -> Iterator[TraceSpan]:
     try:
-        span = phoenix_span(record, place)
+        span = read(raw, place)
     except FileFormatError as error:
         faults.take(error)
     else:
@@ -278,7 +251,7 @@ def _of_record(record: Mapping[str, Any], place: Place, faults: Faults) -> Itera
 
 
 def _parsed(line: bytes, place: Place) -> Any:
-    """The value of a line of JSON; half a surrogate pair in it is no fault."""
+    """A line's JSON, in which half a surrogate pair is no fault."""
     try:
         return parse_json(line)
     except ValueError:
@@ -289,5 +262,4 @@ def _parsed(line: bytes, place: Place) -> Any:
 
 
 def _filled(path: Path) -> Iterator[tuple[int, bytes]]:
-    """The lines that aren't blank."""
     return ((number, line) for number, line in raw_lines(path) if not line.isspace())

@@ -13,6 +13,7 @@ from llama_index_rag_metrics.files.traces.trace_spans import (
     Dialect,
     Document,
     Documented,
+    Event,
     Kind,
     TraceSpan,
     from_json_text,
@@ -40,9 +41,7 @@ class OpenInference(Dialect):
 
     def kind(self, span: TraceSpan) -> Kind | None:
         kind = span.text(_OPENINFERENCE_KIND)
-        if kind is None:
-            return None
-        return kind_named(kind, span)
+        return None if kind is None else kind_named(kind, span)
 
     def question(self, span: TraceSpan) -> str | None:
         value = span.get("input.value")
@@ -84,7 +83,6 @@ def _flattened(span: TraceSpan, prefix: str) -> list[Document]:
 
 
 def _nested(documents: Any, span: TraceSpan) -> Iterator[Document]:
-    """Documents in a list, as Phoenix's data frames have them."""
     documents = documents.tolist() if hasattr(documents, "tolist") else documents
     if not isinstance(documents, (list, tuple)):
         raise span.place.wrong("a list of documents", documents)
@@ -98,12 +96,11 @@ def _nested(documents: Any, span: TraceSpan) -> Iterator[Document]:
 
 @cache
 def _keys(prefix: str, index: int) -> tuple[str, ...]:
-    """The names of the attributes of a document; made once, since there are many documents."""
     return tuple(f"{prefix}.{index}.document.{field}" for field in _FIELDS)
 
 
 def _of_nodes(nodes: Any) -> list[Document] | None:
-    """Documents of nodes that are told by id and score; None where they are told otherwise."""
+    """Documents of nodes written as id and score, or None."""
     if not isinstance(nodes, list) or not all(isinstance(node, str) for node in nodes):
         return None
     documents = []
@@ -122,7 +119,7 @@ def _index(key: str, prefix: str) -> int:
 
 
 def _is_empty(output: Any) -> bool:
-    """Whether an output says that nothing was found, as LlamaIndex's and LangChain's do."""
+    """Whether an output is empty in LlamaIndex's or LangChain's words."""
     return isinstance(output, str) and output.replace(" ", "") in ("[]", '{"documents":[]}')
 
 
@@ -136,9 +133,7 @@ class MLflow(Dialect):
 
     def kind(self, span: TraceSpan) -> Kind | None:
         kind = span.text(_MLFLOW_KIND)  # a text, or the JSON of one
-        if kind is None:
-            return None
-        return kind_named(kind.strip('"'), span)
+        return None if kind is None else kind_named(kind.strip('"'), span)
 
     def question(self, span: TraceSpan) -> str | None:
         return question_in(json_or_none(span.get(_INPUTS)))
@@ -177,10 +172,7 @@ _GENAI_KINDS: dict[str, Kind] = {"retrieval": "retrieval", "execute_tool": "tool
 
 
 class GenAI(Dialect):
-    """OpenTelemetry's conventions for generative AI.
-
-    Spans whose `gen_ai.operation.name` is "retrieval" have a JSON list of {"id", "score"}.
-    """
+    """OpenTelemetry's conventions: retrieval spans have a JSON list of {"id", "score"}."""
 
     name = "OpenTelemetry gen_ai"
 
@@ -195,21 +187,11 @@ class GenAI(Dialect):
         documents = span.json(_GENAI_DOCUMENTS)
         if documents is None:
             return None
-        if not isinstance(documents, list) or not all(
-            isinstance(document, Mapping) for document in documents
-        ):
-            raise span.place.wrong(
-                f'a list of {{"id": …, "score": …}} as {_GENAI_DOCUMENTS}', documents
-            )
-        return [
-            Document(
-                document.get("id"),
-                document.get("content"),
-                document.get("score"),
-                document.get("metadata"),
-            )
-            for document in documents
-        ]
+        is_list = isinstance(documents, list)
+        if not is_list or not all(isinstance(document, Mapping) for document in documents):
+            expected = f'a list of {{"id": …, "score": …}} as {_GENAI_DOCUMENTS}'
+            raise span.place.wrong(expected, documents)
+        return [Document(*map(document.get, _FIELDS)) for document in documents]
 
     def tool(self, span: TraceSpan) -> str:
         return span.text("gen_ai.tool.name") or ""
@@ -233,24 +215,17 @@ _QUESTIONS = ("str_or_query_bundle", "query")
 
 
 class LlamaIndexEvents(Dialect):
-    """LlamaIndex's own events, as `llama-index-observability-otel` adds them to spans.
-
-    A RetrievalStartEvent, and a RetrievalEndEvent whose `nodes` are JSON.
-    """
+    """LlamaIndex's events, as `llama-index-observability-otel` adds them to spans."""
 
     name = "LlamaIndex events"
 
     def kind(self, span: TraceSpan) -> Kind | None:
-        for event in span.events():
-            if event.name in _STARTS:
-                return _STARTS[event.name]
-        return None
+        start = _start(span)
+        return None if start is None else _STARTS[start.name]
 
     def question(self, span: TraceSpan) -> str | None:
-        for event in span.events():
-            if event.name in _STARTS:
-                return _question(event.attributes)
-        return None
+        start = _start(span)
+        return None if start is None else _question(start.attributes)
 
     def documents(self, span: TraceSpan, kind: Documented) -> Sequence[Document] | None:
         for event in span.events():
@@ -261,12 +236,14 @@ class LlamaIndexEvents(Dialect):
         return None
 
 
+def _start(span: TraceSpan) -> Event | None:
+    return next((event for event in span.events() if event.name in _STARTS), None)
+
+
 def _question(attributes: Mapping[str, Any]) -> str | None:
-    for key in _QUESTIONS:
-        for name in (key, f"{key}.query_str"):
-            if isinstance(value := attributes.get(name), str):
-                return value
-    return None
+    names = (name for key in _QUESTIONS for name in (key, f"{key}.query_str"))
+    texts = (attributes.get(name) for name in names)
+    return next((text for text in texts if isinstance(text, str)), None)
 
 
 DIALECTS: list[Dialect] = [OpenInference(), MLflow(), GenAI(), LlamaIndexEvents()]

@@ -23,7 +23,7 @@ class _Attribute(Struct, gc=False):
 
 
 class _Record(Struct, gc=False, rename="camel"):
-    """A span as it is written: what is read of one, and whatever the rest is."""
+    """The fields of a span that are read."""
 
     trace_id: str
     span_id: str
@@ -53,8 +53,6 @@ _REQUESTS = Decoder(_Request)
 
 
 class OtlpSpan(TraceSpan):
-    """A span of OTLP/JSON, whose values are decoded when they are asked for."""
-
     __slots__ = ()
     raw: _Record
 
@@ -112,10 +110,7 @@ def spans_of_line(line: bytes, place: Place) -> Iterator[TraceSpan] | None:
 
 
 def otlp_spans(data: Mapping[str, Any], place: Place, faults: Faults) -> Iterator[OtlpSpan]:
-    """The spans of an object with `resourceSpans`.
-
-    Those of a line share its place; those of a whole file are told apart by their number.
-    """
+    """The spans of an object with `resourceSpans`; without lines, their number is their place."""
     number = 0
     for resource in _list(data, RESOURCES, place, faults):
         for scope in _list(resource, _SCOPES, place, faults):
@@ -138,7 +133,6 @@ def _span(record: _Record, place: Place) -> OtlpSpan:
 
 
 def plain(value: Any, place: Place) -> Any:
-    """An AnyValue as a plain value."""
     if type(value) is dict and "stringValue" in value:  # most of them are
         return value["stringValue"]
     if value is None or value == {}:
@@ -161,12 +155,9 @@ def plain(value: Any, place: Place) -> Any:
 
 
 def pairs(attributes: Any, place: Place) -> dict[str, Any]:
-    """A list of {"key", "value"} as a mapping of plain values."""
     try:
-        return {
-            str(attribute["key"]): plain(attribute.get("value", {}), place)
-            for attribute in attributes
-        }
+        named = ((str(item["key"]), item.get("value", {})) for item in attributes)
+        return {key: plain(value, place) for key, value in named}
     except (AttributeError, KeyError, TypeError) as error:
         raise place.wrong('a list of {"key": …, "value": …}', attributes) from error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Literal, TypeAlias
 from unicodedata import normalize
@@ -16,7 +17,6 @@ from llama_index_rag_metrics.files.traces.trace_spans import (
     DocumentColumns,
     DocumentReader,
     TraceSpan,
-    begins_agent,
     from_json_text,
     is_written,
     mapping,
@@ -31,29 +31,21 @@ _TAGS = "llamaindex."
 
 
 def comparable(question: str) -> str:
-    """The text of a question without what nobody sees: white space around it, and how an accented
-    letter is composed."""
+    """A question in one composition of accents, without white space around it."""
     return normalize("NFC", question.strip())
 
 
+@dataclass(slots=True, eq=False)
 class Work:
-    """A retrieval, a reranking or an answer: one span, and its documents.
+    """A retrieval, a reranking or an answer: one span, and its documents if it holds any."""
 
-    Attributes:
-        retrieved: its documents; None where the span holds none, or they can't be read.
-        is_readable: whether what the span holds could be read.
-    """
-
-    __slots__ = ("begin", "end", "error", "is_readable", "question", "retrieved", "span_id")
-
-    def __init__(self, span_id: str) -> None:
-        self.span_id = span_id
-        self.begin: float | None = None
-        self.end: float | None = None
-        self.question: str | None = None
-        self.retrieved: DocumentColumns | None = None
-        self.error: str | None = None
-        self.is_readable = False
+    span_id: str
+    begin: float | None = None
+    end: float | None = None
+    question: str | None = None
+    retrieved: DocumentColumns | None = None
+    error: str | None = None
+    is_readable: bool = False
 
     @property
     def is_answer(self) -> bool:
@@ -62,50 +54,28 @@ class Work:
 
     @property
     def seconds(self) -> float | None:
-        """How long it took."""
         if self.begin is None or self.end is None:
             return None
         return max(0.0, self.end - self.begin)
 
 
+@dataclass(slots=True, eq=False)
 class Trace:
-    """What is kept of a trace.
+    """What is kept of a trace; `telling` are the spans, retrievals apart, with a question."""
 
-    Attributes:
-        answers: what says which documents it was made from.
-        question_ids: span to the id of the question that an attribute of it names.
-        asked: span to a text that was asked there, if it is that of a known question.
-        telling: spans that say what was asked there, retrievals apart.
-        question: what was asked at the root.
-    """
-
-    __slots__ = (
-        "agents",
-        "answers",
-        "asked",
-        "parents",
-        "question",
-        "question_ids",
-        "rerankings",
-        "retrievals",
-        "telling",
-        "tools",
-    )
-
-    def __init__(self) -> None:
-        self.agents: set[str] = set()
-        self.telling: set[str] = set()
-        self.parents: dict[str, str | None] = {}
-        self.question_ids: dict[str, str] = {}
-        self.asked: dict[str, str] = {}
-        self.tools: dict[str, str] = {}
-        self.retrievals: list[Work] = []
-        self.rerankings: list[Work] = []
-        self.answers: list[Work] = []
-        self.question: str | None = None
+    agents: set[str] = field(default_factory=set)
+    telling: set[str] = field(default_factory=set)
+    parents: dict[str, str | None] = field(default_factory=dict)
+    question_ids: dict[str, str] = field(default_factory=dict)
+    asked: dict[str, str] = field(default_factory=dict)
+    tools: dict[str, str] = field(default_factory=dict)
+    retrievals: list[Work] = field(default_factory=list)
+    rerankings: list[Work] = field(default_factory=list)
+    answers: list[Work] = field(default_factory=list)
+    question: str | None = None
 
     def above(self, span_id: str) -> Iterator[str]:
-        """The span and what it is part of, up to the root; spans that part each other end it."""
+        """The span and all that it is part of, up to the root; a circle ends it."""
         seen: set[str] = set()
         outer: str | None = span_id
         while outer is not None and outer not in seen:
@@ -114,11 +84,10 @@ class Trace:
             outer = self.parents.get(outer)
 
     def is_inside(self, span_id: str, others: Container[str]) -> bool:
-        """Whether the span is part of one of the others."""
         return any(outer in others for outer in islice(self.above(span_id), 1, None))
 
     def ask_agents(self) -> None:
-        """Take for the question of an agent that doesn't say it the only known one in it."""
+        """Give an agent without a question the only known one inside it."""
         texts: dict[str, set[str]] = {}
         agents = self.agents - self.telling
         for span_id, text in self.asked.items():
@@ -129,16 +98,7 @@ class Trace:
 
 
 class SpanCollector:
-    """Takes spans in any order, and keeps what sessions are made of.
-
-    Args:
-        question_id: the attribute that names the question, if one does.
-
-    Attributes:
-        n_repeated: how many of them had come before; the first counts.
-        attributes: names of attributes, of a few spans, for messages.
-        example: something that was asked, for messages.
-    """
+    """Takes spans in any order, and keeps what sessions are made of."""
 
     def __init__(
         self, columns: DocumentReader, question_id: str | None, texts: Texts, faults: Faults
@@ -154,7 +114,6 @@ class SpanCollector:
         self.example = ""
 
     def add(self, span: TraceSpan) -> None:
-        """Keep what matters of a span."""
         self.n_spans += 1
         trace = self.traces.get(span.trace_id)
         if trace is None:
@@ -174,7 +133,7 @@ class SpanCollector:
     def _read(self, trace: Trace, span: TraceSpan) -> None:
         if self._question_id is not None and (named := self._named(span)) is not None:
             trace.question_ids[span.span_id] = named
-        if self._texts and span.parent_id is not None and begins_agent(span):
+        if self._texts and span.parent_id is not None and span.name.endswith(".setup_agent"):
             trace.agents.add(span.parent_id)
         for dialect in DIALECTS:
             kind = dialect.kind(span)
@@ -243,7 +202,7 @@ class SpanCollector:
             trace.asked[span.span_id] = text
 
     def _named(self, span: TraceSpan) -> str | None:
-        """The id of the question, if the span has the attribute that names it."""
+        """The question's id, if the span has the attribute that names it."""
         name = self._question_id or ""
         if len(self.attributes) < 40:
             self.attributes.update(dict.fromkeys(span.attributes))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeAlias, cast
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from llama_index_rag_metrics.files.lines import Faults, OnError
+from llama_index_rag_metrics.files.lines import Faults, OnError, name_of
 from llama_index_rag_metrics.files.traces.containers import spans_in
 from llama_index_rag_metrics.files.traces.span_collecting import SpanCollector, comparable
 from llama_index_rag_metrics.files.traces.trace_sessions import (
@@ -17,15 +17,13 @@ from llama_index_rag_metrics.files.traces.trace_sessions import (
     sessions,
 )
 from llama_index_rag_metrics.files.traces.trace_spans import DocumentReader
-from llama_index_rag_metrics.rankings.combining import Combine, check_combine
+from llama_index_rag_metrics.rankings.fusion import Combine, check_combine
 from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
 from llama_index_rag_metrics.runtime.garbage import collection_paused
 
 
 class HasQueries(Protocol):
-    """What has the questions by id, such as a `RetrievalDataset`."""
-
     @property
     def queries(self) -> Mapping[str, str]: ...
 
@@ -116,19 +114,12 @@ def read_traces(
         combine=combine,
         on_error=on_error,
     )
-    return read.run(name or _name(source))
+    is_path = isinstance(source, (str, os.PathLike))
+    return read.run(name or (name_of(Path(source)) if is_path else ""))
 
 
 class ReadSessions(NamedTuple):
-    """What was read of traces.
-
-    Attributes:
-        sessions: query id to its calls, and the spans that they are.
-        rankings: query id to its ranking.
-        queries: query id to its text, where that is known.
-        skipped: the error of every line or span that was left out.
-        notes: how much couldn't be used, and why.
-    """
+    """Sessions, rankings and known texts by query id, with errors skipped and remarks."""
 
     sessions: Mapping[str, TraceSession]
     rankings: Mapping[str, Ranking]
@@ -137,7 +128,6 @@ class ReadSessions(NamedTuple):
     notes: Sequence[str]
 
     def run(self, name: str) -> Run:
-        """The rankings as a run."""
         return Run(
             self.rankings, name=name, skipped=self.skipped, queries=self.queries, notes=self.notes
         )
@@ -153,7 +143,6 @@ def read_sessions(
     combine: Combine = "first_seen",
     on_error: OnError = "raise",
 ) -> ReadSessions:
-    """What `read_traces` reads, and which spans it came from."""
     check_combine(combine)
     if question_id is not None and (not isinstance(question_id, str) or not question_id):
         raise InvalidInput("question_id", question_id, "the name of an attribute")
@@ -178,41 +167,30 @@ def read_sessions(
     asked = {
         query_id: known.get(query_id) or session.question for query_id, session in made.items()
     }
+    nothing = [] if n_retrievals else [f"none of {collector.n_spans:,} spans is a retrieval"]
     return ReadSessions(
         made,
         combined,
         {query_id: text for query_id, text in asked.items() if text},
         faults.skipped,
-        remarks.notes() or _nothing_found(collector.n_spans, n_retrievals),
+        remarks.notes() or nothing,
     )
 
 
 def _queries(questions: Questions | None) -> Mapping[str, str]:
-    texts = questions if questions is None else getattr(questions, "queries", questions)
-    if texts is None:
-        return {}
-    is_texts = isinstance(texts, Mapping) and all(isinstance(text, str) for text in texts.values())
-    if not is_texts:
+    texts: Any = {} if questions is None else getattr(questions, "queries", questions)
+    if not isinstance(texts, Mapping) or not all(isinstance(text, str) for text in texts.values()):
         raise InvalidInput("questions", questions, "a dataset, or a mapping of query id to text")
-    return cast(Mapping[str, str], texts)
+    return texts
 
 
 def _no_question(
     question_id: str | None, known: Mapping[str, str], collector: SpanCollector
 ) -> InvalidInput:
     if question_id is not None:
-        expected = (
-            f"an attribute of the spans, which have {', '.join(sorted(collector.attributes))}"
-        )
+        held = ", ".join(sorted(collector.attributes))
+        expected = f"an attribute of the spans, which have {held}"
         return InvalidInput("question_id", question_id, expected)
     remedy = f"Among those asked is {collector.example!r}." if collector.example else ""
     expected = "texts of questions as they were asked"
     return InvalidInput("questions", next(iter(known.values()), ""), expected, remedy)
-
-
-def _nothing_found(n_spans: int, n_retrievals: int) -> list[str]:
-    return [] if n_retrievals else [f"none of {n_spans:,} spans is a retrieval"]
-
-
-def _name(source: Any) -> str:
-    return Path(source).name.split(".")[0] if isinstance(source, (str, os.PathLike)) else ""

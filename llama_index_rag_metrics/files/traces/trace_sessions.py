@@ -9,29 +9,14 @@ from typing import NamedTuple
 
 from llama_index_rag_metrics.files.traces.span_collecting import Texts, Trace, Work
 from llama_index_rag_metrics.files.traces.trace_spans import DocumentColumns
-from llama_index_rag_metrics.rankings.combining import Combine, combine_calls
+from llama_index_rag_metrics.rankings.fusion import Combine, combine_calls
 from llama_index_rag_metrics.rankings.run import Call, Ranking
 from llama_index_rag_metrics.runtime.errors import InvalidInput
-
-_BEGIN = attrgetter("begin")
 
 
 @dataclass
 class Remarks:
-    """How much of the traces couldn't be used, and why.
-
-    Attributes:
-        without_documents: retrieval spans that hold no documents.
-        unreadable: retrieval spans that can't be read.
-        left_out: questions that such a retrieval was made for.
-        unknown: traces with retrievals for no question that is known.
-        beside: retrievals for no question that is known, in traces of one that is.
-        stray: rerankings of more or less than one retrieval.
-        failed_rerankings: rerankings that failed.
-        silent_rerankings: rerankings that don't say what they returned.
-        asked_again: questions that were asked several times; the last counts.
-        nameless: documents without an id.
-    """
+    """How much of the traces couldn't be used, and why."""
 
     without_documents: int = 0
     unreadable: int = 0
@@ -46,7 +31,6 @@ class Remarks:
     repeated: int = 0
 
     def notes(self) -> list[str]:
-        """A sentence for each that isn't 0."""
         counts = {
             "retrieval spans without documents (was recording them turned off?)": (
                 self.without_documents
@@ -70,12 +54,7 @@ class Remarks:
 
 
 class TraceSession(NamedTuple):
-    """The calls of one question.
-
-    Attributes:
-        root: the outermost span that they are part of; of several traces, that of the first call.
-        context: what the answer says that it was made from; None where it doesn't.
-    """
+    """The calls of one question; `root` is the outermost span of the first of them."""
 
     calls: list[Call]
     question: str | None
@@ -85,7 +64,7 @@ class TraceSession(NamedTuple):
 
 
 class _Asking(NamedTuple):
-    """One time that a question was asked: for whom, when, and what was retrieved or answered."""
+    """One time that a question was asked, by one call or answer."""
 
     query_id: str
     key: tuple[str, str]
@@ -104,32 +83,21 @@ def sessions(
     by_attribute: bool,
     remarks: Remarks,
 ) -> dict[str, TraceSession]:
-    """Query id to its session, in the order in which the source first has the questions.
-
-    Args:
-        traces: trace id to what was kept of it; emptied on the way, to spare memory.
-        texts: the known questions; then only these count.
-        by_attribute: whether an attribute names the question; then only such spans count.
-        remarks: is told what couldn't be used.
-    """
+    """Query id to its session, in the source's order; empties `traces`, to spare memory."""
     asked: dict[str, dict[tuple[str, str], list[_Asking]]] = {}
     for trace_id in list(traces):
         for asking in _askings(trace_id, traces.pop(trace_id), texts, by_attribute, remarks):
             asked.setdefault(asking.query_id, {}).setdefault(asking.key, []).append(asking)
     made = {}
     for query_id, times in asked.items():
-        if query_id in remarks.left_out:
-            continue
-        if len(times) > 1:
-            remarks.asked_again.add(query_id)
-        last = max(times.values(), key=lambda askings: askings[0].begin)
-        last.sort(key=_BEGIN)
-        made[query_id] = _session(last)
+        if query_id not in remarks.left_out:
+            remarks.asked_again.update([query_id] if len(times) > 1 else ())
+            last = max(times.values(), key=lambda askings: askings[0].begin)
+            made[query_id] = _session(sorted(last, key=attrgetter("begin")))
     return made
 
 
 def _session(askings: Sequence[_Asking]) -> TraceSession:
-    """What one time of asking a question makes, in order."""
     calls: list[Call] = []
     spans, root, question = [], None, None
     for asking in askings:
@@ -142,7 +110,7 @@ def _session(askings: Sequence[_Asking]) -> TraceSession:
 
 
 def _only_query(calls: Sequence[Call]) -> str | None:
-    """What all calls asked alike; None if a tool asked, whose words an agent wrote."""
+    """The question of all calls, unless a tool asked: an agent wrote its words."""
     queries = {call.query for call in calls}
     is_own = len(queries) == 1 and not any(call.asked_by for call in calls)
     return next(iter(queries)) or None if is_own else None
@@ -151,11 +119,7 @@ def _only_query(calls: Sequence[Call]) -> str | None:
 def rankings(
     made: Mapping[str, TraceSession], combine: Combine = "first_seen"
 ) -> dict[str, Ranking]:
-    """Query id to ranking. Plain ones, where every question was retrieved for once, as it is.
-
-    Args:
-        combine: what the ranking of a session is; see `combine_calls`.
-    """
+    """Rankings by query id; without calls if every question has exactly one retrieval."""
     is_plain = combine != "context" and all(
         len(session.calls) == 1 and session.calls[0].query in ("", session.question or "")
         for session in made.values()
@@ -182,20 +146,16 @@ def _has_failed(session: TraceSession) -> bool:
 
 
 def _check_contexts(made: Mapping[str, TraceSession]) -> None:
-    lacking = [
-        query_id
-        for query_id, session in made.items()
-        if session.calls and session.context is None and not _has_failed(session)
-    ]
+    silent = {query_id: session for query_id, session in made.items() if session.context is None}
+    lacking = [key for key, session in silent.items() if session.calls and not _has_failed(session)]
     if lacking:
-        expected = "'first_seen', 'last' or 'rrf'"
-        n, of = f"{len(lacking):,}", f"{len(made):,}"
-        remedy = f"For {n} of {of} questions ({lacking[0]!r}) no span says what the answer is from."
-        raise InvalidInput("combine", "context", expected, remedy)
+        share = f"{len(lacking):,} of {len(made):,} questions ({lacking[0]!r})"
+        remedy = f"For {share} no span says what the answer is from."
+        raise InvalidInput("combine", "context", "'first_seen', 'last' or 'rrf'", remedy)
 
 
 def _context(askings: Sequence[_Asking]) -> Ranking | None:
-    """What the answers were made from, each item once, with texts also from its retrieval."""
+    """The sources of the answers, each once, with texts also from the retrieval."""
     answers = [asking.answer for asking in askings if asking.answer is not None]
     if not answers:
         return None
@@ -223,7 +183,7 @@ def _context(askings: Sequence[_Asking]) -> Ranking | None:
 def _askings(
     trace_id: str, trace: Trace, texts: Texts, by_attribute: bool, remarks: Remarks
 ) -> Iterator[_Asking]:
-    """What was asked in a trace, retrieval by retrieval; a question without any, once."""
+    """The retrievals and answers of a trace, by question; a question without any comes once."""
     seen: set[str] = set()
     n_beside = 0
     trace.ask_agents()
@@ -238,7 +198,10 @@ def _askings(
             else:
                 begin = work.begin or 0.0
                 yield _Asking(query_id, key, begin, question, call, work.span_id, above[-1])
-    for work in _answers(trace):
+    inside = {work.span_id for work in trace.answers + trace.retrievals}
+    for work in trace.answers:
+        if trace.is_inside(work.span_id, inside):
+            continue
         above = [*trace.above(work.span_id)]
         for query_id, key, question in _questions(trace_id, trace, above, texts, by_attribute):
             if query_id in seen:
@@ -255,7 +218,7 @@ def _askings(
 def _silent(
     trace_id: str, trace: Trace, texts: Texts, by_attribute: bool
 ) -> Iterator[tuple[str, tuple[str, str], str | None]]:
-    """The questions that a trace is about, whether or not anything was retrieved for them."""
+    """The questions of a trace, whether or not anything was retrieved for them."""
     if by_attribute:
         for query_id in trace.question_ids.values():
             yield query_id, ("", ""), trace.question
@@ -269,7 +232,7 @@ def _silent(
 def _questions(
     trace_id: str, trace: Trace, above: Sequence[str], texts: Texts, by_attribute: bool
 ) -> Sequence[tuple[str, tuple[str, str], str | None]]:
-    """The questions that a span and those above it are for: their id, the asking, and the text."""
+    """Id, asking and text of the questions that a span and those above it are for."""
     if by_attribute:
         named = next(filter(None, map(trace.question_ids.get, above)), None)
         # all that has the attribute is of one asking, in however many traces
@@ -283,19 +246,8 @@ def _questions(
     return [(trace_id, (trace_id, ""), trace.question)]
 
 
-def _answers(trace: Trace) -> Iterator[Work]:
-    """The outermost answers that say what they were made from, and aren't part of a retrieval."""
-    inside = {work.span_id for work in trace.answers + trace.retrievals}
-    for answer in trace.answers:
-        if not trace.is_inside(answer.span_id, inside):
-            yield answer
-
-
 def _calls(trace: Trace, remarks: Remarks) -> Iterator[tuple[Work, Sequence[str], Call | None]]:
-    """The outermost retrievals, what they are part of, and what their callers got.
-
-    The last is None where it isn't known.
-    """
+    """The outermost retrievals, the spans around them, and their calls, None where unknown."""
     answers = {work.span_id for work in trace.retrievals if work.is_answer or not work.is_readable}
     outermost, rerankings = (
         [work for work in works if not trace.is_inside(work.span_id, answers)]
@@ -327,7 +279,7 @@ def _reranked(
     within: Mapping[str, Sequence[str]],
     remarks: Remarks,
 ) -> dict[str, list[Work]]:
-    """Retrieval to its rerankings: those of what it retrieved, after it, under the same span."""
+    """Retrieval to its rerankings: subsets of its documents, after it, in the nearest span."""
     reranked: dict[str, list[Work]] = {}
     every = {work.span_id for work in rerankings}
     told = {work.span_id for work in rerankings if work.retrieved is not None}
@@ -377,7 +329,7 @@ def _call(trace: Trace, work: Work, rerankings: Sequence[Work], above: Sequence[
 def _reordered(
     before: DocumentColumns | None, after: DocumentColumns | None
 ) -> DocumentColumns | None:
-    """What came after a reranking, with the texts from before where it tells none."""
+    """The reranked documents, with the texts from before where these have none."""
     if after is None or before is None or after.texts is not None or before.texts is None:
         return after
     texts = dict(zip(before.ids, before.texts, strict=True))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
@@ -12,7 +13,7 @@ from pydantic_core import from_json as parse_json
 
 from llama_index_rag_metrics.files.lines import Place
 from llama_index_rag_metrics.files.records import read_id
-from llama_index_rag_metrics.rankings.combining import WRITTEN
+from llama_index_rag_metrics.rankings.fusion import WRITTEN
 from llama_index_rag_metrics.rankings.matching.id_matcher import NODE_ID, REF_DOC_ID
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
@@ -24,42 +25,23 @@ _FAILED = (2, "STATUS_CODE_ERROR", "ERROR")
 
 
 class Event(NamedTuple):
-    """Something that happened during a span."""
-
     name: str
     attributes: Mapping[str, Any]
 
 
+@dataclass(slots=True, eq=False)
 class TraceSpan:
-    """A span: a piece of work that has a name, a parent and attributes.
+    """A span, with its attributes as the container holds them; `get` makes them plain."""
 
-    Attributes:
-        span_id: its id, unique within the trace.
-        parent_id: the span that it is part of; None for a root.
-        attributes: its attributes, as the container holds them; `get` makes them plain.
-    """
-
-    __slots__ = ("attributes", "parent_id", "place", "raw", "span_id", "trace_id")
-
-    def __init__(
-        self,
-        trace_id: str,
-        span_id: str,
-        parent_id: str | None,
-        attributes: Mapping[str, Any],
-        raw: Any,
-        place: Place,
-    ) -> None:
-        self.trace_id = trace_id
-        self.span_id = span_id
-        self.parent_id = parent_id
-        self.attributes = attributes
-        self.raw = raw
-        self.place = place
+    trace_id: str
+    span_id: str
+    parent_id: str | None
+    attributes: Mapping[str, Any]
+    raw: Any
+    place: Place
 
     @property
     def name(self) -> str:
-        """What it is called."""
         return str(self.raw.get("name"))
 
     @property
@@ -69,12 +51,10 @@ class TraceSpan:
 
     @property
     def status(self) -> Mapping[str, Any]:
-        """How it ended: `code` and `message`."""
         return {}
 
     @property
     def error(self) -> str | None:
-        """What went wrong in it, if anything did."""
         status = self.status
         if status.get("code") not in _FAILED:
             return None
@@ -92,31 +72,30 @@ class TraceSpan:
         return 0
 
     def get(self, key: str) -> Any:
-        """An attribute as a plain value, or None."""
         return self.attributes.get(key)
 
     def under(self, prefix: str) -> dict[str, Any]:
-        """The attributes whose names begin so, as plain values."""
+        """The attributes with this prefix, as plain values."""
         return {key: self.get(key) for key in self.attributes if key.startswith(prefix)}
 
-    def events(self) -> Iterable[Event]:
-        """What happened during it, in order."""
-        return ()
+    def events(self) -> Iterator[Event]:
+        events = self.raw.get("events")
+        for event in events if isinstance(events, Sequence) else ():
+            known = mapping(event)
+            yield Event(str(known.get("name", "")), mapping(known.get("attributes")))
 
     def text(self, key: str) -> str | None:
-        """An attribute that is a text."""
         value = self.get(key)
         if value is None or isinstance(value, str):
             return value
         raise self.place.wrong(f"a text as {key}", value)
 
     def json(self, key: str) -> Any:
-        """An attribute that is a JSON text, or structured already; None where it isn't there."""
         return from_json_text(self.get(key), key, self.place)
 
 
 def parse(text: str | bytes) -> Any:
-    """The value of JSON, in which half an emoji, as cut texts have, is no fault."""
+    """The value of JSON, in which half an emoji, as in cut texts, is no fault."""
     try:
         return parse_json(text)
     except (TypeError, ValueError):
@@ -127,7 +106,7 @@ def parse(text: str | bytes) -> Any:
 
 
 def from_json_text(value: Any, what: str, place: Place) -> Any:
-    """The value of a JSON text; what isn't a text is left as it is."""
+    """The value of a JSON text; anything else stays."""
     if not isinstance(value, str):
         return value
     try:
@@ -137,10 +116,7 @@ def from_json_text(value: Any, what: str, place: Place) -> Any:
 
 
 def json_or_none(value: Any) -> Any:
-    """The value of a JSON text, None where it is none: of what matters only where it can be read.
-
-    What isn't a text is left as it is.
-    """
+    """The value of a JSON text, or None if it is damaged; anything else stays."""
     if not isinstance(value, str):
         return value
     try:
@@ -150,7 +126,6 @@ def json_or_none(value: Any) -> Any:
 
 
 def seconds(nanoseconds: Any, place: Place) -> float | None:
-    """Nanoseconds since 1970, a number or its text, in seconds."""
     if nanoseconds is None:
         return None
     try:
@@ -160,24 +135,17 @@ def seconds(nanoseconds: Any, place: Place) -> float | None:
 
 
 def parent_of(parent_id: Any, place: Place) -> str | None:
-    """The id of the span around one; None for a root."""
     if parent_id is None or parent_id == "":
         return None
     return read_id(parent_id, place)
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
-    """A mapping as it is, and an empty one for anything else."""
     return value if isinstance(value, Mapping) else {}
 
 
 class Document(NamedTuple):
-    """A retrieved document, as a span records it.
-
-    Attributes:
-        metadata: its metadata, a mapping or a JSON text.
-        source: the id of the document that it was cut from, if the span holds it.
-    """
+    """A retrieved document; `source` is the id of the document that it was cut from."""
 
     id: Any = None
     text: Any = None
@@ -187,7 +155,7 @@ class Document(NamedTuple):
 
 
 class DocumentColumns(NamedTuple):
-    """Documents by column, best first; texts are None where the spans hold none."""
+    """Documents by column, best first."""
 
     ids: list[str]
     scores: list[float | None] | None
@@ -195,14 +163,7 @@ class DocumentColumns(NamedTuple):
 
 
 class DocumentReader:
-    """Makes columns of documents; equal ids and texts are kept once.
-
-    Args:
-        match_on: which id of a document counts: "node_id", "ref_doc_id" or a key of its metadata.
-
-    Attributes:
-        nameless: how many documents had no id and go by a digest of their text.
-    """
+    """Makes columns of documents; equal ids and texts are kept once."""
 
     def __init__(self, match_on: str, *, texts: bool) -> None:
         if not isinstance(match_on, str) or not match_on:
@@ -213,13 +174,12 @@ class DocumentReader:
         self.nameless = 0
 
     def tell(self, documents: Sequence[Document]) -> bool:
-        """Whether documents that may be told by node id alone can be told by what counts here."""
+        """Whether the documents have the ids that count, not node ids alone."""
         return self._match_on == NODE_ID or all(
             document.metadata is not None for document in documents
         )
 
     def read(self, documents: Sequence[Document], place: Place) -> DocumentColumns:
-        """The columns of some documents."""
         known = self._known
         by_node, keeps_texts = self._match_on == NODE_ID, self._keeps_texts
         ids, scores, texts = [], [], []
@@ -266,7 +226,7 @@ class DocumentReader:
 
 
 def is_written(document: Document) -> bool:
-    """Whether an engine made the document of an answer of its own."""
+    """Whether an engine made the document for its own answer."""
     is_bare = document.score is None and not document.metadata
     return is_bare and isinstance(document.text, str) and WRITTEN.match(document.text) is not None
 
@@ -289,9 +249,8 @@ _KINDS: dict[str, Kind] = {
     "AGENT": "agent",
     "TOOL": "tool",
 }
-"""What OpenInference and MLflow alike call the kinds of spans."""
-"""What a span is: a reranking is any postprocessing of what was retrieved, an answer may say what
-it was made from, and so may an agent."""
+"""What OpenInference and MLflow alike call the kinds of spans; a reranking is any postprocessing,
+and an answer or an agent may name its sources."""
 
 Documented: TypeAlias = Literal["retrieval", "reranking", "answer"]
 """What may hold documents."""
@@ -310,27 +269,22 @@ _QUESTION_KEYS = (
 
 
 class Dialect(ABC):
-    """How one instrumentation records what matters here."""
+    """How one instrumentation records retrievals."""
 
     name: ClassVar[str]
 
     @abstractmethod
     def kind(self, span: TraceSpan) -> Kind | None:
-        """What kind of span it is; None where it isn't of this dialect."""
+        """The kind of a span, or None for a span of another dialect."""
 
     @abstractmethod
-    def question(self, span: TraceSpan) -> str | None:
-        """The text that was asked, if the span holds it."""
+    def question(self, span: TraceSpan) -> str | None: ...
 
     @abstractmethod
     def documents(self, span: TraceSpan, kind: Documented) -> Sequence[Document] | None:
-        """What a retrieval or a reranking returned, or an answer was made from.
-
-        None where the span doesn't hold it.
-        """
+        """What was returned, or the sources of an answer; None where the span doesn't hold them."""
 
     def tool(self, span: TraceSpan) -> str:
-        """The name of a tool."""
         return ""
 
 
@@ -344,24 +298,14 @@ def question_in(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def postprocesses(span: TraceSpan) -> bool:
-    """Whether LlamaIndex calls the span as it does those of postprocessors."""
-    return span.name.endswith("postprocess_nodes")
-
-
-def begins_agent(span: TraceSpan) -> bool:
-    """Whether LlamaIndex calls the span as it does the first step of an agent's run."""
-    return span.name.endswith(".setup_agent")
-
-
 def kind_named(name: str, span: TraceSpan) -> Kind:
-    """The kind of a span by the name that OpenInference and MLflow alike have for it."""
     kind = _KINDS.get(name, "other")
-    return "reranking" if kind in ("answer", "agent") and postprocesses(span) else kind
+    is_postprocessor = span.name.endswith("postprocess_nodes")
+    return "reranking" if kind in ("answer", "agent") and is_postprocessor else kind
 
 
 def source_nodes(output: Any) -> list[Any] | None:
-    """The nodes from which an answer says that it was made; None where it doesn't."""
+    """The sources that an answer names, or None."""
     if isinstance(output, str) and '"source_nodes"' not in output:
         return None
     nodes = mapping(json_or_none(output)).get("source_nodes")

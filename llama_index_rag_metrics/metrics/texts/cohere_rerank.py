@@ -7,16 +7,18 @@ import os
 import re
 import ssl
 import warnings
+import weakref
 import zlib
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from functools import cache
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
 
 from pydantic import Field, PrivateAttr, SecretStr, field_validator
 
-from llama_index_rag_metrics.metrics.texts.clients import ClientPool, Opened, admission
 from llama_index_rag_metrics.metrics.texts.rerank import RerankerMetric
 from llama_index_rag_metrics.metrics.texts.text_metric import HasCorpus, TextScores
 from llama_index_rag_metrics.runtime.cache import Cache, Request, Tally, Usage
@@ -28,7 +30,7 @@ from llama_index_rag_metrics.runtime.errors import (
     ScorerFailed,
 )
 from llama_index_rag_metrics.runtime.masking import MASK, mask_and_cut, register_secret
-from llama_index_rag_metrics.runtime.retries import attempts
+from llama_index_rag_metrics.runtime.retries import admission, attempts
 from llama_index_rag_metrics.runtime.sync import in_thread
 
 if TYPE_CHECKING:
@@ -36,11 +38,28 @@ if TYPE_CHECKING:
 
 __all__ = ["CohereRerankRelevancy", "CohereRerankRelevancyMetric"]
 
+Self = TypeVar("Self", bound="CohereRerankRelevancy")
+Closer: TypeAlias = Callable[[], Awaitable[None]]
+
+KEY_VARIABLES = ("CO_API_KEY", "COHERE_API_KEY")
 
 MOST_BYTES = 16 << 20
 """The largest answer that is read, unzipped; a thousand scores take a hundredth of it."""
 
-_HEADERS_OF_THE_CODING = ("content-encoding", "content-length", "transfer-encoding")
+_AT_ONCE = 8
+"""Requests of one client. httpcore looks through all of a client's connections, squared, whenever a
+request begins or ends: 32 of them would take more time than all the rest; opening clients takes
+time, too."""
+
+_ENDPOINT = "https://api.cohere.com"
+_RETRIED = frozenset({408, 409, 429})
+"""Tried again, as is 5xx: the others stay as they are, however often one asks."""
+
+_MOST_CHARACTERS = 300
+"""The longest message of a service that an error shows."""
+
+_FIRST_PAUSE = 0.5
+"""Seconds before the second attempt."""
 
 
 class AnswerRefused(Exception):
@@ -67,17 +86,12 @@ def guarded_client(**options: Any) -> httpx.AsyncClient:
                 body = await _read(response)
             finally:
                 await response.aclose()
-            headers = [
-                (name, value)
-                for name, value in response.headers.multi_items()
-                if name.lower() not in _HEADERS_OF_THE_CODING
-            ]
+            headers = httpx.Headers(response.headers)
+            for name in ("content-encoding", "content-length", "transfer-encoding"):
+                headers.pop(name, None)
+            extensions, status = response.extensions, response.status_code
             return httpx.Response(
-                response.status_code,
-                headers=headers,
-                content=body,
-                extensions=response.extensions,
-                request=request,
+                status, headers=headers, content=body, extensions=extensions, request=request
             )
 
     verify = options.pop("verify", True)
@@ -118,19 +132,74 @@ async def _read(response: httpx.Response) -> bytes:
     return bytes(body)
 
 
-Self = TypeVar("Self", bound="CohereRerankRelevancy")
+class ClientPool:
+    """Opens a client for every few requests at once, and keeps it for the next ones.
 
-KEY_VARIABLES = ("CO_API_KEY", "COHERE_API_KEY")
+    Connections can't be used in another event loop, so each loop has clients of its own. They are
+    closed when the pool is no longer used, or when the loop shuts down: `asyncio.run` and its like
+    close asynchronous generators, and one holds them. Copies and pickles start empty.
+    """
 
-_ENDPOINT = "https://api.cohere.com"
-_RETRIED = frozenset({408, 409, 429})
-"""Tried again, as is 5xx: the others stay as they are, however often one asks."""
+    def __init__(self) -> None:
+        self._by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, _Clients] = WeakKeyDictionary()
 
-_MOST_CHARACTERS = 300
-"""The longest message of a service that an error shows."""
+    @asynccontextmanager
+    async def client(self, open_one: Callable[[], tuple[Any, Closer]]) -> AsyncIterator[Any]:
+        """A client for one request; `open_one` makes a new one, and what closes it."""
+        loop = asyncio.get_running_loop()
+        clients = self._by_loop.setdefault(loop, _Clients())
+        if not clients.idle:
+            async with clients.opening:
+                if clients.holder is None:
+                    clients.holder = _hold(clients.closers)
+                    await clients.holder.__anext__()
+                    weakref.finalize(self, _close_soon, loop, clients.closers).atexit = False
+                if not clients.idle:
+                    # in a thread: importing and reading certificates would hold up the loop
+                    client, close = await in_thread(open_one)
+                    clients.idle.extend([client] * _AT_ONCE)
+                    clients.closers.append(close)
+                client = clients.idle.pop()
+        else:
+            client = clients.idle.pop()
+        try:
+            yield client
+        finally:
+            clients.idle.append(client)
 
-_FIRST_PAUSE = 0.5
-"""Seconds before the second attempt."""
+    def __deepcopy__(self, memo: object) -> ClientPool:
+        return ClientPool()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ClientPool, ()
+
+
+class _Clients:
+    """The clients of one loop."""
+
+    def __init__(self) -> None:
+        self.idle: list[Any] = []  # as often as it may take a further request
+        self.closers: list[Closer] = []
+        self.opening = asyncio.Lock()  # one at a time: threads that open hold up the loop
+        self.holder: AsyncGenerator[None, None] | None = None
+
+
+async def _close(closers: list[Closer]) -> None:
+    while closers:
+        await closers.pop()()
+
+
+async def _hold(closers: list[Closer]) -> AsyncGenerator[None, None]:
+    try:
+        yield
+    finally:
+        await _close(closers)
+
+
+def _close_soon(loop: asyncio.AbstractEventLoop, closers: list[Closer]) -> None:
+    """Close clients in their loop, from whatever thread collects garbage."""
+    if closers and not loop.is_closed():
+        loop.call_soon_threadsafe(lambda: loop.create_task(_close(closers)))
 
 
 class CohereRerankRelevancy(RerankerMetric):
@@ -186,7 +255,7 @@ class CohereRerankRelevancy(RerankerMetric):
         default=None, exclude=True, repr=False, description="asked before requests"
     )
     _api_key: SecretStr | None = PrivateAttr(None)
-    _clients: ClientPool[Any] = PrivateAttr(default_factory=ClientPool)
+    _clients: ClientPool = PrivateAttr(default_factory=ClientPool)
 
     def __init__(
         self,
@@ -226,13 +295,10 @@ class CohereRerankRelevancy(RerankerMetric):
 
     async def _rerank(self, query: str, texts: Sequence[str], tally: Tally) -> list[float]:
         cut = self.max_tokens_per_doc
-        request: dict[str, Any] = {
-            "model": self.model,
-            "query": query,
-            "documents": list(texts),
-            # the SDK asks again after a minute where it is told to come back in ten
-            "request_options": {"max_retries": 0},
-        } | ({} if cut is None else {"max_tokens_per_doc": cut})
+        request: dict[str, Any] = {"model": self.model, "query": query, "documents": list(texts)}
+        # the SDK asks again after a minute where it is told to come back in ten
+        request |= {"request_options": {"max_retries": 0}}
+        request |= {} if cut is None else {"max_tokens_per_doc": cut}
         tries = attempts(self.max_retries + 1, _FIRST_PAUSE, _may_pass)
         try:
             answer: Any = await tries(self._attempt, request, tally)
@@ -247,7 +313,7 @@ class CohereRerankRelevancy(RerankerMetric):
         await admission(self.rate_limiter)
         tally.usage += Usage(requests=1)
         try:
-            async with self._clients.client(self._opened) as client:
+            async with self._clients.client(self._open) as client:
                 return await asyncio.wait_for(client.rerank(**request), self.timeout)
         except MissingExtra:
             raise
@@ -255,7 +321,6 @@ class CohereRerankRelevancy(RerankerMetric):
             raise _Unanswered(error) from error
 
     def _scores(self, answer: Any, n: int) -> list[float]:
-        """The scores in the order of the texts."""
         results, request_id = (getattr(answer, field, None) for field in ("results", "id"))
 
         def wrong(reason: str) -> BadAnswer:
@@ -266,19 +331,16 @@ class CohereRerankRelevancy(RerankerMetric):
         if len(results) != n:
             raise wrong(f"{len(results)} scores for {n} texts")
         scores: dict[int, float] = {}
-        for result in results:
+        for result in results:  # the SDK checks neither
             index, score = (getattr(result, field, None) for field in ("index", "relevance_score"))
             if type(index) is not int or not 0 <= index < n or index in scores:
-                expected = f"each index from 0 to {n - 1} once"
-                raise wrong(f"index {index!r} instead of {expected}")
+                raise wrong(f"index {index!r} instead of each index from 0 to {n - 1} once")
             if not self._is_score(score):
-                expected = "a number from 0 to 1"
-                raise wrong(f"score {score!r} instead of {expected}")
+                raise wrong(f"score {score!r} instead of a number from 0 to 1")
             scores[index] = float(score)
         return [scores[index] for index in range(n)]
 
     def _failure(self, error: Exception) -> Exception:
-        """The error to raise."""
         import httpx
         from cohere.core.api_error import ApiError
 
@@ -286,24 +348,21 @@ class CohereRerankRelevancy(RerankerMetric):
             return ScorerFailed(self.name, f"no answer within {self.timeout:g} s")
         if isinstance(error, (AnswerRefused, zlib.error)):
             return BadAnswer(self.name, self._masked(f"refused: {error}"))
+        kind = type(error).__name__
         if isinstance(error, httpx.TransportError):
-            reason = f"the connection failed: {type(error).__name__} {error}"
-            return ScorerFailed(self.name, self._masked(reason))
+            return ScorerFailed(self.name, self._masked(f"the connection failed: {kind} {error}"))
         if isinstance(error, UnicodeEncodeError):
             return ScorerFailed(self.name, f"the request can't be sent: {error}")
         if isinstance(error, httpx.HTTPStatusError):
             status = error.response.status_code
             body = _decoded(error.response)
-            message, request_id = (
-                (body.get("message"), body.get("id")) if isinstance(body, dict) else (body, None)
-            )
-            reason = self._masked(f"status {status}: {message}")
-            return ScorerFailed(self.name, reason, self._request_id(request_id), status)
+            answer = body if isinstance(body, dict) else {"message": body}
+            reason = self._masked(f"status {status}: {answer.get('message')}")
+            return ScorerFailed(self.name, reason, self._request_id(answer.get("id")), status)
         if isinstance(error, ApiError):
             reason = self._masked(f"status {error.status_code}: {error.body}")
             return BadAnswer(self.name, f"the answer isn't JSON; {reason}")
-        reason = f"the answer can't be read: {type(error).__name__} {error}"
-        return BadAnswer(self.name, self._masked(reason))
+        return BadAnswer(self.name, self._masked(f"the answer can't be read: {kind} {error}"))
 
     def _masked(self, text: str) -> str:
         """A service may echo the key anywhere: masked first, and only then cut."""
@@ -312,11 +371,7 @@ class CohereRerankRelevancy(RerankerMetric):
     def _request_id(self, request_id: object) -> str | None:
         return None if request_id is None else self._masked(str(request_id))
 
-    async def _opened(self) -> Opened[Any]:
-        # in a thread: importing and reading certificates take longer than a loop should stand still
-        return await in_thread(self._client)
-
-    def _client(self) -> Opened[Any]:
+    def _open(self) -> tuple[Any, Closer]:
         _sdk()
         import httpx
         from cohere import AsyncClientV2

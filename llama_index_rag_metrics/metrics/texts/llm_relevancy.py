@@ -90,19 +90,16 @@ class LLMRelevancy(TextMetric):
     async def ascore(self, query: str, texts: Sequence[str]) -> TextScores:
         llm = await in_thread(self.chosen_llm)
         tally = Tally(Usage(self.label or llm.metadata.model_name))
-        judge = TextJudge(
-            llm,
-            self._cache,
-            tally,
-            asked_by=self.metric_name,
-            texts_per_call=self.texts_per_call,
-            seed=self.seed,
-            refusal=self._refusal,
-        )
+        several = {"texts_per_call": self.texts_per_call, "seed": self.seed}
+        by, refusal = self.metric_name, self._refusal
+        judge = TextJudge(llm, self._cache, tally, asked_by=by, refusal=refusal, **several)
         with self._counting(tally):
-            # all are graded, and kept, before the first failure is raised
-            grades = await judge.grade(query, texts)
-            return TextScores([float(_raised(grade)) for grade in grades], tally.usage)
+            grades = await judge.grade(query, texts)  # all are kept before a failure is raised
+            for error in grades:
+                if isinstance(error, Exception):
+                    raise error
+            scores = [float(grade) for grade in grades if not isinstance(grade, Exception)]
+            return TextScores(scores, tally.usage)
 
     async def agrade(
         self, queries: Mapping[str, str], run: Run, *, workers: int = WORKERS
@@ -159,18 +156,8 @@ class LLMRelevancy(TextMetric):
         return Relevance(grades)
 
     def chosen_llm(self) -> LLM:
-        """The LLM that grades, as it is now.
-
-        Raises:
-            InvalidInput: there is none.
-        """
+        """The LLM that grades, as it is now; an error where there is none."""
         if self.llm is not None:
             return self.llm
         llm: LLM = model_of_settings("llm", self.name)
         return llm
-
-
-def _raised(graded: int | Exception) -> int:
-    if isinstance(graded, Exception):
-        raise graded
-    return graded

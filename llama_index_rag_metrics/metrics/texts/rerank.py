@@ -24,7 +24,7 @@ class RerankerMetric(TextMetric):
     """A metric whose scores are a reranker's: asking for them, caching them, counting them."""
 
     alone: ClassVar[bool] = False
-    """Whether each text is scored on its own, and so cached on its own."""
+    """Whether each text is scored, and so cached, on its own."""
 
     most_texts: ClassVar[int | None] = None
     """The most texts of one request."""
@@ -39,14 +39,11 @@ class RerankerMetric(TextMetric):
 
     @property
     @abstractmethod
-    def _model(self) -> str:
-        """What to call the reranker."""
+    def _model(self) -> str: ...
 
-    def _is_score(self, score: object) -> TypeGuard[float]:
+    def _is_score(self, score: Any) -> TypeGuard[float]:
         low, high = self.bounds
-        return (
-            type(score) in (int, float) and math.isfinite(score) and low <= score <= high  # type: ignore[arg-type,operator]
-        )
+        return type(score) in (int, float) and math.isfinite(score) and low <= score <= high
 
     async def ascore(self, query: str, texts: Sequence[str]) -> TextScores:
         tally = Tally(Usage(self._model))
@@ -100,10 +97,7 @@ class RerankRelevancy(RerankerMetric):
     name = "rerank_relevancy"
     bounds: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
     reranker: BaseNodePostprocessor = Field(
-        default=...,
-        exclude=True,
-        repr=False,
-        description="what scores the texts; it may hold a key",
+        exclude=True, repr=False, description="what scores the texts; it may hold a key"
     )
     label: str = Field(default="", description="tells several rerankers apart")
 
@@ -119,18 +113,16 @@ class RerankRelevancy(RerankerMetric):
         reranker = self.reranker
         if "top_n" in type(reranker).model_fields:
             reranker = reranker.model_copy(update={"top_n": len(texts)})
-        nodes = [
-            NodeWithScore(node=TextNode(id_=str(position), text=text))
-            for position, text in enumerate(texts)
-        ]
+        bare = [TextNode(id_=str(position), text=text) for position, text in enumerate(texts)]
+        nodes = [NodeWithScore(node=node) for node in bare]
         scores: dict[str, float] = {}
         for node in reranker.postprocess_nodes(nodes, query_str=query):
             node_id = node.node.node_id
             if node_id in scores or not node_id.isdecimal() or int(node_id) >= len(texts):
                 raise BadAnswer(self.metric_name, "the reranker gave a node twice, or another one")
             if node.score is None or not math.isfinite(node.score):
-                expected = "the reranker must give each node a score"
-                raise BadAnswer(self.metric_name, f"score {node.score}, but {expected}")
+                reason = f"score {node.score}, but the reranker must give each node a score"
+                raise BadAnswer(self.metric_name, reason)
             scores[node_id] = float(node.score)
         return [scores.get(str(position), 0.0) for position in range(len(texts))]
 

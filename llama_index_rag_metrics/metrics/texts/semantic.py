@@ -97,12 +97,10 @@ class EmbeddingSimilarity(TextMetric):
         """Each text's similarity to the nearest anchor."""
         model = await in_thread(embed_model_or_default, self.embed_model)
         embedder = Embedder(model, self._cache, self.metric_name, self.label)
+        asked = (texts, anchors) if as_query else ([*anchors, *texts],)
         with self._counting(embedder.tally):
-            if as_query:
-                vectors, near = await embedder.embed(texts, anchors)
-            else:
-                vectors, _ = await embedder.embed([*anchors, *texts])
-                near = vectors
+            vectors, of_queries = await embedder.embed(*asked)
+        near = of_queries if as_query else vectors
         matrix = np.stack([vectors[text] for text in texts])
         similarities = [_similarity(self.mode, near[anchor], matrix) for anchor in anchors]
         return TextScores(np.stack(similarities).max(axis=0).tolist(), embedder.tally.usage)
@@ -160,10 +158,10 @@ class BM25Similarity(TextMetric):
         return list(texts)
 
     def prepare(self, dataset: HasCorpus, cache: Cache) -> BM25Similarity:
-        mine = super().prepare(dataset, cache)
-        if mine._statistics is None:
-            mine._statistics = CorpusStatistics(map(dataset.indexed_text, dataset.corpus))
-        return mine
+        prepared = super().prepare(dataset, cache)
+        if prepared._statistics is None:
+            prepared._statistics = CorpusStatistics(map(dataset.indexed_text, dataset.corpus))
+        return prepared
 
     async def ascore(self, query: str, texts: Sequence[str]) -> TextScores:
         return TextScores(await in_thread(self._scores, query, texts))
@@ -173,27 +171,25 @@ class BM25Similarity(TextMetric):
         if corpus is None:
             raise _no_corpus()
         weights = {word: n * corpus.idf(word) for word, n in Counter(words(query)).items()}
-        return [self._score(weights, words(text), corpus.average_length) for text in texts]
 
-    def _score(
-        self, weights: Mapping[str, float], text: Sequence[str], average_length: float
-    ) -> float:
-        tf = Counter(text)
-        saturation = self.k1 * (1 - self.b + self.b * len(text) / average_length)
-        return math.fsum(
-            weight * tf[word] * (self.k1 + 1) / (tf[word] + saturation)
-            for word, weight in weights.items()
-            if tf[word]
-        )
+        def score(text: Sequence[str]) -> float:
+            tf = Counter(text)
+            saturation = self.k1 * (1 - self.b + self.b * len(text) / corpus.average_length)
+            return math.fsum(
+                weight * tf[word] * (self.k1 + 1) / (tf[word] + saturation)
+                for word, weight in weights.items()
+                if tf[word]
+            )
+
+        return [score(words(text)) for text in texts]
 
 
 class CorpusStatistics:
-    """In how many texts of a corpus each word is, and how long the texts are on average."""
+    """How many texts of a corpus have each word, and their average length."""
 
     def __init__(self, texts: Iterable[str]) -> None:
-        self.n = 0
+        self.n = length = 0
         self._df: Counter[str] = Counter()
-        length = 0
         for text in texts:
             tokens = words(text)
             self.n += 1

@@ -48,8 +48,7 @@ class HasCorpus(Protocol):
     """What a metric may need from a dataset."""
 
     @property
-    def corpus(self) -> Mapping[str, str]:
-        """Document id to text."""
+    def corpus(self) -> Mapping[str, str]: ...
 
     def indexed_text(self, document_id: str) -> str:
         """The title and the text of a document."""
@@ -57,17 +56,12 @@ class HasCorpus(Protocol):
 
 @dataclass(frozen=True)
 class TextScores:
-    """The scores of some texts, and what they cost.
-
-    Attributes:
-        usage: what was asked for; None where nothing is ever asked.
-    """
+    """The scores of some texts, and what was asked for; usage is None if nothing ever is."""
 
     scores: Sequence[float]
     usage: Usage | None = None
 
     def metadata(self) -> dict[str, Any]:
-        """What a result says beside its score."""
         usage = self.usage
         if usage is None:
             return {}
@@ -110,9 +104,9 @@ class TextMetric(CutMetric):
 
         What the metric lacks (a key, a model, a corpus) is an error here, before anything is asked.
         """
-        mine = self.model_copy()
-        mine._cache, mine._usage = cache, None
-        return mine
+        prepared = self.model_copy()
+        prepared._cache, prepared._usage = cache, None
+        return prepared
 
     @property
     def usage(self) -> Usage | None:
@@ -176,9 +170,8 @@ class TextMetric(CutMetric):
         if not texts:
             empty = {} if self.scores_nothing else {"empty": True}
             return RetrievalMetricResult(score=0.0, metadata={"agg": chosen, "scores": []} | empty)
-        for text in texts:
-            if not isinstance(text, str):
-                raise InvalidInput("retrieved_texts", text, "texts")
+        if others := [text for text in texts if not isinstance(text, str)]:
+            raise InvalidInput("retrieved_texts", others[0], "texts")
         distinct = list(dict.fromkeys(text for text in texts if text.strip()))
         scored = await self._ascore(query, expected_texts, distinct) if distinct else TextScores([])
         self._count(scored.usage)
@@ -203,21 +196,10 @@ class TextMetric(CutMetric):
         **kwargs: Any,
     ) -> RetrievalMetricResult:
         """The synchronous twin of `acompute`; works in notebooks, too."""
-        return run_sync(
-            self.acompute(
-                query,
-                expected_ids,
-                retrieved_ids,
-                expected_texts,
-                retrieved_texts,
-                agg,
-                retrieved_tokens=retrieved_tokens,
-                **kwargs,
-            )
-        )
+        given = (query, expected_ids, retrieved_ids, expected_texts, retrieved_texts, agg)
+        return run_sync(self.acompute(*given, retrieved_tokens=retrieved_tokens, **kwargs))
 
     def _within_cutoff(self, texts: list[str], tokens: Sequence[int] | None) -> list[str]:
-        """The texts that count."""
         if self.tokens is None:
             return texts[: self.k]
         if tokens is None:

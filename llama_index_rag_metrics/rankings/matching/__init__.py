@@ -1,11 +1,11 @@
 """Matching: how a retrieved node is recognised as an expected item."""
 
-from llama_index_rag_metrics.rankings.matching.embedding_matcher import EmbeddingMatcher
-from llama_index_rag_metrics.rankings.matching.group_matcher import GroupMatcher, expected_groups
 from llama_index_rag_metrics.rankings.matching.id_matcher import (
+    GroupMatcher,
     LabelCheck,
     MatchOn,
     describe,
+    expected_groups,
     item_id,
     item_ids,
     names_of,
@@ -20,25 +20,25 @@ from llama_index_rag_metrics.rankings.matching.matcher import (
 )
 from llama_index_rag_metrics.rankings.matching.matcher_names import (
     BY_ID,
-    MATCHERS,
+    Matched,
     MatcherLike,
     as_matcher,
     named_matcher,
+    recognise,
     register_matcher,
     unregister_matcher,
 )
-from llama_index_rag_metrics.rankings.matching.recognition import Matched, recognise
 from llama_index_rag_metrics.rankings.matching.span_matcher import SpanMatcher, node_span
 from llama_index_rag_metrics.rankings.matching.text_matchers import (
     ContainmentMatcher,
     EditMatcher,
+    EmbeddingMatcher,
     ExactMatcher,
     TokenOverlapMatcher,
 )
 
 __all__ = [
     "BY_ID",
-    "MATCHERS",
     "ContainmentMatcher",
     "EditMatcher",
     "EmbeddingMatcher",

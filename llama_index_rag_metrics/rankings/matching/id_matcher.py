@@ -1,11 +1,13 @@
-"""Matching by id: which id of a retrieved node is compared with the labels."""
+"""Matching by id: which id of a node is compared with the labels, or with groups of them."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from llama_index_rag_metrics.rankings.matching.matcher import Expected, Matcher
+from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnusableAnswer
 
 if TYPE_CHECKING:
@@ -19,12 +21,7 @@ REF_DOC_ID = "ref_doc_id"
 
 
 def item_id(node: NodeWithScore, match_on: MatchOn) -> str:
-    """The id by which a retrieved node is compared with the labels.
-
-    Args:
-        match_on: "ref_doc_id" is the id of the document that the node was cut from, and the node's
-            own id where it is a document itself. A metadata value is compared as a string.
-    """
+    """The id of a node that labels name; a document without a ref_doc_id has its own."""
     if callable(match_on):
         key = match_on(node)
         if not isinstance(key, str):
@@ -36,36 +33,31 @@ def item_id(node: NodeWithScore, match_on: MatchOn) -> str:
         return node.node.ref_doc_id or node.node.node_id
     value = node.node.metadata.get(match_on)
     if value is None:
-        choices = [NODE_ID, REF_DOC_ID, *node.node.metadata]
-        raise InvalidInput(
-            "match_on", match_on, f"one of what node {node.node.node_id!r} has: {choices}"
-        )
+        known = [NODE_ID, REF_DOC_ID, *node.node.metadata]
+        expected = f"one of what node {node.node.node_id!r} has: {known}"
+        raise InvalidInput("match_on", match_on, expected)
     return str(value)
 
 
 def item_ids(nodes: Sequence[NodeWithScore], match_on: MatchOn) -> list[str]:
-    """The ids by which retrieved nodes are compared with the labels."""
-    if nodes and isinstance(match_on, str) and match_on not in (NODE_ID, REF_DOC_ID):
+    if nodes and not callable(match_on) and match_on not in (NODE_ID, REF_DOC_ID):
         keys = {key for node in nodes for key in node.node.metadata}
         if match_on not in keys:
-            choices = [NODE_ID, REF_DOC_ID, *sorted(keys)]
-            raise UnusableAnswer(
-                "match_on", match_on, f"one of what the retrieved nodes have: {choices}"
-            )
+            known = [NODE_ID, REF_DOC_ID, *sorted(keys)]
+            expected = f"one of what the retrieved nodes have: {known}"
+            raise UnusableAnswer("match_on", match_on, expected)
     return [item_id(node, match_on) for node in nodes]
 
 
 def describe(match_on: MatchOn) -> str:
-    """match_on as words, for messages and fingerprints."""
+    """match_on in words, for messages and fingerprints."""
     return getattr(match_on, "__qualname__", repr(match_on)) if callable(match_on) else match_on
 
 
 class LabelCheck:
-    """Watches what is retrieved, to see whether the labels speak of it at all.
+    """Watches what is retrieved, to see whether it has the kind of ids that the labels name.
 
-    Args:
-        corpus: the ids of the dataset's documents. Where the labels are among them, a retrieved
-            document of the corpus shows that the two speak of the same.
+    Where the labels are among the ids of the dataset's corpus, any document of it shows that.
     """
 
     def __init__(
@@ -80,11 +72,7 @@ class LabelCheck:
         self._saw_all = True
 
     def see(self, ids: Iterable[str], names: Iterable[tuple[str, str]] | None = None) -> None:
-        """Take note of what was retrieved for one query.
-
-        Args:
-            names: what `names_of` says of the nodes, if they are at hand.
-        """
+        """Note the ids retrieved for one query, and the nodes' `names_of` where they are known."""
         self._saw_all &= names is not None
         for item in ids:
             self._matched += item in self._fits
@@ -97,20 +85,18 @@ class LabelCheck:
 
     @property
     def match_nothing(self) -> bool:
-        """Whether something was retrieved, and none of it is what the labels speak of."""
+        """Whether something was retrieved, and no label names any of it."""
         return bool(self._labels and self._example) and not self._matched
 
     @property
     def fits_otherwise(self) -> bool:
-        """Whether labels match something else that the nodes carry."""
+        """Whether labels match something else in the nodes."""
         return bool(self._fitting)
 
     def note(self, by_text: tuple[int, int] = (0, 0)) -> str | None:
         """What is wrong and what would fit; None where the labels match something.
 
-        Args:
-            by_text: how many expected passages are in what was retrieved under whatever ids, and of
-                how many that is.
+        `by_text` says how many expected passages were retrieved under other ids, and of how many.
         """
         if not self.match_nothing:
             return None
@@ -133,7 +119,7 @@ class LabelCheck:
 
 
 def names_of(nodes: Iterable[NodeWithScore]) -> Iterator[tuple[str, str]]:
-    """What labels could speak of: every kind of id of the nodes, as match_on names it, and it."""
+    """Every value of the nodes that labels could name, with what match_on calls it."""
     for node in nodes:
         yield NODE_ID, node.node.node_id
         if node.node.ref_doc_id:
@@ -141,3 +127,73 @@ def names_of(nodes: Iterable[NodeWithScore]) -> Iterator[tuple[str, str]]:
         for key, value in node.node.metadata.items():
             if isinstance(value, (str, int)):
                 yield key, str(value)
+
+
+class GroupMatcher(Matcher[Any]):
+    """The retrieved item is one of the alternatives of a group or facet: it stands for the group.
+
+    So precision, ndcg, ap and the like count needs, not ids: the second alternative that is
+    retrieved is a repetition, and an item of several groups stands for each of them. On labels that
+    `move_labels` moved, these are the scores of `matcher="span"`. A group's grade is the lowest of
+    its ids'; a facet that nothing is known to supply has grade 1, and is missed, but where no
+    facet has any supply, nothing is relevant. Ids in no group stand for themselves.
+
+    Raises:
+        InvalidInput: a threshold other than 1 is given; ids compare exactly.
+
+    Examples:
+        >>> from llama_index_rag_metrics import RetrievalDataset, evaluate
+        >>> dataset = RetrievalDataset({"q1": "x?"}, {"q1": [["n1", "n2"], ["n2"], ["n3"]]})
+        >>> results = evaluate(lambda query: ["n2", "n1"], dataset, ["recall"], matcher="group")
+        >>> results.scores.means["recall"]  # two of three needs
+        0.6666666666666666
+    """
+
+    kind = "group"
+    default = 1.0
+
+    def __init__(self, threshold: float | None = None) -> None:
+        if threshold not in (None, 1):
+            sentence = "matcher 'group' has no threshold, since ids compare exactly."
+            raise InvalidInput("threshold", threshold, sentence=sentence)
+        super().__init__()
+
+    def match(self, expected: Sequence[Sequence[str]], retrieved: Sequence[str]) -> list[list[int]]:
+        return [[n for n, ids in enumerate(expected) if item in ids] for item in retrieved]
+
+
+def expected_groups(relevance: Relevance | None) -> Expected:
+    """The expected items: each group is one, whose passage is its ids, as is each other id."""
+    if relevance is None:
+        return Expected(None)
+    if not relevance:  # facets that nothing is known to supply: nothing is relevant, as by ids
+        return Expected.of(relevance, {item: (item,) for item in relevance.grades})
+    members = relevance.alternatives or ()
+    grouped = {item for ids in members for item in ids}
+    rest = {item: grade for item, grade in relevance.grades.items() if item not in grouped}
+    own_names = [" or ".join(map(str, ids)) for ids in members]
+    names = _numbered(relevance.facet_names or own_names, rest)
+    groups = dict(zip(names, members, strict=True))
+    grade = relevance.grades
+    grades = {name: min((grade[item] for item in ids), default=1.0) for name, ids in groups.items()}
+    needs = {name: [name] for name in groups}
+    if relevance.facet_names is not None:
+        weights = dict(zip(groups, relevance.weights or (), strict=True))
+        judged = Relevance.facets(needs, weights=weights, grades={**grades, **rest})
+    elif groups:
+        judged = Relevance.groups(needs.values(), {**grades, **rest})
+    else:
+        judged = Relevance(rest)
+    return Expected.of(judged, {**groups, **{item: (item,) for item in rest}})
+
+
+def _numbered(names: Iterable[str], taken: Iterable[str]) -> Iterator[str]:
+    """The names, with a number where one is taken already."""
+    seen = set(taken)
+    for name in names:
+        number, numbered = 1, name
+        while numbered in seen:
+            number += 1
+            numbered = f"{name} ({number})"
+        seen.add(numbered)
+        yield numbered

@@ -1,39 +1,30 @@
-"""What every matcher shares, and how what it found becomes an ordinary ranking of ids.
+"""What every matcher shares, and how its matches become an ordinary ranking of ids.
 
-A matcher says of each retrieved item which expected items it covers. The convention, from there:
-
-* A retrieved item that covers expected items stands for their ids: all of them, in order of grade,
-  best first, then as they are listed. So a chunk that covers several expected passages takes
-  several consecutive ranks, one for each.
-* One that covers none stands for its own id.
-* The result, flattened, is a ranking like any other, and judging closes it up as always: an id
-  counts at its first rank, and later copies are dropped. So each expected item is credited once,
-  at its best rank, and a chunk that covers only what was credited before is a repetition, as a
-  repeated id is.
-* An expected item that is known by its text alone has an id of its own and grade 1.
-
-So every metric of ids works unchanged, without any knowledge of matching.
+A matcher says of each retrieved item which expected items it covers. The item then stands for their
+ids, best grade first, on consecutive ranks; one that covers none stands for its own id. The
+flattened result is judged as any ranking: an id counts at its first rank, so each expected item is
+credited once, and a chunk that covers only credited ones is a repetition. An expected item that is
+known by its text alone has an id of its own and grade 1. Metrics know nothing of matching.
 """
 
 from __future__ import annotations
 
-import threading
 from abc import ABC, abstractmethod
-from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, ClassVar, Generic, TypeVar
 
+import numpy as np
+
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.runtime.amounts import check_share
+from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray
 from llama_index_rag_metrics.runtime.cache import Cache, Usage
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 Passage = TypeVar("Passage")
 """What items are compared by: texts, or spans."""
-
-Kept = TypeVar("Kept")
 
 AnyMatcher = TypeVar("AnyMatcher", bound="Matcher[Any]")
 
@@ -97,6 +88,15 @@ class Matcher(ABC, Generic[Passage]):
         """The asynchronous twin of `match`, for matchers that wait for something."""
         return self.match(expected, retrieved)
 
+    def likeness(
+        self, expected: Sequence[Passage], retrieved: Sequence[Passage]
+    ) -> FloatArray | None:
+        """(retrieved, expected) how alike two items are, of which `threshold` is asked.
+
+        None where a matcher only says yes or no. `explain_match` shows it.
+        """
+        return None
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}(threshold={self.threshold:g})"
 
@@ -120,39 +120,22 @@ class TextMatcher(Matcher[str]):
 
 @dataclass(frozen=True)
 class Expected:
-    """What is expected of one query, as a matcher sees it.
-
-    Attributes:
-        relevance: by what the ranking of matched ids is judged; None where nothing was given.
-        ids: the ids of the expected items, best grade first, then as listed.
-    """
+    """The expected items of one query that a matcher can find, best grade first."""
 
     relevance: Relevance | None
     ids: tuple[str, ...] = ()
     passages: tuple[Any, ...] = ()
 
     @classmethod
-    def of(cls, relevance: Relevance | None, passages: dict[str, Any]) -> Expected:
-        """Relevance, and what is known of its ids; an id of which nothing is known isn't found."""
+    def of(cls, relevance: Relevance | None, passages: Mapping[str, Any]) -> Expected:
+        """Relevance, and the passages that are known of its ids."""
         grades = {} if relevance is None else relevance.grades
-        known = sorted(
-            (item for item in grades if item in passages), key=lambda item: -grades[item]
-        )
+        known = sorted(filter(passages.__contains__, grades), key=lambda item: -grades[item])
         return cls(relevance, tuple(known), tuple(passages[item] for item in known))
 
     @classmethod
     def of_texts(cls, relevance: RelevanceLike | None, texts: Sequence[str]) -> Expected:
-        """Relevance and its texts, in the same order; without relevance, the texts alone.
-
-        Args:
-            texts: one for each relevant id, or for each judged id.
-
-        Examples:
-            >>> Expected.of_texts({"a": 1, "b": 2}, ["one", "two"]).passages
-            ('two', 'one')
-            >>> Expected.of_texts(None, ["one", "two"]).relevance
-            Relevance(['expected text 1', 'expected text 2'])
-        """
+        """Relevance and a text for each relevant or each judged id; or the texts alone."""
         if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
             raise InvalidInput("expected_texts", texts, "a list of texts")
         judged = None if relevance is None else Relevance.of(relevance)
@@ -170,20 +153,20 @@ class Expected:
         raise InvalidInput("expected_texts", list(texts), expected)
 
 
+def positions(covers: BoolArray) -> list[list[int]]:
+    """What `match` returns, of (retrieved, expected) which covers which."""
+    matches: list[list[int]] = [[] for _ in covers]
+    for retrieved, expected in np.argwhere(covers).tolist():
+        matches[retrieved].append(expected)
+    return matches
+
+
 def stand_ins(
     expected_ids: Sequence[str], matches: Sequence[Sequence[int]], retrieved_ids: Sequence[str]
 ) -> list[list[str]]:
-    """For each retrieved item the ids that it stands for, by the convention of this module.
+    """The ids that each retrieved item stands for: those that it covers, or its own.
 
-    Args:
-        expected_ids: best grade first.
-        matches: for each retrieved item the positions of the expected ones that it covers.
-        retrieved_ids: the items' own ids. One that reads like an expected id, but covers another
-            item or none, isn't that item: it stands for another name.
-
-    Examples:
-        >>> stand_ins(["a", "b"], [[], [0, 1], [1]], ["x", "y", "a"])
-        [['x'], ['a', 'b'], ['b']]
+    An item whose id reads like an expected one, but which covers nothing, gets another name.
     """
     taken = set(expected_ids)
     return [
@@ -194,25 +177,19 @@ def stand_ins(
 
 
 def flatten(stands_for: Sequence[Sequence[str]]) -> list[str]:
-    """The ranking of ids that is judged."""
     return list(chain.from_iterable(stands_for))
 
 
 def carry_costs(
     stands_for: Sequence[Sequence[str]], retrieved_ids: Sequence[str], tokens: Sequence[int]
 ) -> list[int]:
-    """What each item of the flattened ranking costs, so that a budget counts whole chunks.
+    """The cost of each item of the flattened ranking, so that a budget counts whole chunks.
 
-    The cost of a retrieved item stands with the first item that it stands for, and the others are
-    free: they come with it. A repetition's cost is carried to the next item, since the budget is
-    spent on it all the same; a copy of a retrieved item costs nothing.
+    A retrieved item's cost is that of the first item that it stands for; the others are free. A
+    repetition's cost is carried to the next item; a copy of a retrieved item costs nothing.
 
-    Args:
-        stands_for: for each retrieved item the ids that it stands for.
-
-    Examples:
-        >>> carry_costs([["a"], ["a"], ["b", "c"]], ["n1", "n2", "n3"], [10, 20, 30])
-        [10, 0, 50, 0]
+    >>> carry_costs([["a"], ["a"], ["b", "c"]], ["n1", "n2", "n3"], [10, 20, 30])
+    [10, 0, 50, 0]
     """
     costs: list[int] = []
     credited: set[str] = set()
@@ -229,50 +206,8 @@ def carry_costs(
     return costs
 
 
-class Memory(Generic[Kept]):
-    """What was worked out about the last texts, up to a total weight; threads may share it.
-
-    Args:
-        limit: the weight up to which it keeps; what wasn't used for longest goes first.
-    """
-
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        self._forget()
-
-    def get(self, text: str) -> Kept | None:
-        with self._lock:
-            if text not in self._kept:
-                return None
-            self._kept.move_to_end(text)
-            return self._kept[text][0]
-
-    def keep(self, text: str, value: Kept, weight: int) -> None:
-        with self._lock:
-            if text in self._kept or weight > self.limit:
-                return
-            self._kept[text] = value, weight
-            self._weight += weight
-            while self._weight > self.limit:
-                self._weight -= self._kept.popitem(last=False)[1][1]
-
-    def __len__(self) -> int:
-        return len(self._kept)
-
-    def __getstate__(self) -> dict[str, int]:
-        return {"limit": self.limit}
-
-    def __setstate__(self, state: dict[str, int]) -> None:
-        self.limit = state["limit"]
-        self._forget()
-
-    def _forget(self) -> None:
-        self._kept: OrderedDict[str, tuple[Kept, int]] = OrderedDict()
-        self._weight = 0
-        self._lock = threading.Lock()
-
-
 def _another(own: str, taken: set[str]) -> str:
+    """Another name for an id that is taken."""
     name = f"retrieved {own}"
     while name in taken:
         name += "'"

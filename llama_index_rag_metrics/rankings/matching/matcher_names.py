@@ -1,22 +1,34 @@
-"""The names of the matchers: `kind[>=threshold]`, such as "text" or "edit>=0.9"."""
+"""The names of the matchers, `kind[>=threshold]`, and matching by one: `recall(match=text)`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-from llama_index_rag_metrics.rankings.matching.embedding_matcher import EmbeddingMatcher
-from llama_index_rag_metrics.rankings.matching.group_matcher import GroupMatcher
-from llama_index_rag_metrics.rankings.matching.matcher import Matcher
+from llama_index_rag_metrics.rankings.matching.id_matcher import GroupMatcher, expected_groups
+from llama_index_rag_metrics.rankings.matching.matcher import (
+    Expected,
+    Matcher,
+    TextMatcher,
+    carry_costs,
+    flatten,
+    stand_ins,
+)
 from llama_index_rag_metrics.rankings.matching.span_matcher import SpanMatcher
 from llama_index_rag_metrics.rankings.matching.text_matchers import (
     ContainmentMatcher,
     EditMatcher,
+    EmbeddingMatcher,
     ExactMatcher,
     TokenOverlapMatcher,
 )
-from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
+from llama_index_rag_metrics.rankings.run import Run, has_order
+from llama_index_rag_metrics.rankings.span import Span
+from llama_index_rag_metrics.runtime.cache import Usage
+from llama_index_rag_metrics.runtime.errors import InvalidInput, NoRetrieval, NotJudged
 from llama_index_rag_metrics.runtime.open_table import OpenTable
 
 MatcherLike: TypeAlias = "Matcher[Any] | str"
@@ -27,11 +39,11 @@ BY_ID = "id"
 
 
 def _exact(threshold: float | None) -> ExactMatcher:
-    if threshold is not None:
-        given = f"exact>={threshold:g}"
-        sentence = f"matcher 'exact' has no threshold, got {given!r}."
-        raise InvalidInput("matcher", given, sentence=sentence)
-    return ExactMatcher()
+    if threshold is None:
+        return ExactMatcher()
+    given = f"exact>={threshold:g}"
+    sentence = f"matcher 'exact' has no threshold, got {given!r}."
+    raise InvalidInput("matcher", given, sentence=sentence)
 
 
 MATCHERS: OpenTable[Callable[[float | None], Matcher[Any]]] = OpenTable(
@@ -91,13 +103,10 @@ def unregister_matcher(kind: str) -> None:
 
 @lru_cache(maxsize=64)
 def named_matcher(name: str) -> Matcher[Any] | None:
-    """The matcher of that name; None for "id". The same name gives the same object.
+    """The matcher of that name, the same object each time; None for "id".
 
-    Examples:
-        >>> named_matcher("text>=0.6")
-        ContainmentMatcher(threshold=0.6)
-        >>> named_matcher("text>=0.8").name
-        'text'
+    >>> named_matcher("text>=0.6"), named_matcher("text>=0.8").name
+    (ContainmentMatcher(threshold=0.6), 'text')
     """
     kind, at_least, threshold = (part.strip() for part in str(name).partition(">="))
     if kind == BY_ID and not at_least:
@@ -113,9 +122,111 @@ def named_matcher(name: str) -> Matcher[Any] | None:
 
 
 def as_matcher(matcher: MatcherLike | None) -> Matcher[Any] | None:
-    """A matcher from what a caller gave; None compares ids."""
     if matcher is None or isinstance(matcher, Matcher):
         return matcher
     if isinstance(matcher, type):
         raise InvalidInput("matcher", matcher, "a matcher", f"Write {matcher.__name__}().")
     return named_matcher(matcher)
+
+
+@dataclass(frozen=True)
+class Matched:
+    """What a matcher made of a run: rankings of expected ids, and what they are judged by.
+
+    Attributes:
+        matcher: the matcher's name.
+        run: the rankings that are judged: expected ids, and the own ids of what covers nothing.
+        relevance: query id to relevance; expected items known by text alone have ids of their own.
+        stands_for: query id to, for each retrieved item, the ids that it stands for: of the
+            expected items that it covers, or its own.
+        passages: query id to expected id to its text or span, where it is known.
+        errors: query id to error, where the matcher failed.
+        notes: what a reader of the scores should know.
+        label_note: that nothing was recognised at all, where so.
+        usage: what the matcher asked of a model; None where nothing.
+
+    Examples:
+        >>> from llama_index.core.schema import NodeWithScore, TextNode
+        >>> from llama_index_rag_metrics import RetrievalDataset, evaluate
+        >>> dataset = RetrievalDataset({"q1": "x?"}, expected_texts={"q1": ["Geysers."]})
+        >>> node = TextNode(id_="new id", text="It has geysers. Geysers.")
+        >>> retrieved = [NodeWithScore(node=node)]
+        >>> results = evaluate(lambda query: retrieved, dataset, ["mrr"], matcher="text")
+        >>> [matched] = results.matched.values()
+        >>> matched.matcher, matched.passages["q1"]
+        ('text', {'expected text 1': 'Geysers.'})
+    """
+
+    matcher: str
+    run: Run
+    relevance: Mapping[str, Relevance]
+    stands_for: Mapping[str, list[list[str]]]
+    passages: Mapping[str, Mapping[str, str | Span]]
+    errors: Mapping[str, str]
+    notes: tuple[str, ...] = ()
+    label_note: str | None = None
+    usage: Usage | None = None
+
+
+def recognise(
+    name: str,
+    expected_ids: RelevanceLike | None,
+    retrieved_ids: Sequence[str] | None,
+    expected_texts: Sequence[str] | None,
+    retrieved_texts: Sequence[str] | None,
+    retrieved_tokens: Sequence[int] | None = None,
+) -> tuple[Relevance | None, list[str], list[int] | None]:
+    """Relevance, the ranking of the expected items that a matcher recognised, and what they cost.
+
+    Without expected_ids, items are known by their texts alone; groups need no texts.
+
+    >>> recognise("text", None, ["n1", "n2"], ["geysers"], ["no moons", "water geysers here"])
+    (Relevance(['expected text 1']), ['n1', 'expected text 1'], None)
+    """
+    matcher = named_matcher(name)
+    if isinstance(matcher, GroupMatcher):
+        if expected_ids is None:
+            raise NotJudged
+        if retrieved_ids is None:
+            raise NoRetrieval("retrieved_ids")
+        ids = _in_order(retrieved_ids)
+        expected = expected_groups(Relevance.of(expected_ids))
+        matches = matcher.match(expected.passages, ids)
+    elif isinstance(matcher, TextMatcher):
+        if retrieved_texts is None:
+            raise NoRetrieval("retrieved_texts")
+        own = [f"retrieved text {n}" for n, _ in enumerate(retrieved_texts, 1)]
+        ids = own if retrieved_ids is None else _in_order(retrieved_ids)
+        if not has_order(retrieved_texts) or not all(isinstance(t, str) for t in retrieved_texts):
+            raise InvalidInput("retrieved_texts", retrieved_texts, "a list of texts, best first")
+        if expected_texts is None:
+            if expected_ids is None:
+                raise NotJudged
+            remedy = f"match={name} compares texts; without it, ids are compared."
+            raise InvalidInput("expected_texts", None, "the text of each expected id", remedy)
+        if len(ids) != len(retrieved_texts):
+            needed = f"a text for each of the {len(ids)} retrieved ids"
+            raise InvalidInput("retrieved_texts", len(retrieved_texts), needed)
+        expected = Expected.of_texts(expected_ids, expected_texts)
+        match = _remembered_match if matcher.is_pure else type(matcher).match
+        matches = match(matcher, expected.passages, tuple(retrieved_texts))
+    else:
+        remedy = "Spans are with the nodes: evaluate(..., matcher=SpanMatcher(...))."
+        raise InvalidInput("match", name, "a matcher of texts", remedy)
+    stands_for = stand_ins(expected.ids, matches, ids)
+    costs = None if retrieved_tokens is None else carry_costs(stands_for, ids, retrieved_tokens)
+    return expected.relevance, flatten(stands_for), costs
+
+
+def _in_order(retrieved_ids: Sequence[str]) -> list[str]:
+    if not has_order(retrieved_ids):
+        raise InvalidInput("retrieved_ids", retrieved_ids, "a list, best first")
+    return list(retrieved_ids)
+
+
+@lru_cache(maxsize=8)
+def _remembered_match(
+    matcher: TextMatcher, expected: tuple[str, ...], retrieved: tuple[str, ...]
+) -> list[list[int]]:
+    """The last few: the metrics of one query share the work."""
+    return matcher.match(expected, retrieved)

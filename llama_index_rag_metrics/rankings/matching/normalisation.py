@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import re
 import string
+import threading
 import unicodedata
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Sized
+from functools import wraps
+from typing import TypeVar
 
-from llama_index_rag_metrics.rankings.matching.matcher import Memory
+Kept = TypeVar("Kept", bound=Sized)
 
 _DROPPED = frozenset(("Cc", "Cf", "Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Zs", "Zl", "Zp"))
 """Unicode's categories of control and format characters, punctuation and spaces. Marks (Mn, Mc) are
@@ -55,12 +59,45 @@ def _in_words(character: str) -> str | None:
 
 _LEFT_OUT = _Table(_in_letters)
 _SPACED = _Table(_in_words)
-_LETTERS: Memory[str] = Memory(limit=2**24)
-_WORDS: Memory[tuple[str, ...]] = Memory(limit=2**21)
 
 
+def remembered(limit: int) -> Callable[[Callable[[str], Kept]], Callable[[str], Kept]]:
+    """Have a function of a text remember its last answers; threads may share it.
+
+    What wasn't used for longest goes first, once texts and answers are longer than the limit.
+    """
+
+    def decorate(function: Callable[[str], Kept]) -> Callable[[str], Kept]:
+        kept: OrderedDict[str, Kept] = OrderedDict()
+        lock = threading.Lock()
+        weight = 0
+
+        @wraps(function)
+        def answer(text: str) -> Kept:
+            nonlocal weight
+            with lock:
+                if text in kept:
+                    kept.move_to_end(text)
+                    return kept[text]
+            value = function(text)
+            size = len(text) + len(value)
+            with lock:
+                if text not in kept and size <= limit:
+                    kept[text] = value
+                    weight += size
+                while weight > limit:
+                    oldest, dropped = kept.popitem(last=False)
+                    weight -= len(oldest) + len(dropped)
+            return value
+
+        return answer
+
+    return decorate
+
+
+@remembered(limit=2**24)
 def letters(text: str) -> str:
-    """The text in NFKC without case, width, spaces and punctuation; remembered.
+    """The text in NFKC without case, width, spaces and punctuation.
 
     A text of nothing but punctuation keeps it.
 
@@ -69,17 +106,14 @@ def letters(text: str) -> str:
     >>> letters("c'est-à-dire…") == letters("C’EST À DIRE")
     True
     """
-    normal = _LETTERS.get(text)
-    if normal is None:
-        folded = _fold(text)
-        normal = unicodedata.normalize("NFKC", folded.translate(_LEFT_OUT))
-        normal = normal or "".join(folded.split())
-        _LETTERS.keep(text, normal, len(text) + len(normal))
-    return normal
+    folded = _fold(text)
+    normal = unicodedata.normalize("NFKC", folded.translate(_LEFT_OUT))
+    return normal or "".join(folded.split())
 
 
+@remembered(limit=2**21)
 def words(text: str) -> tuple[str, ...]:
-    """The words of a text, in order, without case, width, punctuation and symbols; remembered.
+    """The words of a text, in order, without case, width, punctuation and symbols.
 
     Scripts without spaces are cut into pairs of characters, as Lucene's CJKAnalyzer does; a
     character that stands alone stays alone.
@@ -89,16 +123,8 @@ def words(text: str) -> tuple[str, ...]:
     >>> words("The KILN's 2 keys, 窯の温度は１２４０°")
     ('the', 'kiln', 's', '2', 'keys', '窯の', 'の温', '温度', '度は', '1240')
     """
-    split = _WORDS.get(text)
-    if split is None:
-        split = tuple(_split(_fold(text)))
-        _WORDS.keep(text, split, len(text) + len(split))
-    return split
-
-
-def _split(folded: str) -> list[str]:
     parts: list[str] = []
-    for word in folded.translate(_SPACED).split():
+    for word in _fold(text).translate(_SPACED).split():
         if word.isascii():
             parts.append(word)
             continue
@@ -109,7 +135,7 @@ def _split(folded: str) -> list[str]:
                 parts += [run[n : n + 2] for n in range(len(run) - 1)] or [run]
             elif run:
                 parts.append(run)
-    return parts
+    return tuple(parts)
 
 
 def _fold(text: str) -> str:

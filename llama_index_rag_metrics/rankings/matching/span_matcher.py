@@ -1,10 +1,8 @@
 """Matching by place: which characters of which document a node holds.
 
-LlamaIndex's nodes know their first and last character, but of what? A node that a
-`HierarchicalNodeParser` cut from a parent node counts from the beginning of the parent, while it
-names the document as its source. So a span names the text that it counts in, and that may be a node
-which is itself a span of another text; a `SpanMatcher` that knows the nodes follows them up to the
-document.
+A node that a `HierarchicalNodeParser` cut from a parent counts characters from the parent's start,
+though its source is the document. So a span's text may be a node, itself a span of another text; a
+`SpanMatcher` that knows the nodes follows them up to the document.
 """
 
 from __future__ import annotations
@@ -12,8 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from llama_index_rag_metrics.rankings.matching.matcher import Matcher
+import numpy as np
+
+from llama_index_rag_metrics.rankings.matching.matcher import Matcher, positions
 from llama_index_rag_metrics.rankings.span import Span, SpanLike, read_span
+from llama_index_rag_metrics.runtime.arrays import FloatArray
 
 if TYPE_CHECKING:
     from llama_index.core.schema import BaseNode
@@ -52,9 +53,8 @@ class SpanMatcher(Matcher["Span | None"]):
     ) -> None:
         super().__init__(threshold)
         placed = ((node.node_id, node_span(node)) for node in nodes)
-        self.spans: dict[str, Span] = {item: span for item, span in placed if span is not None}
-        for item, place in (spans or {}).items():
-            self.spans[item] = read_span(item, place)
+        self.spans = {item: span for item, span in placed if span is not None}
+        self.spans |= {item: read_span(item, place) for item, place in (spans or {}).items()}
 
     def span_of(self, item: str) -> Span | None:
         """The span of an expected id, where one was given."""
@@ -74,26 +74,27 @@ class SpanMatcher(Matcher["Span | None"]):
     def match(
         self, expected: Sequence[Span | None], retrieved: Sequence[Span | None]
     ) -> list[list[int]]:
+        return positions(self.likeness(expected, retrieved) >= self.threshold)
+
+    def likeness(
+        self, expected: Sequence[Span | None], retrieved: Sequence[Span | None]
+    ) -> FloatArray:
         wanted = [span and self.resolve(span) for span in expected]
         places = [span and self.resolve(span) for span in retrieved]
-        return [
-            [
-                position
-                for position, span in enumerate(wanted)
-                if span and other and self._covers(span, other)
-            ]
-            for other in places
-        ]
+        shares = [[_share(span, place) for span in wanted] for place in places]
+        return np.array(shares, np.float64).reshape(len(places), len(wanted))
 
-    def _covers(self, wanted: Span, retrieved: Span) -> bool:
-        if wanted.source != retrieved.source:
-            return False
-        shared = min(wanted.end, retrieved.end) - max(wanted.start, retrieved.start)
-        return shared / (wanted.end - wanted.start) >= self.threshold
+
+def _share(wanted: Span | None, place: Span | None) -> float:
+    """The share of a wanted span that a place holds."""
+    if not wanted or not place or wanted.source != place.source:
+        return 0.0
+    shared = min(wanted.end, place.end) - max(wanted.start, place.start)
+    return max(0, shared) / (wanted.end - wanted.start)
 
 
 def node_span(node: BaseNode) -> Span | None:
-    """Where a node is: None where it doesn't know its place. A document is all of itself."""
+    """The place of a node, None where it doesn't know it. A document is all of itself."""
     source = (node.parent_node or node.source_node) if node.relationships else None
     if source is None:
         length = len(node.get_content())

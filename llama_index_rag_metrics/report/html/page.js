@@ -262,8 +262,8 @@
       place.append(side);
     }
     if (wanted.length) {
-      const lines = wanted.map((one, position) =>
-        wantedLine(index, one, position && one.length > 3 && one[3] === wanted[position - 1][3]));
+      const lines = wanted.map((item, position) =>
+        wantedLine(index, item, position && item.length > 3 && item[3] === wanted[position - 1][3]));
       const side = make("div", { class: "side relevant" }, make("h5", { "aria-level": 4 }, "Expected passages"));
       const list = make("ol", { class: "ranking" }, ...lines.slice(0, 20));
       side.append(list);

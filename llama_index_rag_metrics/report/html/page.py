@@ -25,7 +25,6 @@ _MOST_BYTES = 19_900_000
 def write_page(
     report: Report, path: str | Path, *, title: str | None = None, cut: Cut = "auto"
 ) -> Path:
-    """Write a report as one HTML file; for arguments and errors see `write_html`."""
     return write_text(path, html_page(report, title=title, cut=cut))
 
 

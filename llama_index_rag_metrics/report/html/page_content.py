@@ -7,7 +7,7 @@ that somebody looks at.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -96,7 +96,7 @@ class Content:
 
     index: dict[str, Any]
     rankings: list[list[Any]]
-    texts: Texts = field(repr=False)
+    texts: Texts
 
 
 def content_of(queries: m.Queries, metric: str, cut: int | None) -> Content:
@@ -144,18 +144,10 @@ def _query(by_matcher: Sequence[m.QueryAnswers], texts: Texts) -> list[Any]:
     Of another matcher each answer has only what is its own: [grades, what the items stand for].
     """
     first, *others = by_matcher
-    row: list[Any] = [
-        list(_wanted(first, texts)),
-        [_answer(answer, texts) for answer in first.answers],
-    ]
-    if others:
-        row.append(
-            [
-                [list(_wanted(other, texts)), [_grades(answer) for answer in other.answers]]
-                for other in others
-            ]
-        )
-    return row
+    answers = [_answer(answer, texts) for answer in first.answers]
+    row: list[Any] = [list(_wanted(first, texts)), answers]
+    of_others = [[list(_wanted(each, texts)), list(map(_grades, each.answers))] for each in others]
+    return [*row, of_others] if others else row
 
 
 def _wanted(query: m.QueryAnswers, texts: Texts) -> Iterator[list[Any]]:
@@ -191,7 +183,6 @@ def _answer(answer: m.Answer, texts: Texts) -> Any:
 
 
 def _call(call: m.CallAnswer) -> list[Any]:
-    """[query, who asked, ids, grades, whether each is new, latency, error]"""
     return [
         " ".join(call.query.split()),
         call.asked_by,

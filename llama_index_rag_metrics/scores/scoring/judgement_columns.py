@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from llama_index_rag_metrics.files.file_kinds import format_of
 from llama_index_rag_metrics.files.lines import OnError
-from llama_index_rag_metrics.files.runs.read_runs import qrels_format, read_qrels
+from llama_index_rag_metrics.files.runs.read_runs import read_qrels
 from llama_index_rag_metrics.files.runs.run_blocks import qrels_table
 from llama_index_rag_metrics.rankings.judging import (
     EXPECTED,
@@ -49,7 +50,7 @@ class JudgementColumns:
     @classmethod
     def read(cls, qrels: Any, on_error: OnError) -> JudgementColumns:
         """Read whatever `read_qrels` reads; TREC qrels without an object for each judgement."""
-        if isinstance(qrels, (str, PathLike)) and qrels_format(Path(qrels)) == "trec":
+        if isinstance(qrels, (str, PathLike)) and format_of(Path(qrels), "qrels") == "trec":
             table = qrels_table(Path(qrels))
             if table is not None:
                 return cls(table)
