@@ -239,7 +239,7 @@ def check_labels(
         alike: the likeness from which two passages are near-duplicates: the share of their
             distinct runs of eight letters that they have in common, in (0, 1].
         giveaway: the overlap from which a question gives its passage away: the share of its words,
-            weighted by how rare they are, that stand in the passage, in (0, 1].
+            weighted by how rare they are, that are in the passage, in (0, 1].
 
     Returns:
         The findings, which can be printed and written; `.errors` make scores wrong.

@@ -315,7 +315,7 @@ def _ideal_gain(k: int, gains: FloatArray) -> float:
 
 
 def _sums(pairs: FloatArray | None, weight: FloatArray) -> FloatArray:
-    """(differences, items) the weights of the pairs of each item, each by that of the other one."""
+    """(differences, items) per item, its pairs' weights times the other item's weight."""
     return np.zeros((1, len(weight))) if pairs is None else pairs @ weight
 
 
