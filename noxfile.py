@@ -36,7 +36,8 @@ def test_types(session: nox.Session) -> None:
     session.install(".[dev,integrations,mlflow]", "llama-index-observability-otel")
     session.run(
         *("python", "-m", "mypy", "--strict"),
-        *("llama_index_rag_metrics", "llama_index_rag_metrics_pytest.py", "tests"),
+        *("llama_index_rag_metrics", "llama_index_rag_metrics_cli.py"),
+        *("llama_index_rag_metrics_pytest.py", "tests"),
     )
 
 

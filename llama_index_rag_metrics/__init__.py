@@ -26,6 +26,11 @@ from llama_index_rag_metrics.metrics.metric_names import (
     register,
     unregister,
 )
+from llama_index_rag_metrics.metrics.texts.cohere_rerank import *
+from llama_index_rag_metrics.metrics.texts.llm_relevancy import *
+from llama_index_rag_metrics.metrics.texts.rerank import *
+from llama_index_rag_metrics.metrics.texts.semantic import *
+from llama_index_rag_metrics.metrics.texts.text_metric import *
 from llama_index_rag_metrics.rankings.fusion import combine_calls
 from llama_index_rag_metrics.rankings.matching import (
     ContainmentMatcher,

@@ -1,149 +1,188 @@
-"""`rag-metrics evaluate`."""
+"""`rag-metrics evaluate` and `demo`: retrievers on a dataset, side by side."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from llama_index_rag_metrics.cli import options
-from llama_index_rag_metrics.cli.exit_codes import check_files, exit_codes, exit_for_results
+from llama_index_rag_metrics.cli.commands import (
+    Count,
+    Natural,
+    NewFile,
+    NotNegative,
+    app,
+    check_files,
+    command,
+    fail_if,
+    interrupted,
+    say,
+)
 from llama_index_rag_metrics.files.lines import OnError
 from llama_index_rag_metrics.runtime.amounts import WORKERS
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
-def run_evaluate(
-    dataset: Annotated[
-        Path,
-        typer.Option(
-            "--dataset", "-d", help="A BEIR folder, or a file that RetrievalDataset.load reads."
-        ),
-    ],
-    retriever: Annotated[
-        list[str],
-        typer.Option(
-            "--retriever",
-            "-r",
-            metavar="RETRIEVER",
-            help="bm25, lsa, or package.module:factory; the factory may take dataset, nodes and "
-            "similarity_top_k. Repeat the option to compare several.",
-        ),
-    ],
-    split: options.Split = None,
-    metric: options.Metrics = None,
-    top_k: options.TopK = None,
-    match_on: options.MatchOn = "node_id",
-    workers: options.Workers = WORKERS,
-    journal: Annotated[
-        Path | None,
-        typer.Option(
-            "--journal",
-            file_okay=False,
-            help="A folder that keeps finished queries. A second call continues from there, "
-            "to the same depth unless --top-k is given.",
-        ),
-    ] = None,
-    timeout: Annotated[
-        float | None,
-        typer.Option("--timeout", help="Seconds that retrieval, or a metric, may take per query."),
-    ] = None,
-    max_failures: Annotated[
-        float | None,
-        typer.Option(
-            "--max-failures",
-            min=0,
-            help="Stop after this many failed queries, or this share of them (below 1).",
-        ),
-    ] = None,
-    worst: options.Worst = 5,
-    slice_by: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--slice", metavar="KEY", help="A metadata key of the queries to split by. Repeatable."
-        ),
-    ] = None,
-    matcher: options.Matcher = None,
-    tokenizer: options.Tokenizer = None,
-    forbidden: Annotated[
-        str | None,
-        typer.Option(
-            "--forbidden",
-            help="For leak, leaked and permitted_recall: a metadata key. A node is forbidden "
-            "unless one of its values is one of the question's.",
-            show_default="the dataset's forbidden_ids",
-        ),
-    ] = None,
-    price_per_million: Annotated[
-        float | None,
-        typer.Option(
-            "--price-per-million",
-            min=0,
-            help="The price of a million input tokens of your model: shows tokens and price.",
-        ),
-    ] = None,
-    ignore_identical_ids: options.IgnoreIdenticalIds = False,
-    on_error: Annotated[
-        OnError,
-        typer.Option(
-            "--on-error",
-            help="Stop at a line of the dataset that can't be read or that judges an unknown "
-            "question (raise), or skip it.",
-        ),
-    ] = "raise",
-    output: Annotated[
-        Path | None,
-        options.output(
-            "Write what was retrieved: a TREC run, or the format of the ending .jsonl, .json, "
-            ".csv, .tsv, .parquet or .arrow. Several retrievers get a file each: RUN.NAME.trec."
-        ),
-    ] = None,
-    json: options.Json = None,
-    html: options.Html = None,
-    progress: options.Progress = True,
+    from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
+
+    from llama_index_rag_metrics import EvaluationResults
+
+_ABOUT_DEMO = (
+    "bm25 matches words. lsa is a vector index in memory; its embedding (latent semantic analysis) "
+    "is fitted on these passages, a stand-in for a neural one that needs no download. The "
+    "questions were written so that the two differ. This illustrates a comparison; it doesn't show "
+    "that one kind of retriever is better."
+)
+_AFTER_DEMO = """
+Your own data, your own retrievers:
+    rag-metrics evaluate --dataset FOLDER \\
+        --retriever bm25 \\
+        --retriever package.module:factory"""
+
+
+@command(app, "demo", failed="queries failed")
+def run_demo(
+    *,
+    metric: list[str] | None = None,
+    top_k: Count[int | None] = None,
+    workers: Count[int] = WORKERS,
+    worst: Natural[int] = 3,
+    json: NewFile[Path | None] = None,
+    html: NewFile[Path | None] = None,
+    progress: bool = True,
 ) -> None:
-    """Evaluate one or several retrievers on a dataset, side by side."""
+    """Compare two retrievers on a small collection, offline.
+
+    One matches keywords, the other is a vector index.
+    """
+    from llama_index_rag_metrics.cli import retriever_results as several
+    from llama_index_rag_metrics.demo.collection import load_collection
+    from llama_index_rag_metrics.demo.retrievers import bm25, lsa
+    from llama_index_rag_metrics.report.terminal import print_text
+
+    check_files({"--json": json, "--html": html})
+    metrics = several.chosen_metrics(metric)
+    k = several.depth(metrics, top_k)
+    dataset = load_collection()
+    several.print_dataset(dataset)
+    print_text(_ABOUT_DEMO)
+    nodes = dataset.to_nodes()
+    retrievers = {"bm25": bm25(nodes, k), "lsa": lsa(nodes, k)}
+    results = several.evaluate_all(
+        retrievers, dataset, metrics, workers=workers, show_progress=progress
+    )
+    several.show_all(results, worst=worst, slice_by=["type", "language"], json=json, html=html)
+    print_text(_AFTER_DEMO)
+    fail_if(any(result.scores.failed for result in results))
+
+
+@command(app, "evaluate", failed="queries failed, or a metric has no value for some of them")
+def run_evaluate(
+    *,
+    dataset: Path,
+    retriever: list[str],
+    split: str | None = None,
+    metric: list[str] | None = None,
+    top_k: Count[int | None] = None,
+    match_on: str = "node_id",
+    workers: Count[int] = WORKERS,
+    journal: Annotated[Path | None, {"file_okay": False}] = None,
+    timeout: float | None = None,
+    max_failures: NotNegative[float | None] = None,
+    worst: Natural[int] = 5,
+    slice_by: list[str] | None = None,
+    matcher: str | None = None,
+    tokenizer: str | None = None,
+    forbidden: str | None = None,
+    price_per_million: NotNegative[float | None] = None,
+    ignore_identical_ids: bool = False,
+    on_error: OnError = "raise",
+    output: NewFile[Path | None] = None,
+    json: NewFile[Path | None] = None,
+    html: NewFile[Path | None] = None,
+    progress: bool = True,
+) -> None:
+    """Evaluate one or several retrievers on a dataset, side by side.
+
+    Args:
+        dataset (-d): A BEIR folder, or a file that RetrievalDataset.load reads.
+        retriever (-r, RETRIEVER): bm25, lsa, or package.module:factory; the factory may take
+            dataset, nodes and similarity_top_k. Repeat the option to compare several.
+        journal: A folder that keeps finished queries. A second call continues from there, to the
+            same depth unless --top-k is given.
+        timeout: Seconds that retrieval, or a metric, may take per query.
+        max_failures: Stop after this many failed queries, or this share of them (below 1).
+        slice_by (--slice, KEY): A metadata key of the queries to split by. Repeatable.
+        matcher: Recognise expected items by this instead of ids: text, exact, tokens, edit or
+            embedding, with a threshold if you like: 'text>=0.6'; or group: each group of
+            alternatives counts once.
+        forbidden: For leak, leaked and permitted_recall: a metadata key. A node is forbidden unless
+            one of its values is one of the question's. Default: the dataset's forbidden_ids.
+        price_per_million: The price of a million input tokens of your model: shows tokens and
+            price.
+        on_error: Stop at a line of the dataset that can't be read or that judges an unknown
+            question (raise), or skip it.
+        output (-o): Write what was retrieved: a TREC run, or the format of the ending .jsonl,
+            .json, .csv, .tsv, .parquet or .arrow. Several retrievers get a file each:
+            RUN.NAME.trec.
+    """
+    from llama_index_rag_metrics.cli import retriever_results as several
+    from llama_index_rag_metrics.cli.retriever_factories import tokenizer_named
+    from llama_index_rag_metrics.rankings.matching import as_matcher
+
     kept = "nothing was kept; --journal DIR keeps finished queries"
     if journal is not None:
         kept = f"finished queries are kept in {journal}; the same command continues from there"
-    with exit_codes(kept, run_evaluate, journal):
-        from llama_index_rag_metrics.cli import several_retrievers as several
-        from llama_index_rag_metrics.cli.opening import open_retrievers
-        from llama_index_rag_metrics.cli.retriever_factories import tokenizer_named
-        from llama_index_rag_metrics.rankings.matching import as_matcher
-
+    with interrupted(kept, journal):
         check_files({"--json": json, "--html": html, "--output": output})
         as_matcher(matcher)
-        counted_by = tokenizer_named(tokenizer)
+        tokens_of = tokenizer_named(tokenizer)
         metrics = several.chosen_metrics(metric)
-        opened = open_retrievers(
-            retriever,
-            dataset,
-            metrics,
-            top_k=top_k,
-            journal=journal,
-            split=split,
-            on_error=on_error,
-            slice_by=slice_by or (),
+        slices = slice_by or []
+        questions, retrievers, identities = several.open_retrievers(
+            retriever, dataset, metrics, top_k, journal, split, on_error, slices
         )
-        several.print_dataset(opened.dataset)
+        several.print_dataset(questions)
         results = several.evaluate_all(
-            opened.retrievers,
-            opened.dataset,
+            retrievers,
+            questions,
             metrics,
+            journal=journal,
+            retriever_ids=identities,
             workers=workers,
             show_progress=progress,
             match_on=match_on,
             matcher=matcher,
-            tokenizer=counted_by,
+            tokenizer=tokens_of,
             forbidden=forbidden,
             price_per_million=price_per_million,
             ignore_identical_ids=ignore_identical_ids,
-            journal=journal,
             timeout=timeout,
             max_failures=max_failures,
-            retriever_ids=opened.identities,
         )
         several.write_runs(output, results)
-        several.show_all(results, worst=worst, slice_by=slice_by or (), json=json, html=html)
-    exit_for_results(results, metrics)
+        several.show_all(results, worst=worst, slice_by=slices, json=json, html=html)
+    fail_if(_lacks_values(results, metrics) or any(result.scores.failed for result in results))
+
+
+def _lacks_values(
+    results: Sequence[EvaluationResults], metrics: Sequence[BaseRetrievalMetric]
+) -> bool:
+    """Whether a metric lacks a value that it should have, which is said.
+
+    Metrics of texts have none if nothing was retrieved, the others none if nothing is relevant.
+    """
+    from llama_index_rag_metrics import TextMetric
+
+    is_lacking = False
+    for result in results:
+        scores = result.scores
+        for metric in metrics:
+            name = metric.metric_name
+            due = set(scores.query_ids) - scores.excluded.keys()
+            if isinstance(metric, TextMetric):
+                due = {query_id for query_id, ranking in result.run.items() if ranking.ids}
+            if missing := len(due - scores.by_query(name).keys()):
+                say(f"{scores.name}: {name} has no value for {missing} of {len(due)} queries")
+                is_lacking = True
+    return is_lacking

@@ -7,19 +7,20 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from llama_index_rag_metrics import Baseline, GateReport, Scores
+from llama_index_rag_metrics.decisions.gate import update_baseline
+from llama_index_rag_metrics.decisions.gate.checking_rules import MIN_COVERAGE
 from llama_index_rag_metrics.files.lines import Place, from_json, read_text
+from llama_index_rag_metrics.report.escape import terminal
+from llama_index_rag_metrics.report.numbers import score
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
-from llama_index_rag_metrics.scores import Scores
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
-
-if TYPE_CHECKING:
-    from llama_index_rag_metrics.decisions.gate import Baseline, GateReport
 
 _TABLE = "[tool.rag-metrics.gate]"
 
@@ -33,9 +34,7 @@ class GateSettings(NamedTuple):
     min_coverage: float | None = None
 
     def coverage(self, min_coverage: float | None) -> float:
-        """The share of the queries that must have a value: the option's, the project's, or ours."""
-        from llama_index_rag_metrics.decisions.gate.checking_rules import MIN_COVERAGE
-
+        """The share of the queries that must have a value: of the option, the project, or ours."""
         shares = (min_coverage, self.min_coverage, MIN_COVERAGE)
         return next(share for share in shares if share is not None)
 
@@ -62,13 +61,9 @@ def project_settings(path: Path) -> GateSettings:
                 f"min_coverage = a share such as 0.95 in {_TABLE}"
             )
             raise FileFormatError(str(path), None, expected, {key: value})
-    where = Path(settings["baseline"]) if "baseline" in settings else None
-    return GateSettings(
-        where,
-        tuple(settings.get("rules", ())),
-        settings.get("strict", False),
-        settings.get("min_coverage"),
-    )
+    if "baseline" in settings:
+        settings["baseline"] = Path(settings["baseline"])
+    return GateSettings(**{**settings, "rules": tuple(settings.get("rules", ()))})
 
 
 def read_scores(path: Path, system: str | None) -> Scores:
@@ -98,8 +93,6 @@ def read_scores(path: Path, system: str | None) -> Scores:
 
 def read_baseline(path: Path | None) -> Baseline | None:
     """The stored baseline, where one is named."""
-    from llama_index_rag_metrics.decisions.gate import Baseline
-
     if path is None:
         return None
     if not path.is_file():
@@ -113,34 +106,26 @@ def store(
     metrics: Sequence[str] | None,
     rules: Sequence[str] | None,
     settings: GateSettings,
-    *,
-    force: bool,
-    new_anchor: bool,
-    min_coverage: float,
+    **options: Any,
 ) -> str:
     """Store scores as the baseline, and say what changed."""
-    from llama_index_rag_metrics.decisions.gate import update_baseline
-    from llama_index_rag_metrics.report.escape import terminal as plain
-    from llama_index_rag_metrics.report.numbers import score
-
     if path is None:
         raise InvalidInput("--baseline", None, "a file to write")
     before = read_baseline(path) if path.is_file() else None
-    made = update_baseline(
+    stored = update_baseline(
         path,
         scores,
         metrics=metrics or None,
         rules=rules or (),
         judged_by=rules or settings.rules or None,
-        force=force,
-        new_anchor=new_anchor,
-        min_coverage=min_coverage,
+        **options,
     )
-    lines = [f"{path}: {len(made.scores.query_ids):,} queries stored"]
-    for metric, mean in made.scores.means.items():
-        known = before is not None and metric in before.scores
-        was = f"{score(before.scores.means[metric])} → " if before is not None and known else ""
-        lines.append(f"  {plain(metric)}  {was}{score(mean)}")
+    lines = [f"{path}: {len(stored.scores.query_ids):,} queries stored"]
+    for metric, mean in stored.scores.means.items():
+        was = ""
+        if before is not None and metric in before.scores:
+            was = f"{score(before.scores.means[metric])} → "
+        lines.append(f"  {terminal(metric)}  {was}{score(mean)}")
     return "\n".join(lines)
 
 

@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from llama_index.core.llms import LLM
 
-from llama_index_rag_metrics.cli.exit_codes import say
+from llama_index_rag_metrics import (
+    Cache,
+    JudgeCheck,
+    LLMRelevancy,
+    Matched,
+    Ranking,
+    Relevance,
+    RetrievalDataset,
+    Run,
+    agreement,
+    check_judge,
+)
+from llama_index_rag_metrics.cli.commands import say
 from llama_index_rag_metrics.cli.retriever_factories import broken, imported
-from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
-from llama_index_rag_metrics.labels.judge_agreement import agreement
-from llama_index_rag_metrics.labels.judge_checking import JudgeCheck, check_judge
-from llama_index_rag_metrics.metrics.texts import LLMRelevancy
-from llama_index_rag_metrics.rankings.matching import Matched
-from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
-from llama_index_rag_metrics.rankings.run import Ranking, Run
+from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.report.numbers import counted, score
-from llama_index_rag_metrics.runtime.cache import Cache, Usage
+from llama_index_rag_metrics.runtime.cache import Usage
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 def llm_of(spec: str) -> LLM:
@@ -59,12 +63,7 @@ class Judging:
         texts_per_call: int,
         cache: Path | None,
     ) -> Judging:
-        """What there is to grade.
-
-        Args:
-            dataset: the questions, and the documents of a run without texts; None: the run has
-                both.
-        """
+        """What there is to grade; a dataset has the questions, and documents the run lacks."""
         queries = run.queries if dataset is None else {**run.queries, **dataset.queries}
         known = {query_id: text for query_id, text in queries.items() if query_id in run}
         if not known:
@@ -79,25 +78,23 @@ class Judging:
         return cls(judge, known, run.replaced(rankings), len(run) - len(known))
 
     def grades(self, workers: int) -> tuple[dict[str, Relevance], list[str]]:
-        """The LLM's grades, and what is to be said of those it didn't give."""
+        """The LLM's grades, and remarks on those it didn't give."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", LabelWarning)
             grades = self.judge.grade(self.queries, self.run, workers=workers)
-        said = [
-            str(warning.message) for warning in caught if issubclass(warning.category, LabelWarning)
-        ]
-        for other in caught:
-            if not issubclass(other.category, LabelWarning):
-                say(str(other.message))
+        remarks: list[str] = []
+        for warning in caught:
+            is_remark = issubclass(warning.category, LabelWarning)
+            (remarks.append if is_remark else say)(str(warning.message))
         if not grades:
             model = self.judge.chosen_llm().metadata.model_name
-            raise InvalidInput("--llm", model, "an LLM that grades", " ".join(said))
+            raise InvalidInput("--llm", model, "an LLM that grades", " ".join(remarks))
         if self.n_unknown:
             total = self.n_unknown + len(self.queries)
-            said.append(
+            remarks.append(
                 f"the texts of {self.n_unknown} of {total} queries aren't known; they are left out"
             )
-        return grades, said
+        return grades, remarks
 
     @property
     def spent(self) -> str:
@@ -108,12 +105,7 @@ class Judging:
         return f"{judgements}{kept}, {counted(usage.requests, 'request', 'requests')}{usage.tokens}"
 
     def check(self, human: Mapping[str, RelevanceLike] | None, workers: int) -> JudgeCheck:
-        """How steady the LLM's grades are; see `check_judge`.
-
-        Args:
-            human: people's grades.
-            workers: how many queries are graded at once.
-        """
+        """How steady the LLM's grades are; see `check_judge`."""
         return check_judge(self.judge, self.queries, self.run, human=human, workers=workers)
 
 

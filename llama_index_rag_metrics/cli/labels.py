@@ -1,234 +1,270 @@
-"""`rag-metrics labels`: checks of labels, and what is done about them."""
+"""`rag-metrics labels`: labels checked, moved, pooled and reviewed."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from llama_index_rag_metrics.cli import options
-from llama_index_rag_metrics.cli.exit_codes import LABELS_WRONG, check_files, exit_codes, exit_words
-from llama_index_rag_metrics.cli.labels_review import run_agree, run_review
-from llama_index_rag_metrics.cli.showing import show
-from llama_index_rag_metrics.labels import Strategy
-from llama_index_rag_metrics.report.numbers import counted
-from llama_index_rag_metrics.runtime.amounts import check_share
-
-labels = typer.Typer(
-    name="labels",
-    help="Check labels, move them to new nodes, add to them.",
-    no_args_is_help=True,
+from llama_index_rag_metrics.cli.commands import (
+    Count,
+    Form,
+    NewFile,
+    check_files,
+    command,
+    fail_if,
+    labels,
+    show,
 )
+from llama_index_rag_metrics.labels import Strategy
+from llama_index_rag_metrics.runtime.amounts import check_share
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 
-@labels.command("check", epilog=exit_words("labels check"))
+@command(labels, "check", ok="no label is wrong", failed="some labels are wrong")
 def run_check(
-    dataset: options.Dataset,
-    corpus: options.Corpus = None,
-    split: options.Split = None,
-    match_on: options.MatchOn = "node_id",
-    alike: Annotated[
-        float,
-        typer.Option("--alike", help="How alike near-duplicates are, from 0 to 1."),
-    ] = 0.8,
-    giveaway: Annotated[
-        float,
-        typer.Option(
-            "--giveaway", help="How many of a question's words its passage may share, from 0 to 1."
-        ),
-    ] = 0.9,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with 1 if there are warnings, too.")
-    ] = False,
-    form: options.Form = "table",
-    json: Annotated[
-        Path | None, options.file("--json", help="Write every finding, as a list of objects.")
-    ] = None,
-    html: options.Html = None,
+    dataset: Path,
+    corpus: str | None = None,
+    *,
+    split: str | None = None,
+    match_on: str = "node_id",
+    alike: float = 0.8,
+    giveaway: float = 0.9,
+    strict: bool = False,
+    form: Form = "table",
+    json: NewFile[Path | None] = None,
+    html: NewFile[Path | None] = None,
 ) -> None:
     """Check labels against what can be retrieved today.
 
     Lists passages that are gone, changed, alike or unlabelled, and labels that contradict each
     other or that the question gives away.
+
+    Args:
+        alike: How alike near-duplicates are, from 0 to 1.
+        giveaway: How many of a question's words its passage may share, from 0 to 1.
+        strict: Exit with 1 if there are warnings, too.
+        json: Write every finding, as a list of objects.
     """
-    with exit_codes("nothing was written", run_check):
-        from llama_index_rag_metrics.cli.retriever_factories import passages_of
-        from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
-        from llama_index_rag_metrics.labels.checking import check_labels
+    from llama_index_rag_metrics import RetrievalDataset, check_labels
+    from llama_index_rag_metrics.cli.retriever_factories import passages_of
 
-        check_share("alike", alike)
-        check_share("giveaway", giveaway)
-        check_files({"--json": json, "--html": html}, [dataset, Path(corpus) if corpus else None])
-        questions = RetrievalDataset.load(dataset, split=split)
-        findings = check_labels(
-            questions,
-            None if corpus is None else passages_of("CORPUS", corpus, questions, match_on),
-            match_on=match_on,
-            alike=alike,
-            giveaway=giveaway,
-        )
-        show(findings, form, json=json, html=html)
-    if findings.errors or (strict and len(findings)):
-        raise typer.Exit(LABELS_WRONG)
+    check_share("alike", alike)
+    check_share("giveaway", giveaway)
+    check_files({"--json": json, "--html": html}, [dataset, Path(corpus) if corpus else None])
+    questions = RetrievalDataset.load(dataset, split=split)
+    findings = check_labels(
+        questions,
+        None if corpus is None else passages_of("CORPUS", corpus, questions, match_on),
+        match_on=match_on,
+        alike=alike,
+        giveaway=giveaway,
+    )
+    show(findings, form, json=json, html=html)
+    fail_if(findings.errors or (strict and len(findings)))
 
 
-@labels.command("move", epilog=exit_words("labels move"))
+@command(labels, "move", ok="every label has a new place", failed="some labels are lost")
 def run_move(
-    dataset: options.Dataset,
-    new_nodes: Annotated[
-        str, options.argument("NEW", f"What can be retrieved now: {options.PASSAGES}")
-    ],
-    output: options.NewDataset,
-    split: options.Split = None,
-    threshold: Annotated[
-        float,
-        typer.Option("--threshold", help="Share of a label's text that a node must hold, 0 to 1."),
-    ] = 0.5,
-    form: options.Form = "table",
-    json: Annotated[
-        Path | None, options.file("--json", help="Write what became of every label.")
-    ] = None,
-    html: options.Html = None,
+    dataset: Path,
+    new_nodes: str,
+    *,
+    output: NewFile[Path],
+    split: str | None = None,
+    threshold: float = 0.5,
+    form: Form = "table",
+    json: NewFile[Path | None] = None,
+    html: NewFile[Path | None] = None,
 ) -> None:
     """Move labels to new nodes.
 
     For documents that were split or ingested again.
+
+    Args:
+        new_nodes (NEW): What can be retrieved now: a folder that LlamaIndex persisted, a dataset, a
+            file like BEIR's corpus.jsonl, or package.module:factory that makes an index, a vector
+            store or nodes.
+        output (-o): The new dataset: .json or .jsonl.
+        threshold: Share of a label's text that a node must hold, 0 to 1.
+        json: Write what became of every label.
     """
-    with exit_codes("nothing was written", run_move):
-        from llama_index_rag_metrics.cli.retriever_factories import passages_of
-        from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset, check_ending
-        from llama_index_rag_metrics.labels.moving import move_labels
+    from llama_index_rag_metrics import RetrievalDataset, move_labels
+    from llama_index_rag_metrics.cli.retriever_factories import passages_of
+    from llama_index_rag_metrics.files.retrieval_dataset import check_ending
 
-        check_share("threshold", threshold)
-        check_files({"--output": output, "--json": json, "--html": html}, [Path(new_nodes)])
-        check_ending(output)
-        questions = RetrievalDataset.load(dataset, split=split)
-        passages = passages_of("NEW", new_nodes, questions)
-        moved = move_labels(questions, passages, threshold=threshold)
-        moved.dataset.save(output)
-        show(moved, form, json=json, html=html)
-    if moved.of("lost"):
-        raise typer.Exit(LABELS_WRONG)
+    check_share("threshold", threshold)
+    check_files({"--output": output, "--json": json, "--html": html}, [Path(new_nodes)])
+    check_ending(output)
+    questions = RetrievalDataset.load(dataset, split=split)
+    moved = move_labels(questions, passages_of("NEW", new_nodes, questions), threshold=threshold)
+    moved.dataset.save(output)
+    show(moved, form, json=json, html=html)
+    fail_if(moved.of("lost"))
 
 
-@labels.command("remember", epilog=exit_words("labels remember"))
+@command(labels, "remember")
 def run_remember(
-    dataset: options.Dataset,
-    output: options.NewDataset,
-    corpus: options.Corpus = None,
-    split: options.Split = None,
-    match_on: options.MatchOn = "node_id",
-    keep_corpus: Annotated[
-        bool,
-        typer.Option(
-            "--keep-corpus/--drop-corpus", help="Whether the new dataset has the old one's corpus."
-        ),
-    ] = True,
+    dataset: Path,
+    corpus: str | None = None,
+    *,
+    output: NewFile[Path],
+    split: str | None = None,
+    match_on: str = "node_id",
+    keep_corpus: bool = True,
 ) -> None:
     """Store hashes of the labelled texts in the dataset.
 
     With them `labels check` notices changed texts without a corpus.
+
+    Args:
+        output (-o): The new dataset: .json or .jsonl.
+        keep_corpus (--keep-corpus/--drop-corpus): Whether the new dataset has the old one's corpus.
     """
-    with exit_codes("nothing was written", run_remember):
-        from llama_index_rag_metrics.cli.retriever_factories import passages_of
-        from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset, check_ending
-        from llama_index_rag_metrics.labels.checking import remember_texts
+    from llama_index_rag_metrics import RetrievalDataset, remember_texts
+    from llama_index_rag_metrics.cli.retriever_factories import passages_of
+    from llama_index_rag_metrics.files.retrieval_dataset import check_ending
+    from llama_index_rag_metrics.report.numbers import counted
 
-        check_files({"--output": output}, [Path(corpus) if corpus else None])
-        check_ending(output)
-        questions = RetrievalDataset.load(dataset, split=split)
-        remembered = remember_texts(
-            questions,
-            None if corpus is None else passages_of("CORPUS", corpus, questions, match_on),
-            match_on=match_on,
-            keep_corpus=keep_corpus,
-        )
-        remembered.save(output)
-        n = counted(len(remembered.text_hashes), "passage", "passages")
-        typer.echo(f"{output}: hashes of {n}")
+    check_files({"--output": output}, [Path(corpus) if corpus else None])
+    check_ending(output)
+    questions = RetrievalDataset.load(dataset, split=split)
+    remembered = remember_texts(
+        questions,
+        None if corpus is None else passages_of("CORPUS", corpus, questions, match_on),
+        match_on=match_on,
+        keep_corpus=keep_corpus,
+    )
+    remembered.save(output)
+    n = counted(len(remembered.text_hashes), "passage", "passages")
+    typer.echo(f"{output}: hashes of {n}")
 
 
-@labels.command("pool", epilog=exit_words("labels pool"))
+@command(labels, "pool", ok="every verdict is decided, or items were written")
 def run_pool(
-    runs: Annotated[list[Path], options.argument("RUN", "Stored rankings, as `score` takes them.")],
-    output: Annotated[
-        Path,
-        options.output(
-            "What to judge: JSON lines of query_id, query, doc_id and text, which say nothing of "
-            "systems and ranks."
-        ),
-    ],
-    qrels: Annotated[
-        Path | None,
-        typer.Option(
-            "--qrels", help="The judgements so far.", show_default="the labels of the dataset"
-        ),
-    ] = None,
-    dataset: Annotated[
-        Path | None,
-        typer.Option("--dataset", "-d", help="The dataset that holds the questions and the texts."),
-    ] = None,
-    n: Annotated[
-        int | None, options.count("-n", help="How many items to write.", show_default="all")
-    ] = None,
-    metric: Annotated[
-        str,
-        typer.Option("--metric", "-m", help="ndcg@k, precision@k, recall, recall@k, ap or ap@k."),
-    ] = "ndcg@10",
-    strategy: Annotated[
-        Strategy,
-        typer.Option(
-            "--strategy", help="What comes first: what changes verdicts most, or ranks highest."
-        ),
-    ] = "decisive",
-    baseline: Annotated[
-        str | None,
-        typer.Option(
-            "--baseline", help="Compare every other run with this one.", show_default="all of them"
-        ),
-    ] = None,
-    level: Annotated[
-        float,
-        typer.Option(
-            "--level",
-            help="A verdict is decided if further judgements turn it with less than this chance.",
-        ),
-    ] = 0.05,
-    form: options.Form = "table",
-    html: options.Html = None,
+    runs: list[Path],
+    *,
+    output: NewFile[Path],
+    qrels: Path | None = None,
+    dataset: Path | None = None,
+    n: Count[int | None] = None,
+    metric: str = "ndcg@10",
+    strategy: Strategy = "decisive",
+    baseline: str | None = None,
+    level: float = 0.05,
+    form: Form = "table",
+    html: NewFile[Path | None] = None,
 ) -> None:
-    """Choose what to judge next, and say whether enough is judged."""
-    with exit_codes("nothing was written", run_pool):
-        from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
-        from llama_index_rag_metrics.files.runs.read_runs import read_run
-        from llama_index_rag_metrics.labels.pooling import check_request, pool
-        from llama_index_rag_metrics.runtime.errors import InvalidInput
+    """Choose what to judge next, and say whether enough is judged.
 
-        check_request(metric, n=n, strategy=strategy, level=level)
-        check_files({"--output": output, "--html": html}, [*runs, qrels, dataset])
-        loaded = [read_run(path) for path in runs]
-        for path, run in zip(runs, loaded, strict=True):
-            if not run:
-                raise InvalidInput("runs", str(path), "files with at least one ranking")
-        names = [run.name for run in loaded]
-        if len(set(names)) < len(names):
-            names = list(map(str, runs))
-        chosen = pool(
-            dict(zip(names, loaded, strict=True)),
-            qrels,
-            n=n,
-            metric=metric,
-            strategy=strategy,
-            baseline=baseline,
-            level=level,
-            dataset=None if dataset is None else RetrievalDataset.load(dataset),
-        )
-        chosen.to_jsonl(output)
-        if html is not None:
-            chosen.to_html(html)
-        show(chosen, form)
+    Args:
+        runs (RUN): Stored rankings, as `score` takes them.
+        output (-o): What to judge: JSON lines of query_id, query, doc_id and text, which say
+            nothing of systems and ranks.
+        qrels: The judgements so far. Default: the labels of the dataset.
+        dataset (-d): The dataset that holds the questions and the texts.
+        n: How many items to write. Default: all.
+        metric (-m): ndcg@k, precision@k, recall, recall@k, ap or ap@k.
+        strategy: What comes first: what changes verdicts most, or ranks highest.
+        baseline: Compare every other run with this one. Default: all of them.
+        level: A verdict is decided if further judgements turn it with less than this chance.
+    """
+    from llama_index_rag_metrics import RetrievalDataset, pool, read_run
+    from llama_index_rag_metrics.labels.pooling import check_request
+
+    check_request(metric, n=n, strategy=strategy, level=level)
+    check_files({"--output": output, "--html": html}, [*runs, qrels, dataset])
+    loaded = [read_run(path) for path in runs]
+    for path, run in zip(runs, loaded, strict=True):
+        if not run:
+            raise InvalidInput("runs", str(path), "files with at least one ranking")
+    names = [run.name for run in loaded]
+    if len(set(names)) < len(names):
+        names = list(map(str, runs))
+    chosen = pool(
+        dict(zip(names, loaded, strict=True)),
+        qrels,
+        n=n,
+        metric=metric,
+        strategy=strategy,
+        baseline=baseline,
+        level=level,
+        dataset=None if dataset is None else RetrievalDataset.load(dataset),
+    )
+    chosen.to_jsonl(output)
+    show(chosen, form, html=html)
 
 
-labels.command("review", epilog=exit_words("labels review"))(run_review)
-labels.command("agree", epilog=exit_words("labels agree"))(run_agree)
+@command(labels, "review")
+def run_review(
+    pool: Path,
+    *,
+    output: NewFile[Path],
+    page: NewFile[Path | None] = None,
+    rubric: Path | None = None,
+    seed: int = 0,
+    title: str = "Review",
+) -> None:
+    """Write a page in which somebody judges a pool.
+
+    It shows neither systems nor ranks. It is one HTML file that works offline: open it, grade by
+    keyboard, export. The browser keeps every grade at once.
+
+    Args:
+        pool: What to judge: JSON lines of query_id, query, doc_id and text, as `labels pool` writes
+            them.
+        output (-o): The judgements, which the page exports. If the file exists, the page shows what
+            is in it.
+        page: The page. Default: beside the judgements, ending in .html.
+        rubric: A rubric of your own: a line such as '2: It answers in part.' for each grade, and
+            before these what is asked. Default: that of llm_relevancy, grades 0 to 3.
+        seed: The random order of questions and passages.
+        title: The title of the page.
+    """
+    from llama_index_rag_metrics import write_review_page
+    from llama_index_rag_metrics.labels.review.review_items import ReviewPool
+
+    target = output.with_suffix(".html") if page is None else page
+    check_files({"--output": output, "--page": target}, [pool, rubric])
+    write_review_page(
+        pool,
+        target,
+        judgements=output if output.exists() else None,
+        output=output.name,
+        rubric=rubric,
+        seed=seed,
+        title=title,
+    )
+    typer.echo(f"{target}: {ReviewPool.of(pool).extent} to judge. Open it in a browser.")
+    typer.echo(f"Save the page's export as {output}.")
+
+
+@command(labels, "agree")
+def run_agree(
+    first: Path,
+    second: Path,
+    *,
+    output: NewFile[Path | None] = None,
+    pool: Path | None = None,
+    form: Form = "table",
+    json: NewFile[Path | None] = None,
+    html: NewFile[Path | None] = None,
+) -> None:
+    """Say how far two reviewers agree, and list where they don't.
+
+    Args:
+        first: Judgements of one reviewer.
+        second: Judgements of another.
+        output (-o): Write a pool of the items on which they differ, for a third reviewer: needs
+            --pool.
+        pool: The pool that both reviewed.
+        json: Write every disagreement.
+    """
+    from llama_index_rag_metrics import compare_reviewers
+
+    check_files({"--output": output, "--json": json, "--html": html}, [first, second, pool])
+    if output is not None and pool is None:
+        raise InvalidInput("--pool", None, "the pool that both reviewed, for --output")
+    agreement = compare_reviewers(first, second)
+    if output is not None and pool is not None:
+        agreement.to_jsonl(output, pool)
+    show(agreement, form, json=json, html=html)

@@ -1,20 +1,17 @@
-"""`rag-metrics metrics`."""
+"""The metrics as `rag-metrics metrics` prints them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from inspect import cleandoc
-from typing import Annotated
 
 from pydantic.fields import FieldInfo
 from rich import box
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from llama_index_rag_metrics.cli import options
-from llama_index_rag_metrics.cli.exit_codes import exit_codes
 from llama_index_rag_metrics.metrics.metric_names import ALIASES, MetricEntry
 from llama_index_rag_metrics.report.terminal import Trimmed
 
@@ -22,34 +19,49 @@ _CUTOFFS = {"k": "@k", "tokens": "@Ntokens"}
 """Parameters that are written behind the name."""
 
 
-def print_catalogue(entries: Iterable[MetricEntry], *, console: Console | None = None) -> None:
+def print_table(entries: Iterable[MetricEntry]) -> None:
     """Print the metrics as a table: name, range, definition, parameters, other names."""
-    out = console or Console(highlight=False)
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 2, 0, 0), pad_edge=False, show_edge=False)
     table.add_column("metric", no_wrap=True)
     table.add_column("range", no_wrap=True)
     table.add_column("definition", overflow="fold")
     for entry in entries:
+        parameters = [
+            _CUTOFFS.get(name, f"{name}={_default(field)}") for name, field in _parameters(entry)
+        ]
+        variant, aliases = _variant(entry), _aliases(entry)
+        lines = [variant] if variant else []
+        lines.append(", ".join(parameters))
+        if aliases:
+            lines.append(f"also called {', '.join(aliases)}")
         table.add_row(Text(entry.name, "bold"), _range(entry), entry.definition)
-        table.add_row("", "", Text("\n".join(_facts(entry)), "dim"))
-    out.print(Trimmed(Padding.indent(table, 1)))
-    out.print(Text("\n name, name@k, name(parameter=value), name(parameter=value)@k", "dim"))
+        table.add_row("", "", Text("\n".join(lines), "dim"))
+    _print(table)
+    console = Console(highlight=False)
+    console.print(Text("\n name, name@k, name(parameter=value), name(parameter=value)@k", "dim"))
 
 
-def print_entry(entry: MetricEntry, *, console: Console | None = None) -> None:
+def print_entry(entry: MetricEntry) -> None:
     """Print everything about one metric."""
-    out = console or Console(highlight=False)
-    title = Text.assemble((entry.name, "bold"), f"  {_range(entry)}  ", *_variant_of(entry))
-    parts: list[Text | Table] = [title, Text(), Text(_description(entry))]
+    _print(Text.assemble((entry.name, "bold"), f"  {_range(entry)}  ", _variant(entry)))
+    description = cleandoc(entry.metric_class.__doc__ or "")
+    for section in ("Args:", "Raises:", "Examples:"):
+        description = description.partition(f"\n\n{section}")[0]
+    paragraphs = [part.replace("\n", " ") for part in description.split("\n\n")]
+    _print(Text("\n" + "\n\n".join(paragraphs)))
     if entry.parameters:
         grid = Table("name", "default", "", box=None, padding=(0, 2, 0, 0), header_style="dim")
         for name, field in _parameters(entry):
             grid.add_row(name, _default(field), Text(field.description or ""))
-        parts += [Text("\nParameters", "bold"), grid]
+        _print(Text("\nParameters", "bold"))
+        _print(grid)
     if aliases := _aliases(entry):
-        parts += [Text("\nAlso called", "bold"), Text(", ".join(aliases))]
-    for part in parts:
-        out.print(Trimmed(Padding.indent(part, 1)))
+        _print(Text("\nAlso called", "bold"))
+        _print(Text(", ".join(aliases)))
+
+
+def _print(part: RenderableType) -> None:
+    Console(highlight=False).print(Trimmed(Padding.indent(part, 1)))
 
 
 def _range(entry: MetricEntry) -> str:
@@ -57,21 +69,9 @@ def _range(entry: MetricEntry) -> str:
     return f"{low:g} to {high:g}".replace("inf", "∞")
 
 
-def _facts(entry: MetricEntry) -> Iterator[str]:
-    if variant := _variant_of(entry):
-        yield variant[0]
-    yield ", ".join(
-        _CUTOFFS.get(name, f"{name}={_default(field)}") for name, field in _parameters(entry)
-    )
-    if aliases := _aliases(entry):
-        yield f"also called {', '.join(aliases)}"
-
-
-def _variant_of(entry: MetricEntry) -> list[str]:
-    if not entry.preset:
-        return []
+def _variant(entry: MetricEntry) -> str:
     preset = ", ".join(f"{name}={_value(value)}" for name, value in entry.preset.items())
-    return [f"= {entry.metric_class.name}({preset})"]
+    return f"= {entry.metric_class.name}({preset})" if preset else ""
 
 
 def _parameters(entry: MetricEntry) -> list[tuple[str, FieldInfo]]:
@@ -87,28 +87,4 @@ def _value(value: object) -> str:
 
 
 def _aliases(entry: MetricEntry) -> list[str]:
-    name = entry.name
-    return [alias for alias, target in ALIASES.items() if target == name]
-
-
-def _description(entry: MetricEntry) -> str:
-    text = cleandoc(entry.metric_class.__doc__ or "")
-    for section in ("Args:", "Raises:", "Examples:"):
-        text = text.partition(f"\n\n{section}")[0]
-    return "\n\n".join(part.replace("\n", " ") for part in text.split("\n\n"))
-
-
-def list_metrics(
-    name: Annotated[
-        str | None, options.argument("NAME", "A metric, by any of its names: prints all about it.")
-    ] = None,
-) -> None:
-    """List every metric: its names, range, definition and parameters."""
-    with exit_codes(command=list_metrics):
-        from llama_index_rag_metrics.metrics.metric_names import ALIASES, METRICS, metric
-
-        if name is None:
-            print_catalogue(METRICS.values())
-            return
-        known = ALIASES.get(name, name)
-        print_entry(METRICS[known] if known in METRICS else METRICS[metric(name).name])
+    return [alias for alias, target in ALIASES.items() if target == entry.name]

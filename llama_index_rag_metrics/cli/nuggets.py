@@ -4,140 +4,132 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING
 
-import typer
-
-from llama_index_rag_metrics.cli import options
-from llama_index_rag_metrics.cli.exit_codes import FAILED_QUERIES, check_files, exit_codes, say
-from llama_index_rag_metrics.cli.showing import show
+from llama_index_rag_metrics.cli.commands import (
+    Count,
+    Form,
+    NewFile,
+    check_files,
+    command,
+    fail_if,
+    interrupted,
+    labels,
+    say,
+    show,
+)
 from llama_index_rag_metrics.runtime.amounts import WORKERS
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
 
 if TYPE_CHECKING:
-    from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
-    from llama_index_rag_metrics.labels.nuggets import Nuggets
+    from llama_index_rag_metrics import Nuggets, RetrievalDataset
 
-_MOST_SAID = 5
+_MOST_ERRORS_SHOWN = 5
 
 
+@command(labels, "nuggets", failed="questions or passages failed")
 def run_nuggets(
-    dataset: options.Dataset,
-    output: Annotated[
-        Path,
-        options.output("The nuggets, JSON lines that `score --qrels` reads as facets."),
-    ],
-    runs: Annotated[
-        list[Path] | None,
-        options.argument("RUN", "What was retrieved: its passages are compared with the nuggets."),
-    ] = None,
-    llm: Annotated[str | None, options.LLM] = None,
-    nuggets: Annotated[
-        Path | None,
-        typer.Option("--nuggets", help="Take these nuggets, and don't create any."),
-    ] = None,
-    answers: Annotated[
-        str | None,
-        typer.Option(
-            "--answers",
-            help="Create them from reference answers, under this key of the questions' metadata.",
-            show_default="from the labelled passages, else from RUN",
-        ),
-    ] = None,
-    reviewed: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--reviewed",
-            metavar="FILE",
-            help="What people said, as `labels review` exports it. Repeatable.",
-        ),
-    ] = None,
-    to_review: Annotated[
-        Path | None,
-        options.file(
-            "--to-review",
-            help="Write what people should judge by `labels review`: how important each nugget is, "
-            "or with RUN, which passages support it.",
-        ),
-    ] = None,
-    depth: options.Depth = 10,
-    most: Annotated[
-        int, options.count("--most", help="How many nuggets of a question are kept.")
-    ] = 20,
-    cache: Annotated[
-        Path | None,
-        options.file(
-            "--cache",
-            help="A file that keeps what the LLM answered, so that nothing is paid for twice.",
-            show_default="OUTPUT.cache",
-        ),
-    ] = None,
-    workers: options.Workers = WORKERS,
-    split: options.Split = None,
-    progress: options.Progress = True,
-    form: options.Form = "table",
-    html: options.Html = None,
+    dataset: Path,
+    runs: list[Path] | None = None,
+    *,
+    output: NewFile[Path],
+    llm: str | None = None,
+    nuggets: Path | None = None,
+    answers: str | None = None,
+    reviewed: list[Path] | None = None,
+    to_review: NewFile[Path | None] = None,
+    depth: Count[int] = 10,
+    most: Count[int] = 20,
+    cache: NewFile[Path | None] = None,
+    workers: Count[int] = WORKERS,
+    split: str | None = None,
+    progress: bool = True,
+    form: Form = "table",
+    html: NewFile[Path | None] = None,
 ) -> None:
-    """List what good answers state, and which passages state it."""
-    kept = cache or output.with_name(f"{output.name}.cache")
-    with exit_codes(f"what the LLM answered is kept in {kept}", run_nuggets, kept):
-        from llama_index_rag_metrics.cli.judge_run import llm_of
-        from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
-        from llama_index_rag_metrics.files.runs.read_runs import read_run
-        from llama_index_rag_metrics.labels.nugget_creation import assign_nuggets, create_nuggets
-        from llama_index_rag_metrics.labels.nugget_passages import (
-            corpus_of,
-            labelled_texts,
-            texts_of,
-        )
-        from llama_index_rag_metrics.labels.nuggets import Nuggets, reviews_of_nuggets
-        from llama_index_rag_metrics.runtime.cache import Cache
+    """List what good answers state, and which passages state it.
 
-        used = None if llm is None else kept
-        outputs = {"--output": output, "--to-review": to_review, "--cache": used, "--html": html}
-        check_files(outputs, [dataset, *(runs or ()), *(reviewed or ())])
-        if llm is None and (nuggets is None or (runs and to_review is None)):
-            remedy = "No LLM is needed to review nuggets that are there: --nuggets FILE."
-            raise InvalidInput("--llm", llm, "package.module:factory", remedy)
+    Args:
+        runs (RUN): What was retrieved: its passages are compared with the nuggets.
+        output (-o): The nuggets, JSON lines that `score --qrels` reads as facets.
+        nuggets: Take these nuggets, and don't create any.
+        answers: Create them from reference answers, under this key of the questions' metadata.
+            Default: from the labelled passages, else from RUN.
+        reviewed (FILE): What people said, as `labels review` exports it. Repeatable.
+        to_review: Write what people should judge by `labels review`: how important each nugget is,
+            or with RUN, which passages support it.
+        most: How many nuggets of a question are kept.
+        cache: A file that keeps what the LLM answered, so that nothing is paid for twice. Default:
+            OUTPUT.cache.
+    """
+    from llama_index_rag_metrics import (
+        Cache,
+        Nuggets,
+        RetrievalDataset,
+        assign_nuggets,
+        create_nuggets,
+        read_run,
+    )
+    from llama_index_rag_metrics.cli.judge_run import llm_of
+    from llama_index_rag_metrics.labels import nugget_passages
+    from llama_index_rag_metrics.labels.nuggets import reviews_of_nuggets
+
+    kept = cache or output.with_name(f"{output.name}.cache")
+    used = None if llm is None else kept
+    outputs = {"--output": output, "--to-review": to_review, "--cache": used, "--html": html}
+    check_files(outputs, [dataset, *(runs or ()), *(reviewed or ())])
+    if llm is None and (nuggets is None or (runs and to_review is None)):
+        remedy = "No LLM is needed to review nuggets that are there: --nuggets FILE."
+        raise InvalidInput("--llm", llm, "package.module:factory", remedy)
+    with interrupted(f"what the LLM answered is kept in {kept}", kept):
         labelled = RetrievalDataset.load(dataset, split=split)
         retrieved = [read_run(path) for path in runs or []]
         asked = None if llm is None else llm_of(llm)
-        corpus = corpus_of(labelled)
+        corpus = nugget_passages.corpus_of(labelled)
         stored = None if nuggets is None else Nuggets.load(nuggets)
         # what can't be read is refused before anything is paid for
-        texts_of(retrieved, _with_nuggets(labelled, stored, answers), depth, corpus)
+        questions = _with_nuggets(labelled, stored, answers)
+        nugget_passages.texts_of(retrieved, questions, depth, corpus)
         for path in reviewed or ():
             reviews_of_nuggets(path)
-        conduct: dict[str, Any] = {
-            "depth": depth,
-            "cache": None if asked is None else Cache(kept),
-            "workers": workers,
-            "show_progress": progress,
-        }
+        store = None if asked is None else Cache(kept)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", LabelWarning)  # every error is said below
             if stored is not None:
                 listed = stored
             else:
-                is_known = answers is not None or bool(labelled_texts(labelled))
-                passages = None if is_known else retrieved
+                is_known = answers is not None or bool(nugget_passages.labelled_texts(labelled))
                 listed = create_nuggets(
-                    labelled, asked, passages=passages, answers=answers, most=most, **conduct
+                    labelled,
+                    asked,
+                    passages=None if is_known else retrieved,
+                    answers=answers,
+                    most=most,
+                    depth=depth,
+                    cache=store,
+                    workers=workers,
+                    show_progress=progress,
                 )
             if reviewed:
                 listed = listed.reviewed(*reviewed)
             if asked is not None and retrieved:
-                listed = assign_nuggets(listed, retrieved, asked, corpus=corpus, **conduct)
+                listed = assign_nuggets(
+                    listed,
+                    retrieved,
+                    asked,
+                    corpus=corpus,
+                    depth=depth,
+                    cache=store,
+                    workers=workers,
+                    show_progress=progress,
+                )
         listed.save(output)
         if to_review is not None:
             listed.to_review(to_review, retrieved or None, corpus=corpus, depth=depth)
-        if html is not None:
-            listed.to_html(html)
-        show(listed, form)
-        for query_id in list(listed.errors)[:_MOST_SAID]:
-            say(f"{query_id}: {listed.errors[query_id]}")
-    if listed.errors:
-        raise typer.Exit(FAILED_QUERIES)
+        show(listed, form, html=html)
+    for query_id in list(listed.errors)[:_MOST_ERRORS_SHOWN]:
+        say(f"{query_id}: {listed.errors[query_id]}")
+    fail_if(listed.errors)
 
 
 def _with_nuggets(

@@ -11,14 +11,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from llama_index_rag_metrics.cli.exit_codes import say
+from llama_index_rag_metrics.cli.commands import say
 from llama_index_rag_metrics.files.file_kinds import format_of, kind_of
 from llama_index_rag_metrics.files.lines import LacksField, OnError, text_size
 from llama_index_rag_metrics.files.runs.read_runs import read_qrels, read_run
 from llama_index_rag_metrics.files.runs.stored_runs import FOLDER_FILES, StoredRun
 from llama_index_rag_metrics.files.traces import read_traces
-from llama_index_rag_metrics.metrics.costs import CallMetric
-from llama_index_rag_metrics.rankings.judging import Selection
+from llama_index_rag_metrics.rankings.judging import JudgedCalls, Selection, columns_for
 from llama_index_rag_metrics.rankings.matching import Matched, as_matcher
 from llama_index_rag_metrics.rankings.matching.id_matcher import NODE_ID
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
@@ -60,7 +59,7 @@ class ScoreRequest:
             self.tokenizer,
             self.documents,
         )
-        return any(needs) or any(isinstance(metric, CallMetric) for metric in self.metrics)
+        return any(needs) or JudgedCalls in columns_for(self.metrics)
 
 
 def score_all(runs: Sequence[Path], qrels: Path | None, request: ScoreRequest) -> list[Scores]:

@@ -16,7 +16,7 @@ from llama_index_rag_metrics.report.numbers import counted, percent, score
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.runtime.wording import first_of
+from llama_index_rag_metrics.runtime.masking import join_first
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.mappings import name_among
 from llama_index_rag_metrics.scores.scores_report import glossary
@@ -298,14 +298,14 @@ def _check_pairs(judge: Scores, human: Scores, metric: str) -> None:
         raise InvalidInput(f"human_scores by {metric}", "none", "a question with a value")
     for argument, side in (("judge_scores", by_judge), ("human_scores", by_people)):
         if infinite := [query_id for query_id, value in side.items() if not math.isfinite(value)]:
-            raise InvalidInput(f"{argument} by {metric}", first_of(infinite), "finite scores")
+            raise InvalidInput(f"{argument} by {metric}", join_first(infinite), "finite scores")
     if missing := [query_id for query_id in by_people if query_id not in by_judge]:
         remedy = "Let the judge label these, too, or leave them out of human_scores."
         if any(judge.excluded.get(query_id) == "no_relevant" for query_id in missing):
             remedy = _COUNT_NOTHING
         raise InvalidInput(
             f"judge_scores by {metric}",
-            f"none for {first_of(missing)}",
+            f"none for {join_first(missing)}",
             f"one for each of the {counted(len(by_people))} that people scored",
             remedy,
         )

@@ -28,10 +28,9 @@ from llama_index_rag_metrics.evaluation.asking.run_options import (
 )
 from llama_index_rag_metrics.evaluation.identity import identify_retriever
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
-from llama_index_rag_metrics.evaluation.retrieved.modes import check_mode, mode_note
+from llama_index_rag_metrics.evaluation.retrieved.nodes import check_mode, mode_note
 from llama_index_rag_metrics.evaluation.retrieved.places import Places
-from llama_index_rag_metrics.evaluation.retrieved.run_matching import Matching
-from llama_index_rag_metrics.evaluation.retrieved.score_by_matcher import matcher_of
+from llama_index_rag_metrics.evaluation.retrieved.run_matching import Matching, matcher_of
 from llama_index_rag_metrics.evaluation.run_evaluation import Plan, run_evaluation, token_counter
 from llama_index_rag_metrics.evaluation.sessions.session_asker import asker_of
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth

@@ -220,7 +220,9 @@ def permissions_for(
 ) -> Permissions | None:
     """The permissions of an evaluation; None where no metric needs them."""
     needy = [
-        metric for metric in metrics if isinstance(metric, RankingMetric) and metric.needs_forbidden
+        metric
+        for metric in metrics
+        if isinstance(metric, RankingMetric) and "forbidden" in metric.needs
     ]
     if not needy:
         if forbidden is not None:

@@ -28,10 +28,9 @@ from llama_index_rag_metrics.evaluation.results.evaluation_results import (
     every_query_failed,
 )
 from llama_index_rag_metrics.evaluation.results.results_report import system_of
-from llama_index_rag_metrics.evaluation.retrieved.modes import check_mode
+from llama_index_rag_metrics.evaluation.retrieved.nodes import check_mode
 from llama_index_rag_metrics.evaluation.retrieved.places import Places, places_for
-from llama_index_rag_metrics.evaluation.retrieved.run_matching import Matching
-from llama_index_rag_metrics.evaluation.retrieved.score_by_matcher import group_by_matcher
+from llama_index_rag_metrics.evaluation.retrieved.run_matching import Matching, group_by_matcher
 from llama_index_rag_metrics.evaluation.sessions.session_asker import check_calls
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.metrics import RankingMetric
@@ -93,8 +92,7 @@ def token_counter(
     tokenizer: Tokenizer | None = None,
     price_per_million: float | None = None,
 ) -> TokenCounter | None:
-    needs = ("needs_tokens", "needs_documents")
-    needed = any(getattr(metric, need, False) for metric in metrics for need in needs)
+    needed = any({"tokens", "documents"} & getattr(metric, "needs", set()) for metric in metrics)
     if tokenizer is None and price_per_million is None and not needed:
         return None
     return TokenCounter.of(tokenizer)

@@ -24,9 +24,8 @@ from llama_index_rag_metrics.evaluation.sessions.capturing import capture
 from llama_index_rag_metrics.evaluation.sessions.programs import Program, as_program
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.rankings.fusion import WRITTEN
-from llama_index_rag_metrics.runtime.errors import InvalidInput, UnusableAnswer
+from llama_index_rag_metrics.runtime.errors import InvalidInput, UnusableAnswer, unawaited
 from llama_index_rag_metrics.runtime.sync import in_thread, run_sync
-from llama_index_rag_metrics.runtime.wording import unawaited
 
 _NO_LOOP = "no running event loop"
 """asyncio's error where a blocking function starts asynchronous code, such as an agent."""

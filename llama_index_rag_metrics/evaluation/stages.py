@@ -26,8 +26,7 @@ from llama_index_rag_metrics.evaluation.evaluator import DEFAULT_METRICS
 from llama_index_rag_metrics.evaluation.results.curves import curve_figures
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.evaluation.results.results_report import system_of
-from llama_index_rag_metrics.evaluation.retrieved.modes import mode_note, of_mode
-from llama_index_rag_metrics.evaluation.retrieved.nodes import copied
+from llama_index_rag_metrics.evaluation.retrieved.nodes import copied, mode_note, of_mode
 from llama_index_rag_metrics.evaluation.run_evaluation import (
     Plan,
     prepare_matchers,

@@ -12,8 +12,8 @@ from llama_index_rag_metrics.files.lines import OnError
 from llama_index_rag_metrics.files.runs.read_runs import read_qrels
 from llama_index_rag_metrics.files.traces import read_traces
 from llama_index_rag_metrics.files.traces.trace_reading import Questions, read_sessions
-from llama_index_rag_metrics.metrics.costs import CallMetric
 from llama_index_rag_metrics.metrics.metric_names import metric as named_metric
+from llama_index_rag_metrics.rankings.judging import compute_arguments
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra
@@ -68,15 +68,12 @@ def as_mlflow_scorer(
         if not run and any("without documents" in note for note in run.notes):
             raise InvalidInput("trace", "; ".join(run.notes), "retrievals with documents")
         ranking = next(iter(run.values()), Ranking(calls=()))
-        calls: dict[str, Any] = {}
-        if isinstance(chosen, CallMetric):
-            calls["retrieved_calls"] = ranking.calls
         result = chosen.compute(
             query=next(iter(run.queries.values()), None),
             expected_ids=_expected(expectations, expectation) if needs_relevance else None,
             retrieved_ids=list(ranking.ids),
             retrieved_texts=None if ranking.texts is None else list(ranking.texts),
-            **calls,
+            **compute_arguments(chosen, ranking),
         )
         code = f"llama-index-rag-metrics {chosen.metric_name}"
         return entities.Feedback(

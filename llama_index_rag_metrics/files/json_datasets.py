@@ -61,7 +61,9 @@ def read_mapping(data: Mapping[str, object], place: Place, faults: Faults) -> Da
         if isinstance(value, Mapping) and name not in known:
             faults.take(place.wrong(f"only the parts {', '.join(known)}", name))
     held = ("queries", "relevance", *_OPTIONAL)
-    parts = {name: _part(data, name, _READERS[name], place, faults) for name in held}
+    parts: dict[str, Any] = {
+        name: _part(data, name, _READERS[name], place, faults) for name in held
+    }
     if not parts["relevance"]:
         parts["relevance"] = _part(data, "relevant_docs", read_relevance, place, faults)
     content = DatasetContent(

@@ -13,7 +13,7 @@ from llama_index_rag_metrics.files.squad import take_answers
 from llama_index_rag_metrics.rankings.relevance import Nugget, Relevance, facets_of, refuse_pairs
 from llama_index_rag_metrics.rankings.span import LONGEST, Span
 from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.runtime.wording import cut
+from llama_index_rag_metrics.runtime.masking import cut
 
 
 def read_place(value: Any, place: Place) -> Span | None:

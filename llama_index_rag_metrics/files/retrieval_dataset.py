@@ -25,7 +25,7 @@ from llama_index_rag_metrics.files.dataset_summary import (
 from llama_index_rag_metrics.files.lines import Faults, OnError, check_on_error
 from llama_index_rag_metrics.files.tables import is_frame, to_frame
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
-from llama_index_rag_metrics.runtime.amounts import check_amount, check_whole
+from llama_index_rag_metrics.runtime.amounts import check_amount, check_integer
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import FieldsUnread, FileFormatError, InvalidInput
 
@@ -452,7 +452,7 @@ class RetrievalDataset(DatasetContent):
         """
         expected = "a number from 0 to 1"
         check_amount("fraction", fraction, expected, lambda share: 0 <= share <= 1)
-        check_whole("seed", seed, -math.inf, "a whole number")
+        check_integer("seed", seed, -math.inf, "a whole number")
         chance = random.Random(int(seed))
         drawn = set(chance.sample(sorted(self.queries), round(fraction * len(self))))
         return (

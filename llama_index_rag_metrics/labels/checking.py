@@ -23,7 +23,7 @@ from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.amounts import check_share
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
-from llama_index_rag_metrics.runtime.wording import first_of
+from llama_index_rag_metrics.runtime.masking import join_first
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.report import Report
@@ -164,7 +164,7 @@ def _repeats(dataset: RetrievalDataset) -> Iterator[Finding]:
         kind: Kind = "contradicting" if apart else "repeated"
         sentence = f"the same question as {earlier!r}, with the same labels"
         if apart:
-            sentence = f"the same question as {earlier!r}, but only one expects {first_of(apart)}"
+            sentence = f"the same question as {earlier!r}, but only one expects {join_first(apart)}"
         yield Finding(kind, "", (query_id, earlier), tuple(apart), text=sentence)
 
 
@@ -294,7 +294,7 @@ def _drifted(labels: list[Label], finder: Finder, passages: Passages) -> Iterato
             continue
         queries = tuple(query_id for query_id, grade in label.queries.items() if grade > 0)
         others = tuple(piece.id for piece in located.pieces)
-        sentence = _sentence(label, located, first_of([*map(repr, others)]))
+        sentence = _sentence(label, located, join_first([*map(repr, others)]))
         yield Finding(located.fate, label.id, queries, others, located.score, sentence)
 
 
@@ -361,7 +361,7 @@ def _twins(
     kinds: dict[Kind, list[str]] = {"duplicates": later, "unlabelled": bare}
     for kind, items in kinds.items():
         if items:
-            named = first_of([*map(repr, items)])
+            named = join_first([*map(repr, items)])
             sentence = f"{label.id!r} and {named} say the same"
             if kind == "unlabelled":
                 sentence = f"{named} says what {label.id!r} says, without a label"
@@ -482,7 +482,7 @@ def remember_texts(
         warn_caller(
             LabelWarning(
                 f"{len(missing):,} of {len(labels):,} labelled passages aren't there, so their "
-                f"texts can't be remembered: {first_of([*map(repr, missing)])}"
+                f"texts can't be remembered: {join_first([*map(repr, missing)])}"
             )
         )
     dropped = {} if keep_corpus else dict.fromkeys(("corpus", "titles", "document_metadata"))

@@ -30,7 +30,7 @@ from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.report import Report
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.report.reportable import Reportable
-from llama_index_rag_metrics.runtime.amounts import WORKERS, check_whole
+from llama_index_rag_metrics.runtime.amounts import WORKERS, check_integer
 from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.cache import Cache, Tally, Usage
 from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError, ScorerFailed
@@ -191,10 +191,10 @@ async def acheck_judge(
     scorer = LLMRelevancy(llm=judge) if isinstance(judge, LLM) else judge
     if texts_per_call is None:
         texts_per_call = scorer.texts_per_call if scorer.texts_per_call > 1 else _TEXTS_PER_CALL
-    check_whole("texts_per_call", texts_per_call, 2)
-    check_whole("orders", orders, 2)
-    check_whole("most_queries", most_queries, 2)
-    check_whole("workers", workers)
+    check_integer("texts_per_call", texts_per_call, 2)
+    check_integer("orders", orders, 2)
+    check_integer("most_queries", most_queries, 2)
+    check_integer("workers", workers)
     check_options(confidence, 100, seed)
     known = [query_id for query_id in queries if query_id in run and run[query_id].ids]
     if len(known) > most_queries:

@@ -28,11 +28,10 @@ from llama_index_rag_metrics.runtime.amounts import WORKERS
 from llama_index_rag_metrics.runtime.cache import Cache
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import BadAnswer, InvalidInput, LabelWarning
-from llama_index_rag_metrics.runtime.masking import describe_error
+from llama_index_rag_metrics.runtime.masking import describe_error, shorten
 from llama_index_rag_metrics.runtime.progress import progress
 from llama_index_rag_metrics.runtime.retries import http_status
 from llama_index_rag_metrics.runtime.sync import each, synchronous
-from llama_index_rag_metrics.runtime.wording import shorten
 
 if TYPE_CHECKING:
     from llama_index.core.llms import LLM

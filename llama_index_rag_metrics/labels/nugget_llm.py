@@ -18,8 +18,8 @@ from llama_index_rag_metrics.rankings.tokens import TokenCounter
 from llama_index_rag_metrics.runtime.cache import Cache, Request, Tally, Usage, identity
 from llama_index_rag_metrics.runtime.errors import BadAnswer, InvalidInput
 from llama_index_rag_metrics.runtime.llms import context_window, quote, structured_answer
+from llama_index_rag_metrics.runtime.models import model_of_settings
 from llama_index_rag_metrics.runtime.retries import attempts, http_status
-from llama_index_rag_metrics.runtime.settings_models import model_of_settings
 
 if TYPE_CHECKING:
     from llama_index.core.llms import LLM

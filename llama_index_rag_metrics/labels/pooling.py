@@ -29,7 +29,7 @@ from llama_index_rag_metrics.rankings.judging.judged import best_first
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.report.reportable import Reportable
-from llama_index_rag_metrics.runtime.amounts import check_amount, check_whole
+from llama_index_rag_metrics.runtime.amounts import check_amount, check_integer
 from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
@@ -383,12 +383,12 @@ def check_request(
     """The metric, after a check of `pool`'s arguments except the rankings."""
     chosen = checked_metric(metric)
     if n is not None:
-        check_whole("n", n, 1, "a number of items, from 1 on, or None for all")
+        check_integer("n", n, 1, "a number of items, from 1 on, or None for all")
     if strategy not in ("decisive", "depth"):
         raise InvalidInput("strategy", strategy, "'decisive' or 'depth'")
     check_amount("level", level, "a chance between 0 and 1", lambda value: 0 < value < 1)
-    check_whole("samples", samples, 100)
-    check_whole("seed", seed, 0)
+    check_integer("samples", samples, 100)
+    check_integer("seed", seed, 0)
     if highest_grade is not None:
         expected = "a grade above 0, or None for the best one given"
         check_amount("highest_grade", highest_grade, expected, lambda value: 0 < value < math.inf)

@@ -18,11 +18,12 @@ from llama_index.core.schema import BaseNode, MetadataMode
 
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.labels.question_parsing import normal_form, parse
-from llama_index_rag_metrics.runtime.amounts import WORKERS, check_whole
+from llama_index_rag_metrics.runtime.amounts import WORKERS, check_integer
 from llama_index_rag_metrics.runtime.cache import identity
 from llama_index_rag_metrics.runtime.errors import GenerationFailed, InvalidInput, NoQuestions
 from llama_index_rag_metrics.runtime.journal import JsonLinesJournal
-from llama_index_rag_metrics.runtime.masking import describe_error, register_secrets_of
+from llama_index_rag_metrics.runtime.masking import describe_error, join_first, register_secrets_of
+from llama_index_rag_metrics.runtime.models import model_of_settings
 from llama_index_rag_metrics.runtime.progress import progress
 from llama_index_rag_metrics.runtime.retries import (
     FORBIDDEN,
@@ -31,10 +32,8 @@ from llama_index_rag_metrics.runtime.retries import (
     attempts,
     http_status,
 )
-from llama_index_rag_metrics.runtime.settings_models import model_of_settings
 from llama_index_rag_metrics.runtime.sync import each, synchronous
 from llama_index_rag_metrics.runtime.threads import Threads, within
-from llama_index_rag_metrics.runtime.wording import first_of
 
 if TYPE_CHECKING:
     from llama_index.core.llms import LLM
@@ -138,9 +137,9 @@ async def agenerate_question_context_pairs(
         >>> list(dataset.queries.values()), list(dataset.relevance.values())
         (['Which moon has geysers?'], [Relevance(['d1'])])
     """
-    check_whole("num_questions_per_chunk", num_questions_per_chunk)
-    check_whole("retry_limit", retry_limit)
-    check_whole("workers", workers)
+    check_integer("num_questions_per_chunk", num_questions_per_chunk)
+    check_integer("retry_limit", retry_limit)
+    check_integer("workers", workers)
     if on_failure not in ("skip", "fail", "continue"):
         raise InvalidInput("on_failure", on_failure, "'skip' or 'fail'")
     if llm is None:
@@ -281,7 +280,7 @@ def _dataset(
     without_text = f"{empty} of {len(corpus)} nodes have no text, so nothing was asked about them"
     sentences = {
         f"{fewer} of {n} nodes gave fewer than {asked_for} questions": fewer,
-        f"{len(refused)} lines weren't questions: {first_of(refused)}": refused,
+        f"{len(refused)} lines weren't questions: {join_first(refused)}": refused,
         without_text: empty,
         f"{len(failures)} of {n} nodes failed: {', '.join(failures[:5])}": failures,
     }

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any, ClassVar, TypeAlias
 
@@ -36,12 +35,12 @@ from llama_index_rag_metrics.rankings.judging import (
     Hits,
     JudgedRankings,
     TokenBudget,
-    judge_calls,
+    columns_for,
     judge_one,
 )
 from llama_index_rag_metrics.rankings.matching import BY_ID, named_matcher, recognise
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike
-from llama_index_rag_metrics.rankings.run import Call, Ranking
+from llama_index_rag_metrics.rankings.run import Call
 from llama_index_rag_metrics.rankings.span import SpanLike, read_span
 from llama_index_rag_metrics.rankings.tokens import TokenCounter
 from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray
@@ -51,7 +50,7 @@ from llama_index_rag_metrics.runtime.errors import (
     NotJudged,
     UnknownParameter,
 )
-from llama_index_rag_metrics.runtime.wording import shorten
+from llama_index_rag_metrics.runtime.masking import shorten
 
 __all__ = ["BinaryMetric", "GainMetric", "GroupMetric", "RankingMetric"]
 
@@ -108,6 +107,8 @@ class NamedMetric(BaseRetrievalMetric):
 
     Attributes:
         bounds: the lowest and the highest score that there can be.
+        needs: what of the rankings it reads beside their ids: "tokens", "spans", "forbidden",
+            "calls", and the texts of "documents".
         needs_relevance: whether a query without relevance has no score.
         lower_is_better: whether less is better, as of leaks and of tokens.
     """
@@ -120,6 +121,10 @@ class NamedMetric(BaseRetrievalMetric):
     needs_relevance: ClassVar[bool] = True
     lower_is_better: ClassVar[bool] = False
     metric_name = MetricName()
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset()
 
     def __init__(self, **parameters: Any) -> None:
         try:
@@ -145,10 +150,6 @@ class RankingMetric(NamedMetric):
     """A metric of the ranks at which relevant items were retrieved.
 
     Attributes:
-        needs_tokens: whether it needs the token counts of what was retrieved.
-        needs_spans: whether it needs the places of what was expected and of what was retrieved.
-        needs_documents: whether it needs the texts of the documents that these are in.
-        needs_forbidden: whether it needs to know what the asker may not see.
         recognises: whether it depends on which retrieved items are expected ones. If not, no
             matcher is used.
 
@@ -162,17 +163,7 @@ class RankingMetric(NamedMetric):
 
     match: str | None = Field(default=None, description="how items are recognised, such as by text")
 
-    needs_spans: ClassVar[bool] = False
-    needs_forbidden: ClassVar[bool] = False
     recognises: ClassVar[bool] = True
-
-    @property
-    def needs_tokens(self) -> bool:
-        return False
-
-    @property
-    def needs_documents(self) -> bool:
-        return False
 
     @field_validator("match")
     @classmethod
@@ -197,12 +188,6 @@ class RankingMetric(NamedMetric):
     def has_value(self, judged: JudgedRankings) -> BoolArray | None:
         """(queries,) whether there is anything to measure; None: wherever there is relevance."""
         return None
-
-    def _count_tokens(self, retrieved_texts: Sequence[str] | None) -> list[int] | None:
-        """The length of each retrieved text, where the metric uses it."""
-        if retrieved_texts is None or not self.needs_tokens:
-            return None
-        return TokenCounter().count(retrieved_texts)
 
     def details(self, judged: JudgedRankings) -> Sequence[dict[str, Any]] | None:
         """What a result says beside the score, one dict per query; None for most metrics."""
@@ -250,9 +235,9 @@ class RankingMetric(NamedMetric):
         """
         if kwargs:
             raise unknown_argument(kwargs, type(self))
-        tokens = retrieved_tokens if self.needs_tokens else None
-        if tokens is None:
-            tokens = self._count_tokens(retrieved_texts)
+        tokens = retrieved_tokens if "tokens" in self.needs else None
+        if tokens is None and retrieved_texts is not None and "tokens" in self.needs:
+            tokens = TokenCounter().count(retrieved_texts)
         if self.recognises and self.match is not None and self.match != BY_ID:
             retrieved_calls = retrieved_calls and [
                 _recognised(self.match, call, expected_ids, expected_texts)
@@ -263,16 +248,19 @@ class RankingMetric(NamedMetric):
             )
         if expected_ids is None and self.needs_relevance:
             raise NotJudged
-        spans = None
-        if self.needs_spans and retrieved_spans is not None:
-            spans = [
-                span if span is None else read_span("retrieved", span) for span in retrieved_spans
-            ]
-        forbidden = forbidden_ids if self.needs_forbidden else None
-        judged = judge_one(expected_ids, retrieved_ids, tokens, spans, forbidden)
-        if retrieved_calls is not None:
-            session = Ranking(calls=tuple(retrieved_calls))
-            judged = replace(judged, calls=judge_calls([expected_ids], [session]))
+        given = {
+            "tokens": tokens,
+            "spans": retrieved_spans
+            and [span and read_span("retrieved", span) for span in retrieved_spans],
+            "forbidden": forbidden_ids,
+            "calls": retrieved_calls,
+        }
+        beside = {
+            column: values
+            for column in columns_for([self])
+            if (values := given[column.name]) is not None
+        }
+        judged = judge_one(expected_ids, retrieved_ids, beside)
         if self.needs_relevance and not judged.n_gaining[0]:
             raise NothingRelevant
         if (has_value := self.has_value(judged)) is not None and not has_value[0]:
@@ -312,8 +300,8 @@ class CutMetric(NamedMetric):
         return self
 
     @property
-    def needs_tokens(self) -> bool:
-        return self.tokens is not None
+    def needs(self) -> frozenset[str]:
+        return super().needs | ({"tokens"} if self.tokens is not None else set())
 
     @property
     def cutoff(self) -> Cutoff | None:

@@ -33,8 +33,8 @@ class Tokens(CutMetric, RankingMetric):
     lower_is_better: ClassVar[bool] = True
 
     @property
-    def needs_tokens(self) -> bool:
-        return True
+    def needs(self) -> frozenset[str]:
+        return frozenset({"tokens"})
 
     def _score(self, judged: JudgedRankings) -> FloatArray:
         return judged.tokens_at(self.cutoff).astype(np.float64)
@@ -42,6 +42,10 @@ class Tokens(CutMetric, RankingMetric):
 
 class CallMetric(RankingMetric):
     """A metric of the calls of a question; a ranking without calls is one call."""
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset({"calls"})
 
 
 class Calls(CallMetric):

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from llama_index_rag_metrics.metrics.base import BinaryMetric, CutMetric, RankingMetric
-from llama_index_rag_metrics.rankings.judging import Hits, JudgedRankings, forbidden_in, n_forbidden
+from llama_index_rag_metrics.rankings.judging import Hits, JudgedRankings, forbidden_in
 from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray, ratio
 
 __all__ = ["Leak", "Leaked", "PermittedRecall"]
@@ -17,10 +17,13 @@ __all__ = ["Leak", "Leaked", "PermittedRecall"]
 class LeakMetric(CutMetric, RankingMetric):
     """A metric of forbidden items among those retrieved; it needs no relevance."""
 
-    needs_forbidden: ClassVar[bool] = True
     needs_relevance: ClassVar[bool] = False
     recognises: ClassVar[bool] = False
     lower_is_better: ClassVar[bool] = True
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return super().needs | {"forbidden"}
 
     def details(self, judged: JudgedRankings) -> Sequence[dict[str, Any]]:
         """The ranks of the forbidden items within the cutoff, by query; nothing where none is."""
@@ -46,7 +49,9 @@ class Leak(LeakMetric):
     name = "leak"
 
     def _score(self, judged: JudgedRankings) -> FloatArray:
-        return ratio(n_forbidden(judged, self.cutoff), judged.at(self.cutoff).depth)
+        return ratio(
+            forbidden_in(judged).n_within(judged, self.cutoff), judged.at(self.cutoff).depth
+        )
 
 
 class Leaked(LeakMetric):
@@ -63,7 +68,7 @@ class Leaked(LeakMetric):
     name = "leaked"
 
     def _score(self, judged: JudgedRankings) -> FloatArray:
-        return np.minimum(n_forbidden(judged, self.cutoff), 1.0)
+        return np.minimum(forbidden_in(judged).n_within(judged, self.cutoff), 1.0)
 
 
 class PermittedRecall(BinaryMetric):
@@ -81,7 +86,10 @@ class PermittedRecall(BinaryMetric):
     """
 
     name = "permitted_recall"
-    needs_forbidden: ClassVar[bool] = True
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return super().needs | {"forbidden"}
 
     def score(self, hits: Hits) -> FloatArray:
         permitted = ~forbidden_in(hits.judged).covers(hits)

@@ -13,7 +13,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from llama_index_rag_metrics.metrics.base import CutMetric, RankingMetric
-from llama_index_rag_metrics.rankings.judging import JudgedRankings, Unit
+from llama_index_rag_metrics.rankings.judging import JudgedRankings, JudgedSpans, Unit
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray, ratio
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
@@ -27,7 +27,6 @@ class SpanMetric(CutMetric, RankingMetric):
     a word. So passages that share no character share no token.
     """
 
-    needs_spans: ClassVar[bool] = True
     recognises: ClassVar[bool] = False
     min_grade: float = Field(
         default=1.0, gt=0, allow_inf_nan=False, description="relevant from this grade"
@@ -35,19 +34,19 @@ class SpanMetric(CutMetric, RankingMetric):
     unit: Unit = Field(default="characters", description="what is counted: characters or tokens")
 
     @property
-    def needs_documents(self) -> bool:
-        return self.unit == "tokens"
+    def needs(self) -> frozenset[str]:
+        return super().needs | {"spans", *(["documents"] if self.unit == "tokens" else ())}
 
     def _score(self, judged: JudgedRankings) -> FloatArray:
-        spans = judged.spans.get(self.unit)
-        if spans is None and judged.spans:
+        placed = judged.column(JudgedSpans)
+        if placed is not None and placed.ruler is None and self.unit == "tokens":
             remedy = "Use evaluate() on a dataset with a corpus, or score_rankings(documents=...)."
             raise InvalidInput(self.metric_name, None, "the texts of the documents", remedy)
-        if spans is None or (judged.n_gaining.any() and not spans.has_expected):
+        if placed is None or (judged.n_gaining.any() and (placed.rank > 0).all()):
             expected = "the places of what was expected and retrieved"
             remedy = "Give Relevance.of_spans(...), and rankings with spans."
             raise InvalidInput(self.metric_name, None, expected, remedy)
-        return self.score(*spans.coverage(judged, self.cutoff, self.min_grade))
+        return self.score(*placed.in_unit(self.unit).coverage(judged, self.cutoff, self.min_grade))
 
     @abstractmethod
     def score(self, expected: IntArray, retrieved: IntArray, either: IntArray) -> FloatArray:

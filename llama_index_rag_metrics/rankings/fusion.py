@@ -14,8 +14,8 @@ from itertools import chain
 from statistics import fmean, pstdev
 from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
-from llama_index_rag_metrics.rankings.run import Call, Items, Ranking, Run
-from llama_index_rag_metrics.runtime.amounts import check_amount, check_whole
+from llama_index_rag_metrics.rankings.run import PER_ITEM, Call, Items, Ranking, Run, item_columns
+from llama_index_rag_metrics.runtime.amounts import check_amount, check_integer
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 Method: TypeAlias = Literal["rrf", "minmax", "zscore"]
@@ -28,8 +28,6 @@ Combine: TypeAlias = Literal["first_seen", "last", "rrf", "context"]
 
 WRITTEN = re.compile(r"\s*(Sub question|Question): .*\n(Response|Answer): ", re.DOTALL)
 """How engines that ask several questions put their own answers beside what was retrieved."""
-
-_COLUMNS = ("ids", "scores", "texts", "spans", "tokens")
 
 Shares: TypeAlias = "tuple[dict[str, float], float]"
 """Id to the share that a ranking gives it, and the share of an id that it lacks."""
@@ -88,7 +86,7 @@ def fuse(
     for argument, value in {"k": k, **amounts}.items():
         check_amount(argument, value, "a number of at least 0", lambda n: 0 <= n < math.inf)
     if depth is not None:
-        check_whole("depth", depth, 1, "a whole number above 0, or None")
+        check_integer("depth", depth, 1, "a whole number above 0, or None")
     weighed = {named: float((weights or {}).get(named, 1.0)) for named in runs}
     ready = {named: run if isinstance(run, Run) else Run(run) for named, run in runs.items()}
     query_ids = dict.fromkeys(chain.from_iterable(ready.values()))
@@ -215,11 +213,11 @@ def combine_calls(
         if context is None:
             remedy = "combine='first_seen' takes all that was retrieved."
             raise InvalidInput("context", None, "what finally went to the model", remedy)
-        columns = _columns(context)
+        columns = item_columns(context)
     elif combine == "last":
-        columns = _columns(calls[-1]) if calls else {}
+        columns = item_columns(calls[-1]) if calls else {}
     elif combine == "rrf":
-        columns = _columns(_fused(calls))
+        columns = item_columns(_fused(calls))
     else:
         columns = _first_seen(calls)
     seconds = [call.latency for call in calls if call.latency is not None]
@@ -232,17 +230,13 @@ def check_combine(combine: object) -> None:
         raise InvalidInput("combine", combine, " or ".join(map(repr, ways)))
 
 
-def _columns(items: Items) -> dict[str, Any]:
-    return {name: getattr(items, name) for name in _COLUMNS}
-
-
 def _first_seen(calls: Sequence[Items]) -> dict[str, Any]:
     answered = [call for call in calls if call.ids]
     first: dict[str, int] = {}
     for place, item in enumerate(chain.from_iterable(call.ids for call in answered)):
         first.setdefault(item, place)
     columns: dict[str, Any] = {"ids": []}
-    for name in _COLUMNS:
+    for name in PER_ITEM:
         of_calls = [getattr(call, name) for call in answered]
         is_comparable = name != "scores" or len(answered) == 1
         if is_comparable and answered and not any(column is None for column in of_calls):

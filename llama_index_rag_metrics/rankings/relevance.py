@@ -15,8 +15,8 @@ from types import MappingProxyType
 from typing import Any, Literal, NoReturn, TypeAlias, get_args
 
 from llama_index_rag_metrics.rankings.span import Span, SpanLike, read_span
-from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.runtime.wording import id_remedy, shorten
+from llama_index_rag_metrics.runtime.errors import InvalidInput, id_remedy
+from llama_index_rag_metrics.runtime.masking import shorten
 
 RelevanceLike: TypeAlias = (
     "Relevance | Mapping[str, float] | Iterable[str] | Iterable[Iterable[str]]"

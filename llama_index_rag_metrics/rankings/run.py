@@ -13,6 +13,8 @@ from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
 from llama_index_rag_metrics.runtime.masking import describe_error
 
+PER_ITEM = ("ids", "scores", "texts", "spans", "tokens")
+
 
 @dataclass(frozen=True, slots=True)
 class Items:
@@ -39,8 +41,7 @@ class Items:
     tokens: Sequence[int] | None = None
 
     def __post_init__(self) -> None:
-        for name in ("ids", "scores", "texts", "spans", "tokens"):
-            column = getattr(self, name)
+        for name, column in item_columns(self).items():
             if column is None:
                 continue
             if type(column) is not list and not has_order(column):
@@ -76,9 +77,7 @@ class Call(Items):
     @property
     def ranking(self) -> Ranking:
         """What the call retrieved, as the ranking of a query of its own."""
-        return Ranking(
-            self.ids, self.scores, self.texts, self.latency, self.error, self.spans, self.tokens
-        )
+        return Ranking(**item_columns(self), latency=self.latency, error=self.error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +112,10 @@ class Ranking(Items):
         kept = [position for position, other in enumerate(self.ids) if other != item]
         if len(kept) == len(self.ids):
             return self
-        columns: dict[str, Any] = {}
-        for name in ("ids", "scores", "texts", "spans", "tokens"):
-            column = getattr(self, name)
-            columns[name] = None if column is None else [column[position] for position in kept]
+        columns: dict[str, Any] = {
+            name: None if column is None else [column[position] for position in kept]
+            for name, column in item_columns(self).items()
+        }
         return replace(self, **columns)
 
 
@@ -275,6 +274,11 @@ class Run(Mapping[str, Ranking]):
 
     def __repr__(self) -> str:
         return f"<Run {self.name or 'unnamed'}: {len(self)} queries, {len(self.failed)} failed>"
+
+
+def item_columns(items: Items) -> dict[str, Any]:
+    """The fields of `Items` that have one value for each item."""
+    return {name: getattr(items, name) for name in PER_ITEM}
 
 
 def has_order(collection: object) -> bool:

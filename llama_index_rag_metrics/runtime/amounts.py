@@ -1,4 +1,4 @@
-"""Numbers that callers pass: what isn't one, or is out of range, is refused by its argument's name.
+"""Checks of numbers that callers pass; errors name the argument.
 
 `True` isn't taken for 1, and NaN is within no range. NumPy's numbers are numbers.
 """
@@ -16,8 +16,8 @@ WORKERS = 8
 """How many questions or requests are under way at once, by default."""
 
 
-def check_whole(argument: str, value: object, least: float = 1, expected: str = "") -> None:
-    """Whether an argument is a whole number that isn't too low."""
+def check_integer(argument: str, value: object, least: float = 1, expected: str = "") -> None:
+    """Refuse what isn't a whole number, or is too low."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise InvalidInput(argument, value, expected or f"a whole number of at least {least}")
 
@@ -25,7 +25,7 @@ def check_whole(argument: str, value: object, least: float = 1, expected: str = 
 def check_amount(
     argument: str, value: object, expected: str, is_allowed: Callable[[float], bool]
 ) -> None:
-    """Whether an argument is a number that is allowed."""
+    """Refuse what isn't a number, or isn't allowed."""
     number = math.nan
     if isinstance(value, Real) and not isinstance(value, bool):
         with suppress(OverflowError):  # a whole number beyond all floats
@@ -35,5 +35,5 @@ def check_amount(
 
 
 def check_share(argument: str, value: object, expected: str = "a number above 0, up to 1") -> None:
-    """Whether an argument is a number above 0 and at most 1."""
+    """Refuse what isn't a number above 0 and up to 1."""
     check_amount(argument, value, expected, lambda share: 0 < share <= 1)

@@ -19,11 +19,8 @@ def whole_file(path: Path) -> Iterator[Path]:
     """Where to write a file so that it appears whole or not at all.
 
     A new file of a random name in the same folder takes the place of the older one once it is on
-    the disk, with the older one's permissions. The folder is made. A link is replaced, and what it
-    points to stays as it is. A pipe or a device can't be replaced: it is written to.
-
-    Raises:
-        OSError: it can't be written, as on a full disk; names the file, whose older content stays.
+    the disk, with the older one's permissions. The folder is made. A link is replaced, and its
+    target stays. A pipe or a device is written to. After an error, the older content stays.
     """
     if is_stream(path):
         with naming_errors(path, path):
@@ -35,13 +32,8 @@ def whole_file(path: Path) -> Iterator[Path]:
         with naming_errors(path, partial):
             mode = _mode(path)
             # O_EXCL follows no link that somebody may have laid there
-            os.close(
-                os.open(
-                    partial,
-                    os.O_CREAT | os.O_EXCL | os.O_WRONLY,
-                    0o666 if mode is None else mode | stat.S_IWUSR,
-                )
-            )
+            flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
+            os.close(os.open(partial, flags, 0o666 if mode is None else mode | stat.S_IWUSR))
             yield partial
             _to_disk(partial)
             if mode is not None:
@@ -61,14 +53,13 @@ def write_text(path: str | Path, text: str) -> Path:
     return target
 
 
-def open_private(path: Path, flags: int) -> int:
+def open_private(path: str | Path, flags: int) -> int:
     """Open a file that only its owner may read and write; made where there is none.
 
-    An empty one that others may read was laid there: it becomes its owner's alone.
-
-    Raises:
-        OSError: it is a link, or can't be opened.
+    An empty one that others may read was laid there: it becomes its owner's alone. A link is
+    refused.
     """
+    path = Path(path)
     if path.is_symlink():  # also where the system has no O_NOFOLLOW
         raise OSError(errno.ELOOP, "it is a link, which isn't followed", str(path))
     descriptor = os.open(path, flags | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)

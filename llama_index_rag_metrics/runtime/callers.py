@@ -11,18 +11,9 @@ from contextvars import ContextVar
 from types import FrameType
 from typing import Any, NamedTuple
 
-_BETWEEN = frozenset(
-    {
-        __name__.partition(".")[0],
-        "asyncio",
-        "concurrent",
-        "contextlib",
-        "functools",
-        "llama_index_instrumentation",
-        "threading",
-    }
-)
-"""Packages whose frames stand between a program and the place that warns."""
+_BETWEEN = {__name__.partition(".")[0], "asyncio", "concurrent", "contextlib", "functools"}
+_BETWEEN |= {"llama_index_instrumentation", "threading"}
+"""Packages whose frames are between a program and the place that warns."""
 
 
 class _Line(NamedTuple):
@@ -36,7 +27,7 @@ _noted: ContextVar[_Line | None] = ContextVar("rag_metrics_caller", default=None
 
 
 def note_caller() -> None:
-    """Keep who calls, for what is then done in another thread in a copy of this context."""
+    """Remember the caller, so that warnings from other threads point at it."""
     _noted.set(_calling_line() or _noted.get())
 
 

@@ -1,6 +1,6 @@
-"""What a value holds, as a short digest that is the same in every process.
+"""Digests of values, the same in every process, for journals and caches.
 
-The name of a class doesn't tell two values apart: a journal or a cache that went by it would bring
+The name of a class doesn't tell two values apart: by it alone, a journal or a cache would bring
 back the results of another one.
 """
 
@@ -24,18 +24,14 @@ _RANDOM_ID = re.compile(
 
 
 class Opaque(ValueError):
-    """Nobody can tell what a value holds, such as a connection: says what, and why."""
+    """A value whose content can't be read, such as a connection."""
 
 
 def digest(value: object) -> str:
     """A hash of all that a value holds: fields, items, and the code of functions and classes.
 
-    Raises:
-        Opaque: nobody can tell.
-
-    Examples:
-        >>> digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1}), digest(1) == digest("1")
-        (True, False)
+    >>> digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1}), digest(1) == digest("1")
+    (True, False)
     """
     try:
         text = _Reader().text(value)
@@ -58,19 +54,19 @@ def scalar(value: object) -> str | None:
 
 
 def is_random(text: object) -> bool:
-    """Whether a text has an id in it that was made at random, and is another one next time."""
+    """Whether a text has a random id in it, which is another one next time."""
     return isinstance(text, str) and _RANDOM_ID.search(text) is not None
 
 
 def code_of(function: Any) -> str:
-    """What a function does, as a text; "" where it has no code of Python's."""
+    """The code of a function as a text; "" where it has none of Python's."""
     inner = getattr(function, "__func__", None) or getattr(function, "fget", None) or function
     code = getattr(inspect.unwrap(inner), "__code__", None)
     return _code(code) if isinstance(code, CodeType) else ""
 
 
 def code_of_class(kind: type) -> str:
-    """What a class and its bases in the same module do, as a text."""
+    """The code of a class and its bases in the same module, as a text."""
     members = {
         f"{base.__qualname__}.{name}": code_of(member)
         or ("" if name.startswith("__") else scalar(member) or "")
@@ -149,7 +145,7 @@ class _Reader:
         return self._reduced(value)
 
     def _reduced(self, value: Any) -> str:
-        """What would be pickled; nothing is."""
+        """What pickle would take, which isn't pickled."""
         try:
             reduced = value.__reduce_ex__(4)
         except Exception as error:

@@ -21,17 +21,22 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, distribution
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from llama_index_rag_metrics.runtime.wording import first_of, shorten
+from llama_index_rag_metrics.runtime.masking import join_first, shorten
 
 
-class _Told(Exception):
+class _Worded(Exception):
     """An error or a warning whose class makes its message of values."""
+
+    template: ClassVar[str] = "{}"
+
+    def __init__(self, *values: object) -> None:
+        super().__init__(self.template.format(*values))
 
     def __repr__(self) -> str:
         # what it was made of may hold a key; its message masks that
@@ -41,15 +46,17 @@ class _Told(Exception):
         return _rebuilt, (type(self), self.args, vars(self))
 
 
-def _rebuilt(told: type[_Told], args: tuple[object, ...], values: Mapping[str, object]) -> _Told:
+def _rebuilt(
+    kind: type[_Worded], args: tuple[object, ...], values: Mapping[str, object]
+) -> _Worded:
     """Unpickle an error without calling its class, whose arguments aren't kept."""
-    error = told.__new__(told)
+    error = kind.__new__(kind)
     error.args = args
     vars(error).update(values)
     return error
 
 
-class RagMetricsError(_Told):
+class RagMetricsError(_Worded):
     """Base class of every error that this package raises on purpose.
 
     Examples:
@@ -69,13 +76,8 @@ _CREDENTIALS = re.compile(r"(?<=://)(?!git@)[^/]*(?=@)|(?<=\?).*")
 class InvalidInput(RagMetricsError, ValueError):
     """An argument can't be used: the message has its name, its value, and what was expected.
 
-    Args:
-        argument: its name, or what to call a part of it.
-        value: what was given.
-        expected: what was expected instead.
-        remedy: what to do about it, as a sentence.
-        sentence: what is wrong, where "expected" isn't the word for it.
-        lacks: the argument that the remedy gives, where a command has another way to give it.
+    `sentence` says what is wrong where "expected" isn't the word for it; `remedy`, what to do about
+    it. `lacks` is the argument that the remedy gives, where a command has another way to give it.
     """
 
     def __init__(
@@ -114,37 +116,32 @@ class UnknownArgument(InvalidInput):
 
 
 class UnusableAnswer(InvalidInput):
-    """What a retriever returned can't be evaluated, on any query: ends a run without answers."""
+    """A retriever's answers can't be evaluated: ends a run in which it gave no other."""
 
 
 class NotJudged(RagMetricsError, ValueError):
     """The metric needs relevance and none was given."""
 
-    def __init__(self) -> None:
-        super().__init__(
-            "expected_ids is None: the query is unjudged, and this metric needs relevance. "
-            "Pass the relevant ids, a {id: grade} mapping or a Relevance."
-        )
+    template = (
+        "expected_ids is None: the query is unjudged, and this metric needs relevance. "
+        "Pass the relevant ids, a {{id: grade}} mapping or a Relevance."
+    )
 
 
 class NothingRelevant(RagMetricsError, ValueError):
     """There are judgements, but none has a grade above 0."""
 
-    def __init__(self) -> None:
-        super().__init__(
-            "expected_ids holds nothing relevant (it is empty, or every grade is 0 or less), "
-            "so the metric has no value. Score a dataset instead: it leaves such queries out of "
-            "the means and counts them (no_relevant='exclude')."
-        )
+    template = (
+        "expected_ids holds nothing relevant (it is empty, or every grade is 0 or less), "
+        "so the metric has no value. Score a dataset instead: it leaves such queries out of "
+        "the means and counts them (no_relevant='exclude')."
+    )
 
 
 class NoRetrieval(RagMetricsError, ValueError):
     """No retrieval was given, which isn't the same as an empty one."""
 
-    def __init__(self, argument: str) -> None:
-        super().__init__(
-            f"{argument} is None: pass what was retrieved; an empty list is fine, scored 0."
-        )
+    template = "{} is None: pass what was retrieved; an empty list is fine, scored 0."
 
 
 class IdTypeMismatch(RagMetricsError, TypeError, ValueError):
@@ -167,7 +164,7 @@ class MissingExtra(RagMetricsError, ImportError):
 
 
 def _requirement(extra: str) -> str:
-    """What pip takes: the folder, file or address of this installation (PEP 610), or the name."""
+    """The folder, file or address of this installation for pip (PEP 610), or the name."""
     name = f"{_DISTRIBUTION}[{extra}]"
     try:
         origin = json.loads(distribution(_DISTRIBUTION).read_text("direct_url.json") or "")
@@ -215,11 +212,10 @@ class UnknownParameter(UnknownName):
 class DuplicateMetric(RagMetricsError, ValueError):
     """Two metrics of one evaluation have the same name."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(
-            f"two metrics are called {name!r}, and one would overwrite the other. "
-            "Drop one, or give it other parameters: they are part of the name."
-        )
+    template = (
+        "two metrics are called {!r}, and one would overwrite the other. "
+        "Drop one, or give it other parameters: they are part of the name."
+    )
 
 
 class FileFormatError(RagMetricsError, ValueError):
@@ -244,7 +240,7 @@ class UnknownFormat(RagMetricsError, ValueError):
 
 
 class MistakenFile(FileFormatError, UnknownFormat):
-    """A file can't be read as what it was given for, and is of another kind: says what reads it."""
+    """A file is of another kind than what it was given for: says what reads it."""
 
     def __init__(self, path: str, wanted: str, kind: str, readers: str) -> None:
         self.path, self.line = path, None
@@ -273,7 +269,7 @@ class FieldsUnread(UserWarning):
     """Fields or columns aren't read, though their names are nearly those of others that are."""
 
 
-class LinesSkipped(_Told, UserWarning):
+class LinesSkipped(_Worded, UserWarning):
     """Lines that couldn't be read were left out, as `on_error="skip"` asked."""
 
     def __init__(self, errors: Sequence[str]) -> None:
@@ -300,25 +296,23 @@ class JournalMismatch(RagMetricsError, ValueError):
 class JournalDamaged(RagMetricsError, ValueError):
     """The journal can't be read."""
 
-    def __init__(self, path: str, line: int) -> None:
-        super().__init__(
-            f"{path}, line {line}: expected the first line of a journal written by this package. "
-            "Give the run another journal."
-        )
+    template = (
+        "{}, line 1: expected the first line of a journal written by this package. "
+        "Give the run another journal."
+    )
 
 
 class JournalBusy(RagMetricsError):
     """Another process is writing the journal."""
 
-    def __init__(self, path: str, holder: str) -> None:
-        super().__init__(f"journal {path!r} is in use by {holder}: wait, or use another path.")
+    template = "journal {!r} is in use by {}: wait, or use another path."
 
 
-class RowsDropped(_Told, UserWarning):
+class RowsDropped(_Worded, UserWarning):
     """Rows of a journal were damaged."""
 
     def __init__(self, path: str, lines: Sequence[int]) -> None:
-        which = f"{len(lines):,} of its rows can't be read (line {first_of([*map(str, lines)])})"
+        which = f"{len(lines):,} of its rows can't be read (line {join_first([*map(str, lines)])})"
         super().__init__(
             f"{path}: {which}; they are dropped, and their contents are asked for again."
         )
@@ -340,7 +334,7 @@ class StrayError(RagMetricsError):
     """A call raised something that would end more than itself: StopIteration, SystemExit, etc."""
 
     def __init__(self, error: BaseException) -> None:
-        super().__init__(error)
+        Exception.__init__(self, error)  # whose own message may be broken
 
     @property
     def stray(self) -> BaseException:
@@ -364,36 +358,27 @@ class QueryTimeout(RagMetricsError, TimeoutError):
 class CaptureDamaged(RagMetricsError):
     """Some retrievals couldn't be recorded, so the rest is no basis for scores."""
 
-    def __init__(self, n_faults: int, first: str) -> None:
-        super().__init__(
-            f"{n_faults} events of retrievals couldn't be recorded; the first: {first}"
-        )
+    template = "{} events of retrievals couldn't be recorded; the first: {}"
 
 
 class TooManyCalls(RagMetricsError):
     """A question made more retrievals than it may."""
 
     def __init__(self, max_calls: int) -> None:
-        super().__init__(
-            f"stopped at retrieval {max_calls + 1}: max_calls={max_calls}. Give a higher "
-            "max_calls if questions need more."
-        )
+        remedy = "Give a higher max_calls if questions need more."
+        super().__init__(f"stopped at retrieval {max_calls + 1}: max_calls={max_calls}. {remedy}")
 
 
 class WorkersFailed(RagMetricsError):
     """No worker of a cluster could be made ready."""
 
-    def __init__(self, workers: int, reason: str) -> None:
-        super().__init__(
-            f"none of {workers} workers is left that could build the retriever: {reason}"
-        )
+    template = "none of {} workers is left that could build the retriever: {}"
 
 
-class EveryQueryFailed(_Told, UserWarning):
+class EveryQueryFailed(_Worded, UserWarning):
     """The retriever failed on every query: something is wrong with it or with its setup."""
 
-    def __init__(self, error: str, times: int) -> None:
-        super().__init__(f"retrieval failed on every query, {times} times with: {error}")
+    template = "retrieval failed on every query, {1} times with: {0}"
 
 
 class LabelWarning(UserWarning):
@@ -444,7 +429,7 @@ class NoQuestions(RagMetricsError, ValueError):
     """The LLM answered, and nothing in its answers is a question."""
 
     def __init__(self, nodes: int, refused: Sequence[str]) -> None:
-        answers = f" Answers by node: {first_of(refused)}." if refused else " They are empty."
+        answers = f" Answers by node: {join_first(refused)}." if refused else " They are empty."
         message = (
             f"no questions in the LLM's answers for {nodes} nodes.{answers} Questions end with a "
             "question mark or begin like 'Explain …', one per line: ask for that in "
@@ -476,3 +461,13 @@ class GateFailed(RagMetricsError, AssertionError):
 
 class InconclusiveGate(UserWarning):
     """The queries are too few to tell whether a rule is kept."""
+
+
+def id_remedy(item: object) -> str:
+    """What to give where an id is expected, for a remedy; "" if unknown."""
+    return "Give node.node_id of each node." if hasattr(item, "node_id") else ""
+
+
+def unawaited(value: object) -> str:
+    """What to do about a coroutine where its result is expected; "" for anything else."""
+    return "It is a coroutine: await it." if isinstance(value, Coroutine) else ""

@@ -1,4 +1,4 @@
-"""Python's garbage collector, which looks through everything again and again as it grows."""
+"""Python's garbage collector, paused."""
 
 from __future__ import annotations
 
@@ -9,15 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def collection_paused() -> Iterator[None]:
-    """Make many small objects that all stay, without a search for cycles among them meanwhile.
-
-    Examples:
-        >>> with collection_paused():
-        ...     gc.isenabled()
-        False
-        >>> gc.isenabled()
-        True
-    """
+    """Don't search for cycles while many small objects are made that all stay."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

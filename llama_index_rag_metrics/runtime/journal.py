@@ -1,12 +1,11 @@
-"""A journal: what was paid for, line by line on disk, so that an interrupted run can go on.
+"""A journal: rows on disk, line by line, so that an interrupted run can go on.
 
-A file of JSON lines: first what the rows are of (a format and a fingerprint), then a row a line,
-handed to the operating system before the next is written. So a killed process loses no finished
-row; a power cut may lose the last ones, since lines aren't forced to the disk singly.
+A file of JSON lines: a format and a fingerprint first, then a row a line, handed to the operating
+system at once. So a killed process loses no finished row; a power cut may lose the last ones.
 
-Each line ends in a checksum. A row that was damaged is named in a warning and dropped, so that it
-is asked for again; a last line that was torn by a kill is cut off. A file that doesn't begin as a
-journal of the same format is never written to. One process at a time. Only its owner may read it.
+Each line ends in a checksum. A damaged row is dropped with a warning, and asked for again; a last
+line that was torn by a kill is cut off. A file that doesn't begin as a journal of the same format
+is never written to. One process at a time. Only its owner may read it.
 """
 
 from __future__ import annotations
@@ -41,6 +40,16 @@ _ONLY_THE_OWNER = 0o600
 UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, RecursionError)
 """What reading a row that isn't as it was written may raise."""
 
+
+class _WrongChecksumError(ValueError):
+    """A line isn't as it was written."""
+
+
+_NO_HEADER = (
+    *(LookupError, TypeError, AttributeError, RecursionError, json.JSONDecodeError),
+    *(UnicodeDecodeError, _WrongChecksumError),
+)
+
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 """`json.dumps` would make an encoder for every row."""
 
@@ -48,22 +57,9 @@ _encode = json.JSONEncoder(ensure_ascii=False).encode
 class JsonLinesJournal(Generic[T]):
     """An append-only file of rows, open as long as the run goes on.
 
-    Args:
-        path: the file; it and its folder are made where they don't exist.
-        form: the name and version of the format, which tells the file from any other.
-        fingerprint: what the rows are of, by aspect.
-        parse: makes of each row what it stands for; raises LookupError, TypeError or ValueError
-            where it can't be one.
-
-    Attributes:
-        rows: what `parse` made of the rows that were finished before, in the order of the file.
-
-    Raises:
-        InvalidInput: the path is a folder, or lies in something that is none.
-        JournalMismatch: the file is the journal of another run; says in which aspects.
-        JournalDamaged: the file is no journal of this format.
-        JournalBusy: it is being written already, by this process or by another.
-        OSError: it can't be written; names the file.
+    `form` is the name and version of the format; the fingerprint says of what the rows are, by
+    aspect. `rows` are those of an earlier run, as `parse` read them, which raises one of
+    `UNREADABLE` for what can't be a row.
     """
 
     _open: ClassVar[set[tuple[int, Path]]] = set()
@@ -89,7 +85,6 @@ class JsonLinesJournal(Generic[T]):
             raise
 
     def write(self, row: Mapping[str, Any]) -> None:
-        """Keep a finished row."""
         line = memoryview(_to_line(row))
         with naming_errors(self.path):
             end = self._file.seek(0, os.SEEK_END)
@@ -113,11 +108,8 @@ class JsonLinesJournal(Generic[T]):
         self.close()
 
     def _opened(self) -> IO[bytes]:
-        def private(path: str, flags: int) -> int:
-            return open_private(Path(path), flags)
-
         # unbuffered: what a full disk refused isn't tried again behind our back
-        return open(self.path, "a+b", buffering=0, opener=private)
+        return open(self.path, "a+b", buffering=0, opener=open_private)
 
     def _read(self, form: str, fingerprint: Mapping[str, str]) -> list[T]:
         self._file.seek(0)
@@ -147,46 +139,35 @@ class JsonLinesJournal(Generic[T]):
         self._file = self._opened()
 
     def _begin(self, torn: bytes, header: Mapping[str, Any]) -> None:
-        ours = _to_json({"format": header["format"]})[:-1]
-        if not (torn.startswith(ours) or ours.startswith(torn)):
-            raise JournalDamaged(str(self.path), 1)
+        begin = _to_json({"format": header["format"]})[:-1]
+        if not (torn.startswith(begin) or begin.startswith(torn)):
+            raise JournalDamaged(str(self.path))
         self._file.truncate(0)
         self.write(header)
 
     def _check(self, line: bytes, form: str, fingerprint: Mapping[str, str]) -> None:
         try:
             header = json.loads(line)
-            theirs, form_of_theirs = header["fingerprint"], header["format"]
-            older = form_of_theirs.rpartition(",")[0] == form.rpartition(",")[0] != ""
-            if older and form_of_theirs != form:
-                raise JournalMismatch(str(self.path), {"format": (form_of_theirs, form)})
+            kept, kept_form = header["fingerprint"], header["format"]
+            older = kept_form.rpartition(",")[0] == form.rpartition(",")[0] != ""
+            if older and kept_form != form:
+                raise JournalMismatch(str(self.path), {"format": (kept_form, form)})
             _from_line(line)
-            if form_of_theirs != form or not isinstance(theirs, dict):
-                raise JournalDamaged(str(self.path), 1)
-        except (
-            LookupError,
-            TypeError,
-            AttributeError,
-            RecursionError,
-            json.JSONDecodeError,
-            UnicodeDecodeError,
-            _WrongChecksumError,
-        ) as error:
-            raise JournalDamaged(str(self.path), 1) from error
+            if kept_form != form or not isinstance(kept, dict):
+                raise JournalDamaged(str(self.path))
+        except _NO_HEADER as error:
+            raise JournalDamaged(str(self.path)) from error
         differing = {
-            aspect: (theirs.get(aspect, ""), fingerprint.get(aspect, ""))
-            for aspect in {**theirs, **fingerprint}
-            if theirs.get(aspect) != fingerprint.get(aspect)
+            aspect: (kept.get(aspect, ""), fingerprint.get(aspect, ""))
+            for aspect in {**kept, **fingerprint}
+            if kept.get(aspect) != fingerprint.get(aspect)
         }
         if differing:
             raise JournalMismatch(str(self.path), differing)
 
 
 def read_fingerprint(path: Path) -> dict[str, str]:
-    """What the journal at a path is of, by aspect; nothing where there is none, or it doesn't say.
-
-    The journal isn't opened: a damaged one is refused by the run that would write to it.
-    """
+    """The fingerprint of the journal at a path, which isn't opened; {} where there is none."""
     if not path.is_file():
         return {}
     with path.open("rb") as file:
@@ -199,10 +180,7 @@ def read_fingerprint(path: Path) -> dict[str, str]:
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
-    """The undamaged rows of the journal at a path, without its head; none where there is no file.
-
-    The journal isn't opened, and nothing is written.
-    """
+    """The undamaged rows of the journal at a path, which isn't opened; [] where there is none."""
     if not path.is_file():
         return []
     rows = []
@@ -210,10 +188,6 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
         with suppress(*UNREADABLE):
             rows.append(_from_line(line))
     return rows
-
-
-class _WrongChecksumError(ValueError):
-    """A line isn't as it was written."""
 
 
 def _locked(path: Path, *, is_ours: bool) -> FileLock:

@@ -12,7 +12,7 @@ import numpy as np
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 _MISSING = {"NAType", "NaTType"}
-"""What pandas calls missing, by type, since pandas may not be installed."""
+"""Types of pandas' missing values, by name, since pandas may not be installed."""
 
 _UNHOLDABLE = object()
 
@@ -20,14 +20,11 @@ _UNHOLDABLE = object()
 def jsonable(value: Any, *path: object, strict: bool = True) -> Any:
     """The value as JSON holds it, however deep.
 
-    Args:
-        value: the value.
-        path: where it is, for errors: the name of an argument, then keys.
-        strict: raise for what JSON can't hold, rather than leave it as it is.
+    What JSON can't hold stays as it is, or is an error if `strict`, which names the argument and
+    the keys of `path`.
 
-    Examples:
-        >>> jsonable({"day": date(2024, 2, 29), "n": np.int64(3), "share": math.nan})
-        {'day': '2024-02-29', 'n': 3, 'share': None}
+    >>> jsonable({"day": date(2024, 2, 29), "n": np.int64(3), "share": math.nan})
+    {'day': '2024-02-29', 'n': 3, 'share': None}
     """
     if value is None or isinstance(value, (str, int)):
         return value

@@ -1,8 +1,8 @@
-"""Errors as they are recorded and shown: short, and without secrets.
+"""Errors and values in messages: short, and without secrets.
 
-A service may echo a key in what it answers, and a client may put a URL with a password into its
-message. What is recorded goes into notes, JSON, HTML, journals and logs, so it is masked first, and
-only then cut: half a key would not be recognised.
+A service may echo a key in its answer, and a client may put a URL with a password into its message.
+What is recorded goes into notes, JSON, HTML, journals and logs, so it is masked first, and only
+then cut: half a key would not be recognised.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 import os
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -19,7 +19,7 @@ from pydantic import SecretStr
 
 MASK = "***"
 MOST_CHARACTERS = 1_000
-"""Of an error that is recorded."""
+"""Of a recorded error."""
 
 _SHORTEST_SECRET = 6
 """Shorter ones are placeholders, and would be found in any text."""
@@ -60,7 +60,7 @@ _registered: set[str] = set()
 
 
 def register_secret(secret: str | SecretStr | None) -> None:
-    """Have a secret masked wherever an error is recorded from now on, in this process."""
+    """Have a secret masked in all errors that this process records from now on."""
     plain = secret.get_secret_value() if isinstance(secret, SecretStr) else secret
     if isinstance(plain, str) and len(plain.strip()) >= _SHORTEST_SECRET:
         with _lock:
@@ -74,16 +74,15 @@ def register_secrets_of(*components: object) -> None:
 
 
 def names_secret(name: str) -> bool:
-    """Whether what has this name is a secret, such as an api_key."""
+    """Whether a name is that of a secret, such as api_key."""
     return _SECRET_NAME.search(name) is not None
 
 
 def mask(text: str) -> str:
     """The text without any registered secret, key of the environment, or likely credential.
 
-    Examples:
-        >>> mask("401 from https://me:hunter22@localhost: Bearer abcdefgh12 is refused")
-        '401 from https://***@localhost: Bearer *** is refused'
+    >>> mask("401 from https://me:hunter22@localhost: Bearer abcdefgh12 is refused")
+    '401 from https://***@localhost: Bearer *** is refused'
     """
     for secret in sorted(_secrets(), key=len, reverse=True):
         text = text.replace(secret, MASK)
@@ -93,7 +92,7 @@ def mask(text: str) -> str:
 
 
 def mask_beginning(text: str) -> str:
-    """The masked text, or so much of a long one as anybody is shown."""
+    """The masked text, or the beginning of a long one."""
     if len(text) <= _WINDOW:
         return mask(text)
     # a secret that the window cut in two isn't recognised
@@ -111,15 +110,10 @@ def mask_and_cut(text: str, most: int = MOST_CHARACTERS) -> str:
 
 
 def describe_error(error: BaseException | str, most: int = MOST_CHARACTERS) -> str:
-    """An error as it is kept: its class and its message, or what is said of it; masked, then cut.
+    """The class and the message of an error, or its description, masked, then cut.
 
-    What was described before stays as it is.
-
-    Examples:
-        >>> describe_error(ValueError("no index"))
-        'ValueError: no index'
-        >>> describe_error(StopIteration())
-        'StopIteration'
+    >>> describe_error(ValueError("no index")), describe_error(StopIteration())
+    ('ValueError: no index', 'StopIteration')
     """
     if isinstance(error, BaseException):
         error = getattr(error, "stray", error)
@@ -183,3 +177,18 @@ def _fields(component: object) -> Iterator[tuple[str, Any]]:
             continue
         if isinstance(held, dict):
             yield from ((str(name), value) for name, value in list(held.items())[:100])
+
+
+def cut(text: str, limit: int = 120) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def shorten(value: object) -> str:
+    """The `repr` of a value, masked, then shortened."""
+    return cut(mask_beginning(repr(value)))
+
+
+def join_first(parts: Sequence[str], most: int = 5) -> str:
+    """The first few of many parts, each shortened, and how many more there are."""
+    more = f" and {len(parts) - most:,} more" if len(parts) > most else ""
+    return f"{', '.join(map(cut, parts[:most]))}{more}"

@@ -1,4 +1,4 @@
-"""Tables of what goes by a name, to which users add their own: matchers, trackers, formats."""
+"""Tables by name, to which users add their own entries: matchers, trackers, formats."""
 
 from __future__ import annotations
 
@@ -32,7 +32,6 @@ class OpenTable(dict[str, Entry], Generic[Entry]):
         self[name] = entry
 
     def added(self) -> list[str]:
-        """The names that users added."""
         return [name for name in self if name not in self._own]
 
     def remove(self, name: str) -> None:

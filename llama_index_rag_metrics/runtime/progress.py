@@ -1,7 +1,6 @@
-"""Progress bars on standard error or in a notebook, or none.
+"""Progress bars on standard error or in a notebook.
 
-The standard streams are never redirected: what a retriever prints meanwhile, as LlamaIndex's do
-with `verbose=True`, goes where it would have gone.
+The standard streams are never redirected: a retriever prints where it always does.
 """
 
 from __future__ import annotations
@@ -26,15 +25,9 @@ _NOTEBOOK_HTML = '<pre style="line-height:normal;background:transparent">{code}<
 
 
 class Advance(Protocol):
-    """Called once for every query that is done, and now and then while none is, with `done=0`."""
+    """Called for every query that is done, and now and then with `done=0`."""
 
     def __call__(self, *, failed: bool = False, done: int = 1) -> None: ...
-
-
-class Draw(Protocol):
-    """Called with how much is done, and with what is to be said beside it."""
-
-    def __call__(self, done: int, note: str = "") -> None: ...
 
 
 @contextmanager
@@ -66,7 +59,7 @@ def progress(
 
 @contextmanager
 def byte_progress(description: str, total: int, *, show: bool) -> Iterator[Callable[[int], None]]:
-    """Show how many bytes of `total` have been read, as it is told."""
+    """Show how many bytes of `total` have been read."""
     if not show:
         yield lambda done: None
         return
@@ -74,7 +67,7 @@ def byte_progress(description: str, total: int, *, show: bool) -> Iterator[Calla
 
     columns = [DownloadColumn(), TransferSpeedColumn()]
     with _bar(description, total, 0, columns, transient=True) as draw:
-        yield draw
+        yield lambda done: draw(done, "")
 
 
 @contextmanager
@@ -85,7 +78,8 @@ def _bar(
     amounts: list[ProgressColumn],
     *,
     transient: bool = False,
-) -> Iterator[Draw]:
+) -> Iterator[Callable[[int, str], None]]:
+    """Yield what draws how much is done, and a note beside it."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -103,24 +97,23 @@ def _bar(
     )
     task = bar.add_task(description, total=total, completed=done, note="")
 
-    def draw(done: int, note: str = "") -> None:
-        bar.update(task, completed=done, note=note)
+    with _in_notebook(bar, transient) if console.is_jupyter else _in_terminal(bar) as refresh:
 
-    if not console.is_jupyter:
-        with bar:
-            yield draw
-        return
-    with _in_notebook(bar, transient=transient) as refresh:
-
-        def draw_in_notebook(done: int, note: str = "") -> None:
-            draw(done, note)
+        def draw(done: int, note: str) -> None:
+            bar.update(task, completed=done, note=note)
             refresh()
 
-        yield draw_in_notebook
+        yield draw
 
 
 @contextmanager
-def _in_notebook(bar: Progress, *, transient: bool) -> Iterator[Callable[[], None]]:
+def _in_terminal(bar: Progress) -> Iterator[Callable[[], None]]:
+    with bar:
+        yield lambda: None
+
+
+@contextmanager
+def _in_notebook(bar: Progress, transient: bool) -> Iterator[Callable[[], None]]:
     """The bar as an output of the cell, updated in place.
 
     rich would show it in a widget, which needs ipywidgets, and takes in whatever is printed.

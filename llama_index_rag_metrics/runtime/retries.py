@@ -10,8 +10,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
-from tenacity.stop import stop_after_attempt, stop_base
-from tenacity.wait import wait_base, wait_exponential, wait_random
+from tenacity.wait import wait_exponential, wait_random
 
 from llama_index_rag_metrics.runtime.sync import in_thread
 
@@ -19,32 +18,21 @@ T = TypeVar("T")
 
 UNAUTHORIZED, FORBIDDEN = 401, 403
 
+_UNAUTHORIZED_CODES = (
+    "UNAUTHENTICATED ExpiredToken ExpiredTokenException InvalidAccessKeyId InvalidClientTokenId "
+    "InvalidSignatureException MissingAuthenticationToken MissingAuthenticationTokenException "
+    "SignatureDoesNotMatch UnrecognizedClientException"
+)
+_FORBIDDEN_CODES = "PERMISSION_DENIED AccessDenied AccessDeniedException UnauthorizedOperation"
 _REFUSALS = {
-    # gRPC's status codes
-    "UNAUTHENTICATED": UNAUTHORIZED,
-    "PERMISSION_DENIED": FORBIDDEN,
-    # AWS's, which come with status 400 or 403, by service
-    "ExpiredToken": UNAUTHORIZED,
-    "ExpiredTokenException": UNAUTHORIZED,
-    "InvalidAccessKeyId": UNAUTHORIZED,
-    "InvalidClientTokenId": UNAUTHORIZED,
-    "InvalidSignatureException": UNAUTHORIZED,
-    "MissingAuthenticationToken": UNAUTHORIZED,
-    "MissingAuthenticationTokenException": UNAUTHORIZED,
-    "SignatureDoesNotMatch": UNAUTHORIZED,
-    "UnrecognizedClientException": UNAUTHORIZED,
-    "AccessDenied": FORBIDDEN,
-    "AccessDeniedException": FORBIDDEN,
-    "UnauthorizedOperation": FORBIDDEN,
+    **dict.fromkeys(_UNAUTHORIZED_CODES.split(), UNAUTHORIZED),
+    **dict.fromkeys(_FORBIDDEN_CODES.split(), FORBIDDEN),
 }
-"""What services without the statuses of HTTP call a refused key, as the status that it is."""
+"""The HTTP status of what gRPC and AWS, with status 400 or 403, call a refused key."""
 
 
 class Refusal:
-    """Has a service that refuses the key asked once, and not again: the others get its error.
-
-    The first request goes alone.
-    """
+    """Sends the first request alone; once a service refuses the key, all others get its error."""
 
     def __init__(self) -> None:
         self._error: Exception | None = None
@@ -79,10 +67,7 @@ def refuses_key(status: int | None, *, has_answered: bool) -> bool:
 
 
 def http_status(error: BaseException | None) -> int | None:
-    """The status of the HTTP answer that an error, or what it came from, speaks of.
-
-    What gRPC and AWS refuse by a code of their own has the status that HTTP has for it.
-    """
+    """The HTTP status in an error or its causes, also for the codes of gRPC and AWS."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
@@ -125,7 +110,7 @@ def _member(answer: Mapping[Any, Any], *keys: str) -> object:
 
 
 LONGEST_PAUSE = 60.0
-"""Seconds; who is told to come back later than that gives up."""
+"""Seconds; a service that asks for a longer one isn't asked again."""
 
 
 async def admission(limiter: Any, *tokens: int) -> None:
@@ -147,16 +132,20 @@ def attempts(
 ) -> AsyncRetrying:
     """The attempts at one request; the last one's error is raised as it is.
 
-    Args:
-        most: how many attempts there are.
-        first_pause: seconds before the second attempt, doubled for each further one, where the
-            service doesn't say how long.
-        again: whether an error may pass.
+    Where the service doesn't say how long to wait, the first pause (seconds) is doubled each time.
+    `again` is whether an error may pass.
     """
+    jitter = wait_random(0, first_pause / 10)
+    pause = wait_exponential(multiplier=first_pause, max=LONGEST_PAUSE) + jitter
+
+    def wait(state: RetryCallState) -> float:
+        asked = _asked(state)
+        return pause(state) if asked is None else asked
+
     return AsyncRetrying(
         sleep=asyncio.sleep,
-        stop=stop_after_attempt(most) | _AskedForTooLong(),
-        wait=_AsAsked(first_pause),
+        stop=lambda state: state.attempt_number >= most or (_asked(state) or 0) > LONGEST_PAUSE,
+        wait=wait,
         retry=retry_if_exception(lambda error: isinstance(error, Exception) and again(error)),
         reraise=True,
     )
@@ -189,21 +178,5 @@ def _seconds(asked: str) -> float | None:
     return max(0.0, moment.timestamp() - time.time())
 
 
-class _AsAsked(wait_base):
-    def __init__(self, first_pause: float) -> None:
-        self._else = wait_exponential(multiplier=first_pause, max=LONGEST_PAUSE) + wait_random(
-            0, first_pause / 10
-        )
-
-    def __call__(self, retry_state: RetryCallState) -> float:
-        asked = seconds_asked(_error(retry_state))
-        return self._else(retry_state) if asked is None else asked
-
-
-class _AskedForTooLong(stop_base):
-    def __call__(self, retry_state: RetryCallState) -> bool:
-        return (seconds_asked(_error(retry_state)) or 0) > LONGEST_PAUSE
-
-
-def _error(retry_state: RetryCallState) -> BaseException | None:
-    return retry_state.outcome.exception() if retry_state.outcome is not None else None
+def _asked(state: RetryCallState) -> float | None:
+    return seconds_asked(state.outcome.exception() if state.outcome is not None else None)

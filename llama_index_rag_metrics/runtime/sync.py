@@ -45,14 +45,11 @@ def synchronous(
 ) -> Callable[P, T]:
     """The synchronous twin of an asynchronous function whose name begins with "a".
 
-    It has the same arguments, said once, and works in notebooks, too.
-
-    Examples:
-        >>> async def aanswer(question: str, *, default: int = 42) -> int:
-        ...     return default
-        >>> answer = synchronous(aanswer)
-        >>> answer.__name__, answer("What is six times nine?")
-        ('answer', 42)
+    >>> async def aanswer(question: str, *, default: int = 42) -> int:
+    ...     return default
+    >>> answer = synchronous(aanswer)
+    >>> answer.__name__, answer("What is six times nine?")
+    ('answer', 42)
     """
 
     @wraps(function)
@@ -65,14 +62,10 @@ def synchronous(
 
 
 class _BackgroundLoop:
-    """An event loop that runs in a thread of its own as long as the process does.
-
-    Attributes:
-        inner: runs coroutines for code that blocks this very loop, such as an asynchronous
-            retriever that calls a synchronous method of this package.
-    """
+    """An event loop that runs in a thread of its own as long as the process does."""
 
     def __init__(self) -> None:
+        # for code that blocks this very loop, as an asynchronous retriever with a synchronous call
         self.inner: _BackgroundLoop | None = None
         self._abandoned: list[asyncio.Task[Any]] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -200,14 +193,10 @@ def _after_fork() -> None:
 
 @contextmanager
 def loop_watched(seconds: float | None, held_up: Callable[[], BaseException]) -> Iterator[None]:
-    """Have `run_sync` raise where the running event loop is held up for ever.
+    """Have `run_sync` raise where the running loop is held up for more than twice these seconds.
 
-    Nothing that runs in a loop can end what blocks it, so a thread watches. Who awaits in a loop of
-    their own is held up together with it.
-
-    Args:
-        seconds: how long nothing else may run in the loop; None: any.
-        held_up: makes the error, in another thread than the loop's.
+    Nothing that runs in a loop can end what blocks it, so a thread watches, and makes the error. A
+    caller who awaits in a loop of their own is held up together with it.
     """
     outcome = _outside.get()
     if seconds is None or outcome is None:
@@ -263,7 +252,7 @@ def out_of_reach(task: asyncio.Task[T]) -> asyncio.Task[T]:
 
 
 async def together(coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """What all return, awaited at once; if one fails, or this is cancelled, none goes on."""
+    """Await all at once; if one fails, or this is cancelled, none goes on."""
     tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]
     try:
         return await asyncio.gather(*tasks)
@@ -274,17 +263,17 @@ async def together(coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
 
 
 async def settled(coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T | Exception]:
-    """What each returns, or how it failed, awaited at once; what is no Exception is raised."""
-    settled: list[T | Exception] = []
+    """The result or the Exception of each, awaited at once."""
+    outcomes: list[T | Exception] = []
     for outcome in await asyncio.gather(*coroutines, return_exceptions=True):
         if isinstance(outcome, BaseException) and not isinstance(outcome, Exception):
             raise outcome
-        settled.append(outcome)
-    return settled
+        outcomes.append(outcome)
+    return outcomes
 
 
 async def each(jobs: Iterable[T], do: Callable[[T], Awaitable[None]], workers: int) -> None:
-    """Do every job, so many at once; if one fails, or this is cancelled, none goes on."""
+    """Do every job, `workers` at once; if one fails, or this is cancelled, none goes on."""
     queue = iter(jobs)
 
     async def work() -> None:
@@ -297,8 +286,7 @@ async def each(jobs: Iterable[T], do: Callable[[T], Awaitable[None]], workers: i
 async def in_thread(function: Callable[..., T], *arguments: Any) -> T:
     """Call a blocking function in a thread, in the caller's context.
 
-    asyncio's own pool has a few threads more than the machine has cores: too few to wait in. For
-    what comes of errors see `Threads.call`.
+    asyncio's own pool has a few threads more than the machine has cores: too few to wait in.
     """
     return await _pool().call(function, *arguments)
 

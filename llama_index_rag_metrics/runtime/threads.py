@@ -108,7 +108,7 @@ class Threads:
         return result
 
     def close(self) -> None:
-        """Let the threads end; what hangs isn't waited for."""
+        """Let the threads end, without waiting for calls that hang."""
         self._closed = True
         self._calls.put(None)
 
@@ -169,12 +169,8 @@ class Threads:
 async def within(seconds: float | None, awaitable: Awaitable[T]) -> T:
     """Await other people's code, for a limited time.
 
-    It runs in a task of its own: what it makes of a cancellation, or cancels by itself, is told
-    from the caller's being cancelled, and where it doesn't end, nobody waits for it.
-
-    Raises:
-        QueryTimeout: it wasn't done in time.
-        StrayError: it raised what isn't an error to be handled, such as SystemExit.
+    It runs in a task of its own, so that a cancellation of its own isn't taken for the caller's,
+    and nobody waits for what doesn't end.
     """
     task = asyncio.ensure_future(_handled(awaitable))
     # what asyncio.wait does, which takes several times as long

@@ -16,7 +16,7 @@ import numpy as np
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
 from llama_index_rag_metrics.report.numbers import score
 from llama_index_rag_metrics.report.reportable import Reportable, written
-from llama_index_rag_metrics.runtime.amounts import check_whole
+from llama_index_rag_metrics.runtime.amounts import check_integer
 from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.cache import Usage
 from llama_index_rag_metrics.runtime.errors import InvalidInput
@@ -270,7 +270,7 @@ class Scores(Reportable):
 
     def worst(self, metric: str, n: int = 10) -> list[tuple[str, float]]:
         """The n queries of the worst scores, as (query id, score); ties keep their order."""
-        check_whole("n", n, 0)
+        check_integer("n", n, 0)
         sign = -1 if lower_is_better(metric) else 1
         return sorted(self.by_query(metric).items(), key=lambda pair: sign * pair[1])[:n]
 

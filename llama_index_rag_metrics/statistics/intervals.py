@@ -21,7 +21,7 @@ from typing import Protocol
 
 import numpy as np
 
-from llama_index_rag_metrics.runtime.amounts import check_amount, check_whole
+from llama_index_rag_metrics.runtime.amounts import check_amount, check_integer
 from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray, ratio
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
@@ -279,5 +279,5 @@ def check_options(confidence: float, resamples: int = RESAMPLES, seed: int = SEE
     """Refuse options of intervals and tests that mean nothing."""
     expected = "a number between 0 and 1, such as 0.95"
     check_amount("confidence", confidence, expected, lambda level: 0 < level < 1)
-    check_whole("resamples", resamples, 100)
-    check_whole("seed", seed, 0)
+    check_integer("resamples", resamples, 100)
+    check_integer("seed", seed, 0)

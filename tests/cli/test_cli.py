@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,19 @@ from support.command_line import refusal, run
 from support.evaluate_command import current_folder
 
 from llama_index_rag_metrics import METRICS, __version__
+from llama_index_rag_metrics.cli.evaluate import run_evaluate
+from llama_index_rag_metrics.evaluation.asking.run_options import RunOptions
+
+SCRIPT = """
+import sys
+import llama_index_rag_metrics_cli as script
+sys.argv[0] = "rag-metrics"
+try:
+    script.main()
+finally:
+    print("loaded:", *sys.modules, file=sys.stderr)
+"""
+HEAVY = {"llama_index", "numpy", "pandas", "polars", "pyarrow", "rich", "scipy"}
 
 
 @pytest.fixture
@@ -24,6 +40,40 @@ def test_version() -> None:
     result = run("--version")
 
     assert (result.exit_code, result.stdout) == (0, f"rag-metrics {__version__}\n")
+
+
+def script(*arguments: str) -> tuple[str, set[str]]:
+    """What the installed script prints, and the modules that it loads."""
+    command = [sys.executable, "-c", SCRIPT, *arguments]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    return ended.stdout, set(ended.stderr.partition("loaded: ")[2].split())
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--version"], ["--help"], ["evaluate", "--help"], ["labels", "check", "--help"]]
+)
+def test_help_is_shown_without_what_takes_long_to_import(arguments: list[str]) -> None:
+    printed, loaded = script(*arguments)
+
+    assert __version__ in printed or "Show this message and exit." in printed
+    assert HEAVY & loaded == set()
+
+
+def test_the_script_runs_a_command() -> None:
+    printed, loaded = script("metrics", "ndcg")
+
+    assert printed.startswith(" ndcg  0 to 1")
+    assert "llama_index.core" in loaded
+
+
+def test_options_have_the_defaults_of_evaluate() -> None:
+    parameters = inspect.signature(run_evaluate).parameters
+    of_evaluate = {field.name: field.default for field in fields(RunOptions)}
+    in_both = parameters.keys() & of_evaluate.keys()
+
+    assert len(in_both) == 11
+    for name in in_both:
+        assert parameters[name].default == of_evaluate[name]
 
 
 def test_without_a_command_it_says_which_there_are() -> None:

@@ -40,7 +40,7 @@ class TestReview:
         assert result.exit_code == 0, result.output
         assert result.stdout.splitlines() == [
             "judgements.html: 3 items of 1 question to judge. Open it in a browser.",
-            "What it exports goes to judgements.jsonl.",
+            "Save the page's export as judgements.jsonl.",
         ]
         assert (folder / "judgements.html").read_text().startswith("<!DOCTYPE html>")
         assert not (folder / "judgements.jsonl").exists()

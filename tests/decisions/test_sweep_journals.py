@@ -173,7 +173,7 @@ def test_a_row_that_is_whole_but_odd_is_asked_for_again(tmp_path: Path) -> None:
     sweep(build, {"model": [3]}, DATASET, journal=tmp_path, **OPTIONS)
     path = tmp_path / file_name("model=3")
     lines = path.read_bytes().splitlines(keepends=True)
-    content = json.dumps({"query_id": "q0", "ids": 7}).encode()
+    content = json.dumps({"query_id": "q0", "retrieved_ids": 7}).encode()
     lines[1] = content[:-1] + b', "crc32": "%08x"}\n' % crc32(content)
     path.write_bytes(b"".join(lines))
     with pytest.warns(RowsDropped):

@@ -91,7 +91,7 @@ def test_a_torn_header_starts_anew(dataset: RetrievalDataset, path: Path) -> Non
     "damage",
     [
         lambda row: row.replace(b'"q2"', b'"q7"'),
-        lambda row: row.replace(b'"ids"', b'"idz"'),
+        lambda row: row.replace(b'"retrieved_ids"', b'"retrieved_idz"'),
         lambda row: b"not json\n",
     ],
 )
@@ -117,20 +117,23 @@ def test_a_damaged_row_is_named_and_its_query_asked_again(
     "changed",
     [
         {"query_id": 1},
-        {"ids": "ab"},
-        {"ids": ["a", 1]},
+        {"retrieved_ids": "ab"},
+        {"retrieved_ids": ["a", 1]},
         {"scores": ["0.5", 0.1]},
         {"scores": [0.5]},
-        {"texts": [None, "b"]},
+        {"retrieved_texts": [None, "b"]},
         {"latency": "fast"},
-        {"spans": [["doc", "0", 3], None]},
-        {"spans": [["doc", 0], None]},
-        {"spans": 5},
+        {"retrieved_spans": [{"source": "doc", "start": "0", "end": 3}, None]},
+        {"retrieved_spans": [{"source": "doc", "start": 0}, None]},
+        {"retrieved_spans": 5},
     ],
 )
 def test_rows_are_checked_by_type(changed: dict[str, Any], path: Path) -> None:
-    row = {"query_id": "q", "ids": ["a", "b"], "scores": [0.5, 0.1], "texts": ["a", "b"]}
-    row |= {"latency": 0.1, "spans": [["doc", 0, 3], None]}  # type: ignore[dict-item]
+    row = {
+        **{"query_id": "q", "retrieved_ids": ["a", "b"], "scores": [0.5, 0.1]},
+        **{"retrieved_texts": ["a", "b"], "latency": 0.1, "concurrency": 1},
+        "retrieved_spans": [{"source": "doc", "start": 0, "end": 3}, None],
+    }
     with Journal(path, {"a": "b"}) as journal:
         journal.write(row | changed)
         journal.write(row)

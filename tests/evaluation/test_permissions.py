@@ -89,8 +89,8 @@ def test_three_ways_to_say_it(forbidden: Any, tmp_path: Path) -> None:
 
 
 UNKNOWN = (
-    "leaked@4: 2 of 8 retrieved passages are unknown and don't count as forbidden, since neither "
-    "they nor their documents in the dataset have the metadata key, such as 'n4' for 'q1'"
+    "leaked@4: 2 retrieved passages are unknown, such as 'n4', and not counted as forbidden: "
+    "neither the passage nor its document in the dataset has the metadata key"
 )
 
 

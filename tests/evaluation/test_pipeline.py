@@ -27,7 +27,7 @@ from llama_index_rag_metrics import (
     evaluate_stages,
 )
 from llama_index_rag_metrics import metrics as resolve
-from llama_index_rag_metrics.cli.opening import depth
+from llama_index_rag_metrics.cli.retriever_results import depth
 from llama_index_rag_metrics.evaluation.source import retrieval_depth
 from llama_index_rag_metrics.metrics import BinaryMetric
 from llama_index_rag_metrics.runtime.errors import EveryQueryFailed, InvalidInput

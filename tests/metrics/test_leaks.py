@@ -30,7 +30,13 @@ from llama_index_rag_metrics import (
     write_run,
 )
 from llama_index_rag_metrics.metrics.metric_names import lower_is_better
-from llama_index_rag_metrics.rankings.judging import Selection, judge, judge_table
+from llama_index_rag_metrics.rankings.judging import (
+    Forbidden,
+    Selection,
+    TokenCounts,
+    judge,
+    judge_table,
+)
 from llama_index_rag_metrics.runtime.errors import IdTypeMismatch, InvalidInput, LabelWarning
 
 FORBIDDEN = {"q1": ["x"], "q2": ["y", "z"], "q3": ["x", "a"]}
@@ -49,6 +55,11 @@ class Asked:
 
     query: Query
     forbidden: set[str]
+
+    @property
+    def retrieved(self) -> Ranking:
+        ids = self.query.ranking
+        return Ranking(ids, tokens=[1] * len(ids), forbidden=self.forbidden)
 
 
 @st.composite
@@ -79,16 +90,14 @@ def test_as_the_oracle_says(name: str, data: st.DataObject) -> None:
         parameters["min_grade"] = data.draw(st.sampled_from([0.5, 1.0, 2.0]))
     built = METRICS[name].build(parameters)
     relevance = [case.query.relevance for case in batch]
-    rankings = [case.query.ranking for case in batch]
-    tokens = [[1] * len(ranking) for ranking in rankings]
-    judged = judge(relevance, rankings, tokens, forbidden=[case.forbidden for case in batch])
+    judged = judge(relevance, [case.retrieved for case in batch], [TokenCounts, Forbidden])
     scores = built.score_queries(judged)  # type: ignore[attr-defined]
     expected = [oracle(name, case, **parameters) for case in batch]
     assert scores.tolist() == pytest.approx(expected, rel=1e-12, abs=1e-12)
     # a score never depends on its batch
     alone = [
         built.score_queries(  # type: ignore[attr-defined]
-            judge([case.query.relevance], [case.query.ranking], forbidden=[case.forbidden])
+            judge([case.query.relevance], [case.retrieved], [Forbidden])
         )
         for case in batch
     ]
@@ -117,9 +126,8 @@ def test_a_table_gives_what_lists_give(batch: list[Asked], data: st.DataObject) 
             "forbidden_ids": pl.List(pl.String),
         },
     )
-    rankings = [case.query.ranking for case in batch]
-    by_lists = judge(relevance, rankings, forbidden=[case.forbidden for case in batch])
-    by_table = judge_table(frame, with_forbidden=True)
+    by_lists = judge(relevance, [case.retrieved for case in batch], [Forbidden])
+    by_table = judge_table(frame, [Forbidden])
     selection = Selection(data.draw(st.none() | st.integers(1, 5)), data.draw(st.booleans()))
     for judged in (by_lists, selection.of(by_lists)):
         other = by_table if judged is by_lists else selection.of(by_table)
@@ -132,15 +140,16 @@ def test_a_table_gives_what_lists_give(batch: list[Asked], data: st.DataObject) 
 @settings(max_examples=60, deadline=None)
 def test_judged_only_closes_the_ranks_up(batch: list[Asked]) -> None:
     relevance = [case.query.relevance for case in batch]
-    rankings = [case.query.ranking for case in batch]
-    forbidden = [case.forbidden for case in batch]
-    whole = judge(relevance, rankings, forbidden=forbidden)
+    whole = judge(relevance, [case.retrieved for case in batch], [Forbidden])
     selected = Selection(judged_only=True).of(whole)
     closed_up = [
-        [item for item in ranking if judged.grades.get(item, -1) >= 0]
-        for judged, ranking in zip(relevance, rankings, strict=True)
+        Ranking(
+            [item for item in case.query.ranking if case.query.relevance.grades.get(item, -1) >= 0],
+            forbidden=case.forbidden,
+        )
+        for case in batch
     ]
-    anew = judge(relevance, closed_up, forbidden=forbidden)
+    anew = judge(relevance, closed_up, [Forbidden])
     for name in ("leak@2", "leaked@1", "permitted_recall@2"):
         built = metric(name)
         assert built.score_queries(selected).tobytes() == built.score_queries(anew).tobytes()  # type: ignore[attr-defined]
@@ -150,7 +159,8 @@ def test_judged_only_closes_the_ranks_up(batch: list[Asked]) -> None:
 @settings(max_examples=60, deadline=None)
 def test_invariants(case: Asked, k: int) -> None:
     def scores(forbidden: set[str]) -> list[float]:
-        judged = judge([case.query.relevance], [case.query.ranking], forbidden=[forbidden])
+        ranking = Ranking(case.query.ranking, forbidden=forbidden)
+        judged = judge([case.query.relevance], [ranking], [Forbidden])
         names = (f"leak@{k}", f"leaked@{k}", "permitted_recall", "recall")
         return [float(metric(name).score_queries(judged)[0]) for name in names]  # type: ignore[attr-defined]
 
@@ -279,7 +289,9 @@ def test_what_nobody_knows_is_noted_where_rankings_are_streamed(
     write_run(Run({"q": Ranking(["a", "b"], forbidden=["b"], forbidden_unknown=["a"])}), path)
     for per_query in (True, False):
         scored: Any = score_files(path, {"q": ["a"]}, "leak@2", per_query=per_query)
-        assert any("1 retrieved passage can't be told" in note for note in scored.notes)
+        assert any(
+            "leak@2: 1 retrieved passage is unknown, such as 'a'" in note for note in scored.notes
+        )
         assert not score_files(path, {"q": ["a"]}, "mrr").notes
     table = pa.table(
         {
@@ -290,5 +302,5 @@ def test_what_nobody_knows_is_noted_where_rankings_are_streamed(
             "forbidden_unknown_ids": [["a"]],
         }
     )
-    with pytest.warns(LabelWarning, match="1 retrieved passage can't be told"):
+    with pytest.warns(LabelWarning, match="1 retrieved passage is unknown"):
         assert score_table(table, "leak@2")["leak@2"].to_pylist() == [0.5]

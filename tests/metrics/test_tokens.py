@@ -13,7 +13,7 @@ from support.reference import distinct
 from support.strategies import NAMES, Query, chosen, queries
 
 from llama_index_rag_metrics import METRICS, Ranking, metric, score_rankings, score_table
-from llama_index_rag_metrics.rankings.judging import judge, judge_table
+from llama_index_rag_metrics.rankings.judging import TokenCounts, judge, judge_table
 from llama_index_rag_metrics.rankings.tokens import TokenCounter
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
@@ -51,8 +51,8 @@ def test_as_a_ranking_of_what_fits(name: str, data: st.DataObject) -> None:
     cost = data.draw(st.fixed_dictionaries({item: costs for q in batch for item in q.ranking}))
     judged = judge(
         [query.relevance for query in batch],
-        [query.ranking for query in batch],
-        [[cost[item] for item in query.ranking] for query in batch],
+        [Ranking(query.ranking, tokens=[cost[item] for item in query.ranking]) for query in batch],
+        [TokenCounts],
     )
     scores = drawn.metric.model_copy(update={"tokens": budget}).score_queries(judged)
     cut = [Query(query.relevance, fitting(query, cost, budget)) for query in batch]
@@ -108,11 +108,13 @@ def test_counts_from_a_table() -> None:
 @settings(max_examples=50, deadline=None)
 def test_a_table_gives_what_lists_give(batch: list[Query]) -> None:
     relevance = [query.relevance for query in batch]
-    tokens = [[len(item) for item in query.ranking] for query in batch]
+    rankings = [
+        Ranking(query.ranking, tokens=[len(item) for item in query.ranking]) for query in batch
+    ]
     frame = pl.DataFrame(
         {
             "retrieved_ids": [query.ranking for query in batch],
-            "retrieved_tokens": tokens,
+            "retrieved_tokens": [ranking.tokens for ranking in rankings],
             "expected_ids": [list(judgements.grades) for judgements in relevance],
         },
         schema={
@@ -121,10 +123,12 @@ def test_a_table_gives_what_lists_give(batch: list[Query]) -> None:
             "expected_ids": pl.List(pl.String),
         },
     )
-    lists = judge(
-        [list(judgements.grades) for judgements in relevance], [q.ranking for q in batch], tokens
-    )
-    assert judge_table(frame, with_tokens=True).tokens.tolist() == lists.tokens.tolist()  # type: ignore[union-attr]
+    plain = [list(judgements.grades) for judgements in relevance]
+    lists = judge(plain, rankings, [TokenCounts]).column(TokenCounts)
+    table = judge_table(frame, [TokenCounts]).column(TokenCounts)
+    assert lists is not None
+    assert table is not None
+    assert table.counts.tolist() == lists.counts.tolist()
 
 
 @pytest.mark.parametrize(
@@ -149,7 +153,7 @@ def test_nothing_is_known_of_tokens() -> None:
     table = pl.DataFrame({"retrieved_ids": [["a"]], "expected_ids": [["a"]]})
     with pytest.raises(InvalidInput, match="a column retrieved_tokens"):
         score_table(table, "recall@5tokens")
-    with pytest.raises(InvalidInput, match="cutoff of 5 tokens"):
+    with pytest.raises(InvalidInput, match="tokens: expected the number of tokens"):
         metric("recall@5tokens").compute("", ["a"], ["a"])
     with pytest.raises(InvalidInput, match="tokens can't be given with k=3"):
         metric("recall(tokens=5)@3")

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from llama_index_rag_metrics import Relevance, score_rankings
-from llama_index_rag_metrics.rankings.judging import Selection, judge
+from llama_index_rag_metrics import Ranking, Relevance, score_rankings
+from llama_index_rag_metrics.rankings.judging import Selection, TokenCounts, judge
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 IDS = list("abcdefgh")
@@ -38,9 +38,16 @@ def test_as_if_only_these_had_been_retrieved(
 
 def test_tokens_go_with_their_items() -> None:
     # a, x, b have 1, 2, 3 tokens, and y has 4; x isn't judged
-    judged = judge([{"a": 1, "b": 0}, {"y": 1}], [["a", "x", "b"], ["y"]], [[1, 2, 3], [4]])
-    assert Selection(judged_only=True).of(judged).tokens.tolist() == [1, 3, 4]  # type: ignore[union-attr]
-    assert Selection(max_retrieved=2).of(judged).tokens.tolist() == [1, 2, 4]  # type: ignore[union-attr]
+    rankings = [Ranking(["a", "x", "b"], tokens=[1, 2, 3]), Ranking(["y"], tokens=[4])]
+    judged = judge([{"a": 1, "b": 0}, {"y": 1}], rankings, [TokenCounts])
+
+    def tokens(selection: Selection) -> list[int]:
+        column = selection.of(judged).column(TokenCounts)
+        assert column is not None
+        return [*map(int, column.counts)]
+
+    assert tokens(Selection(judged_only=True)) == [1, 3, 4]
+    assert tokens(Selection(max_retrieved=2)) == [1, 2, 4]
     assert np.array_equal(Selection(2, judged_only=True).of(judged).depth, [1, 1])
 
 

@@ -30,7 +30,7 @@ from llama_index_rag_metrics import (
     Scores,
     SQLiteKVStore,
 )
-from llama_index_rag_metrics.runtime.amounts import check_amount, check_share, check_whole
+from llama_index_rag_metrics.runtime.amounts import check_amount, check_integer, check_share
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 CORPUS = {"d1": "Enceladus has geysers.", "d2": "Titan has lakes."}
@@ -158,11 +158,11 @@ def test_what_is_no_number_is_refused(name: str, argument: str, kind: str, value
 
 
 def test_whole_numbers_start_at_the_least() -> None:
-    check_whole("n", 1)
-    check_whole("n", -3, -math.inf)
+    check_integer("n", 1)
+    check_integer("n", -3, -math.inf)
     for value in (0, 1.0, True, "1", None):
         with pytest.raises(InvalidInput, match="n: expected a whole number of at least 1, got"):
-            check_whole("n", value)
+            check_integer("n", value)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from llama_index.core.storage.kvstore import SimpleKVStore
 from llama_index_rag_metrics import Cache, SQLiteKVStore
 from llama_index_rag_metrics.distributed.ray import evaluate, score_dataset
 from llama_index_rag_metrics.distributed.ray.sharing import LimiterActor, Limiters, SharedStore
-from llama_index_rag_metrics.runtime.cache import Keeper, Request
+from llama_index_rag_metrics.runtime.cache import Request, SharedStoreActor
 from llama_index_rag_metrics.runtime.errors import CacheWarning, MissingExtra
 
 
@@ -40,7 +40,7 @@ class Direct:
 class Process:
     """One of several processes with a cache on the same store."""
 
-    def __init__(self, keeper: Keeper, owner: str, asked: list[str]) -> None:
+    def __init__(self, keeper: SharedStoreActor, owner: str, asked: list[str]) -> None:
         self.cache = Cache(SharedStore(Direct(keeper), owner))
         self.asked = asked
         self.fails = False
@@ -58,15 +58,17 @@ class Process:
 
 
 @pytest.fixture(params=["memory", "SQLite"])
-def keeper(request: pytest.FixtureRequest, tmp_path: Path) -> Keeper:
+def keeper(request: pytest.FixtureRequest, tmp_path: Path) -> SharedStoreActor:
     made: Callable[[], Any] = SimpleKVStore
     if request.param == "SQLite":
         made = lambda: SQLiteKVStore(tmp_path / "store.sqlite")  # noqa: E731
-    return Keeper(made)
+    return SharedStoreActor(made)
 
 
 @pytest.mark.parametrize("batch_size", [None, 1])
-def test_what_several_processes_want_is_asked_once(keeper: Keeper, batch_size: int | None) -> None:
+def test_what_several_processes_want_is_asked_once(
+    keeper: SharedStoreActor, batch_size: int | None
+) -> None:
     asked: list[str] = []
 
     async def run() -> list[list[str]]:
@@ -79,7 +81,7 @@ def test_what_several_processes_want_is_asked_once(keeper: Keeper, batch_size: i
     assert sorted(asked) == ["a", "b", "c", "d"]
 
 
-def test_when_one_fails_another_asks(keeper: Keeper) -> None:
+def test_when_one_fails_another_asks(keeper: SharedStoreActor) -> None:
     asked: list[str] = []
 
     async def run() -> Any:
@@ -92,7 +94,7 @@ def test_when_one_fails_another_asks(keeper: Keeper) -> None:
     assert (values, asked) == (["A"], ["a", "a"])
 
 
-def test_who_is_gone_holds_nobody_up(keeper: Keeper) -> None:
+def test_who_is_gone_holds_nobody_up(keeper: SharedStoreActor) -> None:
     asked: list[str] = []
 
     async def run() -> list[str]:
@@ -117,7 +119,7 @@ def test_a_store_that_fails_holds_nobody_up() -> None:
     asked: list[str] = []
 
     async def run() -> list[list[str]]:
-        keeper = Keeper(Broken)
+        keeper = SharedStoreActor(Broken)
         first, second = Process(keeper, "first", asked), Process(keeper, "second", asked)
         return await asyncio.gather(first.get("a"), second.get("a"))  # type: ignore[no-any-return]
 
@@ -125,7 +127,7 @@ def test_a_store_that_fails_holds_nobody_up() -> None:
         assert asyncio.run(run()) == [["A"], ["A"]]
 
 
-def test_who_loses_the_store_asks_alone_and_holds_nobody_up(keeper: Keeper) -> None:
+def test_who_loses_the_store_asks_alone_and_holds_nobody_up(keeper: SharedStoreActor) -> None:
     asked: list[str] = []
 
     async def run() -> Any:
@@ -142,7 +144,7 @@ def test_who_loses_the_store_asks_alone_and_holds_nobody_up(keeper: Keeper) -> N
     assert sorted(asked) == ["a", "a", "b"]
 
 
-def test_an_owner_may_claim_again(keeper: Keeper) -> None:
+def test_an_owner_may_claim_again(keeper: SharedStoreActor) -> None:
     async def run() -> Any:
         store = SharedStore(Direct(keeper), "owner")
         await store.aclaim(["k"], "c")
@@ -151,7 +153,7 @@ def test_an_owner_may_claim_again(keeper: Keeper) -> None:
     assert asyncio.run(run()) == (({}, []), ({}, []))
 
 
-def test_the_store_of_a_worker_is_a_store_of_llama_index(keeper: Keeper) -> None:
+def test_the_store_of_a_worker_is_a_store_of_llama_index(keeper: SharedStoreActor) -> None:
     async def run() -> Any:
         store = SharedStore(Direct(keeper), "worker")
         await store.aput("k", {"v": 1}, "c")

@@ -85,7 +85,7 @@ ONE_OF_EACH = [
     BadAnswer("reranker", "no scores"),
     RetrievalFailed("q1", "timeout"),
     JournalMismatch("run.jsonl", {"the dataset": ("a", "b")}),
-    JournalDamaged("run.jsonl", 7),
+    JournalDamaged("run.jsonl"),
     JournalBusy("run.jsonl", "another process"),
     BaselineMismatch({"new": ["q1"]}, 2),
     GateFailed("a table"),

@@ -11,7 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from llama_index_rag_metrics.runtime.llms import json_answer, json_values, quote, without_reasoning
+from llama_index_rag_metrics.runtime.llms import (
+    json_and_text,
+    json_answer,
+    quote,
+    without_reasoning,
+)
 
 
 class Pair(BaseModel):
@@ -32,7 +37,7 @@ class Pair(BaseModel):
     ],
 )
 def test_json_values(text: str, values: list[Any]) -> None:
-    assert json_values(text) == values
+    assert json_and_text(text)[0] == values
 
 
 def test_the_list_of_a_wrapped_answer() -> None:

@@ -27,15 +27,14 @@ from llama_index_rag_metrics.metrics import (
     Precision,
     RankingMetric,
 )
-from llama_index_rag_metrics.metrics.costs import CallMetric
 from llama_index_rag_metrics.rankings.matching import BY_ID
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.report import Cell, Records, Report, Row, Section, Table
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.amounts import check_amount
-from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.scoring import EVERY_QUERY, score_with
 from llama_index_rag_metrics.statistics.intervals import exact_mean
 
@@ -170,7 +169,7 @@ def _holes(
         for items, grades in zip(seen, judged, strict=True)
     ]
 
-    def scores_if(grade: float) -> Mapping[str, FloatArray]:
+    def scores_if(grade: float) -> Scores:
         filled = [
             Relevance({**grades, **dict.fromkeys(items, grade)})
             for grades, items in zip(judged, unjudged, strict=True)
@@ -194,10 +193,9 @@ def _holes(
 def _answering(name: str) -> RankingMetric | None:
     """The metric of a name, or None where unjudged items can't change it."""
     metric = ranking_metric(name)
-    if metric is None or isinstance(metric, (CallMetric, GroupMetric, Judged)):
+    if metric is None or metric.needs or isinstance(metric, (GroupMetric, Judged)):
         return None
-    needs = ("tokens", "spans", "documents", "forbidden")
-    return None if any(getattr(metric, f"needs_{column}") for column in needs) else metric
+    return metric
 
 
 def _judged_by(

@@ -19,8 +19,8 @@ from llama_index_rag_metrics.decisions.calibration import (
 from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.metrics.metric_names import limits_of
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
-from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.runtime.wording import first_of, unawaited
+from llama_index_rag_metrics.runtime.errors import InvalidInput, unawaited
+from llama_index_rag_metrics.runtime.masking import join_first
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.mappings import name_among
 from llama_index_rag_metrics.statistics import prediction_powered as ppi
@@ -314,4 +314,4 @@ def _unknown_key(
 
 
 def _listed(query_ids: Iterable[str]) -> str:
-    return first_of(sorted(map(str, query_ids)))
+    return join_first(sorted(map(str, query_ids)))

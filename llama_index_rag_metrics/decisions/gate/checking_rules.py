@@ -28,7 +28,7 @@ from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.evaluation.results.results_report import system_of
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.report.terminal import to_text
-from llama_index_rag_metrics.runtime.amounts import check_amount, check_whole
+from llama_index_rag_metrics.runtime.amounts import check_amount, check_integer
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import (
     GateFailed,
@@ -98,7 +98,7 @@ tolerates a loss of up to 0.1.
     """
     expected = "a number from 0 to 1, such as 0.95"
     check_amount("min_coverage", min_coverage, expected, lambda share: 0 <= share <= 1)
-    check_whole("worst", worst, 0)
+    check_integer("worst", worst, 0)
     parsed, scores, judge = parse_rules(rules), scores_of(results), judge_of(results)
     if judge is not None and clusters is not None:
         sentence = "clusters can't be given with calibrated scores."

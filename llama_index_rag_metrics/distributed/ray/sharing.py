@@ -19,7 +19,12 @@ from llama_index.core.storage.kvstore import SimpleKVStore
 from llama_index.core.storage.kvstore.types import DEFAULT_COLLECTION as _DATA
 from llama_index.core.storage.kvstore.types import BaseKVStore
 
-from llama_index_rag_metrics.runtime.cache import Cache, ClaimingStore, Keeper, SQLiteKVStore
+from llama_index_rag_metrics.runtime.cache import (
+    Cache,
+    ClaimingStore,
+    SharedStoreActor,
+    SQLiteKVStore,
+)
 from llama_index_rag_metrics.runtime.cache.fetching import COLLECTION
 from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra
 from llama_index_rag_metrics.runtime.masking import describe_error
@@ -200,7 +205,7 @@ def unpack(packed: bytes, limiter_actor: Any) -> Any:
 def start_store_actor(cache: Any, journal: str | Path | None = None) -> Any:
     """Start the actor that keeps the store of `evaluate(cache=..., journal=...)`."""
     try:
-        return driver_node_actor(Keeper, _maker(cache, journal))
+        return driver_node_actor(SharedStoreActor, _maker(cache, journal))
     except _UNPICKLABLE as error:
         remedy = "Pass a function that makes it, such as cache=lambda: RedisKVStore(...)."
         expected = "a store that can be pickled"

@@ -21,9 +21,10 @@ from llama_index.core.evaluation.retrieval.metrics_base import (
 from llama_index.core.schema import MetadataMode
 
 from llama_index_rag_metrics.evaluation.asking.pipeline import Pipeline
-from llama_index_rag_metrics.evaluation.retrieved.modes import mode_note, node_texts, of_mode
+from llama_index_rag_metrics.evaluation.retrieved.nodes import mode_note, node_texts, of_mode
 from llama_index_rag_metrics.metrics.texts import TextMetric
 from llama_index_rag_metrics.metrics.texts.text_metric import HasCorpus
+from llama_index_rag_metrics.rankings.judging import compute_arguments
 from llama_index_rag_metrics.rankings.matching import item_ids, names_of, node_span
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Call, Ranking
@@ -224,15 +225,9 @@ async def compute(
         question.relevant_texts if isinstance(metric, TextMetric) else question.expected_texts,
         list(ranking.texts or ()),
     )
-    measured: dict[str, Any] = {}
-    if getattr(metric, "needs_tokens", False):
-        measured["retrieved_tokens"] = ranking.tokens
-    if getattr(metric, "needs_spans", False):
-        measured["retrieved_spans"] = ranking.spans
-    if getattr(metric, "needs_forbidden", False):
-        measured["forbidden_ids"] = ranking.forbidden
+    beside = compute_arguments(metric, ranking)
     acompute = getattr(metric, "acompute", None)
     if inspect.iscoroutinefunction(acompute):
-        result: RetrievalMetricResult = await acompute(*arguments, **measured)
+        result: RetrievalMetricResult = await acompute(*arguments, **beside)
         return result
-    return await pipeline.in_thread(partial(metric.compute, *arguments, **measured))
+    return await pipeline.in_thread(partial(metric.compute, *arguments, **beside))

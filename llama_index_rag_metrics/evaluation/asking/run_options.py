@@ -18,7 +18,7 @@ from llama_index_rag_metrics.files.lines import OnError
 from llama_index_rag_metrics.rankings.fusion import Combine
 from llama_index_rag_metrics.rankings.matching import Matcher, MatchOn
 from llama_index_rag_metrics.rankings.tokens import Tokenizer
-from llama_index_rag_metrics.runtime.amounts import WORKERS, check_amount, check_whole
+from llama_index_rag_metrics.runtime.amounts import WORKERS, check_amount, check_integer
 from llama_index_rag_metrics.runtime.cache import Cache
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownArgument
 from llama_index_rag_metrics.scores.scoring import Failed, NoRelevant, ScoringOptions
@@ -261,4 +261,4 @@ def check_price(price_per_million: object) -> None:
 
 def check_count(argument: str, value: object, what: str) -> None:
     """Refuse what isn't a whole number above 0."""
-    check_whole(argument, value, 1, f"a number of {what}, from 1 on")
+    check_integer(argument, value, 1, f"a number of {what}, from 1 on")

@@ -81,7 +81,7 @@ def means_by_cutoff(
     retrieved = [ranking for ranking in rankings if ranking.ids]
     if in_tokens and any(ranking.tokens is None for ranking in retrieved):
         return {}
-    if uncut.needs_spans and any(ranking.spans is None for ranking in retrieved):
+    if "spans" in uncut.needs and any(ranking.spans is None for ranking in retrieved):
         return {}
     scores = score_with(chosen, relevance, rankings, replace(EVERY_QUERY, tolerant=True))
     names = {n: cut.metric_name for n, cut in zip(cutoffs, chosen, strict=True)}

@@ -16,7 +16,7 @@ from llama_index.core.evaluation.retrieval.metrics_base import (
 )
 
 from llama_index_rag_metrics.evaluation.asking.query_runner import NOT_ASKED, Collected
-from llama_index_rag_metrics.evaluation.retrieved.score_by_matcher import (
+from llama_index_rag_metrics.evaluation.retrieved.run_matching import (
     matcher_names,
     score_by_matcher,
 )

@@ -22,7 +22,7 @@ from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report import numbers
 from llama_index_rag_metrics.runtime.cache import Cache
 from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.runtime.wording import first_of
+from llama_index_rag_metrics.runtime.masking import join_first
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
@@ -116,7 +116,7 @@ def explain_match(
         own, passages = [item], {label: label for label in grades}
     asked = [label for label in grades if expected_id in (None, label)]
     if expected_id is not None and not asked:
-        expected = f"an expected item of {query_id!r}: {first_of(list(map(repr, grades)))}"
+        expected = f"an expected item of {query_id!r}: {join_first(list(map(repr, grades)))}"
         raise InvalidInput("expected_id", expected_id, expected)
     known = {label: passages[label] for label in asked if label in passages}
     likeness = _likeness(ready, known, own)
@@ -165,7 +165,7 @@ def _likeness(
 def _other_id(item: str, near: str, asked: list[str], spans: Sequence[Span | None] | None) -> str:
     """What is expected instead of an id."""
     source = spans[0].source if spans and spans[0] else None
-    reason = f"expected: {first_of(list(map(repr, asked)))}"
+    reason = f"expected: {join_first(list(map(repr, asked)))}"
     if source in asked and source != item:
         reason = f"its document {source!r} is: use match_on='ref_doc_id'"
     elif near and letters(near) == letters(item):

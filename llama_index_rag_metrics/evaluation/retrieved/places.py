@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from llama_index_rag_metrics.metrics import RankingMetric
+from llama_index_rag_metrics.rankings.judging import JudgedSpans, columns_for
 from llama_index_rag_metrics.rankings.matching import Matcher, SpanMatcher, node_span
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Run
@@ -90,11 +90,11 @@ def places_for(
 ) -> Places | None:
     """A finder of places; None where no metric needs them."""
     for metric in metrics:
-        if isinstance(metric, RankingMetric) and metric.needs_documents and not dataset.corpus:
+        if "documents" in getattr(metric, "needs", ()) and not dataset.corpus:
             remedy = "Give the dataset a corpus, or count characters."
             raise InvalidInput(metric.metric_name, "no corpus", "the documents' texts", remedy)
-    needed = any(isinstance(metric, RankingMetric) and metric.needs_spans for metric in metrics)
-    return Places(dataset.corpus, matcher) if needed else None
+    is_needed = JudgedSpans in columns_for(metrics)
+    return Places(dataset.corpus, matcher) if is_needed else None
 
 
 def unplaced_note(run: Run) -> list[str]:

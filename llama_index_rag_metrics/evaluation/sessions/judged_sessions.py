@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from llama_index_rag_metrics.rankings.judging import judge_calls
+from llama_index_rag_metrics.rankings.judging import Batch, JudgedCalls
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.runtime.arrays import FloatArray
@@ -128,7 +128,7 @@ def recall_by_call(
 
     Every query has something relevant. A session that has ended keeps what it found.
     """
-    calls = judge_calls(relevance, rankings)
+    calls = JudgedCalls.of_rankings(Batch(relevance, rankings))
     n_new = np.zeros((len(rankings), most))
     number = np.arange(len(calls.query)) - (np.cumsum(calls.count) - calls.count)[calls.query]
     kept = number < most
@@ -142,7 +142,7 @@ def _judged(
     run: Mapping[str, Ranking], relevance: Mapping[str, Relevance]
 ) -> Iterator[SessionCall]:
     judged = [relevance.get(query_id) for query_id in run]
-    calls = judge_calls(judged, list(run.values()))
+    calls = JudgedCalls.of_rankings(Batch(judged, list(run.values())))
     n_relevant = dict(zip(run, calls.judged.count_judgements(1.0).tolist(), strict=True))
     rows = iter(zip(calls.new_relevant(1.0).tolist(), calls.is_repeated.tolist(), strict=True))
     for query_id, ranking in run.items():

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from llama_index_rag_metrics.evaluation.asking.query import Asked, LocalAsker
 from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity
 from llama_index_rag_metrics.evaluation.retrieved.nodes import CAPTURED, as_nodes
-from llama_index_rag_metrics.evaluation.retrieved.score_by_matcher import matcher_of
+from llama_index_rag_metrics.evaluation.retrieved.run_matching import matcher_of
 from llama_index_rag_metrics.evaluation.sessions.capturing import (
     CapturedSession,
     as_call,
@@ -31,12 +31,12 @@ from llama_index_rag_metrics.evaluation.source import (
     SessionRetriever,
     answer_nodes,
 )
-from llama_index_rag_metrics.metrics.costs import CallMetric
+from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.rankings.fusion import Combine, check_combine, combine_calls
 from llama_index_rag_metrics.rankings.matching import names_of
 from llama_index_rag_metrics.rankings.run import Call, has_order
 from llama_index_rag_metrics.report.numbers import counted
-from llama_index_rag_metrics.runtime.amounts import check_whole
+from llama_index_rag_metrics.runtime.amounts import check_integer
 from llama_index_rag_metrics.runtime.errors import InvalidInput, TooManyCalls, UnusableAnswer
 from llama_index_rag_metrics.runtime.sync import out_of_reach
 from llama_index_rag_metrics.runtime.threads import within
@@ -226,7 +226,11 @@ def check_calls(metrics: Sequence[BaseRetrievalMetric], options: RunOptions) -> 
     if options.combine not in ("last", "context"):
         return
     for metric in metrics:
-        if isinstance(metric, CallMetric) and matcher_of(metric, options.matcher) is not None:
+        if (
+            isinstance(metric, RankingMetric)
+            and "calls" in metric.needs
+            and matcher_of(metric, options.matcher) is not None
+        ):
             remedy = f"{metric.metric_name} needs all that the calls retrieved to be matched."
             raise InvalidInput("combine", options.combine, "'first_seen' or 'rrf'", remedy)
 
@@ -238,7 +242,7 @@ def asker_of(
     combine, max_calls = plan.options.combine, plan.options.max_calls
     check_combine(combine or "first_seen")
     if max_calls is not None:
-        check_whole("max_calls", max_calls, 1, "a number of retrievals from 1 on, or None")
+        check_integer("max_calls", max_calls, 1, "a number of retrievals from 1 on, or None")
     if isinstance(retriever, (SessionRetriever, AsyncCallableRetriever)):
         return SessionAsker(retriever, plan, metrics)
     if combine is not None:

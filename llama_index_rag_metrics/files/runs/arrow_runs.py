@@ -54,7 +54,7 @@ def write_arrow(
     fields: set[str],
 ) -> None:
     pa = _pyarrow()
-    schema = pa.schema([column for column in _schema(pa) if column.name in fields])
+    schema = pa.schema([column for column in record_schema(pa) if column.name in fields])
     rows = iter(records)
     with whole_file(path) as partial:
         if form == "parquet":
@@ -68,7 +68,8 @@ def write_arrow(
                 writer.write_table(pa.Table.from_pylist(some, schema=schema))
 
 
-def _schema(pa: Any) -> Any:
+def record_schema(pa: Any) -> Any:
+    """The columns of rankings and judgements, a row a query."""
     texts, numbers = pa.list_(pa.string()), pa.list_(pa.float64())
     span = pa.struct({"source": pa.string(), "start": pa.int64(), "end": pa.int64()})
     columns = {

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from llama_index_rag_metrics.files.fields import (
     CALLS,
@@ -33,20 +33,42 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput
 T = TypeVar("T")
 
 
+class Field(NamedTuple):
+    """What a record says of a ranking.
+
+    Attributes:
+        name: the field of `Ranking`.
+        names: what records call it, ours first.
+        read: makes it of a record's value.
+        plain: makes of it what JSON and Arrow hold.
+    """
+
+    name: str
+    names: Sequence[str]
+    read: Callable[[Any, Place], Any]
+    plain: Callable[[Any], Any]
+
+    @property
+    def column(self) -> str:
+        """What we call it in records and tables."""
+        return self.names[0]
+
+    def of(self, items: Items) -> Any:
+        """What JSON and Arrow hold of a ranking; None where nothing is known."""
+        return None if (value := getattr(items, self.name)) is None else self.plain(value)
+
+
 def read_ranking(record: Mapping[str, Any], place: Place) -> Ranking:
     """The ranking of a record of a whole query: ids, best first, and what there is beside them."""
-    forbidden, unknown = first_of(record, FORBIDDEN), first_of(record, FORBIDDEN_UNKNOWN)
     context = record.get(MODEL_CONTEXT)
     try:
         calls = list_of(record.get(CALLS), place, _read_call)
         return Ranking(
-            **_read_items(record, place),
-            forbidden=None if forbidden is None else read_ids(forbidden, place),
-            forbidden_unknown=None if unknown is None else read_ids(unknown, place),
+            **_read(_SHARED + MARKS, record, place),
             calls=None if calls is None else tuple(calls),
             context=None
             if is_missing(context)
-            else Ranking(**_read_items(_mapping(context, place), place)),
+            else Ranking(**_read(_SHARED, _mapping(context, place), place)),
         )
     except InvalidInput as problem:
         raise place.wrong("lists of the same length", str(problem)) from problem
@@ -54,23 +76,15 @@ def read_ranking(record: Mapping[str, Any], place: Place) -> Ranking:
 
 def ranking_record(query_id: str, ranking: Ranking) -> dict[str, Any]:
     """The record that `read_ranking` reads, without what isn't given."""
-    record = {"query_id": query_id, **_items_record(ranking)}
-    if ranking.forbidden is not None:
-        record["forbidden_ids"] = list(ranking.forbidden)
-    if ranking.forbidden_unknown:
-        record["forbidden_unknown_ids"] = list(ranking.forbidden_unknown)
+    record = {"query_id": query_id, **_record(_SHARED + MARKS, ranking)}
     if ranking.calls is not None:
+        asked = ("query", "asked_by", "retriever")
         record[CALLS] = [
-            {
-                "query": call.query,
-                "asked_by": call.asked_by,
-                "retriever": call.retriever,
-                **_items_record(call),
-            }
+            {**{name: getattr(call, name) for name in asked}, **_record(_SHARED, call)}
             for call in ranking.calls
         ]
     if ranking.context is not None:
-        record[MODEL_CONTEXT] = _items_record(ranking.context)
+        record[MODEL_CONTEXT] = _record(_SHARED, ranking.context)
     return record
 
 
@@ -106,41 +120,29 @@ def number_or_none(value: Any, place: Place) -> float | None:
 def _read_call(record: object, place: Place) -> Call:
     fields = _mapping(record, place)
     return Call(
-        **_read_items(fields, place),
+        **_read(_SHARED, fields, place),
         query=_text(fields.get("query"), place),
         asked_by=_text(fields.get("asked_by"), place),
         retriever=_text(fields.get("retriever"), place),
     )
 
 
-def _read_items(record: Mapping[str, Any], place: Place) -> dict[str, Any]:
-    """The columns that a ranking and a call share."""
-    texts, scores, tokens = (first_of(record, names) for names in (TEXTS, SCORES, TOKENS))
-    latency, error, spans = record.get("latency"), record.get("error"), first_of(record, SPANS)
+def _read(fields: Iterable[Field], record: Mapping[str, Any], place: Place) -> dict[str, Any]:
+    values = ((field, first_of(record, field.names)) for field in fields)
     return {
-        "ids": read_ids(first_of(record, RETRIEVED), place),
-        "scores": list_of(scores, place, number_or_none),
-        "texts": None if texts is None else read_texts(texts, place),
-        "latency": None if latency is None else read_number(latency),
-        "error": None if error is None else str(error),
-        "spans": list_of(spans, place, read_place),
-        "tokens": list_of(tokens, place, _count),
+        field.name: field.read(value, place)
+        for field, value in values
+        if value is not None or field.name == "ids"
     }
 
 
-def _items_record(items: Items) -> dict[str, Any]:
-    """What `_read_items` reads, without what isn't given."""
-    scores, spans = items.scores, items.spans
-    fields = {
-        "retrieved_ids": list(items.ids),
-        "scores": None if scores is None else [plain_score(score) for score in scores],
-        "retrieved_texts": None if items.texts is None else list(items.texts),
-        "latency": items.latency,
-        "error": items.error,
-        "retrieved_spans": None if spans is None else list(map(place_record, spans)),
-        "retrieved_tokens": None if items.tokens is None else list(items.tokens),
-    }
-    return {field: value for field, value in fields.items() if value is not None}
+def _record(fields: Iterable[Field], items: Items) -> dict[str, Any]:
+    values = ((field.column, field.of(items)) for field in fields)
+    return {column: value for column, value in values if value is not None}
+
+
+def _each(read: Callable[[Any, Place], T]) -> Callable[[Any, Place], list[T]]:
+    return lambda value, place: [read(item, place) for item in as_list(value, place)]
 
 
 def _mapping(value: object, place: Place) -> Mapping[str, Any]:
@@ -163,3 +165,21 @@ def _count(value: object, place: Place) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise place.wrong("a number of tokens, from 0 on", value)
     return value
+
+
+_SHARED = (
+    Field("ids", RETRIEVED, read_ids, list),
+    Field("scores", SCORES, _each(number_or_none), lambda scores: list(map(plain_score, scores))),
+    Field("texts", TEXTS, read_texts, list),
+    Field("latency", ("latency",), lambda value, place: read_number(value), float),
+    Field("error", ("error",), lambda value, place: str(value), str),
+    Field("spans", SPANS, _each(read_place), lambda spans: list(map(place_record, spans))),
+    Field("tokens", TOKENS, _each(_count), list),
+)
+"""What rankings and calls have alike."""
+
+MARKS = (
+    Field("forbidden", FORBIDDEN, read_ids, list),
+    Field("forbidden_unknown", FORBIDDEN_UNKNOWN, read_ids, lambda ids: list(ids) or None),
+)
+FIELDS = {field.column: field for field in (*_SHARED, *MARKS)}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 import numpy as np
 import numpy.typing as npt
 
-from llama_index_rag_metrics.files.fields import CALLS, FORBIDDEN_UNKNOWN
+from llama_index_rag_metrics.files.fields import CALLS
 from llama_index_rag_metrics.files.file_kinds import RUN, format_of, read_as
 from llama_index_rag_metrics.files.lines import Faults, OnError, Place, name_of, raw_lines
 from llama_index_rag_metrics.files.runs.arrow_runs import (
@@ -19,23 +19,20 @@ from llama_index_rag_metrics.files.runs.arrow_runs import (
     column_names,
     count_ids,
     read_batches,
+    record_schema,
 )
 from llama_index_rag_metrics.files.runs.read_runs import read_run
 from llama_index_rag_metrics.files.runs.run_blocks import OnRead, TrecStream
+from llama_index_rag_metrics.files.runs.run_fields import FIELDS
 from llama_index_rag_metrics.files.runs.run_records import warn_unread
 from llama_index_rag_metrics.files.runs.trec_run import run_lines
 from llama_index_rag_metrics.rankings.judging import (
     EXPECTED,
     EXPECTED_SPANS,
-    FORBIDDEN,
     GRADES,
     QUERY_ID,
     RETRIEVED,
-    RETRIEVED_SPANS,
-    TOKENS,
-    span_series,
 )
-from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra, UnknownFormat
 
 if TYPE_CHECKING:
@@ -194,45 +191,21 @@ class StoredRun:
             if _is_arrow(form):
                 yield file, form
 
-    def _read_tables(self) -> Iterator[pl.DataFrame]:
-        import polars as pl
+    def _read_tables(self) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
 
+        schema = record_schema(pa)
         run = read_run(self.path, on_error=self._on_error)
         if CALLS in self._measured and run.calls:
             raise calls_left_out(self.path)
         rankings = iter(run.items())
-        while some := list(islice(rankings, _MOST_ROWS)):
-            yield pl.DataFrame(
-                [
-                    pl.Series("query_id", [query_id for query_id, _ in some], pl.String),
-                    pl.Series(
-                        "retrieved_ids", [[*ranking.ids] for _, ranking in some], pl.List(pl.String)
-                    ),
-                    pl.Series("error", [ranking.error for _, ranking in some], pl.String),
-                    *self._measures([ranking for _, ranking in some]),
-                ]
-            )
-
-    def _measures(self, rankings: Sequence[Ranking]) -> Iterator[pl.Series]:
-        import polars as pl
-
-        if TOKENS in self._measured and any(ranking.tokens is not None for ranking in rankings):
-            yield pl.Series(TOKENS, [ranking.tokens for ranking in rankings], pl.List(pl.Int64))
-        if RETRIEVED_SPANS in self._measured and any(
-            ranking.spans is not None for ranking in rankings
-        ):
-            yield span_series(RETRIEVED_SPANS, [ranking.spans for ranking in rankings])
-        if FORBIDDEN in self._measured and any(
-            ranking.forbidden is not None for ranking in rankings
-        ):
-            ids = [
-                None if ranking.forbidden is None else [*ranking.forbidden] for ranking in rankings
-            ]
-            yield pl.Series(FORBIDDEN, ids, pl.List(pl.String))
-        (unknown,) = FORBIDDEN_UNKNOWN
-        if unknown in self._measured:
-            ids = [[*(ranking.forbidden_unknown or ())] for ranking in rankings]
-            yield pl.Series(unknown, ids, pl.List(pl.String))
+        while batch := dict(islice(rankings, _MOST_ROWS)):
+            columns = {QUERY_ID: pa.array(batch, pa.string())}
+            for name in (RETRIEVED, _ERROR, *(FIELDS.keys() & self._measured)):
+                values = [FIELDS[name].of(ranking) for ranking in batch.values()]
+                if name == _ERROR or any(value is not None for value in values):
+                    columns[name] = pa.array(values, schema.field(name).type)
+            yield pa.RecordBatch.from_pydict(columns)
 
 
 def calls_left_out(run: object) -> InvalidInput:

@@ -29,7 +29,7 @@ from llama_index_rag_metrics.report.html.assets import (
     render,
     script_source,
 )
-from llama_index_rag_metrics.runtime.amounts import check_whole
+from llama_index_rag_metrics.runtime.amounts import check_integer
 from llama_index_rag_metrics.runtime.atomic_files import write_text
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
@@ -93,7 +93,7 @@ def write_review_page(
     for source in (pool, judgements):
         if isinstance(source, (str, os.PathLike)) and Path(source).absolute() == target.absolute():
             raise InvalidInput("path", str(path), "another file than the pool and the judgements")
-    check_whole("seed", seed, -math.inf, "a whole number")
+    check_integer("seed", seed, -math.inf, "a whole number")
     if rubric is not None:
         scale = read_rubric(Path(rubric))
         if scale.name != DEFAULT and read.scales.get(scale.name, scale) != scale:

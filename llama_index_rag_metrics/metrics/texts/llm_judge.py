@@ -25,6 +25,7 @@ from llama_index_rag_metrics.rankings.tokens import TokenCounter
 from llama_index_rag_metrics.runtime.cache import Cache, Request, Tally, Usage, identity
 from llama_index_rag_metrics.runtime.errors import BadAnswer, ScorerFailed
 from llama_index_rag_metrics.runtime.llms import (
+    AnyAnswer,
     context_window,
     json_and_text,
     quote,
@@ -32,7 +33,6 @@ from llama_index_rag_metrics.runtime.llms import (
     structured_answer,
     without_reasoning,
 )
-from llama_index_rag_metrics.runtime.llms.llm_answers import AnyAnswer
 from llama_index_rag_metrics.runtime.retries import Refusal
 from llama_index_rag_metrics.runtime.sync import settled
 

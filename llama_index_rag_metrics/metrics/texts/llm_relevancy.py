@@ -17,13 +17,13 @@ from llama_index_rag_metrics.metrics.texts.text_metric import (
 )
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking, Run
-from llama_index_rag_metrics.runtime.amounts import WORKERS, check_whole
+from llama_index_rag_metrics.runtime.amounts import WORKERS, check_integer
 from llama_index_rag_metrics.runtime.cache import Cache, Tally, Usage
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
 from llama_index_rag_metrics.runtime.masking import describe_error
+from llama_index_rag_metrics.runtime.models import model_of_settings
 from llama_index_rag_metrics.runtime.retries import Refusal
-from llama_index_rag_metrics.runtime.settings_models import model_of_settings
 from llama_index_rag_metrics.runtime.sync import each, in_thread, run_sync
 
 __all__ = ["LLMRelevancy"]
@@ -117,7 +117,7 @@ class LLMRelevancy(TextMetric):
         Raises:
             InvalidInput: there is no such number of workers.
         """
-        check_whole("workers", workers)
+        check_integer("workers", workers)
         relevance: dict[str, Relevance] = {}
         errors: dict[str, Exception] = {}
         judge = self.model_copy()

@@ -19,14 +19,14 @@ from llama_index_rag_metrics.metrics.texts.text_metric import (
 )
 from llama_index_rag_metrics.rankings.matching.normalisation import words
 from llama_index_rag_metrics.runtime.cache import Cache
-from llama_index_rag_metrics.runtime.embedding import (
+from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.runtime.models import (
     Embedder,
     Vector,
     cosines,
     dots,
     embed_model_or_default,
 )
-from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.sync import in_thread
 
 __all__ = ["BM25Similarity", "EmbeddingSimilarity"]

@@ -1,74 +1,81 @@
 """Judging: a ranking and its relevance become hits at ranks. No metric ever sees an id."""
 
 from llama_index_rag_metrics.rankings.judging.arrow import (
-    FORBIDDEN,
     GRADES,
-    QUERY_ID,
-    RETRIEVED,
-    TOKENS,
     WEIGHTS,
+    check_undamaged,
+    frame_of,
     judge_table,
 )
-from llama_index_rag_metrics.rankings.judging.forbidden import (
-    Forbidden,
-    forbidden_ids,
-    forbidden_in,
-    n_forbidden,
-)
-from llama_index_rag_metrics.rankings.judging.frames import check_undamaged, frame_of
+from llama_index_rag_metrics.rankings.judging.columns import COLUMNS, columns_for, compute_arguments
+from llama_index_rag_metrics.rankings.judging.forbidden import Forbidden, forbidden_in
 from llama_index_rag_metrics.rankings.judging.judged import (
+    ALL_RETRIEVED,
     Cutoff,
     GroupHits,
     Hits,
     JudgedRankings,
     Ranked,
+    Selection,
     TokenBudget,
 )
-from llama_index_rag_metrics.rankings.judging.judged_calls import JudgedCalls, calls_in, judge_calls
-from llama_index_rag_metrics.rankings.judging.judged_spans import Ruler, Spans, Unit
-from llama_index_rag_metrics.rankings.judging.lists import judge, judge_one
-from llama_index_rag_metrics.rankings.judging.selection import ALL_RETRIEVED, Selection
-from llama_index_rag_metrics.rankings.judging.span_columns import (
+from llama_index_rag_metrics.rankings.judging.judged_calls import JudgedCalls, calls_in
+from llama_index_rag_metrics.rankings.judging.judged_column import (
     EXPECTED,
+    QUERY_ID,
+    RETRIEVED,
+    Batch,
+    ColumnSources,
+    ForbiddenIds,
+    JudgedColumn,
+    TokenCounts,
+    ids_of,
+)
+from llama_index_rag_metrics.rankings.judging.judged_spans import (
     EXPECTED_SPANS,
-    RETRIEVED_SPANS,
+    JudgedSpans,
+    Unit,
     span_series,
     with_expected_ids,
 )
+from llama_index_rag_metrics.rankings.judging.lists import id_kinds, judge, judge_one
 
 __all__ = [
     "ALL_RETRIEVED",
+    "COLUMNS",
     "EXPECTED",
     "EXPECTED_SPANS",
-    "FORBIDDEN",
     "GRADES",
     "QUERY_ID",
     "RETRIEVED",
-    "RETRIEVED_SPANS",
-    "TOKENS",
     "WEIGHTS",
+    "Batch",
+    "ColumnSources",
     "Cutoff",
     "Forbidden",
+    "ForbiddenIds",
     "GroupHits",
     "Hits",
     "JudgedCalls",
+    "JudgedColumn",
     "JudgedRankings",
+    "JudgedSpans",
     "Ranked",
-    "Ruler",
     "Selection",
-    "Spans",
     "TokenBudget",
+    "TokenCounts",
     "Unit",
     "calls_in",
     "check_undamaged",
-    "forbidden_ids",
+    "columns_for",
+    "compute_arguments",
     "forbidden_in",
     "frame_of",
+    "id_kinds",
+    "ids_of",
     "judge",
-    "judge_calls",
     "judge_one",
     "judge_table",
-    "n_forbidden",
     "span_series",
     "with_expected_ids",
 ]

@@ -7,48 +7,39 @@ of one hash) and what has no columns (groups) goes through `judge`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llama_index_rag_metrics.rankings.judging.forbidden import Forbidden
-from llama_index_rag_metrics.rankings.judging.hashes import HashedLists
-from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings, best_first, check_tokens
-from llama_index_rag_metrics.rankings.judging.judged_spans import Spans, Unit
-from llama_index_rag_metrics.rankings.judging.lists import judge
-from llama_index_rag_metrics.rankings.judging.span_columns import (
+from llama_index_rag_metrics.rankings.judging.hashes import Collision, IdLists, row_name
+from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings, best_first
+from llama_index_rag_metrics.rankings.judging.judged_column import (
     EXPECTED,
-    EXPECTED_SPANS,
-    RETRIEVED_SPANS,
-    SpanColumn,
-    spans_of_columns,
+    RETRIEVED,
+    JudgedColumn,
+    JudgedTable,
 )
+from llama_index_rag_metrics.rankings.judging.judged_spans import (
+    EXPECTED_SPANS,
+    JudgedSpans,
+    place_rows,
+)
+from llama_index_rag_metrics.rankings.judging.lists import judge
 from llama_index_rag_metrics.rankings.relevance import HIGHEST_GRADE, Relevance, RelevanceLike
+from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.rankings.span import Span
-from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
-from llama_index_rag_metrics.runtime.errors import IdTypeMismatch, InvalidInput
+from llama_index_rag_metrics.runtime.arrays import FloatArray
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 if TYPE_CHECKING:
     import polars as pl
+    import pyarrow as pa
 
-QUERY_ID, RETRIEVED, GRADES = "query_id", "retrieved_ids", "grades"
-WEIGHTS, TOKENS, FORBIDDEN = "facet_weights", "retrieved_tokens", "forbidden_ids"
-
-
-class _Collision(Exception):
-    """Two ids of one hash."""
+GRADES, WEIGHTS = "grades", "facet_weights"
 
 
-def judge_table(
-    frame: pl.DataFrame,
-    *,
-    with_tokens: bool = False,
-    with_spans: bool = False,
-    with_forbidden: bool = False,
-) -> JudgedRankings:
+def judge_table(frame: pl.DataFrame, columns: Sequence[type[JudgedColumn]] = ()) -> JudgedRankings:
     """Bring the relevance and the rankings of a table together, row by row.
 
     Args:
@@ -56,11 +47,7 @@ def judge_table(
             `expected_ids`: the judged ids, or groups of them; null where the query is unjudged.
             `grades`, if there: the grade of each expected id; a row without them has grade 1 each.
             `facet_weights`, if there: the weight of each group, 1 each in a row without them.
-            `retrieved_tokens`: how many tokens each retrieved item has. `expected_spans` and
-            `retrieved_spans`: where each id is, {source, start, end}, or null. `forbidden_ids`:
-            what the asker may not see; null where nothing is forbidden.
-        with_tokens: whether to read `retrieved_tokens`, which must then be there.
-        with_forbidden: whether to read `forbidden_ids`, which must then be there.
+        columns: what is read beside these; a column of such a kind must be there.
 
     Examples:
         >>> import polars as pl
@@ -71,163 +58,33 @@ def judge_table(
     for column in (RETRIEVED, EXPECTED):
         if column not in frame.columns:
             raise InvalidInput("table", frame.columns, f"a column {column}")
-    if with_forbidden and FORBIDDEN not in frame.columns:
-        expected = f"a column {FORBIDDEN}, the ids that the asker of each query may not see"
-        raise InvalidInput("table", frame.columns, expected)
     if _is_grouped(frame[EXPECTED].dtype):
-        return _judge_rows(frame, with_tokens, with_spans, with_forbidden)
-    judged, ranked = _Lists.read(frame, EXPECTED), _Lists.read(frame, RETRIEVED)
-    if len(judged.ids) and len(ranked.ids) and judged.ids.dtype != ranked.ids.dtype:
-        raise IdTypeMismatch(map(str, (judged.ids.dtype, ranked.ids.dtype)))
-    grade = _read_grades(frame, judged)
-    tokens = _read_tokens(frame) if with_tokens else None
-    places = None
-    if with_spans:
-        places = (
-            SpanColumn.read(frame, EXPECTED_SPANS, judged.counts),
-            SpanColumn.read(frame, RETRIEVED_SPANS, ranked.counts),
-        )
-    forbidden = _Lists.read(frame, FORBIDDEN) if with_forbidden else None
+        return _judge_rows(frame, columns)
     try:
-        return _judge_hashed(judged, grade, ranked, tokens, places, forbidden)
-    except _Collision:
-        return _judge_rows(frame, with_tokens, with_spans, with_forbidden)
+        return _judge_hashed(frame, columns)
+    except Collision:
+        return _judge_rows(frame, columns)
 
 
-@dataclass(eq=False)
-class _Lists:
-    """A column of lists, flat.
-
-    Attributes:
-        ids: (items,) the members of all lists.
-        query: (items,) the row of each.
-        counts: (queries,) how many members each list has.
-    """
-
-    ids: pl.Series
-    query: IntArray
-    counts: IntArray
-
-    @classmethod
-    def read(cls, frame: pl.DataFrame, column: str) -> _Lists:
-        import polars as pl
-
-        lists = frame[column]
-        if lists.null_count() == len(lists) and not isinstance(lists.dtype, pl.List):
-            lists = pl.Series(column, [None] * len(lists), pl.List(pl.String))
-        if isinstance(lists.dtype, pl.Array):
-            lists = lists.arr.to_list()
-        if not isinstance(lists.dtype, pl.List):
-            raise InvalidInput(f"column {column}", lists.dtype, "a list of ids in every row")
-        length = lists.list.len().fill_null(0)
-        ids = lists.filter(length > 0).explode()
-        counts = length.to_numpy().astype(np.int64)
-        query = np.repeat(np.arange(len(lists)), counts)
-        if ids.null_count():
-            row = _row(frame, int(query[int(ids.is_null().arg_max() or 0)]))
-            raise InvalidInput(f"{column} of {row}", None, "a list of ids, without None")
-        return cls(_comparable(ids, column), query, counts)
-
-    @cached_property
-    def hashed(self) -> HashedLists:
-        return HashedLists(self.ids.hash().to_numpy(), self.counts)
-
-    def without(self, copies: IntArray) -> _Lists:
-        kept = np.delete(np.arange(len(self.query)), copies)
-        counts = self.counts - np.bincount(self.query[copies], minlength=len(self.counts))
-        return _Lists(self.ids.gather(kept), self.query[kept], counts)
-
-
-def _judge_hashed(
-    judged: _Lists,
-    grade: FloatArray,
-    ranked: _Lists,
-    tokens: IntArray | None,
-    places: tuple[SpanColumn, SpanColumn] | None,
-    forbidden: _Lists | None,
-) -> JudgedRankings:
-    if (copies := _copies(ranked)) is not None:
-        ranked = ranked.without(copies)
-        tokens = None if tokens is None else np.delete(tokens, copies)
-        places = None if places is None else (places[0], places[1].without(copies))
-    if (copies := _copies(judged, grade)) is not None:
-        judged, grade = judged.without(copies), np.delete(grade, copies)
-        places = None if places is None else (places[0].without(copies), places[1])
-    position, expected = ranked.hashed.find(judged.hashed)
-    _check_same(ranked, position, judged, expected)
-    depth, n_judged = ranked.counts, judged.counts
-    item_query = ranked.query[position]
+def _judge_hashed(frame: pl.DataFrame, columns: Sequence[type[JudgedColumn]]) -> JudgedRankings:
+    expected, retrieved = IdLists.read(frame, EXPECTED), IdLists.read(frame, RETRIEVED)
+    grade = _read_grades(frame, expected)
+    retrieved, expected = retrieved.distinct(), expected.distinct(grade)
+    grade = expected.kept(grade)
+    position, found = retrieved.find(expected)
+    table = JudgedTable(frame, retrieved, expected, grade)
     return JudgedRankings(
-        depth=depth,
-        item_query=item_query,
-        item_rank=position - ranked.hashed.begin[item_query] + 1,
-        item_grade=grade[expected],
-        judged_grade=best_first(grade, n_judged),
-        judged_offset=np.concatenate([[0], np.cumsum(n_judged)]),
-        tokens=None if tokens is None else check_tokens(tokens),
-        spans={} if places is None else _spans(judged, grade, ranked, places),
-        forbidden=None if forbidden is None else _find_forbidden(forbidden, ranked, judged, grade),
+        depth=retrieved.counts,
+        item_query=retrieved.query[position],
+        item_rank=retrieved.rank(position),
+        item_grade=grade[found],
+        judged_grade=best_first(grade, expected.counts),
+        judged_offset=np.concatenate([[0], np.cumsum(expected.counts)]),
+        columns={kind: column for kind in columns if (column := kind.of_table(table)) is not None},
     )
 
 
-def _find_forbidden(
-    forbidden: _Lists, ranked: _Lists, judged: _Lists, grade: FloatArray
-) -> Forbidden:
-    """What is forbidden among the retrieved and among the judged items."""
-    if (copies := _copies(forbidden)) is not None:
-        forbidden = forbidden.without(copies)
-    positions = []
-    for lists in (ranked, judged):
-        if len(forbidden.ids) and len(lists.ids) and forbidden.ids.dtype != lists.ids.dtype:
-            raise IdTypeMismatch(map(str, (forbidden.ids.dtype, lists.ids.dtype)))
-        position, forbidden_position = lists.hashed.find(forbidden.hashed)
-        _check_same(lists, position, forbidden, forbidden_position)
-        positions.append(position)
-    retrieved, known = positions
-    query = ranked.query[retrieved]
-    rank = retrieved - ranked.hashed.begin[query] + 1
-    return Forbidden(query, rank, judged.query[known], grade[known])
-
-
-def _spans(
-    judged: _Lists,
-    grade: FloatArray,
-    ranked: _Lists,
-    places: tuple[SpanColumn, SpanColumn],
-) -> Mapping[Unit, Spans]:
-    rank = np.arange(1, len(ranked.query) + 1) - ranked.hashed.begin[ranked.query]
-    expected = places[0], judged.query, grade
-    return spans_of_columns(expected, (places[1], ranked.query, rank))
-
-
-def _copies(lists: _Lists, grade: FloatArray | None = None) -> IntArray | None:
-    """The items that repeat an id of their list; None where there are none."""
-    repeats = lists.hashed.repeats()
-    if repeats is None:
-        return None
-    copies, before = repeats
-    _check_same(lists, copies, lists, before)
-    if grade is not None and (differing := np.flatnonzero(grade[copies] != grade[before])).size:
-        document_id = lists.ids[int(copies[differing[0]])]
-        raise InvalidInput(
-            EXPECTED, document_id, "one grade for each id", "Keep one of its judgements."
-        )
-    return copies
-
-
-def _check_same(some: _Lists, positions: IntArray, others: _Lists, there: IntArray) -> None:
-    """Equal hashes must stand for equal ids of the same query.
-
-    Raises:
-    """
-    if not len(positions):  # nor can ids of two types be compared
-        return
-    same_query = np.array_equal(some.query[positions], others.query[there])
-    if not same_query or not (some.ids.gather(positions) == others.ids.gather(there)).all():
-        raise _Collision
-
-
-def _read_grades(frame: pl.DataFrame, judged: _Lists) -> FloatArray:
+def _read_grades(frame: pl.DataFrame, judged: IdLists) -> FloatArray:
     """(judgements,) the grade of every expected id, 1 in rows without grades."""
     import polars as pl
 
@@ -245,58 +102,17 @@ def _read_grades(frame: pl.DataFrame, judged: _Lists) -> FloatArray:
     if (unequal := is_given & (n_given != n_judged).fill_null(value=False)).any():
         row = int(unequal.arg_max() or 0)
         expected = f"{n_judged[row]} grades, one for each expected id"
-        raise InvalidInput(f"{GRADES} of {_row(frame, row)}", n_given[row], expected)
+        raise InvalidInput(f"{GRADES} of {row_name(frame, row)}", n_given[row], expected)
     is_graded = np.repeat(is_given.to_numpy(), judged.counts)
     grade = np.ones(len(judged.ids))
     numbers = grades.filter(n_given.fill_null(0) > 0).explode().cast(pl.Float64)
     grade[is_graded] = numbers.fill_null(float("nan")).to_numpy()
     if (wrong := np.flatnonzero(~(np.abs(grade) <= HIGHEST_GRADE))).size:
         item, row = int(wrong[0]), int(judged.query[wrong[0]])
-        argument = f"grade of {judged.ids[item]!r} in {_row(frame, row)}"
+        argument = f"grade of {judged.ids[item]!r} in {row_name(frame, row)}"
         expected = f"a finite number of at most {HIGHEST_GRADE:g}"
         raise InvalidInput(argument, float(grade[item]), expected)
     return grade
-
-
-def _read_tokens(frame: pl.DataFrame) -> IntArray:
-    """(retrieved,) the tokens of every retrieved item."""
-    import polars as pl
-
-    if TOKENS not in frame.columns:
-        expected = f"a column {TOKENS}, the tokens of each retrieved id"
-        raise InvalidInput("table", frame.columns, expected, "Or use cutoffs by rank, such as @10.")
-    lists = frame[TOKENS]
-    if isinstance(lists.dtype, pl.Array):
-        lists = lists.arr.to_list()
-    inner = lists.dtype.inner if isinstance(lists.dtype, pl.List) else None
-    if inner is None or not (inner.is_integer() or inner == pl.Null):
-        raise InvalidInput(f"column {TOKENS}", lists.dtype, "a list of whole numbers in every row")
-    counts, n_ids = lists.list.len().fill_null(0), frame[RETRIEVED].list.len().fill_null(0)
-    if (unequal := counts != n_ids).any():
-        row = int(unequal.arg_max() or 0)
-        expected = f"{n_ids[row]} numbers, one for each retrieved id"
-        raise InvalidInput(f"{TOKENS} of {_row(frame, row)}", counts[row], expected)
-    numbers = lists.filter(counts > 0).explode().cast(pl.Int64)
-    if numbers.null_count():
-        raise InvalidInput(f"column {TOKENS}", None, "a number for each retrieved id")
-    tokens: IntArray = numbers.to_numpy().astype(np.int64, copy=False)
-    return tokens
-
-
-def _comparable(ids: pl.Series, column: str) -> pl.Series:
-    """Ids that are the same get the same hash: whole numbers of one width, texts as texts."""
-    import polars as pl
-
-    same: pl.Series = ids
-    if ids.dtype.is_integer():
-        same = ids.cast(pl.Int64, strict=False)
-        if same.null_count():
-            item = ids[int(same.is_null().arg_max() or 0)]
-            expected = "ids from -2**63 to 2**63 - 1"
-            raise InvalidInput(f"column {column}", item, expected, "Convert both columns to texts.")
-    elif isinstance(ids.dtype, (pl.Categorical, pl.Enum)):
-        same = ids.cast(pl.String)
-    return same
 
 
 def _is_grouped(expected: pl.DataType) -> bool:
@@ -305,16 +121,12 @@ def _is_grouped(expected: pl.DataType) -> bool:
     return isinstance(expected, pl.List) and isinstance(expected.inner, pl.List)
 
 
-def _judge_rows(
-    frame: pl.DataFrame,
-    with_tokens: bool,
-    with_spans: bool,
-    with_forbidden: bool,
-) -> JudgedRankings:
+def _judge_rows(frame: pl.DataFrame, columns: Sequence[type[JudgedColumn]]) -> JudgedRankings:
     """The same through lists."""
     relevance: list[Any] = frame[EXPECTED].to_list()
+    is_grouped = _is_grouped(frame[EXPECTED].dtype)
     if GRADES in frame.columns and frame[GRADES].null_count() < len(frame):
-        if _is_grouped(frame[EXPECTED].dtype):
+        if is_grouped:
             remedy = f"Leave {GRADES} out, or null: groups are binary."
             raise InvalidInput("table", f"groups and {GRADES}", f"groups or {GRADES}", remedy)
         grades = frame[GRADES].to_list()
@@ -322,45 +134,27 @@ def _judge_rows(
             ids if numbers is None or ids is None else dict(zip(ids, numbers, strict=True))
             for ids, numbers in zip(relevance, grades, strict=True)
         ]
-    elif _is_grouped(frame[EXPECTED].dtype) and WEIGHTS in frame.columns:
+    elif is_grouped and WEIGHTS in frame.columns:
         rows = zip(relevance, frame[WEIGHTS].to_list(), strict=True)
         relevance = [_weighted(frame, row, *cells) for row, cells in enumerate(rows)]
-    rankings = [ids or [] for ids in frame[RETRIEVED].to_list()]
-    tokens = spans = None
-    if with_tokens:
-        _read_tokens(frame)
-        tokens = [counts or [] for counts in frame[TOKENS].to_list()]
-    if with_spans:
-        relevance, spans = _placed_rows(frame, relevance, rankings)
-    forbidden = frame[FORBIDDEN].to_list() if with_forbidden else None
-    return judge(relevance, rankings, tokens, spans, forbidden=forbidden)
-
-
-def _placed_rows(
-    frame: pl.DataFrame, relevance: list[Any], rankings: list[list[str]]
-) -> tuple[list[Any], list[list[Span | None]]]:
-    """The relevance with the places of its ids, and those of the retrieved items, row by row."""
-    if _is_grouped(frame[EXPECTED].dtype):
-        expected = f"a list of ids in every row, beside {EXPECTED_SPANS}"
-        raise InvalidInput(f"column {EXPECTED}", "groups", expected)
-    both = _Lists.read(frame, EXPECTED), _Lists.read(frame, RETRIEVED)
-    expected_spans, retrieved_spans = (
-        SpanColumn.read(frame, column, lists.counts).rows(lists.counts)
-        for column, lists in zip((EXPECTED_SPANS, RETRIEVED_SPANS), both, strict=True)
-    )
-    placed = [
-        ids
-        if ids is None
-        else Relevance.of(ids).with_spans(
-            {
-                document_id: span
-                for document_id, span in zip(ids, spans, strict=True)
-                if span is not None
-            }
-        )
-        for ids, spans in zip(relevance, expected_spans, strict=True)
+    if JudgedSpans in columns:  # the only column that the labels have, too
+        if is_grouped:
+            expected = f"a list of ids in every row, beside {EXPECTED_SPANS}"
+            raise InvalidInput(f"column {EXPECTED}", "groups", expected)
+        pairs = zip(relevance, place_rows(frame, EXPECTED_SPANS), strict=True)
+        relevance = [ids if ids is None else _placed(ids, spans) for ids, spans in pairs]
+    ids = [ids or [] for ids in frame[RETRIEVED].to_list()]
+    cells = {name: values for kind in columns for name, values in kind.cells(frame).items()}
+    rankings = [
+        Ranking(retrieved, **{name: values[row] for name, values in cells.items()})
+        for row, retrieved in enumerate(ids)
     ]
-    return placed, retrieved_spans
+    return judge(relevance, rankings if cells else ids, columns)
+
+
+def _placed(ids: Any, spans: Sequence[Span | None]) -> Relevance:
+    places = zip(ids, spans, strict=True)
+    return Relevance.of(ids).with_spans({item: span for item, span in places if span is not None})
 
 
 def _weighted(
@@ -370,11 +164,76 @@ def _weighted(
         return groups
     if len(weights) != len(groups):
         expected = f"{len(groups)} weights, one for each group"
-        raise InvalidInput(f"{WEIGHTS} of {_row(frame, row)}", len(weights), expected)
+        raise InvalidInput(f"{WEIGHTS} of {row_name(frame, row)}", len(weights), expected)
     names = list(map(str, range(len(groups))))
     facets = dict(zip(names, groups, strict=True))
     return Relevance.facets(facets, weights=dict(zip(names, weights, strict=True)))
 
 
-def _row(frame: pl.DataFrame, row: int) -> str:
-    return f"query {frame[QUERY_ID][row]!r}" if QUERY_ID in frame.columns else f"row {row}"
+def frame_of(table: pa.Table | pa.RecordBatch) -> pl.DataFrame:
+    """A table of Arrow as Polars has it, for `judge_table`."""
+    import polars as pl
+    import pyarrow as pa
+
+    if isinstance(table, pa.RecordBatch):
+        table = pa.Table.from_batches([table])
+    unreadable = (pl.exceptions.PolarsError, pl.exceptions.PanicException, pa.ArrowException)
+    columns: dict[str, pl.Series] = {}
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        try:
+            items = pa.table({name: _own_items(_plain_lists(column))})
+            columns[name] = pl.DataFrame(pl.from_arrow(items))[name]
+        except unreadable as error:
+            expected = "a type of Arrow that Polars reads, such as list<string>"
+            raise InvalidInput(f"column {name}", str(column.type), expected) from error
+    return pl.DataFrame(columns)
+
+
+def check_undamaged(table: object) -> None:
+    """Refuse a damaged table of Arrow: reading it could end the process."""
+    import pyarrow as pa
+
+    if isinstance(table, (pa.Table, pa.RecordBatch)):
+        try:
+            table.validate(full=True)
+        except pa.ArrowInvalid as error:
+            raise InvalidInput("table", str(error), "an Arrow table that isn't damaged") from error
+
+
+def _plain_lists(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Lists of the kinds that Polars doesn't read, or not with nulls, as those that it does."""
+    import pyarrow as pa
+
+    kind = column.type
+    views = [getattr(pa.types, name, None) for name in ("is_list_view", "is_large_list_view")]
+    is_view = any(test is not None and test(kind) for test in views)
+    if not is_view and not pa.types.is_fixed_size_list(kind):
+        return column
+    return pa.chunked_array([column.to_pylist()], pa.large_list(kind.value_type))
+
+
+def _own_items(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Lists without the items of the rows around a slice, which Polars would look at, too."""
+    import pyarrow as pa
+
+    chunks = []
+    for chunk in column.chunks:
+        if type(chunk) not in (pa.ListArray, pa.LargeListArray):  # a map is a list, too
+            return column
+        offsets = chunk.offsets.to_numpy()
+        items = _as_views(chunk.values.slice(offsets[0], offsets[-1] - offsets[0]))
+        mask = chunk.is_null() if chunk.null_count else None
+        chunks.append(type(chunk).from_arrays(offsets - offsets[0], items, mask=mask))
+    return pa.chunked_array(chunks) if chunks else column
+
+
+def _as_views(items: pa.Array) -> pa.Array:
+    """Texts as Polars holds them, which Arrow makes in half the time."""
+    import pyarrow as pa
+
+    if not (pa.types.is_string(items.type) or pa.types.is_large_string(items.type)):
+        return items
+    try:
+        return items.cast(pa.string_view())
+    except (AttributeError, pa.ArrowNotImplementedError):  # before Arrow 18
+        return items

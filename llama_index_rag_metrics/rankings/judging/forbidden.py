@@ -3,20 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from llama_index_rag_metrics.rankings.judging.hashes import IdLists
 from llama_index_rag_metrics.rankings.judging.judged import Cutoff, JudgedRankings, Ranked
+from llama_index_rag_metrics.rankings.judging.judged_column import (
+    Batch,
+    ForbiddenIds,
+    JudgedColumn,
+    JudgedTable,
+    ids_of,
+)
+from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import IdTypeMismatch, InvalidInput
 
+if TYPE_CHECKING:
+    import polars as pl
+
+FORBIDDEN, UNKNOWN = "forbidden_ids", "forbidden_unknown_ids"
+
 _PLACE = 32
-"""A place is one number: the query in the upper half, the rank in the lower."""
 
 
 @dataclass(frozen=True, eq=False)
-class Forbidden:
+class Forbidden(JudgedColumn):
     """The forbidden items of a batch of queries.
 
     Attributes:
@@ -25,109 +39,137 @@ class Forbidden:
         judged_query: (judgements,) position of the query of every forbidden item that was judged,
             retrieved or not.
         judged_grade: (judgements,) its grade.
+        n_unknown: how many retrieved items nobody knows to be forbidden or not.
+        unknown: the id of one of them, or "".
     """
 
+    name = "forbidden"
+    argument = FORBIDDEN
+    fields = (FORBIDDEN, UNKNOWN)
     query: IntArray
     rank: IntArray
     judged_query: IntArray
     judged_grade: FloatArray
+    n_unknown: int = 0
+    unknown: str = ""
 
-    @property
-    def place(self) -> IntArray:
-        """(items,) query and rank as one number, ascending."""
-        return place_of(self.query, self.rank)
+    @classmethod
+    def of_rankings(cls, batch: Batch) -> Forbidden | None:
+        relevance, rankings, sources = batch
+        marks = [getattr(ranking, "forbidden", None) for ranking in rankings]
+        if sources.forbidden is None and all(mark is None for mark in marks):
+            return None
+        query_ids = sources.query_ids or range(len(rankings))
+        given = _aligned(query_ids, sources.forbidden or {})
+        retrieved: list[tuple[int, int]] = []
+        judged: list[tuple[int, float]] = []
+        unknown: list[str] = []
+        for query, ranking in enumerate(rankings):
+            sides = given[query], marks[query]
+            ids = frozenset().union(*(_forbidden_ids(query_ids[query], side) for side in sides))
+            items = list(dict.fromkeys(ids_of(ranking)))
+            doubtful = frozenset(getattr(ranking, "forbidden_unknown", None) or ()) - ids
+            unknown += [item for item in items if item in doubtful] if doubtful else []
+            if not ids:
+                continue
+            if items and not {type(item) for item in ids} & {type(item) for item in items}:
+                raise IdTypeMismatch(
+                    {type(item).__name__ for side in (ids, items) for item in side}
+                )
+            retrieved += [(query, rank) for rank, item in enumerate(items, 1) if item in ids]
+            if (judgements := relevance[query]) is not None:
+                grades = Relevance.of(judgements).grades
+                judged += [(query, grade) for item, grade in grades.items() if item in ids]
+        query_column, rank = np.array(retrieved, np.int64).reshape(-1, 2).T
+        return cls(
+            query_column,
+            rank,
+            np.array([query for query, _ in judged], np.int64),
+            np.array([grade for _, grade in judged], np.float64),
+            len(unknown),
+            next(iter(unknown), ""),
+        )
+
+    @classmethod
+    def of_table(cls, table: JudgedTable) -> Forbidden:
+        frame, retrieved, expected, grade = table
+        _check_column(frame)
+        forbidden = IdLists.read(frame, FORBIDDEN).distinct()
+        position, known = (lists.find(forbidden)[0] for lists in (retrieved, expected))
+        unknown: Sequence[Any] | pl.Series = ()
+        if UNKNOWN in frame.columns:
+            unknown = IdLists.read(frame, UNKNOWN).ids
+        return cls(
+            retrieved.query[position],
+            retrieved.rank(position),
+            expected.query[known],
+            grade[known],
+            len(unknown),
+            str(unknown[0]) if len(unknown) else "",
+        )
+
+    @classmethod
+    def cells(cls, frame: pl.DataFrame) -> Mapping[str, Sequence[Any]]:
+        _check_column(frame)
+        forbidden = [() if ids is None else ids for ids in frame[FORBIDDEN].to_list()]
+        unknown = (
+            {"forbidden_unknown": frame[UNKNOWN].to_list()} if UNKNOWN in frame.columns else {}
+        )
+        return {"forbidden": forbidden, **unknown}
 
     def covers(self, ranked: Ranked) -> BoolArray:
         """(items,) whether each of these items is a forbidden one."""
-        return np.isin(place_of(ranked.query, ranked.rank), self.place)
+        return np.isin(_place(ranked.query, ranked.rank), _place(self.query, self.rank))
+
+    def n_within(self, judged: JudgedRankings, cutoff: Cutoff | None) -> IntArray:
+        """(queries,) how many forbidden items were retrieved within a cutoff."""
+        kept = judged.is_within(self.query, self.rank, cutoff)
+        return np.bincount(self.query[kept], minlength=len(judged))
 
     def reranked(self, rank: IntArray, begin: IntArray) -> Forbidden:
-        """The same where items have other ranks.
-
-        Args:
-            rank: (retrieved,) the new rank of every retrieved item; 0 where it doesn't count.
-            begin: (queries,) where each query's items begin there.
-        """
         moved = rank[begin[self.query] + self.rank - 1]
         kept = moved > 0
-        return Forbidden(self.query[kept], moved[kept], self.judged_query, self.judged_grade)
-
-
-class ForbiddenRows:
-    """Collects the forbidden items of a batch, query by query."""
-
-    def __init__(self) -> None:
-        self._items: list[tuple[int, int]] = []
-        self._judged: list[tuple[int, float]] = []
-
-    def add(
-        self,
-        query: int,
-        forbidden: Collection[str],
-        ranking: Iterable[str],
-        grades: Mapping[str, float],
-    ) -> None:
-        """Add a query.
-
-        Args:
-            forbidden: the ids that its asker may not see.
-            ranking: what was retrieved; copies are dropped and the ranks close up.
-        """
-        ids = forbidden_ids(query, forbidden)
-        if not ids:
-            return
-        items = list(dict.fromkeys(ranking))
-        if items and not {type(item) for item in ids} & {type(item) for item in items}:
-            raise IdTypeMismatch({type(item).__name__ for side in (ids, items) for item in side})
-        self._items += [(query, rank) for rank, item in enumerate(items, 1) if item in ids]
-        self._judged += [(query, grade) for item, grade in grades.items() if item in ids]
-
-    def arrays(self) -> Forbidden:
-        """All of them."""
-        query, rank = np.array(self._items, np.int64).reshape(-1, 2).T
-        judged = [judged_query for judged_query, _ in self._judged]
-        grades = [grade for _, grade in self._judged]
-        return Forbidden(query, rank, np.array(judged, np.int64), np.array(grades, np.float64))
-
-
-def forbidden_ids(query: object, ids: Collection[str]) -> frozenset[str]:
-    """The ids that are forbidden for one query."""
-    if isinstance(ids, (str, bytes, Mapping)) or not isinstance(ids, Iterable):
-        remedy = "Write one id as ['id']."
-        raise InvalidInput(f"forbidden of query {query!r}", ids, "a collection of ids", remedy)
-    return frozenset(ids)
-
-
-def judge_forbidden(
-    forbidden: Sequence[Collection[str] | None],
-    rankings: Sequence[Sequence[str]],
-    grades: Iterable[Mapping[str, float]],
-) -> Forbidden:
-    """The forbidden items of lists; None where nothing is forbidden for a query."""
-    rows = ForbiddenRows()
-    for query, (ids, ranking, judged) in enumerate(zip(forbidden, rankings, grades, strict=True)):
-        if ids is not None:
-            rows.add(query, ids, ranking, judged)
-    return rows.arrays()
-
-
-def place_of(query: IntArray, rank: IntArray) -> IntArray:
-    """(items,) query and rank as one number."""
-    place: IntArray = (query << _PLACE) + rank
-    return place
+        return replace(self, query=self.query[kept], rank=moved[kept])
 
 
 def forbidden_in(judged: JudgedRankings) -> Forbidden:
     """What is forbidden in judged rankings."""
-    if judged.forbidden is None:
+    if (forbidden := judged.column(Forbidden)) is None:
         expected = "the ids that the asker of each query may not see"
-        remedy = "Give them as forbidden={query id: ids}, or in a column forbidden_ids."
+        remedy = f"Give them as forbidden={{query id: ids}}, or in a column {FORBIDDEN}."
         raise InvalidInput("forbidden", None, expected, remedy, lacks="forbidden")
-    return judged.forbidden
+    return forbidden
 
 
-def n_forbidden(judged: JudgedRankings, cutoff: Cutoff | None) -> IntArray:
-    """(queries,) how many forbidden items were retrieved within a cutoff."""
-    forbidden = forbidden_in(judged)
-    kept = judged.is_within(forbidden.query, forbidden.rank, cutoff)
-    return np.bincount(forbidden.query[kept], minlength=len(judged))
+def _aligned(query_ids: Sequence[Any], forbidden: ForbiddenIds) -> list[Collection[str] | None]:
+    if isinstance(forbidden, Mapping):
+        known = set(query_ids)
+        if unknown := [query_id for query_id in forbidden if query_id not in known]:
+            raise InvalidInput("forbidden", unknown, "only ids of the queries that are scored")
+        return [forbidden.get(query_id) for query_id in query_ids]
+    listed = list(forbidden)
+    if isinstance(forbidden, (str, bytes)) or len(listed) != len(query_ids):
+        expected = f"{len(query_ids)} collections of ids, one a query, or {{query id: ids}}"
+        raise InvalidInput("forbidden", forbidden, expected)
+    return listed
+
+
+def _forbidden_ids(query_id: object, ids: Collection[str] | None) -> frozenset[str]:
+    if ids is None:
+        return frozenset()
+    if isinstance(ids, (str, bytes, Mapping)) or not isinstance(ids, Iterable):
+        remedy = "Write one id as ['id']."
+        raise InvalidInput(f"forbidden of query {query_id!r}", ids, "a collection of ids", remedy)
+    return frozenset(ids)
+
+
+def _check_column(frame: pl.DataFrame) -> None:
+    if FORBIDDEN not in frame.columns:
+        expected = f"a column {FORBIDDEN}, the ids that the asker of each query may not see"
+        raise InvalidInput("table", frame.columns, expected)
+
+
+def _place(query: IntArray, rank: IntArray) -> IntArray:
+    """(items,) query and rank as one number: the query in the upper half, the rank in the lower."""
+    place: IntArray = (query << _PLACE) + rank
+    return place

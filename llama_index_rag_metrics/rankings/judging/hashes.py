@@ -1,7 +1,7 @@
-"""Lists of ids as 64-bit hashes: which members repeat an earlier one, and which are wanted.
+"""Lists of ids, compared by 64-bit hashes: which repeat an earlier one, and which are wanted.
 
 Both are told for many lists at once, by the way that suits their sizes. Ids of one hash may differ:
-whoever has the ids compares them.
+`IdLists` compares those that agree themselves.
 
 Tables of slots built by hand stand here for their speed alone, which `benchmarks/large_files.py`
 measures on Arrow columns.
@@ -9,17 +9,22 @@ measures on Arrow columns.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from llama_index_rag_metrics.runtime.arrays import IntArray
+from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray, none_of_them
+from llama_index_rag_metrics.runtime.errors import IdTypeMismatch, InvalidInput
+
+if TYPE_CHECKING:
+    import polars as pl
 
 Keys: TypeAlias = npt.NDArray[np.uint64]
 Halves: TypeAlias = npt.NDArray[np.uint32]
+Values = TypeVar("Values", IntArray, FloatArray)
 
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 """An odd number, by which a list's position is spread over 64 bits."""
@@ -29,8 +34,6 @@ _FEW = 32
 
 _SHORT = 1024
 """Among this many members, two lower halves of a hash seldom agree by chance."""
-
-_NONE = np.array([], np.int64)
 
 _MOST_FILLED = 2
 """Rows of unequal length may take this many times the space of their members."""
@@ -135,7 +138,7 @@ class HashedLists:
         small.
         """
         key, keys = self.key, wanted.key
-        ats, whiches = [_NONE], [_NONE]
+        ats, whiches = [none_of_them()], [none_of_them()]
         places, looked_for = None, np.arange(len(keys))
         while len(looked_for):
             bits = (_SLOTS * len(looked_for)).bit_length()
@@ -166,3 +169,113 @@ def _agree(ordered: Keys | Halves) -> bool:
 def _upper(key: Keys, bits: int) -> IntArray:
     upper: IntArray = (key >> np.uint64(64 - bits)).view(np.int64)
     return upper
+
+
+class Collision(Exception):
+    """Two ids of one hash."""
+
+
+@dataclass(eq=False)
+class IdLists:
+    """A column of lists of ids, flat.
+
+    Attributes:
+        ids: (items,) the members of all lists.
+        query: (items,) the row of each.
+        counts: (queries,) how many members each list has.
+        copies: positions of the members that were dropped, since they repeat one of their list.
+    """
+
+    ids: pl.Series
+    query: IntArray
+    counts: IntArray
+    copies: IntArray = field(default_factory=none_of_them)
+
+    @classmethod
+    def read(cls, frame: pl.DataFrame, column: str) -> IdLists:
+        import polars as pl
+
+        lists = frame[column]
+        if lists.null_count() == len(lists) and not isinstance(lists.dtype, pl.List):
+            lists = pl.Series(column, [None] * len(lists), pl.List(pl.String))
+        if isinstance(lists.dtype, pl.Array):
+            lists = lists.arr.to_list()
+        if not isinstance(lists.dtype, pl.List):
+            raise InvalidInput(f"column {column}", lists.dtype, "a list of ids in every row")
+        length = lists.list.len().fill_null(0)
+        ids = lists.filter(length > 0).explode()
+        counts = length.to_numpy().astype(np.int64)
+        query = np.repeat(np.arange(len(lists)), counts)
+        if ids.null_count():
+            row = row_name(frame, int(query[int(ids.is_null().arg_max() or 0)]))
+            raise InvalidInput(f"{column} of {row}", None, "a list of ids, without None")
+        return cls(_comparable(ids, column), query, counts)
+
+    @cached_property
+    def hashed(self) -> HashedLists:
+        return HashedLists(self.ids.hash().to_numpy(), self.counts)
+
+    def rank(self, position: IntArray) -> IntArray:
+        """(positions,) the rank in its list of each member, from 1."""
+        return position - self.hashed.begin[self.query[position]] + 1
+
+    def distinct(self, grade: FloatArray | None = None) -> IdLists:
+        """The lists without copies, which must have the grade of what they repeat."""
+        repeats = self.hashed.repeats()
+        if repeats is None:
+            return self
+        copies, before = repeats
+        self._check_same(copies, self, before)
+        if grade is not None and (wrong := np.flatnonzero(grade[copies] != grade[before])).size:
+            item = self.ids[int(copies[wrong[0]])]
+            remedy = "Keep one of its judgements."
+            raise InvalidInput("expected_ids", item, "one grade for each id", remedy)
+        kept = np.delete(np.arange(len(self.query)), copies)
+        counts = self.counts - np.bincount(self.query[copies], minlength=len(self.counts))
+        return IdLists(self.ids.gather(kept), self.query[kept], counts, copies)
+
+    def kept(self, values: Values) -> Values:
+        """What belongs to the members that are left of those that were read."""
+        return np.delete(values, self.copies) if len(self.copies) else values
+
+    def find(self, wanted: IdLists) -> tuple[IntArray, IntArray]:
+        """The positions of the wanted members, in order, and of each one's equal in `wanted`."""
+        if len(self.ids) and len(wanted.ids) and self.ids.dtype != wanted.ids.dtype:
+            raise IdTypeMismatch(map(str, (wanted.ids.dtype, self.ids.dtype)))
+        position, equal = self.hashed.find(wanted.hashed)
+        self._check_same(position, wanted, equal)
+        return position, equal
+
+    def _check_same(self, positions: IntArray, others: IdLists, equals: IntArray) -> None:
+        """Equal hashes must stand for equal ids of the same query."""
+        if not len(positions):  # nor can ids of two types be compared
+            return
+        same_query = np.array_equal(self.query[positions], others.query[equals])
+        if not same_query or not (self.ids.gather(positions) == others.ids.gather(equals)).all():
+            raise Collision
+
+
+def list_lengths(frame: pl.DataFrame, column: str) -> IntArray:
+    """(rows,) how many members the lists of a column have."""
+    lengths: IntArray = frame[column].list.len().fill_null(0).to_numpy().astype(np.int64)
+    return lengths
+
+
+def row_name(frame: pl.DataFrame, row: int) -> str:
+    return f"query {frame['query_id'][row]!r}" if "query_id" in frame.columns else f"row {row}"
+
+
+def _comparable(ids: pl.Series, column: str) -> pl.Series:
+    """Ids that are the same get the same hash: whole numbers of one width, texts as texts."""
+    import polars as pl
+
+    same: pl.Series = ids
+    if ids.dtype.is_integer():
+        same = ids.cast(pl.Int64, strict=False)
+        if same.null_count():
+            item = ids[int(same.is_null().arg_max() or 0)]
+            expected = "ids from -2**63 to 2**63 - 1"
+            raise InvalidInput(f"column {column}", item, expected, "Convert both columns to texts.")
+    elif isinstance(ids.dtype, (pl.Categorical, pl.Enum)):
+        same = ids.cast(pl.String)
+    return same

@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from llama_index_rag_metrics.rankings.judging.judged_column import JudgedColumn, TokenCounts
+from llama_index_rag_metrics.runtime.amounts import check_integer
 from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray, none_of_them
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
-if TYPE_CHECKING:
-    from llama_index_rag_metrics.rankings.judging.forbidden import Forbidden
-    from llama_index_rag_metrics.rankings.judging.judged_calls import JudgedCalls
-    from llama_index_rag_metrics.rankings.judging.judged_spans import Spans, Unit
+Column = TypeVar("Column", bound=JudgedColumn)
 
 
 @dataclass(frozen=True)
@@ -54,12 +53,7 @@ class JudgedRankings:
         member_item: (members,) the number of one of its items, retrieved or not; a query's numbers
             follow the ids, descending, as trec_eval and ndeval break ties.
         member_grade: (members,) its grade.
-        tokens: (retrieved,) the length in tokens of every distinct retrieved item, by query, then
-            rank; None where it isn't known.
-        spans: by unit, where the expected passages and the retrieved items are; empty unless asked
-            for.
-        forbidden: what must not have been retrieved; None where nobody said.
-        calls: the calls that the rankings are the sums of; None where they are one each.
+        columns: what the rankings carry beside their ids, as far as it was asked for and is known.
     """
 
     depth: IntArray
@@ -76,10 +70,7 @@ class JudgedRankings:
     member_group: IntArray = field(default_factory=none_of_them)
     member_item: IntArray = field(default_factory=none_of_them)
     member_grade: FloatArray = field(default_factory=lambda: np.array([]))
-    tokens: IntArray | None = None
-    spans: Mapping[Unit, Spans] = field(default_factory=dict)
-    forbidden: Forbidden | None = None
-    calls: JudgedCalls | None = None
+    columns: Mapping[type[JudgedColumn], JudgedColumn] = field(default_factory=dict)
     _views: dict[tuple[Cutoff | None, float | None], Hits] = field(
         default_factory=dict, init=False, repr=False
     )
@@ -121,12 +112,12 @@ class JudgedRankings:
         """Let go of the views, which refer back here, so that memory is free at once."""
         self._views.clear()
 
+    def column(self, kind: type[Column]) -> Column | None:
+        """What the rankings carry of this kind; None where it isn't known."""
+        return cast("Column | None", self.columns.get(kind))
+
     def n_fitting(self, budget: TokenBudget) -> IntArray:
         """(queries,) how many items fit into this many tokens: the rank of each query's cutoff."""
-        if self.tokens is None:
-            expected = "the number of tokens of every retrieved item"
-            remedy = "Give texts or token counts, or use a cutoff by rank, such as @10."
-            raise InvalidInput(f"cutoff of {budget.tokens} tokens", None, expected, remedy)
         spent, begin = self._spent
         end = np.searchsorted(spent, spent[begin] + budget.tokens, side="right") - 1
         fitting: IntArray = np.minimum(end - begin, self.depth)
@@ -135,14 +126,15 @@ class JudgedRankings:
     @cached_property
     def _spent(self) -> tuple[IntArray, IntArray]:
         """The tokens of all items above each one, and where each query's items begin."""
-        tokens = none_of_them() if self.tokens is None else self.tokens
-        spent = np.concatenate([[0], np.cumsum(tokens)])
+        if (tokens := self.column(TokenCounts)) is None:
+            expected = "the number of tokens of every retrieved item"
+            remedy = "Give texts or token counts, or use a cutoff by rank, such as @10."
+            raise InvalidInput("tokens", None, expected, remedy, lacks="tokens")
+        spent = np.concatenate([[0], np.cumsum(tokens.counts)])
         return spent, np.cumsum(self.depth) - self.depth
 
     def tokens_at(self, cutoff: Cutoff | None) -> IntArray:
         """(queries,) the tokens of the items within a cutoff."""
-        if self.tokens is None:
-            return self.n_fitting(TokenBudget(0))
         spent, begin = self._spent
         within: IntArray = spent[begin + self.at(cutoff).depth] - spent[begin]
         return within
@@ -361,13 +353,6 @@ def _reaches(grade: FloatArray, min_grade: float | None) -> BoolArray:
     return np.asarray(grade > 0 if min_grade is None else grade >= min_grade, np.bool_)
 
 
-def check_tokens(tokens: IntArray) -> IntArray:
-    """Token counts, if they can be such."""
-    if tokens.size and tokens.min() < 0:
-        raise InvalidInput("tokens", int(tokens.min()), "numbers from 0 on")
-    return tokens
-
-
 def best_first(grade: FloatArray, counts: npt.ArrayLike) -> FloatArray:
     """The grades of every query, which stand together, brought into order: best first.
 
@@ -378,3 +363,64 @@ def best_first(grade: FloatArray, counts: npt.ArrayLike) -> FloatArray:
         return grade
     counts = np.asarray(counts, np.int64)
     return grade[np.lexsort((-grade, np.repeat(np.arange(len(counts)), counts)))]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The retrieved items that count.
+
+    Attributes:
+        max_retrieved: only this many of each ranking, from its first on (trec_eval -M); None: all.
+        judged_only: of these only those with a grade of 0 or more; the ranks close up (trec_eval
+            -J; Sakai's condensed lists).
+    """
+
+    max_retrieved: int | None = None
+    judged_only: bool = False
+
+    def __post_init__(self) -> None:
+        if self.max_retrieved is not None:
+            check_integer("max_retrieved", self.max_retrieved, 1, "at least 1, or None for all")
+
+    def of(self, judged: JudgedRankings) -> JudgedRankings:
+        """The rankings as if only the selected items had been retrieved."""
+        if self == ALL_RETRIEVED:
+            return judged
+        kept = np.ones(len(judged.item_rank), np.bool_)
+        depth = judged.depth
+        if self.max_retrieved is not None:
+            kept &= judged.item_rank <= self.max_retrieved
+            depth = np.minimum(depth, self.max_retrieved)
+        if self.judged_only:
+            kept &= judged.item_grade >= 0
+        items = Ranked(
+            len(judged), judged.item_query[kept], judged.item_rank[kept], judged.item_grade[kept]
+        )
+        begin = np.cumsum(judged.depth) - judged.depth
+        rank = self._ranks(judged, depth, begin, items)
+        in_pairs = kept[judged.pair_item]
+        position = np.cumsum(kept) - 1
+        return replace(
+            judged,
+            depth=items.count if self.judged_only else depth,
+            item_query=items.query,
+            item_rank=items.ordinal if self.judged_only else items.rank,
+            item_grade=items.grade,
+            pair_group=judged.pair_group[in_pairs],
+            pair_item=position[judged.pair_item[in_pairs]],
+            columns={kind: column.reranked(rank, begin) for kind, column in judged.columns.items()},
+        )
+
+    def _ranks(
+        self, judged: JudgedRankings, depth: IntArray, begin: IntArray, items: Ranked
+    ) -> IntArray:
+        """(retrieved,) the new rank of every retrieved item; 0 where it doesn't count."""
+        if self.judged_only:
+            rank = np.zeros(judged.depth.sum(), np.int64)
+            rank[begin[items.query] + items.rank - 1] = items.ordinal
+            return rank
+        rank = np.arange(1, judged.depth.sum() + 1) - np.repeat(begin, judged.depth)
+        return np.where(rank <= np.repeat(depth, judged.depth), rank, 0)
+
+
+ALL_RETRIEVED = Selection()

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings
+from llama_index_rag_metrics.rankings.judging.judged_column import (
+    Batch,
+    JudgedColumn,
+    ids_of,
+)
 from llama_index_rag_metrics.rankings.judging.lists import judge
-from llama_index_rag_metrics.rankings.relevance import RelevanceLike
-from llama_index_rag_metrics.rankings.run import Call, Ranking
+from llama_index_rag_metrics.rankings.run import Call
 from llama_index_rag_metrics.runtime.arrays import BoolArray, IntArray
 
 _PLACE = 32
@@ -18,7 +21,7 @@ _PLACE = 32
 
 
 @dataclass(frozen=True, eq=False)
-class JudgedCalls:
+class JudgedCalls(JudgedColumn):
     """The calls of a batch of queries, by query, then in order.
 
     Attributes:
@@ -29,10 +32,34 @@ class JudgedCalls:
         judged: what all calls of a query retrieved, one after another, copies dropped.
     """
 
+    name = "calls"
+    argument = "retrieved_calls"
+    fields = ("retrieval_calls",)
     query: IntArray
     depth: IntArray
     is_repeated: BoolArray
     judged: JudgedRankings
+
+    @classmethod
+    def of_rankings(cls, batch: Batch) -> JudgedCalls:
+        """The calls of rankings; one without calls is one call of its own."""
+        rows: list[tuple[int, int, bool]] = []
+        retrieved: list[list[str]] = []
+        for number, ranking in enumerate(batch.rankings):
+            calls = getattr(ranking, "calls", None)
+            seen: dict[str, None] = {}
+            asked: set[tuple[str, str]] = set()
+            for call in (Call(ids_of(ranking)),) if calls is None else calls:
+                words = call.retriever or call.asked_by, " ".join(call.query.casefold().split())
+                seen.update(dict.fromkeys(call.ids))
+                rows.append((number, len(seen), words in asked))
+                asked.add(words)
+            retrieved.append(list(seen))
+        query, depth, is_repeated = np.array(rows, np.int64).reshape(-1, 3).T
+        return cls(query, depth, is_repeated.astype(np.bool_), judge(batch.relevance, retrieved))
+
+    def reranked(self, rank: IntArray, begin: IntArray) -> JudgedCalls:
+        return self
 
     @property
     def count(self) -> IntArray:
@@ -47,43 +74,9 @@ class JudgedCalls:
         return np.bincount(first, minlength=len(ends))
 
 
-def judge_calls(
-    relevance: Sequence[RelevanceLike | None], rankings: Sequence[Ranking | Sequence[str]]
-) -> JudgedCalls:
-    """Bring relevance and calls together, query by query.
-
-    Args:
-        rankings: of each query; one without calls is one call of its own.
-    """
-    query: list[int] = []
-    depth: list[int] = []
-    is_repeated: list[bool] = []
-    retrieved: list[list[str]] = []
-    for number, ranking in enumerate(rankings):
-        seen: dict[str, None] = {}
-        asked: set[tuple[str, str]] = set()
-        for call in _calls(ranking):
-            words = call.retriever or call.asked_by, " ".join(call.query.casefold().split())
-            seen.update(dict.fromkeys(call.ids))
-            query.append(number)
-            depth.append(len(seen))
-            is_repeated.append(words in asked)
-            asked.add(words)
-        retrieved.append(list(seen))
-    judged = judge(relevance, retrieved)
-    columns = np.array(query, np.int64), np.array(depth, np.int64), np.array(is_repeated, np.bool_)
-    return JudgedCalls(*columns, judged)
-
-
 def calls_in(judged: JudgedRankings) -> JudgedCalls:
     """The calls of judged rankings; where none are known, each ranking is one call."""
-    if judged.calls is not None:
-        return judged.calls
     n_queries = len(judged)
-    return JudgedCalls(np.arange(n_queries), judged.depth, np.zeros(n_queries, np.bool_), judged)
-
-
-def _calls(ranking: Ranking | Sequence[str]) -> Sequence[Call]:
-    if not isinstance(ranking, Ranking):
-        return (Call(ranking),)
-    return (Call(ranking.ids),) if ranking.calls is None else ranking.calls
+    return judged.column(JudgedCalls) or JudgedCalls(
+        np.arange(n_queries), judged.depth, np.zeros(n_queries, np.bool_), judged
+    )

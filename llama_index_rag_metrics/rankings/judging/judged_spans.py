@@ -8,26 +8,49 @@ one sort brings what belongs together side by side, whatever cutoff is asked for
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
+from llama_index_rag_metrics.rankings.judging.hashes import IdLists, list_lengths
 from llama_index_rag_metrics.rankings.judging.judged import Cutoff, JudgedRankings
+from llama_index_rag_metrics.rankings.judging.judged_column import (
+    EXPECTED,
+    RETRIEVED,
+    Batch,
+    JudgedColumn,
+    JudgedTable,
+    first_of_each,
+    ids_of,
+)
+from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.span import LONGEST, Span
 from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
+
+if TYPE_CHECKING:
+    import polars as pl
 
 Unit: TypeAlias = Literal["characters", "tokens"]
 
 Ruler: TypeAlias = Callable[[str], IntArray]
 """From a document's id to the place of the last character of each of its tokens."""
 
+EXPECTED_SPANS, RETRIEVED_SPANS = "expected_spans", "retrieved_spans"
+
 _ROOM = 2**63
+_VALID = f"a first character from 0 on, and an end that isn't before it, at most {LONGEST:,}"
+
+_DOCUMENT = ("source", "document", "document_id")
+_FIELDS = ("source", "start", "end")
+_IDS = {EXPECTED_SPANS: EXPECTED, RETRIEVED_SPANS: RETRIEVED}
+_FORM = "a list of {source: text, start: whole number, end: whole number} in every row"
 
 
-class Placed(NamedTuple):
-    """Spans by documents, in any order.
+@dataclass(frozen=True, eq=False)
+class JudgedSpans(JudgedColumn):
+    """Where what was expected and what was retrieved is, in any order.
 
     Attributes:
         query: (spans,) position of the query.
@@ -36,36 +59,105 @@ class Placed(NamedTuple):
         end: (spans,) the character after the last.
         rank: (spans,) the rank of a retrieved item; 0 for expected passages.
         grade: (spans,) the grade of an expected passage; 0 for retrieved items.
+        documents: the id of each document, by number; empty without a ruler.
+        ruler: where the tokens of documents end; None where their texts aren't known.
     """
 
+    name = "spans"
+    argument = RETRIEVED_SPANS
+    fields = (EXPECTED_SPANS, RETRIEVED_SPANS)
     query: IntArray
     document: IntArray
     start: IntArray
     end: IntArray
     rank: IntArray
     grade: FloatArray
+    documents: Sequence[str] = ()
+    ruler: Ruler | None = None
+    _by_unit: dict[Unit, Spans] = field(default_factory=dict, init=False, repr=False)
 
-    def select(self, rows: IntArray) -> Placed:
-        """Some of the spans."""
-        query, document, start, end, rank, grade = self
-        return Placed(query[rows], document[rows], start[rows], end[rows], rank[rows], grade[rows])
+    @classmethod
+    def of_rankings(cls, batch: Batch) -> JudgedSpans:
+        relevance, rankings, sources = batch
+        documents: dict[str, int] = {}
+        rows: list[tuple[int, int, int, int, int, float]] = []
 
-    def in_tokens(self, documents: Sequence[str], ruler: Ruler) -> Placed:
-        """The same spans, from the first token to the one after the last.
+        def add(query: int, span: Span, rank: int, grade: float) -> None:
+            source, start, end = span
+            if not 0 <= start <= end <= LONGEST:
+                raise InvalidInput("span", tuple(span), _VALID)
+            document = documents.setdefault(source, len(documents))
+            rows.append((query, document, start, end, rank, grade))
+
+        for query, (judgements, ranking) in enumerate(zip(relevance, rankings, strict=True)):
+            ids, spans = ids_of(ranking), getattr(ranking, "spans", None)
+            if spans is None and len(ids):
+                what, remedy = "the spans of what was retrieved", "Give Ranking(ids, spans=...)."
+                raise sources.lacks(cls.name, query, ids, what, remedy)
+            judged = Relevance() if judgements is None else Relevance.of(judgements)
+            for item, span in (judged.spans or {}).items():
+                add(query, span, 0, judged.grades[item])
+            for rank, place in enumerate(first_of_each(ids, spans or ()), 1):
+                if place is not None:
+                    add(query, place, rank, 0.0)
+        *whole, grades = np.array(rows, np.float64).reshape(-1, 6).T
+        names = ("query", "document", "start", "end", "rank")
+        columns = dict(zip(names, (column.astype(np.int64) for column in whole), strict=True))
+        return cls(**columns, grade=grades, documents=list(documents), ruler=sources.ruler)
+
+    @classmethod
+    def of_table(cls, table: JudgedTable) -> JudgedSpans:
+        import polars as pl
+
+        frame, retrieved, expected, grade = table
+        sides = ((EXPECTED_SPANS, expected), (RETRIEVED_SPANS, retrieved))
+        places = pl.concat(_kept(_read_places(frame, column), lists) for column, lists in sides)
+        document, start, end = map(places.struct.field, _FIELDS)
+        number = document.cast(pl.Categorical).to_physical()
+        rank = retrieved.rank(np.arange(len(retrieved.query)))
+        placed = cls(
+            np.concatenate([expected.query, retrieved.query]),
+            number.fill_null(0).to_numpy().astype(np.int64),
+            start.fill_null(0).to_numpy(),
+            end.fill_null(0).to_numpy(),
+            np.concatenate([np.zeros(len(grade), np.int64), rank]),
+            np.concatenate([grade, np.zeros(len(rank))]),
+        )
+        return placed._select(
+            (document.is_not_null() & start.is_not_null() & end.is_not_null()).to_numpy()
+        )
+
+    @classmethod
+    def cells(cls, frame: pl.DataFrame) -> Mapping[str, Sequence[Any]]:
+        return {cls.name: place_rows(frame, RETRIEVED_SPANS)}
+
+    def reranked(self, rank: IntArray, begin: IntArray) -> JudgedSpans:
+        new = np.zeros(len(self.rank), np.int64)
+        items = np.flatnonzero(self.rank)
+        new[items] = rank[begin[self.query[items]] + self.rank[items] - 1]
+        return replace(self, rank=new)._select((self.rank == 0) | (new > 0))
+
+    def in_unit(self, unit: Unit) -> Spans:
+        """The spans in characters, or, with a ruler, in tokens.
 
         A token belongs to the span that holds its last character: tokens of language models begin
         with the blank before a word.
-
-        Args:
-            documents: the id of each document, by number; at least one.
         """
-        start, end = self.start.copy(), self.end.copy()
-        order = np.argsort(self.document, kind="stable")
-        counts = np.bincount(self.document, minlength=len(documents))
-        for name, rows in zip(documents, np.split(order, np.cumsum(counts)[:-1]), strict=True):
-            last = ruler(name)
-            start[rows], end[rows] = np.searchsorted(last, [self.start[rows], self.end[rows]])
-        return self._replace(start=start, end=end)
+        if unit not in self._by_unit:
+            start, end = self.start, self.end
+            if unit == "tokens" and self.ruler is not None:
+                start, end = start.copy(), end.copy()
+                counts = np.bincount(self.document, minlength=len(self.documents))
+                by_document = np.split(np.argsort(self.document, kind="stable"), np.cumsum(counts))
+                for document_id, rows in zip(self.documents, by_document, strict=False):
+                    last = self.ruler(document_id)
+                    start[rows], end[rows] = np.searchsorted(last, [start[rows], end[rows]])
+            self._by_unit[unit] = Spans.of(self, start, end)
+        return self._by_unit[unit]
+
+    def _select(self, kept: BoolArray) -> JudgedSpans:
+        columns = ("query", "document", "start", "end", "rank", "grade")
+        return replace(self, **{column: getattr(self, column)[kept] for column in columns})
 
 
 class Coverage(NamedTuple):
@@ -102,9 +194,9 @@ class Spans:
     _covered: dict[object, IntArray] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
-    def of(cls, placed: Placed) -> Spans:
-        """Bring spans into their order."""
-        room = int(placed.end.max(initial=0)) + 1
+    def of(cls, placed: JudgedSpans, start: IntArray, end: IntArray) -> Spans:
+        """Bring spans with these starts and ends into their order."""
+        room = int(end.max(initial=0)) + 1
         document = placed.query * (int(placed.document.max(initial=0)) + 1) + placed.document
         if (int(document.max(initial=0)) + 1) * room >= _ROOM:
             document = np.unique(document, return_inverse=True)[1]
@@ -112,20 +204,15 @@ class Spans:
             expected = f"at most {_ROOM // room:,} documents of such a length"
             raise InvalidInput("spans", f"an end of {room - 1:,}", expected)
         begin = document * room
-        order = np.argsort(begin + placed.start)
+        order = np.argsort(begin + start)
         begin = begin[order]
         return cls(
             placed.query[order],
-            begin + placed.start[order],
-            begin + placed.end[order],
+            begin + start[order],
+            begin + end[order],
             placed.rank[order],
             placed.grade[order],
         )
-
-    @property
-    def has_expected(self) -> bool:
-        """Whether any expected passage has a place."""
-        return bool((self.rank == 0).any())
 
     def coverage(self, judged: JudgedRankings, cutoff: Cutoff | None, min_grade: float) -> Coverage:
         """What is covered within a cutoff; the parts are remembered, since metrics share them."""
@@ -153,60 +240,104 @@ class Spans:
             self._covered[key] = covered.astype(np.int64)
         return self._covered[key]
 
-    def reranked(self, rank: IntArray, begin: IntArray) -> Spans:
-        """The spans of some of the retrieved items, at other ranks.
 
-        Args:
-            rank: (retrieved,) the new rank of every retrieved item; 0 where it doesn't count.
-            begin: (queries,) where each query's items begin there.
-        """
-        new = np.zeros(len(self.rank), np.int64)
-        items = np.flatnonzero(self.rank)
-        new[items] = rank[begin[self.query[items]] + self.rank[items] - 1]
-        kept = (self.rank == 0) | (new > 0)
-        return Spans(
-            self.query[kept], self.start[kept], self.end[kept], new[kept], self.grade[kept]
-        )
+def with_expected_ids(frame: pl.DataFrame) -> pl.DataFrame:
+    """A table of labels by place alone, with the ids that `Relevance.of_spans` gives them."""
+    import polars as pl
+
+    if EXPECTED in frame.columns or EXPECTED_SPANS not in frame.columns:
+        return frame
+    places = _lists(frame[EXPECTED_SPANS])
+    named = pl.format("{}[{}:{}]", *map(pl.element().struct.field, _FIELDS))
+    return frame.with_columns(places.to_frame().select(pl.first().list.eval(named).alias(EXPECTED)))
 
 
-class SpanRows:
-    """Collects the expected and the retrieved spans of a batch, query by query."""
-
-    def __init__(self) -> None:
-        self._documents: dict[str, int] = {}
-        self._rows: list[tuple[int, int, int, int, int, float]] = []
-
-    def add(
-        self,
-        query: int,
-        expected: Mapping[str, Span] | None,
-        grades: Mapping[str, float],
-        retrieved: Iterable[tuple[int, Span | None]],
-    ) -> None:
-        """Add a query."""
-        for item, span in (expected or {}).items():
-            self._add(query, span, 0, grades[item])
-        for rank, place in retrieved:
-            if place is not None:
-                self._add(query, place, rank, 0.0)
-
-    def _add(self, query: int, span: Span, rank: int, grade: float) -> None:
-        source, start, end = span
-        if not 0 <= start <= end <= LONGEST:
-            raise InvalidInput("span", tuple(span), VALID_PLACE)
-        document = self._documents.setdefault(source, len(self._documents))
-        self._rows.append((query, document, start, end, rank, grade))
-
-    def by_unit(self, ruler: Ruler | None) -> Mapping[Unit, Spans]:
-        """All of them, in characters and, where it is known how long a token is, in tokens."""
-        columns = np.array(self._rows, np.float64).reshape(-1, 6).T
-        query, document, start, end, rank = columns[:5].astype(np.int64)
-        placed = Placed(query, document, start, end, rank, columns[5])
-        by_unit: dict[Unit, Spans] = {"characters": Spans.of(placed)}
-        if ruler is not None:
-            in_tokens = placed.in_tokens(list(self._documents), ruler) if self._rows else placed
-            by_unit["tokens"] = Spans.of(in_tokens)
-        return by_unit
+def place_rows(frame: pl.DataFrame, column: str) -> list[list[Span | None]]:
+    """The places of a column of a table, a list a row, None where they aren't known."""
+    spans = [
+        None if place is None or None in place.values() else Span(**place)
+        for place in _read_places(frame, column).to_list()
+    ]
+    counts = list_lengths(frame, _IDS[column])
+    ends = np.cumsum(counts).tolist()
+    return [spans[end - n : end] for end, n in zip(ends, counts.tolist(), strict=True)]
 
 
-VALID_PLACE = f"a first character from 0 on, and an end that isn't before it, at most {LONGEST:,}"
+def span_series(column: str, spans: Iterable[Sequence[Span | None] | None]) -> pl.Series:
+    """Spans, a list a row, as a column of a table."""
+    import polars as pl
+
+    rows = [None if row is None else [span and span._asdict() for span in row] for row in spans]
+    return pl.Series(column, rows, _dtype())
+
+
+def _read_places(frame: pl.DataFrame, column: str) -> pl.Series:
+    """The place of every item of the lists of ids, copies included; null where it isn't known."""
+    import polars as pl
+
+    items_of = "the expected ids" if column == EXPECTED_SPANS else "the retrieved ids"
+    if column not in frame.columns:
+        expected = f"a column {column}, the places of {items_of}"
+        raise InvalidInput("table", frame.columns, expected, f"It is {_FORM}.")
+    lists, counts = _lists(frame[column]), list_lengths(frame, _IDS[column])
+    n_places = lists.list.len().fill_null(0).to_numpy().astype(np.int64)
+    # a row without a list says nothing of its items' places
+    unequal = np.flatnonzero((n_places != counts) & lists.is_not_null().to_numpy())
+    if unequal.size:
+        row = int(unequal[0])
+        expected = f"{counts[row]} places, one for each of {items_of}"
+        raise InvalidInput(f"{column} of row {row}", int(n_places[row]), expected)
+    places: pl.Series = lists.filter(pl.Series(n_places > 0)).explode()
+    document, start, end = map(places.struct.field, _FIELDS)
+    is_known = document.is_not_null() & start.is_not_null() & end.is_not_null()
+    shortest = 1 if column == EXPECTED_SPANS else 0
+    is_span = (start >= 0) & (end - start >= shortest) & (end <= LONGEST)
+    if (wrong := (is_known & ~is_span).fill_null(value=False)).any():
+        raise InvalidInput(f"column {column}", places[int(wrong.arg_max() or 0)], _VALID)
+    if (n_places == counts).all():
+        return places
+    has_place = np.repeat(n_places > 0, counts)
+    position = pl.Series(np.cumsum(has_place) - 1).set(pl.Series(~has_place), None)
+    return places.gather(position.cast(pl.UInt32))
+
+
+def _kept(places: pl.Series, lists: IdLists) -> pl.Series:
+    if len(lists.copies):
+        places = places.gather(lists.kept(np.arange(len(places))))
+    return places
+
+
+def _dtype() -> pl.DataType:
+    import polars as pl
+
+    return pl.List(pl.Struct({"source": pl.String, "start": pl.Int64, "end": pl.Int64}))
+
+
+def _lists(column: pl.Series) -> pl.Series:
+    """A column as lists of structs."""
+    import polars as pl
+
+    known = _dtype()
+    if column.null_count() == len(column):
+        return pl.Series(column.name, [None] * len(column), known)
+    if isinstance(column.dtype, pl.Array):
+        column = column.arr.to_list()
+    inner = column.dtype.inner if isinstance(column.dtype, pl.List) else None
+    if inner == pl.Null:  # empty lists, or places of which none is known
+        empty: pl.Series = column.cast(known)
+        return empty
+    fields = (
+        {field.name: field.dtype for field in inner.fields} if isinstance(inner, pl.Struct) else {}
+    )
+    name = next((field for field in _DOCUMENT if field in fields), "")
+    is_text = fields.get(name) in (pl.String, pl.Categorical, pl.Enum, pl.Null)
+    edges = [fields.get(edge, pl.String) for edge in _FIELDS[1:]]
+    if not is_text or not all(edge.is_integer() or edge == pl.Null for edge in edges):
+        raise InvalidInput(f"column {column.name}", str(column.dtype), _FORM)
+    if list(fields) != list(_FIELDS):
+        item = pl.element().struct
+        own = pl.struct(item.field(name).alias(_FIELDS[0]), *map(item.field, _FIELDS[1:]))
+        blank = pl.when(pl.element().is_null()).then(None).otherwise(own)
+        column = column.to_frame().select(pl.first().list.eval(blank)).to_series()
+    lists: pl.Series = column.cast(known)
+    return lists

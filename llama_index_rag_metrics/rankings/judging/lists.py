@@ -9,24 +9,32 @@ once.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain, compress, count
 from numbers import Integral
-from typing import Any, NamedTuple, TypeAlias, TypeGuard, TypeVar
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 
-from llama_index_rag_metrics.rankings.judging.forbidden import Forbidden, judge_forbidden
-from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings, best_first, check_tokens
-from llama_index_rag_metrics.rankings.judging.judged_spans import Ruler, SpanRows, Spans, Unit
-from llama_index_rag_metrics.rankings.relevance import Groups, Relevance, RelevanceLike
-from llama_index_rag_metrics.rankings.run import has_order
-from llama_index_rag_metrics.rankings.span import Span
+from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings, best_first
+from llama_index_rag_metrics.rankings.judging.judged_column import (
+    NO_SOURCES,
+    Batch,
+    ColumnSources,
+    JudgedColumn,
+    RankingLike,
+    ids_of,
+)
+from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
+from llama_index_rag_metrics.rankings.run import Ranking, has_order
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
-from llama_index_rag_metrics.runtime.errors import IdTypeMismatch, InvalidInput, NoRetrieval
-from llama_index_rag_metrics.runtime.wording import id_remedy
-
-T = TypeVar("T")
+from llama_index_rag_metrics.runtime.errors import (
+    IdTypeMismatch,
+    InvalidInput,
+    NoRetrieval,
+    id_remedy,
+)
 
 Judgements: TypeAlias = Mapping[str, float]
 
@@ -40,28 +48,35 @@ _POSITION = (1 << _PLACE) - 1
 
 def judge(
     relevance: Sequence[RelevanceLike | None],
-    rankings: Sequence[Sequence[str]],
-    tokens: Sequence[Sequence[int]] | None = None,
-    spans: Sequence[Sequence[Span | None]] | None = None,
-    ruler: Ruler | None = None,
-    forbidden: Sequence[Collection[str] | None] | None = None,
+    rankings: Sequence[RankingLike],
+    columns: Iterable[type[JudgedColumn]] = (),
+    sources: ColumnSources = NO_SOURCES,
 ) -> JudgedRankings:
     """Bring relevance and rankings together, query by query.
 
     Args:
         relevance: of each query: relevant ids, {id: grade}, groups, a Relevance, or None where the
             query is unjudged.
-        rankings: of each query, in the same order: the retrieved ids, best first.
-        tokens: of each query: how many tokens each retrieved item has; for cutoffs by tokens.
-        spans: of each query: where each retrieved item is in its document; for span metrics.
-        ruler: where a document's tokens end; for spans in tokens.
-        forbidden: of each query: the ids that its asker may not see, or None; for leaks.
+        rankings: of each query, in the same order: a `Ranking`, or the retrieved ids, best first.
+        columns: what is read of the rankings beside their ids.
 
     Examples:
         >>> judge([["a", "b"]], [["b", "x", "b", "a"]]).item_rank
         array([1, 3])
     """
-    _check_lengths(relevance, rankings)
+    if len(relevance) != len(rankings):
+        expected = f"one ranking for each of {len(relevance)} relevances"
+        raise InvalidInput("rankings", len(rankings), expected)
+    judged = _judge_ids(relevance, map(ids_of, rankings))
+    batch = Batch(relevance, rankings, sources)
+    beside = {kind: kind.of_rankings(batch) for kind in columns}
+    known = {kind: column for kind, column in beside.items() if column is not None}
+    return replace(judged, columns=known) if known else judged
+
+
+def _judge_ids(
+    relevance: Sequence[RelevanceLike | None], rankings: Iterable[Sequence[str]]
+) -> JudgedRankings:
     depth: list[int] = []
     n_judged: list[int] = []
     n_found: list[int] = []
@@ -109,174 +124,57 @@ def judge(
             item_grade += [grades[item] for item in retrieved_and_judged]
         if groups is not None:
             grouped.append((len(depth) - 1, groups, ranking))
-    return _assemble(
-        depth=depth,
-        n_judged=n_judged,
-        n_found=n_found,
-        item_position=item_position,
-        item_grade=_fill(item_grade, is_graded, n_found),
-        judged_grade=_fill(judged_grade, is_graded, n_judged),
-        grouped=grouped,
-        tokens=None if tokens is None else _distinct_tokens(rankings, tokens),
-        spans={} if spans is None else _spans(relevance, rankings, spans, ruler),
-        forbidden=None if forbidden is None else _forbidden(relevance, rankings, forbidden),
-    )
-
-
-def _assemble(
-    *,
-    depth: list[int],
-    n_judged: list[int],
-    n_found: list[int],
-    item_position: list[int],
-    item_grade: FloatArray,
-    judged_grade: FloatArray,
-    grouped: list[tuple[int, Relevance, list[str]]],
-    tokens: IntArray | None,
-    spans: Mapping[Unit, Spans],
-    forbidden: Forbidden | None,
-) -> JudgedRankings:
-    """Bring order into the columns: items by rank, judgements best first, groups together."""
+    item_grades = _fill(item_grade, is_graded, n_found)
+    judged_grades = _fill(judged_grade, is_graded, n_judged)
     query_place = np.arange(len(depth)) << _PLACE
     place = np.repeat(query_place, np.array(n_found, np.int64)) + np.array(item_position, np.int64)
     order = np.argsort(place)
     place = place[order]
-    groups = _Groups.of(grouped)
     return JudgedRankings(
         depth=np.array(depth, np.int64),
         item_query=place >> _PLACE,
         item_rank=(place & _POSITION) + 1,
-        item_grade=item_grade[order],
-        judged_grade=best_first(judged_grade, n_judged),
+        item_grade=item_grades[order],
+        judged_grade=best_first(judged_grades, n_judged),
         judged_offset=np.cumsum([0, *n_judged]),
-        group_query=groups.query,
-        group_weight=groups.weight,
-        group_name=groups.name,
-        pair_group=groups.pair_group,
-        pair_item=np.searchsorted(place, groups.pair_place),
-        member_group=groups.member_group,
-        member_item=groups.member_item,
-        member_grade=groups.member_grade,
-        tokens=tokens,
-        spans=spans,
-        forbidden=forbidden,
+        **_groups(grouped, place),
     )
-
-
-def _distinct_tokens(
-    rankings: Sequence[Sequence[str]], tokens: Sequence[Sequence[int]]
-) -> IntArray:
-    """The tokens of every item that is left when copies are dropped, which cost nothing."""
-    distinct: list[int] = []
-    for ranking, counts in zip(rankings, tokens, strict=True):
-        distinct += _first_of_each("tokens", ranking, counts)
-    return check_tokens(np.array(distinct, np.int64) if distinct else np.zeros(0, np.int64))
-
-
-def _spans(
-    relevance: Sequence[RelevanceLike | None],
-    rankings: Sequence[Sequence[str]],
-    spans: Sequence[Sequence[Span | None]],
-    ruler: Ruler | None,
-) -> Mapping[Unit, Spans]:
-    """The expected and the retrieved spans, copies of items left out."""
-    rows = SpanRows()
-    for query, (judgements, ranking, places) in enumerate(
-        zip(relevance, rankings, spans, strict=True)
-    ):
-        retrieved = enumerate(_first_of_each("spans", ranking, places), 1)
-        judged = Relevance() if judgements is None else Relevance.of(judgements)
-        rows.add(query, judged.spans, judged.grades, retrieved)
-    return rows.by_unit(ruler)
-
-
-def _forbidden(
-    relevance: Sequence[RelevanceLike | None],
-    rankings: Sequence[Sequence[str]],
-    forbidden: Sequence[Collection[str] | None],
-) -> Forbidden:
-    grades = (_read_judgements(judgements)[0] for judgements in relevance)
-    return judge_forbidden(forbidden, rankings, grades)
-
-
-def _first_of_each(argument: str, ranking: Sequence[str], values: Sequence[T]) -> Iterable[T]:
-    """What belongs to the items of a ranking that are left when copies are dropped."""
-    if len(ranking) != len(values):
-        expected = f"one for each of the {len(ranking)} retrieved ids"
-        raise InvalidInput(argument, len(values), expected)
-    first: dict[str, T] = {}
-    for item, value in zip(ranking, values, strict=True):
-        first.setdefault(item, value)
-    return first.values()
 
 
 def judge_one(
     relevance: RelevanceLike | None,
     ranking: Sequence[str] | None,
-    tokens: Sequence[int] | None = None,
-    spans: Sequence[Span | None] | None = None,
-    forbidden: Collection[str] | None = None,
+    beside: Mapping[type[JudgedColumn], Any] | None = None,
 ) -> JudgedRankings:
     """Judge a batch of one, remembering the last few: the metrics of one query share the work."""
     if ranking is None:
         raise NoRetrieval("retrieved_ids")
-    retrieved = ranking if type(ranking) is list else _read_ranking(ranking)
+    ids = ranking if type(ranking) is list else _read_ranking(ranking)
     judgements = relevance if relevance is None or _is_plain(relevance) else Relevance.of(relevance)
-    if spans is not None or forbidden is not None:
-        return judge(
-            [judgements],
-            [retrieved],
-            None if tokens is None else [tokens],
-            None if spans is None else [spans],
-            forbidden=None if forbidden is None else [forbidden],
-        )
+    if beside:
+        carried: dict[str, Any] = {kind.name: values for kind, values in beside.items()}
+        return judge([judgements], [Ranking(ids, **carried)], beside)
+    key: Any = judgements and tuple(judgements)
+    if isinstance(judgements, Relevance):
+        grades, groups = tuple(judgements.grades.items()), judgements.alternatives
+        key = grades, groups, judgements.weights, judgements.facet_names
     try:
-        counts = None if tokens is None else tuple(tokens)
-        return _judge_remembered(*_key(judgements), tuple(retrieved), counts)
+        return _judge_remembered(_Case((key, tuple(ids)), judgements, ids))
     except TypeError:
         # an id that can't be hashed can't be remembered either: judging says which one it is
-        return judge([judgements], [retrieved], None if tokens is None else [tokens])
+        return judge([judgements], [ids])
+
+
+@dataclass(frozen=True)
+class _Case:
+    key: tuple[object, ...]
+    relevance: RelevanceLike | None = field(compare=False)
+    ids: Sequence[str] = field(compare=False)
 
 
 @lru_cache(maxsize=8)
-def _judge_remembered(
-    ids: tuple[str, ...] | None,
-    grades: tuple[float, ...] | None,
-    alternatives: Groups | None,
-    weights: tuple[float, ...] | None,
-    names: tuple[str, ...] | None,
-    ranking: tuple[str, ...],
-    tokens: tuple[int, ...] | None,
-) -> JudgedRankings:
-    relevance: RelevanceLike | None = None
-    by_item = None if grades is None or ids is None else dict(zip(ids, grades, strict=True))
-    if names is not None and alternatives is not None and weights is not None:
-        facets = dict(zip(names, alternatives, strict=True))
-        weighted = dict(zip(names, weights, strict=True))
-        relevance = Relevance.facets(facets, weights=weighted, grades=by_item)
-    elif alternatives is not None:
-        relevance = Relevance.groups(alternatives, grades=by_item)
-    elif ids is not None:
-        relevance = list(ids) if grades is None else dict(zip(ids, grades, strict=True))
-    return judge([relevance], [list(ranking)], None if tokens is None else [tokens])
-
-
-def _key(
-    relevance: Relevance | list[str] | None,
-) -> tuple[
-    tuple[str, ...] | None,
-    tuple[float, ...] | None,
-    Groups | None,
-    tuple[float, ...] | None,
-    tuple[str, ...] | None,
-]:
-    if relevance is None:
-        return None, None, None, None, None
-    if isinstance(relevance, Relevance):
-        grades, groups = relevance.grades, relevance.alternatives
-        weights, names = relevance.weights, relevance.facet_names
-        return tuple(grades), tuple(grades.values()), groups, weights, names
-    return tuple(relevance), None, None, None, None
+def _judge_remembered(case: _Case) -> JudgedRankings:
+    return judge([case.relevance], [case.ids])
 
 
 def _is_plain(relevance: RelevanceLike | None) -> TypeGuard[list[str]]:
@@ -320,21 +218,18 @@ def _read_both(
         raise InvalidInput("retrieved_ids", ranking, "a list of ids", remedy) from error
 
 
-def _check_lengths(relevance: Sequence[object], rankings: Sequence[object]) -> None:
-    if len(relevance) != len(rankings):
-        expected = f"one ranking for each of {len(relevance)} relevances"
-        raise InvalidInput("rankings", len(rankings), expected)
-
-
 def _check_types(*sides: Iterable[object]) -> None:
     """Ids of different types could never match: 1 is never "1"."""
-    types = set(map(type, chain(*sides)))
-    kinds = {
+    if len(id_kinds(chain(*sides))) > 1:
+        raise IdTypeMismatch({type(item).__name__ for item in chain(*sides)})
+
+
+def id_kinds(ids: Iterable[object]) -> set[type]:
+    """The types of ids; all whole numbers are of one, and all texts."""
+    return {
         next((kind for kind in (str, Integral) if issubclass(type_, kind)), type_)
-        for type_ in types
+        for type_ in set(map(type, ids))
     }
-    if len(kinds) > 1:
-        raise IdTypeMismatch(type_.__name__ for type_ in types)
 
 
 def _fill(grades: list[float], is_graded: list[bool], counts: list[int]) -> FloatArray:
@@ -345,43 +240,36 @@ def _fill(grades: list[float], is_graded: list[bool], counts: list[int]) -> Floa
     return grade
 
 
-class _Groups(NamedTuple):
-    """The groups of a batch, as `JudgedRankings` holds them; places instead of items."""
-
-    query: IntArray
-    weight: FloatArray
-    name: list[str]
-    pair_group: IntArray
-    pair_place: IntArray
-    member_group: IntArray
-    member_item: IntArray
-    member_grade: FloatArray
-
-    @classmethod
-    def of(cls, grouped: Sequence[tuple[int, Relevance, list[str]]]) -> _Groups:
-        query: list[int] = []
-        weight: list[float] = []
-        name: list[str] = []
-        pairs: list[tuple[int, int]] = []
-        members: list[tuple[int, int]] = []
-        member_grade: list[float] = []
-        n_items = 0
-        for query_number, relevance, ranking in grouped:
-            position = {item: rank for rank, item in enumerate(ranking)}
-            number = {item: n for n, item in enumerate(sorted(relevance, reverse=True), n_items)}
-            n_items += len(number)
-            for group in relevance.alternatives or ():
-                retrieved = sorted(position[item] for item in group if item in position)
-                pairs += [(len(query), (query_number << _PLACE) + rank) for rank in retrieved]
-                members += [(len(query), number[item]) for item in group]
-                member_grade += [relevance.grades[item] for item in group]
-                query.append(query_number)
-            weight += relevance.weights or ()
-            name += relevance.facet_names or [""] * len(relevance.alternatives or ())
-        columns = *_columns(pairs), *_columns(members), np.array(member_grade, np.float64)
-        return cls(np.array(query, np.int64), np.array(weight), name, *columns)
-
-
-def _columns(pairs: list[tuple[int, int]]) -> tuple[IntArray, IntArray]:
-    first, second = np.array(pairs, np.int64).reshape(-1, 2).T
-    return first, second
+def _groups(grouped: Sequence[tuple[int, Relevance, list[str]]], place: IntArray) -> dict[str, Any]:
+    """The groups of a batch, as fields of `JudgedRankings`; `place` holds those of its items."""
+    query: list[int] = []
+    weight: list[float] = []
+    name: list[str] = []
+    pairs: list[tuple[int, int]] = []
+    members: list[tuple[int, int]] = []
+    member_grade: list[float] = []
+    n_items = 0
+    for query_number, relevance, ranking in grouped:
+        position = {item: rank for rank, item in enumerate(ranking)}
+        number = {item: n for n, item in enumerate(sorted(relevance, reverse=True), n_items)}
+        n_items += len(number)
+        for group in relevance.alternatives or ():
+            retrieved = sorted(position[item] for item in group if item in position)
+            pairs += [(len(query), (query_number << _PLACE) + rank) for rank in retrieved]
+            members += [(len(query), number[item]) for item in group]
+            member_grade += [relevance.grades[item] for item in group]
+            query.append(query_number)
+        weight += relevance.weights or ()
+        name += relevance.facet_names or [""] * len(relevance.alternatives or ())
+    pair_group, pair_place = np.array(pairs, np.int64).reshape(-1, 2).T
+    member_group, member_item = np.array(members, np.int64).reshape(-1, 2).T
+    return {
+        "group_query": np.array(query, np.int64),
+        "group_weight": np.array(weight),
+        "group_name": name,
+        "pair_group": pair_group,
+        "pair_item": np.searchsorted(place, pair_place),
+        "member_group": member_group,
+        "member_item": member_item,
+        "member_grade": np.array(member_grade, np.float64),
+    }

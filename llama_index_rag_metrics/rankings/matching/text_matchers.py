@@ -13,11 +13,11 @@ import numpy.typing as npt
 
 from llama_index_rag_metrics.rankings.matching.matcher import TextMatcher, positions
 from llama_index_rag_metrics.rankings.matching.normalisation import letters, remembered, words
-from llama_index_rag_metrics.runtime.amounts import check_whole
+from llama_index_rag_metrics.runtime.amounts import check_integer
 from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray
 from llama_index_rag_metrics.runtime.cache import Cache, Usage
-from llama_index_rag_metrics.runtime.embedding import Embedder, cosines, embed_model_or_default
 from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra
+from llama_index_rag_metrics.runtime.models import Embedder, cosines, embed_model_or_default
 from llama_index_rag_metrics.runtime.sync import in_thread, run_sync
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class PartMatcher(TextMatcher):
 
     def __init__(self, threshold: float | None = None, *, min_chars: int = 15) -> None:
         super().__init__(threshold)
-        check_whole("min_chars", min_chars, 1, "a number of letters, from 1 on")
+        check_integer("min_chars", min_chars, 1, "a number of letters, from 1 on")
         self.min_chars = min_chars
 
     def match(self, expected: Sequence[str], retrieved: Sequence[str]) -> list[list[int]]:

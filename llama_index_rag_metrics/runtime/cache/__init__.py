@@ -7,20 +7,21 @@ is JSON. Requests for the same value that are under way in one event loop become
 knows of claims, as SQLite's does, so do those of several processes.
 """
 
-from llama_index_rag_metrics.runtime.cache.claims import ClaimingStore
-from llama_index_rag_metrics.runtime.cache.fetching import Cache, Fetched
+from llama_index_rag_metrics.runtime.cache.fetching import Cache, Fetched, Tally, Usage
 from llama_index_rag_metrics.runtime.cache.keys import Request, identity, without_credentials
-from llama_index_rag_metrics.runtime.cache.shared_store import Keeper
-from llama_index_rag_metrics.runtime.cache.sqlite import SQLiteKVStore
-from llama_index_rag_metrics.runtime.cache.usage import Tally, Usage
+from llama_index_rag_metrics.runtime.cache.stores import (
+    ClaimingStore,
+    SharedStoreActor,
+    SQLiteKVStore,
+)
 
 __all__ = [
     "Cache",
     "ClaimingStore",
     "Fetched",
-    "Keeper",
     "Request",
     "SQLiteKVStore",
+    "SharedStoreActor",
     "Tally",
     "Usage",
     "identity",

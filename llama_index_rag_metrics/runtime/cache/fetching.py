@@ -1,4 +1,4 @@
-"""Fetching values through the cache: those that nobody has are asked for, once."""
+"""Fetching values through the cache: those that nobody has are asked for, once, and counted."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -15,23 +15,11 @@ from weakref import WeakKeyDictionary
 from llama_index.core.storage.kvstore import SimpleKVStore
 from llama_index.core.storage.kvstore.types import BaseKVStore
 
-from llama_index_rag_metrics.runtime.cache.claims import ClaimingStore, Rows
 from llama_index_rag_metrics.runtime.cache.keys import Request
-from llama_index_rag_metrics.runtime.cache.sqlite import SQLiteKVStore
+from llama_index_rag_metrics.runtime.cache.stores import ClaimingStore, SQLiteKVStore, read_rows
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import CacheWarning, InvalidInput
 from llama_index_rag_metrics.runtime.masking import describe_error
-
-
-async def read_rows(store: BaseKVStore, keys: Sequence[str], collection: str) -> Rows:
-    """Those of the keys that are in the store."""
-    if isinstance(store, SQLiteKVStore):
-        return await store.aget_many(keys, collection)
-    if isinstance(store, SimpleKVStore):
-        return {key: row for key in keys if (row := store.get(key, collection))}
-    values = await asyncio.gather(*(store.aget(key, collection=collection) for key in keys))
-    return {key: row for key, row in zip(keys, values, strict=True) if row}
-
 
 COLLECTION = "rag_metrics"
 """Where values are, in a store that holds other things, too."""
@@ -39,10 +27,7 @@ COLLECTION = "rag_metrics"
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """The values of requests, in order; None where asking gave none.
-
-    `fresh` and `cached` count distinct requests: asked for, and found in the cache or under way.
-    """
+    """The values of requests, in order, None where there is none; and counts of distinct ones."""
 
     values: list[Any]
     fresh: int
@@ -115,10 +100,9 @@ class Cache:
 
         Args:
             requests: the requests.
-            ask: gives the values, which are JSON, of the requests at these positions, in order;
-                None for one that it has none for, which isn't kept, and whoever waits for it asks.
-                What it raises is raised here, and by everybody who waits for the same values; what
-                earlier batches gave is kept.
+            ask: gives the values, which are JSON, of the requests at these positions, in order; a
+                None isn't kept, and whoever waits for it asks again. Its error is raised for all
+                who wait for these values; earlier batches stay.
             batch_size: how many requests to ask for at once; None: all.
             is_valid: whether a value from the store can be one; others are asked for again.
         """
@@ -168,7 +152,7 @@ class Cache:
     async def known(
         self, requests: Sequence[Request], *, is_valid: Callable[[Any], bool] = lambda _: True
     ) -> list[bool]:
-        """Of each request, whether its value is there; nothing is asked for, or claimed."""
+        """Whether the value of each request is there; nothing is asked for, or claimed."""
         absent = [request.key for request in requests if request.key not in self._memory]
         try:
             rows = await read_rows(self.store, absent, COLLECTION) if absent else {}
@@ -200,7 +184,7 @@ class Cache:
 
     @contextmanager
     def _released(self, keys: Sequence[str]) -> Iterator[None]:
-        """Claims that other processes wait for end with the block, also where nothing was put."""
+        """End the claims of other processes' keys with the block, also where nothing was put."""
         is_put = False
         try:
             yield
@@ -247,7 +231,7 @@ class Cache:
 
 
 class _Abandoned(Exception):
-    """Whoever asked was cancelled, or was given nothing: somebody else has to ask."""
+    """The one who asked was cancelled, or got nothing: somebody else has to ask."""
 
 
 @contextmanager
@@ -287,3 +271,54 @@ def _values(rows: Mapping[str, Any], is_valid: Callable[[Any], bool]) -> dict[st
 def _resolve(futures: Mapping[str, asyncio.Future[Any]], values: Mapping[str, Any]) -> None:
     for key, value in values.items():
         futures[key].set_result(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a metric of texts, or a matcher, asked a service or a model for during a run.
+
+    Attributes:
+        model: the model, or "".
+        requests: how many requests were sent.
+        fresh: how many texts were asked about.
+        cached: how many texts had been asked about before, and weren't again.
+        units: what the service bills for the requests.
+        tokens_in: the tokens that an LLM read, as far as it says.
+        tokens_out: the tokens that it wrote.
+
+    Examples:
+        >>> print(Usage("some model", requests=1, fresh=10) + Usage(requests=2, fresh=5, units=2.0))
+        3 requests to some model, 15 texts fresh, 0 cached, 2 units billed
+    """
+
+    model: str = ""
+    requests: int = 0
+    fresh: int = 0
+    cached: int = 0
+    units: float = 0.0
+    tokens_in: int = 0
+    tokens_out: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        counts = (getattr(self, each.name) + getattr(other, each.name) for each in fields(self)[1:])
+        return Usage(self.model or other.model, *counts)
+
+    def __str__(self) -> str:
+        to = f" to {self.model}" if self.model else ""
+        billed = f", {self.units:,g} units billed" if self.units else ""
+        texts = f"{self.fresh:,} texts fresh, {self.cached:,} cached"
+        return f"{self.requests:,} requests{to}, {texts}{billed}{self.tokens}"
+
+    @property
+    def tokens(self) -> str:
+        """The end of a sentence about tokens; "" where the LLM doesn't report them."""
+        if not (self.tokens_in or self.tokens_out):
+            return ""
+        return f", {self.tokens_in:,} tokens read and {self.tokens_out:,} written"
+
+
+@dataclass
+class Tally:
+    """A usage, counted up in one event loop, so that nothing is lost when a request fails."""
+
+    usage: Usage = field(default_factory=Usage)

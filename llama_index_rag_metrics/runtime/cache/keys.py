@@ -37,15 +37,9 @@ _WITHOUT_EFFECT = (
 
 @dataclass(frozen=True)
 class Request:
-    """All that a cached value depends on.
+    """All that a cached value depends on; `parameters` are JSON, without secrets.
 
-    Attributes:
-        kind: what is asked, such as "rerank".
-        model: the model that is asked.
-        endpoint: where it is asked; a user and a password in it aren't part of the key.
-        parameters: what else bears on the answer; JSON, without secrets.
-        query: the query, or "".
-        text: the text, or the texts.
+    A user and a password in `endpoint` aren't part of the key.
     """
 
     kind: str
@@ -65,11 +59,10 @@ class Request:
 
 
 def identity(component: object) -> dict[str, Any]:
-    """What of a LlamaIndex component bears on its answers: JSON, for a key, without secrets.
+    """The settings of a LlamaIndex component that bear on its answers: JSON, without secrets.
 
-    Its class, with its code where that isn't LlamaIndex's; its settings, and those of the
-    components and prompts in it; and the private attributes that are texts. Other private
-    attributes, and lists of others' classes, can't be told apart.
+    With its class, the code of a class that isn't LlamaIndex's, the components and prompts in it,
+    and private attributes that are texts; not other private ones, or lists of others' classes.
     """
     kind = type(component)
     described: dict[str, Any] = {"class": f"{kind.__module__}.{kind.__qualname__}"}
@@ -93,13 +86,13 @@ def _settings(values: Mapping[Any, Any]) -> dict[str, Any]:
     """The settings that can be written as JSON, without secrets."""
     settings = {}
     for name, value in values.items():
-        told = None if _is_secret(str(name)) and not isinstance(value, int) else _told(value)
-        if told is not None:
-            settings[str(name)] = told
+        is_kept = isinstance(value, int) or not _is_secret(str(name))
+        if is_kept and (setting := _setting(value)) is not None:
+            settings[str(name)] = setting
     return settings
 
 
-def _told(value: Any) -> Any:
+def _setting(value: Any) -> Any:
     """A setting as JSON; None where it is none, or LlamaIndex's own default."""
     if isinstance(value, str):
         return without_credentials(value)
@@ -112,9 +105,9 @@ def _told(value: Any) -> Any:
     if isinstance(value, Mapping):
         return _settings(value) or None
     if isinstance(value, (list, tuple)):
-        return [_told(item) for item in value] or None
+        return [_setting(item) for item in value] or None
     if isinstance(value, partial):
-        return [_told(value.func), _told(value.args), _settings(value.keywords)]
+        return [_setting(value.func), _setting(value.args), _settings(value.keywords)]
     if inspect.isroutine(value) and not _is_llama_index(value):
         function = inspect.unwrap(getattr(value, "__func__", value))
         cells = [content(cell) for cell in getattr(function, "__closure__", None) or ()]

@@ -1,6 +1,14 @@
 """Scoring stored rankings: lists and mappings, tables, and files of any size."""
 
-from llama_index_rag_metrics.scores.scoring.batches import Metrics, no_common_query, ranking_metrics
+from llama_index_rag_metrics.scores.scoring.batches import (
+    EVERY_QUERY,
+    Failed,
+    Metrics,
+    NoRelevant,
+    ScoringOptions,
+    no_common_query,
+    ranking_metrics,
+)
 from llama_index_rag_metrics.scores.scoring.score_files import score_files
 from llama_index_rag_metrics.scores.scoring.score_rankings import (
     Expected,
@@ -13,12 +21,6 @@ from llama_index_rag_metrics.scores.scoring.score_tables import (
     score_table,
     score_totals,
     table_totals,
-)
-from llama_index_rag_metrics.scores.scoring.scoring_options import (
-    EVERY_QUERY,
-    Failed,
-    NoRelevant,
-    ScoringOptions,
 )
 from llama_index_rag_metrics.scores.scoring.totals import ScoreTotals
 

@@ -5,23 +5,74 @@ Every way of scoring stored rankings ends here, whatever its rankings came from.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from itertools import compress
+from typing import Any, Literal, TypeAlias, cast, get_args
 
 import numpy as np
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
-from llama_index_rag_metrics.rankings.judging import JudgedRankings
+from llama_index_rag_metrics.rankings.judging import ALL_RETRIEVED, JudgedRankings, Selection
 from llama_index_rag_metrics.rankings.matching import BY_ID
+from llama_index_rag_metrics.rankings.relevance import Relevance
+from llama_index_rag_metrics.rankings.tokens import TokenCounter, Tokenizer
 from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import describe_error
-from llama_index_rag_metrics.scores import Counts, Reason
+from llama_index_rag_metrics.scores import Counts, Reason, Scores
 from llama_index_rag_metrics.scores.scoring.remarks import Overlap, Remarks, Sides
-from llama_index_rag_metrics.scores.scoring.scoring_options import ScoringOptions
+
+NoRelevant: TypeAlias = Literal["exclude", "zero", "error"]
+Failed: TypeAlias = Literal["zero", "exclude"]
+
+
+@dataclass(frozen=True)
+class ScoringOptions:
+    """Which queries count in the means, and which of their items.
+
+    Attributes:
+        tokenizer: counts the tokens of rankings that have texts but no token counts.
+        tolerant: whether a metric that raises has no value, and an error, instead of ending it all.
+        checks_ids: whether to say so where labels and rankings have no ids in common.
+    """
+
+    no_relevant: NoRelevant = "exclude"
+    failed: Failed = "zero"
+    selection: Selection = ALL_RETRIEVED
+    tokenizer: Tokenizer | TokenCounter | None = None
+    tolerant: bool = False
+    checks_ids: bool = True
+
+    def __post_init__(self) -> None:
+        for argument, choices in (("no_relevant", NoRelevant), ("failed", Failed)):
+            value = getattr(self, argument)
+            if value not in get_args(choices):
+                expected = " or ".join(map(repr, get_args(choices)))
+                raise InvalidInput(argument, value, expected)
+
+    def check(self, relevance: Mapping[str, Relevance]) -> None:
+        """Under no_relevant="error", raise for the first query with nothing relevant."""
+        if self.no_relevant == "error":
+            for query_id, judged in relevance.items():
+                if not judged:
+                    raise nothing_relevant(query_id, judged)
+
+
+EVERY_QUERY = ScoringOptions("zero", "zero", checks_ids=False)
+"""All queries count, whatever is known of them."""
+
+
+def nothing_relevant(query_id: object, relevance: object) -> InvalidInput:
+    return InvalidInput(
+        f"relevance of query {query_id!r}",
+        relevance,
+        "a grade above 0",
+        "Leave such queries out of the means with no_relevant='exclude'.",
+    )
+
 
 Metrics: TypeAlias = str | BaseRetrievalMetric | Iterable[str | BaseRetrievalMetric]
 
@@ -97,14 +148,13 @@ def score_batch(
     *,
     is_judged: BoolArray,
     is_failed: BoolArray,
-    sides: Sides | None,
+    sides: Sides,
 ) -> ScoredBatch:
-    """Score judged rankings by every metric.
+    """Score judged rankings by every metric; no_relevant="error" raises for the first query.
 
     Args:
         is_judged: (queries,) whether any relevance was given.
         is_failed: (queries,) whether the retriever failed.
-        sides: labels and rankings; None where it is known that they speak of the same.
     """
     reason = np.zeros(len(judged), np.int64)
     if options.failed == "exclude":
@@ -113,6 +163,9 @@ def score_batch(
     reason[has_no_relevant & ~is_judged] = _UNJUDGED
     if options.no_relevant != "zero":
         reason[has_no_relevant & is_judged] = _NO_RELEVANT
+    if options.no_relevant == "error" and (reason == _NO_RELEVANT).any():
+        row = int((reason == _NO_RELEVANT).argmax())
+        raise nothing_relevant(sides.question(row), sides.pair(row)[0])
     columns: dict[str, FloatArray] = {}
     details: dict[str, Sequence[dict[str, Any]]] = {}
     own: dict[str, BoolArray] = {}
@@ -132,7 +185,7 @@ def score_batch(
         if (has_value := _has_value(metric, selected, reason, is_failed)) is not None:
             own[metric.metric_name] = has_value
     overlap = Overlap()
-    if sides is not None and any(metric.needs_relevance for metric in metrics):
+    if options.checks_ids and any(metric.needs_relevance for metric in metrics):
         by_id = any(metric.recognises and metric.needs_relevance for metric in metrics)
         overlap = Overlap.of(judged, is_judged, is_failed, sides, by_id=by_id)
     remarks = Remarks.of(selected, metrics, reason == 0, overlap)
@@ -149,6 +202,66 @@ def score_batch(
     )
 
 
+def collect(
+    parts: Iterable[tuple[Sequence[str], Sequence[Any], ScoredBatch]],
+    metric_names: Sequence[str],
+    notes: Iterable[str] = (),
+    **about: Any,
+) -> Scores:
+    """All scores, in memory.
+
+    Args:
+        parts: the ids of the queries of each batch, the errors of those that failed, and the batch.
+        about: further arguments of `Scores`, read after the last part.
+    """
+    query_ids: list[str] = []
+    columns: dict[str, list[FloatArray]] = {metric: [] for metric in metric_names}
+    excluded: dict[str, Reason] = {}
+    failed: dict[str, str] = {}
+    empty: list[str] = []
+    no_relevant: list[str] = []
+    own: dict[str, dict[str, float]] = {}
+    errors: dict[str, str] = {}
+    counts, remarks = Counts(), Remarks()
+    for ids, causes, scored in parts:
+        query_ids += compress(ids, scored.is_scored)
+        for metric, column in scored.columns.items():
+            if metric in scored.own:
+                known = compress(zip(ids, column.tolist(), strict=True), scored.own[metric])
+                own.setdefault(metric, {}).update(known)
+            else:
+                columns[metric].append(column[scored.is_scored])
+        for row in np.flatnonzero(~scored.is_scored).tolist():
+            excluded[ids[row]] = cast(Reason, REASONS[scored.reason[row]])
+        failed |= {ids[row]: causes[row] for row in np.flatnonzero(scored.is_failed).tolist()}
+        empty += compress(ids, scored.is_empty)
+        no_relevant += compress(ids, scored.has_no_relevant)
+        errors |= scored.errors
+        counts += scored.counts
+        remarks += scored.remarks
+    nothing = np.array([], np.float64)
+    scores = Scores(
+        query_ids,
+        {
+            metric: np.concatenate([nothing, *pieces])
+            for metric, pieces in columns.items()
+            if metric not in own
+        },
+        excluded=excluded,
+        failed=failed,
+        empty=empty,
+        no_relevant=no_relevant,
+        notes=[
+            *notes,
+            *(counts.notes if metric_names else ()),
+            *remarks.notes(),
+            *(f"{metric} has no value: {error}" for metric, error in errors.items()),
+        ],
+        **about,
+    )
+    return scores.join(own, order=metric_names) if own else scores
+
+
 def _has_value(
     metric: RankingMetric, judged: JudgedRankings, reason: IntArray, is_failed: BoolArray
 ) -> BoolArray | None:
@@ -157,7 +270,7 @@ def _has_value(
     Leaks need no relevance, and have no value where the retriever failed: 0 would be the best.
     """
     has_value = metric.has_value(judged)
-    if metric.needs_forbidden and not metric.needs_relevance:
+    if "forbidden" in metric.needs and not metric.needs_relevance:
         return ~is_failed if has_value is None else has_value & ~is_failed
     return None if has_value is None else has_value & (reason == 0)
 

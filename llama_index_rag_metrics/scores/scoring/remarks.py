@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from llama_index_rag_metrics.metrics import NDCG, PermittedRecall, RankingMetric
-from llama_index_rag_metrics.rankings.judging import JudgedRankings
+from llama_index_rag_metrics.rankings.judging import Forbidden, JudgedRankings
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.report.numbers import counted, score
 from llama_index_rag_metrics.runtime.arrays import BoolArray
-from llama_index_rag_metrics.runtime.wording import shorten
+from llama_index_rag_metrics.runtime.masking import shorten
 
 _FEW_QUESTIONS, _FEW_PASSAGES = 10, 100
 """One in this many is next to nothing."""
@@ -129,16 +129,6 @@ def _example(sides: Sides, wanted: BoolArray) -> str:
     return shorten(sides.question(int(wanted.argmax()))) if wanted.any() else ""
 
 
-def unknown_note(n: int) -> str:
-    """The note on retrieved passages of which nobody knows whether the asker may see them."""
-    passages = counted(n, "retrieved passage", "retrieved passages")
-    return (
-        f"{passages} can't be told to be forbidden or not, and {'does' if n == 1 else 'do'}n't "
-        "count as forbidden: neither the passage nor its document in the dataset has the metadata "
-        "key"
-    )
-
-
 @dataclass(frozen=True)
 class Remarks:
     """What a reader of scores should know of their queries; those of batches add up.
@@ -153,7 +143,9 @@ class Remarks:
         whole: the name of each ndcg without a cutoff to the sum of its scores with ideal=all.
         nothing_permitted: a metric's name to how many scored queries have no value by it, since
             nothing that is relevant to them is permitted.
-        n_unknown: how many retrieved passages nobody knows to be forbidden or not.
+        n_unknown: a metric's name to how many retrieved passages nobody knows to be forbidden or
+            not, and
+        unknown: the id of one.
     """
 
     n_scored: int = 0
@@ -165,7 +157,8 @@ class Remarks:
     whole: Mapping[str, float] = field(default_factory=dict)
     overlap: Overlap = field(default_factory=Overlap)
     nothing_permitted: Mapping[str, int] = field(default_factory=dict)
-    n_unknown: int = 0
+    n_unknown: Mapping[str, int] = field(default_factory=dict)
+    unknown: str = ""
 
     @classmethod
     def of(
@@ -186,6 +179,7 @@ class Remarks:
             for metric in metrics
             if isinstance(metric, NDCG) and metric.k is None and metric.ideal == "retrieved"
         ]
+        forbidden = judged.column(Forbidden)
         return cls(
             n_scored=int(scored.sum()),
             deepest=int(judged.depth.max(initial=0)),
@@ -201,8 +195,14 @@ class Remarks:
             nothing_permitted={
                 metric.metric_name: int((scored & ~metric.has_value(judged)).sum())
                 for metric in metrics
-                if isinstance(metric, PermittedRecall) and judged.forbidden is not None
+                if isinstance(metric, PermittedRecall) and forbidden is not None
             },
+            n_unknown={
+                metric.metric_name: forbidden.n_unknown
+                for metric in metrics
+                if "forbidden" in metric.needs and forbidden is not None and forbidden.unknown
+            },
+            unknown="" if forbidden is None else forbidden.unknown,
         )
 
     def __add__(self, other: Remarks) -> Remarks:
@@ -216,7 +216,8 @@ class Remarks:
             _add(self.whole, other.whole),
             self.overlap + other.overlap,
             _add(self.nothing_permitted, other.nothing_permitted),
-            self.n_unknown + other.n_unknown,
+            _add(self.n_unknown, other.n_unknown),
+            self.unknown or other.unknown,
         )
 
     def state(self) -> dict[str, Any]:
@@ -229,10 +230,21 @@ class Remarks:
         overlap = Overlap(**{**state["overlap"], "example": tuple(state["overlap"]["example"])})
         return cls(**{**state, "cutoffs": cutoffs, "below": below, "overlap": overlap})
 
-    def notes(self) -> list[str]:
+    def label_notes(self) -> list[str]:
+        """Notes that a reader of a single table should have, too."""
         notes = [] if self.overlap.note is None else [self.overlap.note]
         if self.n_unknown:
-            notes.append(unknown_note(self.n_unknown))
+            n_unknown = max(self.n_unknown.values())
+            passages = counted(n_unknown, "retrieved passage is", "retrieved passages are")
+            notes.append(
+                f"{', '.join(self.n_unknown)}: {passages} unknown, such as {self.unknown!r}, and "
+                "not counted as forbidden: neither the passage nor its document in the dataset has "
+                "the metadata key"
+            )
+        return notes
+
+    def notes(self) -> list[str]:
+        notes = self.label_notes()
         notes += [
             f"{n} of {self.n_scored} queries have positive grades but none of at least "
             f"{min_grade:g}: metrics with min_grade={min_grade:g} score them 0"

@@ -3,116 +3,180 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
-from itertools import compress
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 import numpy as np
 
-from llama_index_rag_metrics.files.fields import CALLS, FORBIDDEN_UNKNOWN
+from llama_index_rag_metrics.files.file_kinds import format_of
 from llama_index_rag_metrics.files.lines import OnError
-from llama_index_rag_metrics.files.runs.run_blocks import Scattered
+from llama_index_rag_metrics.files.runs.read_runs import read_qrels
+from llama_index_rag_metrics.files.runs.run_blocks import Scattered, qrels_table
 from llama_index_rag_metrics.files.runs.stored_runs import StoredRun
 from llama_index_rag_metrics.metrics import RankingMetric
-from llama_index_rag_metrics.metrics.costs import CallMetric
 from llama_index_rag_metrics.rankings.judging import (
+    EXPECTED,
     EXPECTED_SPANS,
-    FORBIDDEN,
+    GRADES,
     QUERY_ID,
-    RETRIEVED_SPANS,
-    TOKENS,
+    RETRIEVED,
+    WEIGHTS,
     Selection,
+    columns_for,
+    span_series,
 )
-from llama_index_rag_metrics.runtime.arrays import FloatArray
+from llama_index_rag_metrics.rankings.relevance import Relevance
+from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.runtime.atomic_files import whole_file
 from llama_index_rag_metrics.runtime.errors import IdTypeMismatch, InvalidInput
 from llama_index_rag_metrics.runtime.progress import byte_progress
-from llama_index_rag_metrics.scores import Counts, Reason, Scores
+from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.scoring.batches import (
-    REASONS,
+    Failed,
     Metrics,
+    NoRelevant,
     ScoredBatch,
+    ScoringOptions,
+    collect,
+    no_common_query,
     ranking_metrics,
 )
-from llama_index_rag_metrics.scores.scoring.judgement_columns import JudgementColumns
-from llama_index_rag_metrics.scores.scoring.remarks import Remarks
 from llama_index_rag_metrics.scores.scoring.score_tables import (
+    ERROR,
     check_columns,
     judge_part,
     parts,
     score_part,
+    to_polars,
     workers,
-)
-from llama_index_rag_metrics.scores.scoring.scoring_options import (
-    Failed,
-    NoRelevant,
-    ScoringOptions,
 )
 from llama_index_rag_metrics.scores.scoring.totals import ScoreTotals
 
 if TYPE_CHECKING:
     import polars as pl
 
-    Part: TypeAlias = tuple[pl.DataFrame, ScoredBatch]
-    """The scores of some queries: as `score_table` returns them, and as arrays."""
     from llama_index_rag_metrics.files.runs.stored_runs import Columns
 
+    Part: TypeAlias = tuple[pl.DataFrame, ScoredBatch]
+    """The scores of some queries: as `score_table` returns them, and as arrays."""
 
-def keep_all(parts: Iterable[Part], metric_names: Sequence[str], metadata: Sequence[str]) -> Scores:
-    """All scores, in memory; columns of `metadata` become that of the queries."""
-    query_ids: list[str] = []
-    columns: dict[str, list[FloatArray]] = {metric: [] for metric in metric_names}
-    excluded: dict[str, Reason] = {}
-    failed: dict[str, str] = {}
-    empty: list[str] = []
-    no_relevant: list[str] = []
-    rows: dict[str, dict[str, Any]] = {}
-    own: dict[str, dict[str, float]] = {}
+
+class JudgementColumns:
+    """Qrels as columns, to be joined to rankings.
+
+    Args:
+        table: a row a query: `query_id`, `expected_ids`, `grades`, perhaps `facet_weights`
+            or `expected_spans`.
+    """
+
+    def __init__(self, table: pl.DataFrame) -> None:
+        self._query_ids = table[QUERY_ID].to_list()
+        self._position = {query_id: position for position, query_id in enumerate(self._query_ids)}
+        self._columns = table.drop(QUERY_ID).get_columns()
+
+    @classmethod
+    def read(cls, qrels: Any, on_error: OnError) -> JudgementColumns:
+        """Read whatever `read_qrels` reads; TREC qrels without an object for each judgement."""
+        if isinstance(qrels, (str, PathLike)) and format_of(Path(qrels), "qrels") == "trec":
+            table = qrels_table(Path(qrels))
+            if table is not None:
+                return cls(table)
+        return cls(_table(read_qrels(qrels, on_error=on_error)))
+
+    def join(self, tables: Iterable[Columns], run: Path) -> Iterator[pl.DataFrame]:
+        """Rankings with the judgements of their queries; at the end, queries without rankings."""
+        import polars as pl
+
+        is_seen = np.zeros(len(self._position), np.bool_)
+        a_query, table = None, pl.DataFrame()
+        for rankings in tables:
+            table = _with_text_ids(to_polars(rankings))
+            query_ids = table[QUERY_ID].to_list()
+            positions = [self._position.get(query_id) for query_id in query_ids]
+            is_seen[
+                np.array([position for position in positions if position is not None], np.int64)
+            ] = True
+            a_query = a_query or next(iter(query_ids), None)
+            rows = pl.Series(positions, dtype=pl.UInt32)
+            table = table.with_columns(column.gather(rows) for column in self._columns)
+            yield table
+        if a_query is not None and len(is_seen) and not is_seen.any():
+            raise no_common_query(run, a_query, self._query_ids[0])
+        rest = np.flatnonzero(~is_seen)
+        left = pl.Series(QUERY_ID, [self._query_ids[position] for position in rest], pl.String)
+        nothing = pl.Series(RETRIEVED, [[]] * len(left), pl.List(pl.String))
+        without = pl.DataFrame([left, nothing, *(column.gather(rest) for column in self._columns)])
+        yield pl.concat([table.drop(RETRIEVED, strict=False).clear(), without], how="diagonal")
+
+
+def _with_text_ids(table: pl.DataFrame) -> pl.DataFrame:
+    """Rankings with texts as ids, as `read_run` and all qrels have them."""
+    import polars as pl
+
+    ids = table[RETRIEVED]
+    if isinstance(ids.dtype, pl.Array):
+        ids = ids.arr.to_list()
+    inner = ids.dtype.inner if isinstance(ids.dtype, pl.List) else None
+    if inner is not None and (inner.is_integer() or inner in (pl.Categorical, pl.Enum, pl.Null)):
+        ids = ids.cast(pl.List(pl.String))
+    return table.with_columns(ids, pl.col(QUERY_ID).cast(pl.String))
+
+
+def _table(relevance: Mapping[str, Relevance]) -> pl.DataFrame:
+    import polars as pl
+
+    judged = list(relevance.values())
+    query_ids = pl.Series(QUERY_ID, list(relevance), pl.String)
+    if not any(judgements.alternatives is not None for judgements in judged):
+        ids = pl.Series(
+            EXPECTED, [list(judgements.grades) for judgements in judged], pl.List(pl.String)
+        )
+        grades = [list(judgements.grades.values()) for judgements in judged]
+        columns = [query_ids, ids, pl.Series(GRADES, grades, pl.List(pl.Float64))]
+        if any(judgements.spans for judgements in judged):
+            columns.append(span_series(EXPECTED_SPANS, map(_places, judged)))
+        return pl.DataFrame(columns)
+    if any(judgements.is_graded for judgements in judged):
+        remedy = "Score such runs with score_rankings(qrels, read_run(path), metrics)."
+        raise InvalidInput("qrels", "groups and grades", "groups or grades", remedy)
+    groups = pl.Series(EXPECTED, list(map(_groups, judged)), pl.List(pl.List(pl.String)))
+    nothing = pl.Series(GRADES, [None] * len(judged), pl.List(pl.Float64))
+    weights = pl.Series(WEIGHTS, [judgements.weights for judgements in judged], pl.List(pl.Float64))
+    return pl.DataFrame([query_ids, groups, nothing, weights])
+
+
+def _groups(relevance: Relevance) -> list[list[str]]:
+    return [
+        list(group)
+        for group in relevance.alternatives or ([document_id] for document_id in relevance)
+    ]
+
+
+def _places(relevance: Relevance) -> list[Span | None]:
+    spans = relevance.spans or {}
+    return [spans.get(item) for item in relevance.grades]
+
+
+def keep_all(parts: Iterable[Part], metric_names: Sequence[str], keep: Sequence[str]) -> Scores:
+    """All scores, in memory; columns to `keep` become metadata of the queries."""
+    metadata: dict[str, dict[str, Any]] = {}
     rankings: dict[str, str] = {}
-    counts, remarks = Counts(), Remarks()
-    for frame, scored in parts:
-        ids = frame[QUERY_ID].to_list()
-        query_ids += compress(ids, scored.is_scored)
-        for metric, column in scored.columns.items():
-            if metric in scored.own:
-                known = compress(zip(ids, column.tolist(), strict=True), scored.own[metric])
-                own.setdefault(metric, {}).update(known)
-            else:
-                columns[metric].append(column[scored.is_scored])
-        for row in np.flatnonzero(~scored.is_scored).tolist():
-            excluded[ids[row]] = cast(Reason, REASONS[scored.reason[row]])
-        for row in np.flatnonzero(scored.is_failed).tolist():
-            failed[ids[row]] = frame["error"][row]
-        empty += compress(ids, scored.is_empty)
-        no_relevant += compress(ids, scored.has_no_relevant)
-        if metadata:
-            rows |= zip(ids, frame.select(metadata).to_dicts(), strict=True)
-        rankings |= zip(ids, scored.digests, strict=True)
-        counts += scored.counts
-        remarks += scored.remarks
-    nothing = np.array([], np.float64)
-    scores = Scores(
-        query_ids,
-        {
-            metric: np.concatenate([nothing, *some])
-            for metric, some in columns.items()
-            if metric not in own
-        },
-        excluded=excluded,
-        failed=failed,
-        empty=empty,
-        no_relevant=no_relevant,
-        metadata=rows,
-        rankings=rankings,
-        notes=[*counts.notes, *remarks.notes()],
-    )
-    return scores.join(own, order=metric_names) if own else scores
+
+    def batches() -> Iterator[tuple[Sequence[str], Any, ScoredBatch]]:
+        for frame, scored in parts:
+            ids = frame[QUERY_ID].to_list()
+            if keep:
+                metadata.update(zip(ids, frame.select(keep).to_dicts(), strict=True))
+            rankings.update(zip(ids, scored.digests, strict=True))
+            yield ids, frame[ERROR] if ERROR in frame.columns else (), scored
+
+    return collect(batches(), metric_names, metadata=metadata, rankings=rankings)
 
 
 def total(parts: Iterable[Part], metric_names: Sequence[str], path: Path | None) -> ScoreTotals:
@@ -232,7 +296,8 @@ def score_files(
     """
     options = ScoringOptions(no_relevant, failed, Selection(max_retrieved, judged_only))
     chosen = ranking_metrics(metrics)
-    source = StoredRun(Path(run), on_error, keep, _measured(chosen))
+    measured = [field for column in columns_for(chosen) for field in column.fields]
+    source = StoredRun(Path(run), on_error, keep, measured)
     target = None if isinstance(per_query, bool) else Path(per_query)
     if target is not None and source.holds(target):
         expected = (
@@ -318,18 +383,6 @@ def _first_misfit(part: Columns, metrics: Sequence[RankingMetric]) -> str | None
         else:
             first = middle
     return str(part[QUERY_ID][first])
-
-
-def _measured(metrics: Sequence[RankingMetric]) -> list[str]:
-    """The further columns that the metrics read."""
-    tokens = [TOKENS] if any(metric.needs_tokens for metric in metrics) else []
-    spans = (
-        [EXPECTED_SPANS, RETRIEVED_SPANS] if any(metric.needs_spans for metric in metrics) else []
-    )
-    leaks = any(metric.needs_forbidden for metric in metrics)
-    forbidden = [FORBIDDEN, FORBIDDEN_UNKNOWN[0]] if leaks else []
-    calls = [CALLS] if any(isinstance(metric, CallMetric) for metric in metrics) else []
-    return [*tokens, *spans, *forbidden, *calls]
 
 
 def _score(tables: Iterable[Columns], score: Callable[[Columns], Part]) -> Iterator[Part]:

@@ -9,22 +9,19 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from llama_index_rag_metrics.files.fields import CALLS, FORBIDDEN_UNKNOWN
+from llama_index_rag_metrics.files.fields import CALLS
 from llama_index_rag_metrics.files.runs.stored_runs import calls_left_out
 from llama_index_rag_metrics.metrics import RankingMetric
-from llama_index_rag_metrics.metrics.costs import CallMetric
 from llama_index_rag_metrics.rankings.judging import (
     EXPECTED,
     EXPECTED_SPANS,
-    FORBIDDEN,
     GRADES,
     QUERY_ID,
     RETRIEVED,
-    RETRIEVED_SPANS,
-    TOKENS,
     WEIGHTS,
     JudgedRankings,
     check_undamaged,
+    columns_for,
     frame_of,
     judge_table,
     with_expected_ids,
@@ -36,18 +33,15 @@ from llama_index_rag_metrics.runtime.masking import describe_error
 from llama_index_rag_metrics.scores.mappings import ranking_digest
 from llama_index_rag_metrics.scores.scoring.batches import (
     REASONS,
+    Failed,
     Metrics,
+    NoRelevant,
     ScoredBatch,
+    ScoringOptions,
     ranking_metrics,
     score_batch,
 )
-from llama_index_rag_metrics.scores.scoring.remarks import Overlap, Sides, unknown_note
-from llama_index_rag_metrics.scores.scoring.scoring_options import (
-    Failed,
-    NoRelevant,
-    ScoringOptions,
-    nothing_relevant,
-)
+from llama_index_rag_metrics.scores.scoring.remarks import Remarks, Sides
 from llama_index_rag_metrics.scores.scoring.totals import ScoreTotals
 
 if TYPE_CHECKING:
@@ -61,11 +55,7 @@ if TYPE_CHECKING:
 
 ERROR, EXCLUDED, N_RETRIEVED, N_RELEVANT = "error", "excluded", "n_retrieved", "n_relevant"
 
-_SPANS = (EXPECTED_SPANS, RETRIEVED_SPANS)
-_COLUMNS = (
-    *(QUERY_ID, RETRIEVED, EXPECTED, GRADES, WEIGHTS, TOKENS),
-    *(FORBIDDEN, *FORBIDDEN_UNKNOWN, *_SPANS, ERROR),
-)
+_COLUMNS = (QUERY_ID, RETRIEVED, EXPECTED, EXPECTED_SPANS, GRADES, WEIGHTS, ERROR)
 
 _MOST_IDS = 1 << 20
 """So many ids are judged at once: few enough to stay near a cache, enough to pay for the calls."""
@@ -127,11 +117,8 @@ def score_table(
     scored = _score(table, chosen, ScoringOptions(no_relevant, failed), keep)
     import polars as pl
 
-    note = sum((batch.remarks.overlap for _, batch in scored), Overlap()).note
-    if note is not None:
+    for note in sum((batch.remarks for _, batch in scored), Remarks()).label_notes():
         warn_caller(LabelWarning(note))
-    if n_unknown := sum(batch.remarks.n_unknown for _, batch in scored):
-        warn_caller(LabelWarning(unknown_note(n_unknown)))
     result: Table = _like(table, pl.concat(frame for frame, _ in scored), chosen, keep)
     return result
 
@@ -157,10 +144,11 @@ def _score(
     _check_kind(table)
     names = _columns(table)
     check_columns(keep, names, [metric.metric_name for metric in metrics])
-    if CALLS in names and any(isinstance(metric, CallMetric) for metric in metrics):
+    further = [field for column in columns_for(metrics) for field in column.fields]
+    if CALLS in names and CALLS in further:
         raise calls_left_out("a table")
     if RETRIEVED in names and (EXPECTED in names or EXPECTED_SPANS in names):
-        own = [column for column in dict.fromkeys((*_COLUMNS, *keep)) if column in names]
+        own = [column for column in dict.fromkeys((*_COLUMNS, *further, *keep)) if column in names]
         columns = _columnar(table[own] if _is_pandas(table) else table.select(own))
     else:  # which `judge_table` says
         columns = _columnar(table)
@@ -177,13 +165,7 @@ def judge_part(
 ) -> tuple[pl.DataFrame, JudgedRankings]:
     """A part as a frame, and judged with what the metrics need."""
     frame = with_expected_ids(to_polars(part))
-    judged = judge_table(
-        frame,
-        with_tokens=any(metric.needs_tokens for metric in metrics),
-        with_spans=any(metric.needs_spans for metric in metrics),
-        with_forbidden=any(metric.needs_forbidden for metric in metrics),
-    )
-    return frame, judged
+    return frame, judge_table(frame, columns_for(metrics))
 
 
 def score_part(
@@ -208,17 +190,10 @@ def score_part(
         if has_failed
         else np.zeros(len(frame), np.bool_),
         sides=Sides(
-            lambda row: frame[QUERY_ID][row] if QUERY_ID in frame.columns else "a row without id",
+            lambda row: frame[QUERY_ID][row] if QUERY_ID in frame.columns else row,
             lambda row: (frame[EXPECTED][row].to_list(), frame[RETRIEVED][row].to_list()),
         ),
     )
-    if options.no_relevant == "error" and (scored.reason == REASONS.index("no_relevant")).any():
-        position = int(np.flatnonzero(scored.reason == REASONS.index("no_relevant"))[0])
-        query = frame[QUERY_ID][position] if QUERY_ID in frame.columns else position
-        raise nothing_relevant(query, frame[EXPECTED][position])
-    if FORBIDDEN_UNKNOWN[0] in frame.columns and any(metric.needs_forbidden for metric in metrics):
-        n_unknown = int(frame[FORBIDDEN_UNKNOWN[0]].list.len().sum() or 0)
-        scored.remarks = replace(scored.remarks, n_unknown=n_unknown)
     if keep_digests:
         scored.digests = [ranking_digest(ids or ()) for ids in frame[RETRIEVED].to_list()]
     columns: dict[str, Any] = {}

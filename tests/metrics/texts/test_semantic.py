@@ -21,8 +21,8 @@ from llama_index_rag_metrics import (
     metric,
 )
 from llama_index_rag_metrics.rankings.matching.normalisation import words
-from llama_index_rag_metrics.runtime.embedding import cosines
 from llama_index_rag_metrics.runtime.errors import BadAnswer, InvalidInput
+from llama_index_rag_metrics.runtime.models import cosines
 
 VECTORS = {
     "query": [3.0, 4.0],

@@ -1,17 +1,17 @@
-"""Embeddings, fetched through the cache: the one way for metrics and matchers."""
+"""LlamaIndex's models: those of its Settings, and embeddings through the cache."""
 
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from llama_index_rag_metrics.runtime.cache import Cache, Request, Tally, Usage, identity
-from llama_index_rag_metrics.runtime.errors import BadAnswer
-from llama_index_rag_metrics.runtime.settings_models import model_of_settings
+from llama_index_rag_metrics.runtime.errors import BadAnswer, InvalidInput
 from llama_index_rag_metrics.runtime.sync import in_thread
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Embedder:
         of_queries = await self._fetch(
             "embedding of a query",
             queries,
-            lambda some: [model.get_query_embedding(text) for text in some],
+            lambda batch: [model.get_query_embedding(text) for text in batch],
             batch_size=1,
         )
         of_texts = await self._fetch(
@@ -95,6 +95,25 @@ def _is_packed(value: object) -> bool:
     return bool(len(numbers)) and bool(np.isfinite(numbers).all())
 
 
+def model_of_settings(kind: Literal["llm", "embed_model"], wanted_by: str) -> Any:
+    """`Settings.llm` or `Settings.embed_model`, or an error that names what needs it."""
+    from llama_index.core import Settings
+
+    try:
+        return getattr(Settings, kind)
+    except (ImportError, ValueError) as error:
+        lines = (line for line in str(error).splitlines() if re.search(r"\w", line))
+        reason = " ".join(next(lines, type(error).__name__).split()).rstrip(".:")
+        model = "an LLM" if kind == "llm" else "an embedding model"
+        raise InvalidInput(
+            f"{kind} of {wanted_by}",
+            None,
+            sentence=f"{wanted_by} needs {model}, and LlamaIndex's default fails: {reason}.",
+            remedy=f"Pass {kind}=..., or set Settings.{kind}.",
+            lacks=kind,
+        ) from error
+
+
 def embed_model_or_default(embed_model: BaseEmbedding | None) -> BaseEmbedding:
     """The model given, or `Settings.embed_model` as it is now."""
     if embed_model is not None:
@@ -108,8 +127,7 @@ def dots(vector: Vector, others: Vector) -> Vector:
 
     Summed row by row: a product of matrices has other bits, depending on what else is in it.
     """
-    products: Vector = (others * vector).sum(axis=1)
-    return products
+    return np.asarray((others * vector).sum(axis=1))
 
 
 def cosines(vector: Vector, others: Vector) -> Vector:

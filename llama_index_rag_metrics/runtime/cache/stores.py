@@ -1,4 +1,7 @@
-"""LlamaIndex's key-value store on SQLite: the cache's own store."""
+"""The cache's own stores, from which each value is asked for once by however many processes.
+
+Who asks for a value claims it, and the others wait until it is put, or the claim ends.
+"""
 
 from __future__ import annotations
 
@@ -8,31 +11,89 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 from uuid import uuid4
 from weakref import ref
 
-from llama_index.core.storage.kvstore.types import DEFAULT_BATCH_SIZE, DEFAULT_COLLECTION
+from llama_index.core.storage.kvstore import SimpleKVStore
+from llama_index.core.storage.kvstore.types import (
+    DEFAULT_BATCH_SIZE,
+    DEFAULT_COLLECTION,
+    BaseKVStore,
+)
+from typing_extensions import ParamSpec
 
 from llama_index_rag_metrics.runtime.amounts import check_amount
 from llama_index_rag_metrics.runtime.atomic_files import open_private
-from llama_index_rag_metrics.runtime.cache import claims as leases
-from llama_index_rag_metrics.runtime.cache.claims import ClaimingStore, Rows
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.sync import in_thread
 
+P = ParamSpec("P")
+T = TypeVar("T")
+Rows: TypeAlias = dict[str, dict[str, Any]]
+
 _BUSY_SECONDS = 30.0
-_ENTRIES = "entries (collection TEXT, key TEXT, value TEXT, PRIMARY KEY (collection, key))"
+_TABLES = (
+    "entries (collection TEXT, key TEXT, value TEXT, PRIMARY KEY (collection, key))",
+    "claims (collection TEXT, key TEXT, lease TEXT, PRIMARY KEY (collection, key))",
+    "leases (lease TEXT PRIMARY KEY, since REAL, until REAL)",
+)
+_AMONG = "collection = ? AND key IN (SELECT value FROM json_each(?))"
 
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.02, 0.3
 """Seconds between two looks at what others ask for."""
 
 _RENEWALS = 5
 """How often a lease is renewed in the time in which it would lapse."""
+
+
+async def read_rows(store: BaseKVStore, keys: Sequence[str], collection: str) -> Rows:
+    """The given keys that a store has, with their rows."""
+    if isinstance(store, SQLiteKVStore):
+        return await store.aget_many(keys, collection)
+    if isinstance(store, SimpleKVStore):
+        return {key: row for key in keys if (row := store.get(key, collection))}
+    values = await asyncio.gather(*(store.aget(key, collection=collection) for key in keys))
+    return {key: row for key, row in zip(keys, values, strict=True) if row}
+
+
+class ClaimingStore(BaseKVStore):
+    """A store that knows which of its values somebody is asking for right now."""
+
+    def put(self, key: str, val: dict[str, Any], collection: str = DEFAULT_COLLECTION) -> None:
+        self.put_all([(key, val)], collection)
+
+    async def aput(
+        self, key: str, val: dict[str, Any], collection: str = DEFAULT_COLLECTION
+    ) -> None:
+        await self.aput_all([(key, val)], collection)
+
+    @abstractmethod
+    async def aclaim(
+        self, keys: Sequence[str], collection: str, *, wait: bool = False
+    ) -> tuple[Rows, list[str]]:
+        """The rows that are there, and the keys that others ask for; the caller asks for the rest.
+
+        `wait` does so as long as others ask for all of them.
+        """
+
+    @abstractmethod
+    def release(self, keys: Sequence[str]) -> None:
+        """Give up what was claimed and isn't put; doesn't wait."""
+
+
+def _in_thread(method: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """The asynchronous twin of a blocking method."""
+
+    async def twin(*arguments: P.args, **options: P.kwargs) -> T:
+        return await in_thread(partial(method, *arguments, **options))
+
+    return twin
 
 
 class SQLiteKVStore(ClaimingStore):
@@ -85,46 +146,31 @@ class SQLiteKVStore(ClaimingStore):
         claims = [row[:2] for row in rows]
         with self._transaction() as connection:
             connection.executemany("INSERT OR REPLACE INTO entries VALUES (?, ?, ?)", rows)
-            leases.drop(connection, claims)
-        self._settle(claims)
-
-    async def aput_all(
-        self,
-        kv_pairs: list[tuple[str, dict[str, Any]]],
-        collection: str = DEFAULT_COLLECTION,
-        batch_size: int = DEFAULT_BATCH_SIZE,
-    ) -> None:
-        await in_thread(self.put_all, kv_pairs, collection, batch_size)
+            _drop(connection, claims)
+        self._forget(claims)
 
     def get(self, key: str, collection: str = DEFAULT_COLLECTION) -> dict[str, Any] | None:
         return self.get_many([key], collection).get(key)
 
-    async def aget(self, key: str, collection: str = DEFAULT_COLLECTION) -> dict[str, Any] | None:
-        return await in_thread(self.get, key, collection)
-
     def get_many(self, keys: Sequence[str], collection: str = DEFAULT_COLLECTION) -> Rows:
         """The values of those keys that are there."""
         with self._connected() as connection:
-            return _rows(connection, keys, collection)
-
-    async def aget_many(self, keys: Sequence[str], collection: str = DEFAULT_COLLECTION) -> Rows:
-        """The asynchronous twin of `get_many`."""
-        return await in_thread(self.get_many, keys, collection) if keys else {}
+            return _select(connection, _AMONG, collection, json.dumps(list(keys)))
 
     def get_all(self, collection: str = DEFAULT_COLLECTION) -> dict[str, dict[str, Any]]:
         with self._connected() as connection:
-            return _select(connection, "WHERE collection = ?", collection)
-
-    async def aget_all(self, collection: str = DEFAULT_COLLECTION) -> dict[str, dict[str, Any]]:
-        return await in_thread(self.get_all, collection)
+            return _select(connection, "collection = ?", collection)
 
     def delete(self, key: str, collection: str = DEFAULT_COLLECTION) -> bool:
         with self._connected() as connection:
             statement = "DELETE FROM entries WHERE collection = ? AND key = ?"
             return connection.execute(statement, (collection, key)).rowcount > 0
 
-    async def adelete(self, key: str, collection: str = DEFAULT_COLLECTION) -> bool:
-        return await in_thread(self.delete, key, collection)
+    aput_all = _in_thread(put_all)
+    aget = _in_thread(get)
+    aget_many = _in_thread(get_many)
+    aget_all = _in_thread(get_all)
+    adelete = _in_thread(delete)
 
     def close(self) -> None:
         """Close the file; the next use opens it again."""
@@ -165,21 +211,27 @@ class SQLiteKVStore(ClaimingStore):
             threading.Thread(target=self._release, args=(given_up,), daemon=False).start()
 
     def _release(self, claims: list[tuple[str, str]]) -> None:
-        self._settle(claims)
+        self._forget(claims)
         with suppress(sqlite3.Error), self._transaction() as connection:  # they lapse anyway
-            leases.drop(connection, claims)
+            _drop(connection, claims)
 
     def _claimed(self, keys: Sequence[str], collection: str) -> set[str]:
         with self._connected() as connection:
-            return leases.claimed(connection, keys, collection)
+            return _claimed(connection, keys, collection)
 
     def _claim(self, lease: str, keys: Sequence[str], collection: str) -> tuple[Rows, set[str]]:
         """The stored rows, and the keys claimed with this lease."""
         with self._transaction() as connection:
-            rows = _rows(connection, keys, collection)
-            mine = set(keys) - rows.keys() - leases.claimed(connection, keys, collection)
+            now = time.time()
+            rows = _select(connection, _AMONG, collection, json.dumps(list(keys)))
+            mine = set(keys) - rows.keys() - _claimed(connection, keys, collection)
             if mine:
-                leases.claim(connection, lease, self.lapse, mine, collection)
+                connection.execute("DELETE FROM leases WHERE since > ? OR until <= ?", (now, now))
+                unleased = "DELETE FROM claims WHERE lease NOT IN (SELECT lease FROM leases)"
+                connection.execute(unleased)
+                claims = [(collection, key, lease) for key in mine]
+                connection.executemany("INSERT OR REPLACE INTO claims VALUES (?, ?, ?)", claims)
+                self._renew(connection, [lease])
         return rows, mine
 
     def _hold(self, lease: str, claims: set[tuple[str, str]]) -> None:
@@ -194,7 +246,7 @@ class SQLiteKVStore(ClaimingStore):
                 target=_keep_renewing, args=arguments, name="rag-metrics-claims", daemon=True
             ).start()
 
-    def _settle(self, claims: Iterable[tuple[str, str]]) -> None:
+    def _forget(self, claims: Iterable[tuple[str, str]]) -> None:
         with self._holding:
             for lease, held in list(self._held.items()):
                 held.difference_update(claims)
@@ -208,8 +260,13 @@ class SQLiteKVStore(ClaimingStore):
             self._is_renewing = bool(held)
         if held:
             with suppress(sqlite3.Error), self._transaction() as connection:
-                leases.renew(connection, held, self.lapse)
+                self._renew(connection, held)
         return bool(held)
+
+    def _renew(self, connection: sqlite3.Connection, leases: Iterable[str]) -> None:
+        now = time.time()
+        rows = [(lease, now, now + self.lapse) for lease in leases]
+        connection.executemany("INSERT OR REPLACE INTO leases VALUES (?, ?, ?)", rows)
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -244,7 +301,7 @@ class SQLiteKVStore(ClaimingStore):
         try:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = NORMAL")
-            for table in (_ENTRIES, *leases.TABLES):
+            for table in _TABLES:
                 connection.execute(f"CREATE TABLE IF NOT EXISTS {table} WITHOUT ROWID")
         except BaseException:
             connection.close()
@@ -259,21 +316,29 @@ class SQLiteKVStore(ClaimingStore):
         return partial(type(self), lapse=self.lapse), (self.path,)
 
 
-def _rows(connection: sqlite3.Connection, keys: Sequence[str], collection: str) -> Rows:
-    """The given keys that the store has, with their rows."""
-    rows: Rows = {}
-    for marks, some in leases.chunks(keys):
-        condition = f"WHERE collection = ? AND key IN {marks}"
-        rows |= _select(connection, condition, collection, *some)
-    return rows
-
-
 def _select(connection: sqlite3.Connection, condition: str, *values: str) -> Rows:
     rows: Rows = {}
-    for key, value in connection.execute(f"SELECT key, value FROM entries {condition}", values):
+    statement = f"SELECT key, value FROM entries WHERE {condition}"
+    for key, value in connection.execute(statement, values):
         with suppress(ValueError, RecursionError):  # what was damaged isn't there
             rows[key] = json.loads(value)
     return rows
+
+
+def _claimed(connection: sqlite3.Connection, keys: Sequence[str], collection: str) -> set[str]:
+    """The keys that somebody asks for."""
+    now = time.time()
+    statement = (
+        "SELECT key FROM claims JOIN leases USING (lease) WHERE since <= ? AND until > ? "
+        f"AND {_AMONG}"
+    )
+    rows = connection.execute(statement, (now, now, collection, json.dumps(keys)))
+    return {key for (key,) in rows}
+
+
+def _drop(connection: sqlite3.Connection, claims: Iterable[tuple[str, str]]) -> None:
+    """End claims: pairs of a collection and a key."""
+    connection.executemany("DELETE FROM claims WHERE collection = ? AND key = ?", claims)
 
 
 def _keep_renewing(store: ref[SQLiteKVStore], seconds: float) -> None:
@@ -282,3 +347,65 @@ def _keep_renewing(store: ref[SQLiteKVStore], seconds: float) -> None:
         held = store()
         if held is None or not held.renew():
             return
+
+
+class SharedStoreActor:
+    """Keeps a store for processes that can't open it, the workers of a cluster, and their claims.
+
+    A claim ends when the value is put, when it is released, or when its owner is forgotten.
+    """
+
+    def __init__(self, make_store: Callable[[], BaseKVStore]) -> None:
+        self._store = make_store()
+        self._claims: dict[str, str] = {}
+        self._changed = asyncio.Event()
+
+    async def claim(
+        self, owner: str, keys: Sequence[str], collection: str, wait: bool
+    ) -> tuple[Rows, list[str]]:
+        """See `ClaimingStore.aclaim`."""
+        while wait and len(self._elsewhere(owner, keys)) == len(keys):
+            self._changed.clear()
+            await self._changed.wait()
+        elsewhere = self._elsewhere(owner, keys)
+        mine = [key for key in keys if key not in elsewhere]
+        # claimed before the store is read: nobody else can claim or put them meanwhile
+        self._claims.update(dict.fromkeys(mine, owner))
+        try:
+            rows = await read_rows(self._store, mine, collection)
+        except BaseException:
+            self.release(owner, mine)
+            raise
+        self.release(owner, list(rows))
+        return rows, elsewhere
+
+    def _elsewhere(self, owner: str, keys: Sequence[str]) -> list[str]:
+        # an owner may claim again: what it was answered may have been lost on the way
+        return [key for key in keys if self._claims.get(key, owner) != owner]
+
+    async def put(self, owner: str, pairs: Sequence[tuple[str, Any]], collection: str) -> None:
+        """Put values; whether that works or not, they aren't claimed any longer."""
+        try:
+            await self._store.aput_all(list(pairs), collection=collection)
+        finally:
+            self.release(owner, [key for key, _ in pairs])
+
+    async def get(self, key: str, collection: str) -> dict[str, Any] | None:
+        return await self._store.aget(key, collection=collection)
+
+    async def get_all(self, collection: str) -> Rows:
+        return await self._store.aget_all(collection=collection)
+
+    async def delete(self, key: str, collection: str) -> bool:
+        return await self._store.adelete(key, collection=collection)
+
+    def release(self, owner: str, keys: Sequence[str]) -> None:
+        """Give up claims of an owner."""
+        for key in keys:
+            if self._claims.get(key) == owner:
+                del self._claims[key]
+        self._changed.set()
+
+    def forget(self, owner: str) -> None:
+        """Give up all claims of an owner who is gone."""
+        self.release(owner, [key for key, holder in self._claims.items() if holder == owner])

@@ -1,0 +1,201 @@
+"""What `demo` and `evaluate` do: retrievers built and checked, asked one by one, and shown."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
+
+from llama_index_rag_metrics import (
+    EvaluationResults,
+    RetrievalDataset,
+    compare,
+    evaluate,
+    write_html,
+    write_run,
+)
+from llama_index_rag_metrics.cli.retriever_factories import built, find, names_of
+from llama_index_rag_metrics.decisions.comparison.comparison_report import decisions
+from llama_index_rag_metrics.evaluation import DEFAULT_METRICS
+from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity
+from llama_index_rag_metrics.evaluation.results.results_report import print_results
+from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
+from llama_index_rag_metrics.files.lines import OnError
+from llama_index_rag_metrics.metrics.metric_names import metrics, split_names
+from llama_index_rag_metrics.report.numbers import counted
+from llama_index_rag_metrics.report.terminal import print_heading, print_text
+from llama_index_rag_metrics.runtime.atomic_files import write_text
+from llama_index_rag_metrics.runtime.errors import InvalidInput, JournalMismatch, LabelWarning
+from llama_index_rag_metrics.runtime.journal import read_fingerprint
+from llama_index_rag_metrics.scores.scores_export import to_json
+
+
+def chosen_metrics(names: Iterable[str] | None) -> list[BaseRetrievalMetric]:
+    """The metrics of those names, which may be joined by commas; by default the usual ones."""
+    single = [part.strip() for name in names or () for part in split_names(name)]
+    return metrics(single or DEFAULT_METRICS)
+
+
+def open_retrievers(
+    specs: Sequence[str],
+    path: Path,
+    metrics: Sequence[BaseRetrievalMetric],
+    top_k: int | None,
+    journal: Path | None,
+    split: str | None,
+    on_error: OnError,
+    slice_by: Iterable[str],
+) -> tuple[RetrievalDataset, dict[str, Source], dict[str, RetrieverIdentity]]:
+    """The dataset, the retrievers by name, and what journals call them.
+
+    Every factory is found before anything is loaded.
+    """
+    names = names_of(specs)
+    kept = _kept_depths(journal, names)
+    k = depth(metrics, top_k, kept)
+    _check_depths(journal, kept, k)
+    factories = {name: find(spec) for name, spec in names.items()}
+    dataset = RetrievalDataset.load(path, split=split, on_error=on_error)
+    needed = all(getattr(metric, "needs_relevance", True) for metric in metrics)
+    if needed and not any(dataset.relevance.values()) and not any(dataset.expected_texts.values()):
+        expected = "judgements of at least one query, with something relevant"
+        raise InvalidInput("--dataset", str(path), expected)
+    known = sorted({key for row in dataset.metadata.values() for key in row})
+    for key in slice_by:
+        if key not in known:
+            raise InvalidInput("--slice", key, f"a key of the queries' metadata: {known}")
+    retrievers: dict[str, Source] = {
+        name: built("--retriever", names[name], factory, dataset, k, as_retriever)
+        for name, factory in factories.items()
+    }
+    return dataset, retrievers, {name: RetrieverIdentity(spec, k) for name, spec in names.items()}
+
+
+def depth(
+    metrics: Iterable[BaseRetrievalMetric],
+    top_k: int | None,
+    kept: Mapping[str, int] | None = None,
+) -> int:
+    """How many nodes to retrieve.
+
+    Without `top_k`: the one depth of the journals if it covers every cutoff, else that of
+    `evaluate`.
+    """
+    chosen = list(metrics)
+    depths = set((kept or {}).values())
+    cutoffs = [k for metric in chosen if (k := getattr(metric, "k", None))]
+    is_enough = len(depths) == 1 and min(depths) >= max(cutoffs, default=0)
+    return top_k or (depths.pop() if is_enough else retrieval_depth(chosen))
+
+
+def _journal_of(folder: Path, name: str) -> Path:
+    return folder / f"{_file_safe(name)}.jsonl"
+
+
+def _file_safe(name: str) -> str:
+    return re.sub(r"[^\w.-]+", "-", name)
+
+
+def _kept_depths(folder: Path | None, names: Mapping[str, str]) -> dict[str, int]:
+    """How many nodes an earlier call retrieved, by retriever, where there is a journal of it."""
+    depths: dict[str, int] = {}
+    for name, spec in names.items():
+        kept = {} if folder is None else read_fingerprint(_journal_of(folder, name))
+        if kept.get("retriever") == spec and kept.get("depth", "").isdecimal():
+            depths[name] = int(kept["depth"])
+    return depths
+
+
+def _check_depths(folder: Path | None, kept: Mapping[str, int], top_k: int) -> None:
+    """Refuse journals of another depth before any query runs, and say how to continue them."""
+    for name, depth in kept.items():
+        if folder is not None and depth != top_k:
+            remedy = "Give this run a folder of its own."
+            if set(kept.values()) == {depth}:
+                remedy = f"--top-k {depth} continues it; or give this run a folder of its own."
+            path = str(_journal_of(folder, name))
+            raise JournalMismatch(path, {"depth": (str(depth), str(top_k))}, remedy)
+
+
+def evaluate_all(
+    retrievers: Mapping[str, Source],
+    dataset: RetrievalDataset,
+    metrics: Sequence[BaseRetrievalMetric],
+    *,
+    show_progress: bool,
+    journal: Path | None = None,
+    max_failures: float | None = None,
+    retriever_ids: Mapping[str, RetrieverIdentity] | None = None,
+    **options: Any,
+) -> list[EvaluationResults]:
+    """Evaluate each retriever, with these and further options of `evaluate`.
+
+    `journal` is a folder with one file for each. There is no warning of mismatched labels here: the
+    report has a note about them.
+    """
+    if max_failures is not None and max_failures.is_integer():
+        max_failures = int(max_failures)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LabelWarning)
+        results = [
+            evaluate(
+                retriever,
+                dataset,
+                metrics,
+                name=name,
+                show_progress=show_progress,
+                journal=None if journal is None else _journal_of(journal, name),
+                max_failures=max_failures,
+                retriever_id=(retriever_ids or {}).get(name),
+                **options,
+            )
+            for name, retriever in retrievers.items()
+        ]
+    if show_progress:
+        typer.echo(err=True)
+    return results
+
+
+def show_all(
+    results: Sequence[EvaluationResults],
+    *,
+    worst: int,
+    slice_by: Sequence[str],
+    json: Path | None,
+    html: Path | None,
+) -> None:
+    """Print each retriever against the first, after it was written to the files asked for."""
+    if json is not None:
+        write_text(json, to_json([result.scores for result in results]))
+    first = results[0].scores
+    comparison = None
+    if len(results) > 1 and first.counts.scored > 1:
+        comparison = compare({result.run.name: result for result in results}, first.name)
+    if html is not None:
+        write_html(comparison or results, html)
+    for statement in decisions(comparison) if comparison is not None else ():
+        print_text(statement.text)
+    print_results(results, worst=worst, slice_by=slice_by)
+
+
+def write_runs(path: Path | None, results: Sequence[EvaluationResults]) -> None:
+    """Write what was retrieved, where a path is given; several retrievers get a file each.
+
+    A failed query is left out of a format that can't record the failure.
+    """
+    if path is None:
+        return
+    for result in results:
+        apart = path.with_name(f"{path.stem}.{_file_safe(result.run.name)}{path.suffix}")
+        write_run(result.run, path if len(results) == 1 else apart, lossy=True)
+
+
+def print_dataset(dataset: RetrievalDataset) -> None:
+    """Print what a dataset holds, and what to check before trusting its scores."""
+    passages = counted(len(dataset.corpus), "passage", "passages")
+    print_heading(dataset.name, f"{counted(len(dataset.queries))} · {passages}", dataset.check())
