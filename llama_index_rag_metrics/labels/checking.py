@@ -28,17 +28,8 @@ from llama_index_rag_metrics.runtime.masking import join_first
 if TYPE_CHECKING:
     from llama_index_rag_metrics.report import Report
 
-Kind: TypeAlias = Literal[
-    "lost",
-    "moved",
-    "split",
-    "changed",
-    "contradicting",
-    "duplicates",
-    "unlabelled",
-    "repeated",
-    "giveaway",
-]
+ErrorKind: TypeAlias = Literal["lost", "moved", "split", "changed", "contradicting"]
+Kind: TypeAlias = ErrorKind | Literal["duplicates", "unlabelled", "repeated", "giveaway"]
 Level: TypeAlias = Literal["error", "warning"]
 
 
@@ -55,15 +46,9 @@ KINDS: Mapping[Kind, KindEntry] = {
     "moved": KindEntry("error", "passages under another id", "move the labels"),
     "split": KindEntry("error", "passages split over several", "move the labels"),
     "changed": KindEntry("error", "passages whose text changed", "look at them again"),
-    "contradicting": KindEntry(
-        "error", "contradicting questions", "keep one, with the labels of both"
-    ),
-    "duplicates": KindEntry(
-        "warning", "labels that are alike", "make them a group of alternatives"
-    ),
-    "unlabelled": KindEntry(
-        "warning", "unlabelled near-duplicates", "label the near-duplicates, too"
-    ),
+    "contradicting": KindEntry("error", "contradicting questions", "keep one, with both labels"),
+    "duplicates": KindEntry("warning", "labels that are alike", "make them alternatives"),
+    "unlabelled": KindEntry("warning", "unlabelled near-duplicates", "label them, too"),
     "repeated": KindEntry("warning", "duplicate questions", "keep one"),
     "giveaway": KindEntry("warning", "questions that repeat the passage's words", "rephrase them"),
 }
@@ -254,7 +239,7 @@ def check_labels(
         alike: the likeness from which two passages are near-duplicates: the share of their
             distinct runs of eight letters that they have in common, in (0, 1].
         giveaway: the overlap from which a question gives its passage away: the share of its words,
-            weighted by how rare they are, that stand in the passage, in (0, 1].
+            weighted by how rare they are, that are in the passage, in (0, 1].
 
     Returns:
         The findings, which can be printed and written; `.errors` make scores wrong.

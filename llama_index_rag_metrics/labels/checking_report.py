@@ -49,11 +49,11 @@ def _decision(n_errors: int, n_warnings: int) -> m.Statement:
 def _kind_rows(findings: LabelFindings) -> list[m.Row]:
     rows = []
     for kind, (level, meaning, advice) in KINDS.items():
-        n, of = findings.counts[kind]
+        n, n_checked = findings.counts[kind]
         tone: m.Tone = "quiet" if not n else "alarm" if level == "error" else "open"
         cells = [
             m.Cell(n, "count", tone),
-            m.Cell(of, "count", "quiet"),
+            m.Cell(n_checked, "count", "quiet"),
             m.Cell(level if n else "", tone=tone),
             m.Cell(advice if n else "", tone="quiet"),
         ]

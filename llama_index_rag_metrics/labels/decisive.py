@@ -126,11 +126,11 @@ class Belief:
         strength = min(_PRIOR, 2.0 * n.sum() + 2.0)
         self._alpha = hits + strength * average
         self._beta = n - hits + strength * (1 - average)
-        rate = self._alpha / (self._alpha + self._beta)
+        self._mean = self._alpha / (self._alpha + self._beta)
         n_queries = len(items.query_ids)
         query = items.query[judged]
         self._found = np.bincount(query[relevant], minlength=n_queries) + _SAME
-        self._expected = np.bincount(query, rate[of_class], n_queries) + _SAME
+        self._expected = np.bincount(query, self._mean[of_class], n_queries) + _SAME
         positive = items.grade[judged][relevant]
         self._grades = positive if len(positive) else np.ones(1)
 
@@ -138,8 +138,7 @@ class Belief:
     def rate(self) -> FloatArray:
         """(items,) the probability that each is relevant; 0 or 1 where it was judged."""
         rate = (self._items.known > 0).astype(np.float64)
-        mean = self._alpha / (self._alpha + self._beta)
-        rate[self._unjudged] = self._rate(mean, self._found / self._expected)
+        rate[self._unjudged] = self._rate(self._mean, self._found / self._expected)
         return np.asarray(rate, np.float64)
 
     def sample(self) -> FloatArray:
@@ -300,20 +299,15 @@ def queries_of(
         low, high = float(positive.min(initial=1.0)), max(highest_grade, 1.0)
     elif isinstance(metric, AveragePrecision):
         weight /= place
-    begin = np.searchsorted(items.query, np.arange(len(items.query_ids) + 1))
-    return [
-        Query(
-            gain[start:end],
-            items.unjudged[start:end],
-            rate[start:end],
-            weight[start:end],
-            rank[start:end] if isinstance(metric, AveragePrecision) else None,
-            low,
-            high,
-            divisor,
-        )
-        for start, end in pairwise(begin.tolist())
-    ]
+    begin = np.searchsorted(items.query, np.arange(len(items.query_ids) + 1)).tolist()
+    ranks = rank if isinstance(metric, AveragePrecision) else None
+    is_open = items.unjudged
+    queries = []
+    for at in (slice(*ends) for ends in pairwise(begin)):
+        of_pairs = None if ranks is None else ranks[at]
+        columns = gain[at], is_open[at], rate[at], weight[at], of_pairs
+        queries.append(Query(*columns, low, high, divisor))
+    return queries
 
 
 def _ideal_gain(k: int, gains: FloatArray) -> float:
@@ -321,7 +315,7 @@ def _ideal_gain(k: int, gains: FloatArray) -> float:
 
 
 def _sums(pairs: FloatArray | None, weight: FloatArray) -> FloatArray:
-    """(differences, items) the weights of the pairs of each item, each by that of the other one."""
+    """(differences, items) per item, its pairs' weights times the other item's weight."""
     return np.zeros((1, len(weight))) if pairs is None else pairs @ weight
 
 

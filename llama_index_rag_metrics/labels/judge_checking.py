@@ -342,13 +342,13 @@ class _Check:
     def notes(self, n_missing: int) -> Iterator[str]:
         if n_missing:
             yield f"nothing could be graded of {counted(n_missing)}"
-        if self.failures:
-            texts = counted(len(self.failures), "text", "texts")
-            yield f"{texts} got no grade, such as: {describe_error(self.failures[0], 200)}"
-        if self.failed_calls:
-            calls = counted(len(self.failed_calls), "call", "calls")
-            error = describe_error(self.failed_calls[0], 200)
-            yield f"{calls} with several texts gave no grades, such as: {error}"
+        for failures, noun, failed in (
+            (self.failures, "text", "got no grade"),
+            (self.failed_calls, "call", "with several texts gave no grades"),
+        ):
+            if failures:
+                n = counted(len(failures), noun, f"{noun}s")
+                yield f"{n} {failed}, such as: {describe_error(failures[0], 200)}"
 
 
 def _pairs(

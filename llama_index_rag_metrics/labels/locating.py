@@ -246,9 +246,8 @@ class Finder:
         chosen = sorted(shares, key=lambda item: -shares[item])
         chosen = [item for item in chosen if shares[item] >= self._threshold]
         left = {item: held[item] for item in shares if item not in chosen}
-        together = np.zeros(len(next(iter(held.values()), ())), np.bool_)
-        for item in chosen:
-            together |= held[item]
+        nothing = np.zeros(len(next(iter(held.values()), ())), np.bool_)
+        together = np.logical_or.reduce([nothing, *(held[item] for item in chosen)])
         documents = self._passages.documents
         while left and _share(together) < WHOLE:
             best = max(left, key=lambda item: int((left[item] & ~together).sum()))

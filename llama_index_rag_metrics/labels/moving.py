@@ -86,7 +86,7 @@ class MovedLabels(Reportable):
         return [move for move in self.moves if move.fate in fates]
 
     def report(self, *, full: bool = False) -> Report:
-        """A table of what became of the labels, and those that deserve a look."""
+        """A table of what became of the labels, and those to check."""
         from llama_index_rag_metrics.labels.moving_report import moves_report
 
         return moves_report(self, full=full)

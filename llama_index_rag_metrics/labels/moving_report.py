@@ -1,4 +1,4 @@
-"""The report of moved labels: what became of them, and those that deserve a look."""
+"""The report of moved labels: what became of them, and those to check."""
 
 from __future__ import annotations
 

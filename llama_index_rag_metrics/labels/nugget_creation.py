@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -248,7 +248,7 @@ async def aassign_nuggets(
     kept = {query_id: e for query_id, e in nuggets.errors.items() if not nuggets.get(query_id)}
     return replace(
         nuggets,
-        by_query=_with_supports(nuggets, jobs, by_job),
+        by_query=_with_supports(nuggets, texts, by_job),
         errors={**kept, **errors},
         usage=nuggets.usage + nugget_llm.tally.usage,
     )
@@ -258,18 +258,17 @@ assign_nuggets = synchronous(aassign_nuggets)
 
 
 def _with_supports(
-    nuggets: Nuggets,
-    jobs: Iterable[tuple[str, str]],
-    by_job: Mapping[tuple[str, str], Mapping[str, Support]],
+    nuggets: Nuggets, texts: Texts, by_job: Mapping[tuple[str, str], Mapping[str, Support]]
 ) -> dict[str, list[Nugget]]:
     """The nuggets with the new supports, passages in the given order."""
-    supports: dict[tuple[str, str], dict[str, Support]] = defaultdict(dict)
-    for query_id, passage in jobs:
-        for fact, support in by_job.get((query_id, passage), {}).items():
-            supports[query_id, fact][passage] = support
+
+    def found(query_id: str, fact: str) -> dict[str, Support]:
+        by_passage = {key: by_job.get((query_id, key), {}) for key in texts.get(query_id, ())}
+        return {key: by_fact[fact] for key, by_fact in by_passage.items() if fact in by_fact}
+
     return {
         query_id: [
-            replace(nugget, supports={**nugget.supports, **supports[query_id, nugget.text]})
+            replace(nugget, supports={**nugget.supports, **found(query_id, nugget.text)})
             for nugget in of_query
         ]
         for query_id, of_query in nuggets.items()

@@ -15,6 +15,7 @@ from llama_index_rag_metrics.files.file_kinds import FACTS, read_as
 from llama_index_rag_metrics.files.lines import from_json, read_lines, to_json, write_lines
 from llama_index_rag_metrics.files.records import nuggets_record, read_id, read_nuggets
 from llama_index_rag_metrics.labels.nugget_passages import PassagesLike, texts_of
+from llama_index_rag_metrics.labels.review.review_items import ItemKey, ReviewItem, ReviewPool
 from llama_index_rag_metrics.labels.review.review_judgements import Judgement, read_reviews
 from llama_index_rag_metrics.rankings.relevance import Nugget, Relevance, facets_of, vital_first
 from llama_index_rag_metrics.report.reportable import Reportable
@@ -24,27 +25,6 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.report import Report
-
-
-def _read_file(path: Path) -> tuple[dict[str, list[Nugget]], dict[str, str], dict[str, str]]:
-    """The nuggets, the text and the error of each question, a question a line."""
-    by_query: dict[str, list[Nugget]] = {}
-    queries: dict[str, str] = {}
-    errors: dict[str, str] = {}
-    with read_as(FACTS, path):
-        for place, line in read_lines(path):
-            record = from_json(line, place)
-            if not isinstance(record, Mapping) or NUGGETS not in record:
-                raise place.wrong(f"a question with {NUGGETS!r}", record)
-            query_id = read_id(first_of(record, QUERY_ID), place)
-            if query_id in by_query:
-                raise place.wrong("every question once", query_id)
-            by_query[query_id] = read_nuggets(record[NUGGETS], place)
-            if texts := [str(record[name]) for name in QUERY if record.get(name)]:
-                queries[query_id] = texts[0]
-            if record.get("error"):
-                errors[query_id] = str(record["error"])
-    return by_query, queries, errors
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +129,23 @@ class Nuggets(Mapping[str, Sequence[Nugget]], Reportable):
             FileFormatError: a line can't be read; says where and why.
             FileNotFoundError: there is no such file.
         """
-        return cls(*_read_file(Path(path)))
+        by_query: dict[str, list[Nugget]] = {}
+        queries: dict[str, str] = {}
+        errors: dict[str, str] = {}
+        with read_as(FACTS, Path(path)):
+            for place, line in read_lines(Path(path)):
+                record = from_json(line, place)
+                if not isinstance(record, Mapping) or NUGGETS not in record:
+                    raise place.wrong(f"a question with {NUGGETS!r}", record)
+                query_id = read_id(first_of(record, QUERY_ID), place)
+                if query_id in by_query:
+                    raise place.wrong("every question once", query_id)
+                by_query[query_id] = read_nuggets(record[NUGGETS], place)
+                if texts := [str(record[name]) for name in QUERY if record.get(name)]:
+                    queries[query_id] = texts[0]
+                if record.get("error"):
+                    errors[query_id] = str(record["error"])
+        return cls(by_query, queries, errors)
 
     def to_review(
         self,
@@ -171,22 +167,23 @@ class Nuggets(Mapping[str, Sequence[Nugget]], Reportable):
         Raises:
             InvalidInput: the text of a passage isn't known.
         """
-        known: Mapping[str, Mapping[str, str]] = {}
+        texts: Mapping[str, Mapping[Any, str]] = {query_id: {None: ""} for query_id in self}
         if passages is not None:
-            known = texts_of(passages, list(self), depth, corpus)
-        lines = (
-            {
-                "query_id": query_id,
-                "query": self.queries.get(query_id, ""),
-                "nugget_id": nugget.text,
-                "nugget": nugget.text,
-                **fields,
-            }
-            for query_id in (self if passages is None else known)
-            for fields in _review_fields(known.get(query_id))
+            texts = texts_of(passages, list(self), depth, corpus)
+        scale = _IMPORTANCE if passages is None else _SUPPORT
+        items = [
+            ReviewItem(
+                ItemKey(query_id, doc_id, nugget.text),
+                self.queries.get(query_id, ""),
+                text,
+                nugget.text,
+                scale,
+            )
+            for query_id, of_query in texts.items()
+            for doc_id, text in of_query.items()
             for nugget in self[query_id]
-        )
-        write_lines(Path(path), map(to_json, lines))
+        ]
+        ReviewPool(items).to_jsonl(path)
 
     def reviewed(self, *paths: str | os.PathLike[str]) -> Nuggets:
         """The nuggets with people's judgements, vital ones first; the rest stays.
@@ -240,13 +237,6 @@ _IMPORTANCE, _SUPPORT = "importance", "support"
 
 _DROP = "drop"
 _REWORDED = "Was it reworded since? Then it has to be reviewed anew."
-
-
-def _review_fields(texts: Mapping[str, str] | None) -> list[dict[str, str]]:
-    """The scale by which a nugget is reviewed, and the passages if there are any."""
-    if texts is None:
-        return [{"scale": _IMPORTANCE}]
-    return [{"doc_id": key, "text": text, "scale": _SUPPORT} for key, text in texts.items()]
 
 
 def reviews_of_nuggets(path: str | os.PathLike[str]) -> list[Judgement]:

@@ -1,1 +1,1 @@
-"""Review by people: the page in which they judge a pool, and what they said there."""
+"""Review by people: the page in which they judge a pool, and their judgements."""
