@@ -97,8 +97,7 @@ def compare(
         judges = {name: calibration.judge for name, calibration in calibrations.items()}
         judged = pair(judges, baseline, metrics=[*paired.columns], on_missing=on_missing)
         metadata = {**judged.metadata, **paired.metadata}
-        judged = replace(judged, metadata=metadata)
-        paired = replace(paired, metadata=metadata, judged=judged)
+        paired = replace(paired, metadata=metadata, judged=replace(judged, metadata=metadata))
     settings = ComparisonSettings(
         confidence=confidence,
         correction=correction or ("holm" if test == "wilcoxon" else "max-t"),
@@ -133,10 +132,8 @@ def compare(
         )
 
     whole = compared(paired)
-    sliced = {
-        value: compared(part)
-        for value, part in ({} if slices is None else paired.slices(slices)).items()
-    }
+    parts = {} if slices is None else paired.slices(slices)
+    sliced = {value: compared(part) for value, part in parts.items()}
     return replace(
         _with_verdicts([whole], paired)[0],
         calibrations=calibrations,
@@ -287,12 +284,10 @@ def _columns(
 ) -> tuple[FloatArray, FloatArray]:
     """(queries,) the evidence and the differences; NaN outside the part."""
     key = difference.system, difference.metric, difference.baseline
-    evidence, changes = part.paired.evidence(*key), part.paired.values(*key)
-    if len(part.query_ids) == len(paired.query_ids):
-        return evidence, changes
     rows = {query_id: row for row, query_id in enumerate(paired.query_ids)}
     whole = np.full((2, len(rows)), np.nan)
-    whole[:, [rows[query_id] for query_id in part.query_ids]] = evidence, changes
+    of_part = [rows[query_id] for query_id in part.query_ids]
+    whole[:, of_part] = part.paired.evidence(*key), part.paired.values(*key)
     return whole[0], whole[1]
 
 

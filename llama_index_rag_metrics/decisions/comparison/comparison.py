@@ -20,8 +20,7 @@ from llama_index_rag_metrics.decisions.comparison.holes import Holes, judgement_
 from llama_index_rag_metrics.decisions.comparison.pairing import Paired
 from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.report import Report
-from llama_index_rag_metrics.report.reportable import Reportable
-from llama_index_rag_metrics.runtime.atomic_files import write_text
+from llama_index_rag_metrics.report.reportable import Reportable, written
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.jsonable import jsonable
 from llama_index_rag_metrics.scores import Scores
@@ -161,10 +160,8 @@ class Comparison(Reportable):
                 for value, part in self.slices.items()
             ],
         }
-        text = json.dumps(jsonable(content, "comparison"), ensure_ascii=False, allow_nan=False)
-        if path is not None:
-            write_text(path, text)
-        return text
+        plain = jsonable(content, "comparison")
+        return written(json.dumps(plain, ensure_ascii=False, allow_nan=False), path)
 
     def __repr__(self) -> str:
         others, metrics = ", ".join(self.others), ", ".join(self.metric_names)

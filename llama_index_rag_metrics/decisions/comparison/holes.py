@@ -124,15 +124,12 @@ def judgement_holes(
         remedy = "Bare Scores know no rankings."
         raise InvalidInput("results", type(results).__name__, "results of an evaluation", remedy)
     check_amount("grade", grade, "a number above 0", lambda value: 0 < value < math.inf)
-    chosen = None if query_ids is None else set(query_ids)
+    chosen = set(results.scores.query_ids if query_ids is None else query_ids)
     answering: list[RankingMetric] = []
     alike: dict[Hashable, list[_Scored]] = defaultdict(list)
     for name in results.scores.metric_names if metrics is None else metrics:
-        scores = {
-            query_id: score
-            for query_id, score in results.scores.by_query(name).items()
-            if chosen is None or query_id in chosen
-        }
+        by_query = results.scores.by_query(name).items()
+        scores = {query_id: score for query_id, score in by_query if query_id in chosen}
         metric = _answering(name)
         if metric is not None and scores:
             answering.append(metric)
@@ -202,11 +199,8 @@ def _judged_by(
     metric: RankingMetric, results: EvaluationResults
 ) -> tuple[Mapping[str, Relevance], Run]:
     """The results' judgements and run, or what the metric's matcher made of them."""
-    named = {
-        metric.match
-        for metric in map(_answering, results.scores.metric_names)
-        if metric is not None
-    }
+    answering = filter(None, map(_answering, results.scores.metric_names))
+    named = {each.match for each in answering}
     default = next((name for name in results.matched if name not in named), BY_ID)
     matched = results.matched.get(default if metric.match is None else metric.match)
     return (results.relevance, results.run) if matched is None else (matched.relevance, matched.run)

@@ -13,7 +13,6 @@ false and of true verdicts on real scores are in benchmarks/README.md, with the 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -56,37 +55,25 @@ _NOW, _BEFORE = "now", "baseline"
 
 
 @dataclass(frozen=True)
-class Evidence(ABC):
-    """A column of scores, or of paired differences; NaN where there is none."""
+class PairedEvidence:
+    """Differences, now minus before, negated for a metric of which less is better.
+
+    Attributes:
+        values: (queries,) NaN where there is none.
+        widest: the widest difference that the metric allows; infinite where there is no limit.
+        changes: (queries,) the differences before a judge moved them; None without a judge.
+    """
 
     values: FloatArray
     clusters: IntArray | None = None
+    widest: float = math.inf
+    changes: FloatArray | None = None
 
-    @abstractmethod
     def bounds(self, confidence: float) -> Bounds:
         """The true mean, more being better, is above the one and below the other.
 
         Each has this confidence, and is None where it can't be given.
         """
-
-    @property
-    @abstractmethod
-    def method(self) -> str: ...
-
-
-@dataclass(frozen=True)
-class PairedEvidence(Evidence):
-    """Differences, now minus before, negated for a metric of which less is better.
-
-    Attributes:
-        widest: the widest difference that the metric allows; infinite where there is no limit.
-        changes: (queries,) the differences before a judge moved them; None without a judge.
-    """
-
-    widest: float = math.inf
-    changes: FloatArray | None = None
-
-    def bounds(self, confidence: float) -> Bounds:
         if self._says_nothing:
             return None, None
         steady = bool(unvaried(self._units)[0])
@@ -133,9 +120,11 @@ class PairedEvidence(Evidence):
 
 
 @dataclass(frozen=True)
-class MeanEvidence(Evidence):
+class MeanEvidence:
     """Scores, perhaps moved by a judge; `negated` where less is better."""
 
+    values: FloatArray
+    clusters: IntArray | None = None
     limits: tuple[float, float] = UNIT_RANGE
     negated: bool = False
     calibrated: ppi.PredictionPowered | None = None
@@ -159,6 +148,9 @@ class MeanEvidence(Evidence):
         return ppi.prediction_powered_interval(
             self.calibrated, confidence=two_sided, limits=self.limits
         )[1]
+
+
+Evidence: TypeAlias = "PairedEvidence | MeanEvidence"
 
 
 @dataclass(frozen=True)
