@@ -299,16 +299,14 @@ def _decide(
     p_values = np.array([difference.p_of(settings.test) for difference in differences])
     corrected, levels = _corrected(p_values, families, units, settings)
     widest = np.array([paired.widest(difference.metric) for difference in differences])
-    comparisons = np.ones(len(differences), np.int64)
-    detectable: dict[int, float | None] = {}
+    comparisons, detectable = np.ones(len(differences), np.int64), np.full(len(differences), None)
     for family, level in zip(families, levels, strict=True):
         if settings.correction != "none":
-            once = settings.correction == "max-t"
-            comparisons[family] = len(
-                corrections.distinct_columns(units, family) if once else family
-            )
-        smallest = detectable_differences(units.columns(family), widest[family], alpha=level)
-        detectable |= dict(zip(family.tolist(), smallest, strict=True))
+            is_max_t = settings.correction == "max-t"
+            counted = corrections.distinct_columns(units, family) if is_max_t else family
+            comparisons[family] = len(counted)
+        columns = units.columns(family)
+        detectable[family] = detectable_differences(columns, widest[family], alpha=level)
     for position, difference in enumerate(differences):
         decided = replace(
             difference,

@@ -16,6 +16,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from itertools import compress
 from typing import TypeAlias
 
 import numpy as np
@@ -26,7 +27,7 @@ from llama_index_rag_metrics.decisions.comparison.pairing import (
     check_finite,
     pair,
 )
-from llama_index_rag_metrics.decisions.gate.baseline import Baseline
+from llama_index_rag_metrics.decisions.gate.baseline import Baseline, Fingerprint
 from llama_index_rag_metrics.decisions.gate.rules import Rule
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
 from llama_index_rag_metrics.metrics.metric_names import metric as metric_of
@@ -207,11 +208,7 @@ def measure_against(
     both = ~np.isnan(differences)
     values = {name: paired.values(name, metric) for name in sides}
     rows = zip(paired.query_ids, values[_NOW].tolist(), values[_BEFORE].tolist(), strict=True)
-    columns = {
-        query_id: (score, before)
-        for (query_id, score, before), known in zip(rows, both, strict=True)
-        if known
-    }
+    columns = {query_id: (score, before) for query_id, score, before in compress(rows, both)}
     means = {
         name: exact_mean(column[both])
         if judge is None
@@ -321,10 +318,8 @@ def _expected(scores: Scores, metric: str) -> int:
 
 def _is_identical(query_ids: Collection[str], now: Scores, stored: Baseline) -> bool:
     """Whether all rankings are known, and are those of the baseline."""
-    prints = stored.fingerprints
+    before, none = stored.fingerprints, Fingerprint()
     return bool(query_ids) and all(
-        query_id in prints
-        and prints[query_id].ranking == now.rankings.get(query_id, "")
-        and bool(prints[query_id].ranking)
+        before.get(query_id, none).ranking == now.rankings.get(query_id) != ""
         for query_id in query_ids
     )
