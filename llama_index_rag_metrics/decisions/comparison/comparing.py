@@ -272,9 +272,7 @@ def _with_verdicts(parts: Sequence[Comparison], paired: Paired) -> list[Comparis
     if not differences:
         return list(parts)
     columns = [_columns(part, difference, paired) for part in parts for difference in part]
-    evidence, clusters = paired.in_order([column for column, _ in columns])
-    changes, _ = paired.in_order([column for _, column in columns])
-    units = Units.of(evidence, clusters, changes)
+    units = paired.units_of(columns)
     decided = iter(_decide(differences, units, paired, parts[0].settings))
     return [replace(part, differences=tuple(next(decided) for _ in part)) for part in parts]
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import NamedTuple
+from typing import TypeAlias
 
 from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.evaluation.results.curves import ranking_metric
@@ -42,6 +42,10 @@ EXPLAINED = (
     "What each mean would be if the unjudged items that it counts had been judged. Bounds hold "
     "whatever the judgements are; the two cases are examples."
 )
+_View: TypeAlias = "tuple[str | None, int | None, float, tuple[str, ...]]"
+"""What metrics see alike: the name of a matcher, a cutoff, the grade of relevance, the queries."""
+
+_Scored: TypeAlias = "tuple[RankingMetric, Mapping[str, float]]"
 _HEAD = ("unjudged within k", "as scored", "if not relevant", "if relevant", "")
 
 
@@ -126,7 +130,7 @@ def judgement_holes(
     check_amount("grade", grade, "a number above 0", lambda value: 0 < value < math.inf)
     chosen = set(results.scores.query_ids if query_ids is None else query_ids)
     answering: list[RankingMetric] = []
-    alike: dict[Hashable, list[_Scored]] = defaultdict(list)
+    alike: dict[_View, list[_Scored]] = defaultdict(list)
     for name in results.scores.metric_names if metrics is None else metrics:
         by_query = results.scores.by_query(name).items()
         scores = {query_id: score for query_id, score in by_query if query_id in chosen}
@@ -135,27 +139,20 @@ def judgement_holes(
             answering.append(metric)
             needed = max(grade, getattr(metric, "min_grade", grade))
             view = (metric.match, getattr(metric, "k", None), needed, tuple(scores))
-            alike[view].append(_Scored(metric, needed, scores))
+            alike[view].append((metric, scores))
     by_metric = {
         holes.metric: holes
-        for scored in alike.values()
-        for holes in _holes(scored, *_judged_by(scored[0].metric, results))
+        for view, scored in alike.items()
+        for holes in _holes(view, scored, *_judged_by(scored[0][0], results))
     }
     return JudgementHoles(by_metric[metric.metric_name] for metric in answering)
 
 
-class _Scored(NamedTuple):
-    metric: RankingMetric
-    grade: float
-    scores: Mapping[str, float]
-
-
 def _holes(
-    scored: Sequence[_Scored], relevance: Mapping[str, Relevance], run: Run
+    view: _View, scored: Sequence[_Scored], relevance: Mapping[str, Relevance], run: Run
 ) -> Iterator[Holes]:
-    """Holes of metrics of one cutoff, one grade and the same queries, judged once."""
-    metric, grade, query_ids = scored[0]
-    cutoff = getattr(metric, "k", None)
+    """Holes of metrics of one view, judged once."""
+    _, cutoff, grade, query_ids = view
     rankings = [
         list(dict.fromkeys(run[query_id].ids)) if query_id in run else [] for query_id in query_ids
     ]
@@ -171,10 +168,10 @@ def _holes(
             Relevance({**grades, **dict.fromkeys(items, grade)})
             for grades, items in zip(judged, unjudged, strict=True)
         ]
-        return score_with([metric for metric, *_ in scored], filled, rankings, EVERY_QUERY)
+        return score_with([metric for metric, _ in scored], filled, rankings, EVERY_QUERY)
 
     not_relevant, relevant = scores_if(0.0), scores_if(grade)
-    for metric, _, scores in scored:
+    for metric, scores in scored:
         yield Holes(
             metric=metric.metric_name,
             mean=math.fsum(scores.values()) / len(scores),

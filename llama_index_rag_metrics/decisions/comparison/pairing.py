@@ -118,10 +118,12 @@ class Paired:
 
     def units(self, keys: Iterable[tuple[str, str, str]]) -> Units:
         """The differences of (system, metric, baseline), a column each."""
-        listed = list(keys)
-        evidence, clusters = self.in_order([self.evidence(*key) for key in listed])
-        changes, _ = self.in_order([self.values(*key) for key in listed])
-        return Units.of(evidence, clusters, changes)
+        return self.units_of([(self.evidence(*key), self.values(*key)) for key in keys])
+
+    def units_of(self, columns: Iterable[tuple[FloatArray, FloatArray]]) -> Units:
+        """The same of columns, each moved by a judge and as it was."""
+        evidence, changes = map(self.in_order, zip(*columns, strict=True))
+        return Units.of(*evidence, changes[0])
 
     def in_order(self, columns: Sequence[FloatArray]) -> tuple[FloatArray, IntArray | None]:
         """(queries, columns) values and clusters by query id, however a file was sorted."""
