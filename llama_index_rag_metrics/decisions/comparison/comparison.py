@@ -94,9 +94,7 @@ class Comparison(Reportable):
 
     def by_query(self, system: str, metric: str) -> dict[str, float]:
         """Query id to system minus baseline, of the queries with a value for both."""
-        column = self.paired.values(system, metric, self.baseline)
-        pairs = zip(self.query_ids, column.tolist(), strict=True)
-        return {query_id: value for query_id, value in pairs if value == value}  # noqa: PLR0124
+        return self.paired.by_query(system, metric, self.baseline)
 
     @cached_property
     def pairs(self) -> tuple[SystemPair, ...]:

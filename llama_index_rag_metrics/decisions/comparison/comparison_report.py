@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, fields
 from functools import partial
-from itertools import chain
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -329,9 +329,7 @@ def _distribution_figure(comparison: Comparison, metric: str) -> Figure:
     widest = max(changes, default=0.0) or 1.0
     edges = np.linspace(-widest, widest, _BINS + 1)
     middles = ((edges[:-1] + edges[1:]) / 2).tolist()
-    remarks = [
-        span_of_bar(*ends) for ends in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)
-    ]
+    remarks = [span_of_bar(*ends) for ends in pairwise(edges.tolist())]
     series = []
     for number, (name, column) in enumerate(columns.items(), 1):
         counts, _ = np.histogram([value for value in column if value], edges)

@@ -79,6 +79,12 @@ class Paired:
             raise InvalidInput("system", system, " or ".join(map(repr, self.systems)))
         return self.columns[metric][:, self.systems.index(system)]
 
+    def by_query(self, system: str, metric: str, baseline: str | None = None) -> dict[str, float]:
+        """Query id to the same, of queries with a value."""
+        column = self.values(system, metric, baseline).tolist()
+        pairs = zip(self.query_ids, column, strict=True)
+        return {query_id: value for query_id, value in pairs if not math.isnan(value)}
+
     def evidence(self, system: str, metric: str, baseline: str | None = None) -> FloatArray:
         """(queries,) the values, moved by what a judge knows; NaN without a value."""
         values = self.values(system, metric, baseline)
@@ -91,17 +97,8 @@ class Paired:
     def prediction_powered(
         self, system: str, metric: str, baseline: str | None = None
     ) -> ppi.PredictionPowered:
-        human, judge = (
-            {
-                query_id: value
-                for query_id, value in zip(
-                    side.query_ids, side.values(system, metric, baseline).tolist(), strict=True
-                )
-                if not math.isnan(value)
-            }
-            for side in (self, self.judged or self)
-        )
-        return ppi.prediction_powered(*split(judge, human))
+        judge = (self.judged or self).by_query(system, metric, baseline)
+        return ppi.prediction_powered(*split(judge, self.by_query(system, metric, baseline)))
 
     def calibrated_mean(self, system: str, metric: str, confidence: float = 0.95) -> MeanInterval:
         return ppi.prediction_powered_interval(

@@ -164,11 +164,10 @@ class Sweep(Reportable, Sequence[Configuration]):
     def __getitem__(self, key: Any) -> Any:
         if not isinstance(key, str):
             return self._configurations[key]
-        chosen = next((configuration for configuration in self if configuration.name == key), None)
-        if chosen is None:
-            names = " or ".join(repr(configuration.name) for configuration in self)
-            raise InvalidInput("configuration", key, names)
-        return chosen
+        by_name = {configuration.name: configuration for configuration in self}
+        if key not in by_name:
+            raise InvalidInput("configuration", key, " or ".join(map(repr, by_name)))
+        return by_name[key]
 
     def __len__(self) -> int:
         return len(self._configurations)
