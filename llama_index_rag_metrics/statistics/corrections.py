@@ -120,7 +120,7 @@ def _level(units: Units, family: IntArray, largest: FloatArray, alpha: float) ->
 
 def distinct_columns(units: Units, family: IntArray) -> IntArray:
     """The positions of a family's columns without those that repeat another, or its negative."""
-    return family[family == _first_alike(units, family)]
+    return np.asarray(family[family == _first_alike(units, family)], np.int64)
 
 
 def _first_alike(units: Units, family: IntArray) -> IntArray:

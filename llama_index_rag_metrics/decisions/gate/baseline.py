@@ -190,14 +190,14 @@ class Baseline:
         """The text of the file."""
         head = self._head(rules=[str(rule) for rule in self.rules])
         updates = [f"  {_line(asdict(update))}" for update in self.history]
-        parts = [*_fields({"format": _FORMAT, **head}), _block("history", "[]", updates)]
-        parts += [_block("queries", "{}", self._rows()), *self._judged()]
+        parts = [*_fields({"format": _FORMAT, **head}), _block("history", "[", "]", updates)]
+        parts += [_block("queries", "{", "}", self._rows()), *self._judged()]
         if self.anchor is None:
             parts += _fields({"anchor": None})
         else:
-            queries = _block("queries", "{}", self.anchor._rows())
+            queries = _block("queries", "{", "}", self.anchor._rows())
             anchor = [*_fields(self.anchor._head()), *self.anchor._judged(), queries]
-            parts.append(_block("anchor", "{}", anchor))
+            parts.append(_block("anchor", "{", "}", anchor))
         return "\n".join(["{", ",\n".join(parts), "}", ""])
 
     def save(self, path: str | Path) -> None:
@@ -287,7 +287,7 @@ class Baseline:
                 f"  {_line(query_id)}: {_line([by_query.get(query_id) for by_query in columns])}"
                 for query_id in sorted(self.judged.query_ids)
             )
-            yield _block("judged", "{}", rows)
+            yield _block("judged", "{", "}", rows)
 
 
 def _kept(scores: Scores, metrics: Sequence[str]) -> Scores:
@@ -310,10 +310,9 @@ def _fields(values: Mapping[str, Any]) -> list[str]:
     return [f" {_line(key)}: {_line(value)}" for key, value in values.items()]
 
 
-def _block(key: str, brackets: str, lines: Iterable[str]) -> str:
-    start, end = brackets
+def _block(key: str, start: str, end: str, lines: Iterable[str]) -> str:
     listed = ",\n".join(lines)
-    value = f"{start}\n{listed}\n {end}" if listed else brackets
+    value = f"{start}\n{listed}\n {end}" if listed else start + end
     return f" {_line(key)}: {value}"
 
 

@@ -198,12 +198,10 @@ def measure_against(
     metric = _metric_of_both(rule, now, stored)
     sides = {_BEFORE: stored.scores.select(same), _NOW: now.select(same)}
     paired = pair(sides, _BEFORE, metrics=[metric], clusters=clusters)
-    is_same_judged = True
     if judge is not None:
-        judged = _judged(rule, judge, stored, metric)
-        is_same_judged = not np.nan_to_num(judged.values(_NOW, metric, _BEFORE)).any()
-        paired = replace(paired, judged=judged)
-    key = _NOW, metric, _BEFORE
+        paired = replace(paired, judged=_judged(rule, judge, stored, metric))
+    key, scored = (_NOW, metric, _BEFORE), (paired, paired.judged or paired)
+    is_same = not any(np.nan_to_num(side.values(*key)).any() for side in scored)
     differences, changes = paired.evidence(*key), paired.values(*key)
     both = ~np.isnan(differences)
     values = {name: paired.values(name, metric) for name in sides}
@@ -230,7 +228,7 @@ def measure_against(
         means[_BEFORE],
         exact_mean(differences[both]),
         None if rule.observed else evidence,
-        _is_identical(columns, now, stored) and not changes[both].any() and is_same_judged,
+        is_same and _is_identical(columns, now, stored),
         (*paired.notes, f"{metric}: {worth}") if worth else paired.notes,
     )
 
