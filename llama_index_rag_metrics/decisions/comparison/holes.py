@@ -82,12 +82,11 @@ class JudgementHoles(Reportable, tuple[Holes, ...]):
     def report(self, *, full: bool = False) -> Report:
         """A row a metric."""
         table = Table("", _HEAD, [[_row(hole.metric, hole) for hole in self]])
-        names = [field.name for field in fields(Holes)]
         return Report(
             title="Unjudged items",
             sections=[Section("Unjudged items", [table], EXPLAINED)],
             metrics=[hole.metric for hole in self],
-            records=Records.of_fields(self, names),
+            records=Records.of_fields(self, [field.name for field in fields(Holes)]),
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -183,11 +184,17 @@ def pair(
     systems have are taken.
     """
     known, notes = _queries(systems, on_missing)
-    if metrics is None:
-        names, left = _common_metrics(systems, baseline)
-        notes += left
-    else:
+    if metrics is not None:
         names = names_in_all(metrics, systems.values())
+    else:
+        names = tuple(
+            metric
+            for metric in systems[baseline]
+            if all(metric in scores for scores in systems.values())
+        )
+        all_names = dict.fromkeys(chain(*systems.values()))
+        if left := ", ".join(metric for metric in all_names if metric not in names):
+            notes.append(f"not compared, since not every system has them: {left}")
     if not names:
         held = "; ".join(
             f"{name} has {', '.join(each) or 'none'}" for name, each in systems.items()
@@ -264,20 +271,6 @@ def _queries(systems: Mapping[str, Scores], on_missing: str) -> tuple[set[str], 
         f"taken over these: {'; '.join(lacking)}"
     )
     return common, [note]
-
-
-def _common_metrics(
-    systems: Mapping[str, Scores], baseline: str
-) -> tuple[tuple[str, ...], list[str]]:
-    every = dict.fromkeys(metric for scores in systems.values() for metric in scores.metric_names)
-    names = tuple(
-        metric
-        for metric in systems[baseline].metric_names
-        if all(metric in scores for scores in systems.values())
-    )
-    missing = [metric for metric in every if metric not in names]
-    note = f"not compared, since not every system has them: {', '.join(missing)}"
-    return names, [note] if missing else []
 
 
 def _column(scores: Scores, metric: str, query_ids: Sequence[str]) -> FloatArray:
