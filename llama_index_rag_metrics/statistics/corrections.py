@@ -36,11 +36,6 @@ def correct(p_values: Sequence[float] | FloatArray, method: Scaled = "holm") -> 
     return corrected
 
 
-def _holm(rising: FloatArray) -> FloatArray:
-    n = len(rising)
-    return np.maximum.accumulate(rising * (n - np.arange(n)))
-
-
 def _benjamini_hochberg(rising: FloatArray) -> FloatArray:
     n = len(rising)
     scaled = rising * n / np.arange(1, n + 1)
@@ -48,7 +43,7 @@ def _benjamini_hochberg(rising: FloatArray) -> FloatArray:
 
 
 METHODS: Mapping[str, Callable[[FloatArray], FloatArray]] = {
-    "holm": _holm,
+    "holm": lambda rising: np.maximum.accumulate(rising * np.arange(len(rising), 0, -1)),
     "benjamini-hochberg": _benjamini_hochberg,
     "none": lambda rising: rising,
 }
@@ -100,9 +95,7 @@ def max_t(
         smaller = np.maximum(np.minimum(by_flips, by_holm), alone)
         corrected[step] = np.minimum(np.maximum.accumulate(smaller), 1.0)
     for family in families:  # repeated columns share the p value of the first of them
-        twins: dict[bytes, int] = {}
-        for position in family.tolist():
-            corrected[position] = corrected[twins.setdefault(_content(units, position), position)]
+        corrected[family] = corrected[_first_alike(units, family)]
     levels = [
         _level(units, step, np.concatenate(most), alpha) if len(step) > 1 else alpha
         for step, most in zip(steps, largest, strict=True)
@@ -127,10 +120,14 @@ def _level(units: Units, family: IntArray, largest: FloatArray, alpha: float) ->
 
 def distinct_columns(units: Units, family: IntArray) -> IntArray:
     """The positions of a family's columns without those that repeat another, or its negative."""
+    return np.asarray(family[family == _first_alike(units, family)], np.int64)
+
+
+def _first_alike(units: Units, family: IntArray) -> IntArray:
+    """(columns,) the position of the first column of a family that each one repeats."""
     first: dict[bytes, int] = {}
-    for position in family.tolist():
-        first.setdefault(_content(units, position), position)
-    return np.array([*first.values()], np.int64)
+    positions = [first.setdefault(_content(units, each), each) for each in family.tolist()]
+    return np.array(positions, np.int64)
 
 
 def _content(units: Units, position: int) -> bytes:

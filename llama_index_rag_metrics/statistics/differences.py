@@ -73,9 +73,8 @@ def difference_intervals(
     the metric has no limits: a true mean may lie beyond what was seen.
     """
     check_options(confidence)
-    deciding = t_p(units) if p_values is None else p_values
+    different = (t_p(units) if p_values is None else p_values) <= round(1 - confidence, 12)
     farthest = widest if limit is None else limit
-    different = deciding <= round(1 - confidence, 12)
     low, high = _ends(units, widest, farthest, confidence, different)
     method = f"{'cluster-robust t' if units.clustered else 't'} with pseudo-queries"
     intervals = []

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -59,13 +59,8 @@ class Units:
         return cls(sums, sizes, columns, clusters, changed)
 
     def columns(self, positions: IntArray) -> Units:
-        return Units(
-            self.sums[:, positions],
-            self.sizes[:, positions],
-            self.values[:, positions],
-            self.clusters,
-            self.changes[:, positions],
-        )
+        parts = ("sums", "sizes", "values", "changes")
+        return replace(self, **{part: getattr(self, part)[:, positions] for part in parts})
 
     @property
     def clustered(self) -> bool:
@@ -75,12 +70,9 @@ class Units:
     def informative(self) -> IntArray:
         """(columns,) how many units hold a value that isn't the column's commonest."""
         usual = [commonest(column[~np.isnan(column)]) for column in self.values.T]
-        apart = np.abs(self.values - np.array(usual)) > NOISE
-        if self.clusters is None:
-            return np.asarray(apart.sum(axis=0), np.int64)
-        return np.asarray(
-            np.count_nonzero(_by_cluster(apart.astype(np.float64), self.clusters), axis=0), np.int64
-        )
+        apart = (np.abs(self.values - np.array(usual)) > NOISE).astype(np.float64)
+        by_unit = apart if self.clusters is None else _by_cluster(apart, self.clusters)
+        return np.asarray(np.count_nonzero(by_unit, axis=0), np.int64)
 
     def __len__(self) -> int:
         return len(self.sums)

@@ -97,8 +97,7 @@ def compare(
         judges = {name: calibration.judge for name, calibration in calibrations.items()}
         judged = pair(judges, baseline, metrics=[*paired.columns], on_missing=on_missing)
         metadata = {**judged.metadata, **paired.metadata}
-        judged = replace(judged, metadata=metadata)
-        paired = replace(paired, metadata=metadata, judged=judged)
+        paired = replace(paired, metadata=metadata, judged=replace(judged, metadata=metadata))
     settings = ComparisonSettings(
         confidence=confidence,
         correction=correction or ("holm" if test == "wilcoxon" else "max-t"),
@@ -133,10 +132,8 @@ def compare(
         )
 
     whole = compared(paired)
-    sliced = {
-        value: compared(part)
-        for value, part in ({} if slices is None else paired.slices(slices)).items()
-    }
+    parts = {} if slices is None else paired.slices(slices)
+    sliced = {value: compared(part) for value, part in parts.items()}
     return replace(
         _with_verdicts([whole], paired)[0],
         calibrations=calibrations,
@@ -275,9 +272,7 @@ def _with_verdicts(parts: Sequence[Comparison], paired: Paired) -> list[Comparis
     if not differences:
         return list(parts)
     columns = [_columns(part, difference, paired) for part in parts for difference in part]
-    evidence, clusters = paired.in_order([column for column, _ in columns])
-    changes, _ = paired.in_order([column for _, column in columns])
-    units = Units.of(evidence, clusters, changes)
+    units = paired.units_of(columns)
     decided = iter(_decide(differences, units, paired, parts[0].settings))
     return [replace(part, differences=tuple(next(decided) for _ in part)) for part in parts]
 
@@ -287,12 +282,10 @@ def _columns(
 ) -> tuple[FloatArray, FloatArray]:
     """(queries,) the evidence and the differences; NaN outside the part."""
     key = difference.system, difference.metric, difference.baseline
-    evidence, changes = part.paired.evidence(*key), part.paired.values(*key)
-    if len(part.query_ids) == len(paired.query_ids):
-        return evidence, changes
     rows = {query_id: row for row, query_id in enumerate(paired.query_ids)}
     whole = np.full((2, len(rows)), np.nan)
-    whole[:, [rows[query_id] for query_id in part.query_ids]] = evidence, changes
+    of_part = [rows[query_id] for query_id in part.query_ids]
+    whole[:, of_part] = part.paired.evidence(*key), part.paired.values(*key)
     return whole[0], whole[1]
 
 
@@ -304,16 +297,14 @@ def _decide(
     p_values = np.array([difference.p_of(settings.test) for difference in differences])
     corrected, levels = _corrected(p_values, families, units, settings)
     widest = np.array([paired.widest(difference.metric) for difference in differences])
-    comparisons = np.ones(len(differences), np.int64)
-    detectable: dict[int, float | None] = {}
+    comparisons, detectable = np.ones(len(differences), np.int64), np.full(len(differences), None)
     for family, level in zip(families, levels, strict=True):
         if settings.correction != "none":
-            once = settings.correction == "max-t"
-            comparisons[family] = len(
-                corrections.distinct_columns(units, family) if once else family
-            )
-        smallest = detectable_differences(units.columns(family), widest[family], alpha=level)
-        detectable |= dict(zip(family.tolist(), smallest, strict=True))
+            is_max_t = settings.correction == "max-t"
+            counted = corrections.distinct_columns(units, family) if is_max_t else family
+            comparisons[family] = len(counted)
+        columns = units.columns(family)
+        detectable[family] = detectable_differences(columns, widest[family], alpha=level)
     for position, difference in enumerate(differences):
         decided = replace(
             difference,

@@ -20,8 +20,7 @@ from llama_index_rag_metrics.decisions.comparison.holes import Holes, judgement_
 from llama_index_rag_metrics.decisions.comparison.pairing import Paired
 from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.report import Report
-from llama_index_rag_metrics.report.reportable import Reportable
-from llama_index_rag_metrics.runtime.atomic_files import write_text
+from llama_index_rag_metrics.report.reportable import Reportable, written
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.jsonable import jsonable
 from llama_index_rag_metrics.scores import Scores
@@ -95,9 +94,7 @@ class Comparison(Reportable):
 
     def by_query(self, system: str, metric: str) -> dict[str, float]:
         """Query id to system minus baseline, of the queries with a value for both."""
-        column = self.paired.values(system, metric, self.baseline)
-        pairs = zip(self.query_ids, column.tolist(), strict=True)
-        return {query_id: value for query_id, value in pairs if value == value}  # noqa: PLR0124
+        return self.paired.by_query(system, metric, self.baseline)
 
     @cached_property
     def pairs(self) -> tuple[SystemPair, ...]:
@@ -161,10 +158,8 @@ class Comparison(Reportable):
                 for value, part in self.slices.items()
             ],
         }
-        text = json.dumps(jsonable(content, "comparison"), ensure_ascii=False, allow_nan=False)
-        if path is not None:
-            write_text(path, text)
-        return text
+        plain = jsonable(content, "comparison")
+        return written(json.dumps(plain, ensure_ascii=False, allow_nan=False), path)
 
     def __repr__(self) -> str:
         others, metrics = ", ".join(self.others), ", ".join(self.metric_names)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, fields
 from functools import partial
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -206,18 +207,14 @@ def _pairs(comparison: Comparison) -> Iterator[m.Table]:
     names, sign = comparison.names, -1.0 if lower_is_better(metric) else 1.0
     cells, rows = {}, []
     for pair in pairs:
-        for system, other, difference in (
-            (pair.system, pair.other, pair.difference),
-            (pair.other, pair.system, -pair.difference),
-        ):
-            won: m.Tone = "best" if sign * difference > 0 else "alarm"
-            cells[system, other] = m.Cell(
-                difference, "signed", won if pair.p <= alpha else "normal"
-            )
+        key, difference, is_shown = (pair.system, pair.other), pair.difference, pair.p <= alpha
+        for both, lead in ((key, difference), (key[::-1], -difference)):
+            won: m.Tone = "best" if sign * lead > 0 else "alarm"
+            cells[both] = m.Cell(lead, "signed", won if is_shown else "normal")
         numbers = [
-            m.Cell(pair.difference, "signed"),
+            m.Cell(difference, "signed"),
             m.Cell(None, "range", low=pair.low, high=pair.high),
-            m.Cell(pair.p, "p", "best" if pair.p <= alpha else "normal"),
+            m.Cell(pair.p, "p", "best" if is_shown else "normal"),
         ]
         rows.append(m.Row(f"{pair.system} − {pair.other}", numbers))
     none = m.Cell(None, tone="quiet")
@@ -303,13 +300,8 @@ def _difference_figure(comparison: Comparison, metrics: Sequence[str]) -> Figure
                 [not difference.significant for difference in known],
             )
         )
-    shown = [difference for difference in comparison if difference.metric in metrics]
-    ends = [
-        end
-        for difference in shown
-        for end in (difference.low, difference.difference, difference.high)
-        if end is not None
-    ]
+    shown = [each for each in comparison if each.metric in metrics]
+    ends = [*filter(None, chain(*((each.low, each.difference, each.high) for each in shown)))]
     low, high = min(0.0, *ends), max(0.0, *ends)
     room = 0.06 * (high - low) or 0.1
     return Figure(
@@ -337,9 +329,7 @@ def _distribution_figure(comparison: Comparison, metric: str) -> Figure:
     widest = max(changes, default=0.0) or 1.0
     edges = np.linspace(-widest, widest, _BINS + 1)
     middles = ((edges[:-1] + edges[1:]) / 2).tolist()
-    remarks = [
-        span_of_bar(*ends) for ends in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)
-    ]
+    remarks = [span_of_bar(*ends) for ends in pairwise(edges.tolist())]
     series = []
     for number, (name, column) in enumerate(columns.items(), 1):
         counts, _ = np.histogram([value for value in column if value], edges)

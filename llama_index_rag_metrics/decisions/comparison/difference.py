@@ -112,8 +112,7 @@ class Difference:
         return self.wins + self.losses
 
     def p_of(self, test: Test) -> float:
-        p_values = (self.p_randomisation, self.p_t, self.p_wilcoxon)
-        return p_values[get_args(Test).index(test)]
+        return float(getattr(self, f"p_{test}"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,16 +136,11 @@ class SystemPair:
 def all_pairs(paired: Paired, settings: ComparisonSettings) -> Iterator[SystemPair]:
     """All pairs of three or more systems: the t-tests of each metric, corrected by max-t."""
     names = [*combinations(paired.systems, 2)]
+    together = [np.arange(len(names))]
+    options = {"resamples": settings.resamples, "seed": settings.seed}
     for metric in paired.columns if len(names) > 1 else ():
         units = paired.units((system, metric, other) for system, other in names)
-        corrected, (level,) = max_t(
-            units,
-            t_p(units),
-            [np.arange(len(names))],
-            alpha=settings.alpha,
-            resamples=settings.resamples,
-            seed=settings.seed,
-        )
+        corrected, (level,) = max_t(units, t_p(units), together, alpha=settings.alpha, **options)
         intervals = difference_intervals(
             units,
             widest=paired.widest(metric),

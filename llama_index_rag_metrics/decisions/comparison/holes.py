@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import NamedTuple
+from typing import TypeAlias
 
 from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.evaluation.results.curves import ranking_metric
@@ -42,6 +42,10 @@ EXPLAINED = (
     "What each mean would be if the unjudged items that it counts had been judged. Bounds hold "
     "whatever the judgements are; the two cases are examples."
 )
+_View: TypeAlias = "tuple[str | None, int | None, float, tuple[str, ...]]"
+"""What metrics see alike: the name of a matcher, a cutoff, the grade of relevance, the queries."""
+
+_Scored: TypeAlias = "tuple[RankingMetric, Mapping[str, float]]"
 _HEAD = ("unjudged within k", "as scored", "if not relevant", "if relevant", "")
 
 
@@ -78,12 +82,11 @@ class JudgementHoles(Reportable, tuple[Holes, ...]):
     def report(self, *, full: bool = False) -> Report:
         """A row a metric."""
         table = Table("", _HEAD, [[_row(hole.metric, hole) for hole in self]])
-        names = [field.name for field in fields(Holes)]
         return Report(
             title="Unjudged items",
             sections=[Section("Unjudged items", [table], EXPLAINED)],
             metrics=[hole.metric for hole in self],
-            records=Records.of_fields(self, names),
+            records=Records.of_fields(self, [field.name for field in fields(Holes)]),
         )
 
 
@@ -124,41 +127,31 @@ def judgement_holes(
         remedy = "Bare Scores know no rankings."
         raise InvalidInput("results", type(results).__name__, "results of an evaluation", remedy)
     check_amount("grade", grade, "a number above 0", lambda value: 0 < value < math.inf)
-    chosen = None if query_ids is None else set(query_ids)
+    chosen = set(results.scores.query_ids if query_ids is None else query_ids)
     answering: list[RankingMetric] = []
-    alike: dict[Hashable, list[_Scored]] = defaultdict(list)
+    alike: dict[_View, list[_Scored]] = defaultdict(list)
     for name in results.scores.metric_names if metrics is None else metrics:
-        scores = {
-            query_id: score
-            for query_id, score in results.scores.by_query(name).items()
-            if chosen is None or query_id in chosen
-        }
+        by_query = results.scores.by_query(name).items()
+        scores = {query_id: score for query_id, score in by_query if query_id in chosen}
         metric = _answering(name)
         if metric is not None and scores:
             answering.append(metric)
             needed = max(grade, getattr(metric, "min_grade", grade))
             view = (metric.match, getattr(metric, "k", None), needed, tuple(scores))
-            alike[view].append(_Scored(metric, needed, scores))
+            alike[view].append((metric, scores))
     by_metric = {
         holes.metric: holes
-        for scored in alike.values()
-        for holes in _holes(scored, *_judged_by(scored[0].metric, results))
+        for view, scored in alike.items()
+        for holes in _holes(view, scored, *_judged_by(scored[0][0], results))
     }
     return JudgementHoles(by_metric[metric.metric_name] for metric in answering)
 
 
-class _Scored(NamedTuple):
-    metric: RankingMetric
-    grade: float
-    scores: Mapping[str, float]
-
-
 def _holes(
-    scored: Sequence[_Scored], relevance: Mapping[str, Relevance], run: Run
+    view: _View, scored: Sequence[_Scored], relevance: Mapping[str, Relevance], run: Run
 ) -> Iterator[Holes]:
-    """Holes of metrics of one cutoff, one grade and the same queries, judged once."""
-    metric, grade, query_ids = scored[0]
-    cutoff = getattr(metric, "k", None)
+    """Holes of metrics of one view, judged once."""
+    _, cutoff, grade, query_ids = view
     rankings = [
         list(dict.fromkeys(run[query_id].ids)) if query_id in run else [] for query_id in query_ids
     ]
@@ -174,10 +167,10 @@ def _holes(
             Relevance({**grades, **dict.fromkeys(items, grade)})
             for grades, items in zip(judged, unjudged, strict=True)
         ]
-        return score_with([metric for metric, *_ in scored], filled, rankings, EVERY_QUERY)
+        return score_with([metric for metric, _ in scored], filled, rankings, EVERY_QUERY)
 
     not_relevant, relevant = scores_if(0.0), scores_if(grade)
-    for metric, _, scores in scored:
+    for metric, scores in scored:
         yield Holes(
             metric=metric.metric_name,
             mean=math.fsum(scores.values()) / len(scores),
@@ -202,11 +195,8 @@ def _judged_by(
     metric: RankingMetric, results: EvaluationResults
 ) -> tuple[Mapping[str, Relevance], Run]:
     """The results' judgements and run, or what the metric's matcher made of them."""
-    named = {
-        metric.match
-        for metric in map(_answering, results.scores.metric_names)
-        if metric is not None
-    }
+    answering = filter(None, map(_answering, results.scores.metric_names))
+    named = {each.match for each in answering}
     default = next((name for name in results.matched if name not in named), BY_ID)
     matched = results.matched.get(default if metric.match is None else metric.match)
     return (results.relevance, results.run) if matched is None else (matched.relevance, matched.run)

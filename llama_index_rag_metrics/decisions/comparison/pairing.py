@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -79,6 +80,12 @@ class Paired:
             raise InvalidInput("system", system, " or ".join(map(repr, self.systems)))
         return self.columns[metric][:, self.systems.index(system)]
 
+    def by_query(self, system: str, metric: str, baseline: str | None = None) -> dict[str, float]:
+        """Query id to the same, of queries with a value."""
+        column = self.values(system, metric, baseline).tolist()
+        pairs = zip(self.query_ids, column, strict=True)
+        return {query_id: value for query_id, value in pairs if not math.isnan(value)}
+
     def evidence(self, system: str, metric: str, baseline: str | None = None) -> FloatArray:
         """(queries,) the values, moved by what a judge knows; NaN without a value."""
         values = self.values(system, metric, baseline)
@@ -91,17 +98,8 @@ class Paired:
     def prediction_powered(
         self, system: str, metric: str, baseline: str | None = None
     ) -> ppi.PredictionPowered:
-        human, judge = (
-            {
-                query_id: value
-                for query_id, value in zip(
-                    side.query_ids, side.values(system, metric, baseline).tolist(), strict=True
-                )
-                if not math.isnan(value)
-            }
-            for side in (self, self.judged or self)
-        )
-        return ppi.prediction_powered(*split(judge, human))
+        judge = (self.judged or self).by_query(system, metric, baseline)
+        return ppi.prediction_powered(*split(judge, self.by_query(system, metric, baseline)))
 
     def calibrated_mean(self, system: str, metric: str, confidence: float = 0.95) -> MeanInterval:
         return ppi.prediction_powered_interval(
@@ -118,10 +116,12 @@ class Paired:
 
     def units(self, keys: Iterable[tuple[str, str, str]]) -> Units:
         """The differences of (system, metric, baseline), a column each."""
-        listed = list(keys)
-        evidence, clusters = self.in_order([self.evidence(*key) for key in listed])
-        changes, _ = self.in_order([self.values(*key) for key in listed])
-        return Units.of(evidence, clusters, changes)
+        return self.units_of([(self.evidence(*key), self.values(*key)) for key in keys])
+
+    def units_of(self, columns: Iterable[tuple[FloatArray, FloatArray]]) -> Units:
+        """The same of columns, each moved by a judge and as it was."""
+        evidence, changes = map(self.in_order, zip(*columns, strict=True))
+        return Units.of(*evidence, changes[0])
 
     def in_order(self, columns: Sequence[FloatArray]) -> tuple[FloatArray, IntArray | None]:
         """(queries, columns) values and clusters by query id, however a file was sorted."""
@@ -184,11 +184,17 @@ def pair(
     systems have are taken.
     """
     known, notes = _queries(systems, on_missing)
-    if metrics is None:
-        names, left = _common_metrics(systems, baseline)
-        notes += left
-    else:
+    if metrics is not None:
         names = names_in_all(metrics, systems.values())
+    else:
+        names = tuple(
+            metric
+            for metric in systems[baseline]
+            if all(metric in scores for scores in systems.values())
+        )
+        all_names = dict.fromkeys(chain(*systems.values()))
+        if left := ", ".join(metric for metric in all_names if metric not in names):
+            notes.append(f"not compared, since not every system has them: {left}")
     if not names:
         held = "; ".join(
             f"{name} has {', '.join(each) or 'none'}" for name, each in systems.items()
@@ -265,20 +271,6 @@ def _queries(systems: Mapping[str, Scores], on_missing: str) -> tuple[set[str], 
         f"taken over these: {'; '.join(lacking)}"
     )
     return common, [note]
-
-
-def _common_metrics(
-    systems: Mapping[str, Scores], baseline: str
-) -> tuple[tuple[str, ...], list[str]]:
-    every = dict.fromkeys(metric for scores in systems.values() for metric in scores.metric_names)
-    names = tuple(
-        metric
-        for metric in systems[baseline].metric_names
-        if all(metric in scores for scores in systems.values())
-    )
-    missing = [metric for metric in every if metric not in names]
-    note = f"not compared, since not every system has them: {', '.join(missing)}"
-    return names, [note] if missing else []
 
 
 def _column(scores: Scores, metric: str, query_ids: Sequence[str]) -> FloatArray:

@@ -16,6 +16,7 @@ import math
 import os
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime, timezone
 from hashlib import sha256
@@ -108,21 +109,14 @@ class Update:
 
 def _commit_of(folder: Path) -> str:
     """The commit that a folder is at, of the service's environment or of git; "" if unknown."""
-    for variable in _VARIABLES:
-        if commit := os.environ.get(variable, ""):
-            return commit[:_HISTORY_DIGITS]
-    try:
-        shown = subprocess.run(
-            ["git", "rev-parse", "--verify", "HEAD"],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            timeout=_PATIENCE,
-            check=True,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return shown.stdout.strip()[:_HISTORY_DIGITS]
+    command, quiet = ["git", "rev-parse", "--verify", "HEAD"], subprocess.DEVNULL
+    commit = next(filter(None, map(os.environ.get, _VARIABLES)), "")
+    if not commit:
+        with suppress(OSError, subprocess.SubprocessError):
+            commit = subprocess.check_output(
+                command, cwd=folder, stderr=quiet, text=True, timeout=_PATIENCE
+            )
+    return commit.strip()[:_HISTORY_DIGITS]
 
 
 @dataclass(frozen=True)
@@ -194,26 +188,17 @@ class Baseline:
 
     def to_json(self) -> str:
         """The text of the file."""
-        head = {
-            "format": _FORMAT,
-            "version": self.version,
-            "name": self.scores.name,
-            "rules": [str(rule) for rule in self.rules],
-            **self._metrics_and_means(),
-        }
-        updates = [f"  {_line({**asdict(update)})}" for update in self.history]
-        lines = [*_fields(head), f' "history": {_block("[", updates, "]")},']
-        lines += [f' "queries": {_block("{", self._rows(), "}")},', *self._judged_rows()]
+        head = self._head(rules=[str(rule) for rule in self.rules])
+        updates = [f"  {_line(asdict(update))}" for update in self.history]
+        parts = [*_fields({"format": _FORMAT, **head}), _block("history", "[", "]", updates)]
+        parts += [_block("queries", "{", "}", self._rows()), *self._judged()]
         if self.anchor is None:
-            return "\n".join(["{", *lines, ' "anchor": null', "}", ""])
-        anchor = {
-            "version": self.anchor.version,
-            "name": self.anchor.scores.name,
-            **self.anchor._metrics_and_means(),
-        }
-        lines += [' "anchor": {', *_fields(anchor), *self.anchor._judged_rows()]
-        lines.append(f' "queries": {_block("{", self.anchor._rows(), "}")}')
-        return "\n".join(["{", *lines, " }", "}", ""])
+            parts += _fields({"anchor": None})
+        else:
+            queries = _block("queries", "{", "}", self.anchor._rows())
+            anchor = [*_fields(self.anchor._head()), *self.anchor._judged(), queries]
+            parts.append(_block("anchor", "{", "}", anchor))
+        return "\n".join(["{", ",\n".join(parts), "}", ""])
 
     def save(self, path: str | Path) -> None:
         """Write the file, and its folder where there is none; whole or not at all."""
@@ -249,19 +234,17 @@ class Baseline:
         Raises:
             BaselineMismatch: they aren't all the same; with `intersect`, none is.
         """
-        now, scores = fingerprints(results), scores_of(results)
-        before = {*self.scores.query_ids, *self.scores.excluded}
-        after = {*scores.query_ids, *scores.excluded}
+        sides = self.fingerprints, fingerprints(results)
+        before, after = {*self.scores.query_ids, *self.scores.excluded}, sides[1].keys()
         common = before & after
 
         def changed(part: str) -> set[str]:
-            prints = (
-                (query_id, *(getattr(side.get(query_id), part, "") for side in sides))
+            return {
+                query_id
                 for query_id in common
-            )
-            return {query_id for query_id, old, new in prints if old and new and old != new}
+                if len({getattr(side.get(query_id), part, "") for side in sides} - {""}) > 1
+            }
 
-        sides = (self.fingerprints, now)
         differences = {
             "missing now": before - after,
             "new": after - before,
@@ -272,9 +255,7 @@ class Baseline:
         if (not same and (before or after)) or (any(differences.values()) and not intersect):
             listed = {what: sorted(map(str, ids)) for what, ids in differences.items() if ids}
             raise BaselineMismatch(listed, len(same))
-        return tuple(
-            query_id for query_id in (*scores.query_ids, *scores.excluded) if query_id in same
-        )
+        return tuple(query_id for query_id in after if query_id in same)
 
     def common_queries(self, results: Results) -> tuple[str, ...]:
         """The ids of the queries that are the same in both; empty where none is."""
@@ -283,10 +264,10 @@ class Baseline:
         except BaselineMismatch:
             return ()
 
-    def _metrics_and_means(self) -> dict[str, Any]:
-        means = self.scores.means.items()
-        rounded = {metric: round(mean, _DECIMALS_OF_MEANS) for metric, mean in means}
-        return {"metrics": list(self.scores.metric_names), "means": jsonable(rounded)}
+    def _head(self, **further: Any) -> dict[str, Any]:
+        scores, head = self.scores, {"version": self.version, "name": self.scores.name}
+        means = {metric: round(mean, _DECIMALS_OF_MEANS) for metric, mean in scores.means.items()}
+        return {**head, **further, "metrics": scores.metric_names, "means": jsonable(means)}
 
     def _rows(self) -> Iterator[str]:
         columns = [self.scores.by_query(metric) for metric in self.scores]
@@ -299,15 +280,14 @@ class Baseline:
                 row["scores"] = [by_query.get(query_id) for by_query in columns]
             yield f"  {_line(query_id)}: {_line(row)}"
 
-    def _judged_rows(self) -> list[str]:
-        if self.judged is None:
-            return []
-        columns = [self.judged.by_query(metric) for metric in self.scores]
-        rows = [
-            f"  {_line(query_id)}: {_line([by_query.get(query_id) for by_query in columns])}"
-            for query_id in sorted(self.judged.query_ids)
-        ]
-        return [f' "judged": {_block("{", rows, "}")},']
+    def _judged(self) -> Iterator[str]:
+        if self.judged is not None:
+            columns = [self.judged.by_query(metric) for metric in self.scores]
+            rows = (
+                f"  {_line(query_id)}: {_line([by_query.get(query_id) for by_query in columns])}"
+                for query_id in sorted(self.judged.query_ids)
+            )
+            yield _block("judged", "{", "}", rows)
 
 
 def _kept(scores: Scores, metrics: Sequence[str]) -> Scores:
@@ -327,12 +307,13 @@ def _kept(scores: Scores, metrics: Sequence[str]) -> Scores:
 
 
 def _fields(values: Mapping[str, Any]) -> list[str]:
-    return [f" {_line(key)}: {_line(value)}," for key, value in values.items()]
+    return [f" {_line(key)}: {_line(value)}" for key, value in values.items()]
 
 
-def _block(start: str, lines: Iterable[str], end: str) -> str:
+def _block(key: str, start: str, end: str, lines: Iterable[str]) -> str:
     listed = ",\n".join(lines)
-    return f"{start}\n{listed}\n {end}" if listed else start + end
+    value = f"{start}\n{listed}\n {end}" if listed else start + end
+    return f" {_line(key)}: {value}"
 
 
 def _line(value: Any) -> str:

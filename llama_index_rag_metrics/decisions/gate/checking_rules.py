@@ -96,17 +96,15 @@ tolerates a loss of up to 0.1.
         sentence = "clusters can't be given with calibrated scores."
         raise InvalidInput("clusters", clusters, sentence=sentence)
     stored = _stored(baseline)
-    relative = [rule for rule in parsed if rule.baseline]
     notes: list[str] = []
     sides: dict[str, _Side] = {}
-    if relative:
+    if relative := [rule for rule in parsed if rule.baseline]:
         if stored is None:
             expected = "a baseline, since the rule compares with it"
             raise InvalidInput("baseline", None, expected, f"The rule is '{relative[0]}'.")
         sides = _sides(stored, results, on_missing, notes)
     measured = list(_measured(parsed, scores, judge, sides, clusters, notes))
-    for _, measure in measured:
-        notes += measure.notes
+    notes += [note for _, measure in measured for note in measure.notes]
     verdicts = [
         replace(verdict, worst=tuple(_worst_queries(results, rule, measure, worst)))
         for verdict, (rule, measure) in zip(decide(measured, min_coverage), measured, strict=True)
@@ -255,9 +253,8 @@ def _worst_queries(
         query_id: sign * (now - (before or 0.0))
         for query_id, (now, before) in measured.columns.items()
     }
-    ceiling = 0.0 if rule.baseline else max(goodness.values(), default=inf)
-    if not rule.baseline and ceiling == min(goodness.values(), default=inf):
-        ceiling = inf
+    is_varied = len(set(goodness.values())) > 1
+    ceiling = 0.0 if rule.baseline else max(goodness.values()) if is_varied else inf
     below = [query_id for query_id, good in goodness.items() if good < ceiling]
     system = system_of(scores_of(results) if isinstance(results, Calibration) else results)
     scores = system.scores
@@ -332,18 +329,16 @@ def update_baseline(
     judging = kept if judged_by is None else parse_rules(judged_by) if judged_by else ()
     compared = before if before is None or not new_anchor else replace(before, anchor=None)
     report = _report_on_new(results, compared, judging, min_coverage)
-    is_broken = report is not None and bool(report.broken())
-    if report is not None and is_broken and not force:
+    if report.broken() and not force:
         refusal = f"{target} stays as it was, since a rule is broken; force stores it anyway."
         raise GateFailed(f"\n{to_text(report.report(), width=120)}\n\n{refusal}")
     anchor = None if before is None or new_anchor else before.anchor or before
     if anchor is not None:
         _check_anchor(anchor, results, min_coverage)
         anchor = replace(anchor, rules=(), anchor=None, history=())
-    update = Update.now(target.absolute().parent, stored.scores, forced=is_broken)
+    update = Update.now(target.absolute().parent, stored.scores, forced=bool(report.broken()))
     history = () if before is None else before.history
-    if history[-1:] != (update,):
-        history = (*history, update)
+    history += () if history[-1:] == (update,) else (update,)
     stored = replace(stored, anchor=anchor, history=history)
     stored.save(target)
     return stored
@@ -351,8 +346,8 @@ def update_baseline(
 
 def _report_on_new(
     results: Results, before: Baseline | None, rules: Sequence[Rule], min_coverage: float
-) -> GateReport | None:
-    """The verdicts on what is to be stored; None where there is nothing to judge.
+) -> GateReport:
+    """The verdicts on what is to be stored; none where there is nothing to judge.
 
     Rules that compare judge the queries and the metrics that the stored baseline has, too.
     """
@@ -365,7 +360,7 @@ def _report_on_new(
             if not rule.baseline or name_in(scores, rule.metric) in sides[rule.reference].scores
         ]
     if not judging:
-        return None
+        return GateReport(())
     return check_rules(
         results, judging, baseline=before, on_missing="intersect", min_coverage=min_coverage
     )

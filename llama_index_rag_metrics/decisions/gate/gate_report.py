@@ -183,13 +183,10 @@ def _bounds(verdict: Verdict) -> str:
         None if bound is None else (signed if rule.baseline else _number)(bound, rule.value)
         for bound in (lower, upper)
     )
-    bad, good = (high, low) if rule.lower_is_better else (low, high)
-    above, below = ("below", "above") if rule.lower_is_better else ("above", "below")
-    level = f"with {percent(verdict.confidence)} confidence"
-    if verdict.outcome == "pass":
-        return f", {level} {above} {bad}"
-    if verdict.outcome == "fail":
-        return f", {level} {below} {good}"
+    if verdict.outcome != "inconclusive":
+        is_above = rule.lower_is_better == (verdict.outcome == "fail")
+        end = f"above {low}" if is_above else f"below {high}"
+        return f", with {percent(verdict.confidence)} confidence {end}"
     if low is None or high is None:
         return ""
     # with several rules the bound for failing has more confidence than was asked

@@ -13,10 +13,10 @@ false and of true verdicts on real scores are in benchmarks/README.md, with the 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from itertools import compress
 from typing import TypeAlias
 
 import numpy as np
@@ -27,7 +27,7 @@ from llama_index_rag_metrics.decisions.comparison.pairing import (
     check_finite,
     pair,
 )
-from llama_index_rag_metrics.decisions.gate.baseline import Baseline
+from llama_index_rag_metrics.decisions.gate.baseline import Baseline, Fingerprint
 from llama_index_rag_metrics.decisions.gate.rules import Rule
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
 from llama_index_rag_metrics.metrics.metric_names import metric as metric_of
@@ -56,37 +56,25 @@ _NOW, _BEFORE = "now", "baseline"
 
 
 @dataclass(frozen=True)
-class Evidence(ABC):
-    """A column of scores, or of paired differences; NaN where there is none."""
+class PairedEvidence:
+    """Differences, now minus before, negated for a metric of which less is better.
+
+    Attributes:
+        values: (queries,) NaN where there is none.
+        widest: the widest difference that the metric allows; infinite where there is no limit.
+        changes: (queries,) the differences before a judge moved them; None without a judge.
+    """
 
     values: FloatArray
     clusters: IntArray | None = None
+    widest: float = math.inf
+    changes: FloatArray | None = None
 
-    @abstractmethod
     def bounds(self, confidence: float) -> Bounds:
         """The true mean, more being better, is above the one and below the other.
 
         Each has this confidence, and is None where it can't be given.
         """
-
-    @property
-    @abstractmethod
-    def method(self) -> str: ...
-
-
-@dataclass(frozen=True)
-class PairedEvidence(Evidence):
-    """Differences, now minus before, negated for a metric of which less is better.
-
-    Attributes:
-        widest: the widest difference that the metric allows; infinite where there is no limit.
-        changes: (queries,) the differences before a judge moved them; None without a judge.
-    """
-
-    widest: float = math.inf
-    changes: FloatArray | None = None
-
-    def bounds(self, confidence: float) -> Bounds:
         if self._says_nothing:
             return None, None
         steady = bool(unvaried(self._units)[0])
@@ -133,9 +121,11 @@ class PairedEvidence(Evidence):
 
 
 @dataclass(frozen=True)
-class MeanEvidence(Evidence):
+class MeanEvidence:
     """Scores, perhaps moved by a judge; `negated` where less is better."""
 
+    values: FloatArray
+    clusters: IntArray | None = None
     limits: tuple[float, float] = UNIT_RANGE
     negated: bool = False
     calibrated: ppi.PredictionPowered | None = None
@@ -159,6 +149,9 @@ class MeanEvidence(Evidence):
         return ppi.prediction_powered_interval(
             self.calibrated, confidence=two_sided, limits=self.limits
         )[1]
+
+
+Evidence: TypeAlias = "PairedEvidence | MeanEvidence"
 
 
 @dataclass(frozen=True)
@@ -205,21 +198,15 @@ def measure_against(
     metric = _metric_of_both(rule, now, stored)
     sides = {_BEFORE: stored.scores.select(same), _NOW: now.select(same)}
     paired = pair(sides, _BEFORE, metrics=[metric], clusters=clusters)
-    is_same_judged = True
     if judge is not None:
-        judged = _judged(rule, judge, stored, metric)
-        is_same_judged = not np.nan_to_num(judged.values(_NOW, metric, _BEFORE)).any()
-        paired = replace(paired, judged=judged)
-    key = _NOW, metric, _BEFORE
+        paired = replace(paired, judged=_judged(rule, judge, stored, metric))
+    key, scored = (_NOW, metric, _BEFORE), (paired, paired.judged or paired)
+    is_same = not any(np.nan_to_num(side.values(*key)).any() for side in scored)
     differences, changes = paired.evidence(*key), paired.values(*key)
     both = ~np.isnan(differences)
     values = {name: paired.values(name, metric) for name in sides}
     rows = zip(paired.query_ids, values[_NOW].tolist(), values[_BEFORE].tolist(), strict=True)
-    columns = {
-        query_id: (score, before)
-        for (query_id, score, before), known in zip(rows, both, strict=True)
-        if known
-    }
+    columns = {query_id: (score, before) for query_id, score, before in compress(rows, both)}
     means = {
         name: exact_mean(column[both])
         if judge is None
@@ -241,7 +228,7 @@ def measure_against(
         means[_BEFORE],
         exact_mean(differences[both]),
         None if rule.observed else evidence,
-        _is_identical(columns, now, stored) and not changes[both].any() and is_same_judged,
+        is_same and _is_identical(columns, now, stored),
         (*paired.notes, f"{metric}: {worth}") if worth else paired.notes,
     )
 
@@ -329,10 +316,8 @@ def _expected(scores: Scores, metric: str) -> int:
 
 def _is_identical(query_ids: Collection[str], now: Scores, stored: Baseline) -> bool:
     """Whether all rankings are known, and are those of the baseline."""
-    prints = stored.fingerprints
+    before, none = stored.fingerprints, Fingerprint()
     return bool(query_ids) and all(
-        query_id in prints
-        and prints[query_id].ranking == now.rankings.get(query_id, "")
-        and bool(prints[query_id].ranking)
+        before.get(query_id, none).ranking == now.rankings.get(query_id) != ""
         for query_id in query_ids
     )

@@ -18,8 +18,7 @@ from llama_index_rag_metrics.decisions.gate.gate_report import gate_report, sent
 from llama_index_rag_metrics.decisions.gate.measuring import Evidence, Measured, PairedEvidence
 from llama_index_rag_metrics.decisions.gate.rules import Rule
 from llama_index_rag_metrics.report import Report
-from llama_index_rag_metrics.report.reportable import Reportable
-from llama_index_rag_metrics.runtime.atomic_files import write_text
+from llama_index_rag_metrics.report.reportable import Reportable, written
 from llama_index_rag_metrics.runtime.jsonable import jsonable
 from llama_index_rag_metrics.statistics.resampling import NOISE
 
@@ -147,8 +146,7 @@ class GateReport(Reportable):
             "notes": self.notes,
         }
         text = json.dumps(jsonable(content, "gate"), ensure_ascii=False, indent=1, allow_nan=False)
-        if path is not None:
-            write_text(path, text + "\n")
+        written(f"{text}\n", path)
         return text
 
 

@@ -81,17 +81,13 @@ def _table(sweep: Sweep) -> Table:
     """Best first; those that no other one is shown to beat are marked."""
     parameters = _parameters(sweep)
     others = [metric for metric in sweep.metric_names if metric != sweep.primary]
-    costs: dict[str, Callable[[Configuration], Cell]] = {
-        "tokens a query": lambda configuration: Cell.of(configuration.tokens, "count"),
-        "price of 1,000": lambda configuration: Cell.of(configuration.price, "score"),
-        "p95": lambda configuration: Cell.of(configuration.p95, "seconds"),
-    }
-    if all(configuration.tokens is None for configuration in sweep.finished):
-        del costs["tokens a query"]
-    if all(configuration.price is None for configuration in sweep.finished):
-        del costs["price of 1,000"]
-    if not sweep.is_timed:
-        del costs["p95"]
+    costs: dict[str, Callable[[Configuration], Cell]] = {}
+    if any(configuration.tokens is not None for configuration in sweep.finished):
+        costs["tokens a query"] = lambda configuration: Cell.of(configuration.tokens, "count")
+    if any(configuration.price is not None for configuration in sweep.finished):
+        costs["price of 1,000"] = lambda configuration: Cell.of(configuration.price, "score")
+    if sweep.is_timed:
+        costs["p95"] = lambda configuration: Cell.of(configuration.p95, "seconds")
     rows = []
     for rank, configuration in enumerate(sweep.ranked, 1):
         interval = sweep.interval(configuration)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -41,13 +41,10 @@ def not_beaten(
     if n < 2 or n_queries < 2:
         return np.arange(n)
     best = int(scores.mean(axis=0).argmax())
-    leads = Units.of(scores[:, [best]] - np.delete(scores, best, axis=1))
-    if beats_all(leads, alpha):
+    if beats_all(Units.of(scores[:, [best]] - np.delete(scores, best, axis=1)), alpha):
         return np.array([best])
-    beaten = []
-    for position in range(n):
-        rivals = Units.of(np.delete(scores, position, axis=1) - scores[:, [position]])
-        beaten.append(_any_is_better(rivals, alpha, resamples, seed))
+    every = (np.delete(scores, each, axis=1) - scores[:, [each]] for each in range(n))
+    beaten = [_any_is_better(Units.of(leads), alpha, resamples, seed) for leads in every]
     return np.flatnonzero(~np.array(beaten))
 
 
@@ -167,17 +164,13 @@ class Sweep(Reportable, Sequence[Configuration]):
     def __getitem__(self, key: Any) -> Any:
         if not isinstance(key, str):
             return self._configurations[key]
-        chosen = next((configuration for configuration in self if configuration.name == key), None)
-        if chosen is None:
-            names = " or ".join(repr(configuration.name) for configuration in self)
-            raise InvalidInput("configuration", key, names)
-        return chosen
+        by_name = {configuration.name: configuration for configuration in self}
+        if key not in by_name:
+            raise InvalidInput("configuration", key, " or ".join(map(repr, by_name)))
+        return by_name[key]
 
     def __len__(self) -> int:
         return len(self._configurations)
-
-    def __iter__(self) -> Iterator[Configuration]:
-        return iter(self._configurations)
 
     @cached_property
     def finished(self) -> list[Configuration]:
