@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import FrozenInstanceError, asdict, astuple, dataclass
+from dataclasses import FrozenInstanceError, asdict, dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
@@ -24,6 +24,7 @@ from llama_index_rag_metrics.runtime.jsonable import jsonable
 from llama_index_rag_metrics.runtime.masking import describe_error
 from llama_index_rag_metrics.scores.mappings import (
     ByMetric,
+    Total,
     frozen,
     frozen_rows,
     name_among,
@@ -41,8 +42,8 @@ _FORMAT = "llama-index-rag-metrics scores, version 1"
 _BY_QUERY = ("excluded", "failed", "queries", "metadata", "rankings")
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
+@dataclass(frozen=True)
+class Counts(Total):
     """How many queries the means are taken over, and how many are special.
 
     `failed` and `empty` are counted among all queries: those that also count as `no_relevant` or
@@ -63,9 +64,6 @@ class Counts:
     empty: int = 0
     no_relevant: int = 0
     unjudged: int = 0
-
-    def __add__(self, other: Counts) -> Counts:
-        return Counts(*map(sum, zip(astuple(self), astuple(other), strict=True)))
 
     @property
     def notes(self) -> list[str]:

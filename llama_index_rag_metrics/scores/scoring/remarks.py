@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.report.numbers import counted, score
 from llama_index_rag_metrics.runtime.arrays import BoolArray
 from llama_index_rag_metrics.runtime.masking import shorten
+from llama_index_rag_metrics.scores.mappings import Total
 
 _FEW_QUESTIONS, _FEW_PASSAGES = 10, 100
 """One in this many is next to nothing."""
@@ -28,7 +29,7 @@ class Sides:
 
 
 @dataclass(frozen=True)
-class Overlap:
+class Overlap(Total):
     """What labels and rankings have in common; the overlaps of batches add up.
 
     Attributes:
@@ -86,18 +87,6 @@ class Overlap:
             example,
         )
 
-    def __add__(self, other: Overlap) -> Overlap:
-        return Overlap(
-            self.n_judged + other.n_judged,
-            self.n_ranked + other.n_ranked,
-            self.n_both + other.n_both,
-            self.n_possible + other.n_possible,
-            self.n_shared + other.n_shared,
-            self.judged or other.judged,
-            self.ranked or other.ranked,
-            min(filter(None, (self.example, other.example)), default=()),
-        )
-
     @property
     def note(self) -> str | None:
         """A sentence where the sides have next to nothing in common."""
@@ -130,7 +119,7 @@ def _example(sides: Sides, wanted: BoolArray) -> str:
 
 
 @dataclass(frozen=True)
-class Remarks:
+class Remarks(Total):
     """What a reader of scores should know of their queries; those of batches add up.
 
     Attributes:
@@ -206,19 +195,7 @@ class Remarks:
         )
 
     def __add__(self, other: Remarks) -> Remarks:
-        return Remarks(
-            self.n_scored + other.n_scored,
-            max(self.deepest, other.deepest),
-            self.cutoffs | other.cutoffs,
-            _add(self.below, other.below),
-            self.n_negative + other.n_negative,
-            self.n_short + other.n_short,
-            _add(self.whole, other.whole),
-            self.overlap + other.overlap,
-            _add(self.nothing_permitted, other.nothing_permitted),
-            _add(self.n_unknown, other.n_unknown),
-            self.unknown or other.unknown,
-        )
+        return replace(super().__add__(other), deepest=max(self.deepest, other.deepest))
 
     def state(self) -> dict[str, Any]:
         below = sorted(self.below.items())
@@ -282,7 +259,3 @@ class Remarks:
 
 def _whole(bare: NDCG) -> NDCG:
     return bare.model_copy(update={"ideal": "all"})
-
-
-def _add(counts: Mapping[Any, Any], other: Mapping[Any, Any]) -> dict[Any, Any]:
-    return {key: counts.get(key, 0) + other.get(key, 0) for key in {**counts, **other}}
