@@ -115,25 +115,19 @@ def added(part: Any, further: Any) -> Any:
     if isinstance(part, frozenset):
         return part | further
     if isinstance(part, Mapping):
-        return {
-            **part,
-            **further,
-            **{key: part[key] + further[key] for key in part if key in further},
-        }
+        both = {key: part[key] + further[key] for key in part if key in further}
+        return {**part, **further, **both}
     return part + further
 
 
-def frozen(mapping: Mapping[str, Value] | None) -> Mapping[str, Value]:
-    """A copy that can't be written into; a lazy mapping stays lazy."""
+def frozen(mapping: Mapping[str, Any] | None, depth: int = 1) -> Mapping[str, Any]:
+    """A copy of so many levels that can't be written into; a lazy mapping stays lazy."""
     if isinstance(mapping, LazyMapping):
         return mapping
-    return MappingProxyType(dict(mapping or {}))
-
-
-def frozen_rows(rows: Mapping[str, Mapping[str, Any]] | None) -> Mapping[str, Mapping[str, Any]]:
-    if isinstance(rows, LazyMapping):
-        return rows
-    return MappingProxyType({key: frozen(row) for key, row in (rows or {}).items()})
+    parts = dict(mapping or {})
+    if depth > 1:
+        parts = {key: frozen(part, depth - 1) for key, part in parts.items()}
+    return MappingProxyType(parts)
 
 
 def thawed(value: Any) -> Any:

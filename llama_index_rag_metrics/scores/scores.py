@@ -26,7 +26,6 @@ from llama_index_rag_metrics.scores.mappings import (
     ByMetric,
     Total,
     frozen,
-    frozen_rows,
     name_among,
     thawed,
 )
@@ -158,11 +157,11 @@ class Scores(Reportable):
             empty=tuple(empty),
             no_relevant=tuple(no_relevant),
             queries=frozen(queries),
-            metadata=frozen_rows(metadata),
-            details=frozen({metric: frozen_rows(rows) for metric, rows in (details or {}).items()}),
+            metadata=frozen(metadata, 2),
+            details=frozen(details, 3),
             name=name,
             notes=tuple(notes),
-            answers=frozen({by: frozen_rows(rows) for by, rows in (answers or {}).items()}),
+            answers=frozen(answers, 3),
             rankings=frozen(rankings),
             usage=frozen(
                 {
@@ -337,15 +336,13 @@ class Scores(Reportable):
         Raises:
             InvalidInput: JSON can't hold a value, such as one of the metadata; says which.
         """
-        by_metric = {metric: column.tolist() for metric, column in self.columns.items()}
-        scores = jsonable(by_metric, "scores")
         data = {
             "format": _FORMAT,
             "name": self.name,
             "means": self.means,
             "counts": asdict(self.counts),
             "query_ids": self.query_ids,
-            "scores": scores,
+            "scores": {metric: column.tolist() for metric, column in self.columns.items()},
             **{part: getattr(self, part) for part in _PARTS},
             "usage": {metric: asdict(usage) for metric, usage in self.usage.items()},
         }

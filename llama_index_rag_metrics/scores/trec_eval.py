@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -134,14 +135,11 @@ def _ndcg(parameter: str, rounding: Rounding) -> RankingMetric:
     return _ranking(f"mapped_ndcg(gains={parameter.replace('=', ':').replace(',', ';')})")
 
 
-def _rbp(own_name: str) -> Build:
-    def build(parameter: str, rounding: Rounding) -> RankingMetric:
-        name, _, p = (parameter or "p=0.9").partition("=")
-        if name != "p":
-            raise InvalidInput("-m", parameter, "p and a number, as in rbp.p=0.8")
-        return _ranking(f"{own_name}(p={p})")
-
-    return build
+def _rbp(own_name: str, parameter: str, rounding: Rounding) -> RankingMetric:
+    name, _, p = (parameter or "p=0.9").partition("=")
+    if name != "p":
+        raise InvalidInput("-m", parameter, "p and a number, as in rbp.p=0.8")
+    return _ranking(f"{own_name}(p={p})")
 
 
 _MEASURES = {
@@ -178,8 +176,8 @@ _MEASURES = {
         _Measure("set_map", "set_map"),
         _Measure("set_F", _f, takes="one"),
         _Measure("num_nonrel_judged_ret", "num_nonrel_judged_ret", summary="sum"),
-        _Measure("rbp", _rbp("graded_rbp"), takes="one", since=10),
-        _Measure("rbp_resid", _rbp("rbp_residual"), takes="one", since=10),
+        _Measure("rbp", partial(_rbp, "graded_rbp"), takes="one", since=10),
+        _Measure("rbp_resid", partial(_rbp, "rbp_residual"), takes="one", since=10),
         _cut("unj", "unjudged", "5", "10", "20", since=10),
     )
 }

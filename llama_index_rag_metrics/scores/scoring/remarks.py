@@ -158,10 +158,7 @@ class Remarks(Total):
         overlap: Overlap,
     ) -> Remarks:
         grades = {getattr(metric, "min_grade", 0.0) for metric in metrics} - {0.0}
-        lacking = {
-            grade: scored & (judged.n_gaining > 0) & (judged.count_judgements(grade) == 0)
-            for grade in grades
-        }
+        gaining = scored & (judged.n_gaining > 0)
         short = scored & (judged.depth > 0) & (judged.depth < judged.n_gaining)
         bare = [
             metric
@@ -173,7 +170,10 @@ class Remarks(Total):
             n_scored=int(scored.sum()),
             deepest=int(judged.depth.max(initial=0)),
             cutoffs=frozenset(k for metric in metrics if (k := getattr(metric, "k", None))),
-            below={grade: int(queries.sum()) for grade, queries in lacking.items()},
+            below={
+                grade: int((gaining & (judged.count_judgements(grade) == 0)).sum())
+                for grade in grades
+            },
             n_negative=int((judged.judged_grade < 0).sum()),
             n_short=int(short.sum()),
             whole={

@@ -221,19 +221,16 @@ def _is_of_ranx(side: object) -> bool:
 
 def _check_labels(expected: object, retrieved: object) -> None:
     """Refuse columns of pandas that have labels in common, but at other places."""
-    ours: Any
-    theirs: Any
-    ours, theirs = (getattr(column, "index", None) for column in (expected, retrieved))
-    if not (hasattr(ours, "equals") and hasattr(theirs, "equals")) or ours.equals(theirs):
-        return
-    if not ours.isin(theirs).any():
-        return
-    remedy = (
-        "Give mappings, paired by query id: expected.to_dict(), retrieved.to_dict(); or, where "
-        "both have the same order, lists: expected.tolist(), retrieved.tolist()."
-    )
-    wanted = f"rows labelled like those of expected, {shorten(ours.tolist())}"
-    raise InvalidInput("retrieved", theirs.tolist(), wanted, remedy)
+    ours: Any = getattr(expected, "index", None)
+    theirs: Any = getattr(retrieved, "index", None)
+    are_labelled = hasattr(ours, "equals") and hasattr(theirs, "equals")
+    if are_labelled and not ours.equals(theirs) and ours.isin(theirs).any():
+        remedy = (
+            "Give mappings, paired by query id: expected.to_dict(), retrieved.to_dict(); or, where "
+            "both have the same order, lists: expected.tolist(), retrieved.tolist()."
+        )
+        wanted = f"rows labelled like those of expected, {shorten(ours.tolist())}"
+        raise InvalidInput("retrieved", theirs.tolist(), wanted, remedy)
 
 
 def _check_query_ids(expected: Mapping[str, object], retrieved: Mapping[str, object]) -> None:
