@@ -45,9 +45,8 @@ class Trimmed:
             while line and not line[-1].text.strip():
                 line.pop()
             if line:
-                last = line.pop()
-                yield from line
-                yield Segment(last.text.rstrip(), last.style)
+                line[-1] = Segment(line[-1].text.rstrip(), line[-1].style)
+            yield from line
             yield Segment.line()
 
 

@@ -336,13 +336,14 @@ class Scores(Reportable):
         Raises:
             InvalidInput: JSON can't hold a value, such as one of the metadata; says which.
         """
+        scores = {each: jsonable(self.columns[each].tolist(), "scores", each) for each in self}
         data = {
             "format": _FORMAT,
             "name": self.name,
             "means": self.means,
             "counts": asdict(self.counts),
             "query_ids": self.query_ids,
-            "scores": {metric: column.tolist() for metric, column in self.columns.items()},
+            "scores": scores,
             **{part: getattr(self, part) for part in _PARTS},
             "usage": {metric: asdict(usage) for metric, usage in self.usage.items()},
         }
@@ -380,19 +381,13 @@ class Scores(Reportable):
 
     def __eq__(self, other: object) -> bool:
         """Whether all parts are the same, with values as `to_json` writes them where it can."""
-        return (
-            isinstance(other, Scores)
-            and all(getattr(self, part) == getattr(other, part) for part in _COMPARED_EXACTLY)
-            and all(
-                np.array_equal(column, other.columns[metric], equal_nan=True)
-                for metric, column in self.columns.items()
-            )
-            and all(
-                jsonable(getattr(self, part), strict=False)
-                == jsonable(getattr(other, part), strict=False)
-                for part in _PARTS
-            )
-        )
+        return isinstance(other, Scores) and self._compared() == other._compared()
+
+    def _compared(self) -> list[Any]:
+        columns = [column.tolist() for column in self.columns.values()]
+        loosely = [columns, *(getattr(self, part) for part in _PARTS)]
+        exactly = [getattr(self, part) for part in _COMPARED_EXACTLY]
+        return [*exactly, jsonable(loosely, strict=False)]
 
     __hash__ = None  # type: ignore[assignment]
 

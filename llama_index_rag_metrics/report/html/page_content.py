@@ -67,11 +67,11 @@ class Texts:
     def chunks(self) -> Iterator[list[str | list[str | int]]]:
         """The texts, chunk by chunk; one that was cut as [text, length of the whole]."""
         texts = list(self._numbers)
-        kept = [
-            text if text == text[: self.cut] else [text[: self.cut], len(text)] for text in texts
-        ]
         for start, end in pairwise([*self.starts, len(texts)]):
-            yield kept[start:end]
+            yield [
+                text if text == text[: self.cut] else [text[: self.cut], len(text)]
+                for text in texts[start:end]
+            ]
 
 
 def packed_texts(texts: Texts, room: int | None) -> list[str]:

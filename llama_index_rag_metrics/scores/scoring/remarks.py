@@ -69,10 +69,8 @@ class Overlap(Total):
         example: tuple[str, ...] = ()
         if n_possible and _is_little(n_shared, n_possible, _FEW_PASSAGES):
             possible[judged.item_query] = 0
-            apart = (
-                (shorten(sides.question(row)), row) for row in np.flatnonzero(possible).tolist()
-            )
-            question, row = min(apart)
+            rows = np.flatnonzero(possible).tolist()
+            question, row = min((shorten(sides.question(row)), row) for row in rows)
             judgements, retrieved = sides.pair(row)
             label = next(iter(Relevance.of(judgements)))
             example = question, shorten(label), shorten(next(iter(retrieved)))
@@ -160,11 +158,11 @@ class Remarks(Total):
         grades = {getattr(metric, "min_grade", 0.0) for metric in metrics} - {0.0}
         gaining = scored & (judged.n_gaining > 0)
         short = scored & (judged.depth > 0) & (judged.depth < judged.n_gaining)
-        bare = [
-            metric
+        whole = {
+            metric.metric_name: metric.model_copy(update={"ideal": "all"})
             for metric in metrics
             if isinstance(metric, NDCG) and metric.k is None and metric.ideal == "retrieved"
-        ]
+        }
         forbidden = judged.column(Forbidden)
         return cls(
             n_scored=int(scored.sum()),
@@ -177,8 +175,8 @@ class Remarks(Total):
             n_negative=int((judged.judged_grade < 0).sum()),
             n_short=int(short.sum()),
             whole={
-                metric.metric_name: float(np.sum(_whole(metric).score_queries(judged)[scored]))
-                for metric in bare
+                name: float(np.sum(metric.score_queries(judged)[scored]))
+                for name, metric in whole.items()
             },
             overlap=overlap,
             nothing_permitted={
@@ -255,7 +253,3 @@ class Remarks(Total):
                 "may be too small"
             )
         return notes
-
-
-def _whole(bare: NDCG) -> NDCG:
-    return bare.model_copy(update={"ideal": "all"})

@@ -183,35 +183,26 @@ def _align(
         expected = read_qrels(expected)
     if _is_of_ranx(retrieved):
         retrieved = read_run(retrieved)
-    relevance: list[RelevanceLike | None]
-    rankings: list[Ranking | Sequence[str]]
     if isinstance(expected, Mapping) and isinstance(retrieved, Mapping):
         _check_query_ids(expected, retrieved)
         query_ids = list(dict.fromkeys([*expected, *retrieved]))
         relevance = [expected.get(query_id) for query_id in query_ids]
-        rankings = [retrieved.get(query_id, ()) for query_id in query_ids]
-    elif isinstance(expected, Mapping) or isinstance(retrieved, Mapping):
+        return query_ids, relevance, [retrieved.get(query_id, ()) for query_id in query_ids]
+    if isinstance(expected, Mapping) or isinstance(retrieved, Mapping):
         raise InvalidInput(
             "retrieved",
             type(retrieved).__name__,
             f"the same shape as expected, which is a {type(expected).__name__}",
             "Give both as mappings from query id, or both as sequences in the same order.",
         )
-    else:
-        relevance, rankings = list(expected), list(retrieved)
-        if len(relevance) != len(rankings):
-            remedy = ""
-            if any(isinstance(item, str) for item in (*relevance, *rankings)):
-                remedy = "Of one query, too, give lists of lists: [[id, …]]."
-            raise InvalidInput(
-                "retrieved",
-                len(rankings),
-                f"as many rankings as expected has, {len(relevance)}",
-                remedy,
-            )
-        _check_labels(expected, retrieved)
-        query_ids = list(map(str, range(len(relevance))))
-    return query_ids, relevance, rankings
+    relevance, rankings = list(expected), list(retrieved)
+    if len(relevance) != len(rankings):
+        has_texts = any(isinstance(item, str) for item in (*relevance, *rankings))
+        remedy = "Of one query, too, give lists of lists: [[id, …]]." if has_texts else ""
+        wanted = f"as many rankings as expected has, {len(relevance)}"
+        raise InvalidInput("retrieved", len(rankings), wanted, remedy)
+    _check_labels(expected, retrieved)
+    return list(map(str, range(len(relevance)))), relevance, rankings
 
 
 def _is_of_ranx(side: object) -> bool:

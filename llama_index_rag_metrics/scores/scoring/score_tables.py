@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import reduce
+from operator import add
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -112,9 +114,7 @@ def score_table(
         [{'mrr': 0.5, 'recall@1': 0.0}]
     """
     chosen = ranking_metrics(metrics)
-    if validate:
-        check_undamaged(table)
-    scored = _score(table, chosen, ScoringOptions(no_relevant, failed), keep)
+    scored = _score(table, chosen, ScoringOptions(no_relevant, failed), keep, validate=validate)
     import polars as pl
 
     for note in sum((batch.remarks for _, batch in scored), Remarks()).label_notes():
@@ -127,12 +127,8 @@ def score_totals(
     table: Any, metrics: Metrics, options: ScoringOptions, *, validate: bool = False
 ) -> ScoreTotals:
     """Means and counts of a table whose scores aren't kept."""
-    chosen = ranking_metrics(metrics)
-    if validate:
-        check_undamaged(table)
-    nothing = ScoreTotals.nothing(metric.metric_name for metric in chosen)
-    scored = _score(table, chosen, options)
-    return sum((ScoreTotals.of(batch) for _, batch in scored), nothing)
+    scored = _score(table, ranking_metrics(metrics), options, validate=validate)
+    return reduce(add, (ScoreTotals.of(batch) for _, batch in scored))
 
 
 def _score(
@@ -140,7 +136,11 @@ def _score(
     metrics: Sequence[RankingMetric],
     options: ScoringOptions,
     keep: Sequence[str] = (),
+    *,
+    validate: bool,
 ) -> list[tuple[pl.DataFrame, ScoredBatch]]:
+    if validate:
+        check_undamaged(table)
     _check_kind(table)
     names = _columns(table)
     check_columns(keep, names, [metric.metric_name for metric in metrics])

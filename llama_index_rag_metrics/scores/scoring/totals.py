@@ -158,8 +158,21 @@ class ScoreTotals(Reportable):
 
     def report(self, *, full: bool = False) -> Report:
         """Means, counts and notes; as a table, one row with all of them."""
-
-        return totals_report(self)
+        name, counts, metrics = self.name or "score", self.counts, self.metric_names
+        means = {metric: None if math.isnan(mean) else mean for metric, mean in self.means.items()}
+        rows = [Row(metric, [Cell.of(mean, "score")]) for metric, mean in means.items()]
+        parts = [rows, [*count_rows([counts])]]
+        table = Table("", [name], parts, fold="Counts", by_system=True)
+        values = {"run": self.name, **means, **asdict(counts)}
+        return Report(
+            title=f"Retrieval of {name}",
+            lead=f"{counted(counts.scored)} scored by {counted(len(metrics), 'metric', 'metrics')}",
+            sections=[Section("Means", [table])],
+            notes=self.notes,
+            glossary=glossary(metrics),
+            metrics=metrics,
+            records=Records({label: [value] for label, value in values.items()}),
+        )
 
     def state(self) -> dict[str, Any]:
         """All but name and path, as JSON, for another process: sums stay exact."""
@@ -199,21 +212,3 @@ class ScoreTotals(Reportable):
     def __repr__(self) -> str:
         queries = f"{self.counts.scored} queries"
         return f"<ScoreTotals {self.name or 'unnamed'}: {queries}; {listed_means(self.means)}>"
-
-
-def totals_report(totals: ScoreTotals) -> Report:
-    name, counts, metrics = totals.name or "score", totals.counts, totals.metric_names
-    means = {metric: None if math.isnan(mean) else mean for metric, mean in totals.means.items()}
-    rows = [Row(metric, [Cell.of(mean, "score")]) for metric, mean in means.items()]
-    parts = [rows, [*count_rows([counts])]]
-    table = Table("", [name], parts, fold="Counts", by_system=True)
-    values = {"run": totals.name, **means, **asdict(counts)}
-    return Report(
-        title=f"Retrieval of {name}",
-        lead=f"{counted(counts.scored)} scored by {counted(len(metrics), 'metric', 'metrics')}",
-        sections=[Section("Means", [table])],
-        notes=totals.notes,
-        glossary=glossary(metrics),
-        metrics=metrics,
-        records=Records({label: [value] for label, value in values.items()}),
-    )
