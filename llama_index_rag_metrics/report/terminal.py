@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich import box
 from rich.cells import cell_len
@@ -45,9 +45,8 @@ class Trimmed:
             while line and not line[-1].text.strip():
                 line.pop()
             if line:
-                last = line.pop()
-                yield from line
-                yield Segment(last.text.rstrip(), last.style)
+                line[-1] = Segment(line[-1].text.rstrip(), line[-1].style)
+            yield from line
             yield Segment.line()
 
 
@@ -122,13 +121,10 @@ def _widths(tables: Sequence[m.Table], width: int) -> tuple[int, int, int]:
     if not tables:
         return 0, 0, 1
     rows = [row for table in tables for row in table.rows]
-    longest_label = max(cell_len(plain(row.label)) for row in rows)
-    label = min(max(_LABEL_WIDTH, width // 3), longest_label)
-    longest_head = max(cell_len(plain(head)) for table in tables for head in table.head)
-    column = max(
-        min(_NAME_WIDTH, longest_head),
-        *(cell_len(_MARK + _text(cell)) for row in rows for cell in row.cells),
-    )
+    label = min(max(_LABEL_WIDTH, width // 3), _widest(plain(row.label) for row in rows))
+    head = _widest(plain(head) for table in tables for head in table.head)
+    cell = _widest(_MARK + _text(cell) for row in rows for cell in row.cells)
+    column = max(min(_NAME_WIDTH, head), cell)
     abreast = max(1, (width - _MARGIN - label) // (_GAP_BY_SYSTEM + column + _DIVIDER))
     return label, column, abreast
 
@@ -161,8 +157,7 @@ def _cut_off(table: m.Table, width: int) -> Iterator[RenderableType]:
     columns = [
         max(
             min(_NAME_WIDTH, _in_two_lines(head)),
-            *(cell_len(_text(row.cells[column])) for row in table.rows),
-            0,
+            _widest(_text(row.cells[column]) for row in table.rows),
         )
         for column, head in enumerate(heads)
     ]
@@ -170,11 +165,10 @@ def _cut_off(table: m.Table, width: int) -> Iterator[RenderableType]:
     while len(columns) > 1 and label + _total(columns) > width:
         columns.pop()
     if label + _total(columns) > width:
-        words = (word for text in labels for word in text.split())
-        label = min(label, max(map(cell_len, words), default=0))
+        label = min(label, _widest(word for text in labels for word in text.split()))
         columns = [min(columns[0], max(1, width - label - _total([0])))]
-    if (longest := max(map(cell_len, labels))) + _total(columns) <= width:
-        label = longest
+    if _widest(labels) + _total(columns) <= width:
+        label = _widest(labels)
     for number, head in enumerate(heads[: len(columns)]):
         room = width - label - _total(columns)
         if 0 < cell_len(head) - columns[number] <= room:
@@ -198,6 +192,10 @@ def _labelled_grid(label: int, gap: int, head: Text | str = "") -> Grid:
     grid = Grid(box=box.SIMPLE_HEAD, padding=(0, 0, 0, gap), pad_edge=False, show_edge=False)
     grid.add_column(head, width=label, overflow="fold")
     return grid
+
+
+def _widest(texts: Iterable[str]) -> int:
+    return max(map(cell_len, texts), default=0)
 
 
 def _total(columns: Sequence[int]) -> int:

@@ -10,6 +10,8 @@ from hashlib import sha256
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+from typing_extensions import Self
+
 from llama_index_rag_metrics.metrics.metric_names import metric
 from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.runtime.errors import UnknownMetric
@@ -96,17 +98,36 @@ def ranking_digest(ids: Sequence[str]) -> str:
     return sha256(encoded.encode("ascii")).hexdigest()[:_DIGEST_DIGITS]
 
 
-def frozen(mapping: Mapping[str, Value] | None) -> Mapping[str, Value]:
-    """A copy that can't be written into; a lazy mapping stays lazy."""
+class Total:
+    """A base of dataclasses that add up field by field."""
+
+    def __add__(self, other: Self) -> Self:
+        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
+        return type(self)(*(added(part, further) for part, further in pairs))
+
+
+def added(part: Any, further: Any) -> Any:
+    """Numbers add up, mappings key by key; sets unite; of texts the first, of tuples the lowest."""
+    if isinstance(part, str):
+        return part or further
+    if isinstance(part, tuple):
+        return min(filter(None, (part, further)), default=())
+    if isinstance(part, frozenset):
+        return part | further
+    if isinstance(part, Mapping):
+        both = {key: part[key] + further[key] for key in part if key in further}
+        return {**part, **further, **both}
+    return part + further
+
+
+def frozen(mapping: Mapping[str, Any] | None, depth: int = 1) -> Mapping[str, Any]:
+    """A copy of so many levels that can't be written into; a lazy mapping stays lazy."""
     if isinstance(mapping, LazyMapping):
         return mapping
-    return MappingProxyType(dict(mapping or {}))
-
-
-def frozen_rows(rows: Mapping[str, Mapping[str, Any]] | None) -> Mapping[str, Mapping[str, Any]]:
-    if isinstance(rows, LazyMapping):
-        return rows
-    return MappingProxyType({key: frozen(row) for key, row in (rows or {}).items()})
+    parts = dict(mapping or {})
+    if depth > 1:
+        parts = {key: frozen(part, depth - 1) for key, part in parts.items()}
+    return MappingProxyType(parts)
 
 
 def thawed(value: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from llama_index_rag_metrics.metrics.metric_names import lower_is_better
@@ -15,15 +15,8 @@ from llama_index_rag_metrics.scores.systems import System
 Intervals: TypeAlias = Callable[[int, str], Any]
 """(position of a system, metric) to its `MeanInterval`; None where there is no mean."""
 
-_COUNTS: Mapping[str, Tone] = {
-    "queries": "normal",
-    "scored": "normal",
-    "no relevant": "normal",
-    "unjudged": "normal",
-    "empty": "alarm",
-    "failed": "alarm",
-}
-"""The counts in the order of reports, and their tone when they aren't 0."""
+_COUNTS = ("queries", "scored", "no_relevant", "unjudged", "empty", "failed")
+"""The counts in the order of reports."""
 
 _USAGE = {
     "requests sent": "requests",
@@ -81,9 +74,10 @@ def mark_best(metric: str, values: Sequence[float | None]) -> list[Cell]:
 
 
 def count_rows(counts: Sequence[Counts]) -> Iterator[Row]:
-    for label, tone in _COUNTS.items():
-        numbers = [getattr(of_system, label.replace(" ", "_")) for of_system in counts]
-        yield Row(label, [Cell.of(n, "count", tone) for n in numbers])
+    for name in _COUNTS:
+        tone: Tone = "alarm" if name in ("empty", "failed") else "normal"
+        cells = [Cell.of(getattr(of_system, name), "count", tone) for of_system in counts]
+        yield Row(name.replace("_", " "), cells)
 
 
 def cost_rows(systems: Sequence[System]) -> Iterator[Row]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import FrozenInstanceError, asdict, astuple, dataclass
+from dataclasses import FrozenInstanceError, asdict, dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
@@ -24,8 +24,8 @@ from llama_index_rag_metrics.runtime.jsonable import jsonable
 from llama_index_rag_metrics.runtime.masking import describe_error
 from llama_index_rag_metrics.scores.mappings import (
     ByMetric,
+    Total,
     frozen,
-    frozen_rows,
     name_among,
     thawed,
 )
@@ -41,8 +41,8 @@ _FORMAT = "llama-index-rag-metrics scores, version 1"
 _BY_QUERY = ("excluded", "failed", "queries", "metadata", "rankings")
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
+@dataclass(frozen=True)
+class Counts(Total):
     """How many queries the means are taken over, and how many are special.
 
     `failed` and `empty` are counted among all queries: those that also count as `no_relevant` or
@@ -63,9 +63,6 @@ class Counts:
     empty: int = 0
     no_relevant: int = 0
     unjudged: int = 0
-
-    def __add__(self, other: Counts) -> Counts:
-        return Counts(*map(sum, zip(astuple(self), astuple(other), strict=True)))
 
     @property
     def notes(self) -> list[str]:
@@ -160,11 +157,11 @@ class Scores(Reportable):
             empty=tuple(empty),
             no_relevant=tuple(no_relevant),
             queries=frozen(queries),
-            metadata=frozen_rows(metadata),
-            details=frozen({metric: frozen_rows(rows) for metric, rows in (details or {}).items()}),
+            metadata=frozen(metadata, 2),
+            details=frozen(details, 3),
             name=name,
             notes=tuple(notes),
-            answers=frozen({by: frozen_rows(rows) for by, rows in (answers or {}).items()}),
+            answers=frozen(answers, 3),
             rankings=frozen(rankings),
             usage=frozen(
                 {
@@ -339,8 +336,7 @@ class Scores(Reportable):
         Raises:
             InvalidInput: JSON can't hold a value, such as one of the metadata; says which.
         """
-        by_metric = {metric: column.tolist() for metric, column in self.columns.items()}
-        scores = jsonable(by_metric, "scores")
+        scores = {each: jsonable(self.columns[each].tolist(), "scores", each) for each in self}
         data = {
             "format": _FORMAT,
             "name": self.name,
@@ -385,19 +381,13 @@ class Scores(Reportable):
 
     def __eq__(self, other: object) -> bool:
         """Whether all parts are the same, with values as `to_json` writes them where it can."""
-        return (
-            isinstance(other, Scores)
-            and all(getattr(self, part) == getattr(other, part) for part in _COMPARED_EXACTLY)
-            and all(
-                np.array_equal(column, other.columns[metric], equal_nan=True)
-                for metric, column in self.columns.items()
-            )
-            and all(
-                jsonable(getattr(self, part), strict=False)
-                == jsonable(getattr(other, part), strict=False)
-                for part in _PARTS
-            )
-        )
+        return isinstance(other, Scores) and self._compared() == other._compared()
+
+    def _compared(self) -> list[Any]:
+        columns = [column.tolist() for column in self.columns.values()]
+        loosely = [columns, *(getattr(self, part) for part in _PARTS)]
+        exactly = [getattr(self, part) for part in _COMPARED_EXACTLY]
+        return [*exactly, jsonable(loosely, strict=False)]
 
     __hash__ = None  # type: ignore[assignment]
 

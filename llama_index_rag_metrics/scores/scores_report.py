@@ -335,8 +335,8 @@ def queries_of(
             for metric in metrics
         ],
         failed_or_empty={
-            "failed": [positions(system.scores.failed) for system in systems],
-            "empty": [positions(system.scores.empty) for system in systems],
+            reason: [positions(getattr(system.scores, reason)) for system in systems]
+            for reason in ("failed", "empty")
         },
         unanswerable={
             "unanswerable": positions([*excluded("no_relevant"), *scored_without]),

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -66,50 +67,41 @@ class _Measure:
     """A measure of trec_eval's; `since` this version it is among all_trec.
 
     Attributes:
+        build: makes the metric; or the name of one of ours, whose cutoff a parameter is.
         defaults: the parameters that it has unless others are given.
         label: writes a parameter behind the name.
         takes: "several" parameters, of which each makes a measure of its own, or "one", which may
             hold commas.
-        is_own: whether it is one of our own metrics, and a parameter its cutoff.
     """
 
     name: str
-    build: Build | None
+    build: Build | str | None
     defaults: tuple[str, ...] = ("",)
     summary: Summary = "mean"
     label: Callable[[str], str] = str
     takes: Literal["nothing", "several", "one"] = "nothing"
-    is_own: bool = False
     since: Version = 9
 
     def column(self, parameter: str, version: Version) -> Column:
         label = f"{self.name}_{self.label(parameter)}" if parameter else self.name
-        built = self.build(parameter, "up" if version == 9 else "nearest") if self.build else None
+        built = None
+        if isinstance(self.build, str):
+            built = _ranking(f"{self.build}@{parameter}" if parameter else self.build)
+        elif self.build is not None:
+            built = self.build(parameter, "up" if version == 9 else "nearest")
         place = list(_MEASURES).index(self.name), float(parameter if self.takes == "several" else 0)
         # trec_eval's -l doesn't reach this sum: it counts the grades above 0
         of_all_judged = RelevantCount(min_grade=1.0) if self.name == "num_rel" else None
         return Column(label, built, self.summary, place, of_all_judged)
 
 
-def _own(name: str) -> Build:
-    def build(parameter: str, rounding: Rounding) -> RankingMetric:
-        return _ranking(f"{name}@{parameter}" if parameter else name)
-
-    return build
-
-
-def _plain(name: str, own_name: str, summary: Summary = "mean") -> _Measure:
-    return _Measure(name, _own(own_name), summary=summary, is_own=True)
-
-
 def _cut(name: str, own_name: str, *defaults: str, since: Version = 9) -> _Measure:
     return _Measure(
         name,
-        _own(own_name),
+        own_name,
         defaults or _CUTOFFS,
         label=lambda k: k.lstrip("0") or k,
         takes="several",
-        is_own=True,
         since=since,
     )
 
@@ -143,14 +135,11 @@ def _ndcg(parameter: str, rounding: Rounding) -> RankingMetric:
     return _ranking(f"mapped_ndcg(gains={parameter.replace('=', ':').replace(',', ';')})")
 
 
-def _rbp(own_name: str) -> Build:
-    def build(parameter: str, rounding: Rounding) -> RankingMetric:
-        name, _, p = (parameter or "p=0.9").partition("=")
-        if name != "p":
-            raise InvalidInput("-m", parameter, "p and a number, as in rbp.p=0.8")
-        return _ranking(f"{own_name}(p={p})")
-
-    return build
+def _rbp(own_name: str, parameter: str, rounding: Rounding) -> RankingMetric:
+    name, _, p = (parameter or "p=0.9").partition("=")
+    if name != "p":
+        raise InvalidInput("-m", parameter, "p and a number, as in rbp.p=0.8")
+    return _ranking(f"{own_name}(p={p})")
 
 
 _MEASURES = {
@@ -158,37 +147,37 @@ _MEASURES = {
     for measure in (
         _Measure("runid", None, summary="run id"),
         _Measure("num_q", None, summary="number of queries"),
-        _plain("num_ret", "num_ret", "sum"),
-        _plain("num_rel", "num_rel", "sum"),
-        _plain("num_rel_ret", "num_rel_ret", "sum"),
-        _plain("map", "ap"),
-        _plain("gm_map", "ap", "geometric mean"),
-        _plain("Rprec", "r_precision"),
-        _plain("bpref", "bpref"),
-        _plain("recip_rank", "mrr"),
+        _Measure("num_ret", "num_ret", summary="sum"),
+        _Measure("num_rel", "num_rel", summary="sum"),
+        _Measure("num_rel_ret", "num_rel_ret", summary="sum"),
+        _Measure("map", "ap"),
+        _Measure("gm_map", "ap", summary="geometric mean"),
+        _Measure("Rprec", "r_precision"),
+        _Measure("bpref", "bpref"),
+        _Measure("recip_rank", "mrr"),
         _Measure("iprec_at_recall", _at_recall, _LEVELS, label=_hundredths, takes="several"),
         _cut("P", "precision"),
         _cut("recall", "recall"),
-        _plain("infAP", "infap"),
-        _plain("gm_bpref", "bpref", "geometric mean"),
+        _Measure("infAP", "infap"),
+        _Measure("gm_bpref", "bpref", summary="geometric mean"),
         _Measure("Rprec_mult", _at_multiple, _MULTIPLES, label=_hundredths, takes="several"),
-        _plain("utility", "utility"),
+        _Measure("utility", "utility"),
         _Measure("11pt_avg", _eleven_points, takes="one"),
-        _plain("binG", "bin_g"),
-        _plain("dcg", "dcg"),
+        _Measure("binG", "bin_g"),
+        _Measure("dcg", "dcg"),
         _Measure("ndcg", _ndcg, takes="one"),
         _cut("ndcg_cut", "ndcg"),
         _cut("map_cut", "ap"),
         _cut("relative_P", "relative_precision"),
         _cut("success", "hit_rate", "1", "5", "10"),
-        _plain("set_P", "precision"),
-        _plain("set_relative_P", "relative_precision"),
-        _plain("set_recall", "recall"),
-        _plain("set_map", "set_map"),
+        _Measure("set_P", "precision"),
+        _Measure("set_relative_P", "relative_precision"),
+        _Measure("set_recall", "recall"),
+        _Measure("set_map", "set_map"),
         _Measure("set_F", _f, takes="one"),
-        _plain("num_nonrel_judged_ret", "num_nonrel_judged_ret", "sum"),
-        _Measure("rbp", _rbp("graded_rbp"), takes="one", since=10),
-        _Measure("rbp_resid", _rbp("rbp_residual"), takes="one", since=10),
+        _Measure("num_nonrel_judged_ret", "num_nonrel_judged_ret", summary="sum"),
+        _Measure("rbp", partial(_rbp, "graded_rbp"), takes="one", since=10),
+        _Measure("rbp_resid", partial(_rbp, "rbp_residual"), takes="one", since=10),
         _cut("unj", "unjudged", "5", "10", "20", since=10),
     )
 }
@@ -316,7 +305,7 @@ def _own_column(name: str, version: Version) -> Column:
     if same is not None:
         return _MEASURES[same].column("", version)
     for measure in _MEASURES.values():
-        if measure.is_own and (measure.takes == "several") == bool(k):
+        if isinstance(measure.build, str) and (measure.takes == "several") == bool(k):
             column = measure.column(k, version)
             if column.metric is not None and column.metric.metric_name == own.metric_name:
                 return column

@@ -370,7 +370,7 @@ def test_texts_are_shortened_until_they_fit() -> None:
 
 
 def _cut(store: Texts, cut: int) -> Texts:
-    store.shorten(cut)
+    store.cut = cut
     return store
 
 

@@ -43,40 +43,34 @@ class Texts:
         self.cut = cut
         self.starts: list[int] = []  # the number of the first text of each chunk
         self._numbers: dict[str, int] = {}
-        self._kept: list[tuple[str, int]] = []
         self._room = 0
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._numbers)
 
     @property
     def n_cut(self) -> int:
         """How many texts are cut."""
-        return sum(len(shown) < length for shown, length in self._kept)
+        return sum(text != text[: self.cut] for text in self._numbers)
 
     def add(self, text: str) -> int:
         """The number of a text, which is kept if it's new."""
         number = self._numbers.get(text)
         if number is None:
-            number = self._numbers[text] = len(self._kept)
-            shown = text[: self.cut]
-            self._kept.append((shown, len(text)))
-            self._room -= len(shown)
+            number = self._numbers[text] = len(self)
+            self._room -= len(text[: self.cut])
             if self._room < 0:
                 self.starts.append(number)
                 self._room = _CHUNK_CHARACTERS
         return number
 
-    def shorten(self, cut: int) -> None:
-        self.cut = cut
-        self._kept = [(shown[:cut], length) for shown, length in self._kept]
-
     def chunks(self) -> Iterator[list[str | list[str | int]]]:
         """The texts, chunk by chunk; one that was cut as [text, length of the whole]."""
-        for start, end in pairwise([*self.starts, len(self._kept)]):
+        texts = list(self._numbers)
+        for start, end in pairwise([*self.starts, len(texts)]):
             yield [
-                shown if len(shown) == length else [shown, length]
-                for shown, length in self._kept[start:end]
+                text if text == text[: self.cut] else [text[: self.cut], len(text)]
+                for text in texts[start:end]
             ]
 
 
@@ -87,7 +81,7 @@ def packed_texts(texts: Texts, room: int | None) -> list[str]:
         size = sum(map(len, chunks))
         if room is None or size <= room or texts.cut is None or texts.cut <= _SHORTEST_CUT:
             return chunks
-        texts.shorten(max(_SHORTEST_CUT, int(texts.cut * max(room, 0) / size * 0.98)))
+        texts.cut = max(_SHORTEST_CUT, int(texts.cut * max(room, 0) / size * 0.98))
 
 
 @dataclass

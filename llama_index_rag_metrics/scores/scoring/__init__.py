@@ -10,12 +10,7 @@ from llama_index_rag_metrics.scores.scoring.batches import (
     ranking_metrics,
 )
 from llama_index_rag_metrics.scores.scoring.score_files import score_files
-from llama_index_rag_metrics.scores.scoring.score_rankings import (
-    Expected,
-    Retrieved,
-    score_rankings,
-    score_with,
-)
+from llama_index_rag_metrics.scores.scoring.score_rankings import score_rankings, score_with
 from llama_index_rag_metrics.scores.scoring.score_tables import (
     score_schema,
     score_table,
@@ -26,11 +21,9 @@ from llama_index_rag_metrics.scores.scoring.totals import ScoreTotals
 
 __all__ = [
     "EVERY_QUERY",
-    "Expected",
     "Failed",
     "Metrics",
     "NoRelevant",
-    "Retrieved",
     "ScoreTotals",
     "ScoringOptions",
     "no_common_query",

@@ -166,40 +166,28 @@ def score_batch(
     if options.no_relevant == "error" and (reason == _NO_RELEVANT).any():
         row = int((reason == _NO_RELEVANT).argmax())
         raise nothing_relevant(sides.question(row), sides.pair(row)[0])
-    columns: dict[str, FloatArray] = {}
-    details: dict[str, Sequence[dict[str, Any]]] = {}
-    own: dict[str, BoolArray] = {}
-    errors: dict[str, str] = {}
+    scored = ScoredBatch({}, reason, judged.depth, judged.n_gaining, is_failed)
     selected = options.selection.of(judged)
     for metric in metrics:
+        name = metric.metric_name
         try:
-            columns[metric.metric_name] = metric.score_queries(selected)
+            scored.columns[name] = metric.score_queries(selected)
             if (rows := metric.details(selected)) is not None:
-                details[metric.metric_name] = rows
+                scored.details[name] = rows
         except Exception as error:
             if not options.tolerant:
                 raise
-            columns[metric.metric_name] = np.full(len(judged), np.nan)
-            errors[metric.metric_name] = describe_error(error)
+            scored.columns[name] = np.full(len(judged), np.nan)
+            scored.errors[name] = describe_error(error)
             continue
         if (has_value := _has_value(metric, selected, reason, is_failed)) is not None:
-            own[metric.metric_name] = has_value
+            scored.own[name] = has_value
     overlap = Overlap()
     if options.checks_ids and any(metric.needs_relevance for metric in metrics):
         by_id = any(metric.recognises and metric.needs_relevance for metric in metrics)
         overlap = Overlap.of(judged, is_judged, is_failed, sides, by_id=by_id)
-    remarks = Remarks.of(selected, metrics, reason == 0, overlap)
-    return ScoredBatch(
-        columns,
-        reason,
-        depth=judged.depth,
-        n_relevant=judged.n_gaining,
-        is_failed=is_failed,
-        remarks=remarks,
-        details=details,
-        own=own,
-        errors=errors,
-    )
+    scored.remarks = Remarks.of(selected, metrics, scored.is_scored, overlap)
+    return scored
 
 
 def collect(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.report.numbers import counted, score
 from llama_index_rag_metrics.runtime.arrays import BoolArray
 from llama_index_rag_metrics.runtime.masking import shorten
+from llama_index_rag_metrics.scores.mappings import Total
 
 _FEW_QUESTIONS, _FEW_PASSAGES = 10, 100
 """One in this many is next to nothing."""
@@ -28,7 +29,7 @@ class Sides:
 
 
 @dataclass(frozen=True)
-class Overlap:
+class Overlap(Total):
     """What labels and rankings have in common; the overlaps of batches add up.
 
     Attributes:
@@ -68,10 +69,8 @@ class Overlap:
         example: tuple[str, ...] = ()
         if n_possible and _is_little(n_shared, n_possible, _FEW_PASSAGES):
             possible[judged.item_query] = 0
-            apart = (
-                (shorten(sides.question(row)), row) for row in np.flatnonzero(possible).tolist()
-            )
-            question, row = min(apart)
+            rows = np.flatnonzero(possible).tolist()
+            question, row = min((shorten(sides.question(row)), row) for row in rows)
             judgements, retrieved = sides.pair(row)
             label = next(iter(Relevance.of(judgements)))
             example = question, shorten(label), shorten(next(iter(retrieved)))
@@ -84,18 +83,6 @@ class Overlap:
             _example(sides, is_judged & ~is_ranked),
             _example(sides, is_ranked & ~is_judged),
             example,
-        )
-
-    def __add__(self, other: Overlap) -> Overlap:
-        return Overlap(
-            self.n_judged + other.n_judged,
-            self.n_ranked + other.n_ranked,
-            self.n_both + other.n_both,
-            self.n_possible + other.n_possible,
-            self.n_shared + other.n_shared,
-            self.judged or other.judged,
-            self.ranked or other.ranked,
-            min(filter(None, (self.example, other.example)), default=()),
         )
 
     @property
@@ -130,7 +117,7 @@ def _example(sides: Sides, wanted: BoolArray) -> str:
 
 
 @dataclass(frozen=True)
-class Remarks:
+class Remarks(Total):
     """What a reader of scores should know of their queries; those of batches add up.
 
     Attributes:
@@ -169,27 +156,27 @@ class Remarks:
         overlap: Overlap,
     ) -> Remarks:
         grades = {getattr(metric, "min_grade", 0.0) for metric in metrics} - {0.0}
-        lacking = {
-            grade: scored & (judged.n_gaining > 0) & (judged.count_judgements(grade) == 0)
-            for grade in grades
-        }
+        gaining = scored & (judged.n_gaining > 0)
         short = scored & (judged.depth > 0) & (judged.depth < judged.n_gaining)
-        bare = [
-            metric
+        whole = {
+            metric.metric_name: metric.model_copy(update={"ideal": "all"})
             for metric in metrics
             if isinstance(metric, NDCG) and metric.k is None and metric.ideal == "retrieved"
-        ]
+        }
         forbidden = judged.column(Forbidden)
         return cls(
             n_scored=int(scored.sum()),
             deepest=int(judged.depth.max(initial=0)),
             cutoffs=frozenset(k for metric in metrics if (k := getattr(metric, "k", None))),
-            below={grade: int(queries.sum()) for grade, queries in lacking.items()},
+            below={
+                grade: int((gaining & (judged.count_judgements(grade) == 0)).sum())
+                for grade in grades
+            },
             n_negative=int((judged.judged_grade < 0).sum()),
             n_short=int(short.sum()),
             whole={
-                metric.metric_name: float(np.sum(_whole(metric).score_queries(judged)[scored]))
-                for metric in bare
+                name: float(np.sum(metric.score_queries(judged)[scored]))
+                for name, metric in whole.items()
             },
             overlap=overlap,
             nothing_permitted={
@@ -206,19 +193,7 @@ class Remarks:
         )
 
     def __add__(self, other: Remarks) -> Remarks:
-        return Remarks(
-            self.n_scored + other.n_scored,
-            max(self.deepest, other.deepest),
-            self.cutoffs | other.cutoffs,
-            _add(self.below, other.below),
-            self.n_negative + other.n_negative,
-            self.n_short + other.n_short,
-            _add(self.whole, other.whole),
-            self.overlap + other.overlap,
-            _add(self.nothing_permitted, other.nothing_permitted),
-            _add(self.n_unknown, other.n_unknown),
-            self.unknown or other.unknown,
-        )
+        return replace(super().__add__(other), deepest=max(self.deepest, other.deepest))
 
     def state(self) -> dict[str, Any]:
         below = sorted(self.below.items())
@@ -278,11 +253,3 @@ class Remarks:
                 "may be too small"
             )
         return notes
-
-
-def _whole(bare: NDCG) -> NDCG:
-    return bare.model_copy(update={"ideal": "all"})
-
-
-def _add(counts: Mapping[Any, Any], other: Mapping[Any, Any]) -> dict[Any, Any]:
-    return {key: counts.get(key, 0) + other.get(key, 0) for key in {**counts, **other}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -99,9 +100,7 @@ class JudgementColumns:
             table = _with_text_ids(to_polars(rankings))
             query_ids = table[QUERY_ID].to_list()
             positions = [self._position.get(query_id) for query_id in query_ids]
-            is_seen[
-                np.array([position for position in positions if position is not None], np.int64)
-            ] = True
+            is_seen[[position for position in positions if position is not None]] = True
             a_query = a_query or next(iter(query_ids), None)
             rows = pl.Series(positions, dtype=pl.UInt32)
             table = table.with_columns(column.gather(rows) for column in self._columns)
@@ -181,20 +180,17 @@ def keep_all(parts: Iterable[Part], metric_names: Sequence[str], keep: Sequence[
 
 def total(parts: Iterable[Part], metric_names: Sequence[str], path: Path | None) -> ScoreTotals:
     """Means and counts; with a path, the scores of each query go to a Parquet file."""
-    totals = ScoreTotals.nothing(metric_names)
-    if path is None:
-        for _, scored in parts:
-            totals += ScoreTotals.of(scored)
-        return totals
     from pyarrow.parquet import ParquetWriter
 
-    writer = None
-    with whole_file(path) as partial, ExitStack() as stack:
+    totals, writer = ScoreTotals.nothing(metric_names), None
+    with ExitStack() as stack:
+        partial = None if path is None else stack.enter_context(whole_file(path))
         for frame, scored in parts:
-            table = frame.to_arrow()
-            writer = writer or stack.enter_context(ParquetWriter(partial, table.schema))
-            writer.write_table(table)
             totals += ScoreTotals.of(scored)
+            if partial is not None:
+                table = frame.to_arrow()
+                writer = writer or stack.enter_context(ParquetWriter(partial, table.schema))
+                writer.write_table(table)
     return replace(totals, path=path)
 
 
@@ -298,37 +294,24 @@ def score_files(
     chosen = ranking_metrics(metrics)
     measured = [field for column in columns_for(chosen) for field in column.fields]
     source = StoredRun(Path(run), on_error, keep, measured)
+    names = [metric.metric_name for metric in chosen]
     target = None if isinstance(per_query, bool) else Path(per_query)
-    if target is not None and source.holds(target):
-        expected = (
-            f"a file other than the run {source.path}, which it would overwrite or become part of"
-        )
-        raise InvalidInput("per_query", str(target), expected)
     if target is not None:
-        check_columns(keep, keep, [metric.metric_name for metric in chosen])
+        if source.holds(target):
+            other = f"a file other than the run {source.path}"
+            expected = f"{other}, which it would overwrite or become part of"
+            raise InvalidInput("per_query", str(target), expected)
+        check_columns(keep, keep, names)
     judgements = None
     if qrels is not None or not source.holds_relevance:
         judged = source.path if qrels is None else qrels
         judgements = JudgementColumns.read(judged, on_error)
-    names = [metric.metric_name for metric in chosen]
-
-    score = partial(
-        _score_stored,
-        source=source,
-        metrics=chosen,
-        options=options,
-        keep=keep,
-        keep_digests=per_query is True,
-    )
-
-    def scored(tables: Iterator[Columns]) -> Iterator[Part]:
-        if judgements is None:
-            return _score(tables, score)
-        return _score(judgements.join(tables, source.path), score)
-
+    score = partial(_score_stored, source, chosen, options, keep, per_query is True)
     with byte_progress(f"scoring {source.path.name}", source.size, show=show_progress) as on_read:
         for parted in (False, True):
-            parts = scored(source.tables(on_read, parted=parted))
+            tables = source.tables(on_read, parted=parted)
+            joined = tables if judgements is None else judgements.join(tables, source.path)
+            parts = _score(joined, score)
             with suppress(Scattered):
                 if per_query is True:
                     return keep_all(parts, names, keep).replace(name=name or source.name)
@@ -337,12 +320,12 @@ def score_files(
 
 
 def _score_stored(
-    part: Columns,
     source: StoredRun,
     metrics: Sequence[RankingMetric],
     options: ScoringOptions,
     keep: Sequence[str],
     keep_digests: bool,
+    part: Columns,
 ) -> Part:
     """`score_part`, with errors that say where in the run they are."""
     try:
@@ -375,13 +358,8 @@ def _misfit(
 
 
 def _first_misfit(part: Columns, metrics: Sequence[RankingMetric]) -> str | None:
-    first, last = 0, len(part)
-    while last - first > 1:
-        middle = (first + last) // 2
-        if _misfit(part[first:middle], metrics):
-            last = middle
-        else:
-            first = middle
+    sizes = range(1, len(part))
+    first = bisect_left(sizes, True, key=lambda size: _misfit(part[:size], metrics) is not None)
     return str(part[QUERY_ID][first])
 
 

@@ -183,35 +183,26 @@ def _align(
         expected = read_qrels(expected)
     if _is_of_ranx(retrieved):
         retrieved = read_run(retrieved)
-    relevance: list[RelevanceLike | None]
-    rankings: list[Ranking | Sequence[str]]
     if isinstance(expected, Mapping) and isinstance(retrieved, Mapping):
         _check_query_ids(expected, retrieved)
         query_ids = list(dict.fromkeys([*expected, *retrieved]))
         relevance = [expected.get(query_id) for query_id in query_ids]
-        rankings = [retrieved.get(query_id, ()) for query_id in query_ids]
-    elif isinstance(expected, Mapping) or isinstance(retrieved, Mapping):
+        return query_ids, relevance, [retrieved.get(query_id, ()) for query_id in query_ids]
+    if isinstance(expected, Mapping) or isinstance(retrieved, Mapping):
         raise InvalidInput(
             "retrieved",
             type(retrieved).__name__,
             f"the same shape as expected, which is a {type(expected).__name__}",
             "Give both as mappings from query id, or both as sequences in the same order.",
         )
-    else:
-        relevance, rankings = list(expected), list(retrieved)
-        if len(relevance) != len(rankings):
-            remedy = ""
-            if any(isinstance(item, str) for item in (*relevance, *rankings)):
-                remedy = "Of one query, too, give lists of lists: [[id, …]]."
-            raise InvalidInput(
-                "retrieved",
-                len(rankings),
-                f"as many rankings as expected has, {len(relevance)}",
-                remedy,
-            )
-        _check_labels(expected, retrieved)
-        query_ids = list(map(str, range(len(relevance))))
-    return query_ids, relevance, rankings
+    relevance, rankings = list(expected), list(retrieved)
+    if len(relevance) != len(rankings):
+        has_texts = any(isinstance(item, str) for item in (*relevance, *rankings))
+        remedy = "Of one query, too, give lists of lists: [[id, …]]." if has_texts else ""
+        wanted = f"as many rankings as expected has, {len(relevance)}"
+        raise InvalidInput("retrieved", len(rankings), wanted, remedy)
+    _check_labels(expected, retrieved)
+    return list(map(str, range(len(relevance)))), relevance, rankings
 
 
 def _is_of_ranx(side: object) -> bool:
@@ -221,19 +212,16 @@ def _is_of_ranx(side: object) -> bool:
 
 def _check_labels(expected: object, retrieved: object) -> None:
     """Refuse columns of pandas that have labels in common, but at other places."""
-    ours: Any
-    theirs: Any
-    ours, theirs = (getattr(column, "index", None) for column in (expected, retrieved))
-    if not (hasattr(ours, "equals") and hasattr(theirs, "equals")) or ours.equals(theirs):
-        return
-    if not ours.isin(theirs).any():
-        return
-    remedy = (
-        "Give mappings, paired by query id: expected.to_dict(), retrieved.to_dict(); or, where "
-        "both have the same order, lists: expected.tolist(), retrieved.tolist()."
-    )
-    wanted = f"rows labelled like those of expected, {shorten(ours.tolist())}"
-    raise InvalidInput("retrieved", theirs.tolist(), wanted, remedy)
+    ours: Any = getattr(expected, "index", None)
+    theirs: Any = getattr(retrieved, "index", None)
+    are_labelled = hasattr(ours, "equals") and hasattr(theirs, "equals")
+    if are_labelled and not ours.equals(theirs) and ours.isin(theirs).any():
+        remedy = (
+            "Give mappings, paired by query id: expected.to_dict(), retrieved.to_dict(); or, where "
+            "both have the same order, lists: expected.tolist(), retrieved.tolist()."
+        )
+        wanted = f"rows labelled like those of expected, {shorten(ours.tolist())}"
+        raise InvalidInput("retrieved", theirs.tolist(), wanted, remedy)
 
 
 def _check_query_ids(expected: Mapping[str, object], retrieved: Mapping[str, object]) -> None:

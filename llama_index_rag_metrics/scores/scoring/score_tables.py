@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import reduce
+from operator import add
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -26,7 +28,7 @@ from llama_index_rag_metrics.rankings.judging import (
     judge_table,
     with_expected_ids,
 )
-from llama_index_rag_metrics.runtime.arrays import IntArray
+from llama_index_rag_metrics.runtime.arrays import BoolArray
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning, MissingExtra
 from llama_index_rag_metrics.runtime.masking import describe_error
@@ -112,9 +114,7 @@ def score_table(
         [{'mrr': 0.5, 'recall@1': 0.0}]
     """
     chosen = ranking_metrics(metrics)
-    if validate:
-        check_undamaged(table)
-    scored = _score(table, chosen, ScoringOptions(no_relevant, failed), keep)
+    scored = _score(table, chosen, ScoringOptions(no_relevant, failed), keep, validate=validate)
     import polars as pl
 
     for note in sum((batch.remarks for _, batch in scored), Remarks()).label_notes():
@@ -127,12 +127,8 @@ def score_totals(
     table: Any, metrics: Metrics, options: ScoringOptions, *, validate: bool = False
 ) -> ScoreTotals:
     """Means and counts of a table whose scores aren't kept."""
-    chosen = ranking_metrics(metrics)
-    if validate:
-        check_undamaged(table)
-    nothing = ScoreTotals.nothing(metric.metric_name for metric in chosen)
-    scored = _score(table, chosen, options)
-    return sum((ScoreTotals.of(batch) for _, batch in scored), nothing)
+    scored = _score(table, ranking_metrics(metrics), options, validate=validate)
+    return reduce(add, (ScoreTotals.of(batch) for _, batch in scored))
 
 
 def _score(
@@ -140,7 +136,11 @@ def _score(
     metrics: Sequence[RankingMetric],
     options: ScoringOptions,
     keep: Sequence[str] = (),
+    *,
+    validate: bool,
 ) -> list[tuple[pl.DataFrame, ScoredBatch]]:
+    if validate:
+        check_undamaged(table)
     _check_kind(table)
     names = _columns(table)
     check_columns(keep, names, [metric.metric_name for metric in metrics])
@@ -180,15 +180,12 @@ def score_part(
     import polars as pl
 
     frame, judged = judge_part(part, metrics)
-    has_failed = ERROR in frame.columns
     scored = score_batch(
         judged,
         metrics,
         options,
         is_judged=frame[EXPECTED].is_not_null().to_numpy(),
-        is_failed=frame[ERROR].is_not_null().to_numpy()
-        if has_failed
-        else np.zeros(len(frame), np.bool_),
+        is_failed=_is_failed(frame),
         sides=Sides(
             lambda row: frame[QUERY_ID][row] if QUERY_ID in frame.columns else row,
             lambda row: (frame[EXPECTED][row].to_list(), frame[RETRIEVED][row].to_list()),
@@ -196,7 +193,7 @@ def score_part(
     )
     if keep_digests:
         scored.digests = [ranking_digest(ids or ()) for ids in frame[RETRIEVED].to_list()]
-    columns: dict[str, Any] = {}
+    columns: dict[str, Any] = {QUERY_ID: frame[QUERY_ID]} if QUERY_ID in frame.columns else {}
     for metric, column in scored.columns.items():
         series, has_value = pl.Series(metric, column), scored.has_value(metric)
         whole = bool(has_value.all())
@@ -206,15 +203,20 @@ def score_part(
         N_RETRIEVED: scored.depth,
         N_RELEVANT: scored.n_relevant,
     }
-    first, last = (
-        {name: frame[name]} if name in frame.columns else {} for name in (QUERY_ID, ERROR)
-    )
-    if has_failed:
+    if ERROR in frame.columns:
         errors = frame[ERROR].to_list()
         masked = {error: describe_error(error) for error in set(errors) if error is not None}
-        last = {ERROR: pl.Series([masked.get(error) for error in errors], dtype=frame[ERROR].dtype)}
-    kept = {name: frame[name] for name in keep}
-    return pl.DataFrame({**first, **columns, **last, **kept}), scored
+        columns[ERROR] = pl.Series(
+            [masked.get(error) for error in errors], dtype=frame[ERROR].dtype
+        )
+    columns |= {name: frame[name] for name in keep}
+    return pl.DataFrame(columns), scored
+
+
+def _is_failed(frame: pl.DataFrame) -> BoolArray:
+    if ERROR not in frame.columns:
+        return np.zeros(len(frame), np.bool_)
+    return np.asarray(frame[ERROR].is_not_null().to_numpy(), np.bool_)
 
 
 def score_schema(table: pa.Schema, metrics: Metrics, *, keep: Sequence[str] = ()) -> pa.Schema:
@@ -371,22 +373,16 @@ def table_totals(scored: Table, *, name: str = "") -> ScoreTotals:
     if lacking:
         raise InvalidInput("scored", frame.columns, f"what score_table returned, with {lacking}")
     metrics = frame.columns[: frame.columns.index(EXCLUDED)]
-    is_failed = frame[ERROR].is_not_null() if ERROR in frame.columns else [False] * len(frame)
     names = [column for column in metrics if column != QUERY_ID]
-    reason = _codes(frame[EXCLUDED])
+    codes = frame[EXCLUDED].replace_strict(list(REASONS[1:]), [1, 2, 3], default=0)
+    reason = np.asarray(codes.to_numpy(), np.int64)
     known = {metric: frame[metric].is_not_null().to_numpy() for metric in names}
     batch = ScoredBatch(
         {metric: frame[metric].fill_null(float("nan")).to_numpy() for metric in names},
         reason,
         depth=frame[N_RETRIEVED].to_numpy(),
         n_relevant=frame[N_RELEVANT].to_numpy(),
-        is_failed=np.asarray(is_failed, np.bool_),
+        is_failed=_is_failed(frame),
         own={metric: has for metric, has in known.items() if not np.array_equal(has, reason == 0)},
     )
     return replace(ScoreTotals.of(batch), name=name)
-
-
-def _codes(excluded: pl.Series) -> IntArray:
-    reasons = list(REASONS[1:])
-    codes = excluded.replace_strict(reasons, [*range(1, len(REASONS))], default=0)
-    return np.asarray(codes.to_numpy(), np.int64)

@@ -6,10 +6,9 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,15 +18,11 @@ from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.report.reportable import Reportable, written
 from llama_index_rag_metrics.runtime.jsonable import jsonable
 from llama_index_rag_metrics.scores import Counts, listed_means
-from llama_index_rag_metrics.scores.mappings import ByMetric, name_among
+from llama_index_rag_metrics.scores.mappings import ByMetric, added, name_among
 from llama_index_rag_metrics.scores.rows import count_rows
 from llama_index_rag_metrics.scores.scores_report import glossary
 from llama_index_rag_metrics.scores.scoring.batches import ScoredBatch
 from llama_index_rag_metrics.scores.scoring.remarks import Remarks
-
-if TYPE_CHECKING:
-    from llama_index_rag_metrics.report import Report
-
 
 _MANTISSA = 53
 _LOWER = 26
@@ -128,31 +123,17 @@ class ScoreTotals(Reportable):
 
     def __add__(self, other: ScoreTotals) -> ScoreTotals:
         return ScoreTotals(
-            {
-                metric: self.sums.get(metric, ExactSum()) + other.sums.get(metric, ExactSum())
-                for metric in dict.fromkeys((*self.sums, *other.sums))
-            },
+            added(self.sums, other.sums),
             self.counts + other.counts,
             self.remarks + other.remarks,
             self.name,
             self.path,
-            {
-                metric: self._n(metric) + other._n(metric)
-                for metric in dict.fromkeys((*self.own, *other.own))
-            },
+            {metric: self._n(metric) + other._n(metric) for metric in {**self.own, **other.own}},
         )
 
     @property
     def metric_names(self) -> tuple[str, ...]:
         return tuple(self.sums)
-
-    @cached_property
-    def _means(self) -> dict[str, float]:
-        numbers = {metric: self.n(metric) for metric in self.sums}
-        return {
-            metric: total.value / numbers[metric] if numbers[metric] else math.nan
-            for metric, total in self.sums.items()
-        }
 
     def n(self, metric: str) -> int:
         """How many queries the metric's mean is taken over."""
@@ -164,7 +145,11 @@ class ScoreTotals(Reportable):
     @property
     def means(self) -> Mapping[str, float]:
         """Metric name to the mean over the queries that have a value; NaN for none."""
-        return MappingProxyType(ByMetric(self._means))
+        means = (
+            (metric, total.value / n if (n := self._n(metric)) else math.nan)
+            for metric, total in self.sums.items()
+        )
+        return MappingProxyType(ByMetric(means))
 
     @property
     def notes(self) -> list[str]:
@@ -173,8 +158,21 @@ class ScoreTotals(Reportable):
 
     def report(self, *, full: bool = False) -> Report:
         """Means, counts and notes; as a table, one row with all of them."""
-
-        return totals_report(self)
+        name, counts, metrics = self.name or "score", self.counts, self.metric_names
+        means = {metric: None if math.isnan(mean) else mean for metric, mean in self.means.items()}
+        rows = [Row(metric, [Cell.of(mean, "score")]) for metric, mean in means.items()]
+        parts = [rows, [*count_rows([counts])]]
+        table = Table("", [name], parts, fold="Counts", by_system=True)
+        values = {"run": self.name, **means, **asdict(counts)}
+        return Report(
+            title=f"Retrieval of {name}",
+            lead=f"{counted(counts.scored)} scored by {counted(len(metrics), 'metric', 'metrics')}",
+            sections=[Section("Means", [table])],
+            notes=self.notes,
+            glossary=glossary(metrics),
+            metrics=metrics,
+            records=Records({label: [value] for label, value in values.items()}),
+        )
 
     def state(self) -> dict[str, Any]:
         """All but name and path, as JSON, for another process: sums stay exact."""
@@ -214,21 +212,3 @@ class ScoreTotals(Reportable):
     def __repr__(self) -> str:
         queries = f"{self.counts.scored} queries"
         return f"<ScoreTotals {self.name or 'unnamed'}: {queries}; {listed_means(self.means)}>"
-
-
-def totals_report(totals: ScoreTotals) -> Report:
-    name, counts, metrics = totals.name or "score", totals.counts, totals.metric_names
-    means = {metric: totals.means[metric] if totals.n(metric) else None for metric in metrics}
-    rows = [Row(metric, [Cell.of(mean, "score")]) for metric, mean in means.items()]
-    parts = [rows, [*count_rows([counts])]]
-    table = Table("", [name], parts, fold="Counts", by_system=True)
-    values = {"run": totals.name, **means, **asdict(counts)}
-    return Report(
-        title=f"Retrieval of {name}",
-        lead=f"{counted(counts.scored)} scored by {counted(len(metrics), 'metric', 'metrics')}",
-        sections=[Section("Means", [table])],
-        notes=totals.notes,
-        glossary=glossary(metrics),
-        metrics=metrics,
-        records=Records({label: [value] for label, value in values.items()}),
-    )
