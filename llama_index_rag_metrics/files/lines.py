@@ -8,7 +8,7 @@ import json
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import count
+from itertools import count, takewhile
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
@@ -165,10 +165,7 @@ def text_size(path: Path, enough: int | None = None) -> int:
 
 
 def _bounded_lines(file: IO[bytes], path: Path) -> Iterator[bytes]:
-    for number in count(1):
-        if not (line := _line(file, path, number)):
-            return
-        yield line
+    return takewhile(len, (_line(file, path, number) for number in count(1)))
 
 
 def _line(file: IO[bytes], path: Path, number: int) -> bytes:

@@ -106,14 +106,11 @@ def nuggets_record(
 def read_supporting_facts(facts: object, place: Place) -> Relevance:
     """A facet for each title in [[title, sentence], …] or {"title": [title, …], …}."""
     titles = facts.get("title") if isinstance(facts, Mapping) else facts
-    expected = "supporting facts, [[title, sentence], …] or {'title': [title, …]}"
-    if not isinstance(titles, (list, tuple)):
-        raise place.wrong(expected, facts)
-    if not isinstance(facts, Mapping):
-        if not all(isinstance(fact, (list, tuple)) and fact for fact in titles):
-            raise place.wrong(expected, facts)
-        titles = [fact[0] for fact in titles]
-    if not all(isinstance(title, str) and title for title in titles):
+    if titles is facts and isinstance(facts, (list, tuple)):
+        titles = [fact[0] if isinstance(fact, (list, tuple)) and fact else None for fact in facts]
+    is_list = isinstance(titles, (list, tuple))
+    if not is_list or not all(isinstance(title, str) and title for title in titles):
+        expected = "supporting facts, [[title, sentence], …] or {'title': [title, …]}"
         raise place.wrong(expected, facts)
     return Relevance.facets({title: [title] for title in titles})
 

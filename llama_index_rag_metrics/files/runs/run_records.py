@@ -148,7 +148,7 @@ class QrelsRecords(Records[Relevance]):
             if is_ungraded:
                 raise place.lacks(f"a field {f.GRADE[0]!r}", names)
             ids = _id(query_id(row), place), self._document_id(item(row), place)
-            self._rows.add(*ids, read_grade(grade(row), place), place)
+            self._rows.add(*ids, grade(row), place)
 
         return read
 
@@ -159,11 +159,8 @@ class QrelsRecords(Records[Relevance]):
 def column_fields(columns: Mapping[str, str]) -> dict[str, str]:
     for field in columns:
         if field not in f.KNOWN:
-            known = [
-                name
-                for name, *_ in (f.QUERY_ID, f.RETRIEVED, f.SCORES, f.TEXTS, f.RELEVANCE, f.GRADES)
-            ]
-            raise InvalidInput("columns", field, f"fields such as {', '.join(known)} or doc_id")
+            known = "query_id, retrieved_ids, scores, retrieved_texts, relevance, grades or doc_id"
+            raise InvalidInput("columns", field, f"fields such as {known}")
     return {column: field for field, column in columns.items()}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -123,10 +123,6 @@ def is_span(data: object) -> bool:
     return isinstance(data, Mapping) and "trace_id" in mapping(data.get("context"))
 
 
-def is_span_frame(columns: Sequence[str]) -> bool:
-    return _TRACE in columns and _SPAN in columns
-
-
 def without_copied_index(frame: Any) -> Any:
     """A pandas frame without its index where that is a column, too, as the client makes it."""
     name = getattr(getattr(frame, "index", None), "name", None)
@@ -173,7 +169,7 @@ def spans_in(source: Any, faults: Faults) -> Iterator[TraceSpan]:
         yield from _of_file(Path(source), faults)
     elif is_frame(source):
         names, rows = frame_table(without_copied_index(source))
-        if is_span_frame(names):
+        if _TRACE in names and _SPAN in names:
             for place, record in records_of(names, rows):
                 yield from _readable(phoenix_span, record, place, faults)
         elif "trace" in names:

@@ -37,8 +37,6 @@ _ABSENT = [None] * len(_FIELDS)
 class OpenInference(Dialect):
     """What `openinference-instrumentation-…` and Phoenix record."""
 
-    name = "OpenInference"
-
     def kind(self, span: TraceSpan) -> Kind | None:
         kind = span.text(_OPENINFERENCE_KIND)
         return None if kind is None else kind_named(kind, span)
@@ -103,14 +101,10 @@ def _of_nodes(nodes: Any) -> list[Document] | None:
     """Documents of nodes written as id and score, or None."""
     if not isinstance(nodes, list) or not all(isinstance(node, str) for node in nodes):
         return None
-    documents = []
-    for node in nodes:
-        match = _NODE.fullmatch(node)
-        if match is None:
-            return None
-        score = json_or_none(match["score"])  # "None", or a number
-        documents.append(Document(match["id"], None, score))
-    return documents
+    matches = filter(None, map(_NODE.fullmatch, nodes))
+    # a score is "None", or a number
+    documents = [Document(match["id"], None, json_or_none(match["score"])) for match in matches]
+    return documents if len(documents) == len(nodes) else None
 
 
 def _index(key: str, prefix: str) -> int:
@@ -128,8 +122,6 @@ _MLFLOW_KIND, _INPUTS, _OUTPUTS = "mlflow.spanType", "mlflow.spanInputs", "mlflo
 
 class MLflow(Dialect):
     """Spans of type RETRIEVER; their outputs are documents with `page_content`."""
-
-    name = "MLflow"
 
     def kind(self, span: TraceSpan) -> Kind | None:
         kind = span.text(_MLFLOW_KIND)  # a text, or the JSON of one
@@ -174,8 +166,6 @@ _GENAI_KINDS: dict[str, Kind] = {"retrieval": "retrieval", "execute_tool": "tool
 class GenAI(Dialect):
     """OpenTelemetry's conventions: retrieval spans have a JSON list of {"id", "score"}."""
 
-    name = "OpenTelemetry gen_ai"
-
     def kind(self, span: TraceSpan) -> Kind | None:
         operation = span.text("gen_ai.operation.name")
         return None if operation is None else _GENAI_KINDS.get(operation, "other")
@@ -216,8 +206,6 @@ _QUESTIONS = ("str_or_query_bundle", "query")
 
 class LlamaIndexEvents(Dialect):
     """LlamaIndex's events, as `llama-index-observability-otel` adds them to spans."""
-
-    name = "LlamaIndex events"
 
     def kind(self, span: TraceSpan) -> Kind | None:
         start = _start(span)

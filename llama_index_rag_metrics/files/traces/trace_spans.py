@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from pydantic_core import from_json as parse_json
 
@@ -94,33 +94,31 @@ class TraceSpan:
         return from_json_text(self.get(key), key, self.place)
 
 
-def parse(text: str | bytes) -> Any:
-    """The value of JSON, in which half an emoji, as in cut texts, is no fault."""
+def _parse(value: Any) -> Any:
+    """The value of a JSON text, in which half an emoji is no fault; anything else stays."""
+    if not isinstance(value, str):
+        return value
     try:
-        return parse_json(text)
-    except (TypeError, ValueError):
+        return parse_json(value)
+    except ValueError:
         try:
-            return json.loads(text)
+            return json.loads(value)
         except RecursionError as error:
             raise ValueError(str(error)) from error
 
 
 def from_json_text(value: Any, what: str, place: Place) -> Any:
     """The value of a JSON text; anything else stays."""
-    if not isinstance(value, str):
-        return value
     try:
-        return parse(value)
+        return _parse(value)
     except ValueError as error:
         raise place.wrong(f"JSON as {what} ({error}; {CUT_OFF})", value) from error
 
 
 def json_or_none(value: Any) -> Any:
     """The value of a JSON text, or None if it is damaged; anything else stays."""
-    if not isinstance(value, str):
-        return value
     try:
-        return parse(value)
+        return _parse(value)
     except ValueError:
         return None
 
@@ -268,8 +266,6 @@ _QUESTION_KEYS = (
 
 class Dialect(ABC):
     """How one instrumentation records retrievals."""
-
-    name: ClassVar[str]
 
     @abstractmethod
     def kind(self, span: TraceSpan) -> Kind | None:
