@@ -10,6 +10,9 @@ from typing import Any
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.runtime.errors import FileFormatError, FormatTooNarrow
 
+OF_QUERIES = ("relevance", "metadata", "expected_texts", "forbidden")
+"""The parts of a dataset that are by query."""
+
 
 @dataclass
 class DatasetContent:

@@ -158,12 +158,6 @@ def _arrow(form: ArrowForm, reader: Reader[Any], path: Path, faults: Faults) -> 
     reader.read_records(column_names(path, form), read_arrow(path, form), faults)
 
 
-def _traces(reader: Reader[Any], path: Path, faults: Faults) -> None:
-    from llama_index_rag_metrics.files.traces import read_traces
-
-    reader.read(read_traces(path, on_error="raise" if faults.ends else "skip"), None, faults)
-
-
 def _loaded_dataset(load: Loader) -> Callable[[Path, Faults], DatasetContent]:
     return lambda path, faults: read_object(load(path), faults)
 
@@ -192,13 +186,13 @@ KINDS: OpenTable[FileKind] = OpenTable(
             (".parquet", ".parq", ".pq"), run=_parquet, qrels=_parquet, lacks=_IN_MEMORY
         ),
         "arrow": FileKind((".arrow", ".feather", ".ipc"), run=_ipc, qrels=_ipc, lacks=_IN_MEMORY),
-        "traces": FileKind(run=_traces),
+        "traces": FileKind(),
         "text": FileKind((".trec", ".run", ".qrels"), begins=lambda lines: True),
     },
 )
 """The kinds by name, in the order in which they are tried."""
 
-RUN_FORMATS = tuple(name for name, kind in KINDS.items() if kind.run)
+RUN_FORMATS = (*(name for name, kind in KINDS.items() if kind.run), "traces")
 QRELS_FORMATS = tuple(name for name, kind in KINDS.items() if kind.qrels)
 
 

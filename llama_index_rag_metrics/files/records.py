@@ -22,8 +22,7 @@ def read_place(value: Any, place: Place) -> Span | None:
         return None
     parts = value
     if isinstance(value, Mapping):
-        source = next((value[name] for name in f.PLACE_SOURCE if value.get(name) is not None), None)
-        parts = source, value.get("start"), value.get("end")
+        parts = f.first_of(value, f.PLACE_SOURCE), value.get("start"), value.get("end")
     if isinstance(parts, (list, tuple)):
         parts = tuple(map(_whole, parts))
     kinds = tuple(map(type, parts)) if isinstance(parts, tuple) else ()

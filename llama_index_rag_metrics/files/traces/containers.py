@@ -26,24 +26,10 @@ from llama_index_rag_metrics.files.traces.trace_spans import (
     TraceSpan,
     mapping,
     parent_of,
-    seconds,
 )
 from llama_index_rag_metrics.runtime.errors import FileFormatError, UnknownFormat
 
 _TRACE_ID = "trace_id"
-
-
-class MLflowSpan(TraceSpan):
-    __slots__ = ()
-
-    @property
-    def times(self) -> tuple[float | None, float | None]:
-        begin, end = (self.raw.get(f"{side}_time_unix_nano") for side in ("start", "end"))
-        return seconds(begin, self.place), seconds(end, self.place)
-
-    @property
-    def status(self) -> Mapping[str, Any]:
-        return mapping(self.raw.get("status"))
 
 
 def is_trace(data: object) -> bool:
@@ -67,7 +53,7 @@ def mlflow_spans(trace: Mapping[str, Any], place: Place, faults: Faults) -> Iter
         yield from _readable(lambda raw, place: _span(raw, place, about), raw, place, faults)
 
 
-def _span(raw: Any, place: Place, about: Mapping[str, Any]) -> MLflowSpan:
+def _span(raw: Any, place: Place, about: Mapping[str, Any]) -> TraceSpan:
     try:
         attributes, parent = raw["attributes"], raw.get("parent_span_id")
         trace_id, span_id = about.get(_TRACE_ID, raw["trace_id"]), raw["span_id"]
@@ -78,7 +64,7 @@ def _span(raw: Any, place: Place, about: Mapping[str, Any]) -> MLflowSpan:
     parent_id = parent_of(parent, place)
     # what is said of a trace is said of its root
     known = attributes if parent_id else {**about, **attributes}
-    return MLflowSpan(
+    return TraceSpan(
         read_id(trace_id, place), read_id(span_id, place), parent_id, known, raw, place
     )
 

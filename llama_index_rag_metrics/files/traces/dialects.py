@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
+from llama_index_rag_metrics.files.fields import first_of
 from llama_index_rag_metrics.files.lines import Place
 from llama_index_rag_metrics.files.traces.trace_spans import (
     DROPPED,
@@ -151,9 +152,8 @@ def _mlflow_document(output: Any, place: Place) -> Document:
     if not isinstance(output, Mapping):
         raise place.wrong("a document, {page_content, metadata, id}", output)
     known = mapping(from_json_text(output.get("metadata"), "metadata", place))
-    item = next((output[key] for key in ("id", "doc_id") if output.get(key) is not None), None)
-    if item is None:
-        item = known.get("chunk_id", known.get("doc_uri"))
+    item = first_of(output, ("id", "doc_id"))
+    item = known.get("chunk_id", known.get("doc_uri")) if item is None else item
     return Document(
         item, output.get("page_content"), known.get("score"), known, known.get("doc_uri")
     )

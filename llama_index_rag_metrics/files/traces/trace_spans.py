@@ -31,7 +31,7 @@ class Event(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class TraceSpan:
-    """A span, with its attributes as the container holds them; `get` makes them plain."""
+    """A span, raw as MLflow writes it; `get` makes of its attributes plain values."""
 
     trace_id: str
     span_id: str
@@ -47,11 +47,12 @@ class TraceSpan:
     @property
     def times(self) -> tuple[float | None, float | None]:
         """When it began and ended, in seconds since 1970."""
-        return None, None
+        begin, end = (self.raw.get(f"{side}_time_unix_nano") for side in ("start", "end"))
+        return seconds(begin, self.place), seconds(end, self.place)
 
     @property
     def status(self) -> Mapping[str, Any]:
-        return {}
+        return mapping(self.raw.get("status"))
 
     @property
     def error(self) -> str | None:
@@ -60,9 +61,7 @@ class TraceSpan:
             return None
         for event in self.events():
             if event.name == "exception":
-                kind, message = (
-                    event.attributes.get(f"exception.{part}") for part in ("type", "message")
-                )
+                kind, message = map(event.attributes.get, ("exception.type", "exception.message"))
                 return f"{kind}: {message}"
         return str(status.get("message") or "the span has the status ERROR")
 
@@ -100,7 +99,7 @@ def _parse(value: Any) -> Any:
         return value
     try:
         return parse_json(value)
-    except ValueError:
+    except (TypeError, ValueError):
         try:
             return json.loads(value)
         except RecursionError as error:
