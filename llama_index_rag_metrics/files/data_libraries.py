@@ -59,8 +59,7 @@ def _rows(collection: str, names: Sequence[str], split: str | None) -> Rows:
     splits = datasets.get_dataset_split_names(collection, configuration)
     chosen = _choose(split, splits, configuration)
     table = datasets.load_dataset(collection, configuration, split=chosen)
-    where = f"{collection}, {configuration}, {chosen}"
-    return ((Place(f"{where}, row {number}"), row) for number, row in enumerate(table, 1))
+    return Place(f"{collection}, {configuration}, {chosen}").numbered(table, "row")
 
 
 def _choose(split: str | None, splits: Sequence[str], configuration: str) -> str:
@@ -120,6 +119,5 @@ def _read_qrels(source: Any, content: DatasetContent, faults: Faults) -> dict[st
         judgements.add(*judged, place, facet)
 
     place = Place(f"{content.name} qrels")
-    numbered = enumerate(source.qrels_iter(), 1)
-    faults.each(((place.item(number), judgement) for number, judgement in numbered), read)
+    faults.each(place.numbered(source.qrels_iter()), read)
     return judgements.relevance()

@@ -63,6 +63,10 @@ class Place(NamedTuple):
     def item(self, number: int) -> Place:
         return Place(f"{self.path}, item {number}")
 
+    def numbered(self, items: Iterable[T], word: str = "item") -> Iterator[tuple[Place, T]]:
+        """What is read one after another from here, and where each of it is."""
+        return ((Place(f"{self.path}, {word} {n}"), item) for n, item in enumerate(items, 1))
+
 
 Rows: TypeAlias = Iterable[tuple[Place, Any]]
 """What is read one after another, and where each of it is."""

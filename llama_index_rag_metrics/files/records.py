@@ -265,9 +265,8 @@ def _read_only_id(value: object, place: Place) -> str:
     """An id in place of a list, unless it looks like several."""
     if isinstance(value, str) and looks_like_several(value):
         escaped = cut(to_json([value]))
-        raise place.wrong(
-            f'one id, a list such as ["d1", "d2"], or {escaped} if it is one id', value
-        )
+        expected = f'one id, a list such as ["d1", "d2"], or {escaped} if it is one id'
+        raise place.wrong(expected, value)
     return read_id(value, place)
 
 

@@ -478,8 +478,7 @@ class RetrievalDataset(DatasetContent):
         faults.warn()
         if misnamed := misnamed_fields(content):
             warn_caller(FieldsUnread(" ".join(misnamed)))
-        parts = {"name": name or content.name, "skipped": faults.skipped}
-        return cls(**{**vars(content), **parts})
+        return cls(**vars(content) | {"name": name or content.name, "skipped": faults.skipped})
 
 
 def check_ending(path: Path) -> str:

@@ -27,8 +27,7 @@ _SAMPLED_GROUPS, _SAMPLED_ROWS = 8, 1_024
 
 def read_arrow(path: Path, form: ArrowForm) -> Iterator[tuple[Place, Any]]:
     rows = (row for batch in read_batches(path, form) for row in batch.to_pylist())
-    for number, row in enumerate(rows, 1):
-        place = Place(f"{path}, row {number}")
+    for place, row in Place(str(path)).numbered(rows, "row"):
         yield place, {name: value for name, value in row.items() if value is not None}
 
 

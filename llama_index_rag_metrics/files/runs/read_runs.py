@@ -123,9 +123,8 @@ class Reader(ABC, Generic[T]):
         elif isinstance(source, Iterable):
             self._read_items(source, place, faults)
         else:
-            raise UnknownFormat(
-                place.path, "it has none of their attributes", self.understood, self.kind
-            )
+            why = "it has none of their attributes"
+            raise UnknownFormat(place.path, why, self.understood, self.kind)
 
     def _read_path(self, path: Path, form: str | None, faults: Faults) -> None:
         known = (*(RUN_FORMATS if self.held == "run" else QRELS_FORMATS), *KINDS.added())
@@ -157,8 +156,7 @@ class Reader(ABC, Generic[T]):
             raise place.wrong("{query id: …} or a list of records", data)
 
     def _read_items(self, items: Iterable[object], place: Place, faults: Faults) -> None:
-        numbered = ((place.item(number), item) for number, item in enumerate(items, 1))
-        faults.each(numbered, self._plain_record)
+        faults.each(place.numbered(items), self._plain_record)
 
     def _entry(self, pair: tuple[object, object], place: Place) -> None:
         self._keep(pair[0], self.value, pair[1], place)
@@ -263,10 +261,8 @@ def read_run(
     """
     if isinstance(source, Run):
         return source.replaced(source, name=name)
-    if (
-        isinstance(source, (str, os.PathLike))
-        and (format or format_of(Path(source), "run")) == "traces"
-    ):
+    is_path = isinstance(source, (str, os.PathLike))
+    if is_path and (format or format_of(Path(source), "run")) == "traces":
         if columns:
             raise InvalidInput("columns", columns, sentence="columns can't be given for traces.")
         from llama_index_rag_metrics.files.traces import read_traces

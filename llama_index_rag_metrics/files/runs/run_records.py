@@ -70,8 +70,7 @@ def relevance_record(query_id: str, relevance: Relevance) -> dict[str, Any]:
     if relevance.alternatives is not None:
         return {"query_id": query_id, "expected_ids": relevance.to_plain()}
     grades, spans = relevance.grades, relevance.spans
-    numbers = list(grades.values())
-    record = {"query_id": query_id, "expected_ids": list(grades), "grades": numbers}
+    record = {"query_id": query_id, "expected_ids": [*grades], "grades": [*grades.values()]}
     if spans is not None:
         record["expected_spans"] = [place_record(spans.get(item)) for item in grades]
     return record

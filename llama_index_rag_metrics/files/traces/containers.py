@@ -168,8 +168,8 @@ def spans_in(source: Any, faults: Faults) -> Iterator[TraceSpan]:
     elif isinstance(source, Iterable):
         place = Place(f"this {type(source).__name__}")
         items = [source] if isinstance(source, Mapping) else source
-        for number, item in enumerate(items, 1):
-            yield from _of_value(item, place.item(number), faults)
+        for here, item in place.numbered(items):
+            yield from _of_value(item, here, faults)
     else:
         why = "it is nothing of these"
         raise UnknownFormat(f"this {type(source).__name__}", why, UNDERSTOOD, "traces")
@@ -209,8 +209,8 @@ def _of_value(data: Any, place: Place, faults: Faults) -> Iterator[TraceSpan]:
     if hasattr(data, "to_dict") and hasattr(data, "info"):
         data = data.to_dict()
     if isinstance(data, list):
-        for number, item in enumerate(data, 1):
-            yield from _of_value(item, place.item(number), faults)
+        for here, item in place.numbered(data):
+            yield from _of_value(item, here, faults)
     elif isinstance(data, Mapping) and any(name in data for name in RESOURCES):
         yield from otlp_spans(data, place, faults)
     elif is_trace(data):

@@ -317,10 +317,8 @@ def _call(trace: Trace, work: Work, rerankings: Sequence[Work], above: Sequence[
     latency = None if None in seconds else sum(filter(None, seconds))
     asked_by = next((trace.tools[outer] for outer in above if outer in trace.tools), "")
     question = work.question or ""
-    if work.error is not None or retrieved is None:
-        return Call(latency=latency, error=work.error, query=question, asked_by=asked_by)
-    ids, scores, texts = retrieved
-    return Call(ids, scores, texts, latency, query=question, asked_by=asked_by)
+    found = {} if work.error is not None or retrieved is None else retrieved._asdict()
+    return Call(**found, latency=latency, error=work.error, query=question, asked_by=asked_by)
 
 
 def _reordered(
