@@ -78,8 +78,9 @@ def read_judgements(
         columns = line.split("\t")
         if len(columns) != len(HEADER):
             raise place.wrong("query-id, corpus-id and score, with tabs between them", line)
-        if place.line != 1 or columns[2].strip().lower() not in _SCORE_HEADINGS:
-            grades.add(*columns, place)
+        query_id, document_id, grade = columns
+        if place.line != 1 or grade.strip().lower() not in _SCORE_HEADINGS:
+            grades.add(query_id, document_id, grade, place)
 
     faults.each(read_lines(path, faults), read)
     return grades.relevance()

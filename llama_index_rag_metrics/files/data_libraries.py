@@ -77,7 +77,8 @@ def _read_judgements(rows: Rows, content: DatasetContent, faults: Faults) -> dic
     judgements = Judgements(content.queries, "a query id of queries")
 
     def read(row: dict[str, Any], place: Place) -> None:
-        judgements.add(*(first_of(row, names) for names in (QUERY_ID, DOC_ID, GRADE)), place)
+        query_id, document_id, grade = (first_of(row, names) for names in (QUERY_ID, DOC_ID, GRADE))
+        judgements.add(query_id, document_id, grade, place)
 
     faults.each(rows, read)
     return judgements.relevance()

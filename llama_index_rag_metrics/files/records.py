@@ -102,7 +102,7 @@ def nuggets_record(
     return record if error is None else {**record, "error": error}
 
 
-def read_supporting_facts(facts: object, place: Place) -> Relevance:
+def read_supporting_facts(facts: Any, place: Place) -> Relevance:
     """A facet for each title in [[title, sentence], …] or {"title": [title, …], …}."""
     titles = facts.get("title") if isinstance(facts, Mapping) else facts
     if titles is facts and isinstance(facts, (list, tuple)):

@@ -113,7 +113,7 @@ def number_or_none(value: Any, place: Place) -> float | None:
 
 def _read_call(record: object, place: Place) -> Call:
     fields = _mapping(record, place)
-    asked = {name: _text(fields.get(name), place) for name in ASKED}
+    asked: dict[str, Any] = {name: _text(fields.get(name), place) for name in ASKED}
     return Call(**_read(_SHARED, fields, place), **asked)
 
 
