@@ -104,7 +104,7 @@ def nuggets_record(
 
 def read_supporting_facts(facts: Any, place: Place) -> Relevance:
     """A facet for each title in [[title, sentence], …] or {"title": [title, …], …}."""
-    titles = facts.get("title") if isinstance(facts, Mapping) else facts
+    titles: Any = facts.get("title") if isinstance(facts, Mapping) else facts
     if titles is facts and isinstance(facts, (list, tuple)):
         titles = [fact[0] if isinstance(fact, (list, tuple)) and fact else None for fact in facts]
     is_list = isinstance(titles, (list, tuple))
