@@ -10,7 +10,7 @@ from typing import Any
 
 from llama_index_rag_metrics.files.dataset_content import DatasetContent, check_fits
 from llama_index_rag_metrics.files.fields import QUERY_ID
-from llama_index_rag_metrics.files.judgements import Judgements, format_grade, read_grade
+from llama_index_rag_metrics.files.judgements import Judgements, format_grade
 from llama_index_rag_metrics.files.lines import (
     Faults,
     Place,
@@ -79,11 +79,8 @@ def read_judgements(
         if len(columns) != len(HEADER):
             raise place.wrong("query-id, corpus-id and score, with tabs between them", line)
         query_id, document_id, grade = columns
-        if place.line == 1 and grade.strip().lower() in _SCORE_HEADINGS:
-            return
-        grades.add(
-            read_id(query_id, place), read_id(document_id, place), read_grade(grade, place), place
-        )
+        if place.line != 1 or grade.strip().lower() not in _SCORE_HEADINGS:
+            grades.add(query_id, document_id, grade, place)
 
     faults.each(read_lines(path, faults), read)
     return grades.relevance()

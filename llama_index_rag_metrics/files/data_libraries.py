@@ -10,9 +10,9 @@ from typing import Any
 from llama_index_rag_metrics.files.beir import read_query
 from llama_index_rag_metrics.files.dataset_content import DatasetContent
 from llama_index_rag_metrics.files.fields import DOC_ID, GRADE, QUERY_ID, first_of
-from llama_index_rag_metrics.files.judgements import Judgements, read_grade
+from llama_index_rag_metrics.files.judgements import Judgements
 from llama_index_rag_metrics.files.lines import Faults, Place, Rows
-from llama_index_rag_metrics.files.records import read_document, read_id
+from llama_index_rag_metrics.files.records import read_document
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra
 
@@ -59,8 +59,7 @@ def _rows(collection: str, names: Sequence[str], split: str | None) -> Rows:
     splits = datasets.get_dataset_split_names(collection, configuration)
     chosen = _choose(split, splits, configuration)
     table = datasets.load_dataset(collection, configuration, split=chosen)
-    where = f"{collection}, {configuration}, {chosen}"
-    return ((Place(f"{where}, row {number}"), row) for number, row in enumerate(table, 1))
+    return Place(f"{collection}, {configuration}, {chosen}").numbered(table, "row")
 
 
 def _choose(split: str | None, splits: Sequence[str], configuration: str) -> str:
@@ -79,9 +78,7 @@ def _read_judgements(rows: Rows, content: DatasetContent, faults: Faults) -> dic
 
     def read(row: dict[str, Any], place: Place) -> None:
         query_id, document_id, grade = (first_of(row, names) for names in (QUERY_ID, DOC_ID, GRADE))
-        judgements.add(
-            read_id(query_id, place), read_id(document_id, place), read_grade(grade, place), place
-        )
+        judgements.add(query_id, document_id, grade, place)
 
     faults.each(rows, read)
     return judgements.relevance()
@@ -118,11 +115,10 @@ def _read_qrels(source: Any, content: DatasetContent, faults: Faults) -> dict[st
     judgements = Judgements(content.queries, "the id of one of its queries")
 
     def read(judgement: Any, place: Place) -> None:
-        grade = read_grade(judgement.relevance, place)
         facet = getattr(judgement, "subtopic_id", None)
-        judgements.add(judgement.query_id, judgement.doc_id, grade, place, facet)
+        judged = judgement.query_id, judgement.doc_id, judgement.relevance
+        judgements.add(*judged, place, facet)
 
     place = Place(f"{content.name} qrels")
-    numbered = enumerate(source.qrels_iter(), 1)
-    faults.each(((place.item(number), judgement) for number, judgement in numbered), read)
+    faults.each(place.numbered(source.qrels_iter()), read)
     return judgements.relevance()

@@ -29,9 +29,6 @@ Metadata: TypeAlias = "Mapping[str, Any] | Iterable[tuple[str, Any]]"
 """{key: value}, or what `dict` takes as such."""
 
 
-OF_QUERIES = ("relevance", "metadata", "expected_texts", "forbidden")
-"""The parts of a dataset that are by query."""
-
 _TEXT_HASH = re.compile("sha256:[0-9a-f]{64}")
 
 
@@ -122,11 +119,11 @@ def with_corpus(content: DatasetContent, corpus: Corpus | None, faults: Faults) 
         read_corpus(Path(corpus), content, faults)
     elif isinstance(corpus, Mapping):
         content.corpus.update(corpus)
-    elif corpus is not None and not is_frame(corpus):
+    elif is_frame(corpus):
+        faults.each(frame_records(corpus), partial(read_document, content))
+    elif corpus is not None:
         expected = "{document id: text}, a data frame, or a path to JSON lines of documents"
         raise InvalidInput("corpus", corpus, expected)
-    elif corpus is not None:
-        faults.each(frame_records(corpus), partial(read_document, content))
     return content
 
 

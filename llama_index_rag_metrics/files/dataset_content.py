@@ -5,24 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.runtime.errors import FileFormatError, FormatTooNarrow
 
-Part: TypeAlias = Literal[
-    "grades",
-    "groups",
-    "spans",
-    "nothing relevant",
-    "metadata",
-    "expected texts",
-    "document metadata",
-    "mode",
-    "forbidden ids",
-    "hashes of texts",
-]
-"""A part of a dataset that some formats can't hold."""
+OF_QUERIES = ("relevance", "metadata", "expected_texts", "forbidden")
+"""The parts of a dataset that are by query."""
 
 
 @dataclass
@@ -50,7 +39,7 @@ class DatasetContent:
 
 
 def check_fits(
-    content: DatasetContent, form: str, holds: Collection[Part], *, lossy: bool = False
+    content: DatasetContent, form: str, holds: Collection[str], *, lossy: bool = False
 ) -> None:
     """Refuse to write parts that the format can't hold, unless the caller agreed to lose them."""
     if lossy:
@@ -70,7 +59,7 @@ def _judged(test: Callable[[Relevance], bool]) -> Callable[[DatasetContent], Ite
     )
 
 
-_PARTS: Mapping[Part, tuple[str, Callable[[DatasetContent], Iterable[str]]]] = {
+_PARTS: Mapping[str, tuple[str, Callable[[DatasetContent], Iterable[str]]]] = {
     "grades": ("grades", _judged(lambda relevance: relevance.is_graded)),
     "groups": ("groups of alternatives", _judged(lambda judged: judged.alternatives is not None)),
     "spans": ("places in documents", _judged(lambda relevance: relevance.spans is not None)),

@@ -30,9 +30,7 @@ _INDEX = ("", "Unnamed: 0")
 
 def read_examples(examples: Sequence[object], place: Place, faults: Faults) -> DatasetContent:
     """Read the questions of a LabelledRagDataset's examples, or of ragas' records."""
-    return read_questions(
-        ((place.item(number), example) for number, example in enumerate(examples, 1)), faults
-    )
+    return read_questions(place.numbered(examples), faults)
 
 
 def is_columns(data: Mapping[str, object]) -> bool:

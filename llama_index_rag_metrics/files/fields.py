@@ -32,6 +32,8 @@ EXPECTED_TEXTS = ("expected_texts", "reference_contexts", "ground_truth_context"
 EXPECTED_SPANS = ("expected_spans",)
 """The places of passages that have no ids of their own, each with its document."""
 
+LABELS = (*RELEVANCE, *EXPECTED_TEXTS, *EXPECTED_SPANS)
+
 REFERENCES = "references"
 """In Chroma's chunking evaluation the passages that answer, with their places in a document."""
 
@@ -94,15 +96,7 @@ KNOWN = {*QUERY_ID, *DOC_ID, *SCORE, *RANK, *GRADE, *LISTS, *_BESIDE}
 """Every field of rankings and judgements."""
 
 RESERVED = {
-    *(
-        *QUERY_ID,
-        *QUERY,
-        *RELEVANCE,
-        *EXPECTED_TEXTS,
-        *EXPECTED_SPANS,
-        *FORBIDDEN_FIELDS,
-        *ANSWERED,
-    ),
+    *(*QUERY_ID, *QUERY, *LABELS, *FORBIDDEN_FIELDS, *ANSWERED),
     *(REFERENCES, SUPPORTING_FACTS, GENERATED_FROM, "metadata", "document_id"),
 }
 """Names that mean something in the record of a question, so that metadata can't go by them."""
@@ -139,7 +133,7 @@ def nearest(name: object, fields: Iterable[str]) -> str | None:
 def meant_as_labels(name: object) -> str | None:
     """The field of labels that a name was probably meant to be, or None."""
     likely = "expected_ids" if _LABELS.fullmatch(str(name)) else None
-    return nearest(name, (*RELEVANCE, *EXPECTED_TEXTS, *EXPECTED_SPANS)) or likely
+    return nearest(name, LABELS) or likely
 
 
 def unread_fields(names: Collection[str]) -> dict[str, str]:

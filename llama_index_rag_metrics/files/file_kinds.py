@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from llama_index_rag_metrics.files import fields as f
 from llama_index_rag_metrics.files.beir import (
@@ -33,7 +33,6 @@ from llama_index_rag_metrics.files.judgements import read_number
 from llama_index_rag_metrics.files.lines import (
     Faults,
     Place,
-    Rows,
     from_json,
     name_of,
     read_lines,
@@ -54,27 +53,15 @@ from llama_index_rag_metrics.runtime.errors import (
 )
 from llama_index_rag_metrics.runtime.open_table import OpenTable
 
+if TYPE_CHECKING:
+    from llama_index_rag_metrics.files.runs.read_runs import Reader
+
 Loader: TypeAlias = Callable[[Path], Any]
 """From a file to its content, in any form that can be read from memory."""
 
 
-class QueryReader(Protocol):
-    whole: dict[str, Any]
-    name: str
-
-    def read(self, source: Any, form: str | None, faults: Faults) -> None: ...
-
-    def read_json_lines(self, path: Path, faults: Faults) -> None: ...
-
-    def read_records(self, columns: Iterable[str], records: Rows, faults: Faults) -> None: ...
-
-    def read_table(self, names: list[str], rows: Rows, place: Place, faults: Faults) -> None: ...
-
-    def read_value(self, data: Any, place: Place, faults: Faults) -> None: ...
-
-
 Held: TypeAlias = Literal["run", "qrels", "dataset"]
-QueriesOf: TypeAlias = Callable[[QueryReader, Path, Faults], None]
+QueriesOf: TypeAlias = "Callable[[Reader[Any], Path, Faults], None]"
 
 
 @dataclass(frozen=True)
@@ -139,42 +126,36 @@ def _json_dataset(path: Path, faults: Faults) -> DatasetContent:
     return read_value(data, place, faults)
 
 
-def _trec_run(reader: QueryReader, path: Path, faults: Faults) -> None:
+def _trec_run(reader: Reader[Any], path: Path, faults: Faults) -> None:
     reader.whole, tag = read_trec_run(path, faults)
     reader.name = tag or reader.name
 
 
-def _trec_qrels(reader: QueryReader, path: Path, faults: Faults) -> None:
+def _trec_qrels(reader: Reader[Any], path: Path, faults: Faults) -> None:
     reader.whole = read_trec_qrels(path, faults)
 
 
-def _beir_qrels(reader: QueryReader, path: Path, faults: Faults) -> None:
+def _beir_qrels(reader: Reader[Any], path: Path, faults: Faults) -> None:
     reader.whole = read_judgements(path, faults)
 
 
-def _lines(reader: QueryReader, path: Path, faults: Faults) -> None:
+def _lines(reader: Reader[Any], path: Path, faults: Faults) -> None:
     reader.read_json_lines(path, faults)
 
 
-def _json(reader: QueryReader, path: Path, faults: Faults) -> None:
+def _json(reader: Reader[Any], path: Path, faults: Faults) -> None:
     text, place = read_text(path), Place(str(path))
     if text.strip():
         reader.read_value(from_json(text, place), place, faults)
 
 
-def _table(delimiter: str, reader: QueryReader, path: Path, faults: Faults) -> None:
+def _table(delimiter: str, reader: Reader[Any], path: Path, faults: Faults) -> None:
     names, rows = read_table(path, delimiter, faults)
     reader.read_table(names, rows, Place(str(path), 1), faults)
 
 
-def _arrow(form: ArrowForm, reader: QueryReader, path: Path, faults: Faults) -> None:
+def _arrow(form: ArrowForm, reader: Reader[Any], path: Path, faults: Faults) -> None:
     reader.read_records(column_names(path, form), read_arrow(path, form), faults)
-
-
-def _traces(reader: QueryReader, path: Path, faults: Faults) -> None:
-    from llama_index_rag_metrics.files.traces import read_traces
-
-    reader.read(read_traces(path, on_error="raise" if faults.ends else "skip"), None, faults)
 
 
 def _loaded_dataset(load: Loader) -> Callable[[Path, Faults], DatasetContent]:
@@ -205,13 +186,13 @@ KINDS: OpenTable[FileKind] = OpenTable(
             (".parquet", ".parq", ".pq"), run=_parquet, qrels=_parquet, lacks=_IN_MEMORY
         ),
         "arrow": FileKind((".arrow", ".feather", ".ipc"), run=_ipc, qrels=_ipc, lacks=_IN_MEMORY),
-        "traces": FileKind(run=_traces),
+        "traces": FileKind(),
         "text": FileKind((".trec", ".run", ".qrels"), begins=lambda lines: True),
     },
 )
 """The kinds by name, in the order in which they are tried."""
 
-RUN_FORMATS = tuple(name for name, kind in KINDS.items() if kind.run)
+RUN_FORMATS = (*(name for name, kind in KINDS.items() if kind.run), "traces")
 QRELS_FORMATS = tuple(name for name, kind in KINDS.items() if kind.qrels)
 
 
@@ -423,18 +404,7 @@ CONTENTS = {
     DATASET: Content(
         "RetrievalDataset.load() reads it; on the command line it is the DATASET of `labels` and "
         "the --dataset of `evaluate`.",
-        [
-            [
-                f.QUERY,
-                (
-                    *f.RELEVANCE,
-                    *f.EXPECTED_TEXTS,
-                    f.REFERENCES,
-                    *f.EXPECTED_SPANS,
-                    f.SUPPORTING_FACTS,
-                ),
-            ]
-        ],
+        [[f.QUERY, (*f.LABELS, f.REFERENCES, f.SUPPORTING_FACTS)]],
         lambda fields: fields.has(*f.QUERY) and not fields.has(*f.DOC_ID),
         json=is_dataset,
         unlike={POOL},

@@ -7,7 +7,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, TypeGuard, TypeVar
 
-from llama_index_rag_metrics.files.dataset_content import ALL_BUT_MODE, DatasetContent, check_fits
+from llama_index_rag_metrics.files.dataset_content import (
+    ALL_BUT_MODE,
+    OF_QUERIES,
+    DatasetContent,
+    check_fits,
+)
 from llama_index_rag_metrics.files.fields import EXAMPLE, TEXT_HASH
 from llama_index_rag_metrics.files.lines import (
     Faults,
@@ -72,12 +77,8 @@ def read_mapping(data: Mapping[str, object], place: Place, faults: Faults) -> Da
         mode=str(data.get("mode", "text")),
         notes=read_texts(data.get("notes", []), place),
     )
-    for by_query in (
-        content.relevance,
-        content.metadata,
-        content.expected_texts,
-        content.forbidden,
-    ):
+    for part in OF_QUERIES:
+        by_query = getattr(content, part)
         for query_id in by_query.keys() - content.queries.keys():
             faults.take(place.wrong('only ids of "queries"', query_id))
             del by_query[query_id]
@@ -85,7 +86,6 @@ def read_mapping(data: Mapping[str, object], place: Place, faults: Faults) -> Da
 
 
 def write_mapping(content: DatasetContent, path: Path) -> None:
-    parts = {name: part for name in _OPTIONAL if (part := getattr(content, name))}
     data = {
         "format": _FORMAT,
         "name": content.name,
@@ -93,7 +93,7 @@ def write_mapping(content: DatasetContent, path: Path) -> None:
         "relevance": {
             query_id: judged.to_plain() for query_id, judged in content.relevance.items()
         },
-        **parts,
+        **{name: part for name in _OPTIONAL if (part := getattr(content, name))},
         **({"mode": content.mode} if content.mode != "text" else {}),
         **({"notes": content.notes} if content.notes else {}),
     }

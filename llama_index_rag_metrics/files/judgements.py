@@ -6,6 +6,7 @@ import math
 from collections.abc import Collection, Mapping
 
 from llama_index_rag_metrics.files.lines import Place
+from llama_index_rag_metrics.files.records import read_id
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.runtime.errors import FileFormatError
 
@@ -35,18 +36,20 @@ class Judgements:
 
     def add(
         self,
-        query_id: str,
-        document_id: str,
-        grade: float,
+        query_id: object,
+        document_id: object,
+        grade: object,
         place: Place,
         facet: str | None = None,
     ) -> None:
-        if self._known is not None and query_id not in self._known:
-            raise place.wrong(self._expected, query_id)
-        grades = self._grades.setdefault(query_id, {}).setdefault(facet, {})
-        if document_id in grades:
-            raise place.wrong("every judgement once", f"{query_id} {document_id}")
-        grades[document_id] = grade
+        query, document = read_id(query_id, place), read_id(document_id, place)
+        number = read_grade(grade, place)
+        if self._known is not None and query not in self._known:
+            raise place.wrong(self._expected, query)
+        grades = self._grades.setdefault(query, {}).setdefault(facet, {})
+        if document in grades:
+            raise place.wrong("every judgement once", f"{query} {document}")
+        grades[document] = number
 
     def relevance(self) -> dict[str, Relevance]:
         """Query id to its Relevance; a facet without a grade above 0 is left out."""

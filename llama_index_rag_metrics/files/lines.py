@@ -8,7 +8,7 @@ import json
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import count
+from itertools import count, takewhile
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
@@ -62,6 +62,10 @@ class Place(NamedTuple):
 
     def item(self, number: int) -> Place:
         return Place(f"{self.path}, item {number}")
+
+    def numbered(self, items: Iterable[T], word: str = "item") -> Iterator[tuple[Place, T]]:
+        """What is read one after another from here, and where each of it is."""
+        return ((Place(f"{self.path}, {word} {n}"), item) for n, item in enumerate(items, 1))
 
 
 Rows: TypeAlias = Iterable[tuple[Place, Any]]
@@ -165,10 +169,7 @@ def text_size(path: Path, enough: int | None = None) -> int:
 
 
 def _bounded_lines(file: IO[bytes], path: Path) -> Iterator[bytes]:
-    for number in count(1):
-        if not (line := _line(file, path, number)):
-            return
-        yield line
+    return takewhile(len, (_line(file, path, number) for number in count(1)))
 
 
 def _line(file: IO[bytes], path: Path, number: int) -> bytes:

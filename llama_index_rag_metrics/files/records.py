@@ -22,8 +22,7 @@ def read_place(value: Any, place: Place) -> Span | None:
         return None
     parts = value
     if isinstance(value, Mapping):
-        source = next((value[name] for name in f.PLACE_SOURCE if value.get(name) is not None), None)
-        parts = source, value.get("start"), value.get("end")
+        parts = f.first_of(value, f.PLACE_SOURCE), value.get("start"), value.get("end")
     if isinstance(parts, (list, tuple)):
         parts = tuple(map(_whole, parts))
     kinds = tuple(map(type, parts)) if isinstance(parts, tuple) else ()
@@ -103,17 +102,14 @@ def nuggets_record(
     return record if error is None else {**record, "error": error}
 
 
-def read_supporting_facts(facts: object, place: Place) -> Relevance:
+def read_supporting_facts(facts: Any, place: Place) -> Relevance:
     """A facet for each title in [[title, sentence], …] or {"title": [title, …], …}."""
-    titles = facts.get("title") if isinstance(facts, Mapping) else facts
-    expected = "supporting facts, [[title, sentence], …] or {'title': [title, …]}"
-    if not isinstance(titles, (list, tuple)):
-        raise place.wrong(expected, facts)
-    if not isinstance(facts, Mapping):
-        if not all(isinstance(fact, (list, tuple)) and fact for fact in titles):
-            raise place.wrong(expected, facts)
-        titles = [fact[0] for fact in titles]
-    if not all(isinstance(title, str) and title for title in titles):
+    titles: Any = facts.get("title") if isinstance(facts, Mapping) else facts
+    if titles is facts and isinstance(facts, (list, tuple)):
+        titles = [fact[0] if isinstance(fact, (list, tuple)) and fact else None for fact in facts]
+    is_list = isinstance(titles, (list, tuple))
+    if not is_list or not all(isinstance(title, str) and title for title in titles):
+        expected = "supporting facts, [[title, sentence], …] or {'title': [title, …]}"
         raise place.wrong(expected, facts)
     return Relevance.facets({title: [title] for title in titles})
 
@@ -269,9 +265,8 @@ def _read_only_id(value: object, place: Place) -> str:
     """An id in place of a list, unless it looks like several."""
     if isinstance(value, str) and looks_like_several(value):
         escaped = cut(to_json([value]))
-        raise place.wrong(
-            f'one id, a list such as ["d1", "d2"], or {escaped} if it is one id', value
-        )
+        expected = f'one id, a list such as ["d1", "d2"], or {escaped} if it is one id'
+        raise place.wrong(expected, value)
     return read_id(value, place)
 
 

@@ -14,7 +14,7 @@ from typing_extensions import Self
 from llama_index_rag_metrics.files import beir, file_kinds, json_datasets, trec
 from llama_index_rag_metrics.files import dataset_arguments as arguments
 from llama_index_rag_metrics.files.data_libraries import read_hugging_face, read_ir_dataset
-from llama_index_rag_metrics.files.dataset_content import DatasetContent
+from llama_index_rag_metrics.files.dataset_content import OF_QUERIES, DatasetContent
 from llama_index_rag_metrics.files.dataset_objects import read_frame, read_object
 from llama_index_rag_metrics.files.dataset_summary import (
     as_html,
@@ -114,7 +114,7 @@ class RetrievalDataset(DatasetContent):
             notes=list(notes),
             skipped=tuple(skipped),
         )
-        for part in arguments.OF_QUERIES:
+        for part in OF_QUERIES:
             arguments.refuse_unknown(part, getattr(self, part), self.queries, "queries")
         for part in ("titles", "document_metadata"):
             arguments.refuse_unknown(part, getattr(self, part), self.corpus, "corpus")
@@ -429,7 +429,7 @@ class RetrievalDataset(DatasetContent):
         chosen = list(dict.fromkeys(query_ids))
         arguments.refuse_unknown("query_ids", chosen, self.queries, "queries")
         parts = dict(vars(self))
-        for part in ("queries", *arguments.OF_QUERIES):
+        for part in ("queries", *OF_QUERIES):
             by_query = parts[part]
             parts[part] = {key: by_query[key] for key in chosen if key in by_query}
         return RetrievalDataset(**parts)
@@ -478,8 +478,7 @@ class RetrievalDataset(DatasetContent):
         faults.warn()
         if misnamed := misnamed_fields(content):
             warn_caller(FieldsUnread(" ".join(misnamed)))
-        parts = {"name": name or content.name, "skipped": faults.skipped}
-        return cls(**{**vars(content), **parts})
+        return cls(**vars(content) | {"name": name or content.name, "skipped": faults.skipped})
 
 
 def check_ending(path: Path) -> str:

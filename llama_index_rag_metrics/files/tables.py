@@ -51,26 +51,23 @@ def records_of(
 
 def frame_table(frame: Any) -> tuple[list[str], Iterator[tuple[Place, Sequence[Any]]]]:
     """Columns and rows of any table, or of what has `to_pandas`; a named index is a column."""
+    place = Place("the data frame")
     if hasattr(frame, "collect"):
         frame = frame.collect()
     if hasattr(frame, "iter_rows"):
-        return list(frame.columns), _placed(frame.iter_rows())
+        return list(frame.columns), place.numbered(frame.iter_rows(), "row")
     if hasattr(frame, "to_pylist"):
         check_undamaged(frame)  # takes no time beside making Python's objects of it
         batches = frame.to_batches() if hasattr(frame, "to_batches") else [frame]
         columns = ([column.to_pylist() for column in batch.columns] for batch in batches)
         rows = (row for lists in columns for row in zip(*lists, strict=True))
-        return list(frame.schema.names), _placed(rows)
+        return list(frame.schema.names), place.numbered(rows, "row")
     if hasattr(frame, "to_pandas"):
         frame = frame.to_pandas()
     if frame.index.name is not None:
         frame = frame.reset_index()
-    return list(map(str, frame.columns)), _placed(frame.itertuples(index=False, name=None))
-
-
-def _placed(rows: Iterable[Sequence[Any]]) -> Iterator[tuple[Place, Sequence[Any]]]:
-    for number, row in enumerate(rows, 1):
-        yield Place(f"the data frame, row {number}"), row
+    rows = frame.itertuples(index=False, name=None)
+    return list(map(str, frame.columns)), place.numbered(rows, "row")
 
 
 def to_frame(content: DatasetContent) -> pd.DataFrame:

@@ -10,7 +10,6 @@ from llama_index_rag_metrics.files.dataset_content import DatasetContent, check_
 from llama_index_rag_metrics.files.judgements import (
     Judgements,
     format_grade,
-    read_grade,
 )
 from llama_index_rag_metrics.files.lines import (
     Faults,
@@ -53,9 +52,8 @@ def read_qrels(
             return
         if len(columns) != 4:
             raise place.wrong(f"4 columns: {first}, document id, grade", line)
-        query_id, subtopic, document_id, text = columns
-        facet = subtopic if subtopics else None
-        judgements.add(query_id, document_id, read_grade(text, place), place, facet)
+        query_id, subtopic, document_id, grade = columns
+        judgements.add(query_id, document_id, grade, place, subtopic if subtopics else None)
 
     faults.each(read_lines(path, faults), read)
     return judgements.relevance()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from llama_index_rag_metrics.files.fields import CALLS, KNOWN, MODEL_CONTEXT
 from llama_index_rag_metrics.files.lines import Place
+from llama_index_rag_metrics.files.runs.run_fields import ASKED
 from llama_index_rag_metrics.rankings.judging import RETRIEVED
 from llama_index_rag_metrics.runtime.atomic_files import whole_file
 from llama_index_rag_metrics.runtime.errors import FileFormatError, MissingExtra
@@ -26,8 +27,7 @@ _SAMPLED_GROUPS, _SAMPLED_ROWS = 8, 1_024
 
 def read_arrow(path: Path, form: ArrowForm) -> Iterator[tuple[Place, Any]]:
     rows = (row for batch in read_batches(path, form) for row in batch.to_pylist())
-    for number, row in enumerate(rows, 1):
-        place = Place(f"{path}, row {number}")
+    for place, row in Place(str(path)).numbered(rows, "row"):
         yield place, {name: value for name, value in row.items() if value is not None}
 
 
@@ -80,7 +80,7 @@ def record_schema(pa: Any) -> Any:
         "retrieved_spans": pa.list_(span),
     }
     outcome = {"latency": pa.float64(), "error": pa.string()}
-    asked = {name: pa.string() for name in ("query", "asked_by", "retriever")}
+    asked = {name: pa.string() for name in ASKED}
     return pa.schema(
         {
             "query_id": pa.string(),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
-from llama_index_rag_metrics.files.fields import LISTS, is_long
+from llama_index_rag_metrics.files import fields as f
 from llama_index_rag_metrics.files.file_kinds import (
     KINDS,
     QRELS,
@@ -20,7 +20,7 @@ from llama_index_rag_metrics.files.file_kinds import (
     read_as,
 )
 from llama_index_rag_metrics.files.json_datasets import has_judgements, read_mapping
-from llama_index_rag_metrics.files.judgements import Qrels, read_number
+from llama_index_rag_metrics.files.judgements import Judgements, Qrels, read_number
 from llama_index_rag_metrics.files.lines import (
     Faults,
     OnError,
@@ -30,24 +30,30 @@ from llama_index_rag_metrics.files.lines import (
     name_of,
     read_lines,
 )
-from llama_index_rag_metrics.files.records import read_id, read_relevance
-from llama_index_rag_metrics.files.runs.run_fields import read_ids
+from llama_index_rag_metrics.files.records import (
+    SEPARATORS,
+    looks_like_several,
+    read_id,
+    read_relevance,
+)
+from llama_index_rag_metrics.files.runs.run_fields import number_or_none, read_ids, read_ranking
 from llama_index_rag_metrics.files.runs.run_records import (
-    QrelsRecords,
-    Records,
-    RunRecords,
     as_record,
     check_long,
     column_fields,
+    column_of,
+    read_expected,
     rename,
     renamed,
+    row_id,
     warn_unread,
 )
 from llama_index_rag_metrics.files.runs.trec_run import by_score
 from llama_index_rag_metrics.files.tables import frame_table, is_frame, read_cell, records_of
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking, Run
-from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownFormat
+from llama_index_rag_metrics.runtime.callers import warn_caller
+from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning, UnknownFormat
 
 T = TypeVar("T")
 
@@ -58,22 +64,32 @@ class Reader(ABC, Generic[T]):
     kind: ClassVar[str]
     held: ClassVar[Literal["run", "qrels"]]
     understood: ClassVar[tuple[str, ...]]
-    formats: ClassVar[tuple[str, ...]]
+    whole_fields: ClassVar[Sequence[str]]
+    """A record of a whole query has one of them; any other is of one document."""
+
+    expected: ClassVar[str]
     name = ""
-    make_records: ClassVar[Callable[[], Records[Any]]]
 
     def __init__(self, columns: Mapping[str, str] | None = None) -> None:
         self.whole: dict[str, T] = {}
-        self._records: Records[T] = type(self).make_records()
         self._fields = column_fields(columns or {})
         self._named: set[frozenset[str]] = set()
+        self._has_warned = False
 
     @abstractmethod
     def value(self, value: Any, place: Place) -> T:
         """Read what a mapping has for one query."""
 
-    def result(self) -> dict[str, T]:
-        return {**self.whole, **self._records.by_query()}
+    @abstractmethod
+    def of_record(self, record: Mapping[str, Any], place: Place) -> T:
+        """Read the record of a whole query."""
+
+    @abstractmethod
+    def row_reader(self, names: Sequence[str]) -> Callable[[Sequence[Any], Place], None]:
+        """What reads the rows, one document each, of a table with these columns."""
+
+    @abstractmethod
+    def result(self) -> dict[str, T]: ...
 
     def read(self, source: Any, form: str | None, faults: Faults) -> None:
         """Read a source of any form, and warn of fields called nearly like others."""
@@ -94,9 +110,9 @@ class Reader(ABC, Generic[T]):
             names, rows = frame_table(source)
             fields = rename(names, self._fields)
             check_long(fields, Place("the data frame"))
-            if is_long(fields):
+            if f.is_long(fields):
                 self._named.add(frozenset(fields))
-                faults.each(rows, self._records.row_reader(fields))
+                faults.each(rows, self.row_reader(fields))
             else:
                 faults.each(records_of(names, rows), self._plain_record)
         elif isinstance(source, Mapping):
@@ -107,12 +123,11 @@ class Reader(ABC, Generic[T]):
         elif isinstance(source, Iterable):
             self._read_items(source, place, faults)
         else:
-            raise UnknownFormat(
-                place.path, "it has none of their attributes", self.understood, self.kind
-            )
+            why = "it has none of their attributes"
+            raise UnknownFormat(place.path, why, self.understood, self.kind)
 
     def _read_path(self, path: Path, form: str | None, faults: Faults) -> None:
-        known = (*self.formats, *KINDS.added())
+        known = (*(RUN_FORMATS if self.held == "run" else QRELS_FORMATS), *KINDS.added())
         if form is not None:
             check_format(form, known)
         if path.is_dir():
@@ -141,14 +156,18 @@ class Reader(ABC, Generic[T]):
             raise place.wrong("{query id: …} or a list of records", data)
 
     def _read_items(self, items: Iterable[object], place: Place, faults: Faults) -> None:
-        numbered = ((place.item(number), item) for number, item in enumerate(items, 1))
-        faults.each(numbered, self._plain_record)
+        faults.each(place.numbered(items), self._plain_record)
 
     def _entry(self, pair: tuple[object, object], place: Place) -> None:
-        query_id = read_id(pair[0], place)
+        self._keep(pair[0], self.value, pair[1], place)
+
+    def _keep(
+        self, given_id: object, read: Callable[[Any, Place], T], value: Any, place: Place
+    ) -> None:
+        query_id = read_id(given_id, place)
         if query_id in self.whole:
             raise place.wrong("every query id once", query_id)
-        self.whole[query_id] = self.value(pair[1], place)
+        self.whole[query_id] = read(value, place)
 
     def _json_record(self, line: str, place: Place) -> None:
         record = from_json(line, place)
@@ -159,7 +178,27 @@ class Reader(ABC, Generic[T]):
     def _plain_record(self, record: Any, place: Place) -> None:
         fields = as_record(renamed(record, self._fields), place)
         self._named.add(frozenset(fields))
-        self._records.add(fields, place)
+        self.add(fields, place)
+
+    def add(self, record: Mapping[str, Any], place: Place) -> None:
+        if f.is_long(record):
+            self.row_reader(list(record))(list(record.values()), place)
+            return
+        if f.first_of(record, self.whole_fields) is None:
+            raise place.lacks(self.expected, record)
+        if (given_id := f.first_of(record, f.QUERY_ID)) is None:
+            raise place.lacks(f"a field {f.QUERY_ID[0]!r}", record)
+        self._keep(given_id, self.of_record, record, place)
+
+    def _document_id(self, value: Any, place: Place) -> str:
+        """The id of a row's document; warns once of ids that may be several."""
+        item = row_id(value, place)
+        if not self._has_warned and SEPARATORS.search(item) and looks_like_several(item):
+            self._has_warned = True
+            where = place.path if place.line is None else f"{place.path}, line {place.line}"
+            several = f"{where}: {item!r} is read as one document, as a row is of one"
+            warn_caller(LabelWarning(f"{several}. If it means several, write a row for each."))
+        return item
 
     def read_table(self, names: list[str], rows: Rows, place: Place, faults: Faults) -> None:
         """Read a table of texts, whose headings are at the place."""
@@ -169,13 +208,13 @@ class Reader(ABC, Generic[T]):
 
         def read(cells: list[str], place: Place) -> None:
             fields = {
-                name: read_cell(text, place) if name in LISTS else text
+                name: read_cell(text, place) if name in f.LISTS else text
                 for name, text in zip(names, cells, strict=True)
                 if text
             }
-            self._records.add(fields, place)
+            self.add(fields, place)
 
-        faults.each(rows, self._records.row_reader(names) if is_long(names) else read)
+        faults.each(rows, self.row_reader(names) if f.is_long(names) else read)
 
 
 def read_run(
@@ -222,10 +261,8 @@ def read_run(
     """
     if isinstance(source, Run):
         return source.replaced(source, name=name)
-    if (
-        isinstance(source, (str, os.PathLike))
-        and (format or format_of(Path(source), "run")) == "traces"
-    ):
+    is_path = isinstance(source, (str, os.PathLike))
+    if is_path and (format or format_of(Path(source), "run")) == "traces":
         if columns:
             raise InvalidInput("columns", columns, sentence="columns can't be given for traces.")
         from llama_index_rag_metrics.files.traces import read_traces
@@ -279,6 +316,8 @@ def read_qrels(
 
 
 class _RunReader(Reader[Ranking]):
+    """Rows are ordered as the first allows: by rank, else by score, else as they came."""
+
     kind = RUN
     held = "run"
     understood = (
@@ -287,8 +326,55 @@ class _RunReader(Reader[Ranking]):
         "retrieved_ids) or a document (query_id, doc_id, score or rank)",
         "{query id: {document id: score}}, as a mapping or in JSON",
     )
-    formats = RUN_FORMATS
-    make_records = RunRecords
+    whole_fields = f.RETRIEVED
+    expected = f"a field {f.RETRIEVED[0]!r}, or {f.DOC_ID[0]!r} with a 'score' or a 'rank'"
+
+    def __init__(self, columns: Mapping[str, str] | None = None) -> None:
+        super().__init__(columns)
+        self._rows: dict[str, dict[object, tuple[str, float | None]]] = {}
+        self._order: Literal["rank", "score", "line"] | None = None
+
+    def of_record(self, record: Mapping[str, Any], place: Place) -> Ranking:
+        return read_ranking(record, place)
+
+    def row_reader(self, names: Sequence[str]) -> Callable[[Sequence[Any], Place], None]:
+        fields = (f.QUERY_ID, f.DOC_ID, f.SCORE, f.RANK)
+        query_id, item, score, rank = (column_of(names, field) for field in fields)
+
+        def read(row: Sequence[Any], place: Place) -> None:
+            key, document = row_id(query_id(row), place), self._document_id(item(row), place)
+            values = number_or_none(score(row), place), number_or_none(rank(row), place)
+            self._add_row(key, document, *values, place)
+
+        return read
+
+    def result(self) -> dict[str, Ranking]:
+        ranked = {query_id: self._ordered(rows) for query_id, rows in self._rows.items()}
+        return {**ranked, **self.whole}
+
+    def _add_row(
+        self, query_id: str, item: str, score: float | None, rank: float | None, place: Place
+    ) -> None:
+        order = self._order
+        if order is None:
+            order = "rank" if rank is not None else "score" if score is not None else "line"
+        if (rank is None and order == "rank") or (score is None and order == "score"):
+            raise place.wrong(f"a {order}, a number, as in the first record", f"{query_id} {item}")
+        self._order = order
+        rows = self._rows.setdefault(query_id, {})
+        key = rank if order == "rank" else item if order == "score" else len(rows)
+        if key in rows:
+            once = f"every {'rank' if order == 'rank' else 'document'} once a query"
+            raise place.wrong(once, f"{query_id} {key}")
+        rows[key] = item, score
+
+    def _ordered(self, rows: Mapping[Any, tuple[str, float | None]]) -> Ranking:
+        if self._order == "score":
+            return by_score({item: score for item, score in rows.values() if score is not None})
+        ordered = [rows[rank] for rank in sorted(rows)] if self._order == "rank" else rows.values()
+        scores = [score for _, score in ordered]
+        known = any(score is not None for score in scores)
+        return Ranking([item for item, _ in ordered], scores if known else None)
 
     def value(self, value: Any, place: Place) -> Ranking:
         if isinstance(value, Ranking):
@@ -313,8 +399,38 @@ class _QrelsReader(Reader[Relevance]):
         "or a judgement (query_id, doc_id, grade)",
         "{query id: {document id: grade}}, as a mapping or in JSON",
     )
-    formats = QRELS_FORMATS
-    make_records = QrelsRecords
+    whole_fields = (*f.RELEVANCE, *f.EXPECTED_SPANS)
+    expected = f"a field 'expected_ids', or {f.DOC_ID[0]!r} with a {f.GRADE[0]!r}"
+
+    def __init__(self, columns: Mapping[str, str] | None = None) -> None:
+        super().__init__(columns)
+        self._rows = Judgements()
+
+    def of_record(self, record: Mapping[str, Any], place: Place) -> Relevance:
+        return read_expected(record, place)
+
+    def add(self, record: Mapping[str, Any], place: Place) -> None:
+        # what a reviewer skipped, or only remarked on, has no grade
+        is_ungraded = f.is_long(record) and set(f.GRADE).isdisjoint(record)
+        if not (is_ungraded and "skipped" in record):
+            super().add(record, place)
+
+    def row_reader(self, names: Sequence[str]) -> Callable[[Sequence[Any], Place], None]:
+        query_id, item, grade = (
+            column_of(names, field) for field in (f.QUERY_ID, f.DOC_ID, f.GRADE)
+        )
+        is_ungraded = set(f.GRADE).isdisjoint(names)
+
+        def read(row: Sequence[Any], place: Place) -> None:
+            if is_ungraded:
+                raise place.lacks(f"a field {f.GRADE[0]!r}", names)
+            ids = row_id(query_id(row), place), self._document_id(item(row), place)
+            self._rows.add(*ids, grade(row), place)
+
+        return read
+
+    def result(self) -> dict[str, Relevance]:
+        return {**self._rows.relevance(), **self.whole}
 
     def value(self, value: Any, place: Place) -> Relevance:
         return read_relevance(value, place)

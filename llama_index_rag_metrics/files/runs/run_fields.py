@@ -32,6 +32,9 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 T = TypeVar("T")
 
+ASKED = ("query", "asked_by", "retriever")
+"""Fields of a call beside those of a ranking, all texts."""
+
 
 class Field(NamedTuple):
     """A field of `Ranking`, and the names of records for it, ours first."""
@@ -70,9 +73,8 @@ def ranking_record(query_id: str, ranking: Ranking) -> dict[str, Any]:
     """The record that `read_ranking` reads, without what isn't given."""
     record = {"query_id": query_id, **_record(_SHARED + MARKS, ranking)}
     if ranking.calls is not None:
-        asked = ("query", "asked_by", "retriever")
         record[CALLS] = [
-            {**{name: getattr(call, name) for name in asked}, **_record(_SHARED, call)}
+            {**{name: getattr(call, name) for name in ASKED}, **_record(_SHARED, call)}
             for call in ranking.calls
         ]
     if ranking.context is not None:
@@ -111,12 +113,8 @@ def number_or_none(value: Any, place: Place) -> float | None:
 
 def _read_call(record: object, place: Place) -> Call:
     fields = _mapping(record, place)
-    return Call(
-        **_read(_SHARED, fields, place),
-        query=_text(fields.get("query"), place),
-        asked_by=_text(fields.get("asked_by"), place),
-        retriever=_text(fields.get("retriever"), place),
-    )
+    asked: dict[str, Any] = {name: _text(fields.get(name), place) for name in ASKED}
+    return Call(**_read(_SHARED, fields, place), **asked)
 
 
 def _read(fields: Iterable[Field], record: Mapping[str, Any], place: Place) -> dict[str, Any]:

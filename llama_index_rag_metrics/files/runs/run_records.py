@@ -2,168 +2,30 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from operator import itemgetter
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import Any
 
 from llama_index_rag_metrics.files import fields as f
-from llama_index_rag_metrics.files.judgements import Judgements, read_grade
+from llama_index_rag_metrics.files.judgements import read_grade
 from llama_index_rag_metrics.files.lines import Place
 from llama_index_rag_metrics.files.records import (
-    SEPARATORS,
-    looks_like_several,
     place_record,
     read_id,
     read_place,
     read_relevance,
 )
-from llama_index_rag_metrics.files.runs.run_fields import (
-    list_of,
-    number_or_none,
-    read_ids,
-    read_ranking,
-)
-from llama_index_rag_metrics.files.runs.trec_run import by_score
+from llama_index_rag_metrics.files.runs.run_fields import list_of, read_ids
 from llama_index_rag_metrics.rankings.relevance import Relevance
-from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.runtime.callers import warn_caller
-from llama_index_rag_metrics.runtime.errors import FieldsUnread, InvalidInput, LabelWarning
-
-Whole = TypeVar("Whole")
-
-
-class Records(ABC, Generic[Whole]):
-    """Records, each of a whole query, which has one of `fields`, or of one document."""
-
-    fields: ClassVar[Sequence[str]]
-    expected: ClassVar[str]
-
-    def __init__(self, read: Callable[[Mapping[str, Any], Place], Whole]) -> None:
-        self._read = read
-        self._whole: dict[str, Whole] = {}
-        self._has_warned = False
-
-    def add(self, record: Mapping[str, Any], place: Place) -> None:
-        if f.is_long(record):
-            self.row_reader(list(record))(list(record.values()), place)
-            return
-        if f.first_of(record, self.fields) is None:
-            raise place.lacks(self.expected, record)
-        if (given_id := f.first_of(record, f.QUERY_ID)) is None:
-            raise place.lacks(f"a field {f.QUERY_ID[0]!r}", record)
-        query_id = read_id(given_id, place)
-        if query_id in self._whole:
-            raise place.wrong("every query id once", query_id)
-        self._whole[query_id] = self._read(record, place)
-
-    def _document_id(self, value: Any, place: Place) -> str:
-        """The id of a row's document; warns once of ids that may be several."""
-        item = _id(value, place)
-        if not self._has_warned and SEPARATORS.search(item) and looks_like_several(item):
-            self._has_warned = True
-            where = place.path if place.line is None else f"{place.path}, line {place.line}"
-            several = f"{where}: {item!r} is read as one document, as a row is of one"
-            warn_caller(LabelWarning(f"{several}. If it means several, write a row for each."))
-        return item
-
-    @abstractmethod
-    def row_reader(self, names: Sequence[str]) -> Callable[[Sequence[Any], Place], None]:
-        """What reads the rows, one document each, of a table with these columns."""
-
-    @abstractmethod
-    def by_query(self) -> dict[str, Whole]: ...
-
-
-class RunRecords(Records[Ranking]):
-    """Rankings; rows are ordered as the first allows: by rank, else by score, else as they came."""
-
-    fields = f.RETRIEVED
-    expected = f"a field {f.RETRIEVED[0]!r}, or {f.DOC_ID[0]!r} with a 'score' or a 'rank'"
-
-    def __init__(self) -> None:
-        super().__init__(read_ranking)
-        self._rows: dict[str, dict[object, tuple[str, float | None]]] = {}
-        self._order: Literal["rank", "score", "line"] | None = None
-
-    def row_reader(self, names: Sequence[str]) -> Callable[[Sequence[Any], Place], None]:
-        fields = (f.QUERY_ID, f.DOC_ID, f.SCORE, f.RANK)
-        query_id, item, score, rank = (_column(names, field) for field in fields)
-
-        def read(row: Sequence[Any], place: Place) -> None:
-            key, document = _id(query_id(row), place), self._document_id(item(row), place)
-            values = number_or_none(score(row), place), number_or_none(rank(row), place)
-            self._add_row(key, document, *values, place)
-
-        return read
-
-    def by_query(self) -> dict[str, Ranking]:
-        ranked = {query_id: self._ordered(rows) for query_id, rows in self._rows.items()}
-        return {**ranked, **self._whole}
-
-    def _add_row(
-        self, query_id: str, item: str, score: float | None, rank: float | None, place: Place
-    ) -> None:
-        order = self._order
-        if order is None:
-            order = "rank" if rank is not None else "score" if score is not None else "line"
-        if (rank is None and order == "rank") or (score is None and order == "score"):
-            raise place.wrong(f"a {order}, a number, as in the first record", f"{query_id} {item}")
-        self._order = order
-        rows = self._rows.setdefault(query_id, {})
-        key = rank if order == "rank" else item if order == "score" else len(rows)
-        if key in rows:
-            once = f"every {'rank' if order == 'rank' else 'document'} once a query"
-            raise place.wrong(once, f"{query_id} {key}")
-        rows[key] = item, score
-
-    def _ordered(self, rows: Mapping[Any, tuple[str, float | None]]) -> Ranking:
-        if self._order == "score":
-            return by_score({item: score for item, score in rows.values() if score is not None})
-        ordered = [rows[rank] for rank in sorted(rows)] if self._order == "rank" else rows.values()
-        scores = [score for _, score in ordered]
-        known = any(score is not None for score in scores)
-        return Ranking([item for item, _ in ordered], scores if known else None)
-
-
-class QrelsRecords(Records[Relevance]):
-    fields = (*f.RELEVANCE, *f.EXPECTED_SPANS)
-    expected = f"a field 'expected_ids', or {f.DOC_ID[0]!r} with a {f.GRADE[0]!r}"
-
-    def __init__(self) -> None:
-        super().__init__(_read_expected)
-        self._rows = Judgements()
-
-    def add(self, record: Mapping[str, Any], place: Place) -> None:
-        # what a reviewer skipped, or only remarked on, has no grade
-        is_ungraded = f.is_long(record) and set(f.GRADE).isdisjoint(record)
-        if not (is_ungraded and "skipped" in record):
-            super().add(record, place)
-
-    def row_reader(self, names: Sequence[str]) -> Callable[[Sequence[Any], Place], None]:
-        query_id, item, grade = (_column(names, field) for field in (f.QUERY_ID, f.DOC_ID, f.GRADE))
-        is_ungraded = set(f.GRADE).isdisjoint(names)
-
-        def read(row: Sequence[Any], place: Place) -> None:
-            if is_ungraded:
-                raise place.lacks(f"a field {f.GRADE[0]!r}", names)
-            ids = _id(query_id(row), place), self._document_id(item(row), place)
-            self._rows.add(*ids, read_grade(grade(row), place), place)
-
-        return read
-
-    def by_query(self) -> dict[str, Relevance]:
-        return {**self._rows.relevance(), **self._whole}
+from llama_index_rag_metrics.runtime.errors import FieldsUnread, InvalidInput
 
 
 def column_fields(columns: Mapping[str, str]) -> dict[str, str]:
     for field in columns:
         if field not in f.KNOWN:
-            known = [
-                name
-                for name, *_ in (f.QUERY_ID, f.RETRIEVED, f.SCORES, f.TEXTS, f.RELEVANCE, f.GRADES)
-            ]
-            raise InvalidInput("columns", field, f"fields such as {', '.join(known)} or doc_id")
+            known = "query_id, retrieved_ids, scores, retrieved_texts, relevance, grades or doc_id"
+            raise InvalidInput("columns", field, f"fields such as {known}")
     return {column: field for field, column in columns.items()}
 
 
@@ -208,14 +70,13 @@ def relevance_record(query_id: str, relevance: Relevance) -> dict[str, Any]:
     if relevance.alternatives is not None:
         return {"query_id": query_id, "expected_ids": relevance.to_plain()}
     grades, spans = relevance.grades, relevance.spans
-    numbers = list(grades.values())
-    record = {"query_id": query_id, "expected_ids": list(grades), "grades": numbers}
+    record = {"query_id": query_id, "expected_ids": [*grades], "grades": [*grades.values()]}
     if spans is not None:
         record["expected_spans"] = [place_record(spans.get(item)) for item in grades]
     return record
 
 
-def _read_expected(record: Mapping[str, Any], place: Place) -> Relevance:
+def read_expected(record: Mapping[str, Any], place: Place) -> Relevance:
     names = (f.RELEVANCE, f.GRADES, f.EXPECTED_SPANS)
     expected_ids, grades, spans = (f.first_of(record, field) for field in names)
     numbers, places = list_of(grades, place, read_grade), list_of(spans, place, read_place)
@@ -240,7 +101,7 @@ def _read_expected(record: Mapping[str, Any], place: Place) -> Relevance:
     return relevance.with_spans({item: span for item, span in spans_of if span is not None})
 
 
-def _column(names: Sequence[str], known: Iterable[str]) -> Callable[[Sequence[Any]], Any]:
+def column_of(names: Sequence[str], known: Iterable[str]) -> Callable[[Sequence[Any]], Any]:
     """The value of the first known column of a row, or None."""
     for name in known:
         if name in names:
@@ -248,5 +109,5 @@ def _column(names: Sequence[str], known: Iterable[str]) -> Callable[[Sequence[An
     return lambda row: None
 
 
-def _id(value: Any, place: Place) -> str:
+def row_id(value: Any, place: Place) -> str:
     return value if type(value) is str and value else read_id(None if value == "" else value, place)

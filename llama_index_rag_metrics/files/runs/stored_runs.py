@@ -70,9 +70,7 @@ class StoredRun:
         self._form = format_of(self._files[0], "run")
         names = column_names(self._files[0], self._form) if _is_arrow(self._form) else ()
         warn_unread(str(path), [names])
-        if CALLS in measured and any(
-            CALLS in column_names(*file_and_form) for file_and_form in self._arrow_files()
-        ):
+        if CALLS in measured and self._has_stored(CALLS):
             raise calls_left_out(path)
         own = (*_COLUMNS[:3], *measured, *([] if EXPECTED in names else [EXPECTED_SPANS]))
         self._needed = list(dict.fromkeys(name for name in (*own, *further) if name in names))
@@ -80,9 +78,8 @@ class StoredRun:
         self._is_wide = self._needed[:2] == [*_COLUMNS[:2]]
         if path.is_dir() and not self._is_wide:
             why = f"{self._files[0].name} has the columns {', '.join(names) or 'none'}"
-            raise UnknownFormat(
-                str(path), why, ["query_id and retrieved_ids, a row a query"], "a run"
-            )
+            wanted = ["query_id and retrieved_ids, a row a query"]
+            raise UnknownFormat(str(path), why, wanted, "a run")
         if lacking := [name for name in further if name not in names]:
             expected = f"columns of {path}, which has {', '.join(names) or 'none'}"
             raise InvalidInput("keep", lacking[0], expected)
@@ -104,9 +101,7 @@ class StoredRun:
                 lines = run_lines(raw_lines(self.path), self.path, faults)
                 is_empty = next(lines, None) is None
         else:
-            is_empty = not any(
-                count_ids(*file_and_form)[0] for file_and_form in self._arrow_files()
-            )
+            is_empty = not any(count_ids(file, form)[0] for file, form in self._arrow_files())
         if is_empty:
             faults.warn()
             raise InvalidInput("RUN", str(self.path), "a file with at least one ranking")
@@ -131,9 +126,7 @@ class StoredRun:
         import polars as pl
 
         done, seen = 0, [np.array([], np.uint64)]
-        tells_errors = any(
-            _ERROR in column_names(*file_and_form) for file_and_form in self._arrow_files()
-        )
+        tells_errors = self._has_stored(_ERROR)
         for file, form in self._arrow_files():
             size, n_read = file.stat().st_size, 0
             names = column_names(file, form)
@@ -162,28 +155,32 @@ class StoredRun:
     def _check_once(self, hashes: npt.NDArray[np.uint64]) -> None:
         """Refuse a query id in two rows, of those with these hashes."""
         seen: set[str] = set()
-        for file, form in self._arrow_files():
-            n_read = 0
-            for batch in read_batches(file, form, rows=_MOST_ROWS, columns=_COLUMNS[:1]):
-                query_ids = _query_ids(batch)
-                for row in np.flatnonzero(np.isin(query_ids.hash(), hashes)).tolist():
-                    if query_ids[row] in seen:
-                        place = Place(f"{file}, row {n_read + row + 1}")
-                        raise place.wrong("every query id once", query_ids[row])
-                    seen.add(query_ids[row])
-                n_read += len(batch)
+        for file, n_before, query_ids in self._stored_ids():
+            for row in np.flatnonzero(np.isin(query_ids.hash(), hashes)).tolist():
+                if query_ids[row] in seen:
+                    place = Place(f"{file}, row {n_before + row + 1}")
+                    raise place.wrong("every query id once", query_ids[row])
+                seen.add(query_ids[row])
 
     def place_of(self, query_id: str | None) -> Place:
         """Where the row of a query is, or the run."""
         if self._is_wide and query_id is not None:
-            for file, form in self._arrow_files():
-                n_read = 0
-                for batch in read_batches(file, form, rows=_MOST_ROWS, columns=_COLUMNS[:1]):
-                    rows = (_query_ids(batch) == query_id).arg_true()
-                    if len(rows):
-                        return Place(f"{file}, row {n_read + rows[0] + 1}")
-                    n_read += len(batch)
+            for file, n_before, query_ids in self._stored_ids():
+                rows = (query_ids == query_id).arg_true()
+                if len(rows):
+                    return Place(f"{file}, row {n_before + rows[0] + 1}")
         return Place(str(self.path))
+
+    def _stored_ids(self) -> Iterator[tuple[Path, int, pl.Series]]:
+        """Query ids by batch, with the file and how many of its rows are before them."""
+        for file, form in self._arrow_files():
+            n_before = 0
+            for batch in read_batches(file, form, rows=_MOST_ROWS, columns=_COLUMNS[:1]):
+                yield file, n_before, _query_ids(batch)
+                n_before += len(batch)
+
+    def _has_stored(self, column: str) -> bool:
+        return any(column in column_names(file, form) for file, form in self._arrow_files())
 
     def _arrow_files(self) -> Iterator[tuple[Path, ArrowForm]]:
         for file in self._files:

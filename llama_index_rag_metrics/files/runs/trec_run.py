@@ -15,6 +15,7 @@ from pathlib import Path
 from llama_index_rag_metrics.files.lines import Faults, Place, raw_lines
 from llama_index_rag_metrics.files.trec import COMMENT, fitting_id, fitting_query_id
 from llama_index_rag_metrics.rankings.run import Ranking
+from llama_index_rag_metrics.runtime.errors import FileFormatError
 
 _BEGINS_COMMENT = COMMENT.encode()
 _UNNAMED = "run"
@@ -60,30 +61,28 @@ def run_lines(
         if not columns or columns[0].startswith(_BEGINS_COMMENT):
             continue
         try:
-            query_id, item, score = _columns(columns)
-        except _BadLine as bad:
-            expected, value = bad.args
-            line = raw.decode(errors="replace").strip() if value is None else value
-            faults.take(Place(str(path), number).wrong(expected, line))
+            query_id, item, score = _columns(raw, columns, path, number)
+        except FileFormatError as error:
+            faults.take(error)
         else:
             yield number, query_id, item, score, columns[5]
 
 
-class _BadLine(Exception):
-    """What was expected of a line, and what it has, or None for the line itself."""
-
-
-def _columns(columns: Sequence[bytes]) -> tuple[str, str, float]:
+def _columns(
+    raw: bytes, columns: Sequence[bytes], path: Path, number: int
+) -> tuple[str, str, float]:
     # what follows the tag doesn't count; but an id with a space in it also makes a column more
     if len(columns) < 6 or (len(columns) > 6 and math.isnan(_number(columns[3]))):
-        raise _BadLine("6 columns: query id, Q0, document id, rank, score, tag", None)
+        expected = "6 columns: query id, Q0, document id, rank, score, tag"
+        raise Place(str(path), number).wrong(expected, raw.decode(errors="replace").strip())
     try:
         query_id, item = columns[0].decode(), columns[2].decode()
     except UnicodeDecodeError as error:
-        raise _BadLine("UTF-8 text", str(error)) from error
+        raise Place(str(path), number).wrong("UTF-8 text", str(error)) from error
     score = _number(columns[4])
     if score != score:  # noqa: PLR0124
-        raise _BadLine("a score, a number", columns[4].decode(errors="replace"))
+        text = columns[4].decode(errors="replace")
+        raise Place(str(path), number).wrong("a score, a number", text)
     return query_id, item, score
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -26,24 +26,10 @@ from llama_index_rag_metrics.files.traces.trace_spans import (
     TraceSpan,
     mapping,
     parent_of,
-    seconds,
 )
 from llama_index_rag_metrics.runtime.errors import FileFormatError, UnknownFormat
 
 _TRACE_ID = "trace_id"
-
-
-class MLflowSpan(TraceSpan):
-    __slots__ = ()
-
-    @property
-    def times(self) -> tuple[float | None, float | None]:
-        begin, end = (self.raw.get(f"{side}_time_unix_nano") for side in ("start", "end"))
-        return seconds(begin, self.place), seconds(end, self.place)
-
-    @property
-    def status(self) -> Mapping[str, Any]:
-        return mapping(self.raw.get("status"))
 
 
 def is_trace(data: object) -> bool:
@@ -67,7 +53,7 @@ def mlflow_spans(trace: Mapping[str, Any], place: Place, faults: Faults) -> Iter
         yield from _readable(lambda raw, place: _span(raw, place, about), raw, place, faults)
 
 
-def _span(raw: Any, place: Place, about: Mapping[str, Any]) -> MLflowSpan:
+def _span(raw: Any, place: Place, about: Mapping[str, Any]) -> TraceSpan:
     try:
         attributes, parent = raw["attributes"], raw.get("parent_span_id")
         trace_id, span_id = about.get(_TRACE_ID, raw["trace_id"]), raw["span_id"]
@@ -78,7 +64,7 @@ def _span(raw: Any, place: Place, about: Mapping[str, Any]) -> MLflowSpan:
     parent_id = parent_of(parent, place)
     # what is said of a trace is said of its root
     known = attributes if parent_id else {**about, **attributes}
-    return MLflowSpan(
+    return TraceSpan(
         read_id(trace_id, place), read_id(span_id, place), parent_id, known, raw, place
     )
 
@@ -121,10 +107,6 @@ def phoenix_span(raw: Mapping[str, Any], place: Place) -> PhoenixSpan:
 
 def is_span(data: object) -> bool:
     return isinstance(data, Mapping) and "trace_id" in mapping(data.get("context"))
-
-
-def is_span_frame(columns: Sequence[str]) -> bool:
-    return _TRACE in columns and _SPAN in columns
 
 
 def without_copied_index(frame: Any) -> Any:
@@ -173,7 +155,7 @@ def spans_in(source: Any, faults: Faults) -> Iterator[TraceSpan]:
         yield from _of_file(Path(source), faults)
     elif is_frame(source):
         names, rows = frame_table(without_copied_index(source))
-        if is_span_frame(names):
+        if _TRACE in names and _SPAN in names:
             for place, record in records_of(names, rows):
                 yield from _readable(phoenix_span, record, place, faults)
         elif "trace" in names:
@@ -186,8 +168,8 @@ def spans_in(source: Any, faults: Faults) -> Iterator[TraceSpan]:
     elif isinstance(source, Iterable):
         place = Place(f"this {type(source).__name__}")
         items = [source] if isinstance(source, Mapping) else source
-        for number, item in enumerate(items, 1):
-            yield from _of_value(item, place.item(number), faults)
+        for here, item in place.numbered(items):
+            yield from _of_value(item, here, faults)
     else:
         why = "it is nothing of these"
         raise UnknownFormat(f"this {type(source).__name__}", why, UNDERSTOOD, "traces")
@@ -227,8 +209,8 @@ def _of_value(data: Any, place: Place, faults: Faults) -> Iterator[TraceSpan]:
     if hasattr(data, "to_dict") and hasattr(data, "info"):
         data = data.to_dict()
     if isinstance(data, list):
-        for number, item in enumerate(data, 1):
-            yield from _of_value(item, place.item(number), faults)
+        for here, item in place.numbered(data):
+            yield from _of_value(item, here, faults)
     elif isinstance(data, Mapping) and any(name in data for name in RESOURCES):
         yield from otlp_spans(data, place, faults)
     elif is_trace(data):

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
+from llama_index_rag_metrics.files.fields import first_of
 from llama_index_rag_metrics.files.lines import Place
 from llama_index_rag_metrics.files.traces.trace_spans import (
     DROPPED,
@@ -36,8 +37,6 @@ _ABSENT = [None] * len(_FIELDS)
 
 class OpenInference(Dialect):
     """What `openinference-instrumentation-…` and Phoenix record."""
-
-    name = "OpenInference"
 
     def kind(self, span: TraceSpan) -> Kind | None:
         kind = span.text(_OPENINFERENCE_KIND)
@@ -103,14 +102,10 @@ def _of_nodes(nodes: Any) -> list[Document] | None:
     """Documents of nodes written as id and score, or None."""
     if not isinstance(nodes, list) or not all(isinstance(node, str) for node in nodes):
         return None
-    documents = []
-    for node in nodes:
-        match = _NODE.fullmatch(node)
-        if match is None:
-            return None
-        score = json_or_none(match["score"])  # "None", or a number
-        documents.append(Document(match["id"], None, score))
-    return documents
+    matches = filter(None, map(_NODE.fullmatch, nodes))
+    # a score is "None", or a number
+    documents = [Document(match["id"], None, json_or_none(match["score"])) for match in matches]
+    return documents if len(documents) == len(nodes) else None
 
 
 def _index(key: str, prefix: str) -> int:
@@ -128,8 +123,6 @@ _MLFLOW_KIND, _INPUTS, _OUTPUTS = "mlflow.spanType", "mlflow.spanInputs", "mlflo
 
 class MLflow(Dialect):
     """Spans of type RETRIEVER; their outputs are documents with `page_content`."""
-
-    name = "MLflow"
 
     def kind(self, span: TraceSpan) -> Kind | None:
         kind = span.text(_MLFLOW_KIND)  # a text, or the JSON of one
@@ -159,9 +152,8 @@ def _mlflow_document(output: Any, place: Place) -> Document:
     if not isinstance(output, Mapping):
         raise place.wrong("a document, {page_content, metadata, id}", output)
     known = mapping(from_json_text(output.get("metadata"), "metadata", place))
-    item = next((output[key] for key in ("id", "doc_id") if output.get(key) is not None), None)
-    if item is None:
-        item = known.get("chunk_id", known.get("doc_uri"))
+    item = first_of(output, ("id", "doc_id"))
+    item = known.get("chunk_id", known.get("doc_uri")) if item is None else item
     return Document(
         item, output.get("page_content"), known.get("score"), known, known.get("doc_uri")
     )
@@ -173,8 +165,6 @@ _GENAI_KINDS: dict[str, Kind] = {"retrieval": "retrieval", "execute_tool": "tool
 
 class GenAI(Dialect):
     """OpenTelemetry's conventions: retrieval spans have a JSON list of {"id", "score"}."""
-
-    name = "OpenTelemetry gen_ai"
 
     def kind(self, span: TraceSpan) -> Kind | None:
         operation = span.text("gen_ai.operation.name")
@@ -216,8 +206,6 @@ _QUESTIONS = ("str_or_query_bundle", "query")
 
 class LlamaIndexEvents(Dialect):
     """LlamaIndex's events, as `llama-index-observability-otel` adds them to spans."""
-
-    name = "LlamaIndex events"
 
     def kind(self, span: TraceSpan) -> Kind | None:
         start = _start(span)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -105,7 +106,7 @@ class SpanCollector:
     question_id: str | None
     texts: Texts
     faults: Faults
-    traces: dict[str, Trace] = field(default_factory=dict)
+    traces: dict[str, Trace] = field(default_factory=lambda: defaultdict(Trace))
     n_spans: int = 0
     n_repeated: int = 0
     attributes: dict[str, None] = field(default_factory=dict)
@@ -113,9 +114,7 @@ class SpanCollector:
 
     def add(self, span: TraceSpan) -> None:
         self.n_spans += 1
-        trace = self.traces.get(span.trace_id)
-        if trace is None:
-            trace = self.traces[span.trace_id] = Trace()
+        trace = self.traces[span.trace_id]
         # exporters send again what they doubt has arrived
         if span.span_id and span.span_id in trace.parents:
             self.n_repeated += 1

@@ -11,6 +11,7 @@ from llama_index_rag_metrics.files.lines import Faults, OnError, name_of
 from llama_index_rag_metrics.files.traces.containers import spans_in
 from llama_index_rag_metrics.files.traces.span_collecting import SpanCollector, comparable
 from llama_index_rag_metrics.files.traces.trace_sessions import (
+    Remark,
     Remarks,
     TraceSession,
     rankings,
@@ -160,21 +161,15 @@ def read_sessions(
             collector.traces, by_text, by_attribute=question_id is not None, remarks=remarks
         )
         combined = rankings(made, combine)
-    remarks.nameless, remarks.repeated = columns.nameless, collector.n_repeated
+    remarks.add(Remark.NAMELESS, columns.nameless)
+    remarks.add(Remark.REPEATED, collector.n_repeated)
     if n_retrievals and not made and not remarks.left_out:
         raise _no_question(question_id, known, collector)
     faults.warn()
-    asked = {
-        query_id: known.get(query_id) or session.question for query_id, session in made.items()
-    }
+    asked = ((key, known.get(key) or session.question) for key, session in made.items())
+    queries = {query_id: text for query_id, text in asked if text}
     nothing = [] if n_retrievals else [f"none of {collector.n_spans:,} spans is a retrieval"]
-    return ReadSessions(
-        made,
-        combined,
-        {query_id: text for query_id, text in asked.items() if text},
-        faults.skipped,
-        remarks.notes() or nothing,
-    )
+    return ReadSessions(made, combined, queries, faults.skipped, remarks.notes() or nothing)
 
 
 def _queries(questions: Questions | None) -> Mapping[str, str]:

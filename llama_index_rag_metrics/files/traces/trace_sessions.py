@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from enum import Enum
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -14,43 +16,42 @@ from llama_index_rag_metrics.rankings.run import Call, Ranking
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 
-@dataclass
-class Remarks:
-    """How much of the traces couldn't be used, and why."""
+class Remark(Enum):
+    """Why something of the traces couldn't be used, in the order of the notes."""
 
-    without_documents: int = 0
-    unreadable: int = 0
-    left_out: set[str] = field(default_factory=set)
-    unknown: int = 0
-    beside: int = 0
-    stray: int = 0
-    failed_rerankings: int = 0
-    silent_rerankings: int = 0
-    asked_again: set[str] = field(default_factory=set)
-    nameless: int = 0
-    repeated: int = 0
+    WITHOUT_DOCUMENTS = "retrieval spans without documents (was recording them turned off?)"
+    UNREADABLE = "retrieval spans that can't be read"
+    LEFT_OUT = "questions left out, since a retrieval for them isn't known"
+    UNKNOWN = "traces with retrievals for no known question"
+    BESIDE = (
+        "retrievals left out: only an attribute, question_id=, could tell which question of "
+        "their trace they are for"
+    )
+    FAILED_RERANKINGS = "rerankings that failed, so the order before them counts"
+    SILENT_RERANKINGS = "rerankings without documents, so the order before them counts"
+    STRAY = "rerankings left out, since they aren't of one retrieval"
+    ASKED_AGAIN = "questions asked several times, of which the last time counts"
+    NAMELESS = (
+        "documents without an id, which go by a digest of their text (labels find them by "
+        "match_on= and a key of their metadata, or by a matcher)"
+    )
+    REPEATED = "spans that came again, which count once"
+
+
+class Remarks:
+    """How much of the traces couldn't be used, and the questions that are left out."""
+
+    def __init__(self) -> None:
+        self.left_out: set[str] = set()
+        self._counts: Counter[Remark] = Counter()
+
+    def add(self, remark: Remark, n: int = 1) -> None:
+        self._counts[remark] += n
 
     def notes(self) -> list[str]:
-        counts = {
-            "retrieval spans without documents (was recording them turned off?)": (
-                self.without_documents
-            ),
-            "retrieval spans that can't be read": self.unreadable,
-            "questions left out, since a retrieval for them isn't known": len(self.left_out),
-            "traces with retrievals for no known question": self.unknown,
-            "retrievals left out: only an attribute, question_id=, could tell which question of "
-            "their trace they are for": self.beside,
-            "rerankings that failed, so the order before them counts": self.failed_rerankings,
-            "rerankings without documents, so the order before them counts": (
-                self.silent_rerankings
-            ),
-            "rerankings left out, since they aren't of one retrieval": self.stray,
-            "questions asked several times, of which the last time counts": len(self.asked_again),
-            "documents without an id, which go by a digest of their text (labels find them by "
-            "match_on= and a key of their metadata, or by a matcher)": self.nameless,
-            "spans that came again, which count once": self.repeated,
-        }
-        return [f"{what}: {n:,}" for what, n in counts.items() if n]
+        self._counts[Remark.LEFT_OUT] = len(self.left_out)
+        counts = ((remark.value, self._counts[remark]) for remark in Remark)
+        return [f"{what}: {n:,}" for what, n in counts if n]
 
 
 class TraceSession(NamedTuple):
@@ -68,8 +69,8 @@ class _Asking(NamedTuple):
 
     query_id: str
     key: tuple[str, str]
-    begin: float
     question: str | None
+    begin: float = 0.0
     call: Call | None = None
     span_id: str = ""
     root: str | None = None
@@ -91,7 +92,7 @@ def sessions(
     made = {}
     for query_id, times in asked.items():
         if query_id not in remarks.left_out:
-            remarks.asked_again.update([query_id] if len(times) > 1 else ())
+            remarks.add(Remark.ASKED_AGAIN, len(times) > 1)
             last = max(times.values(), key=lambda askings: askings[0].begin)
             made[query_id] = _session(sorted(last, key=attrgetter("begin")))
     return made
@@ -169,8 +170,7 @@ def _context(askings: Sequence[_Asking]) -> Ranking | None:
     for answer in answers:
         of_answer = answer.scores or [None] * len(answer.ids)
         for item, score in zip(answer.ids, of_answer, strict=True):
-            if item not in scores:
-                scores[item] = score
+            scores.setdefault(item, score)
         texts |= dict(zip(answer.ids, answer.texts or (), strict=False))
     is_scored = any(score is not None for score in scores.values())
     return Ranking(
@@ -189,61 +189,58 @@ def _askings(
     trace.ask_agents()
     for work, outer, call in _calls(trace, remarks):
         above = [work.span_id, *outer]
-        questions = _questions(trace_id, trace, above, texts, by_attribute)
-        n_beside += not questions
-        for query_id, key, question in questions:
-            seen.add(query_id)
-            if call is None:
-                remarks.left_out.add(query_id)
-            else:
-                begin = work.begin or 0.0
-                yield _Asking(query_id, key, begin, question, call, work.span_id, above[-1])
+        askings = _questions(trace_id, trace, above, texts, by_attribute)
+        n_beside += not askings
+        seen.update(asking.query_id for asking in askings)
+        if call is None:
+            remarks.left_out.update(asking.query_id for asking in askings)
+            continue
+        for asking in askings:
+            begin = work.begin or 0.0
+            yield asking._replace(begin=begin, call=call, span_id=work.span_id, root=above[-1])
     inside = {work.span_id for work in trace.answers + trace.retrievals}
     for work in trace.answers:
         if trace.is_inside(work.span_id, inside):
             continue
         above = [*trace.above(work.span_id)]
-        for query_id, key, question in _questions(trace_id, trace, above, texts, by_attribute):
-            if query_id in seen:
-                begin = work.begin or 0.0
-                yield _Asking(query_id, key, begin, question, answer=work.retrieved)
-    remarks.unknown += bool(trace.retrievals) and not seen
-    remarks.beside += n_beside if seen else 0
-    for query_id, key, question in _silent(trace_id, trace, texts, by_attribute):
-        if query_id not in seen:
-            seen.add(query_id)
-            yield _Asking(query_id, key, 0.0, question)
+        for asking in _questions(trace_id, trace, above, texts, by_attribute):
+            if asking.query_id in seen:
+                yield asking._replace(begin=work.begin or 0.0, answer=work.retrieved)
+    remarks.add(Remark.UNKNOWN, bool(trace.retrievals) and not seen)
+    remarks.add(Remark.BESIDE, n_beside if seen else 0)
+    for asking in _silent(trace_id, trace, texts, by_attribute):
+        if asking.query_id not in seen:
+            seen.add(asking.query_id)
+            yield asking
 
 
-def _silent(
-    trace_id: str, trace: Trace, texts: Texts, by_attribute: bool
-) -> Iterator[tuple[str, tuple[str, str], str | None]]:
+def _silent(trace_id: str, trace: Trace, texts: Texts, by_attribute: bool) -> Iterator[_Asking]:
     """The questions of a trace, whether or not anything was retrieved for them."""
     if by_attribute:
         for query_id in trace.question_ids.values():
-            yield query_id, ("", ""), trace.question
+            yield _Asking(query_id, ("", ""), trace.question)
         return
     for span_id, text in trace.asked.items():
         if not trace.is_inside(span_id, trace.asked):
             for query_id in texts[text]:
-                yield query_id, (trace_id, span_id), text
+                yield _Asking(query_id, (trace_id, span_id), text)
 
 
 def _questions(
     trace_id: str, trace: Trace, above: Sequence[str], texts: Texts, by_attribute: bool
-) -> Sequence[tuple[str, tuple[str, str], str | None]]:
-    """Id, asking and text of the questions that a span and those above it are for."""
+) -> Sequence[_Asking]:
+    """The questions that a span and those above it are for."""
     if by_attribute:
         named = next(filter(None, map(trace.question_ids.get, above)), None)
         # all that has the attribute is of one asking, in however many traces
-        return () if named is None else [(named, ("", ""), trace.question)]
+        return () if named is None else [_Asking(named, ("", ""), trace.question)]
     if texts:
         top = next((span_id for span_id in reversed(above) if span_id in trace.asked), None)
         if top is None:
             return ()
         text = trace.asked[top]
-        return [(query_id, (trace_id, top), text) for query_id in texts[text]]
-    return [(trace_id, (trace_id, ""), trace.question)]
+        return [_Asking(query_id, (trace_id, top), text) for query_id in texts[text]]
+    return [_Asking(trace_id, (trace_id, ""), trace.question)]
 
 
 def _calls(trace: Trace, remarks: Remarks) -> Iterator[tuple[Work, Sequence[str], Call | None]]:
@@ -260,12 +257,12 @@ def _calls(trace: Trace, remarks: Remarks) -> Iterator[tuple[Work, Sequence[str]
     answered: list[Work] = []
     for work in outermost:
         if not work.is_readable:
-            remarks.unreadable += 1
+            remarks.add(Remark.UNREADABLE)
             yield work, within[work.span_id], None
         elif work.is_answer:
             answered.append(work)
         elif work.span_id not in covering:
-            remarks.without_documents += 1
+            remarks.add(Remark.WITHOUT_DOCUMENTS)
             yield work, within[work.span_id], None
     reranked = _reranked(rerankings, answered, within, remarks)
     for work in answered:
@@ -289,8 +286,8 @@ def _reranked(
         if reranking.retrieved is None:
             # a postprocessor calls others: of these, one that tells is enough
             if reranking.span_id not in told and every.isdisjoint(around):
-                remarks.failed_rerankings += reranking.error is not None
-                remarks.silent_rerankings += reranking.error is None
+                is_silent = reranking.error is None
+                remarks.add(Remark.SILENT_RERANKINGS if is_silent else Remark.FAILED_RERANKINGS)
             continue
         ids = set(reranking.retrieved.ids)
         fitting = [
@@ -306,7 +303,7 @@ def _reranked(
             default=None,
         )
         if nearest is None:
-            remarks.stray += 1
+            remarks.add(Remark.STRAY)
         else:
             reranked.setdefault(nearest.span_id, []).append(reranking)
     return reranked
@@ -320,10 +317,8 @@ def _call(trace: Trace, work: Work, rerankings: Sequence[Work], above: Sequence[
     latency = None if None in seconds else sum(filter(None, seconds))
     asked_by = next((trace.tools[outer] for outer in above if outer in trace.tools), "")
     question = work.question or ""
-    if work.error is not None or retrieved is None:
-        return Call(latency=latency, error=work.error, query=question, asked_by=asked_by)
-    ids, scores, texts = retrieved
-    return Call(ids, scores, texts, latency, query=question, asked_by=asked_by)
+    found = {} if work.error is not None or retrieved is None else retrieved._asdict()
+    return Call(**found, latency=latency, error=work.error, query=question, asked_by=asked_by)
 
 
 def _reordered(

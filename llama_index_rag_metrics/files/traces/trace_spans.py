@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from pydantic_core import from_json as parse_json
 
@@ -31,7 +31,7 @@ class Event(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class TraceSpan:
-    """A span, with its attributes as the container holds them; `get` makes them plain."""
+    """A span, raw as MLflow writes it; `get` makes of its attributes plain values."""
 
     trace_id: str
     span_id: str
@@ -47,11 +47,12 @@ class TraceSpan:
     @property
     def times(self) -> tuple[float | None, float | None]:
         """When it began and ended, in seconds since 1970."""
-        return None, None
+        begin, end = (self.raw.get(f"{side}_time_unix_nano") for side in ("start", "end"))
+        return seconds(begin, self.place), seconds(end, self.place)
 
     @property
     def status(self) -> Mapping[str, Any]:
-        return {}
+        return mapping(self.raw.get("status"))
 
     @property
     def error(self) -> str | None:
@@ -60,9 +61,7 @@ class TraceSpan:
             return None
         for event in self.events():
             if event.name == "exception":
-                kind, message = (
-                    event.attributes.get(f"exception.{part}") for part in ("type", "message")
-                )
+                kind, message = map(event.attributes.get, ("exception.type", "exception.message"))
                 return f"{kind}: {message}"
         return str(status.get("message") or "the span has the status ERROR")
 
@@ -94,33 +93,31 @@ class TraceSpan:
         return from_json_text(self.get(key), key, self.place)
 
 
-def parse(text: str | bytes) -> Any:
-    """The value of JSON, in which half an emoji, as in cut texts, is no fault."""
+def _parse(value: Any) -> Any:
+    """The value of a JSON text, in which half an emoji is no fault; anything else stays."""
+    if not isinstance(value, str):
+        return value
     try:
-        return parse_json(text)
+        return parse_json(value)
     except (TypeError, ValueError):
         try:
-            return json.loads(text)
+            return json.loads(value)
         except RecursionError as error:
             raise ValueError(str(error)) from error
 
 
 def from_json_text(value: Any, what: str, place: Place) -> Any:
     """The value of a JSON text; anything else stays."""
-    if not isinstance(value, str):
-        return value
     try:
-        return parse(value)
+        return _parse(value)
     except ValueError as error:
         raise place.wrong(f"JSON as {what} ({error}; {CUT_OFF})", value) from error
 
 
 def json_or_none(value: Any) -> Any:
     """The value of a JSON text, or None if it is damaged; anything else stays."""
-    if not isinstance(value, str):
-        return value
     try:
-        return parse(value)
+        return _parse(value)
     except ValueError:
         return None
 
@@ -268,8 +265,6 @@ _QUESTION_KEYS = (
 
 class Dialect(ABC):
     """How one instrumentation records retrievals."""
-
-    name: ClassVar[str]
 
     @abstractmethod
     def kind(self, span: TraceSpan) -> Kind | None:
