@@ -110,14 +110,12 @@ def _listings(findings: LabelFindings, most: int) -> list[m.Listing]:
     questions = findings.questions or {}
     listings = []
     for kind, entry in KINDS.items():
-        remarks = []
-        for finding in findings.of(kind):
-            query_id = next(iter(finding.query_ids), "")
-            remarks.append(
-                (query_id or finding.id, questions.get(query_id, ""), [_remark(finding)])
-            )
+        remarks = [
+            (finding.query_ids[0], questions.get(finding.query_ids[0], ""), [_remark(finding)])
+            for finding in findings.of(kind)
+        ]
         title = f"{entry.meaning[0].upper()}{entry.meaning[1:]}"
-        listings += m.Listing.of(title, remarks, most)
+        listings.append(m.Listing.of(title, remarks, most))
     return listings
 
 

@@ -28,13 +28,12 @@ def nuggets_report(nuggets: Nuggets, *, full: bool = False) -> m.Report:
         decision=[_decision(nuggets, every, is_assigned=is_assigned)],
         sections=[m.Section("Nuggets", [_table(every, is_assigned=is_assigned)])],
         listings=[
-            listing
-            for title, by_query in remarks.items()
-            for listing in m.Listing.of(
+            m.Listing.of(
                 title,
                 [(key, nuggets.queries.get(key, ""), lines) for key, lines in by_query.items()],
                 _MOST_ON_PAGE if full else _MOST_SHOWN,
             )
+            for title, by_query in remarks.items()
         ],
         notes=[str(nuggets.usage)] if nuggets.usage.requests or nuggets.usage.cached else [],
         records=m.Records(
@@ -43,14 +42,7 @@ def nuggets_report(nuggets: Nuggets, *, full: bool = False) -> m.Report:
                 "nugget": [nugget.text for nugget in every],
                 "importance": [nugget.importance for nugget in every],
                 "full": [nugget.supported_by() for nugget in every],
-                "partial": [
-                    [
-                        passage
-                        for passage, support in nugget.supports.items()
-                        if support == "partial"
-                    ]
-                    for nugget in every
-                ],
+                "partial": [_in_part(nugget) for nugget in every],
                 "looked_at": [len(nugget.supports) for nugget in every],
             }
         ),
@@ -84,7 +76,11 @@ def _table(every: Sequence[Nugget], *, is_assigned: bool) -> m.Table:
     return m.Table("", head if is_assigned else head[:1], [rows], first="importance")
 
 
+def _in_part(nugget: Nugget) -> list[str]:
+    return [passage for passage, support in nugget.supports.items() if support == "partial"]
+
+
 def _line(nugget: Nugget) -> str:
-    partly = nugget.supported_by(partial=True)
-    by = f" (in part: {', '.join(partly)})" if partly else ""
+    """A nugget that no passage supports in full."""
+    by = f" (in part: {', '.join(partly)})" if (partly := _in_part(nugget)) else ""
     return f"{nugget.importance}: {nugget.text}{by}"

@@ -35,6 +35,10 @@ def pool_report(pool: Pool) -> m.Report:
         "can change it, likely when the labels, of relevant and other passages, show a difference "
         f"and the chance that the rest changes it is at most {percent(pool.level)}."
     )
+    remarks = [
+        (item["query_id"], item["query"], [f"{item['doc_id']}  {item['text']}".rstrip()])
+        for item in pool.records()
+    ]
     outcome: tuple[str, m.Tone] = ("enough", "best") if pool.is_enough else ("not enough", "open")
     return m.Report(
         title=f"Judgements for {pool.metric}",
@@ -42,18 +46,7 @@ def pool_report(pool: Pool) -> m.Report:
         outcome=m.Cell(outcome[0], "outcome", outcome[1]),
         decision=[_decision(pool)],
         sections=[m.Section("Comparisons", [m.Table("", _HEAD, [rows], pool.metric)], explained)],
-        listings=m.Listing.of(
-            "To label next",
-            [
-                (
-                    item.query_id,
-                    pool.queries.get(item.query_id, ""),
-                    [f"{item.id}  {pool.texts.get((item.query_id, item.id), '')}".rstrip()],
-                )
-                for item in pool.items
-            ],
-            _MOST_SHOWN,
-        ),
+        listings=[m.Listing.of("To label next", remarks, _MOST_SHOWN)],
         metrics=[pool.metric],
         records=m.Records(
             {
