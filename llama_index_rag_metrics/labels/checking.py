@@ -199,9 +199,7 @@ def _rarity(dataset: RetrievalDataset, texts: Mapping[str, str]) -> dict[str, fl
     """The weight of every word of the questions: ln((n + 1) / (passages with it + 1)), from 0."""
     asked = {word for question in dataset.queries.values() for word in words(question)}
     counted = list(texts)[:: math.ceil(len(texts) / _COUNTED)] if texts else []
-    n_with: Counter[str] = Counter()
-    for passage_id in counted:
-        n_with.update(asked.intersection(words(texts[passage_id])))
+    n_with = Counter(word for key in counted for word in asked.intersection(words(texts[key])))
     return {word: math.log((len(counted) + 1) / (n_with[word] + 1)) for word in asked}
 
 

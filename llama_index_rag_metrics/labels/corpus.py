@@ -6,6 +6,7 @@ import inspect
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -140,10 +141,8 @@ def _load(path: Path) -> Any:
     if not path.exists():
         raise FileNotFoundError(2, "no such file or folder", str(path))
     if path.is_file() and path.name.removesuffix(".gz").endswith((".jsonl", ".ndjson")):
-        try:
+        with suppress(RagMetricsError):
             return read_corpus(path, DatasetContent())
-        except RagMetricsError:
-            return RetrievalDataset.load(path)
     return RetrievalDataset.load(path)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from llama_index_rag_metrics.runtime.llms import without_reasoning
 
@@ -162,15 +161,8 @@ _ASKS_BY_WORDS = (
 """Scripts, the first one found counts, and how questions end or ask there."""
 
 
-class Answer(NamedTuple):
-    """The questions in an LLM's answer, each once, and the lines that were refused."""
-
-    questions: list[str]
-    refused: list[str]
-
-
-def parse(answer: str) -> Answer:
-    """The questions in an LLM's answer, in order, each once.
+def parse(answer: str) -> tuple[list[str], list[str]]:
+    """The questions in an LLM's answer, in order, each once; and the lines that were refused.
 
     A question is a line that ends with a question mark of any script, without numbers, bullets,
     labels ("Question 1:"), quotes and markdown; or one that tells its reader to answer, such as
@@ -185,7 +177,7 @@ def parse(answer: str) -> Answer:
             questions.setdefault(normal_form(question), question)
         elif any(map(str.isalpha, line)):
             refused.append(line.strip())
-    return Answer(list(questions.values()), refused)
+    return list(questions.values()), refused
 
 
 def normal_form(question: str) -> str:

@@ -166,6 +166,9 @@ class ItemKey(NamedTuple):
     doc_id: str | None = None
     nugget_id: str | None = None
 
+    def __str__(self) -> str:
+        return " ".join(filter(None, self))
+
     def record(self) -> dict[str, str]:
         return {name: value for name, value in self._asdict().items() if value is not None}
 
@@ -273,7 +276,7 @@ def _read(lines: Iterable[tuple[Place, object]]) -> ReviewPool:
             raise place.wrong(f"one scale that is called {scale.name!r}", named)
         item = _item(record, scale.name, place)
         if item.key in items:
-            raise place.wrong("every item once", " ".join(filter(None, item.key)))
+            raise place.wrong("every item once", str(item.key))
         items[item.key] = item
     return ReviewPool(list(items.values()), {**SCALES, **used})
 

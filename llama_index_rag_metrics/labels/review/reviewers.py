@@ -117,8 +117,8 @@ class ReviewerAgreement(Reportable):
         wanted = {disagreement.key for disagreement in self.disagreements}
         items = [item for item in read.items if item.key in wanted]
         if lacking := wanted - {item.key for item in items}:
-            known = " ".join(filter(None, min(lacking, key=str)))
-            raise InvalidInput("pool", f"one without {known}", "the pool that both reviewed")
+            sought = f"one without {min(lacking, key=str)}"
+            raise InvalidInput("pool", sought, "the pool that both reviewed")
         return replace(read, items=items)
 
     def to_jsonl(self, path: str | os.PathLike[str], pool: PoolLike) -> None:
