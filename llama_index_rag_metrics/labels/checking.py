@@ -401,12 +401,7 @@ def _held_by(label: Label, passages: Passages) -> list[str]:
     """The passages of a label: the one with its id, or those that reach into its place."""
     if not label.by_place or label.place is None:
         return [label.id] if label.id in passages.texts else []
-    place = label.place
-    return [
-        passage_id
-        for passage_id, here in passages.places.items()
-        if here.source == place.source and here.start < place.end and place.start < here.end
-    ]
+    return list(passages.overlapping(label.place))
 
 
 def _notes(labels: list[Label], passages: Passages, match_on: MatchOn) -> list[str]:
@@ -416,8 +411,7 @@ def _notes(labels: list[Label], passages: Passages, match_on: MatchOn) -> list[s
     check.see(passages.texts, names_of(NodeWithScore(node=node) for node in passages.nodes))
     if check.fits_otherwise and (note := check.note()):
         notes.append(note)
-    unknown = sum(1 for label in named if not label.texts and label.text_hash is None)
-    if unknown:
+    if unknown := sum(1 for label in named if not label.texts and label.text_hash is None):
         notes.append(
             f"the dataset has no text of {unknown:,} of {len(named):,} labelled passages: whether "
             "these changed can't be told. Keep the corpus in the dataset, or let remember_texts() "

@@ -69,6 +69,16 @@ class Passages:
             raise InvalidInput("index_or_nodes", source, f"{_EXPECTED}, with something in it")
         return passages
 
+    def overlapping(self, place: Span) -> dict[str, Span]:
+        """The passages that reach into a place, and the part of it that each has."""
+        parts = {}
+        for passage_id in self.by_document.get(place.source, ()):
+            here = self.places[passage_id]
+            start, end = max(place.start, here.start), min(place.end, here.end)
+            if start < end:
+                parts[passage_id] = Span(place.source, start, end)
+        return parts
+
     def cut(self, passage_id: str, place: Span | None) -> str | None:
         """The characters that a passage has at a place; None unless it has all of them."""
         here, text = self.places.get(passage_id), self.texts[passage_id]
@@ -115,20 +125,16 @@ class Passages:
     def _of_nodes(cls, nodes: Iterable[BaseNode], match_on: MatchOn) -> Passages:
         kept = tuple(nodes)
         matcher = SpanMatcher(nodes=kept)
-        texts: dict[str, str] = {}
-        documents: dict[str, str] = {}
-        places: dict[str, Span] = {}
+        by_id: defaultdict[str, list[BaseNode]] = defaultdict(list)
         for node in kept:
-            label_id = item_id(NodeWithScore(node=node), match_on)
-            is_further = label_id in texts
-            text = node.get_content()
-            texts[label_id] = f"{texts[label_id]}\n{text}" if is_further else text
-            documents[label_id] = node.ref_doc_id or node.node_id
-            place = matcher.span_of(node.node_id)
-            if is_further or place is None:
-                places.pop(label_id, None)
-            else:
-                places[label_id] = matcher.resolve(place)
+            by_id[item_id(NodeWithScore(node=node), match_on)].append(node)
+        texts = {key: "\n".join(node.get_content() for node in same) for key, same in by_id.items()}
+        documents = {key: same[-1].ref_doc_id or same[-1].node_id for key, same in by_id.items()}
+        places = {
+            key: matcher.resolve(place)
+            for key, same in by_id.items()
+            if len(same) == 1 and (place := matcher.span_of(same[0].node_id)) is not None
+        }
         return cls(texts, documents, places, kept)
 
 
@@ -163,10 +169,9 @@ def _stored_nodes(store: BasePydanticVectorStore) -> Sequence[BaseNode]:
 def _all_nodes(get_nodes: Callable[..., Sequence[BaseNode]]) -> Sequence[BaseNode]:
     """Every node; without a limit, Qdrant's store would end at 9,999."""
     if "limit" not in inspect.signature(get_nodes).parameters:
-        try:
+        with suppress(AssertionError):
             return get_nodes(None)
-        except AssertionError:
-            return get_nodes([])  # pgvector's store wants a list, and takes none of them for all
+        return get_nodes([])  # pgvector's store wants a list, and takes none of them for all
     limit = _PAGE
     while len(nodes := get_nodes(None, limit=limit)) >= limit:
         limit *= 2

@@ -113,25 +113,21 @@ class Finder:
         if label.place is None:
             return None
         held: dict[str, Cover] = {}
-        for passage_id in self._passages.by_document.get(label.place.source, ()):
-            here = self._passages.places[passage_id]
-            start, end = max(label.place.start, here.start), min(label.place.end, here.end)
-            if start < end and self._agrees(label, passage_id, here, start, end):
+        for passage_id, part in self._passages.overlapping(label.place).items():
+            if self._agrees(label, passage_id, part):
                 cover = np.zeros(label.place.end - label.place.start, np.bool_)
-                cover[start - label.place.start : end - label.place.start] = True
+                cover[part.start - label.place.start : part.end - label.place.start] = True
                 held[passage_id] = cover
         return self._found(label, held, "place") if held else None
 
-    def _agrees(self, label: Label, passage_id: str, here: Span, start: int, end: int) -> bool:
-        """Whether a passage has the label's characters from start to end."""
+    def _agrees(self, label: Label, passage_id: str, part: Span) -> bool:
+        """Whether a passage has the label's characters in a part of the document."""
         if label.text is None or label.place is None:
             return True
         if len(label.text) != label.place.end - label.place.start:
             return False
-        wanted = label.text[start - label.place.start : end - label.place.start]
-        today = self._passages.texts[passage_id]
-        if len(today) == here.end - here.start:
-            today = today[start - here.start : end - here.start]
+        wanted = label.text[part.start - label.place.start : part.end - label.place.start]
+        today = self._passages.cut(passage_id, part) or self._passages.texts[passage_id]
         return " ".join(wanted.split()) in " ".join(today.split())
 
     def _by_text(self, label: Label) -> Found | None:
@@ -145,9 +141,8 @@ class Finder:
             documents = self._passages.documents
             candidates.sort(key=lambda item: item != label.id and documents.get(item) != own)
             held = {item: covered(text, self._passages.texts[item]) for item in candidates}
-            located = self._chosen(
-                label, [self._found(label, covers, "text") for covers in self._occurrences(held)]
-            )
+            occurrences = [self._found(label, of_one, "text") for of_one in self._occurrences(held)]
+            located = self._chosen(label, occurrences)
             if located is None or located.fate == "lost":
                 located = self._edited(label, text, candidates) or located
             found += [located] if located else []
