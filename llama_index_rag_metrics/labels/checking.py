@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 from llama_index.core.schema import NodeWithScore
 
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
+from llama_index_rag_metrics.labels import grouped
 from llama_index_rag_metrics.labels.corpus import Passages, PassagesLike
 from llama_index_rag_metrics.labels.labelled import Label, judged, labels_by_id, labels_of
 from llama_index_rag_metrics.labels.likeness import likeness, text_hash
@@ -380,20 +381,19 @@ def _coverage(
             counts[query_id] += 1
             for passage_id in _held_by(label, passages):
                 wanted[passage_id].add(query_id)
-    documents: defaultdict[str, list[str]] = defaultdict(list)
-    for passage_id in passages.texts:
-        documents[passages.documents[passage_id]].append(passage_id)
-    slices: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
-    for query_id, metadata in dataset.metadata.items():
-        for key, value in metadata.items():
-            slices[key, str(value)].add(query_id)
+    documents = grouped((passages.documents[key], key) for key in passages.texts)
+    slices = grouped(
+        ((key, str(value)), query_id)
+        for query_id, metadata in dataset.metadata.items()
+        for key, value in metadata.items()
+    )
 
     def share(ids: Collection[str], queries: Set[str] = dataset.queries.keys()) -> Share:
         asked = [own for passage_id in ids if (own := wanted.get(passage_id, set()) & queries)]
         return Share(len(asked), len(ids), len(set().union(*asked)))
 
     by_document = {document_id: share(ids) for document_id, ids in documents.items()}
-    by_slice = {key: share(passages.texts, queries) for key, queries in slices.items()}
+    by_slice = {key: share(passages.texts, {*queries}) for key, queries in slices.items()}
     return Coverage(share(passages.texts), by_document, by_slice, counts, overlaps)
 
 

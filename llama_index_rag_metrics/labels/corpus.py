@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from llama_index.core.vector_stores.types import BasePydanticVectorStore
 from llama_index_rag_metrics.files.beir import read_corpus
 from llama_index_rag_metrics.files.dataset_content import DatasetContent
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
+from llama_index_rag_metrics.labels import grouped
 from llama_index_rag_metrics.rankings.matching import MatchOn, SpanMatcher, item_id
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError
@@ -55,10 +55,7 @@ class Passages:
 
     @cached_property
     def by_document(self) -> Mapping[str, Sequence[str]]:
-        by_document: defaultdict[str, list[str]] = defaultdict(list)
-        for passage_id, place in self.places.items():
-            by_document[place.source].append(passage_id)
-        return by_document
+        return grouped((place.source, passage_id) for passage_id, place in self.places.items())
 
     @classmethod
     def of(cls, source: PassagesLike, match_on: MatchOn = "node_id") -> Passages:
@@ -125,9 +122,7 @@ class Passages:
     def _of_nodes(cls, nodes: Iterable[BaseNode], match_on: MatchOn) -> Passages:
         kept = tuple(nodes)
         matcher = SpanMatcher(nodes=kept)
-        by_id: defaultdict[str, list[BaseNode]] = defaultdict(list)
-        for node in kept:
-            by_id[item_id(NodeWithScore(node=node), match_on)].append(node)
+        by_id = grouped((item_id(NodeWithScore(node=node), match_on), node) for node in kept)
         texts = {key: "\n".join(node.get_content() for node in same) for key, same in by_id.items()}
         documents = {key: same[-1].ref_doc_id or same[-1].node_id for key, same in by_id.items()}
         places = {

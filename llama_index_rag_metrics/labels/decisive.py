@@ -28,7 +28,7 @@ from llama_index_rag_metrics.metrics import NDCG, AveragePrecision, Precision, R
 from llama_index_rag_metrics.metrics.metric_names import metric as resolve
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Run
-from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray
+from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray, ratio
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 _CLASSES = 6
@@ -92,7 +92,7 @@ class PoolItems:
     @property
     def reciprocal_rank(self) -> FloatArray:
         """(items, systems) 1 / rank; 0 where an item isn't in sight."""
-        return np.divide(1, self.rank, out=np.zeros(self.rank.shape), where=self.rank > 0)
+        return ratio(1, self.rank)
 
     @property
     def tells_rates(self) -> bool:
@@ -250,7 +250,7 @@ class Query:
             for step in (1.0, 0.0)
         )
         rest = whole[:, None] - self.rate * own
-        effect = _ratio(rest + own, with_it) - _ratio(rest, without)
+        effect = ratio(rest + own, with_it) - ratio(rest, without)
         return np.where(self.is_open, effect, 0.0)
 
     def _highest(self, first: IntArray, second: IntArray) -> FloatArray:
@@ -269,7 +269,7 @@ class Query:
         upper = np.broadcast_to(fixed[:, None], (len(fixed), n)).copy()
         upper[:, 1:] += np.cumsum(most, axis=1)
         lowest, highest = (self.divisors[gain][:n] for gain in (self.low, self.high))
-        best = np.where(upper > 0, _ratio(upper, lowest), _ratio(upper, highest))
+        best = np.where(upper > 0, ratio(upper, lowest), ratio(upper, highest))
         return np.asarray(np.minimum(best.max(axis=1), 1.0), np.float64)
 
 
@@ -310,9 +310,3 @@ def _ideal_gain(k: int, gains: FloatArray) -> float:
 def _sums(pairs: FloatArray | None, weight: FloatArray) -> FloatArray:
     """(differences, items) per item, its pairs' weights times the other item's weight."""
     return np.zeros((1, len(weight))) if pairs is None else pairs @ weight
-
-
-def _ratio(part: FloatArray, whole: FloatArray) -> FloatArray:
-    """The quotient of each part by the divisor of its column, 0 where that is 0."""
-    divisor = np.broadcast_to(whole, part.shape)
-    return np.divide(part, divisor, out=np.zeros_like(part), where=divisor != 0)

@@ -6,7 +6,6 @@ A place counts only where the texts agree, since an edit above a passage moves i
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -15,6 +14,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from llama_index_rag_metrics.labels import grouped
 from llama_index_rag_metrics.labels.corpus import Passages
 from llama_index_rag_metrics.labels.labelled import Label
 from llama_index_rag_metrics.labels.likeness import Lookup, Piece, covered, kept_in_order, text_hash
@@ -103,10 +103,7 @@ class Finder:
 
     @cached_property
     def _holders(self) -> Mapping[str, list[str]]:
-        holders: defaultdict[str, list[str]] = defaultdict(list)
-        for passage_id, text in self._passages.texts.items():
-            holders[text_hash(text)].append(passage_id)
-        return holders
+        return grouped((text_hash(text), key) for key, text in self._passages.texts.items())
 
     def _at_place(self, label: Label) -> Found | None:
         """The passages at the label's place that still have its text."""
