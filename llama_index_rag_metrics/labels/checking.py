@@ -163,9 +163,8 @@ def _repeats(dataset: RetrievalDataset) -> Iterator[Finding]:
         labels = (set(judged(dataset, twin) or ()) for twin in (query_id, earlier))
         apart = sorted(set.symmetric_difference(*labels))
         kind: Kind = "contradicting" if apart else "repeated"
-        sentence = f"the same question as {earlier!r}, with the same labels"
-        if apart:
-            sentence = f"the same question as {earlier!r}, but only one expects {join_first(apart)}"
+        remark = f"but only one expects {join_first(apart)}" if apart else "with the same labels"
+        sentence = f"the same question as {earlier!r}, {remark}"
         yield Finding(kind, "", (query_id, earlier), tuple(apart), text=sentence)
 
 

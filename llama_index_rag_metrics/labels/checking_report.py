@@ -123,6 +123,5 @@ def _remark(finding: Finding) -> str:
     further = len(finding.query_ids) - 1
     if further < 1 or finding.kind in ("contradicting", "repeated"):
         return finding.text
-    return (
-        f"{finding.text} (also expected by {counted(further, 'more question', 'more questions')})"
-    )
+    others = counted(further, "more question", "more questions")
+    return f"{finding.text} (also expected by {others})"

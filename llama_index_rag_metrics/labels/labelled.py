@@ -117,8 +117,7 @@ def _label(dataset: RetrievalDataset, name: str, place: Span | None, text: str |
 
 def _place(dataset: RetrievalDataset, item: str, matcher: SpanMatcher) -> Span | None:
     """The place of a node, by itself or by the metadata of the dataset's documents."""
-    span = matcher.span_of(item)
-    if span is not None:
+    if (span := matcher.span_of(item)) is not None:
         return matcher.resolve(span)
     metadata = dataset.document_metadata.get(item, {})
     source = metadata.get("ref_doc_id")

@@ -151,12 +151,11 @@ class Finder:
         """The passage with its id, or one much like it, that a short text was edited into."""
         today = self._passages.texts
         shares = {item: _share(kept_in_order(text, today[item])) for item in candidates}
+        best = max(shares, key=shares.__getitem__, default="")
         if shares.get(label.id, 0.0) >= max(self._threshold, _ALIKE):
             best = label.id
-        else:
-            best = max(shares, key=shares.__getitem__, default="")
-            if shares.get(best, 0.0) < max(self._threshold, _MUCH_ALIKE):
-                return None
+        elif shares.get(best, 0.0) < max(self._threshold, _MUCH_ALIKE):
+            return None
         return Found("changed", shares[best], (Piece(best, shares[best]),), "text")
 
     def _chosen(self, label: Label, occurrences: list[Found]) -> Found | None:

@@ -42,13 +42,12 @@ class Move:
     by: By = ""
 
     def __str__(self) -> str:
+        remark = ", ".join(map(str, self.pieces))
         if self.fate == "lost":
-            left = "its text isn't known, or by a hash that no node has"
+            remark = "its text isn't known, or by a hash that no node has"
             if self.score is not None:
-                left = f"{whole_percent(self.score)} of its text is left"
-            return f"{self.item!r} is lost: {left}"
-        to = ", ".join(map(str, self.pieces))
-        return f"{self.item!r} is {self.fate}: {to}"
+                remark = f"{whole_percent(self.score)} of its text is left"
+        return f"{self.item!r} is {self.fate}: {remark}"
 
 
 @dataclass(frozen=True)

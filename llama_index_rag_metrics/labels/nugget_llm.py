@@ -228,10 +228,8 @@ class NuggetLLM:
         return fetched.values
 
     async def _labels(self, name: str, n: int, prompt: str) -> list[str]:
-        labels: list[str] = (await self._answer(labels_form(name, n), prompt)).model_dump()[
-            "labels"
-        ]
-        return labels
+        answer: Any = await self._answer(labels_form(name, n), prompt)
+        return list(answer.labels)
 
     async def _answer(self, answer_class: type[Answer], prompt: str) -> Answer:
         answer: Answer = await attempts(_MOST_ATTEMPTS, _FIRST_PAUSE, _may_pass)(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from llama_index_rag_metrics.labels import grouped
 from llama_index_rag_metrics.labels.nuggets import Nuggets
 from llama_index_rag_metrics.rankings.relevance import Nugget
 from llama_index_rag_metrics.report import model as m
@@ -18,10 +19,8 @@ def nuggets_report(nuggets: Nuggets, *, full: bool = False) -> m.Report:
     is_assigned = any(nugget.supports for nugget in every)
     remarks = {"Failed": {query_id: [error] for query_id, error in nuggets.errors.items()}}
     if is_assigned:
-        missing = remarks["Without a passage that supports it"] = {}
-        for query_id, nugget in rows:
-            if not nugget.supported_by():
-                missing.setdefault(query_id, []).append(_line(nugget))
+        missing = [(key, _line(nugget)) for key, nugget in rows if not nugget.supported_by()]
+        remarks["Without a passage that supports it"] = grouped(missing)
     return m.Report(
         title="Nuggets",
         lead=f"{counted(len(nuggets))}, {counted(len(every), 'nugget', 'nuggets')}",

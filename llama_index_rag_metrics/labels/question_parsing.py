@@ -76,9 +76,8 @@ def is_imperative(line: str) -> bool:
         return False
     if any(pattern.fullmatch(bare) for pattern in (_CHINESE, _JAPANESE, _KOREAN)):
         return True
-    if len(bare.split()) < _FEWEST_WORDS:
-        return False
-    return any(pattern.match(bare) for pattern in (_ENGLISH, _EUROPEAN))
+    has_words = len(bare.split()) >= _FEWEST_WORDS
+    return has_words and any(pattern.match(bare) for pattern in (_ENGLISH, _EUROPEAN))
 
 
 # an answer may be anything: from any place, no pattern looks further than a line or a stated length

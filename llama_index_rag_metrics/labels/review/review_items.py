@@ -62,13 +62,8 @@ SCALES: Mapping[str, Scale] = {
         "relevance",
         "How well does the passage answer the question?",
         [
-            Choice(
-                int(key),
-                key,
-                _RELEVANCE_LABELS[int(key)],
-                (rubric[:1].upper() + rubric[1:]).replace("query", "question"),
-            )
-            for key, rubric in _GRADE_LINE.findall(RUBRIC)
+            Choice(int(key), key, _RELEVANCE_LABELS[int(key)], rubric[:1].upper() + rubric[1:])
+            for key, rubric in _GRADE_LINE.findall(RUBRIC.replace("query", "question"))
         ],
     ),
     "importance": Scale(
@@ -204,9 +199,8 @@ class ReviewPool:
         if isinstance(pool, ReviewPool):
             return pool
         if isinstance(pool, Pool):
-            place = Place("pool")
-            lines = ((place.item(n), record) for n, record in enumerate(pool.records(), 1))
-            read = _read(lines)
+            records = enumerate(pool.records(), 1)
+            read = _read((Place("pool").item(number), record) for number, record in records)
         elif isinstance(pool, (str, os.PathLike)):
             path = Path(pool)
             with read_as(POOL, path):
