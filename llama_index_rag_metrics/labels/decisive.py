@@ -250,8 +250,7 @@ class Query:
             for step in (1.0, 0.0)
         )
         rest = whole[:, None] - self.rate * own
-        effect = ratio(rest + own, with_it) - ratio(rest, without)
-        return np.where(self.is_open, effect, 0.0)
+        return np.where(self.is_open, ratio(rest + own, with_it) - ratio(rest, without), 0.0)
 
     def _highest(self, first: IntArray, second: IntArray) -> FloatArray:
         delta = (self.weight[:, first] - self.weight[:, second]).T

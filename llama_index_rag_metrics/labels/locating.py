@@ -74,8 +74,7 @@ class Finder:
         placed = self._at_place(label)
         if placed is not None and _score(placed) >= WHOLE:
             return placed
-        by_text = self._by_text(label)
-        both = [located for located in (by_text, placed) if located is not None]
+        both = [located for located in (self._by_text(label), placed) if located is not None]
         return max(both, key=_score, default=Found("lost", 0.0 if label.texts else None))
 
     def _has_same(self, label: Label) -> bool:

@@ -266,9 +266,8 @@ _MORE = ("none", "partial", "full")
 
 
 def _may_pass(error: BaseException) -> bool:
-    return (
-        not isinstance(error, (BadAnswer, InvalidInput)) and http_status(error) not in _NO_USE_AGAIN
-    )
+    is_refused = http_status(error) in _NO_USE_AGAIN
+    return not (is_refused or isinstance(error, (BadAnswer, InvalidInput)))
 
 
 def _is_list(value: object) -> bool:

@@ -98,8 +98,7 @@ def read_judgements(*reviews: ReviewsLike) -> MergedJudgements:
             continue
         if not isinstance(judgement.grade, (int, float)):
             raise InvalidInput("grade", judgement.grade, "numbers for passages")
-        scale = scales.setdefault(judgement.key, judgement.scale)
-        check_scale("reviews", judgement, scale)
+        check_scale("reviews", judgement, scales.setdefault(judgement.key, judgement.scale))
         graded.setdefault(judgement.key, []).append(judgement.grade)
     if len(names := sorted(set(scales.values()))) > 1:
         several = ", ".join(map(repr, names))
