@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from typing import Literal, TypeAlias, TypeVar
 
-Key, Value = TypeVar("Key"), TypeVar("Value")
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 
 Strategy: TypeAlias = Literal["decisive", "depth"]
 """By what `pool` chooses: the comparisons that a label may turn, or ranks."""

@@ -85,8 +85,7 @@ def _coverage_tables(coverage: Coverage) -> list[m.Table]:
     )
     if 1 < len(worst) < coverage.total.passages:
         remark = "the least covered" if len(worst) > _MOST_DOCUMENTS else ""
-        shown = dict(worst[:_MOST_DOCUMENTS])
-        tables.append(_shares("By document", "document", shown, remark))
+        tables.append(_shares("By document", "document", dict(worst[:_MOST_DOCUMENTS]), remark))
     by_slice = {f"{key} = {value}": share for (key, value), share in coverage.by_slice.items()}
     if by_slice and len(by_slice) <= _MOST_ON_PAGE:
         tables.append(_shares("By slice", "slice", by_slice))

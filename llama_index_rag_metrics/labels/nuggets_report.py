@@ -68,8 +68,7 @@ def _table(every: Sequence[Nugget], *, is_assigned: bool) -> m.Table:
         if is_assigned:
             full = sum(1 for nugget in nuggets if nugget.supported_by())
             at_all = sum(1 for nugget in nuggets if nugget.supported_by(partial=True))
-            parts = (full, at_all - full, n - at_all)
-            cells += [m.Cell((part, n), "share") for part in parts]
+            cells += [m.Cell((part, n), "share") for part in (full, at_all - full, n - at_all)]
         rows.append(m.Row(importance, cells))
     head = ["nuggets", "supported", "in part only", "by none"]
     return m.Table("", head if is_assigned else head[:1], [rows], first="importance")

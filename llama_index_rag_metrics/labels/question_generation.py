@@ -166,8 +166,7 @@ async def agenerate_question_context_pairs(
         answers, failures = await _ask(
             llm, prompts, rows, retry_limit, on_failure, workers, show_progress or verbose
         )
-    asked = {node_id: answers[node_id] for node_id in prompts if node_id in answers}
-    dataset = _dataset(corpus, len(prompts), asked, failures, num_questions_per_chunk)
+    dataset = _dataset(corpus, len(prompts), answers, failures, num_questions_per_chunk)
     if output_path is not None:
         dataset.save_json(output_path)
     return dataset
@@ -211,7 +210,7 @@ async def _ask(
         await each(left, attempt, min(workers, len(left)))
     if failures and not answers:
         raise _failed(failures, n)
-    return answers, failures
+    return {node_id: answers[node_id] for node_id in prompts if node_id in answers}, failures
 
 
 async def _complete(llm: LLM, prompt: str, threads: Threads) -> str:

@@ -288,7 +288,7 @@ def read_key(record: Mapping[str, Any], place: Place) -> ItemKey:
 
 def _item(record: Mapping[str, Any], scale: str, place: Place) -> ReviewItem:
     key = read_key(record, place)
-    texts = {name: record.get(name) for name in key.texts()}
+    texts: dict[str, Any] = {name: record.get(name) for name in key.texts()}
     for name, text in texts.items():
         if not isinstance(text, str):
             raise place.wrong(f"a field {name!r}, a text", sorted(record))

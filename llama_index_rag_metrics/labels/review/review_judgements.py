@@ -132,8 +132,10 @@ def as_reviews(source: ReviewsLike, argument: str = "reviews") -> Sequence[Judge
             for query_id, relevance in source.items()
             for item, grade in Relevance.of(relevance).grades.items()
         ]
-    if isinstance(source, Sequence) and all(isinstance(entry, Judgement) for entry in source):
-        return source
+    if isinstance(source, Sequence):
+        judgements = [entry for entry in source if isinstance(entry, Judgement)]
+        if len(judgements) == len(source):
+            return judgements
     expected = "a file of judgements, what read_reviews() made of it, or {query id: relevance}"
     raise InvalidInput(argument, source, expected)
 
