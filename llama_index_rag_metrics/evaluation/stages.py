@@ -248,7 +248,7 @@ def _lost(stages: StageResults) -> Iterator[Listing]:
         remarks = [
             (change.query_id, texts.get(change.query_id, ""), [str(change)]) for change in lost
         ]
-        yield from Listing.of(f"Lost by {stage}", remarks, _LISTED_LOSSES)
+        yield Listing.of(f"Lost by {stage}", remarks, _LISTED_LOSSES)
 
 
 @shows(StageOptions)

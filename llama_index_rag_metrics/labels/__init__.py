@@ -1,6 +1,18 @@
 """Labels, checked and moved to new nodes; what to judge next, by people or an LLM; nuggets."""
 
-from typing import Literal, TypeAlias
+from collections.abc import Iterable
+from typing import Literal, TypeAlias, TypeVar
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 
 Strategy: TypeAlias = Literal["decisive", "depth"]
 """By what `pool` chooses: the comparisons that a label may turn, or ranks."""
+
+
+def grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
+    """The values of each key, in order."""
+    groups: dict[Key, list[Value]] = {}
+    for key, value in pairs:
+        groups.setdefault(key, []).append(value)
+    return groups

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 from llama_index.core.schema import NodeWithScore
 
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
+from llama_index_rag_metrics.labels import grouped
 from llama_index_rag_metrics.labels.corpus import Passages, PassagesLike
 from llama_index_rag_metrics.labels.labelled import Label, judged, labels_by_id, labels_of
 from llama_index_rag_metrics.labels.likeness import likeness, text_hash
@@ -162,9 +163,8 @@ def _repeats(dataset: RetrievalDataset) -> Iterator[Finding]:
         labels = (set(judged(dataset, twin) or ()) for twin in (query_id, earlier))
         apart = sorted(set.symmetric_difference(*labels))
         kind: Kind = "contradicting" if apart else "repeated"
-        sentence = f"the same question as {earlier!r}, with the same labels"
-        if apart:
-            sentence = f"the same question as {earlier!r}, but only one expects {join_first(apart)}"
+        remark = f"but only one expects {join_first(apart)}" if apart else "with the same labels"
+        sentence = f"the same question as {earlier!r}, {remark}"
         yield Finding(kind, "", (query_id, earlier), tuple(apart), text=sentence)
 
 
@@ -199,9 +199,7 @@ def _rarity(dataset: RetrievalDataset, texts: Mapping[str, str]) -> dict[str, fl
     """The weight of every word of the questions: ln((n + 1) / (passages with it + 1)), from 0."""
     asked = {word for question in dataset.queries.values() for word in words(question)}
     counted = list(texts)[:: math.ceil(len(texts) / _COUNTED)] if texts else []
-    n_with: Counter[str] = Counter()
-    for passage_id in counted:
-        n_with.update(asked.intersection(words(texts[passage_id])))
+    n_with = Counter(word for key in counted for word in asked.intersection(words(texts[key])))
     return {word: math.log((len(counted) + 1) / (n_with[word] + 1)) for word in asked}
 
 
@@ -382,20 +380,19 @@ def _coverage(
             counts[query_id] += 1
             for passage_id in _held_by(label, passages):
                 wanted[passage_id].add(query_id)
-    documents: defaultdict[str, list[str]] = defaultdict(list)
-    for passage_id in passages.texts:
-        documents[passages.documents[passage_id]].append(passage_id)
-    slices: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
-    for query_id, metadata in dataset.metadata.items():
-        for key, value in metadata.items():
-            slices[key, str(value)].add(query_id)
+    documents = grouped((passages.documents[key], key) for key in passages.texts)
+    slices = grouped(
+        ((key, str(value)), query_id)
+        for query_id, metadata in dataset.metadata.items()
+        for key, value in metadata.items()
+    )
 
     def share(ids: Collection[str], queries: Set[str] = dataset.queries.keys()) -> Share:
         asked = [own for passage_id in ids if (own := wanted.get(passage_id, set()) & queries)]
         return Share(len(asked), len(ids), len(set().union(*asked)))
 
     by_document = {document_id: share(ids) for document_id, ids in documents.items()}
-    by_slice = {key: share(passages.texts, queries) for key, queries in slices.items()}
+    by_slice = {key: share(passages.texts, {*queries}) for key, queries in slices.items()}
     return Coverage(share(passages.texts), by_document, by_slice, counts, overlaps)
 
 
@@ -403,12 +400,7 @@ def _held_by(label: Label, passages: Passages) -> list[str]:
     """The passages of a label: the one with its id, or those that reach into its place."""
     if not label.by_place or label.place is None:
         return [label.id] if label.id in passages.texts else []
-    place = label.place
-    return [
-        passage_id
-        for passage_id, here in passages.places.items()
-        if here.source == place.source and here.start < place.end and place.start < here.end
-    ]
+    return list(passages.overlapping(label.place))
 
 
 def _notes(labels: list[Label], passages: Passages, match_on: MatchOn) -> list[str]:
@@ -418,8 +410,7 @@ def _notes(labels: list[Label], passages: Passages, match_on: MatchOn) -> list[s
     check.see(passages.texts, names_of(NodeWithScore(node=node) for node in passages.nodes))
     if check.fits_otherwise and (note := check.note()):
         notes.append(note)
-    unknown = sum(1 for label in named if not label.texts and label.text_hash is None)
-    if unknown:
+    if unknown := sum(1 for label in named if not label.texts and label.text_hash is None):
         notes.append(
             f"the dataset has no text of {unknown:,} of {len(named):,} labelled passages: whether "
             "these changed can't be told. Keep the corpus in the dataset, or let remember_texts() "

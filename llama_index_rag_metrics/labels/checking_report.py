@@ -85,8 +85,7 @@ def _coverage_tables(coverage: Coverage) -> list[m.Table]:
     )
     if 1 < len(worst) < coverage.total.passages:
         remark = "the least covered" if len(worst) > _MOST_DOCUMENTS else ""
-        shown = dict(worst[:_MOST_DOCUMENTS])
-        tables.append(_shares("By document", "document", shown, remark))
+        tables.append(_shares("By document", "document", dict(worst[:_MOST_DOCUMENTS]), remark))
     by_slice = {f"{key} = {value}": share for (key, value), share in coverage.by_slice.items()}
     if by_slice and len(by_slice) <= _MOST_ON_PAGE:
         tables.append(_shares("By slice", "slice", by_slice))
@@ -110,14 +109,12 @@ def _listings(findings: LabelFindings, most: int) -> list[m.Listing]:
     questions = findings.questions or {}
     listings = []
     for kind, entry in KINDS.items():
-        remarks = []
-        for finding in findings.of(kind):
-            query_id = next(iter(finding.query_ids), "")
-            remarks.append(
-                (query_id or finding.id, questions.get(query_id, ""), [_remark(finding)])
-            )
+        remarks = [
+            (finding.query_ids[0], questions.get(finding.query_ids[0], ""), [_remark(finding)])
+            for finding in findings.of(kind)
+        ]
         title = f"{entry.meaning[0].upper()}{entry.meaning[1:]}"
-        listings += m.Listing.of(title, remarks, most)
+        listings.append(m.Listing.of(title, remarks, most))
     return listings
 
 
@@ -125,6 +122,5 @@ def _remark(finding: Finding) -> str:
     further = len(finding.query_ids) - 1
     if further < 1 or finding.kind in ("contradicting", "repeated"):
         return finding.text
-    return (
-        f"{finding.text} (also expected by {counted(further, 'more question', 'more questions')})"
-    )
+    others = counted(further, "more question", "more questions")
+    return f"{finding.text} (also expected by {others})"

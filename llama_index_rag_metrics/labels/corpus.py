@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +20,7 @@ from llama_index.core.vector_stores.types import BasePydanticVectorStore
 from llama_index_rag_metrics.files.beir import read_corpus
 from llama_index_rag_metrics.files.dataset_content import DatasetContent
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
+from llama_index_rag_metrics.labels import grouped
 from llama_index_rag_metrics.rankings.matching import MatchOn, SpanMatcher, item_id
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError
@@ -54,10 +55,7 @@ class Passages:
 
     @cached_property
     def by_document(self) -> Mapping[str, Sequence[str]]:
-        by_document: defaultdict[str, list[str]] = defaultdict(list)
-        for passage_id, place in self.places.items():
-            by_document[place.source].append(passage_id)
-        return by_document
+        return grouped((place.source, passage_id) for passage_id, place in self.places.items())
 
     @classmethod
     def of(cls, source: PassagesLike, match_on: MatchOn = "node_id") -> Passages:
@@ -67,6 +65,16 @@ class Passages:
         if not passages.texts:
             raise InvalidInput("index_or_nodes", source, f"{_EXPECTED}, with something in it")
         return passages
+
+    def overlapping(self, place: Span) -> dict[str, Span]:
+        """The passages that reach into a place, and the part of it that each has."""
+        parts = {}
+        for passage_id in self.by_document.get(place.source, ()):
+            here = self.places[passage_id]
+            start, end = max(place.start, here.start), min(place.end, here.end)
+            if start < end:
+                parts[passage_id] = Span(place.source, start, end)
+        return parts
 
     def cut(self, passage_id: str, place: Span | None) -> str | None:
         """The characters that a passage has at a place; None unless it has all of them."""
@@ -114,20 +122,14 @@ class Passages:
     def _of_nodes(cls, nodes: Iterable[BaseNode], match_on: MatchOn) -> Passages:
         kept = tuple(nodes)
         matcher = SpanMatcher(nodes=kept)
-        texts: dict[str, str] = {}
-        documents: dict[str, str] = {}
-        places: dict[str, Span] = {}
-        for node in kept:
-            label_id = item_id(NodeWithScore(node=node), match_on)
-            is_further = label_id in texts
-            text = node.get_content()
-            texts[label_id] = f"{texts[label_id]}\n{text}" if is_further else text
-            documents[label_id] = node.ref_doc_id or node.node_id
-            place = matcher.span_of(node.node_id)
-            if is_further or place is None:
-                places.pop(label_id, None)
-            else:
-                places[label_id] = matcher.resolve(place)
+        by_id = grouped((item_id(NodeWithScore(node=node), match_on), node) for node in kept)
+        texts = {key: "\n".join(node.get_content() for node in same) for key, same in by_id.items()}
+        documents = {key: same[-1].ref_doc_id or same[-1].node_id for key, same in by_id.items()}
+        places = {
+            key: matcher.resolve(place)
+            for key, same in by_id.items()
+            if len(same) == 1 and (place := matcher.span_of(same[0].node_id)) is not None
+        }
         return cls(texts, documents, places, kept)
 
 
@@ -140,10 +142,8 @@ def _load(path: Path) -> Any:
     if not path.exists():
         raise FileNotFoundError(2, "no such file or folder", str(path))
     if path.is_file() and path.name.removesuffix(".gz").endswith((".jsonl", ".ndjson")):
-        try:
+        with suppress(RagMetricsError):
             return read_corpus(path, DatasetContent())
-        except RagMetricsError:
-            return RetrievalDataset.load(path)
     return RetrievalDataset.load(path)
 
 
@@ -164,10 +164,9 @@ def _stored_nodes(store: BasePydanticVectorStore) -> Sequence[BaseNode]:
 def _all_nodes(get_nodes: Callable[..., Sequence[BaseNode]]) -> Sequence[BaseNode]:
     """Every node; without a limit, Qdrant's store would end at 9,999."""
     if "limit" not in inspect.signature(get_nodes).parameters:
-        try:
+        with suppress(AssertionError):
             return get_nodes(None)
-        except AssertionError:
-            return get_nodes([])  # pgvector's store wants a list, and takes none of them for all
+        return get_nodes([])  # pgvector's store wants a list, and takes none of them for all
     limit = _PAGE
     while len(nodes := get_nodes(None, limit=limit)) >= limit:
         limit *= 2

@@ -28,7 +28,7 @@ from llama_index_rag_metrics.metrics import NDCG, AveragePrecision, Precision, R
 from llama_index_rag_metrics.metrics.metric_names import metric as resolve
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Run
-from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray
+from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray, ratio
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 _CLASSES = 6
@@ -66,10 +66,7 @@ class PoolItems:
         depth: int | None,
     ) -> PoolItems:
         """The items of some runs, to a depth (None: all). Negative grades mean unjudged."""
-        ids: list[str] = []
-        query: list[int] = []
-        rank: list[list[int]] = []
-        grade: list[float] = []
+        rows: list[tuple[str, int, list[int], float]] = []
         depths = np.zeros((len(query_ids), len(runs)), np.int64)
         for position, query_id in enumerate(query_ids):
             retrieved = (run[query_id].ids if query_id in run else () for run in runs)
@@ -77,15 +74,15 @@ class PoolItems:
             depths[position] = [len(ranking) for ranking in rankings]
             places = [{item: n for n, item in enumerate(best[:depth], 1)} for best in rankings]
             grades = judgements.get(query_id, Relevance()).grades
-            own = list(dict.fromkeys(chain(*places, grades)))
-            ids += own
-            query += [position] * len(own)
-            rank += [[place.get(item, 0) for place in places] for item in own]
-            grade += [grades.get(item, -1.0) for item in own]
-        ranks = np.array(rank, np.int64).reshape(-1, len(runs))
-        known = np.array(grade, np.float64)
+            for item in dict.fromkeys(chain(*places, grades)):
+                rank = [place.get(item, 0) for place in places]
+                rows.append((item, position, rank, grades.get(item, -1.0)))
+        ids = [item for item, *_ in rows]
+        query = np.array([position for _, position, *_ in rows], np.int64)
+        ranks = np.array([rank for *_, rank, _ in rows], np.int64).reshape(-1, len(runs))
+        known = np.array([grade for *_, grade in rows], np.float64)
         known[known < 0] = np.nan
-        return cls(query_ids, ids, np.array(query, np.int64), ranks, depths, known)
+        return cls(query_ids, ids, query, ranks, depths, known)
 
     @property
     def unjudged(self) -> BoolArray:
@@ -95,7 +92,7 @@ class PoolItems:
     @property
     def reciprocal_rank(self) -> FloatArray:
         """(items, systems) 1 / rank; 0 where an item isn't in sight."""
-        return np.divide(1, self.rank, out=np.zeros(self.rank.shape), where=self.rank > 0)
+        return ratio(1, self.rank)
 
     @property
     def tells_rates(self) -> bool:
@@ -207,17 +204,13 @@ class Query:
     @cached_property
     def divisors(self) -> dict[float, FloatArray]:
         """Gain to (open + 2,) the divisor with 0, 1, … further relevant items of that gain."""
-        judged = self.grade[self.grade > 0]
-        n_open = int(self.is_open.sum())
-        return {
-            gain: np.array(
-                [
-                    self.divisor(np.sort(np.concatenate([judged, np.full(n, gain)]))[::-1])
-                    for n in range(n_open + 2)
-                ]
-            )
-            for gain in {self.low, self.middle, self.high}
-        }
+        judged, numbers = self.grade[self.grade > 0], range(int(self.is_open.sum()) + 2)
+
+        def divisor(gain: float, n: int) -> float:
+            return self.divisor(np.sort(np.concatenate([judged, np.full(n, gain)]))[::-1])
+
+        gains = {self.low, self.middle, self.high}
+        return {gain: np.array([divisor(gain, n) for n in numbers]) for gain in gains}
 
     def effects(self, first: IntArray, second: IntArray) -> FloatArray:
         """(differences, items) how each unjudged item changes a difference if it is relevant."""
@@ -257,8 +250,7 @@ class Query:
             for step in (1.0, 0.0)
         )
         rest = whole[:, None] - self.rate * own
-        effect = _ratio(rest + own, with_it) - _ratio(rest, without)
-        return np.where(self.is_open, effect, 0.0)
+        return np.where(self.is_open, ratio(rest + own, with_it) - ratio(rest, without), 0.0)
 
     def _highest(self, first: IntArray, second: IntArray) -> FloatArray:
         delta = (self.weight[:, first] - self.weight[:, second]).T
@@ -276,7 +268,7 @@ class Query:
         upper = np.broadcast_to(fixed[:, None], (len(fixed), n)).copy()
         upper[:, 1:] += np.cumsum(most, axis=1)
         lowest, highest = (self.divisors[gain][:n] for gain in (self.low, self.high))
-        best = np.where(upper > 0, _ratio(upper, lowest), _ratio(upper, highest))
+        best = np.where(upper > 0, ratio(upper, lowest), ratio(upper, highest))
         return np.asarray(np.minimum(best.max(axis=1), 1.0), np.float64)
 
 
@@ -317,9 +309,3 @@ def _ideal_gain(k: int, gains: FloatArray) -> float:
 def _sums(pairs: FloatArray | None, weight: FloatArray) -> FloatArray:
     """(differences, items) per item, its pairs' weights times the other item's weight."""
     return np.zeros((1, len(weight))) if pairs is None else pairs @ weight
-
-
-def _ratio(part: FloatArray, whole: FloatArray) -> FloatArray:
-    """The quotient of each part by the divisor of its column, 0 where that is 0."""
-    divisor = np.broadcast_to(whole, part.shape)
-    return np.divide(part, divisor, out=np.zeros_like(part), where=divisor != 0)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -217,18 +217,20 @@ async def acheck_judge(
         if isinstance(failure, RagMetricsError):
             raise failure
         raise ScorerFailed(scorer.metric_name, describe_error(failure))  # its cause may show a key
-    repeated, repeated_together, moved, together = _pairs(by_query)
+    changes = {
+        name: _change(pairs, confidence) for name, pairs in _pairs(by_query).items() if pairs
+    }
     by_people = _beside_people(by_query, human or {})
     notes = [*check.notes(len(known) - len(by_query)), *_scale_note(by_people)]
     return JudgeCheck(
         model=scorer.label or llm.metadata.model_name,
         n_queries=len(by_query),
         texts_per_call=texts_per_call,
-        repeated=_change(repeated, confidence),
-        repeated_together=_change(repeated_together, confidence) if repeated_together else None,
-        moved=_change(moved, confidence) if moved else None,
+        repeated=changes["repeated"],
+        repeated_together=changes.get("repeated_together"),
+        moved=changes.get("moved"),
         due_to_place=_due_to_place(by_query, confidence),
-        together=_change(together, confidence) if together else None,
+        together=changes.get("together"),
         place=_place_effect(by_query, confidence),
         kappa=_kappa(by_people, confidence) if by_people else None,
         usage=tally.usage,
@@ -351,29 +353,22 @@ class _Check:
                 yield f"{n} {failed}, such as: {describe_error(failures[0], 200)}"
 
 
-def _pairs(
-    by_query: Iterable[QueryGrades],
-) -> tuple[list[Pair], list[Pair], list[Pair], list[Pair]]:
-    """Two grades of a text: alone; in the same call; at another place; alone and in a call."""
-    repeated: list[Pair] = []
-    repeated_together: list[Pair] = []
-    moved: list[Pair] = []
-    together: list[Pair] = []
+def _pairs(by_query: Iterable[QueryGrades]) -> dict[str, list[Pair]]:
+    """Two grades of each text, by the name of the comparison in `JudgeCheck`."""
+    pairs: defaultdict[str, list[Pair]] = defaultdict(list)
     for of_query in by_query:
         query_id, alone = of_query.query_id, of_query.alone
-        repeated += [(query_id, *grades) for grades in alone.values()]
-        if not of_query.calls:
-            continue
-        first, same, *others = of_query.calls
-        together += [(query_id, alone[item][0], grade) for item, (_, grade) in first.items()]
-        for pairs, calls in ((repeated_together, [same]), (moved, others)):
-            pairs += [
+        pairs["repeated"] += [(query_id, *grades) for grades in alone.values()]
+        first: Call = of_query.calls[0] if of_query.calls else {}
+        for item, (_, grade) in first.items():
+            pairs["together"].append((query_id, alone[item][0], grade))
+        for number, call in enumerate(of_query.calls[1:]):
+            pairs["moved" if number else "repeated_together"] += [
                 (query_id, first[item][1], grade)
-                for call in calls
                 for item, (_, grade) in call.items()
                 if item in first
             ]
-    return repeated, repeated_together, moved, together
+    return pairs
 
 
 def _change(pairs: Sequence[Pair], confidence: float) -> GradeChange:
@@ -400,9 +395,7 @@ def _due_to_place(by_query: Iterable[QueryGrades], confidence: float) -> MeanInt
     """Per text: share of other places with another grade, minus whether asking again gives one."""
     extra: list[float] = []
     clusters: list[str] = []
-    for of_query in by_query:
-        if not of_query.calls:
-            continue
+    for of_query in (of_query for of_query in by_query if of_query.calls):
         first, same, *others = of_query.calls
         for item, (_, grade) in first.items():
             moved = [call[item][1] != grade for call in others if item in call]

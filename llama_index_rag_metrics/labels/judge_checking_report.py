@@ -71,17 +71,12 @@ def _row(label: str, change: GradeChange) -> Row:
 def _record(
     label: str, n: int, difference: MeanInterval, changed: MeanInterval | None = None
 ) -> dict[str, Any]:
-    return {
-        "check": label,
-        "n": n,
-        "changed": changed and changed.mean,
-        "changed_low": changed and changed.low,
-        "changed_high": changed and changed.high,
-        "difference": difference.mean,
-        "difference_low": difference.low,
-        "difference_high": difference.high,
-        "p_value": None,
+    columns = {
+        f"{name}{suffix}": interval and getattr(interval, field)
+        for name, interval in {"changed": changed, "difference": difference}.items()
+        for suffix, field in {"": "mean", "_low": "low", "_high": "high"}.items()
     }
+    return {"check": label, "n": n, **columns, "p_value": None}
 
 
 def _statements(check: JudgeCheck) -> Iterator[Statement]:

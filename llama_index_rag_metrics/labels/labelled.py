@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -98,14 +99,11 @@ def judged(dataset: RetrievalDataset, query_id: str) -> Relevance | None:
 
 def _expected_texts(dataset: RetrievalDataset, query_id: str) -> dict[str, str]:
     """The text of each item, if the question's expected texts belong to its items."""
-    texts = dataset.expected_texts.get(query_id)
-    if not texts:
-        return {}
-    try:
-        expected = Expected.of_texts(dataset.relevance.get(query_id), texts)
-    except InvalidInput:  # answers rather than passages
-        return {}
-    return dict(zip(expected.ids, expected.passages, strict=True))
+    if texts := dataset.expected_texts.get(query_id):
+        with suppress(InvalidInput):  # answers rather than passages
+            expected = Expected.of_texts(dataset.relevance.get(query_id), texts)
+            return dict(zip(expected.ids, expected.passages, strict=True))
+    return {}
 
 
 def _label(dataset: RetrievalDataset, name: str, place: Span | None, text: str | None) -> Label:
@@ -119,8 +117,7 @@ def _label(dataset: RetrievalDataset, name: str, place: Span | None, text: str |
 
 def _place(dataset: RetrievalDataset, item: str, matcher: SpanMatcher) -> Span | None:
     """The place of a node, by itself or by the metadata of the dataset's documents."""
-    span = matcher.span_of(item)
-    if span is not None:
+    if (span := matcher.span_of(item)) is not None:
         return matcher.resolve(span)
     metadata = dataset.document_metadata.get(item, {})
     source = metadata.get("ref_doc_id")

@@ -6,7 +6,6 @@ A place counts only where the texts agree, since an edit above a passage moves i
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -15,6 +14,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from llama_index_rag_metrics.labels import grouped
 from llama_index_rag_metrics.labels.corpus import Passages
 from llama_index_rag_metrics.labels.labelled import Label
 from llama_index_rag_metrics.labels.likeness import Lookup, Piece, covered, kept_in_order, text_hash
@@ -74,8 +74,7 @@ class Finder:
         placed = self._at_place(label)
         if placed is not None and _score(placed) >= WHOLE:
             return placed
-        by_text = self._by_text(label)
-        both = [located for located in (by_text, placed) if located is not None]
+        both = [located for located in (self._by_text(label), placed) if located is not None]
         return max(both, key=_score, default=Found("lost", 0.0 if label.texts else None))
 
     def _has_same(self, label: Label) -> bool:
@@ -103,35 +102,28 @@ class Finder:
 
     @cached_property
     def _holders(self) -> Mapping[str, list[str]]:
-        holders: defaultdict[str, list[str]] = defaultdict(list)
-        for passage_id, text in self._passages.texts.items():
-            holders[text_hash(text)].append(passage_id)
-        return holders
+        return grouped((text_hash(text), key) for key, text in self._passages.texts.items())
 
     def _at_place(self, label: Label) -> Found | None:
         """The passages at the label's place that still have its text."""
         if label.place is None:
             return None
         held: dict[str, Cover] = {}
-        for passage_id in self._passages.by_document.get(label.place.source, ()):
-            here = self._passages.places[passage_id]
-            start, end = max(label.place.start, here.start), min(label.place.end, here.end)
-            if start < end and self._agrees(label, passage_id, here, start, end):
+        for passage_id, part in self._passages.overlapping(label.place).items():
+            if self._agrees(label, passage_id, part):
                 cover = np.zeros(label.place.end - label.place.start, np.bool_)
-                cover[start - label.place.start : end - label.place.start] = True
+                cover[part.start - label.place.start : part.end - label.place.start] = True
                 held[passage_id] = cover
         return self._found(label, held, "place") if held else None
 
-    def _agrees(self, label: Label, passage_id: str, here: Span, start: int, end: int) -> bool:
-        """Whether a passage has the label's characters from start to end."""
+    def _agrees(self, label: Label, passage_id: str, part: Span) -> bool:
+        """Whether a passage has the label's characters in a part of the document."""
         if label.text is None or label.place is None:
             return True
         if len(label.text) != label.place.end - label.place.start:
             return False
-        wanted = label.text[start - label.place.start : end - label.place.start]
-        today = self._passages.texts[passage_id]
-        if len(today) == here.end - here.start:
-            today = today[start - here.start : end - here.start]
+        wanted = label.text[part.start - label.place.start : part.end - label.place.start]
+        today = self._passages.cut(passage_id, part) or self._passages.texts[passage_id]
         return " ".join(wanted.split()) in " ".join(today.split())
 
     def _by_text(self, label: Label) -> Found | None:
@@ -145,9 +137,8 @@ class Finder:
             documents = self._passages.documents
             candidates.sort(key=lambda item: item != label.id and documents.get(item) != own)
             held = {item: covered(text, self._passages.texts[item]) for item in candidates}
-            located = self._chosen(
-                label, [self._found(label, covers, "text") for covers in self._occurrences(held)]
-            )
+            occurrences = [self._found(label, of_one, "text") for of_one in self._occurrences(held)]
+            located = self._chosen(label, occurrences)
             if located is None or located.fate == "lost":
                 located = self._edited(label, text, candidates) or located
             found += [located] if located else []
@@ -159,12 +150,11 @@ class Finder:
         """The passage with its id, or one much like it, that a short text was edited into."""
         today = self._passages.texts
         shares = {item: _share(kept_in_order(text, today[item])) for item in candidates}
+        best = max(shares, key=shares.__getitem__, default="")
         if shares.get(label.id, 0.0) >= max(self._threshold, _ALIKE):
             best = label.id
-        else:
-            best = max(shares, key=shares.__getitem__, default="")
-            if shares.get(best, 0.0) < max(self._threshold, _MUCH_ALIKE):
-                return None
+        elif shares.get(best, 0.0) < max(self._threshold, _MUCH_ALIKE):
+            return None
         return Found("changed", shares[best], (Piece(best, shares[best]),), "text")
 
     def _chosen(self, label: Label, occurrences: list[Found]) -> Found | None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
+from llama_index_rag_metrics.labels import grouped
 from llama_index_rag_metrics.labels.corpus import Passages, PassagesLike
 from llama_index_rag_metrics.labels.labelled import Label, judged, labels_by_id, labels_of
 from llama_index_rag_metrics.labels.likeness import Piece
@@ -42,13 +43,12 @@ class Move:
     by: By = ""
 
     def __str__(self) -> str:
+        remark = ", ".join(map(str, self.pieces))
         if self.fate == "lost":
-            left = "its text isn't known, or by a hash that no node has"
+            remark = "its text isn't known, or by a hash that no node has"
             if self.score is not None:
-                left = f"{whole_percent(self.score)} of its text is left"
-            return f"{self.item!r} is lost: {left}"
-        to = ", ".join(map(str, self.pieces))
-        return f"{self.item!r} is {self.fate}: {to}"
+                remark = f"{whole_percent(self.score)} of its text is left"
+        return f"{self.item!r} is {self.fate}: {remark}"
 
 
 @dataclass(frozen=True)
@@ -154,11 +154,9 @@ def _move(query_id: str, item: str, label: Label, located: Found, threshold: flo
 def _relabelled(
     dataset: RetrievalDataset, moves: Sequence[Move], passages: Passages, notes: Sequence[str]
 ) -> RetrievalDataset:
-    by_query: defaultdict[str, dict[str, Move]] = defaultdict(dict)
-    for move in moves:
-        by_query[move.query_id][move.item] = move
+    by_query = grouped((move.query_id, move) for move in moves)
     relevance = {
-        query_id: _new_relevance(old, by_query[query_id])
+        query_id: _new_relevance(old, {move.item: move for move in by_query.get(query_id, ())})
         for query_id in dataset.queries
         if (old := judged(dataset, query_id)) is not None
     }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
 
 from llama_index_rag_metrics.labels.locating import By, Fate
 from llama_index_rag_metrics.labels.moving import Move, MovedLabels
@@ -18,6 +20,7 @@ _MEANINGS: Mapping[Fate, str] = {
 }
 _TONES: Mapping[Fate, m.Tone] = {"changed": "open", "lost": "alarm"}
 _FOUND_BY: tuple[By, ...] = ("id", "place", "text")
+_FIELDS = ("query_id", "item", "grade", "fate", "new_ids", "shares", "others", "score", "by")
 _MOST_SHOWN, _MOST_ON_PAGE = 5, 500
 
 
@@ -36,30 +39,23 @@ def moves_report(moved: MovedLabels, *, full: bool = False) -> m.Report:
         decision=[_decision(moved)],
         sections=[m.Section("Labels", [m.Table("", head, [rows], first="label")])],
         listings=[
-            listing
-            for fate in fates
-            for listing in m.Listing.of(
+            m.Listing.of(
                 fate.capitalize(),
                 [(move.query_id, queries[move.query_id], [str(move)]) for move in moved.of(fate)],
                 _MOST_ON_PAGE if full else _MOST_SHOWN,
                 on_request=fate == "split",
             )
+            for fate in fates
         ],
         notes=list(moved.notes),
-        records=m.Records(
-            {
-                "query_id": [move.query_id for move in moves],
-                "item": [move.item for move in moves],
-                "grade": [move.grade for move in moves],
-                "fate": [move.fate for move in moves],
-                "new_ids": [[piece.id for piece in move.pieces] for move in moves],
-                "shares": [[piece.share for piece in move.pieces] for move in moves],
-                "others": [[piece.id for piece in move.others] for move in moves],
-                "score": [move.score for move in moves],
-                "by": [move.by for move in moves],
-            }
-        ),
+        records=m.Records.of([_record(move) for move in moves], _FIELDS),
     )
+
+
+def _record(move: Move) -> dict[str, Any]:
+    new_ids, shares = [piece.id for piece in move.pieces], [piece.share for piece in move.pieces]
+    others = [piece.id for piece in move.others]
+    return {**asdict(move), "new_ids": new_ids, "shares": shares, "others": others}
 
 
 def _decision(moved: MovedLabels) -> m.Statement:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
@@ -13,6 +12,7 @@ from llama_index.core.storage.kvstore.types import BaseKVStore
 from llama_index_rag_metrics.evaluation.asking.query_runner import FailedQueries
 from llama_index_rag_metrics.evaluation.asking.run_options import check_count
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
+from llama_index_rag_metrics.labels import grouped
 from llama_index_rag_metrics.labels.nugget_llm import MOST_KEPT, NuggetLLM
 from llama_index_rag_metrics.labels.nugget_passages import (
     PassagesLike,
@@ -277,9 +277,7 @@ def _with_supports(
 
 def _by_question(failed: Mapping[tuple[str, str], str]) -> dict[str, str]:
     """By question: how many passages failed, and how the first did."""
-    passages: dict[str, list[str]] = defaultdict(list)
-    for (query_id, passage), error in failed.items():
-        passages[query_id].append(f"{passage!r}: {error}")
+    passages = grouped((key, f"{passage!r}: {error}") for (key, passage), error in failed.items())
     return {
         query_id: f"{counted(len(errors), 'passage', 'passages')} failed; {errors[0]}"
         for query_id, errors in passages.items()

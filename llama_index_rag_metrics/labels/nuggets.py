@@ -172,14 +172,9 @@ class Nuggets(Mapping[str, Sequence[Nugget]], Reportable):
             texts = texts_of(passages, list(self), depth, corpus)
         scale = _IMPORTANCE if passages is None else _SUPPORT
         items = [
-            ReviewItem(
-                ItemKey(query_id, doc_id, nugget.text),
-                self.queries.get(query_id, ""),
-                text,
-                nugget.text,
-                scale,
-            )
+            ReviewItem(ItemKey(query_id, doc_id, nugget.text), question, text, nugget.text, scale)
             for query_id, of_query in texts.items()
+            for question in [self.queries.get(query_id, "")]
             for doc_id, text in of_query.items()
             for nugget in self[query_id]
         ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from llama_index_rag_metrics.labels import grouped
 from llama_index_rag_metrics.labels.nuggets import Nuggets
 from llama_index_rag_metrics.rankings.relevance import Nugget
 from llama_index_rag_metrics.report import model as m
@@ -18,23 +19,20 @@ def nuggets_report(nuggets: Nuggets, *, full: bool = False) -> m.Report:
     is_assigned = any(nugget.supports for nugget in every)
     remarks = {"Failed": {query_id: [error] for query_id, error in nuggets.errors.items()}}
     if is_assigned:
-        missing = remarks["Without a passage that supports it"] = {}
-        for query_id, nugget in rows:
-            if not nugget.supported_by():
-                missing.setdefault(query_id, []).append(_line(nugget))
+        missing = [(key, _line(nugget)) for key, nugget in rows if not nugget.supported_by()]
+        remarks["Without a passage that supports it"] = grouped(missing)
     return m.Report(
         title="Nuggets",
         lead=f"{counted(len(nuggets))}, {counted(len(every), 'nugget', 'nuggets')}",
         decision=[_decision(nuggets, every, is_assigned=is_assigned)],
         sections=[m.Section("Nuggets", [_table(every, is_assigned=is_assigned)])],
         listings=[
-            listing
-            for title, by_query in remarks.items()
-            for listing in m.Listing.of(
+            m.Listing.of(
                 title,
                 [(key, nuggets.queries.get(key, ""), lines) for key, lines in by_query.items()],
                 _MOST_ON_PAGE if full else _MOST_SHOWN,
             )
+            for title, by_query in remarks.items()
         ],
         notes=[str(nuggets.usage)] if nuggets.usage.requests or nuggets.usage.cached else [],
         records=m.Records(
@@ -43,14 +41,7 @@ def nuggets_report(nuggets: Nuggets, *, full: bool = False) -> m.Report:
                 "nugget": [nugget.text for nugget in every],
                 "importance": [nugget.importance for nugget in every],
                 "full": [nugget.supported_by() for nugget in every],
-                "partial": [
-                    [
-                        passage
-                        for passage, support in nugget.supports.items()
-                        if support == "partial"
-                    ]
-                    for nugget in every
-                ],
+                "partial": [_in_part(nugget) for nugget in every],
                 "looked_at": [len(nugget.supports) for nugget in every],
             }
         ),
@@ -77,14 +68,17 @@ def _table(every: Sequence[Nugget], *, is_assigned: bool) -> m.Table:
         if is_assigned:
             full = sum(1 for nugget in nuggets if nugget.supported_by())
             at_all = sum(1 for nugget in nuggets if nugget.supported_by(partial=True))
-            parts = (full, at_all - full, n - at_all)
-            cells += [m.Cell((part, n), "share") for part in parts]
+            cells += [m.Cell((part, n), "share") for part in (full, at_all - full, n - at_all)]
         rows.append(m.Row(importance, cells))
     head = ["nuggets", "supported", "in part only", "by none"]
     return m.Table("", head if is_assigned else head[:1], [rows], first="importance")
 
 
+def _in_part(nugget: Nugget) -> list[str]:
+    return [passage for passage, support in nugget.supports.items() if support == "partial"]
+
+
 def _line(nugget: Nugget) -> str:
-    partly = nugget.supported_by(partial=True)
-    by = f" (in part: {', '.join(partly)})" if partly else ""
+    """A nugget that no passage supports in full."""
+    by = f" (in part: {', '.join(partly)})" if (partly := _in_part(nugget)) else ""
     return f"{nugget.importance}: {nugget.text}{by}"

@@ -327,9 +327,8 @@ def _by_effect(
     still_open = [pair for pair in pairs if pair.state == "open"]
     if not still_open or not queries:
         return np.zeros(len(rate))
-    first, second = np.array(
-        [(names.index(pair.first), names.index(pair.second)) for pair in still_open]
-    ).T
+    first = np.array([names.index(pair.first) for pair in still_open])
+    second = np.array([names.index(pair.second) for pair in still_open])
     effects = np.concatenate([query.effects(first, second) for query in queries], axis=1)
     chances = np.array([pair.chance for pair in still_open])
     weights: FloatArray = chances @ np.abs(effects, out=effects) * np.sqrt(rate * (1 - rate))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from llama_index_rag_metrics.labels.pooling import Pool, State
 from llama_index_rag_metrics.report import model as m
@@ -35,6 +36,14 @@ def pool_report(pool: Pool) -> m.Report:
         "can change it, likely when the labels, of relevant and other passages, show a difference "
         f"and the chance that the rest changes it is at most {percent(pool.level)}."
     )
+    items: list[dict[str, Any]] = [
+        {**record, "weight": item.weight}
+        for record, item in zip(pool.records(), pool.items, strict=True)
+    ]
+    remarks = [
+        (item["query_id"], item["query"], [f"{item['doc_id']}  {item['text']}".rstrip()])
+        for item in items
+    ]
     outcome: tuple[str, m.Tone] = ("enough", "best") if pool.is_enough else ("not enough", "open")
     return m.Report(
         title=f"Judgements for {pool.metric}",
@@ -42,26 +51,9 @@ def pool_report(pool: Pool) -> m.Report:
         outcome=m.Cell(outcome[0], "outcome", outcome[1]),
         decision=[_decision(pool)],
         sections=[m.Section("Comparisons", [m.Table("", _HEAD, [rows], pool.metric)], explained)],
-        listings=m.Listing.of(
-            "To label next",
-            [
-                (
-                    item.query_id,
-                    pool.queries.get(item.query_id, ""),
-                    [f"{item.id}  {pool.texts.get((item.query_id, item.id), '')}".rstrip()],
-                )
-                for item in pool.items
-            ],
-            _MOST_SHOWN,
-        ),
+        listings=[m.Listing.of("To label next", remarks, _MOST_SHOWN)],
         metrics=[pool.metric],
-        records=m.Records(
-            {
-                "query_id": [item.query_id for item in pool.items],
-                "doc_id": [item.id for item in pool.items],
-                "weight": [item.weight for item in pool.items],
-            }
-        ),
+        records=m.Records.of(items, ("query_id", "doc_id", "weight")),
     )
 
 

@@ -7,7 +7,7 @@ import json
 import logging
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -159,16 +159,14 @@ async def agenerate_question_context_pairs(
         "model": f"{llm.class_name()} {llm.metadata.model_name}",
         "settings": _digest(json.dumps(identity(llm), sort_keys=True)),
     }
-    kept = None
+    kept: AbstractContextManager[JsonLinesJournal[tuple[str, str]] | None] = nullcontext()
     if journal is not None:
         kept = JsonLinesJournal(Path(journal), _FORMAT, fingerprint, _answer)
-    try:
-        generation = _Generation(llm, prompts, kept, retry_limit, on_failure)
-        await generation.run(workers, show_progress or verbose)
-    finally:
-        if kept is not None:
-            kept.close()
-    dataset = _dataset(corpus, generation, num_questions_per_chunk)
+    with kept as rows:
+        answers, failures = await _ask(
+            llm, prompts, rows, retry_limit, on_failure, workers, show_progress or verbose
+        )
+    dataset = _dataset(corpus, len(prompts), answers, failures, num_questions_per_chunk)
     if output_path is not None:
         dataset.save_json(output_path)
     return dataset
@@ -177,65 +175,54 @@ async def agenerate_question_context_pairs(
 generate_question_context_pairs = synchronous(agenerate_question_context_pairs)
 
 
-@dataclass(repr=False)
-class _Generation:
-    """One run over the nodes: the answers so far, and the failures by node."""
+async def _ask(
+    llm: LLM,
+    prompts: Mapping[str, str],
+    journal: JsonLinesJournal[tuple[str, str]] | None,
+    most_attempts: int,
+    on_failure: OnFailure,
+    workers: int,
+    show_progress: bool,
+) -> tuple[dict[str, str], dict[str, str]]:
+    """The answers by node, those of the journal included, and how other nodes failed."""
+    answers = dict(journal.rows) if journal is not None else {}
+    failures: dict[str, str] = {}
+    left = [node_id for node_id in prompts if node_id not in answers]
+    n, n_done, refusal = len(prompts), len(prompts) - len(left), Refusal()
+    register_secrets_of(llm)
+    shown = progress("generating questions", n, n_done, show_progress)
+    with shown as advance, closing(Threads(workers, "rag-metrics-questions")) as threads:
 
-    llm: LLM
-    prompts: Mapping[str, str]
-    journal: JsonLinesJournal[tuple[str, str]] | None
-    attempts: int
-    on_failure: OnFailure
-    failures: dict[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.answers = dict(self.journal.rows) if self.journal is not None else {}
-        self._refusal = Refusal()
-
-    async def run(self, workers: int, show_progress: bool) -> None:
-        left = [node_id for node_id in self.prompts if node_id not in self.answers]
-        register_secrets_of(self.llm)
-        threads = Threads(workers, "rag-metrics-questions")
-        n_done = len(self.prompts) - len(left)
-        with progress("generating questions", len(self.prompts), n_done, show_progress) as advance:
-
-            async def attempt(node_id: str) -> None:
-                await self._answer(node_id, threads)
-                advance(failed=node_id in self.failures)
-
+        async def attempt(node_id: str) -> None:
+            complete = partial(_complete, llm, prompts[node_id], threads)
+            retried = attempts(most_attempts, _FIRST_PAUSE, _may_pass)
             try:
-                await each(left, attempt, min(workers, len(left)))
-            finally:
-                threads.close()
-        if self.failures and not self.answers:
-            raise self._failed(len(self.prompts))
+                answers[node_id] = await retried(refusal.ask, complete)
+            except Exception as error:  # noqa: BLE001 - recorded by node
+                failures[node_id] = describe_error(error)
+                if on_failure == "fail":
+                    raise _failed(failures, 1) from None  # its cause may show a key
+            else:
+                if journal is not None:
+                    journal.write({"node_id": node_id, "answer": answers[node_id]})
+            advance(failed=node_id in failures)
 
-    async def _answer(self, node_id: str, threads: Threads) -> None:
-        complete = partial(self._complete, self.prompts[node_id], threads)
-        try:
-            answer: str = await attempts(self.attempts, _FIRST_PAUSE, _may_pass)(
-                self._refusal.ask, complete
-            )
-        except Exception as error:  # noqa: BLE001 - recorded by node
-            self.failures[node_id] = describe_error(error)
-            if self.on_failure == "fail":
-                raise self._failed(1) from None  # its cause may show a key
-        else:
-            self.answers[node_id] = answer
-            if self.journal is not None:
-                self.journal.write({"node_id": node_id, "answer": answer})
+        await each(left, attempt, min(workers, len(left)))
+    if failures and not answers:
+        raise _failed(failures, n)
+    return {node_id: answers[node_id] for node_id in prompts if node_id in answers}, failures
 
-    async def _complete(self, prompt: str, threads: Threads) -> str:
-        if _is_asynchronous(self.llm):
-            try:
-                return (await within(None, self.llm.acomplete(prompt))).text
-            except NotImplementedError:
-                pass
-        return (await threads.call(self.llm.complete, prompt)).text
 
-    def _failed(self, asked: int) -> GenerationFailed:
-        node_id, error = next(iter(self.failures.items()))
-        return GenerationFailed(node_id, error, len(self.failures), asked)
+async def _complete(llm: LLM, prompt: str, threads: Threads) -> str:
+    if _is_asynchronous(llm):
+        with suppress(NotImplementedError):
+            return (await within(None, llm.acomplete(prompt))).text
+    return (await threads.call(llm.complete, prompt)).text
+
+
+def _failed(failures: Mapping[str, str], n_asked: int) -> GenerationFailed:
+    node_id, error = next(iter(failures.items()))
+    return GenerationFailed(node_id, error, len(failures), n_asked)
 
 
 def _may_pass(error: BaseException) -> bool:
@@ -251,17 +238,20 @@ def _is_asynchronous(llm: LLM) -> bool:
 
 
 def _dataset(
-    corpus: Mapping[str, str], generation: _Generation, asked_for: int
+    corpus: Mapping[str, str],
+    n: int,
+    answers: Mapping[str, str],
+    failures: Mapping[str, str],
+    asked_for: int,
 ) -> RetrievalDataset:
+    """The questions of the answers, which are in the order of the `n` nodes with text."""
     queries: dict[str, str] = {}
     relevant: dict[str, list[str]] = {}
     id_of: dict[str, str] = {}
     fewer = 0
     refused: list[str] = []
-    for node_id in generation.prompts:
-        if node_id not in generation.answers:
-            continue
-        questions, not_questions = parse(generation.answers[node_id])
+    for node_id, answer in answers.items():
+        questions, not_questions = parse(answer)
         if len(questions) < asked_for:
             fewer += 1
             refused += [f"{node_id!r}: {line!r}" for line in not_questions]
@@ -272,17 +262,16 @@ def _dataset(
             relevant.setdefault(query_id, []).append(node_id)
     for line in refused:
         logger.info("generate_question_context_pairs: not a question, from node %s", line)
-    n = len(generation.prompts)
     if not queries:
         raise NoQuestions(n, refused)
     empty = len(corpus) - n
-    failures = [f"{node_id!r} ({error})" for node_id, error in generation.failures.items()]
+    failed = [f"{node_id!r} ({error})" for node_id, error in failures.items()]
     without_text = f"{empty} of {len(corpus)} nodes have no text, so nothing was asked about them"
     sentences = {
         f"{fewer} of {n} nodes gave fewer than {asked_for} questions": fewer,
         f"{len(refused)} lines weren't questions: {join_first(refused)}": refused,
         without_text: empty,
-        f"{len(failures)} of {n} nodes failed: {', '.join(failures[:5])}": failures,
+        f"{len(failed)} of {n} nodes failed: {', '.join(failed[:5])}": failed,
     }
     notes = [sentence for sentence, is_true in sentences.items() if is_true]
     for note in notes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from llama_index_rag_metrics.runtime.llms import without_reasoning
 
@@ -77,9 +76,8 @@ def is_imperative(line: str) -> bool:
         return False
     if any(pattern.fullmatch(bare) for pattern in (_CHINESE, _JAPANESE, _KOREAN)):
         return True
-    if len(bare.split()) < _FEWEST_WORDS:
-        return False
-    return any(pattern.match(bare) for pattern in (_ENGLISH, _EUROPEAN))
+    has_words = len(bare.split()) >= _FEWEST_WORDS
+    return has_words and any(pattern.match(bare) for pattern in (_ENGLISH, _EUROPEAN))
 
 
 # an answer may be anything: from any place, no pattern looks further than a line or a stated length
@@ -162,15 +160,8 @@ _ASKS_BY_WORDS = (
 """Scripts, the first one found counts, and how questions end or ask there."""
 
 
-class Answer(NamedTuple):
-    """The questions in an LLM's answer, each once, and the lines that were refused."""
-
-    questions: list[str]
-    refused: list[str]
-
-
-def parse(answer: str) -> Answer:
-    """The questions in an LLM's answer, in order, each once.
+def parse(answer: str) -> tuple[list[str], list[str]]:
+    """The questions in an LLM's answer, in order, each once; and the lines that were refused.
 
     A question is a line that ends with a question mark of any script, without numbers, bullets,
     labels ("Question 1:"), quotes and markdown; or one that tells its reader to answer, such as
@@ -185,7 +176,7 @@ def parse(answer: str) -> Answer:
             questions.setdefault(normal_form(question), question)
         elif any(map(str.isalpha, line)):
             refused.append(line.strip())
-    return Answer(list(questions.values()), refused)
+    return list(questions.values()), refused
 
 
 def normal_form(question: str) -> str:

@@ -215,13 +215,11 @@ class Listing:
         most: int,
         *,
         on_request: bool = False,
-    ) -> list[Listing]:
-        """The first queries, by id, text and remarks, of as many as the title says; [] of none."""
+    ) -> Listing:
+        """The first queries, by id, text and remarks, of as many as the title says."""
         shown = [QueryAnswers(key, text, remarks=lines) for key, text, lines in remarks[:most]]
         n = len(remarks)
-        return (
-            [cls(f"{title}: {n:,}", shown, more=n - len(shown), on_request=on_request)] if n else []
-        )
+        return cls(f"{title}: {n:,}", shown, more=n - len(shown), on_request=on_request)
 
 
 class Failure(NamedTuple):

@@ -22,6 +22,7 @@ from llama_index_rag_metrics.files.lines import (
     write_lines,
 )
 from llama_index_rag_metrics.files.records import read_id
+from llama_index_rag_metrics.labels import grouped
 from llama_index_rag_metrics.labels.pooling import Pool
 from llama_index_rag_metrics.metrics.texts.llm_judge import RUBRIC
 from llama_index_rag_metrics.report.numbers import counted
@@ -61,13 +62,8 @@ SCALES: Mapping[str, Scale] = {
         "relevance",
         "How well does the passage answer the question?",
         [
-            Choice(
-                int(key),
-                key,
-                _RELEVANCE_LABELS[int(key)],
-                (rubric[:1].upper() + rubric[1:]).replace("query", "question"),
-            )
-            for key, rubric in _GRADE_LINE.findall(RUBRIC)
+            Choice(int(key), key, _RELEVANCE_LABELS[int(key)], rubric[:1].upper() + rubric[1:])
+            for key, rubric in _GRADE_LINE.findall(RUBRIC.replace("query", "question"))
         ],
     ),
     "importance": Scale(
@@ -166,8 +162,16 @@ class ItemKey(NamedTuple):
     doc_id: str | None = None
     nugget_id: str | None = None
 
+    def __str__(self) -> str:
+        return " ".join(filter(None, self))
+
     def record(self) -> dict[str, str]:
         return {name: value for name, value in self._asdict().items() if value is not None}
+
+    def texts(self) -> list[str]:
+        """The names of the texts that such an item has."""
+        named = {"query": self.query_id, "text": self.doc_id, "nugget": self.nugget_id}
+        return [name for name, value in named.items() if value is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,12 +184,7 @@ class ReviewItem:
 
     def record(self) -> dict[str, str]:
         """The item as a line of a pool, without its scale."""
-        texts = {"query": self.query}
-        if self.key.doc_id is not None:
-            texts["text"] = self.text
-        if self.key.nugget_id is not None:
-            texts["nugget"] = self.nugget
-        return {**self.key.record(), **texts}
+        return {**self.key.record(), **{name: getattr(self, name) for name in self.key.texts()}}
 
 
 @dataclass(frozen=True)
@@ -200,9 +199,8 @@ class ReviewPool:
         if isinstance(pool, ReviewPool):
             return pool
         if isinstance(pool, Pool):
-            place = Place("pool")
-            lines = ((place.item(n), record) for n, record in enumerate(pool.records(), 1))
-            read = _read(lines)
+            records = enumerate(pool.records(), 1)
+            read = _read((Place("pool").item(number), record) for number, record in records)
         elif isinstance(pool, (str, os.PathLike)):
             path = Path(pool)
             with read_as(POOL, path):
@@ -239,11 +237,9 @@ class ReviewPool:
 
     def shuffled(self, seed: int) -> list[ReviewItem]:
         """The items in random order, those of a question together, whatever order they came in."""
-        by_query: dict[str, list[ReviewItem]] = {}
-        for item in sorted(self.items, key=lambda item: to_json(item.key)):
-            by_query.setdefault(item.key.query_id, []).append(item)
+        in_order = sorted(self.items, key=lambda item: to_json(item.key))
+        groups = list(grouped((item.key.query_id, item) for item in in_order).values())
         rng = random.Random(int(seed))
-        groups = list(by_query.values())
         rng.shuffle(groups)
         for group in groups:
             rng.shuffle(group)
@@ -273,7 +269,7 @@ def _read(lines: Iterable[tuple[Place, object]]) -> ReviewPool:
             raise place.wrong(f"one scale that is called {scale.name!r}", named)
         item = _item(record, scale.name, place)
         if item.key in items:
-            raise place.wrong("every item once", " ".join(filter(None, item.key)))
+            raise place.wrong("every item once", str(item.key))
         items[item.key] = item
     return ReviewPool(list(items.values()), {**SCALES, **used})
 
@@ -292,9 +288,8 @@ def read_key(record: Mapping[str, Any], place: Place) -> ItemKey:
 
 def _item(record: Mapping[str, Any], scale: str, place: Place) -> ReviewItem:
     key = read_key(record, place)
-    texts = {"query": True, "text": key.doc_id is not None, "nugget": key.nugget_id is not None}
-    for name, is_needed in texts.items():
-        if is_needed and not isinstance(record.get(name), str):
+    texts: dict[str, Any] = {name: record.get(name) for name in key.texts()}
+    for name, text in texts.items():
+        if not isinstance(text, str):
             raise place.wrong(f"a field {name!r}, a text", sorted(record))
-    query, text, nugget = (record[name] if needed else "" for name, needed in texts.items())
-    return ReviewItem(key, query or key.query_id, text, nugget, scale)
+    return ReviewItem(key, **{**texts, "query": texts["query"] or key.query_id, "scale": scale})

@@ -19,6 +19,8 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
 Grade: TypeAlias = float | str
 """A number, or a word of a scale of words."""
 
+_TEXTS = ("reviewer", "judged_at", "note")
+
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
@@ -39,15 +41,9 @@ class Judgement:
         return is_graded and not self.skipped
 
     def record(self) -> dict[str, Any]:
-        return {
-            **self.key.record(),
-            **({} if self.scale == DEFAULT else {"scale": self.scale}),
-            "grade": self.grade,
-            "skipped": self.skipped,
-            "reviewer": self.reviewer,
-            "judged_at": self.judged_at,
-            "note": self.note,
-        }
+        named = {} if self.scale == DEFAULT else {"scale": self.scale}
+        fields = {name: getattr(self, name) for name in ("grade", "skipped", *_TEXTS)}
+        return {**self.key.record(), **named, **fields}
 
 
 ReviewsLike: TypeAlias = (
@@ -69,8 +65,7 @@ def read_reviews(path: str | os.PathLike[str]) -> list[Judgement]:
         for place, line in read_lines(Path(path)):
             judgement = _read_judgement(from_json(line, place), place)
             if judgements.setdefault(judgement.key, judgement) is not judgement:
-                item = " ".join(filter(None, judgement.key))
-                raise place.wrong("every item once in a file", item)
+                raise place.wrong("every item once in a file", str(judgement.key))
     return list(judgements.values())
 
 
@@ -103,8 +98,7 @@ def read_judgements(*reviews: ReviewsLike) -> MergedJudgements:
             continue
         if not isinstance(judgement.grade, (int, float)):
             raise InvalidInput("grade", judgement.grade, "numbers for passages")
-        scale = scales.setdefault(judgement.key, judgement.scale)
-        check_scale("reviews", judgement, scale)
+        check_scale("reviews", judgement, scales.setdefault(judgement.key, judgement.scale))
         graded.setdefault(judgement.key, []).append(judgement.grade)
     if len(names := sorted(set(scales.values()))) > 1:
         several = ", ".join(map(repr, names))
@@ -112,12 +106,11 @@ def read_judgements(*reviews: ReviewsLike) -> MergedJudgements:
     undecided: list[tuple[str, str]] = []
     grades: dict[str, dict[str, float]] = {}
     for key, (first, *others) in graded.items():
-        passage = str(key.doc_id)
-        if len(others) == 1 and others[0] != first:
-            undecided.append((key.query_id, passage))
-            continue
-        is_agreed = not others or others[0] == first
-        grades.setdefault(key.query_id, {})[passage] = first if is_agreed else others[1]
+        deciding = others[1:] if others and others[0] != first else [first]
+        if deciding:
+            grades.setdefault(key.query_id, {})[str(key.doc_id)] = deciding[0]
+        else:
+            undecided.append((key.query_id, str(key.doc_id)))
     merged = MergedJudgements({key: Relevance(of_query) for key, of_query in grades.items()})
     merged.undecided = tuple(undecided)
     if undecided:
@@ -149,8 +142,7 @@ def as_reviews(source: ReviewsLike, argument: str = "reviews") -> Sequence[Judge
 
 def check_scale(argument: str, judgement: Judgement, scale: str) -> None:
     if judgement.scale != scale:
-        item = " ".join(filter(None, judgement.key))
-        expected = f"grades by {scale!r}, by which another reviewer judged {item}"
+        expected = f"grades by {scale!r}, by which another reviewer judged {judgement.key}"
         raise InvalidInput(argument, judgement.scale, expected)
 
 
@@ -163,7 +155,7 @@ def _read_judgement(record: object, place: Place) -> Judgement:
     if grade is not None and (isinstance(grade, bool) or not isinstance(grade, str)):
         grade = read_grade(None if isinstance(grade, bool) else grade, place)
     scale, skipped = record.get("scale", DEFAULT), record.get("skipped", False)
-    texts = {name: record.get(name, "") for name in ("reviewer", "judged_at", "note")}
+    texts = {name: record.get(name, "") for name in _TEXTS}
     for name, text in {"scale": scale, **texts}.items():
         if not isinstance(text, str):
             raise place.wrong(f"{name}, a text", text)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from llama_index_rag_metrics.labels import grouped
 from llama_index_rag_metrics.labels.review.review_items import SCALES, ItemKey, PoolLike, ReviewPool
 from llama_index_rag_metrics.labels.review.review_judgements import (
     Grade,
@@ -117,8 +118,8 @@ class ReviewerAgreement(Reportable):
         wanted = {disagreement.key for disagreement in self.disagreements}
         items = [item for item in read.items if item.key in wanted]
         if lacking := wanted - {item.key for item in items}:
-            known = " ".join(filter(None, min(lacking, key=str)))
-            raise InvalidInput("pool", f"one without {known}", "the pool that both reviewed")
+            sought = f"one without {min(lacking, key=str)}"
+            raise InvalidInput("pool", sought, "the pool that both reviewed")
         return replace(read, items=items)
 
     def to_jsonl(self, path: str | os.PathLike[str], pool: PoolLike) -> None:
@@ -160,10 +161,9 @@ def compare_reviewers(
     pairs = [Disagreement(judged[0][key], judged[1][key]) for key in judged[0] if key in judged[1]]
     if not pairs:
         raise InvalidInput("second", f"{len(judged[1])} judgements", "some of the items in first")
-    by_scale: dict[str, list[Disagreement]] = {}
     for pair in pairs:
         check_scale("second", pair.second, pair.first.scale)
-        by_scale.setdefault(pair.first.scale, []).append(pair)
+    by_scale = grouped((pair.first.scale, pair) for pair in pairs)
     return ReviewerAgreement(
         _names(*(by_key.values() for by_key in judged)),
         {scale: _on_scale(scale, of_scale, confidence) for scale, of_scale in by_scale.items()},

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from llama_index_rag_metrics.files.judgements import format_grade
+from llama_index_rag_metrics.labels.review.review_items import ItemKey
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.numbers import counted, percent, score
 
@@ -35,15 +36,14 @@ def reviewers_report(agreement: ReviewerAgreement, *, full: bool = False) -> m.R
         f"{counted(agreement.n, 'item', 'items')} judged by both",
         *(f"{n:,} by {name} alone" for name, n in only if n),
     ]
+    remarks = [(pair.key.query_id, "", [_remark(agreement.names, pair)]) for pair in disagreements]
     records: dict[str, list[Any]] = {
-        "query_id": [differing.key.query_id for differing in disagreements],
-        "doc_id": [differing.key.doc_id for differing in disagreements],
-        "nugget_id": [differing.key.nugget_id for differing in disagreements],
-        "scale": [differing.first.scale for differing in disagreements],
-        "first": [differing.first.grade for differing in disagreements],
-        "second": [differing.second.grade for differing in disagreements],
-        "first_note": [differing.first.note for differing in disagreements],
-        "second_note": [differing.second.note for differing in disagreements],
+        **{name: [getattr(pair.key, name) for pair in disagreements] for name in ItemKey._fields},
+        "scale": [pair.first.scale for pair in disagreements],
+        "first": [pair.first.grade for pair in disagreements],
+        "second": [pair.second.grade for pair in disagreements],
+        "first_note": [pair.first.note for pair in disagreements],
+        "second_note": [pair.second.note for pair in disagreements],
     }
     return m.Report(
         title=f"{first} and {second}",
@@ -56,14 +56,9 @@ def reviewers_report(agreement: ReviewerAgreement, *, full: bool = False) -> m.R
                 f"Rows: {first}; columns: {second}. {level} {_EXPLAINED}",
             )
         ],
-        listings=m.Listing.of(
-            "For a third pass",
-            [
-                (differing.key.query_id, "", [_remark(agreement.names, differing)])
-                for differing in disagreements
-            ],
-            _MOST_ON_PAGE if full else _MOST_SHOWN,
-        ),
+        listings=[
+            m.Listing.of("For a third pass", remarks, _MOST_ON_PAGE if full else _MOST_SHOWN)
+        ],
         records=m.Records(records),
     )
 
@@ -87,11 +82,10 @@ def _shown(kappa: Kappa) -> str:
 def _table(scale: ScaleAgreement, *, is_one: bool) -> m.Table:
     rows = []
     for grade in scale.grades:
+        counts = {other: scale.counts.get((grade, other), 0) for other in scale.grades}
         cells = [
-            m.Cell(
-                scale.counts.get((grade, other), 0), "count", "best" if other == grade else "normal"
-            )
-            for other in scale.grades
+            m.Cell(n, "count", "best" if other == grade else "normal")
+            for other, n in counts.items()
         ]
         rows.append(m.Row(_text(grade), [*cells, m.Cell(scale.specific(grade), "score")]))
     head = [*map(_text, scale.grades), "specific agreement"]
