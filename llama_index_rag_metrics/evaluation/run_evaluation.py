@@ -166,7 +166,6 @@ async def run_evaluation(
     if stored is None:
         warn_of(collected)
     results = build_results(plan, collected)
-    results.price_per_million = options.price_per_million
     results.about = describe(plan, collected.run, str(retriever_id))
     results.scores = results.scores.replace(answers=keep_answers(system_of(results)))
     return results

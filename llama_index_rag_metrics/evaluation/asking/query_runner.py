@@ -230,12 +230,10 @@ class QueryRunner:
         collected.matched = {
             matching.matcher.name: matching.finish(collected.run) for matching in self.matchings
         }
-        for matched in collected.matched.values():
-            if matched.usage is not None:
-                collected.usage[matched.matcher] = matched.usage
-        by_text = (0, 0)
-        if self._labels.match_nothing:
-            by_text = await count_by_text(self.dataset, collected.run)
+        by_matcher = {name: matched.usage for name, matched in collected.matched.items()}
+        collected.usage |= {name: usage for name, usage in by_matcher.items() if usage is not None}
+        is_lost = self._labels.match_nothing
+        by_text = await count_by_text(self.dataset, collected.run) if is_lost else (0, 0)
         notes = [matched.label_note for matched in collected.matched.values()]
         collected.label_note = next(filter(None, [self._labels.note(by_text), *notes]), None)
         return collected
@@ -352,8 +350,7 @@ class QueryRunner:
             collected.metric_errors[metric][query_id] = error
         computed = await self.asker.compute(question, ranking, unasked)
         for metric, usage in computed.usage.items():
-            before = collected.usage.get(metric)
-            collected.usage[metric] = usage if before is None else before + usage
+            collected.usage[metric] = collected.usage.get(metric, Usage()) + usage
         for metric, result in computed.results.items():
             if isinstance(result, str):
                 collected.metric_errors[metric][query_id] = result

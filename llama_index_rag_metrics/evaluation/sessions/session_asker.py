@@ -177,7 +177,7 @@ class SessionAsker(LocalAsker):
     async def _program(self, query: str) -> Any:
         retriever = self.pipeline.retriever
         if isinstance(retriever, SessionRetriever):
-            return await retriever.program.answer(query, self.pipeline.in_thread)
+            return await retriever.program.answer(query, self.pipeline.threads.call)
         assert isinstance(retriever, AsyncCallableRetriever)
         return await retriever.function(query)
 
