@@ -28,9 +28,8 @@ def listed_postprocessors(postprocessors: object) -> list[BaseNodePostprocessor]
     if postprocessors is None:  # as LlamaIndex has it
         return []
     argument = "node_postprocessors"
-    if isinstance(postprocessors, BaseNodePostprocessor) or not isinstance(
-        postprocessors, Iterable
-    ):
+    is_one = isinstance(postprocessors, BaseNodePostprocessor)
+    if is_one or not isinstance(postprocessors, Iterable):
         remedy = "Write [postprocessor]."
         raise InvalidInput(argument, type(postprocessors), _POSTPROCESSORS, remedy)
     return [checked_postprocessor(argument, postprocessor) for postprocessor in postprocessors]

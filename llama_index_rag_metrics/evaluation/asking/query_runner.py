@@ -106,9 +106,8 @@ _dispatcher = get_dispatcher(__name__)
 async def ask_traced(ask: Callable[[str], Awaitable[Asked]], query_id: str, query: str) -> Asked:
     """Ask a question, in a span and with a tag of its own where anybody listens."""
     root = get_dispatcher()
-    if all(isinstance(handler, NullSpanHandler) for handler in root.span_handlers) and all(
-        isinstance(handler, NullEventHandler) for handler in root.event_handlers
-    ):
+    handlers = [*root.span_handlers, *root.event_handlers]
+    if all(isinstance(handler, (NullSpanHandler, NullEventHandler)) for handler in handlers):
         return await ask(query)
     with instrument_tags({**active_instrument_tags.get(), QUERY_ID: query_id}):
         asked: Asked = await EvaluatedQuestion(ask).evaluate(query_id=query_id, query=query)
