@@ -221,12 +221,9 @@ def permissions_for(
     ]
     if not needy:
         if forbidden is not None:
-            raise InvalidInput(
-                "forbidden",
-                forbidden,
-                sentence="forbidden is given, but no metric of leaks reads it.",
-                remedy="Add leaked@10, for example.",
-            )
+            sentence = "forbidden is given, but no metric of leaks reads it."
+            remedy = "Add leaked@10, for example."
+            raise InvalidInput("forbidden", forbidden, sentence=sentence, remedy=remedy)
         return None
     if forbidden is None and not dataset.forbidden:
         expected = f"what the asker of each query may not see, for {needy[0].metric_name}"

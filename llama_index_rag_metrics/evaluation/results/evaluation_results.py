@@ -150,11 +150,7 @@ def build_results(plan: Plan, collected: Collected) -> EvaluationResults:
         relevance=dataset.relevance,
         scores=scores,
         matched=collected.matched,
-        matched_by={
-            metric: name
-            for metric, name in matcher_names(metrics, matcher).items()
-            if name in collected.matched
-        },
+        matched_by=matcher_names(metrics, matcher, collected.matched),
         price_per_million=plan.options.price_per_million,
     )
 

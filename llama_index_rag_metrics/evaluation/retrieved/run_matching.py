@@ -159,13 +159,13 @@ class Matching:
             for expected in self._expected.values()
             for item in expected.ids
         )
-        what = "span" if isinstance(self.matcher, SpanMatcher) else "text"
+        what, remedy = (
+            "text",
+            "Give expected_texts, or a dataset whose corpus has the relevant ids.",
+        )
+        if isinstance(self.matcher, SpanMatcher):
+            what, remedy = "span", "Give SpanMatcher the spans, or the nodes that the labels name."
         if relevant and not known:
-            remedy = (
-                "Give SpanMatcher the spans, or the nodes that the labels name."
-                if what == "span"
-                else "Give expected_texts, or a dataset whose corpus has the relevant ids."
-            )
             got = f"none for {relevant} expected ids"
             raise InvalidInput(f"matcher {self.matcher.name!r}", got, f"a {what} for each", remedy)
         if known < relevant:
@@ -371,16 +371,17 @@ def group_by_matcher(
 
 
 def matcher_names(
-    metrics: Iterable[BaseRetrievalMetric], default: Matcher[Any] | None
+    metrics: Iterable[BaseRetrievalMetric],
+    default: Matcher[Any] | None,
+    matched: Collection[str],
 ) -> dict[str, str]:
-    """Metric's name to its matcher's, the default's for metrics of texts; without those by id."""
-    matchers = {
-        metric.metric_name: matcher_of(metric, default)
-        if isinstance(metric, RankingMetric)
-        else default
-        for metric in metrics
-    }
-    return {metric: matcher.name for metric, matcher in matchers.items() if matcher is not None}
+    """Metric's name to its matcher's, the default's for metrics of texts, of those that matched."""
+    names = {}
+    for metric in metrics:
+        matcher = matcher_of(metric, default) if isinstance(metric, RankingMetric) else default
+        if matcher is not None and matcher.name in matched:
+            names[metric.metric_name] = matcher.name
+    return names
 
 
 def score_by_matcher(
