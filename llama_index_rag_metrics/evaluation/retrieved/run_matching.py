@@ -159,10 +159,8 @@ class Matching:
             for expected in self._expected.values()
             for item in expected.ids
         )
-        what, remedy = (
-            "text",
-            "Give expected_texts, or a dataset whose corpus has the relevant ids.",
-        )
+        what = "text"
+        remedy = "Give expected_texts, or a dataset whose corpus has the relevant ids."
         if isinstance(self.matcher, SpanMatcher):
             what, remedy = "span", "Give SpanMatcher the spans, or the nodes that the labels name."
         if relevant and not known:
