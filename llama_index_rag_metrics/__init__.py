@@ -61,25 +61,27 @@ if TYPE_CHECKING:
         check_rules,
     )
     from llama_index_rag_metrics.decisions.sweeps import Configuration, Sweep, asweep, sweep
-    from llama_index_rag_metrics.evaluation import (
-        EvaluateOptions,
-        EvaluationResults,
-        Matched,
-        MatchExplanation,
+    from llama_index_rag_metrics.evaluation.asking.run_options import EvaluateOptions, StageOptions
+    from llama_index_rag_metrics.evaluation.evaluator import (
         MultiModalRetrieverEvaluator,
         RetrieverEvaluator,
-        StageChange,
-        StageOptions,
-        StageResults,
         aevaluate,
-        aevaluate_stages,
         evaluate,
-        evaluate_stages,
-        explain_match,
-        match_run,
     )
+    from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
     from llama_index_rag_metrics.evaluation.results.results_report import plot, write_html
+    from llama_index_rag_metrics.evaluation.retrieved.match_explanation import (
+        MatchExplanation,
+        explain_match,
+    )
+    from llama_index_rag_metrics.evaluation.retrieved.run_matching import match_run
     from llama_index_rag_metrics.evaluation.sessions.capturing import capture, record_retrieval
+    from llama_index_rag_metrics.evaluation.stages import (
+        StageChange,
+        StageResults,
+        aevaluate_stages,
+        evaluate_stages,
+    )
     from llama_index_rag_metrics.evaluation.trace_scores import as_mlflow_scorer, span_annotations
     from llama_index_rag_metrics.files.file_kinds import register_format, unregister_format
     from llama_index_rag_metrics.files.judgements import Qrels
@@ -104,6 +106,7 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.labels.review.review_page import write_review_page
     from llama_index_rag_metrics.labels.review.reviewers import ReviewerAgreement, compare_reviewers
     from llama_index_rag_metrics.rankings.fusion import fuse
+    from llama_index_rag_metrics.rankings.matching import Matched
     from llama_index_rag_metrics.runtime.cache import Cache, SQLiteKVStore
     from llama_index_rag_metrics.scores import Scores
     from llama_index_rag_metrics.scores.scoring import (
@@ -236,26 +239,20 @@ _LAZY = {
     "decisions.comparison": ("Comparison", "compare", "judgement_holes"),
     "decisions.gate": ("Baseline", "GateReport", "Rule", "assert_retrieval", "check_rules"),
     "decisions.sweeps": ("Configuration", "Sweep", "asweep", "sweep"),
-    "evaluation": (
-        "EvaluateOptions",
-        "EvaluationResults",
-        "MatchExplanation",
-        "Matched",
+    "evaluation.asking.run_options": ("EvaluateOptions", "StageOptions"),
+    "evaluation.evaluator": (
         "MultiModalRetrieverEvaluator",
         "RetrieverEvaluator",
-        "StageChange",
-        "StageOptions",
-        "StageResults",
         "aevaluate",
-        "aevaluate_stages",
         "evaluate",
-        "evaluate_stages",
-        "explain_match",
-        "match_run",
     ),
-    "evaluation.trace_scores": ("as_mlflow_scorer", "span_annotations"),
+    "evaluation.results.evaluation_results": ("EvaluationResults",),
     "evaluation.results.results_report": ("plot", "write_html"),
+    "evaluation.retrieved.match_explanation": ("MatchExplanation", "explain_match"),
+    "evaluation.retrieved.run_matching": ("match_run",),
     "evaluation.sessions.capturing": ("capture", "record_retrieval"),
+    "evaluation.stages": ("StageChange", "StageResults", "aevaluate_stages", "evaluate_stages"),
+    "evaluation.trace_scores": ("as_mlflow_scorer", "span_annotations"),
     "files.file_kinds": ("register_format", "unregister_format"),
     "files.judgements": ("Qrels",),
     "files.retrieval_dataset": ("RetrievalDataset",),
@@ -279,6 +276,7 @@ _LAZY = {
     "labels.review.review_page": ("write_review_page",),
     "labels.review.reviewers": ("ReviewerAgreement", "compare_reviewers"),
     "rankings.fusion": ("fuse",),
+    "rankings.matching": ("Matched",),
     "runtime.cache": ("Cache", "SQLiteKVStore"),
     "scores": ("Scores",),
     "scores.scoring": (

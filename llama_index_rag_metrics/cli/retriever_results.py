@@ -21,7 +21,7 @@ from llama_index_rag_metrics import (
 )
 from llama_index_rag_metrics.cli.retriever_factories import built, find, names_of
 from llama_index_rag_metrics.decisions.comparison.comparison_report import decisions
-from llama_index_rag_metrics.evaluation import DEFAULT_METRICS
+from llama_index_rag_metrics.evaluation.evaluator import DEFAULT_METRICS
 from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity
 from llama_index_rag_metrics.evaluation.results.results_report import print_results
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth

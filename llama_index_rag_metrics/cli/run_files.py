@@ -123,7 +123,7 @@ class TraceQuestions:
 
     def matched(self, run: Run, judged: Mapping[str, RelevanceLike] | None) -> Matched | None:
         """What the matcher recognises in a run; None where there is none."""
-        from llama_index_rag_metrics.evaluation import match_run
+        from llama_index_rag_metrics.evaluation.retrieved.run_matching import match_run
         from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 
         if self.questions is None or self.matcher is None:

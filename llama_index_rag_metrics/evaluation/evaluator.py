@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.evaluation import RetrievalEvalResult
@@ -15,7 +15,14 @@ from llama_index.core.evaluation.retrieval.metrics_base import (
     BaseRetrievalMetric,
 )
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from pydantic import Field, SerializeAsAny, ValidationInfo, field_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    SerializeAsAny,
+    ValidationInfo,
+    field_validator,
+)
 from typing_extensions import Unpack
 
 from llama_index_rag_metrics.evaluation.asking.pipeline import listed_postprocessors
@@ -39,7 +46,6 @@ from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.rankings.matching import (
     BY_ID,
-    Matcher,
     MatcherLike,
     MatchOn,
     as_matcher,
@@ -68,19 +74,18 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         {'mrr': 0.5, 'recall@2': 1.0}
     """
 
-    metrics: list[SerializeAsAny[BaseRetrievalMetric]] = Field(..., description="metrics")
+    metrics: Annotated[list[SerializeAsAny[BaseRetrievalMetric]], BeforeValidator(resolve)] = Field(
+        ..., description="metrics"
+    )
     match_on: Any = Field("node_id", description="which id of a node is compared with the labels")
-    matcher: Any = Field(None, description="how expected items are recognised, if not by id")
+    matcher: Annotated[Any, AfterValidator(as_matcher)] = Field(
+        None, description="how expected items are recognised, if not by id"
+    )
 
     @field_validator("retriever", mode="before")
     @classmethod
     def _as_retriever(cls, source: Source, info: ValidationInfo) -> BaseRetriever:
         return as_retriever(source, retrieval_depth(info.data.get("metrics", ())))
-
-    @field_validator("metrics", mode="before")
-    @classmethod
-    def _each_once(cls, metrics: Metrics) -> list[BaseRetrievalMetric]:
-        return resolve(metrics)
 
     @field_validator("match_on")
     @classmethod
@@ -89,11 +94,6 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             return match_on
         expected = "'node_id', 'ref_doc_id', a key of the nodes' metadata, or a function of a node"
         raise InvalidInput("match_on", match_on, expected)
-
-    @field_validator("matcher")
-    @classmethod
-    def _as_matcher(cls, matcher: MatcherLike | None) -> Matcher[Any] | None:
-        return as_matcher(matcher)
 
     @classmethod
     def from_metric_names(cls, metric_names: Iterable[str], **kwargs: Any) -> RetrieverEvaluator:
@@ -161,7 +161,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
                             {"query": query}, {"query": relevance}, expected_texts=texts
                         )
                         matching = Matching(matcher, dataset)
-                        expected, judged = await matching.match_one(ranking, pipeline.in_thread)
+                        expected, judged = await matching.match_one(ranking, pipeline.threads.call)
                 question = Question(query, expected, expected_texts)
                 result = await compute(computed, pipeline, question, judged)
                 metric_dict[metric.metric_name] = result

@@ -18,6 +18,7 @@ from llama_index_rag_metrics.evaluation.source import (
     QueryEngineRetriever,
     SessionRetriever,
 )
+from llama_index_rag_metrics.rankings.fusion import Combine
 from llama_index_rag_metrics.runtime import digests
 
 if TYPE_CHECKING:
@@ -32,17 +33,19 @@ _DIGEST = re.compile(r" [0-9a-f]{12}(?![0-9a-f])")
 
 @dataclass(frozen=True)
 class RetrieverIdentity:
-    """A retriever and how many nodes it was asked for, where that is known."""
+    """A retriever and how many nodes it was asked for, or a program and how calls are combined."""
 
     name: str
-    depth: int
+    depth: int | None = None
+    combine: Combine | None = None
 
     def __str__(self) -> str:
-        return f"{self.name}, top {self.depth}"
+        return self.name if self.depth is None else f"{self.name}, top {self.depth}"
 
     @property
     def aspects(self) -> dict[str, str]:
-        return {"retriever": self.name, "depth": str(self.depth)}
+        known = {"retriever": self.name, "depth": self.depth, "combine": self.combine}
+        return {aspect: str(value) for aspect, value in known.items() if value is not None}
 
 
 def without_digests(name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
@@ -67,8 +68,8 @@ class Permissions:
             self.by_query = read_forbidden(forbidden)
             refuse_unknown("forbidden", self.by_query, dataset.queries, "queries")
         self.needs_nodes = self._key is not None or self._function is not None
-        self._forbidden_labels: dict[str, list[str]] = {}
-        self._unknown_labels: dict[str, list[str]] = {}
+        self._forbidden_labels: dict[str, list[str]] = defaultdict(list)
+        self._unknown_labels: dict[str, list[str]] = defaultdict(list)
         if self._key is not None or (for_recall and self._function is not None):
             self._judge_labels()
 
@@ -76,9 +77,8 @@ class Permissions:
     def name(self) -> str:
         """Identifies how nodes are decided on."""
         key = self._key
-        decides = (
-            f"metadata {key!r} of what was retrieved" if key else identify_callable(self._function)
-        )
+        by_key = f"metadata {key!r} of what was retrieved"
+        decides = by_key if key else identify_callable(self._function)
         known = [
             {item: {str(name): of[name] for name in of if key in (None, name)} for item, of in side}
             for side in (self._dataset.metadata.items(), self._dataset.document_metadata.items())
@@ -90,10 +90,9 @@ class Permissions:
         """Add to a ranking which of the retrieved nodes are forbidden, and which unknown."""
         if not self.needs_nodes:
             return ranking
-        verdicts: dict[str, list[bool | None]] = {}
+        verdicts: dict[str, list[bool | None]] = defaultdict(list)
         for item, retrieved in zip(item_ids(nodes, self._match_on), nodes, strict=True):
-            verdict = self._is_forbidden(query_id, item, retrieved.node)
-            verdicts.setdefault(item, []).append(verdict)
+            verdicts[item].append(self._is_forbidden(query_id, item, retrieved.node))
         forbidden = [item for item, of in verdicts.items() if True in of]
         unknown = [item for item, of in verdicts.items() if None in of and True not in of]
         return replace(ranking, forbidden=forbidden, forbidden_unknown=unknown)
@@ -110,12 +109,11 @@ class Permissions:
         """Whether a retrieved node, or else the dataset's document, is forbidden; None: unknown."""
         if self._key is None:
             return self._ask(query_id, item, node)
-        value = None if node is None else node.metadata.get(self._key)
-        if value is None:
-            value = self._dataset.document_metadata.get(item, {}).get(self._key)
-        if value is None:
-            return None
-        return not _values(self._dataset.metadata[query_id][self._key]) & _values(value)
+        own = {} if node is None else node.metadata
+        for metadata in (own, self._dataset.document_metadata.get(item, {})):
+            if (value := metadata.get(self._key)) is not None:
+                return not _values(self._dataset.metadata[query_id][self._key]) & _values(value)
+        return None
 
     def _ask(self, query_id: str, item: str, node: BaseNode | None) -> bool:
         """Call the caller's function with a node."""
@@ -124,6 +122,7 @@ class Permissions:
         shown = document if node is None else _completed(node, document)
         assert shown is not None
         what = f"the dataset's document {item!r}" if node is None else f"retrieved node {item!r}"
+        returned = "what forbidden returned"
         called = (
             f"True where the node is forbidden, else False, for question {query_id!r} with the "
             f"metadata {list(question)} and {what} with the metadata {list(shown.metadata)}"
@@ -132,11 +131,9 @@ class Permissions:
             answer = self._function(question, shown)
         except Exception as error:
             remedy = "What no node says can be given to the dataset as document_metadata."
-            raise InvalidInput(
-                "what forbidden returned", describe_error(error), called, remedy
-            ) from error
+            raise InvalidInput(returned, describe_error(error), called, remedy) from error
         if not isinstance(answer, (bool, np.bool_)):
-            raise InvalidInput("what forbidden returned", answer, called)
+            raise InvalidInput(returned, answer, called)
         return bool(answer)
 
     def _document(self, item: str) -> TextNode | None:
@@ -156,7 +153,7 @@ class Permissions:
                 verdict = self._is_forbidden(query_id, item, None)
                 if verdict is not False:
                     labels = self._unknown_labels if verdict is None else self._forbidden_labels
-                    labels.setdefault(query_id, []).append(item)
+                    labels[query_id].append(item)
 
     def lacks(self) -> str | None:
         """An expected id that only a retrieval could show to be permitted, if there is one."""
@@ -175,9 +172,7 @@ class Permissions:
         """
         columns: dict[str, dict[str, float]] = {}
         notes: list[str] = []
-        for metric in metrics:
-            if not isinstance(metric, PermittedRecall):
-                continue
+        for metric in (each for each in metrics if isinstance(each, PermittedRecall)):
             values = scores.by_query(metric.metric_name)
             unknown = {
                 query_id: item
@@ -226,12 +221,9 @@ def permissions_for(
     ]
     if not needy:
         if forbidden is not None:
-            raise InvalidInput(
-                "forbidden",
-                forbidden,
-                sentence="forbidden is given, but no metric of leaks reads it.",
-                remedy="Add leaked@10, for example.",
-            )
+            sentence = "forbidden is given, but no metric of leaks reads it."
+            remedy = "Add leaked@10, for example."
+            raise InvalidInput("forbidden", forbidden, sentence=sentence, remedy=remedy)
         return None
     if forbidden is None and not dataset.forbidden:
         expected = f"what the asker of each query may not see, for {needy[0].metric_name}"
@@ -240,16 +232,13 @@ def permissions_for(
             "function of the question's metadata and the node; or a dataset with forbidden ids."
         )
         raise InvalidInput("forbidden", None, expected, remedy)
-    for_recall = any(metric.recognises for metric in needy)
-    permissions = Permissions(dataset, forbidden, match_on, for_recall=for_recall)
-    for metric in needy:
-        if not metric.recognises:
-            continue
+    recognising = [metric for metric in needy if metric.recognises]
+    permissions = Permissions(dataset, forbidden, match_on, for_recall=bool(recognising))
+    for metric in recognising:
         if metric.match not in (None, "id") or (metric.match is None and matcher is not None):
             expected = "ids, since what is forbidden is known by id"
-            raise InvalidInput(
-                f"matcher of {metric.metric_name}", metric.match or str(matcher), expected
-            )
+            got = metric.match or str(matcher)
+            raise InvalidInput(f"matcher of {metric.metric_name}", got, expected)
         if (item := permissions.lacks()) is not None:
             expected = "expected ids of documents in the dataset's corpus"
             remedy = (
@@ -261,14 +250,10 @@ def permissions_for(
 
 
 def _check_key(key: str, dataset: RetrievalDataset) -> None:
-    lacking = [
-        query_id
-        for query_id in dataset.queries
-        if dataset.metadata.get(query_id, {}).get(key) is None
-    ]
-    if lacking:
-        expected = f"a key that every question has in its metadata; {lacking[0]!r} lacks it"
-        raise InvalidInput("forbidden", key, expected)
+    for query_id in dataset.queries:
+        if dataset.metadata.get(query_id, {}).get(key) is None:
+            expected = f"a key that every question has in its metadata; {query_id!r} lacks it"
+            raise InvalidInput("forbidden", key, expected)
 
 
 def _plain(value: object) -> object:

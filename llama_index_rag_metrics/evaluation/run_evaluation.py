@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from importlib.metadata import version
@@ -148,11 +148,9 @@ async def run_evaluation(
     compares_ids = any(metric.recognises for metric in by_id) or not all(
         isinstance(metric, TextMetric) for metric in plan.computed
     )
-    with ExitStack() as stack:
-        journal = None
-        if options.journal is not None:
-            aspects = fingerprint(plan, retriever_id)
-            journal = stack.enter_context(Journal(options.journal, aspects))
+    path = options.journal
+    kept = nullcontext() if path is None else Journal(path, fingerprint(plan, retriever_id))
+    with kept as journal:
         runner = QueryRunner(
             asker,
             plan,
@@ -166,7 +164,6 @@ async def run_evaluation(
     if stored is None:
         warn_of(collected)
     results = build_results(plan, collected)
-    results.price_per_million = options.price_per_million
     results.about = describe(plan, collected.run, str(retriever_id))
     results.scores = results.scores.replace(answers=keep_answers(system_of(results)))
     return results

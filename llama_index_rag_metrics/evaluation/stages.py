@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain, pairwise, starmap
+from itertools import chain, pairwise, repeat, starmap
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
@@ -427,11 +427,8 @@ def _named(postprocessors: Postprocessors) -> dict[str, BaseNodePostprocessor]:
         remedy = "They stand before the dataset."
         raise InvalidInput("postprocessors", postprocessors, expected, remedy)
     named: dict[str, BaseNodePostprocessor] = {}
-    pairs = (
-        postprocessors.items()
-        if isinstance(postprocessors, Mapping)
-        else [("", postprocessor) for postprocessor in postprocessors]
-    )
+    by_name = postprocessors if isinstance(postprocessors, Mapping) else None
+    pairs = zip(repeat(""), postprocessors) if by_name is None else by_name.items()
     for name, postprocessor in pairs:
         checked_postprocessor("postprocessors", postprocessor)
         first = name or type(postprocessor).__name__

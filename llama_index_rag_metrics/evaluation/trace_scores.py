@@ -161,8 +161,7 @@ def span_annotations(
             roots[session.root] = query_id, read.rankings[query_id]
     rows = _rows(spans, judged, metrics)
     rows += _rows(roots, judged, metrics, " of the session")
-    columns = ["span_id", "name", "annotator_kind", "score", "metadata"]
-    return pd.DataFrame(rows, columns=columns)
+    return pd.DataFrame(rows, columns=["span_id", "name", "annotator_kind", "score", "metadata"])
 
 
 def _rows(
@@ -170,7 +169,7 @@ def _rows(
     judged: Mapping[str, Relevance],
     metrics: Metrics,
     what: str = "",
-) -> list[dict[str, Any]]:
+) -> list[tuple[Any, ...]]:
     """A row a span and metric, in the order of the spans; `what` follows the metric's name."""
     known = {span_id: pair for span_id, pair in spans.items() if pair[0] in judged}
     expected = {span_id: judged[query_id] for span_id, (query_id, _) in known.items()}
@@ -178,13 +177,7 @@ def _rows(
     scores = score_rankings(expected, run, metrics)
     by_metric = {name: scores.by_query(name) for name in scores}
     return [
-        {
-            "span_id": span_id,
-            "name": f"{name}{what}",
-            "annotator_kind": "CODE",
-            "score": values[span_id],
-            "metadata": {"query_id": known[span_id][0]},
-        }
+        (span_id, f"{name}{what}", "CODE", values[span_id], {"query_id": known[span_id][0]})
         for span_id in scores.query_ids
         for name, values in by_metric.items()
         if span_id in values

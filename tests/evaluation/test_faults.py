@@ -33,7 +33,7 @@ from llama_index_rag_metrics import (
     evaluate,
     generate_question_context_pairs,
 )
-from llama_index_rag_metrics.evaluation import EvaluationResults
+from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.runtime import sync
 from llama_index_rag_metrics.runtime.errors import EveryQueryFailed, InvalidInput, QueryTimeout
 from llama_index_rag_metrics.runtime.masking import register_secret

@@ -21,7 +21,7 @@ from llama_index_rag_metrics import (
     evaluate,
     score_rankings,
 )
-from llama_index_rag_metrics.evaluation import EvaluationResults
+from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.evaluation.results.results_report import print_results, results_report
 from llama_index_rag_metrics.report import Cell, Report, Row, Section, Table, terminal
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownMetric

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 from typing import Any
 
 from llama_index_rag_metrics import Ranking, Relevance, Run, Scores, check_rules, score_rankings
-from llama_index_rag_metrics.evaluation import EvaluationResults
+from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.evaluation.results.results_report import results_report
 from llama_index_rag_metrics.report.model import Cell, Report, Row, Section, Table
 from llama_index_rag_metrics.report.notebook import to_notebook

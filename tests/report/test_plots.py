@@ -23,7 +23,6 @@ from llama_index_rag_metrics import (
     plot,
     score_rankings,
 )
-from llama_index_rag_metrics.evaluation import Matched
 from llama_index_rag_metrics.evaluation.results import curves
 from llama_index_rag_metrics.evaluation.results.curves import (
     RECALL_LEVELS,
@@ -33,6 +32,7 @@ from llama_index_rag_metrics.evaluation.results.curves import (
 )
 from llama_index_rag_metrics.evaluation.results.results_report import system_of
 from llama_index_rag_metrics.rankings.judging import Hits
+from llama_index_rag_metrics.rankings.matching import Matched
 from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra, UnknownMetric
 

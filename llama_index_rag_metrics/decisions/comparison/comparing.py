@@ -17,7 +17,7 @@ from llama_index_rag_metrics.decisions.comparison.difference import (
     Test,
 )
 from llama_index_rag_metrics.decisions.comparison.pairing import Clusters, Paired, pair, scores_of
-from llama_index_rag_metrics.evaluation import EvaluationResults
+from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownMetric

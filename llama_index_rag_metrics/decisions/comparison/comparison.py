@@ -18,7 +18,7 @@ from llama_index_rag_metrics.decisions.comparison.difference import (
 )
 from llama_index_rag_metrics.decisions.comparison.holes import Holes, judgement_holes
 from llama_index_rag_metrics.decisions.comparison.pairing import Paired
-from llama_index_rag_metrics.evaluation import EvaluationResults
+from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.report import Report
 from llama_index_rag_metrics.report.reportable import Reportable, written
 from llama_index_rag_metrics.runtime.errors import InvalidInput

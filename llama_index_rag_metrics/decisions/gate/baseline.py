@@ -26,7 +26,7 @@ from typing import Any
 from llama_index_rag_metrics.decisions.calibration import Calibration
 from llama_index_rag_metrics.decisions.comparison.pairing import Results, check_finite, scores_of
 from llama_index_rag_metrics.decisions.gate.rules import Rule, RuleLike, parse_rules
-from llama_index_rag_metrics.evaluation import EvaluationResults
+from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.files.lines import Place, from_json, read_text
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.runtime.atomic_files import write_text

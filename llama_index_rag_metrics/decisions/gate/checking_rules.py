@@ -20,7 +20,7 @@ from llama_index_rag_metrics.decisions.gate.measuring import (
 )
 from llama_index_rag_metrics.decisions.gate.rules import Rule, RuleLike, parse_rules
 from llama_index_rag_metrics.decisions.gate.verdicts import GateReport, Verdict, WorstQuery, decide
-from llama_index_rag_metrics.evaluation import EvaluationResults
+from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.evaluation.results.results_report import system_of
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.report.terminal import to_text

@@ -11,7 +11,7 @@ import numpy as np
 
 from llama_index_rag_metrics.decisions.comparison import Comparison, compare
 from llama_index_rag_metrics.decisions.comparison.pairing import pair
-from llama_index_rag_metrics.evaluation import EvaluationResults
+from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.evaluation.results.results_report import system_of
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
 from llama_index_rag_metrics.report import Report

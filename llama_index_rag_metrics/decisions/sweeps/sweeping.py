@@ -17,15 +17,16 @@ from typing_extensions import Unpack
 from llama_index_rag_metrics.decisions.comparison.comparing import primary_of
 from llama_index_rag_metrics.decisions.sweeps.grid import Grid, Point, combinations
 from llama_index_rag_metrics.decisions.sweeps.sweep_result import Configuration, Sweep
-from llama_index_rag_metrics.evaluation import DEFAULT_METRICS, StageOptions, aevaluate
 from llama_index_rag_metrics.evaluation.asking.query_runner import NOT_ASKED
 from llama_index_rag_metrics.evaluation.asking.run_journal import read_finished
 from llama_index_rag_metrics.evaluation.asking.run_options import (
     RunOptions,
+    StageOptions,
     check_count,
     check_known,
     shows,
 )
+from llama_index_rag_metrics.evaluation.evaluator import DEFAULT_METRICS, aevaluate
 from llama_index_rag_metrics.evaluation.identity import identify_callable
 from llama_index_rag_metrics.evaluation.source import Source
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset

@@ -20,7 +20,6 @@ from llama_index_rag_metrics.distributed.ray.sharing import (
     worker_options,
 )
 from llama_index_rag_metrics.distributed.ray.worker_pool import Job, WorkerPool
-from llama_index_rag_metrics.evaluation import DEFAULT_METRICS, EvaluationResults
 from llama_index_rag_metrics.evaluation.asking.pipeline import listed_postprocessors
 from llama_index_rag_metrics.evaluation.asking.run_options import (
     EvaluateOptions,
@@ -29,6 +28,8 @@ from llama_index_rag_metrics.evaluation.asking.run_options import (
     check_known,
     shows,
 )
+from llama_index_rag_metrics.evaluation.evaluator import DEFAULT_METRICS
+from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.evaluation.run_evaluation import Plan, run_evaluation
 from llama_index_rag_metrics.evaluation.source import Source, retrieval_depth
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset

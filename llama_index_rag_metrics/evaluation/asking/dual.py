@@ -130,9 +130,8 @@ class DualCall(Generic[T]):
             raise
 
     def _may_never_work(self, way: Way, error: Exception) -> bool:
-        if isinstance(error, QueryTimeout):
-            return False
-        return way not in self._worked or says_it_cannot(error)
+        is_late = isinstance(error, QueryTimeout)
+        return not is_late and (way not in self._worked or says_it_cannot(error))
 
     async def _call_other(self, way: Way, error: Exception, *arguments: Any) -> Answer[T]:
         has_worked = _OTHER[way] in self._worked

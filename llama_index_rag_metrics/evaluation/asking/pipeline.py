@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
@@ -18,8 +18,6 @@ from llama_index_rag_metrics.runtime.threads import Threads
 if TYPE_CHECKING:
     from llama_index_rag_metrics.evaluation.run_evaluation import Plan
 
-T = TypeVar("T")
-
 _NO_NODE = re.compile(r"'(\w+)' object has no attribute 'node'$")
 """LlamaIndex's error for a retriever that returned something else than nodes with scores."""
 
@@ -30,9 +28,8 @@ def listed_postprocessors(postprocessors: object) -> list[BaseNodePostprocessor]
     if postprocessors is None:  # as LlamaIndex has it
         return []
     argument = "node_postprocessors"
-    if isinstance(postprocessors, BaseNodePostprocessor) or not isinstance(
-        postprocessors, Iterable
-    ):
+    is_one = isinstance(postprocessors, BaseNodePostprocessor)
+    if is_one or not isinstance(postprocessors, Iterable):
         remedy = "Write [postprocessor]."
         raise InvalidInput(argument, type(postprocessors), _POSTPROCESSORS, remedy)
     return [checked_postprocessor(argument, postprocessor) for postprocessor in postprocessors]
@@ -58,7 +55,7 @@ class Pipeline:
             raise InvalidInput("use_async", use_async, sentence=sentence)
         self.retriever = retriever
         self.timeout, self.use_async = plan.options.timeout, use_async
-        self._threads = Threads(plan.options.workers, "rag-metrics")
+        self.threads = Threads(plan.options.workers, "rag-metrics")
         has_async = _overrides(retriever, BaseRetriever, "_aretrieve", "aretrieve")
         if isinstance(retriever, QueryEngineRetriever):
             has_async = retriever.is_async
@@ -66,7 +63,7 @@ class Pipeline:
             type(retriever).__name__,
             retriever.aretrieve if has_async or use_async else None,
             None if isinstance(retriever, AsyncCallableRetriever) else retriever.retrieve,
-            self._threads,
+            self.threads,
             use_async,
             self.timeout,
         )
@@ -102,17 +99,9 @@ class Pipeline:
             # core 0.12.0 has none
             getattr(postprocessor, "apostprocess_nodes", None) if has_async else None,
             postprocessor.postprocess_nodes,
-            self._threads,
+            self.threads,
             timeout=self.timeout,
         )
-
-    async def in_thread(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Call a blocking function in a thread of the pool."""
-        return await self._threads.call(function, *arguments)
-
-    def close(self) -> None:
-        """Start nothing more; what is under way in the pool isn't waited for."""
-        self._threads.close()
 
 
 def _overrides(component: object, base: type, *methods: str) -> bool:

@@ -181,10 +181,10 @@ class LocalAsker:
         return Computed(results, usage, statuses)
 
     async def in_thread(self, function: Callable[..., T], *arguments: Any) -> T:
-        return await self.pipeline.in_thread(function, *arguments)
+        return await self.pipeline.threads.call(function, *arguments)
 
     def close(self) -> None:
-        self.pipeline.close()
+        self.pipeline.threads.close()
 
     def ranking(self, nodes: Sequence[NodeWithScore], latency: float | None = None) -> Ranking:
         nodes = of_mode(nodes, self.mode)
@@ -230,4 +230,4 @@ async def compute(
     if inspect.iscoroutinefunction(acompute):
         result: RetrievalMetricResult = await acompute(*arguments, **beside)
         return result
-    return await pipeline.in_thread(partial(metric.compute, *arguments, **beside))
+    return await pipeline.threads.call(partial(metric.compute, *arguments, **beside))

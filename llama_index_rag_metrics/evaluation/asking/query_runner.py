@@ -106,9 +106,8 @@ _dispatcher = get_dispatcher(__name__)
 async def ask_traced(ask: Callable[[str], Awaitable[Asked]], query_id: str, query: str) -> Asked:
     """Ask a question, in a span and with a tag of its own where anybody listens."""
     root = get_dispatcher()
-    if all(isinstance(handler, NullSpanHandler) for handler in root.span_handlers) and all(
-        isinstance(handler, NullEventHandler) for handler in root.event_handlers
-    ):
+    handlers = [*root.span_handlers, *root.event_handlers]
+    if all(isinstance(handler, (NullSpanHandler, NullEventHandler)) for handler in handlers):
         return await ask(query)
     with instrument_tags({**active_instrument_tags.get(), QUERY_ID: query_id}):
         asked: Asked = await EvaluatedQuestion(ask).evaluate(query_id=query_id, query=query)
@@ -230,12 +229,10 @@ class QueryRunner:
         collected.matched = {
             matching.matcher.name: matching.finish(collected.run) for matching in self.matchings
         }
-        for matched in collected.matched.values():
-            if matched.usage is not None:
-                collected.usage[matched.matcher] = matched.usage
-        by_text = (0, 0)
-        if self._labels.match_nothing:
-            by_text = await count_by_text(self.dataset, collected.run)
+        by_matcher = {name: matched.usage for name, matched in collected.matched.items()}
+        collected.usage |= {name: usage for name, usage in by_matcher.items() if usage is not None}
+        is_lost = self._labels.match_nothing
+        by_text = await count_by_text(self.dataset, collected.run) if is_lost else (0, 0)
         notes = [matched.label_note for matched in collected.matched.values()]
         collected.label_note = next(filter(None, [self._labels.note(by_text), *notes]), None)
         return collected
@@ -352,8 +349,7 @@ class QueryRunner:
             collected.metric_errors[metric][query_id] = error
         computed = await self.asker.compute(question, ranking, unasked)
         for metric, usage in computed.usage.items():
-            before = collected.usage.get(metric)
-            collected.usage[metric] = usage if before is None else before + usage
+            collected.usage[metric] = collected.usage.get(metric, Usage()) + usage
         for metric, result in computed.results.items():
             if isinstance(result, str):
                 collected.metric_errors[metric][query_id] = result

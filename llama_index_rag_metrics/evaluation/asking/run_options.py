@@ -190,7 +190,9 @@ class RunOptions:
         if self.use_async is not None and not isinstance(self.use_async, bool):
             expected = "True, False, or None to find out which works"
             raise InvalidInput("use_async", self.use_async, expected)
-        check_price(self.price_per_million)
+        if self.price_per_million is not None:
+            price, expected = self.price_per_million, "a price from 0 on"
+            check_amount("price_per_million", price, expected, lambda n: 0 <= n < math.inf)
         if self.latency not in ("load", "alone"):
             raise InvalidInput("latency", self.latency, "'load' or 'alone'")
         if self.latency_sample is None:
@@ -245,12 +247,6 @@ def check_known(function: Callable[..., Any], options: Mapping[str, Any], name: 
                 f"name: 'ndcg@{value}'."
             )
         raise UnknownArgument(argument, value, name or function.__name__.removeprefix("a"), remedy)
-
-
-def check_price(price_per_million: object) -> None:
-    expected = "a price from 0 on"
-    if price_per_million is not None:
-        check_amount("price_per_million", price_per_million, expected, lambda n: 0 <= n < math.inf)
 
 
 def check_count(argument: str, value: object, what: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import takewhile
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from llama_index_rag_metrics.statistics.intervals import mean_interval
 RECALL_LEVELS = tuple(level / 10 for level in range(11))
 """Where trec_eval's `iprec_at_recall` looks."""
 
-_STEPS = (1, 1.5, 2, 3, 5, 7)
+_BUDGETS = [round(step * 10**power) for power in range(1, 9) for step in (1, 1.5, 2, 3, 5, 7)]
 _CUTOFFS = (*range(1, 11), 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 1000)
 
 
@@ -41,21 +41,13 @@ def ranking_metric(name: str) -> RankingMetric | None:
     return metric if isinstance(metric, RankingMetric) else None
 
 
-def cutoffs_of(systems: Iterable[System]) -> list[int]:
-    """The cutoffs of a curve: dense at the top, up to the longest ranking."""
-    rankings = (ranking for system in systems for ranking in system.run.values())
-    return _up_to(max((len(ranking.ids) for ranking in rankings), default=0), _CUTOFFS)
-
-
-def budgets_of(systems: Iterable[System]) -> list[int]:
-    """The cutoffs by tokens of a curve, up to all that was retrieved for a query."""
-    rankings = (ranking for system in systems for ranking in system.run.values())
-    steps = (round(step * 10**power) for power in range(1, 9) for step in _STEPS)
-    return _up_to(max((sum(ranking.tokens or ()) for ranking in rankings), default=0), steps)
-
-
-def _up_to(most: int, steps: Iterable[int]) -> list[int]:
-    return [*takewhile(most.__gt__, steps), *([most] if most else [])]
+def cutoffs_of(systems: Iterable[System], *, in_tokens: bool = False) -> list[int]:
+    """The cutoffs of a curve: dense at the top, up to the longest ranking, or its tokens."""
+    rankings = [ranking for system in systems for ranking in system.run.values()]
+    lengths = (sum(each.tokens or ()) if in_tokens else len(each.ids) for each in rankings)
+    most = max(lengths, default=0)
+    steps = takewhile(most.__gt__, _BUDGETS if in_tokens else _CUTOFFS)
+    return [*steps, most] if most else []
 
 
 def means_by_cutoff(
@@ -187,42 +179,41 @@ def _by_cutoff(
     *,
     in_tokens: bool = False,
 ) -> Figure | None:
-    cutoffs = budgets_of(systems) if in_tokens else cutoffs_of(systems)
+    cutoffs = cutoffs_of(systems, in_tokens=in_tokens)
     own = ranking_metric(metric)
     if in_tokens and (budget := getattr(own, "tokens", None)):
         cutoffs = sorted({*cutoffs, budget})
-    curves = {
-        number: means_by_cutoff(system, metric, cutoffs, query_ids, in_tokens=in_tokens)
-        for number, system in enumerate(systems)
-        if system.run and metric in system.scores
-    }
+
+    def curve_of(system: System) -> dict[int, float]:
+        return means_by_cutoff(system, metric, cutoffs, query_ids, in_tokens=in_tokens)
+
     what = "tokens" if in_tokens else "k"
     y = Axis(f"{metric.partition('@')[0]}@{what}", from_zero=True)
     hint = f"{'%{x:,} tokens' if in_tokens else 'k = %{x}'}: {hover('y')}"
-    return _lines(systems, curves, Axis(what), y, hint)
+    return _lines(systems, metric, curve_of, Axis(what), y, hint)
 
 
 def _precision_recall(
     systems: Sequence[System], metric: str, query_ids: Sequence[str] | None
 ) -> Figure | None:
-    curves = {
-        number: interpolated_precision(system, metric, query_ids)
-        for number, system in enumerate(systems)
-        if system.run and metric in system.scores
-    }
+    curve_of = partial(interpolated_precision, metric=metric, query_ids=query_ids)
     x, y = Axis("recall", ends=(-0.02, 1.02)), Axis("interpolated precision", ends=(0, 1.02))
-    return _lines(systems, curves, x, y, f"recall {hover('x', 'level')}: precision {hover('y')}")
-
-
-_Curves: TypeAlias = "Mapping[int, Mapping[Any, float]]"
+    hint = f"recall {hover('x', 'level')}: precision {hover('y')}"
+    return _lines(systems, metric, curve_of, x, y, hint)
 
 
 def _lines(
-    systems: Sequence[System], curves: _Curves, x: Axis, y: Axis, hint: str
+    systems: Sequence[System],
+    metric: str,
+    curve_of: Callable[[System], Mapping[Any, float]],
+    x: Axis,
+    y: Axis,
+    hint: str,
 ) -> Figure | None:
-    """A curve a system, by its number; None where all are empty."""
-    series = [
-        Series(systems[number].name, number, list(curve), list(curve.values()))
-        for number, curve in curves.items()
-    ]
-    return Figure("lines", x, y, series, hint) if any(curves.values()) else None
+    """A curve of each system that has the metric; None where all are empty."""
+    series = []
+    for number, system in enumerate(systems):
+        if system.run and metric in system.scores:
+            curve = curve_of(system)
+            series.append(Series(system.name, number, list(curve), list(curve.values())))
+    return Figure("lines", x, y, series, hint) if any(each.x for each in series) else None

@@ -114,7 +114,6 @@ class EvaluationResults(Reportable, list[RetrievalEvalResult]):
 def build_results(plan: Plan, collected: Collected) -> EvaluationResults:
     dataset, metrics, matcher = plan.questions, plan.metrics, plan.options.matcher
     scoring = replace(plan.options.scoring, tokenizer=plan.counter, tolerant=True, checks_ids=False)
-    permissions = plan.permissions
     by_rank = score_by_matcher(
         metrics,
         matcher,
@@ -122,11 +121,12 @@ def build_results(plan: Plan, collected: Collected) -> EvaluationResults:
         collected.run,
         collected.matched,
         scoring,
-        None if permissions is None else permissions.by_query,
+        None if plan.permissions is None else plan.permissions.by_query,
     )
-    known, unknown_notes = (
-        ({}, []) if permissions is None else permissions.without_unknown(metrics, by_rank)
-    )
+    known: dict[str, dict[str, float]] = {}
+    unknown_notes: list[str] = []
+    if plan.permissions is not None:
+        known, unknown_notes = plan.permissions.without_unknown(metrics, by_rank)
     excluded = by_rank.failed if scoring.failed == "exclude" else ()
     others = {
         name: {
@@ -150,11 +150,8 @@ def build_results(plan: Plan, collected: Collected) -> EvaluationResults:
         relevance=dataset.relevance,
         scores=scores,
         matched=collected.matched,
-        matched_by={
-            metric: name
-            for metric, name in matcher_names(metrics, matcher).items()
-            if name in collected.matched
-        },
+        matched_by=matcher_names(metrics, matcher, collected.matched),
+        price_per_million=plan.options.price_per_million,
     )
 
 

@@ -35,7 +35,7 @@ from llama_index_rag_metrics.rankings.span import read_span
 from llama_index_rag_metrics.runtime.cache import Cache
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import describe_error
-from llama_index_rag_metrics.runtime.sync import in_thread
+from llama_index_rag_metrics.runtime.sync import in_thread, run_sync
 from llama_index_rag_metrics.runtime.threads import within
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.scoring import ScoringOptions, score_with
@@ -68,7 +68,7 @@ class Matching:
         }
         self._stands_for: dict[str, list[list[str]]] = {}
         self._errors: dict[str, str] = {}
-        self._n_matched = 0
+        self._finds_any = self._could_find = False
         self._notes = self._check()
 
     async def match(
@@ -101,18 +101,21 @@ class Matching:
             matches = await in_thread(self.matcher.match, expected.passages, retrieved)
         else:
             matches = await self.matcher.amatch(expected.passages, retrieved)
-        self._n_matched += sum(map(bool, matches))
+        self._finds_any |= any(matches)
+        self._could_find |= bool(expected.ids and ranking.ids)
         return stand_ins(expected.ids, matches, ranking.ids)
 
     def finish(self, run: Run) -> Matched:
         """Collect all matches, as rankings of the run's queries."""
+        name = self.matcher.name
+        nothing = f"{name} finds nothing expected in what was retrieved: all scores are 0"
         rankings = {
             query_id: _flattened(ranking, self._stands_for.get(query_id))
             for query_id, ranking in run.items()
         }
         relevance = {query_id: expected.relevance for query_id, expected in self._expected.items()}
         return Matched(
-            self.matcher.name,
+            name,
             Run(rankings, name=run.name, stage=run.stage),
             {
                 query_id: judgements
@@ -123,7 +126,7 @@ class Matching:
             {query_id: self._passages(expected) for query_id, expected in self._expected.items()},
             dict(self._errors),
             (*self._notes, *self._failures()),
-            self._label_note(run),
+            nothing if self._could_find and not self._finds_any else None,
             self.matcher.usage,
         )
 
@@ -156,13 +159,11 @@ class Matching:
             for expected in self._expected.values()
             for item in expected.ids
         )
-        what = "span" if isinstance(self.matcher, SpanMatcher) else "text"
+        what = "text"
+        remedy = "Give expected_texts, or a dataset whose corpus has the relevant ids."
+        if isinstance(self.matcher, SpanMatcher):
+            what, remedy = "span", "Give SpanMatcher the spans, or the nodes that the labels name."
         if relevant and not known:
-            remedy = (
-                "Give SpanMatcher the spans, or the nodes that the labels name."
-                if what == "span"
-                else "Give expected_texts, or a dataset whose corpus has the relevant ids."
-            )
             got = f"none for {relevant} expected ids"
             raise InvalidInput(f"matcher {self.matcher.name!r}", got, f"a {what} for each", remedy)
         if known < relevant:
@@ -179,16 +180,6 @@ class Matching:
         query_id, error = next(iter(self._errors.items()))
         what = f"{self.matcher.name} failed on {len(self._errors)} queries, where its metrics have"
         return [f"{what} no value; {query_id!r}: {error}"]
-
-    def _label_note(self, run: Run) -> str | None:
-        tried = [
-            query_id
-            for query_id in self._stands_for
-            if self._expected[query_id].ids and run[query_id].ids
-        ]
-        if self._n_matched or not tried:
-            return None
-        return f"{self.matcher.name} finds nothing expected in what was retrieved: all scores are 0"
 
 
 def match_run(
@@ -220,20 +211,18 @@ def match_run(
         >>> match_run(run, dataset, "exact").stands_for["q"]
         [['n1'], ['expected text 1']]
     """
-    from llama_index_rag_metrics.runtime.sync import run_sync
-
     ready = as_matcher(matcher)
     if ready is None:
         raise InvalidInput("matcher", matcher, "a matcher of texts, spans or groups")
     matching = Matching(ready.prepare(Cache.of(cache)), dataset)
 
+    known = run.select(query_id for query_id in run if query_id in dataset.queries)
+
     async def match_all() -> None:
-        for query_id, ranking in run.items():
-            if query_id in dataset.queries:
-                await matching.match(query_id, ranking, asyncio.to_thread)
+        for query_id, ranking in known.items():
+            await matching.match(query_id, ranking, asyncio.to_thread)
 
     run_sync(match_all())
-    known = run.select(query_id for query_id in run if query_id in dataset.queries)
     matched = matching.finish(known)
     rankings = {
         query_id: replace(ranking, error=matched.errors.get(query_id, known[query_id].error))
@@ -270,13 +259,8 @@ def _flattened(ranking: Ranking, stands_for: list[list[str]] | None) -> Ranking:
 
 def _matched_call(call: Call, stands_for: Mapping[str, list[str]]) -> Call:
     ids = flatten([stands_for.get(item, []) for item in call.ids])
-    return Call(
-        ids,
-        query=call.query,
-        asked_by=call.asked_by,
-        retriever=call.retriever,
-        error=call.error,
-    )
+    by = {"query": call.query, "asked_by": call.asked_by, "retriever": call.retriever}
+    return Call(ids, error=call.error, **by)
 
 
 def _expected(matcher: Matcher[Any], dataset: RetrievalDataset, query_id: str) -> Expected:
@@ -284,13 +268,9 @@ def _expected(matcher: Matcher[Any], dataset: RetrievalDataset, query_id: str) -
     if isinstance(matcher, GroupMatcher):
         return expected_groups(relevance)
     if isinstance(matcher, SpanMatcher):
-        spans = {
-            document_id: _span(matcher, dataset, document_id)
-            for document_id in (relevance or Relevance()).grades
-        }
-        return Expected.of(
-            relevance, {document_id: span for document_id, span in spans.items() if span}
-        )
+        grades = {} if relevance is None else relevance.grades
+        spans = {item: _span(matcher, dataset, item) for item in grades}
+        return Expected.of(relevance, {item: span for item, span in spans.items() if span})
     return _expected_by_text(dataset, query_id)
 
 
@@ -314,14 +294,8 @@ def _expected_by_text(dataset: RetrievalDataset, query_id: str) -> Expected:
     own = dataset.expected_texts.get(query_id)
     if own:
         return Expected.of_texts(relevance, own)
-    known = [
-        document_id
-        for document_id in (relevance or Relevance()).grades
-        if document_id in dataset.corpus
-    ]
-    return Expected.of(
-        relevance, {document_id: dataset.indexed_text(document_id) for document_id in known}
-    )
+    known = () if relevance is None else filter(dataset.corpus.__contains__, relevance.grades)
+    return Expected.of(relevance, {item: dataset.indexed_text(item) for item in known})
 
 
 def _span(matcher: SpanMatcher, dataset: RetrievalDataset, item: str) -> Any:
@@ -385,9 +359,8 @@ def group_by_matcher(
 
     The default has a group without metrics where no metric is matched at all.
     """
-    groups: dict[str, tuple[Matcher[Any] | None, list[RankingMetric]]] = {
-        _name(default): (default, [])
-    }
+    own: list[RankingMetric] = []
+    groups = {_name(default): (default, own)}
     for metric in metrics:
         if isinstance(metric, RankingMetric):
             matcher = matcher_of(metric, default)
@@ -396,16 +369,17 @@ def group_by_matcher(
 
 
 def matcher_names(
-    metrics: Iterable[BaseRetrievalMetric], default: Matcher[Any] | None
+    metrics: Iterable[BaseRetrievalMetric],
+    default: Matcher[Any] | None,
+    matched: Collection[str],
 ) -> dict[str, str]:
-    """Metric's name to its matcher's, the default's for metrics of texts; without those by id."""
-    matchers = {
-        metric.metric_name: matcher_of(metric, default)
-        if isinstance(metric, RankingMetric)
-        else default
-        for metric in metrics
-    }
-    return {metric: matcher.name for metric, matcher in matchers.items() if matcher is not None}
+    """Metric's name to its matcher's, the default's for metrics of texts, of those that matched."""
+    names = {}
+    for metric in metrics:
+        matcher = matcher_of(metric, default) if isinstance(metric, RankingMetric) else default
+        if matcher is not None and matcher.name in matched:
+            names[metric.metric_name] = matcher.name
+    return names
 
 
 def score_by_matcher(
@@ -424,7 +398,7 @@ def score_by_matcher(
     """
     parts: list[Scores] = []
     columns: dict[str, dict[str, float]] = {}
-    unplaced: list[str] = []
+    notes: list[str] = []
     for name, (_, members) in group_by_matcher(metrics, default).items():
         recognised = matched.get(name)
         relevance = dict(dataset.relevance if recognised is None else recognised.relevance)
@@ -436,7 +410,7 @@ def score_by_matcher(
             relevance = {
                 query_id: places.of_relevance(judged) for query_id, judged in relevance.items()
             }
-            unplaced = unplaced_note(run)
+            notes = unplaced_note(run)
         part = score_with(
             members,
             {query_id: relevance.get(query_id) for query_id in dataset.queries},
@@ -453,29 +427,19 @@ def score_by_matcher(
             else max((len(ranking.ids) for ranking in run.values()), default=0),
         )
         parts.append(part)
-        columns |= _columns(part, {} if recognised is None else recognised.errors)
-    notes = [note for part in parts for note in part.notes]
-    notes += unplaced
-    notes += [note for name in matched for note in matched[name].notes]
+        failed = {} if recognised is None else recognised.errors
+        for metric in part:
+            scored = part.by_query(metric).items()
+            columns[metric] = {query_id: n for query_id, n in scored if query_id not in failed}
     scores = parts[0].join(columns, order=list(columns))
+    notes = [note for part in parts for note in part.notes] + notes
+    notes += [note for each in matched.values() for note in each.notes]
     return scores.replace(
         details={metric: rows for part in parts for metric, rows in part.details.items()},
         # a matcher that failed leaves no ranking, but something was retrieved
         empty=[query_id for query_id in scores.empty if not run[query_id].ids],
         notes=dict.fromkeys(notes),
     )
-
-
-def _columns(scores: Scores, errors: Mapping[str, str]) -> dict[str, dict[str, float]]:
-    """Metric to its scores by query, without queries that have an error."""
-    return {
-        metric: {
-            query_id: score
-            for query_id, score in scores.by_query(metric).items()
-            if query_id not in errors
-        }
-        for metric in scores
-    }
 
 
 def _name(matcher: Matcher[Any] | None) -> str:

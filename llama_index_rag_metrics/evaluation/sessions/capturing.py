@@ -22,7 +22,7 @@ from llama_index_rag_metrics.evaluation.retrieved.nodes import RetrieverOutput, 
 from llama_index_rag_metrics.evaluation.sessions.recording import RECORDER, TAG, Retrieval
 from llama_index_rag_metrics.rankings.fusion import Combine, combine_calls
 from llama_index_rag_metrics.rankings.matching import node_span
-from llama_index_rag_metrics.rankings.run import Call, Ranking
+from llama_index_rag_metrics.rankings.run import Call, Ranking, item_columns
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.runtime.amounts import check_amount
 from llama_index_rag_metrics.runtime.errors import CaptureDamaged, InvalidInput
@@ -163,13 +163,9 @@ def as_call(
     ranking = ranking_of(retrieval.nodes or [])
     is_open = retrieval.nodes is None and retrieval.error is None
     return Call(
-        ranking.ids,
-        ranking.scores,
-        ranking.texts,
-        retrieval.seconds,
-        "not finished" if is_open else retrieval.error,
-        ranking.spans,
-        ranking.tokens,
+        **item_columns(ranking),
+        latency=retrieval.seconds,
+        error="not finished" if is_open else retrieval.error,
         query=retrieval.query,
         asked_by=retrieval.asked_by,
         retriever=retrieval.retriever,

@@ -238,10 +238,6 @@ def _asking(span_id: str, bound: BoundArguments) -> str:
 
 
 class _Events(BaseEventHandler):
-    @classmethod
-    def class_name(cls) -> str:
-        return "RagMetricsEvents"
-
     def handle(self, event: Any, **_: Any) -> None:
         record = _RECORDED.get(type(event))
         if record is not None:
@@ -249,10 +245,6 @@ class _Events(BaseEventHandler):
 
 
 class _Spans(BaseSpanHandler[Any]):
-    @classmethod
-    def class_name(cls) -> str:
-        return "RagMetricsSpans"
-
     def span_enter(
         self,
         id_: str,

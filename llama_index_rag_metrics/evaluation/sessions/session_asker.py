@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
@@ -70,21 +70,6 @@ _STRAYS = (
 )
 
 
-@dataclass(frozen=True)
-class SessionIdentity(RetrieverIdentity):
-    """A program, and how its calls are combined."""
-
-    depth: int = 0
-    combine: Combine = "first_seen"
-
-    def __str__(self) -> str:
-        return self.name
-
-    @property
-    def aspects(self) -> dict[str, str]:
-        return {"retriever": self.name, "combine": self.combine}
-
-
 class SessionAsker(LocalAsker):
     """Asks a program in this process; a question with more than `max_calls` calls is stopped."""
 
@@ -125,7 +110,7 @@ class SessionAsker(LocalAsker):
         return [*modes, *(f"{count(n, *noun)} {what}" for (*noun, what), n in counts.items() if n)]
 
     def identity(self, retriever: str | RetrieverIdentity) -> RetrieverIdentity:
-        return SessionIdentity(str(retriever), combine=self.combine)
+        return RetrieverIdentity(str(retriever), combine=self.combine)
 
     async def ask(self, query: str) -> Asked:
         engine = None if self.pipeline.use_async is not None else self._engine
@@ -177,7 +162,7 @@ class SessionAsker(LocalAsker):
     async def _program(self, query: str) -> Any:
         retriever = self.pipeline.retriever
         if isinstance(retriever, SessionRetriever):
-            return await retriever.program.answer(query, self.pipeline.in_thread)
+            return await retriever.program.answer(query, self.pipeline.threads.call)
         assert isinstance(retriever, AsyncCallableRetriever)
         return await retriever.function(query)
 
