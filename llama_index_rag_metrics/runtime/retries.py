@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 
@@ -81,8 +82,7 @@ def _status(error: BaseException) -> int | None:
     response = getattr(error, "response", None)
     # botocore's errors hold a plain dict
     answer = response if isinstance(response, Mapping) else {}
-    codes = (_grpc_code(error), _member(answer, "Error", "Code"))
-    for code in codes:
+    for code in (_grpc_code(error), _member(answer, "Error", "Code")):
         if isinstance(code, str) and code in _REFUSALS:
             return _REFUSALS[code]
     for holder in (error, response):
@@ -164,11 +164,8 @@ def seconds_asked(error: BaseException | None) -> float | None:
 
 def _seconds(asked: str) -> float | None:
     """RFC 9110, 10.2.3: a number of seconds, or a moment."""
-    try:
+    with suppress(ValueError):
         seconds = float(asked)
-    except ValueError:
-        pass
-    else:
         return seconds if seconds >= 0 else None
     try:
         # a moment without a zone is in UTC, and naive: `timestamp` would take it for local time
