@@ -171,13 +171,10 @@ def _run_package() -> None:
 def _errors_in_one_line(names: Mapping[str, str]) -> Iterator[None]:
     try:
         yield
-    except RagMetricsError as error:
-        say(_message(error, names))
-        raise typer.Exit(WRONG_USAGE) from None
     except BrokenPipeError:
         raise
-    except OSError as error:
-        say(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+    except (RagMetricsError, OSError) as error:
+        say(_message(error, names))
         raise typer.Exit(WRONG_USAGE) from None
 
 
@@ -213,7 +210,7 @@ _REMEDIES = {
 """How a command is given what an error says that it lacks."""
 
 
-def _message(error: RagMetricsError, names: Mapping[str, str]) -> str:
+def _message(error: RagMetricsError | OSError, names: Mapping[str, str]) -> str:
     """The message of an error, with a command's names of its arguments."""
     from llama_index_rag_metrics.files.lines import LacksField
 
@@ -224,6 +221,8 @@ def _message(error: RagMetricsError, names: Mapping[str, str]) -> str:
         return error.worded(f"{shown}{space}{rest}", _REMEDIES.get(error.lacks, error.remedy))
     if isinstance(error, LacksField):
         return error.worded("--columns FIELD=COLUMN" if "columns" in names else "")
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename}: {error.strerror}"
     return error.worded("set ") if isinstance(error, MissingKey) else str(error)
 
 

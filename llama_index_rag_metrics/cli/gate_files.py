@@ -33,12 +33,7 @@ class GateSettings(BaseModel, extra="forbid", strict=True):
     baseline: Path | None = Field(None, strict=False)
     rules: list[str] = []
     strict: bool = False
-    min_coverage: float | None = None
-
-    def coverage(self, min_coverage: float | None) -> float:
-        """The share of the queries that must have a value: of the option, the project, or ours."""
-        shares = (min_coverage, self.min_coverage, MIN_COVERAGE)
-        return next(share for share in shares if share is not None)
+    min_coverage: float = MIN_COVERAGE
 
 
 def project_settings(path: Path) -> GateSettings:

@@ -6,7 +6,7 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -78,8 +78,11 @@ def score_all(runs: Sequence[Path], qrels: Path | None, request: ScoreRequest) -
     systems = []
     for run in runs:
         run.stat()  # what isn't there has no kind
-        if relevance is None and request.asked.matcher is None:
-            _check_relevance_beside(run)
+        is_beside = relevance is None and request.asked.matcher is None
+        if is_beside and not run.is_dir() and kind_of(run) not in _WITH_RELEVANCE:
+            expected = "a kind of file that has expected_ids beside its rankings"
+            remedy = "Or give the judgements with --qrels FILE."
+            raise InvalidInput("RUN", str(run), expected, remedy)
         is_streamed = not request.needs_whole and _is_large(run)
         systems.append((_score_large if is_streamed else _score_small)(run, relevance, request))
     return systems
@@ -104,14 +107,14 @@ class TraceQuestions:
         matcher: str | None = None,
     ) -> TraceQuestions:
         """From the options."""
-        from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
-
         as_matcher(matcher)
         if questions is None and matcher is not None:
             expected = "--questions DATASET beside it, which has the labels' texts"
             raise InvalidInput("--matcher", matcher, expected)
         dataset = None
         if questions is not None:
+            from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
+
             dataset = RetrievalDataset.load(questions, on_error=on_error)
         return cls(question_id, dataset, match_on, matcher)
 
@@ -128,22 +131,15 @@ class TraceQuestions:
     def matched(self, run: Run, judged: Mapping[str, RelevanceLike] | None) -> Matched | None:
         """What the matcher recognises in a run; None where there is none."""
         from llama_index_rag_metrics.evaluation import match_run
-        from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 
         if self.questions is None or self.matcher is None:
             return None
         dataset = self.questions
         if judged:
-            known = {
+            known: dict[str, Any] = {
                 query_id: judged[query_id] for query_id in judged if query_id in dataset.queries
             }
-            dataset = RetrievalDataset(
-                dataset.queries,
-                known,
-                dataset.corpus,
-                titles=dataset.titles,
-                document_metadata=dataset.document_metadata,
-            )
+            dataset = replace(dataset, relevance=known, expected_texts={})
         if not (dataset.relevance or dataset.expected_texts):
             expected = "labels to recognise: in --questions, or in a file of judgements"
             raise InvalidInput("--matcher", self.matcher, expected)
@@ -269,12 +265,6 @@ def read_columns(texts: Iterable[str]) -> dict[str, str]:
             raise InvalidInput("--columns", pair, "FIELD=COLUMN, as in retrieved_ids=doc_ids")
         columns[field] = column
     return columns
-
-
-def _check_relevance_beside(run: Path) -> None:
-    if not run.is_dir() and kind_of(run) not in _WITH_RELEVANCE:
-        expected = "a kind of file that has expected_ids beside its rankings"
-        raise InvalidInput("RUN", str(run), expected, "Or give the judgements with --qrels FILE.")
 
 
 @contextmanager

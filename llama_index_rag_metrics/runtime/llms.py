@@ -169,12 +169,10 @@ def _validated(answer_class: type[AnyAnswer], value: Any) -> AnyAnswer:
     try:
         return answer_class.model_validate_json(json.dumps(value))
     except ValidationError:
-        if not isinstance(value, dict) or len(value) != 1:
+        inner = [*value.values()] if isinstance(value, dict) else []
+        if len(inner) != 1 or not isinstance(inner[0], (dict, list)):
             raise
-        (inner,) = value.values()
-        if not isinstance(inner, (dict, list)):
-            raise
-        return answer_class.model_validate_json(json.dumps(inner))
+        return answer_class.model_validate_json(json.dumps(inner[0]))
 
 
 _TOKENS_IN = ("prompt_tokens", "input_tokens", "prompt_token_count", "prompt_eval_count")

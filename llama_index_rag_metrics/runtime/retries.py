@@ -80,17 +80,13 @@ def http_status(error: BaseException | None) -> int | None:
 
 def _status(error: BaseException) -> int | None:
     response = getattr(error, "response", None)
-    # botocore's errors hold a plain dict
-    answer = response if isinstance(response, Mapping) else {}
-    for code in (_grpc_code(error), _member(answer, "Error", "Code")):
-        if isinstance(code, str) and code in _REFUSALS:
-            return _REFUSALS[code]
+    # the response in botocore's errors is a plain dict
+    codes = (_grpc_code(error), _member(response, "Error", "Code"))
+    statuses: list[object] = [_REFUSALS.get(code) for code in codes if isinstance(code, str)]
     for holder in (error, response):
-        status = getattr(holder, "status_code", None) or getattr(holder, "status", None)
-        if type(status) is int:
-            return status
-    status = _member(answer, "ResponseMetadata", "HTTPStatusCode")
-    return status if type(status) is int else None
+        statuses.append(getattr(holder, "status_code", None) or getattr(holder, "status", None))
+    statuses.append(_member(response, "ResponseMetadata", "HTTPStatusCode"))
+    return next((status for status in statuses if type(status) is int), None)
 
 
 def _grpc_code(error: BaseException) -> object:
@@ -102,8 +98,7 @@ def _grpc_code(error: BaseException) -> object:
         return None
 
 
-def _member(answer: Mapping[Any, Any], *keys: str) -> object:
-    part: object = answer
+def _member(part: object, *keys: str) -> object:
     for key in keys:
         part = part.get(key) if isinstance(part, Mapping) else None
     return part
