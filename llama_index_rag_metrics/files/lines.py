@@ -100,7 +100,7 @@ class Faults:
     def warn(self) -> None:
         if self.skipped:
             self.skipped.sort(key=lambda error: error.line or 0)
-            warn_caller(LinesSkipped(list(map(str, self.skipped))))
+            warn_caller(LinesSkipped.of(list(map(str, self.skipped))))
 
 
 def name_of(path: Path) -> str:

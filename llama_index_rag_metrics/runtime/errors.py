@@ -31,7 +31,10 @@ from llama_index_rag_metrics.runtime.masking import join_first, shorten
 
 
 class _Worded(Exception):
-    """An error or a warning whose class makes its message of values."""
+    """An error whose class makes its message of values.
+
+    Warnings are made of their message alone, from which pytest-xdist makes them anew.
+    """
 
     template: ClassVar[str] = "{}"
 
@@ -269,12 +272,13 @@ class FieldsUnread(UserWarning):
     """Fields or columns aren't read, though their names are nearly those of others that are."""
 
 
-class LinesSkipped(_Worded, UserWarning):
+class LinesSkipped(UserWarning):
     """Lines that couldn't be read were left out, as `on_error="skip"` asked."""
 
-    def __init__(self, errors: Sequence[str]) -> None:
+    @classmethod
+    def of(cls, errors: Sequence[str]) -> LinesSkipped:
         more = f" And {len(errors) - 3:,} more; `.skipped` lists all." if len(errors) > 3 else ""
-        super().__init__(f"{len(errors):,} skipped: {' '.join(errors[:3])}{more}")
+        return cls(f"{len(errors):,} skipped: {' '.join(errors[:3])}{more}")
 
 
 class JournalMismatch(RagMetricsError, ValueError):
@@ -308,14 +312,13 @@ class JournalBusy(RagMetricsError):
     template = "journal {!r} is in use by {}: wait, or use another path."
 
 
-class RowsDropped(_Worded, UserWarning):
+class RowsDropped(UserWarning):
     """Rows of a journal were damaged."""
 
-    def __init__(self, path: str, lines: Sequence[int]) -> None:
+    @classmethod
+    def of(cls, path: str, lines: Sequence[int]) -> RowsDropped:
         which = f"{len(lines):,} of its rows can't be read (line {join_first([*map(str, lines)])})"
-        super().__init__(
-            f"{path}: {which}; they are dropped, and their contents are asked for again."
-        )
+        return cls(f"{path}: {which}; they are dropped, and their contents are asked for again.")
 
 
 class CacheWarning(UserWarning):
@@ -375,10 +378,8 @@ class WorkersFailed(RagMetricsError):
     template = "none of {} workers is left that could build the retriever: {}"
 
 
-class EveryQueryFailed(_Worded, UserWarning):
+class EveryQueryFailed(UserWarning):
     """The retriever failed on every query: something is wrong with it or with its setup."""
-
-    template = "retrieval failed on every query, {1} times with: {0}"
 
 
 class LabelWarning(UserWarning):

@@ -122,7 +122,7 @@ class JsonLinesJournal(Generic[T]):
                 damaged[number] = line
         if damaged:
             self._rewrite(line for n, line in enumerate(lines, 1) if n not in damaged)
-            warnings.warn(RowsDropped(str(self.path), tuple(damaged)), stacklevel=4)
+            warnings.warn(RowsDropped.of(str(self.path), [*damaged]), stacklevel=4)
         elif torn:
             self._file.truncate(sum(len(line) + 1 for line in lines))
         return rows

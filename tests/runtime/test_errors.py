@@ -37,6 +37,7 @@ from llama_index_rag_metrics.runtime.errors import (
     JournalBusy,
     JournalDamaged,
     JournalMismatch,
+    LinesSkipped,
     MissingExtra,
     MissingKey,
     MistakenFile,
@@ -46,6 +47,7 @@ from llama_index_rag_metrics.runtime.errors import (
     NotJudged,
     QueryTimeout,
     RetrievalFailed,
+    RowsDropped,
     ScorerFailed,
     StrayError,
     TooManyCalls,
@@ -110,6 +112,26 @@ def test_errors_survive_pickling(error: RagMetricsError) -> None:
     assert type(again) is type(error)
     assert str(again) == str(error)
     assert vars(again) == vars(error)
+
+
+@pytest.mark.parametrize(
+    "warning",
+    [
+        LinesSkipped.of(["run.jsonl, line 1: expected an id", "run.jsonl, line 2: expected an id"]),
+        RowsDropped.of("run.jsonl", [2, 3]),
+        *(
+            kind("a message")
+            for kind in vars(package_errors).values()
+            if isinstance(kind, type) and issubclass(kind, UserWarning)
+        ),
+    ],
+    ids=lambda warning: type(warning).__name__,
+)
+def test_warnings_are_made_of_their_message_as_pytest_xdist_makes_them(
+    warning: UserWarning,
+) -> None:
+    assert str(type(warning)(*warning.args)) == str(warning)
+    assert str(pickle.loads(pickle.dumps(warning))) == str(warning)
 
 
 @pytest.mark.parametrize(

@@ -197,7 +197,8 @@ def every_query_failed(run: Run) -> EveryQueryFailed | None:
     errors = Counter(error for error in run.failed.values() if not error.startswith(NOT_ASKED))
     if not errors or len(run.failed) < len(run):
         return None
-    return EveryQueryFailed(*errors.most_common(1)[0])
+    error, times = errors.most_common(1)[0]
+    return EveryQueryFailed(f"retrieval failed on every query, {times} times with: {error}")
 
 
 def _notes(
