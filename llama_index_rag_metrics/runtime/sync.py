@@ -150,7 +150,7 @@ class _BackgroundLoop:
 
 
 _outside: ContextVar[Future[Any] | None] = ContextVar("rag_metrics_outside", default=None)
-"""What `run_sync`, in which this runs, waits for."""
+"""The future that the surrounding `run_sync` waits for."""
 
 _of_thread = threading.local()
 _lock = threading.Lock()

@@ -86,7 +86,7 @@ def test_a_journal_keeps_what_was_counted(tmp_path: Path) -> None:
     options: dict[str, Any] = {"journal": journal, "retriever_id": "fixed"}
     first = evaluate(retrieve, DATASET, ["recall@9tokens"], tokenizer=words, **options)
     rows = [json.loads(line) for line in journal.read_text().splitlines()[1:]]
-    assert [row["tokens"] for row in rows] == [COSTS, COSTS]
+    assert [row["retrieved_tokens"] for row in rows] == [COSTS, COSTS]
     n_counted = len(words.texts)
     again = evaluate(retrieve, DATASET, ["recall@9tokens"], tokenizer=words, **options)
     assert again.scores.means == first.scores.means

@@ -18,11 +18,13 @@ from llama_index_rag_metrics import (
     Span,
     read_qrels,
     read_run,
+    register_format,
     score_rankings,
+    unregister_format,
     write_qrels,
     write_run,
 )
-from llama_index_rag_metrics.runtime.errors import FormatTooNarrow, LinesSkipped
+from llama_index_rag_metrics.runtime.errors import FormatTooNarrow, InvalidInput, LinesSkipped
 
 pytest.importorskip("pyarrow", reason="the extra batch isn't installed")
 pytest.importorskip("polars", reason="the extra batch isn't installed")
@@ -256,6 +258,18 @@ def test_a_query_id_equal_to_a_document_id(tmp_path: Path) -> None:
     write_qrels({"1": ["1"], "2": ["2"]}, tmp_path / "qrels")
     scores = score_rankings(read_qrels(tmp_path / "qrels"), read_run(tmp_path / "run"), "mrr")
     assert scores.by_query("mrr") == {"1": 1.0, "2": 0.0}
+
+
+def test_what_is_only_read_isnt_written(tmp_path: Path) -> None:
+    written = "format: expected one of trec, jsonl, json, csv, tsv, parquet, arrow"
+    with pytest.raises(InvalidInput, match=written):
+        write_run({"q1": ["d1"]}, tmp_path / "run", "traces")
+    register_format("mine", [".mine"], run=lambda path: {})
+    try:
+        with pytest.raises(InvalidInput, match=f"{written}, got 'mine'"):
+            write_run({"q1": ["d1"]}, tmp_path / "run.mine")
+    finally:
+        unregister_format("mine")
 
 
 def test_format_overrules_the_name(tmp_path: Path) -> None:

@@ -148,7 +148,7 @@ class Collected:
 
 
 class QueryRunner:
-    """Asks the queries of a dataset, but those whose rankings are `stored`.
+    """Asks the queries of a dataset, except those whose rankings are `stored`.
 
     The asker computes `metrics` query by query. `by_id` says whether labels have to be ids.
     """

@@ -11,8 +11,6 @@ from typing import Any
 
 from llama_index_rag_metrics.files.beir import judgement_rows
 from llama_index_rag_metrics.files.file_kinds import (
-    QRELS_FORMATS,
-    RUN_FORMATS,
     check_format,
     kind_by_name,
 )
@@ -30,6 +28,9 @@ from llama_index_rag_metrics.runtime.errors import FormatTooNarrow, InvalidInput
 
 _WHOLE = ("jsonl", "parquet", "arrow")
 """Formats with a record a query: they hold all of a run."""
+
+_RUN_FORMATS = ("trec", "jsonl", "json", "csv", "tsv", "parquet", "arrow")
+_QRELS_FORMATS = ("trec", "beir", "jsonl", "json", "csv", "tsv", "parquet", "arrow")
 
 _WIDE = "JSONL"
 _NAMES = {
@@ -85,7 +86,7 @@ def write_run(
         q1 Q0 d1 2 1.0 bm25
     """
     rankings = run if isinstance(run, Run) else Run(run)
-    target, form = Path(path), _form(Path(path), format, RUN_FORMATS)
+    target, form = Path(path), _form(Path(path), format, _RUN_FORMATS)
     if form in _WHOLE:
         _write_records(target, form, rankings, relevance)
         return
@@ -138,7 +139,7 @@ def write_qrels(
         q1 0 d2 0
     """
     relevance = {query_id: Relevance.of(judgements) for query_id, judgements in qrels.items()}
-    target, form = Path(path), _form(Path(path), format, QRELS_FORMATS)
+    target, form = Path(path), _form(Path(path), format, _QRELS_FORMATS)
     if form == "tsv" and format is None:
         form = "beir"
     for query_id, judgements in relevance.items():
@@ -160,13 +161,13 @@ def write_qrels(
 
 
 def _form(path: Path, form: str | None, known: tuple[str, ...]) -> str:
-    if form is not None:
-        check_format(form, known)
-        return form
-    if path.name.lower().removesuffix(".gz").endswith(".json"):
-        return "json"
-    kind = kind_by_name(path)
-    return "trec" if kind is None or kind == "text" else kind
+    if form is None:
+        is_json = path.name.lower().removesuffix(".gz").endswith(".json")
+        form = "json" if is_json else kind_by_name(path)
+    if form is None or form == "text":
+        form = "trec"
+    check_format(form, known)
+    return form
 
 
 def _write_records(

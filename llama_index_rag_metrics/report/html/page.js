@@ -240,8 +240,10 @@
     const list = make("ol", { class: "ranking" }, ...rows.map((row) => make("li", {}, line(row))));
     side.append(make("h5", { "aria-level": 4 }, title), list);
   };
-  const milliseconds = (seconds) =>
-    seconds >= 1 ? `${seconds.toPrecision(3)} s` : `${(seconds * 1e3).toPrecision(3)} ms`;
+  const milliseconds = (seconds) => {
+    const [number, unit] = seconds >= 1 ? [seconds, "s"] : [seconds * 1e3, "ms"];
+    return `${number.toFixed(number < 10 ? 2 : number < 100 ? 1 : 0)} ${unit}`;
+  };
 
   const unfolded = async (index, at, metric) => {
     const place = make("div", { class: "unfolded" });
