@@ -128,7 +128,7 @@ def command(
         }
 
         def run(**given: Any) -> None:
-            with _errors_in_one_line(names):
+            with _errors_in_one_line(names), interrupted("nothing was written"):
                 _run_package()
                 function(**given)
 
@@ -171,17 +171,11 @@ def _run_package() -> None:
 def _errors_in_one_line(names: Mapping[str, str]) -> Iterator[None]:
     try:
         yield
-    except RagMetricsError as error:
-        say(_message(error, names))
-        raise typer.Exit(WRONG_USAGE) from None
     except BrokenPipeError:
         raise
-    except OSError as error:
-        say(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+    except (RagMetricsError, OSError) as error:
+        say(_message(error, names))
         raise typer.Exit(WRONG_USAGE) from None
-    except KeyboardInterrupt:
-        say("interrupted: nothing was written")
-        raise typer.Exit(INTERRUPTED) from None
 
 
 @contextmanager
@@ -216,18 +210,19 @@ _REMEDIES = {
 """How a command is given what an error says that it lacks."""
 
 
-def _message(error: RagMetricsError, names: Mapping[str, str]) -> str:
+def _message(error: RagMetricsError | OSError, names: Mapping[str, str]) -> str:
     """The message of an error, with a command's names of its arguments."""
     from llama_index_rag_metrics.files.lines import LacksField
 
     if isinstance(error, InvalidInput):
         argument, space, rest = error.argument.partition(" ")
         known = (name for name in (argument, *_CALLED.get(argument, ())) if name in names)
-        name = next(known, None)
-        shown = error.argument if name is None else f"{names[name]}{space}{rest}"
-        return error.worded(shown, _REMEDIES.get(error.lacks, error.remedy))
+        shown = next((names[name] for name in known), argument)
+        return error.worded(f"{shown}{space}{rest}", _REMEDIES.get(error.lacks, error.remedy))
     if isinstance(error, LacksField):
         return error.worded("--columns FIELD=COLUMN" if "columns" in names else "")
+    if isinstance(error, OSError) and error.filename:
+        return f"{error.filename}: {error.strerror}"
     return error.worded("set ") if isinstance(error, MissingKey) else str(error)
 
 

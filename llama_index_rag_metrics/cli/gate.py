@@ -78,7 +78,7 @@ def run_gate(
     settings = gate_files.project_settings(Path("pyproject.toml"))
     measured = gate_files.read_scores(scores, system)
     path = baseline or settings.baseline
-    coverage = settings.coverage(min_coverage)
+    coverage = settings.min_coverage if min_coverage is None else min_coverage
     if update_baseline:
         options = {"force": force, "new_anchor": new_anchor, "min_coverage": coverage}
         try:

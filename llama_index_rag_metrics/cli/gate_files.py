@@ -7,7 +7,9 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
+
+from pydantic import BaseModel, Field, ValidationError
 
 from llama_index_rag_metrics import Baseline, GateReport, Scores
 from llama_index_rag_metrics.decisions.gate import update_baseline
@@ -25,18 +27,13 @@ else:
 _TABLE = "[tool.rag-metrics.gate]"
 
 
-class GateSettings(NamedTuple):
+class GateSettings(BaseModel, extra="forbid", strict=True):
     """A project's settings for its gate."""
 
-    baseline: Path | None = None
-    rules: tuple[str, ...] = ()
+    baseline: Path | None = Field(None, strict=False)
+    rules: list[str] = []
     strict: bool = False
-    min_coverage: float | None = None
-
-    def coverage(self, min_coverage: float | None) -> float:
-        """The share of the queries that must have a value: of the option, the project, or ours."""
-        shares = (min_coverage, self.min_coverage, MIN_COVERAGE)
-        return next(share for share in shares if share is not None)
+    min_coverage: float = MIN_COVERAGE
 
 
 def project_settings(path: Path) -> GateSettings:
@@ -48,22 +45,15 @@ def project_settings(path: Path) -> GateSettings:
     except ValueError as error:
         raise FileFormatError(str(path), None, f"TOML ({error})") from error
     settings: dict[str, Any] = data.get("tool", {}).get("rag-metrics", {}).get("gate", {})
-    types: dict[str, type | tuple[type, ...]] = {
-        "baseline": str,
-        "rules": list,
-        "strict": bool,
-        "min_coverage": (int, float),
-    }
-    for key, value in settings.items():
-        if key not in types or not isinstance(value, types[key]):
-            expected = (
-                "baseline = a path, rules = a list of rules, strict = true or false, "
-                f"min_coverage = a share such as 0.95 in {_TABLE}"
-            )
-            raise FileFormatError(str(path), None, expected, {key: value})
-    if "baseline" in settings:
-        settings["baseline"] = Path(settings["baseline"])
-    return GateSettings(**{**settings, "rules": tuple(settings.get("rules", ()))})
+    try:
+        return GateSettings.model_validate(settings)
+    except ValidationError as error:
+        expected = (
+            "baseline = a path, rules = a list of rules, strict = true or false, "
+            f"min_coverage = a share such as 0.95 in {_TABLE}"
+        )
+        key = str(error.errors()[0]["loc"][0])
+        raise FileFormatError(str(path), None, expected, {key: settings[key]}) from error
 
 
 def read_scores(path: Path, system: str | None) -> Scores:

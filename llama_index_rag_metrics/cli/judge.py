@@ -93,14 +93,14 @@ def run_judge(
         people = None if human is None else read_qrels(human)
         asked = TraceQuestions.of(question_id, questions, on_error, match_on, matcher)
         stored = read_stored(run, on_error, {}, asked)
-        if asked is not None and matcher is not None:
+        if matcher is not None:
             labels = asked.relevance if people is None else people
             every = {query_id: list(judged.grades) for query_id, judged in labels.items()}
             stored = judge_run.by_labelled_ids(stored, asked.matched(stored, every))
         judging = judge_run.Judging.of(
             stored,
             judge_run.llm_of(llm),
-            None if asked is None else asked.questions,
+            asked.questions,
             depth=depth,
             texts_per_call=texts_per_call,
             cache=cache,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from llama_index_rag_metrics.cli.commands import (
     Count,
@@ -92,12 +92,12 @@ def run_nuggets(
         nugget_passages.texts_of(retrieved, questions, depth, corpus)
         for path in reviewed or ():
             reviews_of_nuggets(path)
-        store = None if asked is None else Cache(kept)
+        options: dict[str, Any] = {"depth": depth, "workers": workers, "show_progress": progress}
+        options["cache"] = None if asked is None else Cache(kept)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", LabelWarning)  # every error is said below
-            if stored is not None:
-                listed = stored
-            else:
+            listed = stored
+            if listed is None:
                 is_known = answers is not None or bool(nugget_passages.labelled_texts(labelled))
                 listed = create_nuggets(
                     labelled,
@@ -105,24 +105,12 @@ def run_nuggets(
                     passages=None if is_known else retrieved,
                     answers=answers,
                     most=most,
-                    depth=depth,
-                    cache=store,
-                    workers=workers,
-                    show_progress=progress,
+                    **options,
                 )
             if reviewed:
                 listed = listed.reviewed(*reviewed)
             if asked is not None and retrieved:
-                listed = assign_nuggets(
-                    listed,
-                    retrieved,
-                    asked,
-                    corpus=corpus,
-                    depth=depth,
-                    cache=store,
-                    workers=workers,
-                    show_progress=progress,
-                )
+                listed = assign_nuggets(listed, retrieved, asked, corpus=corpus, **options)
         listed.save(output)
         if to_review is not None:
             listed.to_review(to_review, retrieved or None, corpus=corpus, depth=depth)

@@ -7,21 +7,19 @@ import inspect
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
+
+from llama_index.core.base.base_retriever import BaseRetriever
 
 from llama_index_rag_metrics.demo.retrievers import bm25, lsa
+from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.labels.corpus import Passages
 from llama_index_rag_metrics.rankings.tokens import TokenCounter, Tokenizer
 from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra
 from llama_index_rag_metrics.runtime.masking import describe_error
-
-if TYPE_CHECKING:
-    from llama_index.core.base.base_retriever import BaseRetriever
-
-    from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
-
 
 T = TypeVar("T")
 
@@ -88,7 +86,9 @@ def built(
         "nodes": dataset.to_nodes,
         "similarity_top_k": lambda: top_k,
     }
-    wanted = _parameters(factory)
+    wanted: Mapping[str, inspect.Parameter] = {}
+    with suppress(ValueError):  # some functions in C have no signature
+        wanted = inspect.signature(factory).parameters
     if unknown := [
         name for name, parameter in wanted.items() if name not in offered and _required(parameter)
     ]:
@@ -119,13 +119,6 @@ def broken(option: str, spec: str, expected: str, error: BaseException) -> Inval
     return InvalidInput(option, spec, expected, what)
 
 
-def _parameters(factory: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
-    try:
-        return inspect.signature(factory).parameters
-    except ValueError:
-        return {}
-
-
 def _required(parameter: inspect.Parameter) -> bool:
     variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     return parameter.default is inspect.Parameter.empty and parameter.kind not in variadic
@@ -150,7 +143,6 @@ def tokenizer_named(spec: str | None) -> Tokenizer | None:
     return tokenizer
 
 
-_PASSAGE_KINDS = "a path that is there, or package.module:factory"
 _TOP_K = 10
 
 
@@ -160,7 +152,5 @@ def passages_of(
     """The passages of a path for `Passages.of`, or of what "package.module:factory" makes."""
     if ":" not in spec or Path(spec).exists():
         return Passages.of(spec, match_on)
-    factory = imported(spec, argument, _PASSAGE_KINDS)
-    return built(
-        argument, spec, factory, dataset, _TOP_K, lambda source: Passages.of(source, match_on)
-    )
+    factory = imported(spec, argument, "a path that is there, or package.module:factory")
+    return built(argument, spec, factory, dataset, _TOP_K, partial(Passages.of, match_on=match_on))

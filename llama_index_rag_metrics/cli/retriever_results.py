@@ -77,7 +77,7 @@ def open_retrievers(
 
 
 def depth(
-    metrics: Iterable[BaseRetrievalMetric],
+    metrics: Sequence[BaseRetrievalMetric],
     top_k: int | None,
     kept: Mapping[str, int] | None = None,
 ) -> int:
@@ -86,11 +86,10 @@ def depth(
     Without `top_k`: the one depth of the journals if it covers every cutoff, else that of
     `evaluate`.
     """
-    chosen = list(metrics)
     depths = set((kept or {}).values())
-    cutoffs = [k for metric in chosen if (k := getattr(metric, "k", None))]
+    cutoffs = [k for metric in metrics if (k := getattr(metric, "k", None))]
     is_enough = len(depths) == 1 and min(depths) >= max(cutoffs, default=0)
-    return top_k or (depths.pop() if is_enough else retrieval_depth(chosen))
+    return top_k or (depths.pop() if is_enough else retrieval_depth(metrics))
 
 
 def _journal_of(folder: Path, name: str) -> Path:

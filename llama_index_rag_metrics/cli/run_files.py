@@ -6,7 +6,7 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 
 _WITH_RELEVANCE = ("jsonl", "csv", "parquet", "arrow")
+_STREAMED = ("trec", "parquet", "arrow")
 _LARGE = 1 << 25
 """A file of this many bytes or more is read as a stream."""
 
@@ -45,7 +46,7 @@ class ScoreRequest:
     selection: Selection
     columns: Mapping[str, str]
     ignore_identical_ids: bool
-    asked: TraceQuestions | None
+    asked: TraceQuestions
     tokenizer: Tokenizer | None
     documents: Mapping[str, str] | None
 
@@ -55,7 +56,7 @@ class ScoreRequest:
         needs = (
             self.columns,
             self.ignore_identical_ids,
-            self.asked,
+            self.asked.is_given,
             self.tokenizer,
             self.documents,
         )
@@ -71,14 +72,17 @@ def score_all(runs: Sequence[Path], qrels: Path | None, request: ScoreRequest) -
     for run in runs:
         if runs.count(run) > 1:
             raise InvalidInput("RUN", str(run), "each run once")
-    relevance = None if qrels is None else _relevance(qrels, request.on_error)
-    if relevance is None and request.asked is not None and request.asked.relevance:
-        relevance = request.asked.relevance
+    relevance = request.asked.relevance or None
+    if qrels is not None:
+        relevance = _relevance(qrels, request.on_error)
     systems = []
     for run in runs:
         run.stat()  # what isn't there has no kind
-        if relevance is None and (request.asked is None or request.asked.matcher is None):
-            _check_relevance_beside(run)
+        is_beside = relevance is None and request.asked.matcher is None
+        if is_beside and not run.is_dir() and kind_of(run) not in _WITH_RELEVANCE:
+            expected = "a kind of file that has expected_ids beside its rankings"
+            remedy = "Or give the judgements with --qrels FILE."
+            raise InvalidInput("RUN", str(run), expected, remedy)
         is_streamed = not request.needs_whole and _is_large(run)
         systems.append((_score_large if is_streamed else _score_small)(run, relevance, request))
     return systems
@@ -86,7 +90,7 @@ def score_all(runs: Sequence[Path], qrels: Path | None, request: ScoreRequest) -
 
 @dataclass(frozen=True)
 class TraceQuestions:
-    """How the questions of traces are recognised: by an attribute or by their texts."""
+    """How the questions of traces are recognised, if at all: by an attribute or by their texts."""
 
     question_id: str | None
     questions: RetrievalDataset | None
@@ -101,20 +105,23 @@ class TraceQuestions:
         on_error: OnError,
         match_on: str = NODE_ID,
         matcher: str | None = None,
-    ) -> TraceQuestions | None:
-        """From the options; None where none was given."""
-        if question_id is None and questions is None and match_on == NODE_ID and matcher is None:
-            return None
+    ) -> TraceQuestions:
+        """From the options."""
         as_matcher(matcher)
-        if questions is None:
-            if matcher is not None:
-                expected = "--questions DATASET beside it, which has the labels' texts"
-                raise InvalidInput("--matcher", matcher, expected)
-            return cls(question_id, None, match_on, matcher)
-        from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
+        if questions is None and matcher is not None:
+            expected = "--questions DATASET beside it, which has the labels' texts"
+            raise InvalidInput("--matcher", matcher, expected)
+        dataset = None
+        if questions is not None:
+            from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 
-        dataset = RetrievalDataset.load(questions, on_error=on_error)
+            dataset = RetrievalDataset.load(questions, on_error=on_error)
         return cls(question_id, dataset, match_on, matcher)
+
+    @property
+    def is_given(self) -> bool:
+        """Whether any of the options was given."""
+        return self != TraceQuestions(None, None, NODE_ID, None)
 
     @property
     def relevance(self) -> Mapping[str, Relevance]:
@@ -124,22 +131,15 @@ class TraceQuestions:
     def matched(self, run: Run, judged: Mapping[str, RelevanceLike] | None) -> Matched | None:
         """What the matcher recognises in a run; None where there is none."""
         from llama_index_rag_metrics.evaluation.retrieved.run_matching import match_run
-        from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 
         if self.questions is None or self.matcher is None:
             return None
         dataset = self.questions
         if judged:
-            known = {
+            known: dict[str, Any] = {
                 query_id: judged[query_id] for query_id in judged if query_id in dataset.queries
             }
-            dataset = RetrievalDataset(
-                dataset.queries,
-                known,
-                dataset.corpus,
-                titles=dataset.titles,
-                document_metadata=dataset.document_metadata,
-            )
+            dataset = replace(dataset, relevance=known, expected_texts={})
         if not (dataset.relevance or dataset.expected_texts):
             expected = "labels to recognise: in --questions, or in a file of judgements"
             raise InvalidInput("--matcher", self.matcher, expected)
@@ -147,11 +147,11 @@ class TraceQuestions:
 
 
 def read_stored(
-    path: Path, on_error: OnError, columns: Mapping[str, str], asked: TraceQuestions | None
+    path: Path, on_error: OnError, columns: Mapping[str, str], asked: TraceQuestions
 ) -> Run:
     """A run from a file, of traces where their questions are named; skipped lines are reported."""
     with _report_skipped():
-        if asked is not None and format_of(path, "run") == "traces":
+        if asked.is_given and format_of(path, "run") == "traces":
             run = read_traces(
                 path,
                 question_id=asked.question_id,
@@ -159,10 +159,9 @@ def read_stored(
                 match_on=asked.match_on,
                 on_error=on_error,
             )
-        elif asked is not None and asked.question_id is not None:
-            raise InvalidInput("--question-id", str(path), "a file of traces as RUN")
-        elif asked is not None and asked.match_on != NODE_ID:
-            raise InvalidInput("--match-on", str(path), "a file of traces as RUN")
+        elif asked.question_id is not None or asked.match_on != NODE_ID:
+            option = "--match-on" if asked.question_id is None else "--question-id"
+            raise InvalidInput(option, str(path), "a file of traces as RUN")
         else:
             run = read_run(path, on_error=on_error, columns=columns)
     if not run:
@@ -186,11 +185,7 @@ def _is_large(run: Path) -> bool:
         return any(file.suffix in FOLDER_FILES for file in run.rglob("*"))
     if not (run.is_file() and all(map(find_spec, ("polars", "pyarrow")))):
         return False
-    return text_size(run, _LARGE) >= _LARGE and format_of(run, "run") in (
-        "trec",
-        "parquet",
-        "arrow",
-    )
+    return text_size(run, _LARGE) >= _LARGE and format_of(run, "run") in _STREAMED
 
 
 def _score_large(
@@ -216,20 +211,19 @@ def _score_small(
     run = read_stored(path, request.on_error, request.columns, request.asked)
     if request.ignore_identical_ids:
         run = run.without_identical_ids()
-    judged = relevance
-    if request.asked is not None and (matched := request.asked.matched(run, judged)) is not None:
-        run, judged = matched.run, matched.relevance
-    if judged is None:
-        judged = _relevance_beside(path, request.on_error, request.columns)
-    if not run.keys() & judged.keys():
-        is_named = request.asked is not None and (
-            request.asked.question_id or request.asked.questions
-        )
-        if format_of(path, "run") == "traces" and not is_named:
-            raise _unnamed_questions(path)
-        raise no_common_query(path, next(iter(run)), next(iter(judged)))
+    asked = request.asked
+    if (matched := asked.matched(run, relevance)) is not None:
+        run, relevance = matched.run, matched.relevance
+    if relevance is None:
+        relevance = _relevance_beside(path, request.on_error, request.columns)
+    if not run.keys() & relevance.keys():
+        if format_of(path, "run") == "traces" and not (asked.question_id or asked.questions):
+            expected = "traces of the questions that are judged"
+            remedy = "--question-id ATTRIBUTE or --questions DATASET names the question of a trace."
+            raise InvalidInput("RUN", str(path), expected, remedy)
+        raise no_common_query(path, next(iter(run)), next(iter(relevance)))
     return score_rankings(
-        judged,
+        relevance,
         run,
         request.metrics,
         no_relevant=request.no_relevant,
@@ -253,28 +247,13 @@ def _relevance_beside(
 ) -> Mapping[str, Relevance]:
     try:
         with _report_skipped():
-            relevance = read_qrels(path, on_error=on_error, columns=columns)
-    except (LacksField, MistakenFile) as error:
-        raise _unlabelled(path) from error
-    if not relevance:
-        raise _unlabelled(path)
-    return relevance
-
-
-def _unnamed_questions(run: Path) -> InvalidInput:
-    expected = "traces of the questions that are judged"
-    remedy = "--question-id ATTRIBUTE or --questions DATASET tells which question a trace is of."
-    return InvalidInput("RUN", str(run), expected, remedy)
-
-
-def _unlabelled(run: Path) -> InvalidInput:
+            if relevance := read_qrels(path, on_error=on_error, columns=columns):
+                return relevance
+    except (LacksField, MistakenFile):
+        pass
     judge = "rag-metrics judge RUN --llm package.module:factory"
-    return InvalidInput(
-        "RUN",
-        str(run),
-        "expected_ids beside its rankings",
-        f"Give the judgements with --qrels FILE; if you have none, let an LLM judge: {judge}.",
-    )
+    remedy = f"Give the judgements with --qrels FILE; if you have none, let an LLM judge: {judge}."
+    raise InvalidInput("RUN", str(path), "expected_ids beside its rankings", remedy)
 
 
 def read_columns(texts: Iterable[str]) -> dict[str, str]:
@@ -286,12 +265,6 @@ def read_columns(texts: Iterable[str]) -> dict[str, str]:
             raise InvalidInput("--columns", pair, "FIELD=COLUMN, as in retrieved_ids=doc_ids")
         columns[field] = column
     return columns
-
-
-def _check_relevance_beside(run: Path) -> None:
-    if not run.is_dir() and kind_of(run) not in _WITH_RELEVANCE:
-        expected = "a kind of file that has expected_ids beside its rankings"
-        raise InvalidInput("RUN", str(run), expected, "Or give the judgements with --qrels FILE.")
 
 
 @contextmanager

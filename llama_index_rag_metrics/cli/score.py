@@ -122,25 +122,23 @@ def run_score(
         documents=None if corpus is None else read_corpus(corpus, DatasetContent()).corpus,
     )
     systems = run_files.score_all(runs, qrels, request)
-    lines: list[str] = []
-    if version is not None:
-        options = {"per_query": per_query, "complete": complete, "summary": not no_summary}
-        for scores in systems:
-            lines += trec_eval.report_lines(scores, measures or [], **options, version=version)
-    systems = run_files.name_apart(systems, runs)
+    named = run_files.name_apart(systems, runs)
     if output is not None:
-        scores_export.write_scores(output, systems)
+        scores_export.write_scores(output, named)
     if html is not None:
-        write_html(systems, html)
+        write_html(named, html)
     if output_format == "json":
-        typer.echo(scores_export.to_json(systems))
+        typer.echo(scores_export.to_json(named))
     elif output_format == "csv":
-        records = (scores_export.per_query if per_query else scores_export.means)(systems)
+        records = (scores_export.per_query if per_query else scores_export.means)(named)
         typer.echo(csv_text(records), nl=False)
     elif version is None:
-        print_results(systems, worst=0, per_query=per_query)
+        print_results(named, worst=0, per_query=per_query)
     else:
-        typer.echo("\n".join(lines))
+        options = {"per_query": per_query, "complete": complete, "summary": not no_summary}
+        for scores in systems:
+            lines = trec_eval.report_lines(scores, measures or [], **options, version=version)
+            typer.echo("\n".join(lines))
         if trec_eval.leaves_out(metric or ()):
             lacking = ", ".join(trec_eval.LEFT_OUT)
             say(f"trec_eval's all_trec also has {lacking}; these aren't computed")

@@ -45,11 +45,6 @@ class _WrongChecksumError(ValueError):
     """A line isn't as it was written."""
 
 
-_NO_HEADER = (
-    *(LookupError, TypeError, AttributeError, RecursionError, json.JSONDecodeError),
-    *(UnicodeDecodeError, _WrongChecksumError),
-)
-
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 """`json.dumps` would make an encoder for every row."""
 
@@ -149,14 +144,15 @@ class JsonLinesJournal(Generic[T]):
         try:
             header = json.loads(line)
             kept, kept_form = header["fingerprint"], header["format"]
-            older = kept_form.rpartition(",")[0] == form.rpartition(",")[0] != ""
-            if older and kept_form != form:
-                raise JournalMismatch(str(self.path), {"format": (kept_form, form)})
-            _from_line(line)
-            if kept_form != form or not isinstance(kept, dict):
-                raise JournalDamaged(str(self.path))
-        except _NO_HEADER as error:
+            name = kept_form.rpartition(",")[0]
+            is_older = kept_form != form and name == form.rpartition(",")[0] != ""
+            is_header = is_older or (_from_line(line)["format"] == form and isinstance(kept, dict))
+        except UNREADABLE as error:
             raise JournalDamaged(str(self.path)) from error
+        if not is_header:
+            raise JournalDamaged(str(self.path))
+        if is_older:
+            raise JournalMismatch(str(self.path), {"format": (kept_form, form)})
         differing = {
             aspect: (kept.get(aspect, ""), fingerprint.get(aspect, ""))
             for aspect in {**kept, **fingerprint}
@@ -175,7 +171,7 @@ def read_fingerprint(path: Path) -> dict[str, str]:
     try:
         fingerprint = json.loads(line)["fingerprint"]
         return {str(aspect): str(value) for aspect, value in fingerprint.items()}
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+    except UNREADABLE:
         return {}
 
 

@@ -14,8 +14,6 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput
 _MISSING = {"NAType", "NaTType"}
 """Types of pandas' missing values, by name, since pandas may not be installed."""
 
-_UNHOLDABLE = object()
-
 
 def jsonable(value: Any, *path: object, strict: bool = True) -> Any:
     """The value as JSON holds it, however deep.
@@ -40,12 +38,11 @@ def jsonable(value: Any, *path: object, strict: bool = True) -> Any:
     if isinstance(value, (list, tuple)):
         return [jsonable(member, *path, index, strict=strict) for index, member in enumerate(value)]
     plain = _plain(value)
-    if plain is _UNHOLDABLE:
-        return _refuse(value, path) if strict else value
-    return plain
+    return _refuse(value, path) if strict and plain is value else plain
 
 
 def _plain(value: Any) -> Any:
+    """The value as JSON holds it, or the value itself where JSON can't hold it."""
     if type(value).__name__ in _MISSING:
         return None
     if isinstance(value, (date, time)):
@@ -56,7 +53,7 @@ def _plain(value: Any) -> Any:
         return None if math.isnan(value) else float(value)
     if isinstance(value, (np.bool_, np.integer)) and not isinstance(value, np.timedelta64):
         return value.item()
-    return _UNHOLDABLE
+    return value
 
 
 def _key(key: Any, path: tuple[object, ...], strict: bool) -> Any:

@@ -14,13 +14,14 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import partial
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from llama_index.core.base.llms.types import ChatResponse, CompletionResponse
 from llama_index.core.constants import DEFAULT_CONTEXT_WINDOW
 from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
 from llama_index.core.instrumentation.event_handlers import BaseEventHandler
 from llama_index.core.instrumentation.events.llm import LLMChatEndEvent, LLMCompletionEndEvent
+from llama_index.core.llms import LLM
 from llama_index.core.output_parsers import PydanticOutputParser
 from llama_index.core.prompts import PromptTemplate
 from llama_index.core.types import PydanticProgramMode
@@ -30,9 +31,6 @@ from llama_index_rag_metrics.runtime.cache import Tally, Usage
 from llama_index_rag_metrics.runtime.errors import BadAnswer
 from llama_index_rag_metrics.runtime.masking import mask_and_cut, register_secrets_of
 from llama_index_rag_metrics.runtime.sync import in_thread
-
-if TYPE_CHECKING:
-    from llama_index.core.llms import LLM
 
 AnyAnswer = TypeVar("AnyAnswer", bound=BaseModel)
 Response: TypeAlias = ChatResponse | CompletionResponse
@@ -171,12 +169,10 @@ def _validated(answer_class: type[AnyAnswer], value: Any) -> AnyAnswer:
     try:
         return answer_class.model_validate_json(json.dumps(value))
     except ValidationError:
-        if not isinstance(value, dict) or len(value) != 1:
+        inner = [*value.values()] if isinstance(value, dict) else []
+        if len(inner) != 1 or not isinstance(inner[0], (dict, list)):
             raise
-        (inner,) = value.values()
-        if not isinstance(inner, (dict, list)):
-            raise
-        return answer_class.model_validate_json(json.dumps(inner))
+        return answer_class.model_validate_json(json.dumps(inner[0]))
 
 
 _TOKENS_IN = ("prompt_tokens", "input_tokens", "prompt_token_count", "prompt_eval_count")

@@ -12,6 +12,7 @@ import os
 import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
@@ -132,7 +133,7 @@ def _secrets() -> set[str]:
     with _lock:
         secrets = set(_registered)
     for name, value in list(os.environ.items()):
-        if _SECRET_NAME.search(name) and len(value.strip()) >= _SHORTEST_SECRET:
+        if names_secret(name) and len(value.strip()) >= _SHORTEST_SECRET:
             secrets.update(_spellings(value.strip()))
     return secrets
 
@@ -155,7 +156,7 @@ def _secrets_in(components: tuple[object, ...]) -> Iterator[str | SecretStr]:
                 if isinstance(value, SecretStr):
                     yield value
                 elif isinstance(value, str):
-                    if _SECRET_NAME.search(name) and not re.search(r"\s", value):
+                    if names_secret(name) and not re.search(r"\s", value):
                         yield value
                 elif isinstance(value, Mapping):
                     if re.search("header|kwargs|auth", name, re.I):
@@ -167,16 +168,13 @@ def _secrets_in(components: tuple[object, ...]) -> Iterator[str | SecretStr]:
 
 def _fields(component: object) -> Iterator[tuple[str, Any]]:
     """The fields of an object, read without running its code."""
-    if isinstance(component, Mapping):
-        yield from ((str(name), value) for name, value in list(component.items())[:100])
-        return
+    holders: list[object] = [component]
     for attribute in ("__dict__", "__pydantic_private__"):
-        try:
-            held = object.__getattribute__(component, attribute)
-        except AttributeError:
-            continue
-        if isinstance(held, dict):
-            yield from ((str(name), value) for name, value in list(held.items())[:100])
+        with suppress(AttributeError):
+            holders.append(object.__getattribute__(component, attribute))
+    for holder in holders:
+        if isinstance(holder, Mapping):
+            yield from ((str(name), value) for name, value in list(holder.items())[:100])
 
 
 def cut(text: str, limit: int = 120) -> str:

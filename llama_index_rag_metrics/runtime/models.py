@@ -5,17 +5,15 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from llama_index.core.base.embeddings.base import BaseEmbedding
 
 from llama_index_rag_metrics.runtime.cache import Cache, Request, Tally, Usage, identity
 from llama_index_rag_metrics.runtime.errors import BadAnswer, InvalidInput
 from llama_index_rag_metrics.runtime.sync import in_thread
-
-if TYPE_CHECKING:
-    from llama_index.core.base.embeddings.base import BaseEmbedding
 
 Vector: TypeAlias = npt.NDArray[np.float64]
 
@@ -116,10 +114,9 @@ def model_of_settings(kind: Literal["llm", "embed_model"], wanted_by: str) -> An
 
 def embed_model_or_default(embed_model: BaseEmbedding | None) -> BaseEmbedding:
     """The model given, or `Settings.embed_model` as it is now."""
-    if embed_model is not None:
-        return embed_model
-    model: BaseEmbedding = model_of_settings("embed_model", "comparing embeddings")
-    return model
+    if embed_model is None:
+        embed_model = model_of_settings("embed_model", "comparing embeddings")
+    return embed_model
 
 
 def dots(vector: Vector, others: Vector) -> Vector:

@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 
@@ -79,18 +80,13 @@ def http_status(error: BaseException | None) -> int | None:
 
 def _status(error: BaseException) -> int | None:
     response = getattr(error, "response", None)
-    # botocore's errors hold a plain dict
-    answer = response if isinstance(response, Mapping) else {}
-    codes = (_grpc_code(error), _member(answer, "Error", "Code"))
-    for code in codes:
-        if isinstance(code, str) and code in _REFUSALS:
-            return _REFUSALS[code]
+    # the response in botocore's errors is a plain dict
+    codes = (_grpc_code(error), _member(response, "Error", "Code"))
+    statuses: list[object] = [_REFUSALS.get(code) for code in codes if isinstance(code, str)]
     for holder in (error, response):
-        status = getattr(holder, "status_code", None) or getattr(holder, "status", None)
-        if type(status) is int:
-            return status
-    status = _member(answer, "ResponseMetadata", "HTTPStatusCode")
-    return status if type(status) is int else None
+        statuses.append(getattr(holder, "status_code", None) or getattr(holder, "status", None))
+    statuses.append(_member(response, "ResponseMetadata", "HTTPStatusCode"))
+    return next((status for status in statuses if type(status) is int), None)
 
 
 def _grpc_code(error: BaseException) -> object:
@@ -102,8 +98,7 @@ def _grpc_code(error: BaseException) -> object:
         return None
 
 
-def _member(answer: Mapping[Any, Any], *keys: str) -> object:
-    part: object = answer
+def _member(part: object, *keys: str) -> object:
     for key in keys:
         part = part.get(key) if isinstance(part, Mapping) else None
     return part
@@ -164,11 +159,8 @@ def seconds_asked(error: BaseException | None) -> float | None:
 
 def _seconds(asked: str) -> float | None:
     """RFC 9110, 10.2.3: a number of seconds, or a moment."""
-    try:
+    with suppress(ValueError):
         seconds = float(asked)
-    except ValueError:
-        pass
-    else:
         return seconds if seconds >= 0 else None
     try:
         # a moment without a zone is in UTC, and naive: `timestamp` would take it for local time

@@ -56,8 +56,7 @@ def synchronous(
     def twin(*arguments: P.args, **options: P.kwargs) -> T:
         return run_sync(function(*arguments, **options))
 
-    twin.__name__ = function.__name__.removeprefix("a")
-    twin.__qualname__ = twin.__name__
+    twin.__name__ = twin.__qualname__ = function.__name__.removeprefix("a")
     return twin
 
 

@@ -17,7 +17,8 @@ from pydantic import PrivateAttr
 from support.processes import Forked
 
 from llama_index_rag_metrics import Cache, EmbeddingSimilarity, SQLiteKVStore
-from llama_index_rag_metrics.runtime.cache import Request, identity, without_credentials
+from llama_index_rag_metrics.runtime.cache import Request, identity
+from llama_index_rag_metrics.runtime.cache.keys import without_credentials
 from llama_index_rag_metrics.runtime.errors import CacheWarning, InvalidInput
 
 

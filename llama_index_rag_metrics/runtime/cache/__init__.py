@@ -7,8 +7,8 @@ is JSON. Requests for the same value that are under way in one event loop become
 knows of claims, as SQLite's does, so do those of several processes.
 """
 
-from llama_index_rag_metrics.runtime.cache.fetching import Cache, Fetched, Tally, Usage
-from llama_index_rag_metrics.runtime.cache.keys import Request, identity, without_credentials
+from llama_index_rag_metrics.runtime.cache.fetching import Cache, Tally, Usage
+from llama_index_rag_metrics.runtime.cache.keys import Request, identity
 from llama_index_rag_metrics.runtime.cache.stores import (
     ClaimingStore,
     SharedStoreActor,
@@ -18,12 +18,10 @@ from llama_index_rag_metrics.runtime.cache.stores import (
 __all__ = [
     "Cache",
     "ClaimingStore",
-    "Fetched",
     "Request",
     "SQLiteKVStore",
     "SharedStoreActor",
     "Tally",
     "Usage",
     "identity",
-    "without_credentials",
 ]

@@ -153,17 +153,17 @@ class Cache:
         self, requests: Sequence[Request], *, is_valid: Callable[[Any], bool] = lambda _: True
     ) -> list[bool]:
         """Whether the value of each request is there; nothing is asked for, or claimed."""
-        absent = [request.key for request in requests if request.key not in self._memory]
-        try:
-            rows = await read_rows(self.store, absent, COLLECTION) if absent else {}
-        except Exception as error:  # noqa: BLE001 - any store, any error: the run goes on
-            self._warn(error)
-            rows = {}
-        there = {*self._memory, *_values(rows, is_valid)}
-        return [request.key in there for request in requests]
+        keys = [request.key for request in requests]
+        stored, _ = await self._read(keys, is_valid, claim=False)
+        return [key in stored for key in keys]
 
     async def _read(
-        self, keys: list[str], is_valid: Callable[[Any], bool], *, wait: bool
+        self,
+        keys: list[str],
+        is_valid: Callable[[Any], bool],
+        *,
+        claim: bool = True,
+        wait: bool = False,
     ) -> tuple[dict[str, Any], set[str]]:
         """The stored values, and the keys that another process is asking for."""
         stored = {key: self._memory[key] for key in keys if key in self._memory}
@@ -173,7 +173,7 @@ class Cache:
             return stored, set()
         try:
             # a store that can't be written any longer may still be read, as on a full disk
-            if isinstance(self.store, ClaimingStore) and not self._failed:
+            if claim and isinstance(self.store, ClaimingStore) and not self._failed:
                 rows, elsewhere = await self.store.aclaim(absent, COLLECTION, wait=wait)
             else:
                 rows = await read_rows(self.store, absent, COLLECTION)

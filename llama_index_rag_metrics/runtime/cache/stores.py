@@ -130,7 +130,7 @@ class SQLiteKVStore(ClaimingStore):
         self._connection: sqlite3.Connection | None = None
         self._process = 0
         self._holding = threading.Lock()
-        self._held: dict[str, set[tuple[str, str]]] = {}
+        self._held: dict[tuple[str, str], str] = {}
         self._is_renewing = False
 
     def put_all(
@@ -202,8 +202,7 @@ class SQLiteKVStore(ClaimingStore):
 
     def release(self, keys: Sequence[str]) -> None:
         with self._holding:
-            held = set().union(*self._held.values())
-        given_up = [claim for claim in held if claim[1] in set(keys)]
+            given_up = [claim for claim in self._held if claim[1] in keys]
         if given_up:
             # a process that ends waits for it, so that others needn't wait until the claims lapse
             threading.Thread(target=self._release, args=(given_up,), daemon=False).start()
@@ -236,7 +235,7 @@ class SQLiteKVStore(ClaimingStore):
         if not claims:
             return
         with self._holding:
-            self._held[lease] = claims
+            self._held.update(dict.fromkeys(claims, lease))
             is_renewed, self._is_renewing = self._is_renewing, True
         if not is_renewed:
             arguments = (ref(self), self.lapse / _RENEWALS)
@@ -246,15 +245,13 @@ class SQLiteKVStore(ClaimingStore):
 
     def _forget(self, claims: Iterable[tuple[str, str]]) -> None:
         with self._holding:
-            for lease, held in list(self._held.items()):
-                held.difference_update(claims)
-                if not held:
-                    del self._held[lease]
+            for claim in claims:
+                self._held.pop(claim, None)
 
     def renew(self) -> bool:
         """Renew the leases of all that is being asked for; whether there was any."""
         with self._holding:
-            held = list(self._held)
+            held = set(self._held.values())
             self._is_renewing = bool(held)
         if held:
             with suppress(sqlite3.Error), self._transaction() as connection:
