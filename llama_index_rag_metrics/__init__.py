@@ -32,18 +32,19 @@ from llama_index_rag_metrics.metrics.texts.rerank import *
 from llama_index_rag_metrics.metrics.texts.semantic import *
 from llama_index_rag_metrics.metrics.texts.text_metric import *
 from llama_index_rag_metrics.rankings.fusion import combine_calls
-from llama_index_rag_metrics.rankings.matching import (
+from llama_index_rag_metrics.rankings.matching.id_matcher import GroupMatcher
+from llama_index_rag_metrics.rankings.matching.matcher import Matcher, TextMatcher
+from llama_index_rag_metrics.rankings.matching.matcher_names import (
+    register_matcher,
+    unregister_matcher,
+)
+from llama_index_rag_metrics.rankings.matching.span_matcher import SpanMatcher
+from llama_index_rag_metrics.rankings.matching.text_matchers import (
     ContainmentMatcher,
     EditMatcher,
     EmbeddingMatcher,
     ExactMatcher,
-    GroupMatcher,
-    Matcher,
-    SpanMatcher,
-    TextMatcher,
     TokenOverlapMatcher,
-    register_matcher,
-    unregister_matcher,
 )
 from llama_index_rag_metrics.rankings.relevance import Nugget, Relevance
 from llama_index_rag_metrics.rankings.run import Call, Ranking, Run

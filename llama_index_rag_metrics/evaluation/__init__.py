@@ -20,7 +20,7 @@ from llama_index_rag_metrics.evaluation.stages import (
     aevaluate_stages,
     evaluate_stages,
 )
-from llama_index_rag_metrics.rankings.matching import Matched
+from llama_index_rag_metrics.rankings.matching.matcher_names import Matched
 
 __all__ = [
     "DEFAULT_METRICS",

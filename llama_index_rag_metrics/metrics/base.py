@@ -29,16 +29,16 @@ from llama_index.core.evaluation.retrieval.metrics_base import (
 from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 from typing_extensions import Self
 
-from llama_index_rag_metrics.rankings.judging import (
+from llama_index_rag_metrics.rankings.judging.columns import columns_for
+from llama_index_rag_metrics.rankings.judging.judged import (
     Cutoff,
     GroupHits,
     Hits,
     JudgedRankings,
     TokenBudget,
-    columns_for,
-    judge_one,
 )
-from llama_index_rag_metrics.rankings.matching import BY_ID, named_matcher, recognise
+from llama_index_rag_metrics.rankings.judging.lists import judge_one
+from llama_index_rag_metrics.rankings.matching.matcher_names import BY_ID, named_matcher, recognise
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.rankings.run import Call
 from llama_index_rag_metrics.rankings.span import SpanLike, read_span

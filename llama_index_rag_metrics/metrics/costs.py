@@ -9,7 +9,8 @@ import numpy as np
 from pydantic import Field
 
 from llama_index_rag_metrics.metrics.base import CutMetric, RankingMetric
-from llama_index_rag_metrics.rankings.judging import JudgedRankings, calls_in
+from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings
+from llama_index_rag_metrics.rankings.judging.judged_calls import calls_in
 from llama_index_rag_metrics.runtime.arrays import FloatArray, ratio
 
 __all__ = ["Calls", "NewRelevant", "RepeatedCalls", "Tokens", "WastedCalls"]

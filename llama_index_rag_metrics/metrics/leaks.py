@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from llama_index_rag_metrics.metrics.base import BinaryMetric, CutMetric, RankingMetric
-from llama_index_rag_metrics.rankings.judging import Hits, JudgedRankings, forbidden_in
+from llama_index_rag_metrics.rankings.judging.forbidden import forbidden_in
+from llama_index_rag_metrics.rankings.judging.judged import Hits, JudgedRankings
 from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray, ratio
 
 __all__ = ["Leak", "Leaked", "PermittedRecall"]

@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field
 
 from llama_index_rag_metrics.metrics.base import BinaryMetric, GainMetric, Variants
-from llama_index_rag_metrics.rankings.judging import Hits, JudgedRankings
+from llama_index_rag_metrics.rankings.judging.judged import Hits, JudgedRankings
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray, ratio
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 

@@ -28,7 +28,7 @@ from llama_index_rag_metrics import (
     score_rankings,
     unregister,
 )
-from llama_index_rag_metrics.rankings.judging import Hits
+from llama_index_rag_metrics.rankings.judging.judged import Hits
 from llama_index_rag_metrics.runtime.arrays import FloatArray, ratio
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
