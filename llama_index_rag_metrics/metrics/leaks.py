@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from llama_index_rag_metrics.metrics.base import BinaryMetric, CutMetric, RankingMetric
+from llama_index_rag_metrics.metrics.base import BinaryMetric, CutMetric, LabelFreeMetric
 from llama_index_rag_metrics.rankings.judging.forbidden import forbidden_in
 from llama_index_rag_metrics.rankings.judging.judged import Hits, JudgedRankings
 from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray, ratio
@@ -15,12 +15,8 @@ from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArr
 __all__ = ["Leak", "Leaked", "PermittedRecall"]
 
 
-class LeakMetric(CutMetric, RankingMetric):
+class LeakMetric(CutMetric, LabelFreeMetric):
     """A metric of forbidden items among those retrieved; it needs no relevance."""
-
-    needs_relevance: ClassVar[bool] = False
-    recognises: ClassVar[bool] = False
-    lower_is_better: ClassVar[bool] = True
 
     @property
     def needs(self) -> frozenset[str]:

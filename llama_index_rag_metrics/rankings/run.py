@@ -179,29 +179,23 @@ class Run(Mapping[str, Ranking]):
     @property
     def failed(self) -> dict[str, str]:
         """Query id to error of the queries on which the retriever failed."""
-        return {
-            query_id: ranking.error
-            for query_id, ranking in self.items()
-            if ranking.error is not None
-        }
+        return self._known("error")
 
     @property
     def empty(self) -> list[str]:
         """The queries for which nothing was retrieved, without an error."""
-        return [
-            query_id
-            for query_id, ranking in self.items()
-            if not ranking.ids and ranking.error is None
-        ]
+        failed = self.failed
+        return [query_id for query_id in self if not self[query_id].ids and query_id not in failed]
 
     @property
     def calls(self) -> dict[str, Sequence[Call]]:
         """Query id to its calls, in order, for the queries that could have several."""
-        return {
-            query_id: ranking.calls
-            for query_id, ranking in self.items()
-            if ranking.calls is not None
-        }
+        return self._known("calls")
+
+    def _known(self, field: str) -> dict[str, Any]:
+        """Query id to the value of a field of its ranking, where there is one."""
+        values = {query_id: getattr(ranking, field) for query_id, ranking in self.items()}
+        return {query_id: value for query_id, value in values.items() if value is not None}
 
     @property
     def latency(self) -> Latency | None:

@@ -159,9 +159,7 @@ class ClientPool:
                     client, close = await in_thread(open_one)
                     clients.idle.extend([client] * _AT_ONCE)
                     clients.closers.append(close)
-                client = clients.idle.pop()
-        else:
-            client = clients.idle.pop()
+        client = clients.idle.pop()
         try:
             yield client
         finally:

@@ -81,14 +81,10 @@ class Forbidden(JudgedColumn):
                 grades = Relevance.of(judgements).grades
                 judged += [(query, grade) for item, grade in grades.items() if item in ids]
         query_column, rank = np.array(retrieved, np.int64).reshape(-1, 2).T
-        return cls(
-            query_column,
-            rank,
-            np.array([query for query, _ in judged], np.int64),
-            np.array([grade for _, grade in judged], np.float64),
-            len(unknown),
-            next(iter(unknown), ""),
-        )
+        judged_query, grade = np.array(judged, np.float64).reshape(-1, 2).T
+        example = unknown[0] if unknown else ""
+        known = judged_query.astype(np.int64)
+        return cls(query_column, rank, known, grade, len(unknown), example)
 
     @classmethod
     def of_table(cls, table: JudgedTable) -> Forbidden:
@@ -96,9 +92,8 @@ class Forbidden(JudgedColumn):
         _check_column(frame)
         forbidden = IdLists.read(frame, FORBIDDEN).distinct()
         position, known = (lists.find(forbidden)[0] for lists in (retrieved, expected))
-        unknown: Sequence[Any] | pl.Series = ()
-        if UNKNOWN in frame.columns:
-            unknown = IdLists.read(frame, UNKNOWN).ids
+        is_told = UNKNOWN in frame.columns
+        unknown: Sequence[Any] | pl.Series = IdLists.read(frame, UNKNOWN).ids if is_told else ()
         return cls(
             retrieved.query[position],
             retrieved.rank(position),

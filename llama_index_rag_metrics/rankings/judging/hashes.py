@@ -195,11 +195,9 @@ class IdLists:
     def read(cls, frame: pl.DataFrame, column: str) -> IdLists:
         import polars as pl
 
-        lists = frame[column]
+        lists = as_lists(frame[column])
         if lists.null_count() == len(lists) and not isinstance(lists.dtype, pl.List):
             lists = pl.Series(column, [None] * len(lists), pl.List(pl.String))
-        if isinstance(lists.dtype, pl.Array):
-            lists = lists.arr.to_list()
         if not isinstance(lists.dtype, pl.List):
             raise InvalidInput(f"column {column}", lists.dtype, "a list of ids in every row")
         length = lists.list.len().fill_null(0)
@@ -255,9 +253,26 @@ class IdLists:
             raise Collision
 
 
+def as_lists(column: pl.Series) -> pl.Series:
+    """A column whose arrays of one length, if it has such, are lists."""
+    import polars as pl
+
+    return column.arr.to_list() if isinstance(column.dtype, pl.Array) else column
+
+
+def check_lengths(
+    frame: pl.DataFrame, column: str, counts: IntArray, wanted: IntArray, what: str
+) -> None:
+    """Refuse a row whose list has another length than wanted; `what` says of what."""
+    if (unequal := counts != wanted).any():
+        row = int(unequal.argmax())
+        argument = f"{column} of {row_name(frame, row)}"
+        raise InvalidInput(argument, int(counts[row]), f"{wanted[row]} {what}")
+
+
 def list_lengths(frame: pl.DataFrame, column: str) -> IntArray:
     """(rows,) how many members the lists of a column have."""
-    lengths: IntArray = frame[column].list.len().fill_null(0).to_numpy().astype(np.int64)
+    lengths: IntArray = as_lists(frame[column]).list.len().fill_null(0).to_numpy().astype(np.int64)
     return lengths
 
 

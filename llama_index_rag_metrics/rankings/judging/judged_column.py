@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 from typing_extensions import Self
 
-from llama_index_rag_metrics.rankings.judging.hashes import IdLists, list_lengths, row_name
+from llama_index_rag_metrics.rankings.judging.hashes import (
+    IdLists,
+    as_lists,
+    check_lengths,
+    list_lengths,
+)
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.rankings.tokens import DocumentTokens, TokenCounter, Tokenizer
@@ -176,17 +181,12 @@ def _read_tokens(frame: pl.DataFrame) -> IntArray:
     if TOKENS not in frame.columns:
         expected = f"a column {TOKENS}, the tokens of each retrieved id"
         raise InvalidInput("table", frame.columns, expected, "Or use cutoffs by rank, such as @10.")
-    lists = frame[TOKENS]
-    if isinstance(lists.dtype, pl.Array):
-        lists = lists.arr.to_list()
+    lists = as_lists(frame[TOKENS])
     inner = lists.dtype.inner if isinstance(lists.dtype, pl.List) else None
     if inner is None or not (inner.is_integer() or inner == pl.Null):
         raise InvalidInput(f"column {TOKENS}", lists.dtype, "a list of whole numbers in every row")
     counts, n_ids = list_lengths(frame, TOKENS), list_lengths(frame, RETRIEVED)
-    if (unequal := counts != n_ids).any():
-        row = int(unequal.argmax())
-        expected = f"{n_ids[row]} numbers, one for each retrieved id"
-        raise InvalidInput(f"{TOKENS} of {row_name(frame, row)}", int(counts[row]), expected)
+    check_lengths(frame, TOKENS, counts, n_ids, "numbers, one for each retrieved id")
     numbers = lists.filter(pl.Series(counts > 0)).explode().cast(pl.Int64)
     if numbers.null_count():
         raise InvalidInput(f"column {TOKENS}", None, "a number for each retrieved id")

@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from llama_index_rag_metrics.rankings.judging.hashes import IdLists, list_lengths
+from llama_index_rag_metrics.rankings.judging.hashes import (
+    IdLists,
+    as_lists,
+    check_lengths,
+    list_lengths,
+)
 from llama_index_rag_metrics.rankings.judging.judged import Cutoff, JudgedRankings
 from llama_index_rag_metrics.rankings.judging.judged_column import (
     EXPECTED,
@@ -282,11 +287,8 @@ def _read_places(frame: pl.DataFrame, column: str) -> pl.Series:
     lists, counts = _lists(frame[column]), list_lengths(frame, _IDS[column])
     n_places = lists.list.len().fill_null(0).to_numpy().astype(np.int64)
     # a row without a list says nothing of its items' places
-    unequal = np.flatnonzero((n_places != counts) & lists.is_not_null().to_numpy())
-    if unequal.size:
-        row = int(unequal[0])
-        expected = f"{counts[row]} places, one for each of {items_of}"
-        raise InvalidInput(f"{column} of row {row}", int(n_places[row]), expected)
+    told = np.where(lists.is_not_null().to_numpy(), n_places, counts)
+    check_lengths(frame, column, told, counts, f"places, one for each of {items_of}")
     places: pl.Series = lists.filter(pl.Series(n_places > 0)).explode()
     document, start, end = map(places.struct.field, _FIELDS)
     is_known = document.is_not_null() & start.is_not_null() & end.is_not_null()
@@ -302,9 +304,7 @@ def _read_places(frame: pl.DataFrame, column: str) -> pl.Series:
 
 
 def _kept(places: pl.Series, lists: IdLists) -> pl.Series:
-    if len(lists.copies):
-        places = places.gather(lists.kept(np.arange(len(places))))
-    return places
+    return places.gather(lists.kept(np.arange(len(places)))) if len(lists.copies) else places
 
 
 def _dtype() -> pl.DataType:
@@ -320,8 +320,7 @@ def _lists(column: pl.Series) -> pl.Series:
     known = _dtype()
     if column.null_count() == len(column):
         return pl.Series(column.name, [None] * len(column), known)
-    if isinstance(column.dtype, pl.Array):
-        column = column.arr.to_list()
+    column = as_lists(column)
     inner = column.dtype.inner if isinstance(column.dtype, pl.List) else None
     if inner == pl.Null:  # empty lists, or places of which none is known
         empty: pl.Series = column.cast(known)
