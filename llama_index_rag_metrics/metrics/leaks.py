@@ -46,9 +46,8 @@ class Leak(LeakMetric):
     name = "leak"
 
     def _score(self, judged: JudgedRankings) -> FloatArray:
-        return ratio(
-            forbidden_in(judged).n_within(judged, self.cutoff), judged.at(self.cutoff).depth
-        )
+        n_forbidden = forbidden_in(judged).n_within(judged, self.cutoff)
+        return ratio(n_forbidden, judged.at(self.cutoff).depth)
 
 
 class Leaked(LeakMetric):
@@ -100,5 +99,4 @@ class PermittedRecall(BinaryMetric):
         forbidden = forbidden_in(judged)
         relevant = forbidden.judged_query[forbidden.judged_grade >= self.min_grade]
         n_relevant = judged.count_judgements(self.min_grade)
-        permitted: IntArray = n_relevant - np.bincount(relevant, minlength=len(judged))
-        return permitted
+        return np.asarray(n_relevant - np.bincount(relevant, minlength=len(judged)), np.int64)

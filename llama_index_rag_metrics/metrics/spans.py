@@ -44,7 +44,7 @@ class SpanMetric(ThresholdMetric, CutMetric, RankingMetric):
             expected = "the places of what was expected and retrieved"
             remedy = "Give Relevance.of_spans(...), and rankings with spans."
             raise InvalidInput(self.metric_name, None, expected, remedy)
-        return self.score(*placed.in_unit(self.unit).coverage(judged, self.cutoff, self.min_grade))
+        return self.score(*placed.coverage(self.unit, judged, self.cutoff, self.min_grade))
 
     @abstractmethod
     def score(self, expected: IntArray, retrieved: IntArray, either: IntArray) -> FloatArray:

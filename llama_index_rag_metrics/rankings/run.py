@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, KeysView, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -224,12 +225,11 @@ class Run(Mapping[str, Ranking]):
         Failed queries are left out: they have nothing for a model to read.
         """
         spent = []
-        for ranking in self.values():
-            if ranking.error is None:
-                if ranking.tokens is None:
-                    return None
-                first = dict(zip(reversed(ranking.ids), reversed(ranking.tokens), strict=True))
-                spent.append(sum(first.values()))
+        for ranking in (ranking for ranking in self.values() if ranking.error is None):
+            if ranking.tokens is None:
+                return None
+            first = dict(zip(reversed(ranking.ids), reversed(ranking.tokens), strict=True))
+            spent.append(sum(first.values()))
         return float(np.mean(spent)) if spent else None
 
     def without_identical_ids(self) -> Run:
@@ -239,14 +239,12 @@ class Run(Mapping[str, Ranking]):
 
     def replaced(self, rankings: Mapping[str, Ranking], *, name: str = "") -> Run:
         """A run with other rankings, and perhaps another name; everything else is kept."""
-        return Run(
-            rankings,
-            name=name or self.name,
-            stage=self.stage,
-            skipped=self.skipped,
-            queries=self.queries,
-            notes=self.notes,
-        )
+        other = copy(self)
+        other.name, other.queries = name or self.name, dict(self.queries)
+        other._rankings = {
+            query_id: _ranking(query_id, items) for query_id, items in rankings.items()
+        }
+        return other
 
     def select(self, query_ids: Iterable[str]) -> Run:
         """The run for some of the queries only."""

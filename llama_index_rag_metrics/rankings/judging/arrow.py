@@ -16,6 +16,7 @@ from llama_index_rag_metrics.rankings.judging.hashes import (
     Collision,
     IdLists,
     as_lists,
+    check_column,
     check_lengths,
     row_name,
 )
@@ -62,8 +63,7 @@ def judge_table(frame: pl.DataFrame, columns: Sequence[type[JudgedColumn]] = ())
         array([3])
     """
     for column in (RETRIEVED, EXPECTED):
-        if column not in frame.columns:
-            raise InvalidInput("table", frame.columns, f"a column {column}")
+        check_column(frame, column)
     if _is_grouped(frame[EXPECTED].dtype):
         return _judge_rows(frame, columns)
     try:

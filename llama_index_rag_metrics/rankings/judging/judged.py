@@ -120,8 +120,7 @@ class JudgedRankings:
         """(queries,) how many items fit into this many tokens: the rank of each query's cutoff."""
         spent, begin = self._spent
         end = np.searchsorted(spent, spent[begin] + budget.tokens, side="right") - 1
-        fitting: IntArray = np.minimum(end - begin, self.depth)
-        return fitting
+        return np.asarray(np.minimum(end - begin, self.depth), np.int64)
 
     @cached_property
     def _spent(self) -> tuple[IntArray, IntArray]:
@@ -136,8 +135,7 @@ class JudgedRankings:
     def tokens_at(self, cutoff: Cutoff | None) -> IntArray:
         """(queries,) the tokens of the items within a cutoff."""
         spent, begin = self._spent
-        within: IntArray = spent[begin + self.at(cutoff).depth] - spent[begin]
-        return within
+        return np.asarray(spent[begin + self.at(cutoff).depth] - spent[begin], np.int64)
 
     def is_within(self, query: IntArray, rank: IntArray, cutoff: Cutoff | None) -> BoolArray:
         """(items,) whether items of these queries at these ranks are within a cutoff."""
