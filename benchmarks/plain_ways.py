@@ -16,7 +16,7 @@ import numpy as np
 from measure import Row, console_table, rounds_of, times
 from rich import print as show
 
-from llama_index_rag_metrics.rankings.judging import judge
+from llama_index_rag_metrics.rankings.judging.lists import judge
 from llama_index_rag_metrics.scores.scoring.totals import ExactSum
 
 QUERIES, RETRIEVED, RELEVANT, SCORES = 10_000, 100, 5, 200_000

@@ -32,18 +32,19 @@ from llama_index_rag_metrics.metrics.texts.rerank import *
 from llama_index_rag_metrics.metrics.texts.semantic import *
 from llama_index_rag_metrics.metrics.texts.text_metric import *
 from llama_index_rag_metrics.rankings.fusion import combine_calls
-from llama_index_rag_metrics.rankings.matching import (
+from llama_index_rag_metrics.rankings.matching.id_matcher import GroupMatcher
+from llama_index_rag_metrics.rankings.matching.matcher import Matcher, TextMatcher
+from llama_index_rag_metrics.rankings.matching.matcher_names import (
+    register_matcher,
+    unregister_matcher,
+)
+from llama_index_rag_metrics.rankings.matching.span_matcher import SpanMatcher
+from llama_index_rag_metrics.rankings.matching.text_matchers import (
     ContainmentMatcher,
     EditMatcher,
     EmbeddingMatcher,
     ExactMatcher,
-    GroupMatcher,
-    Matcher,
-    SpanMatcher,
-    TextMatcher,
     TokenOverlapMatcher,
-    register_matcher,
-    unregister_matcher,
 )
 from llama_index_rag_metrics.rankings.relevance import Nugget, Relevance
 from llama_index_rag_metrics.rankings.run import Call, Ranking, Run
@@ -106,7 +107,7 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.labels.review.review_page import write_review_page
     from llama_index_rag_metrics.labels.review.reviewers import ReviewerAgreement, compare_reviewers
     from llama_index_rag_metrics.rankings.fusion import fuse
-    from llama_index_rag_metrics.rankings.matching import Matched
+    from llama_index_rag_metrics.rankings.matching.matcher_names import Matched
     from llama_index_rag_metrics.runtime.cache import Cache, SQLiteKVStore
     from llama_index_rag_metrics.scores import Scores
     from llama_index_rag_metrics.scores.scoring import (

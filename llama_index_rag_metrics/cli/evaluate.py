@@ -128,7 +128,7 @@ def run_evaluate(
     """
     from llama_index_rag_metrics.cli import retriever_results as several
     from llama_index_rag_metrics.cli.retriever_factories import tokenizer_named
-    from llama_index_rag_metrics.rankings.matching import as_matcher
+    from llama_index_rag_metrics.rankings.matching.matcher_names import as_matcher
 
     kept = "nothing was kept; --journal DIR keeps finished queries"
     if journal is not None:

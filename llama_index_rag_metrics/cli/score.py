@@ -93,7 +93,7 @@ def run_score(
     from llama_index_rag_metrics.evaluation.results.results_report import print_results
     from llama_index_rag_metrics.files.beir import read_corpus
     from llama_index_rag_metrics.files.dataset_content import DatasetContent
-    from llama_index_rag_metrics.rankings.judging import Selection
+    from llama_index_rag_metrics.rankings.judging.judged import Selection
     from llama_index_rag_metrics.report.reportable import csv_text
     from llama_index_rag_metrics.scores import scores_export, trec_eval
 

@@ -35,7 +35,8 @@ from llama_index_rag_metrics.evaluation.sessions.session_asker import check_call
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.metrics.texts import TextMetric
-from llama_index_rag_metrics.rankings.matching import BY_ID, Matcher
+from llama_index_rag_metrics.rankings.matching.matcher import Matcher
+from llama_index_rag_metrics.rankings.matching.matcher_names import BY_ID
 from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.rankings.tokens import TokenCounter, Tokenizer
 from llama_index_rag_metrics.report.numbers import counted

@@ -40,7 +40,8 @@ from llama_index_rag_metrics.evaluation.source import (
     retrieval_depth,
 )
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
-from llama_index_rag_metrics.rankings.matching import MatcherLike, MatchOn, as_matcher, names_of
+from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn, names_of
+from llama_index_rag_metrics.rankings.matching.matcher_names import MatcherLike, as_matcher
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Latency, Ranking, Run
 from llama_index_rag_metrics.report import Cell, Listing, Report, Row, Tone

@@ -13,7 +13,7 @@ from llama_index_rag_metrics.files.runs.read_runs import read_qrels
 from llama_index_rag_metrics.files.traces import read_traces
 from llama_index_rag_metrics.files.traces.trace_reading import Questions, read_sessions
 from llama_index_rag_metrics.metrics.metric_names import metric as named_metric
-from llama_index_rag_metrics.rankings.judging import compute_arguments
+from llama_index_rag_metrics.rankings.judging.columns import compute_arguments
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra

@@ -24,7 +24,7 @@ from llama_index_rag_metrics.files.fields import (
 )
 from llama_index_rag_metrics.files.lines import Faults, Place, read_lines, read_text
 from llama_index_rag_metrics.files.records import question_record, read_relevance, read_texts
-from llama_index_rag_metrics.rankings.judging import check_undamaged
+from llama_index_rag_metrics.rankings.judging.arrow import check_undamaged
 from llama_index_rag_metrics.runtime.errors import FileFormatError, MissingExtra
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from llama_index_rag_metrics.labels.corpus import Passages, PassagesLike
 from llama_index_rag_metrics.labels.labelled import Label, judged, labels_by_id, labels_of
 from llama_index_rag_metrics.labels.likeness import likeness, text_hash
 from llama_index_rag_metrics.labels.locating import Finder, Found
-from llama_index_rag_metrics.rankings.matching import LabelCheck, MatchOn, names_of
+from llama_index_rag_metrics.rankings.matching.id_matcher import LabelCheck, MatchOn, names_of
 from llama_index_rag_metrics.rankings.matching.normalisation import letters, words
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.report.numbers import whole_percent

@@ -7,7 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from llama_index_rag_metrics.rankings.matching import Expected, SpanMatcher
+from llama_index_rag_metrics.rankings.matching.matcher import Expected
+from llama_index_rag_metrics.rankings.matching.span_matcher import SpanMatcher
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 

@@ -24,8 +24,7 @@ from llama_index_rag_metrics.labels.decisive import (
     queries_of,
 )
 from llama_index_rag_metrics.metrics import RankingMetric
-from llama_index_rag_metrics.rankings.judging import JudgedRankings
-from llama_index_rag_metrics.rankings.judging.judged import best_first
+from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings, best_first
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.report.reportable import Reportable

@@ -29,16 +29,16 @@ from llama_index.core.evaluation.retrieval.metrics_base import (
 from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 from typing_extensions import Self
 
-from llama_index_rag_metrics.rankings.judging import (
+from llama_index_rag_metrics.rankings.judging.columns import columns_for
+from llama_index_rag_metrics.rankings.judging.judged import (
     Cutoff,
     GroupHits,
     Hits,
     JudgedRankings,
     TokenBudget,
-    columns_for,
-    judge_one,
 )
-from llama_index_rag_metrics.rankings.matching import BY_ID, named_matcher, recognise
+from llama_index_rag_metrics.rankings.judging.lists import judge_one
+from llama_index_rag_metrics.rankings.matching.matcher_names import BY_ID, named_matcher, recognise
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.rankings.run import Call
 from llama_index_rag_metrics.rankings.span import SpanLike, read_span
@@ -76,13 +76,8 @@ def format_name(metric: NamedMetric) -> str:
             changed = {field: value for field, value in changed.items() if field not in preset}
             break
     parameters = ", ".join(f"{field}={_format_value(value)}" for field, value in changed.items())
-    return name + (f"({parameters})" if parameters else "") + _format_cutoff(k, tokens)
-
-
-def _format_cutoff(k: object, tokens: object) -> str:
-    if tokens:
-        return f"@{tokens}tokens"
-    return f"@{k}" if k else ""
+    cutoff = f"@{tokens}tokens" if tokens else f"@{k}" if k else ""
+    return name + (f"({parameters})" if parameters else "") + cutoff
 
 
 def _format_value(value: object) -> str:
@@ -309,12 +304,24 @@ class CutMetric(NamedMetric):
         return self.k if self.tokens is None else TokenBudget(self.tokens)
 
 
-class WholeRankingMetric(RankingMetric):
-    """A metric of binary relevance without a cutoff."""
+class ThresholdMetric(NamedMetric):
+    """A metric with a grade from which items are relevant."""
 
     min_grade: float = Field(
         default=1.0, gt=0, allow_inf_nan=False, description="relevant from this grade"
     )
+
+
+class LabelFreeMetric(RankingMetric):
+    """A metric of what was retrieved, whatever is relevant; less is better."""
+
+    needs_relevance: ClassVar[bool] = False
+    recognises: ClassVar[bool] = False
+    lower_is_better: ClassVar[bool] = True
+
+
+class WholeRankingMetric(ThresholdMetric, RankingMetric):
+    """A metric of binary relevance without a cutoff."""
 
     def _score(self, judged: JudgedRankings) -> FloatArray:
         return self.score(self.view(judged))
@@ -364,7 +371,7 @@ class GainMetric(CutMetric, RankingMetric):
         """(queries,) the formula."""
 
 
-class GroupMetric(CutMetric, RankingMetric):
+class GroupMetric(ThresholdMetric, CutMetric, RankingMetric):
     """A metric of groups of alternatives: a group is found by any of its members.
 
     Relevance without groups counts as one group for each item.
@@ -374,10 +381,6 @@ class GroupMetric(CutMetric, RankingMetric):
         >>> GroupRecall().compute("", Relevance.groups([["a1", "a2"], ["b"]]), ["a2", "c"]).score
         0.5
     """
-
-    min_grade: float = Field(
-        default=1.0, gt=0, allow_inf_nan=False, description="relevant from this grade"
-    )
 
     def _score(self, judged: JudgedRankings) -> FloatArray:
         return self.score(judged.groups_at(self.cutoff, self.min_grade))

@@ -6,16 +6,21 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from pydantic import Field
 
-from llama_index_rag_metrics.metrics.base import CutMetric, RankingMetric
-from llama_index_rag_metrics.rankings.judging import JudgedRankings, calls_in
+from llama_index_rag_metrics.metrics.base import (
+    CutMetric,
+    LabelFreeMetric,
+    RankingMetric,
+    ThresholdMetric,
+)
+from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings
+from llama_index_rag_metrics.rankings.judging.judged_calls import calls_in
 from llama_index_rag_metrics.runtime.arrays import FloatArray, ratio
 
 __all__ = ["Calls", "NewRelevant", "RepeatedCalls", "Tokens", "WastedCalls"]
 
 
-class Tokens(CutMetric, RankingMetric):
+class Tokens(CutMetric, LabelFreeMetric):
     """The tokens of what was retrieved, which a model has to read; @k: of the first k items.
 
     Unbounded, and no measure of quality: less is cheaper. Copies of an item cost nothing.
@@ -28,9 +33,6 @@ class Tokens(CutMetric, RankingMetric):
 
     name = "tokens"
     bounds = (0.0, float("inf"))
-    needs_relevance: ClassVar[bool] = False
-    recognises: ClassVar[bool] = False
-    lower_is_better: ClassVar[bool] = True
 
     @property
     def needs(self) -> frozenset[str]:
@@ -48,7 +50,7 @@ class CallMetric(RankingMetric):
         return frozenset({"calls"})
 
 
-class Calls(CallMetric):
+class Calls(LabelFreeMetric, CallMetric):
     """The retrievals that were made for a question. Less is cheaper.
 
     Unbounded, and no measure of quality; a question for which none was made has 0.
@@ -60,15 +62,12 @@ class Calls(CallMetric):
 
     name = "calls"
     bounds = (0.0, float("inf"))
-    needs_relevance: ClassVar[bool] = False
-    recognises: ClassVar[bool] = False
-    lower_is_better: ClassVar[bool] = True
 
     def _score(self, judged: JudgedRankings) -> FloatArray:
         return calls_in(judged).count.astype(np.float64)
 
 
-class RepeatedCalls(CallMetric):
+class RepeatedCalls(LabelFreeMetric, CallMetric):
     """The share of a question's calls that ask what an earlier one has asked. Less is better.
 
     Two different retrievers may be asked the same; where these aren't known, two different tools.
@@ -80,16 +79,13 @@ class RepeatedCalls(CallMetric):
     """
 
     name = "repeated_calls"
-    needs_relevance: ClassVar[bool] = False
-    recognises: ClassVar[bool] = False
-    lower_is_better: ClassVar[bool] = True
 
     def _score(self, judged: JudgedRankings) -> FloatArray:
         calls = calls_in(judged)
         return ratio(np.bincount(calls.query, calls.is_repeated, len(judged)), calls.count)
 
 
-class NewRelevant(CallMetric):
+class NewRelevant(ThresholdMetric, CallMetric):
     """The relevant items that a call brings and no earlier one had: mean over a question's calls.
 
     Unbounded; 0 where there is no call.
@@ -101,10 +97,6 @@ class NewRelevant(CallMetric):
 
     name = "new_relevant"
     bounds = (0.0, float("inf"))
-
-    min_grade: float = Field(
-        default=1.0, gt=0, allow_inf_nan=False, description="relevant from this grade"
-    )
 
     def _score(self, judged: JudgedRankings) -> FloatArray:
         calls = calls_in(judged)
@@ -121,7 +113,7 @@ class NewRelevant(CallMetric):
         return rows
 
 
-class WastedCalls(CallMetric):
+class WastedCalls(ThresholdMetric, CallMetric):
     """The share of a question's calls that bring no new relevant item. Less is better.
 
     0 where there is no call.
@@ -133,10 +125,6 @@ class WastedCalls(CallMetric):
 
     name = "wasted_calls"
     lower_is_better: ClassVar[bool] = True
-
-    min_grade: float = Field(
-        default=1.0, gt=0, allow_inf_nan=False, description="relevant from this grade"
-    )
 
     def _score(self, judged: JudgedRankings) -> FloatArray:
         calls = calls_in(judged)

@@ -9,7 +9,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, mod
 from typing_extensions import Self
 
 from llama_index_rag_metrics.metrics.base import GainMetric
-from llama_index_rag_metrics.rankings.judging import Hits, Ranked
+from llama_index_rag_metrics.rankings.judging.judged import Hits, Ranked
 from llama_index_rag_metrics.runtime.arrays import FloatArray, ratio
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 

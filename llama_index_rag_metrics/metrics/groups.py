@@ -17,7 +17,7 @@ from pydantic import Field
 from llama_index_rag_metrics.metrics.base import GroupMetric
 from llama_index_rag_metrics.metrics.gains import discounted
 from llama_index_rag_metrics.metrics.sets import f_score, precision
-from llama_index_rag_metrics.rankings.judging import GroupHits, JudgedRankings, Ranked
+from llama_index_rag_metrics.rankings.judging.judged import GroupHits, JudgedRankings, Ranked
 from llama_index_rag_metrics.runtime.arrays import FloatArray, ratio
 
 __all__ = [

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from llama_index_rag_metrics.metrics.base import BinaryMetric, CutMetric, RankingMetric
-from llama_index_rag_metrics.rankings.judging import Hits, JudgedRankings, forbidden_in
+from llama_index_rag_metrics.metrics.base import BinaryMetric, CutMetric, LabelFreeMetric
+from llama_index_rag_metrics.rankings.judging.forbidden import forbidden_in
+from llama_index_rag_metrics.rankings.judging.judged import Hits, JudgedRankings
 from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray, ratio
 
 __all__ = ["Leak", "Leaked", "PermittedRecall"]
 
 
-class LeakMetric(CutMetric, RankingMetric):
+class LeakMetric(CutMetric, LabelFreeMetric):
     """A metric of forbidden items among those retrieved; it needs no relevance."""
-
-    needs_relevance: ClassVar[bool] = False
-    recognises: ClassVar[bool] = False
-    lower_is_better: ClassVar[bool] = True
 
     @property
     def needs(self) -> frozenset[str]:
@@ -49,9 +46,8 @@ class Leak(LeakMetric):
     name = "leak"
 
     def _score(self, judged: JudgedRankings) -> FloatArray:
-        return ratio(
-            forbidden_in(judged).n_within(judged, self.cutoff), judged.at(self.cutoff).depth
-        )
+        n_forbidden = forbidden_in(judged).n_within(judged, self.cutoff)
+        return ratio(n_forbidden, judged.at(self.cutoff).depth)
 
 
 class Leaked(LeakMetric):
@@ -103,5 +99,4 @@ class PermittedRecall(BinaryMetric):
         forbidden = forbidden_in(judged)
         relevant = forbidden.judged_query[forbidden.judged_grade >= self.min_grade]
         n_relevant = judged.count_judgements(self.min_grade)
-        permitted: IntArray = n_relevant - np.bincount(relevant, minlength=len(judged))
-        return permitted
+        return np.asarray(n_relevant - np.bincount(relevant, minlength=len(judged)), np.int64)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -169,7 +170,7 @@ class MetricEntry:
         return self.metric_class(**{**self.preset, **parameters})
 
 
-class MetricTable(Mapping[str, MetricEntry]):
+class MetricTable(dict[str, MetricEntry]):
     """Every metric by its bare name, in the order of reports.
 
     Examples:
@@ -179,7 +180,7 @@ class MetricTable(Mapping[str, MetricEntry]):
     """
 
     def __init__(self, classes: Iterable[type[NamedMetric]]) -> None:
-        self._entries: dict[str, MetricEntry] = {}
+        super().__init__()
         for metric_class in classes:
             self.add(metric_class)
 
@@ -194,27 +195,18 @@ class MetricTable(Mapping[str, MetricEntry]):
             if match is None or match["name"] != name:
                 expected = "letters, digits and underscores, such as name = 'my_metric'"
                 raise InvalidInput(f"name of {metric_class.__name__}", name, expected)
-            known = self._entries.get(name)
+            known = self.get(name)
             if known is not None and _identity(known.metric_class) != _identity(metric_class):
                 raise DuplicateMetric(name)
         for name, preset in presets.items():
-            self._entries[name] = MetricEntry(name, metric_class, dict(preset))
+            self[name] = MetricEntry(name, metric_class, dict(preset))
         return metric_class
 
     def remove(self, metric_class: type[NamedMetric]) -> None:
         """Take a metric class out of the table again."""
         for name in (metric_class.name, *metric_class.variants):
-            if name in self._entries and self._entries[name].metric_class is metric_class:
-                del self._entries[name]
-
-    def __getitem__(self, name: str) -> MetricEntry:
-        return self._entries[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._entries)
-
-    def __len__(self) -> int:
-        return len(self._entries)
+            if name in self and self[name].metric_class is metric_class:
+                del self[name]
 
 
 METRICS = MetricTable(
@@ -310,11 +302,9 @@ def metrics(
     if not listed:
         raise InvalidInput("metrics", listed, "at least one metric", "For example ['ndcg@10'].")
     chosen = [metric(name) if isinstance(name, str) else _ready(name) for name in listed]
-    seen: set[str] = set()
-    for named in chosen:
-        if named.metric_name in seen:
-            raise DuplicateMetric(named.metric_name)
-        seen.add(named.metric_name)
+    for name, n in Counter(named.metric_name for named in chosen).items():
+        if n > 1:
+            raise DuplicateMetric(name)
     return chosen
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from llama_index_rag_metrics.metrics.base import BinaryMetric, Variants, WholeRankingMetric
-from llama_index_rag_metrics.rankings.judging import Hits
+from llama_index_rag_metrics.rankings.judging.judged import Hits
 from llama_index_rag_metrics.runtime.arrays import FloatArray, ratio
 
 __all__ = ["MRR", "RBP", "AveragePrecision", "BPref", "InfAP", "RPrecision"]

@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field
 
 from llama_index_rag_metrics.metrics.base import BinaryMetric, GainMetric, Variants
-from llama_index_rag_metrics.rankings.judging import Hits, JudgedRankings
+from llama_index_rag_metrics.rankings.judging.judged import Hits, JudgedRankings
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray, ratio
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
@@ -162,10 +162,8 @@ class Accuracy(BinaryMetric):
         judged = hits.judged
         retrieved_judged = np.bincount(judged.item_query, minlength=len(judged))
         seen = judged.depth + np.diff(judged.judged_offset) - retrieved_judged
-        if (seen > self.corpus_size).any():
-            expected = (
-                f"at least {seen.max()}, the distinct items retrieved or judged for one query"
-            )
+        if (most := seen.max(initial=0)) > self.corpus_size:
+            expected = f"at least {most}, the distinct items retrieved or judged for one query"
             raise InvalidInput("corpus_size", self.corpus_size, expected)
         tp, fp, fn = hits.count, hits.depth - hits.count, hits.n_relevant - hits.count
         return {"tp": tp, "fp": fp, "fn": fn, "tn": self.corpus_size - tp - fp - fn}

@@ -12,15 +12,16 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from llama_index_rag_metrics.metrics.base import CutMetric, RankingMetric
-from llama_index_rag_metrics.rankings.judging import JudgedRankings, JudgedSpans, Unit
+from llama_index_rag_metrics.metrics.base import CutMetric, RankingMetric, ThresholdMetric
+from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings
+from llama_index_rag_metrics.rankings.judging.judged_spans import JudgedSpans, Unit
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray, ratio
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 __all__ = ["SpanF1", "SpanIoU", "SpanPrecision", "SpanRecall"]
 
 
-class SpanMetric(CutMetric, RankingMetric):
+class SpanMetric(ThresholdMetric, CutMetric, RankingMetric):
     """A metric of the characters, or the tokens, that were wanted and that were retrieved.
 
     A token counts where its last character is: those of language models begin with the blank before
@@ -28,9 +29,6 @@ class SpanMetric(CutMetric, RankingMetric):
     """
 
     recognises: ClassVar[bool] = False
-    min_grade: float = Field(
-        default=1.0, gt=0, allow_inf_nan=False, description="relevant from this grade"
-    )
     unit: Unit = Field(default="characters", description="what is counted: characters or tokens")
 
     @property
@@ -46,7 +44,7 @@ class SpanMetric(CutMetric, RankingMetric):
             expected = "the places of what was expected and retrieved"
             remedy = "Give Relevance.of_spans(...), and rankings with spans."
             raise InvalidInput(self.metric_name, None, expected, remedy)
-        return self.score(*placed.in_unit(self.unit).coverage(judged, self.cutoff, self.min_grade))
+        return self.score(*placed.coverage(self.unit, judged, self.cutoff, self.min_grade))
 
     @abstractmethod
     def score(self, expected: IntArray, retrieved: IntArray, either: IntArray) -> FloatArray:

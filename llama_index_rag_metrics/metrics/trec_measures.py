@@ -19,8 +19,7 @@ from llama_index_rag_metrics.metrics.base import (
 )
 from llama_index_rag_metrics.metrics.gains import discounted_gain
 from llama_index_rag_metrics.metrics.sets import JudgedItemsMetric
-from llama_index_rag_metrics.rankings.judging import Hits, Ranked
-from llama_index_rag_metrics.rankings.judging.judged import best_first
+from llama_index_rag_metrics.rankings.judging.judged import Hits, Ranked, best_first
 from llama_index_rag_metrics.runtime.arrays import FloatArray, ratio
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 

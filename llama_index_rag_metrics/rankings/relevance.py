@@ -82,10 +82,8 @@ class Relevance(list[str]):
         self._grades = _read_grades(judgements)
         self._alternatives = self._facet_names = self._weights = self._spans = None
         if isinstance(judgements, Relevance):
-            self._alternatives = judgements._alternatives
-            self._facet_names = judgements._facet_names
-            self._weights = judgements._weights
-            self._spans = judgements._spans
+            for slot in Relevance.__slots__:
+                setattr(self, slot, getattr(judgements, slot))
         super().__init__(item for item, grade in self._grades.items() if grade > 0)
 
     @classmethod

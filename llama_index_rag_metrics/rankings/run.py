@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, KeysView, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -179,29 +180,23 @@ class Run(Mapping[str, Ranking]):
     @property
     def failed(self) -> dict[str, str]:
         """Query id to error of the queries on which the retriever failed."""
-        return {
-            query_id: ranking.error
-            for query_id, ranking in self.items()
-            if ranking.error is not None
-        }
+        return self._known("error")
 
     @property
     def empty(self) -> list[str]:
         """The queries for which nothing was retrieved, without an error."""
-        return [
-            query_id
-            for query_id, ranking in self.items()
-            if not ranking.ids and ranking.error is None
-        ]
+        failed = self.failed
+        return [query_id for query_id in self if not self[query_id].ids and query_id not in failed]
 
     @property
     def calls(self) -> dict[str, Sequence[Call]]:
         """Query id to its calls, in order, for the queries that could have several."""
-        return {
-            query_id: ranking.calls
-            for query_id, ranking in self.items()
-            if ranking.calls is not None
-        }
+        return self._known("calls")
+
+    def _known(self, field: str) -> dict[str, Any]:
+        """Query id to the value of a field of its ranking, where there is one."""
+        values = {query_id: getattr(ranking, field) for query_id, ranking in self.items()}
+        return {query_id: value for query_id, value in values.items() if value is not None}
 
     @property
     def latency(self) -> Latency | None:
@@ -230,12 +225,11 @@ class Run(Mapping[str, Ranking]):
         Failed queries are left out: they have nothing for a model to read.
         """
         spent = []
-        for ranking in self.values():
-            if ranking.error is None:
-                if ranking.tokens is None:
-                    return None
-                first = dict(zip(reversed(ranking.ids), reversed(ranking.tokens), strict=True))
-                spent.append(sum(first.values()))
+        for ranking in (ranking for ranking in self.values() if ranking.error is None):
+            if ranking.tokens is None:
+                return None
+            first = dict(zip(reversed(ranking.ids), reversed(ranking.tokens), strict=True))
+            spent.append(sum(first.values()))
         return float(np.mean(spent)) if spent else None
 
     def without_identical_ids(self) -> Run:
@@ -245,14 +239,12 @@ class Run(Mapping[str, Ranking]):
 
     def replaced(self, rankings: Mapping[str, Ranking], *, name: str = "") -> Run:
         """A run with other rankings, and perhaps another name; everything else is kept."""
-        return Run(
-            rankings,
-            name=name or self.name,
-            stage=self.stage,
-            skipped=self.skipped,
-            queries=self.queries,
-            notes=self.notes,
-        )
+        other = copy(self)
+        other.name, other.queries = name or self.name, dict(self.queries)
+        other._rankings = {
+            query_id: _ranking(query_id, items) for query_id, items in rankings.items()
+        }
+        return other
 
     def select(self, query_ids: Iterable[str]) -> Run:
         """The run for some of the queries only."""

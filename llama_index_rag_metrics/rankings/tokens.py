@@ -55,7 +55,27 @@ class TokenCounter:
 
     def last_characters(self, text: str) -> Places:
         """(tokens,) the place of each token's last character in a text."""
-        return _last_characters(self._tokenizer, self._encode, text)
+        owner = _owner(self._tokenizer)
+        if getattr(owner, "is_fast", False) and callable(owner):  # of Hugging Face's transformers
+            encoding = owner(text, return_offsets_mapping=True, add_special_tokens=False)
+            return _last_of(encoding["offset_mapping"])
+        tokens = self._encode(text)
+        if hasattr(tokens, "offsets"):  # of Hugging Face's tokenizers
+            return _last_of(tokens.offsets)
+        if hasattr(owner, "decode_tokens_bytes"):  # tiktoken, whose tokens may part a character
+            ends = np.cumsum([len(token) for token in owner.decode_tokens_bytes(tokens)])
+            sizes = [len(character.encode("utf-8", "surrogatepass")) for character in text]
+            return np.searchsorted(np.cumsum(sizes), ends)
+        place, places = 0, []
+        for token in tokens:
+            place = text.find(token, place) if isinstance(token, str) and token else -1
+            if place < 0:
+                known = "tiktoken's, or one that returns their texts"
+                expected = f"one that says where its tokens are: {known}"
+                raise InvalidInput("tokenizer", self.name, expected)
+            place += len(token)
+            places.append(place - 1)
+        return np.array(places, np.int64)
 
     def _count(self, text: str) -> int:
         key = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
@@ -110,45 +130,24 @@ def _length(tokens: Any) -> int:
     return len(getattr(ids, "ids", ids))
 
 
-def _last_characters(tokenizer: Any, encode: Callable[[str], Any], text: str) -> Places:
-    owner = _owner(tokenizer)
-    if getattr(owner, "is_fast", False) and callable(owner):  # of Hugging Face's transformers
-        pairs = owner(text, return_offsets_mapping=True, add_special_tokens=False)["offset_mapping"]
-        return _last_of(pairs)
-    tokens = encode(text)
-    if hasattr(tokens, "offsets"):  # of Hugging Face's tokenizers
-        return _last_of(tokens.offsets)
-    if hasattr(owner, "decode_tokens_bytes"):  # tiktoken, whose tokens may part a character
-        ends = np.cumsum([len(token) for token in owner.decode_tokens_bytes(tokens)])
-        sizes = [len(character.encode("utf-8", "surrogatepass")) for character in text]
-        return np.searchsorted(np.cumsum(sizes), ends)
-    place, places = 0, []
-    for token in tokens:
-        place = text.find(token, place) if isinstance(token, str) and token else -1
-        if place < 0:
-            expected = (
-                "one that says where its tokens are: tiktoken's, or one that returns their texts"
-            )
-            raise InvalidInput("tokenizer", _name(tokenizer), expected)
-        place += len(token)
-        places.append(place - 1)
-    return np.array(places, np.int64)
-
-
 def _last_of(pairs: Iterable[tuple[int, int]]) -> Places:
     """The last characters of tokens from their ends; special tokens hold no text."""
     return np.array([end - 1 for start, end in pairs if end > start], np.int64)
 
 
-def _owner(tokenizer: Any) -> Any:
+def _unwrapped(tokenizer: Any) -> Any:
     while isinstance(tokenizer, partial):
         tokenizer = tokenizer.func
+    return tokenizer
+
+
+def _owner(tokenizer: Any) -> Any:
+    tokenizer = _unwrapped(tokenizer)
     return getattr(tokenizer, "__self__", tokenizer)
 
 
 def _name(tokenizer: Any) -> str:
-    while isinstance(tokenizer, partial):
-        tokenizer = tokenizer.func
+    tokenizer = _unwrapped(tokenizer)
     owner = _owner(tokenizer)
     for attribute in ("name", "name_or_path"):
         if isinstance(name := getattr(owner, attribute, None), str) and name:

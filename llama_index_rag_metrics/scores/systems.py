@@ -7,7 +7,7 @@ from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from llama_index_rag_metrics.metrics.metric_names import metric as resolve
-from llama_index_rag_metrics.rankings.matching import BY_ID, Matched
+from llama_index_rag_metrics.rankings.matching.matcher_names import BY_ID, Matched
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Call, Items, Ranking, Run
 from llama_index_rag_metrics.report import model as m

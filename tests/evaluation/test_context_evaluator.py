@@ -19,7 +19,7 @@ from llama_index_rag_metrics import (
     evaluate_stages,
     score_rankings,
 )
-from llama_index_rag_metrics.rankings.matching import carry_costs, flatten
+from llama_index_rag_metrics.rankings.matching.matcher import carry_costs, flatten
 from llama_index_rag_metrics.runtime.errors import InvalidInput, JournalMismatch
 
 

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from support.strategies import NAMES, Chosen, Query, chosen, plain_metrics, queries
 
 from llama_index_rag_metrics import METRICS, RankingMetric, Relevance, metric, score_rankings
-from llama_index_rag_metrics.rankings.judging import JudgedRankings, judge
+from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings
+from llama_index_rag_metrics.rankings.judging.lists import judge
 from llama_index_rag_metrics.runtime.arrays import FloatArray
 
 each_name = pytest.mark.parametrize("name", NAMES)

@@ -30,13 +30,11 @@ from llama_index_rag_metrics import (
     write_run,
 )
 from llama_index_rag_metrics.metrics.metric_names import lower_is_better
-from llama_index_rag_metrics.rankings.judging import (
-    Forbidden,
-    Selection,
-    TokenCounts,
-    judge,
-    judge_table,
-)
+from llama_index_rag_metrics.rankings.judging.arrow import judge_table
+from llama_index_rag_metrics.rankings.judging.forbidden import Forbidden
+from llama_index_rag_metrics.rankings.judging.judged import Selection
+from llama_index_rag_metrics.rankings.judging.judged_column import TokenCounts
+from llama_index_rag_metrics.rankings.judging.lists import judge
 from llama_index_rag_metrics.runtime.errors import IdTypeMismatch, InvalidInput, LabelWarning
 
 FORBIDDEN = {"q1": ["x"], "q2": ["y", "z"], "q3": ["x", "a"]}

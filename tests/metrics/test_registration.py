@@ -28,7 +28,7 @@ from llama_index_rag_metrics import (
     score_rankings,
     unregister,
 )
-from llama_index_rag_metrics.rankings.judging import Hits
+from llama_index_rag_metrics.rankings.judging.judged import Hits
 from llama_index_rag_metrics.runtime.arrays import FloatArray, ratio
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
@@ -50,12 +50,12 @@ class Fixed(BaseRetriever):
 @pytest.fixture(autouse=True)
 def as_it_was() -> Iterator[None]:
     """Leaves registry and table as the test found them."""
-    registry, entries = dict(REGISTRY), dict(METRICS._entries)
+    registry, entries = dict(REGISTRY), dict(METRICS)
     yield
     REGISTRY.clear()
     REGISTRY.update(registry)
-    METRICS._entries.clear()
-    METRICS._entries.update(entries)
+    METRICS.clear()
+    METRICS.update(entries)
 
 
 def evaluate(names: list[str], expected: list[str], retrieved: list[str]) -> dict[str, float]:

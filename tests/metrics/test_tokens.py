@@ -13,7 +13,9 @@ from support.reference import distinct
 from support.strategies import NAMES, Query, chosen, queries
 
 from llama_index_rag_metrics import METRICS, Ranking, metric, score_rankings, score_table
-from llama_index_rag_metrics.rankings.judging import TokenCounts, judge, judge_table
+from llama_index_rag_metrics.rankings.judging.arrow import judge_table
+from llama_index_rag_metrics.rankings.judging.judged_column import TokenCounts
+from llama_index_rag_metrics.rankings.judging.lists import judge
 from llama_index_rag_metrics.rankings.tokens import TokenCounter
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 

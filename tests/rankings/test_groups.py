@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from llama_index_rag_metrics import GroupMatcher, Relevance, RetrievalDataset, evaluate, metric
-from llama_index_rag_metrics.rankings.matching import expected_groups
+from llama_index_rag_metrics.rankings.matching.id_matcher import expected_groups
 from llama_index_rag_metrics.runtime.errors import InvalidInput, NoRetrieval, NotJudged
 
 

@@ -14,13 +14,11 @@ from support.frames import TEXTS, frame_of
 from support.strategies import Query, queries
 
 from llama_index_rag_metrics import Relevance
-from llama_index_rag_metrics.rankings.judging import (
-    JudgedRankings,
-    hashes,
-    judge,
-    judge_table,
-)
+from llama_index_rag_metrics.rankings.judging import hashes
+from llama_index_rag_metrics.rankings.judging.arrow import judge_table
 from llama_index_rag_metrics.rankings.judging.hashes import HashedLists
+from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings
+from llama_index_rag_metrics.rankings.judging.lists import judge
 from llama_index_rag_metrics.runtime.errors import IdTypeMismatch, InvalidInput
 
 

@@ -30,13 +30,13 @@ from llama_index_rag_metrics import (
     TokenOverlapMatcher,
     metric,
 )
-from llama_index_rag_metrics.rankings.matching import (
+from llama_index_rag_metrics.rankings.matching.matcher import (
     Expected,
     TextMatcher,
     flatten,
-    named_matcher,
     stand_ins,
 )
+from llama_index_rag_metrics.rankings.matching.matcher_names import named_matcher
 from llama_index_rag_metrics.rankings.matching.normalisation import letters, remembered, words
 from llama_index_rag_metrics.runtime.errors import (
     BadAnswer,

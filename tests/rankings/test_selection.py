@@ -8,7 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llama_index_rag_metrics import Ranking, Relevance, score_rankings
-from llama_index_rag_metrics.rankings.judging import Selection, TokenCounts, judge
+from llama_index_rag_metrics.rankings.judging.judged import Selection
+from llama_index_rag_metrics.rankings.judging.judged_column import TokenCounts
+from llama_index_rag_metrics.rankings.judging.lists import judge
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 IDS = list("abcdefgh")

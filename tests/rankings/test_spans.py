@@ -22,7 +22,7 @@ from llama_index.core.storage.docstore import SimpleDocumentStore
 from support.retrievers import Scripted, node
 
 from llama_index_rag_metrics import RetrievalDataset, Span, SpanMatcher, evaluate
-from llama_index_rag_metrics.rankings.matching import node_span
+from llama_index_rag_metrics.rankings.matching.span_matcher import node_span
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
 
 SENTENCES = [

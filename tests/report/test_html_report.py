@@ -15,7 +15,7 @@ from support.reported import EVIL, LONG, METRICS, QUERIES, baseline, comparison,
 
 from llama_index_rag_metrics import EvaluationResults, Ranking, Scores, check_rules, write_html
 from llama_index_rag_metrics.evaluation.results.results_report import results_report, system_of
-from llama_index_rag_metrics.rankings.matching import Matched
+from llama_index_rag_metrics.rankings.matching.matcher_names import Matched
 from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.report import html as report_html
 from llama_index_rag_metrics.report.html import assets as libraries

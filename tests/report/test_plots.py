@@ -31,8 +31,8 @@ from llama_index_rag_metrics.evaluation.results.curves import (
     means_by_cutoff,
 )
 from llama_index_rag_metrics.evaluation.results.results_report import system_of
-from llama_index_rag_metrics.rankings.judging import Hits
-from llama_index_rag_metrics.rankings.matching import Matched
+from llama_index_rag_metrics.rankings.judging.judged import Hits
+from llama_index_rag_metrics.rankings.matching.matcher_names import Matched
 from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra, UnknownMetric
 

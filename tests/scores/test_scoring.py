@@ -35,7 +35,7 @@ from llama_index_rag_metrics import (
     score_table,
     table_totals,
 )
-from llama_index_rag_metrics.rankings.judging import judge
+from llama_index_rag_metrics.rankings.judging.lists import judge
 from llama_index_rag_metrics.runtime.errors import IdTypeMismatch, InvalidInput
 
 each_metric = pytest.mark.parametrize("metric", plain_metrics(), ids=str)

@@ -27,7 +27,7 @@ from llama_index_rag_metrics.metrics import (
     Precision,
     RankingMetric,
 )
-from llama_index_rag_metrics.rankings.matching import BY_ID
+from llama_index_rag_metrics.rankings.matching.matcher_names import BY_ID
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.report import Cell, Records, Report, Row, Section, Table

@@ -32,7 +32,8 @@ from llama_index_rag_metrics.evaluation.source import Source
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.rankings.fusion import Combine
-from llama_index_rag_metrics.rankings.matching import MatcherLike, MatchOn
+from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn
+from llama_index_rag_metrics.rankings.matching.matcher_names import MatcherLike
 from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.rankings.tokens import TokenCounter
 from llama_index_rag_metrics.runtime.cache import Cache

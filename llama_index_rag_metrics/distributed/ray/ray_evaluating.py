@@ -35,7 +35,8 @@ from llama_index_rag_metrics.evaluation.source import Source, retrieval_depth
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.metrics.texts import TextMetric
-from llama_index_rag_metrics.rankings.matching import MatcherLike, MatchOn, as_matcher
+from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn
+from llama_index_rag_metrics.rankings.matching.matcher_names import MatcherLike, as_matcher
 from llama_index_rag_metrics.runtime.amounts import WORKERS
 from llama_index_rag_metrics.runtime.cache import Cache
 from llama_index_rag_metrics.runtime.errors import InvalidInput

@@ -24,8 +24,9 @@ from llama_index_rag_metrics.evaluation.asking.pipeline import Pipeline
 from llama_index_rag_metrics.evaluation.retrieved.nodes import mode_note, node_texts, of_mode
 from llama_index_rag_metrics.metrics.texts import TextMetric
 from llama_index_rag_metrics.metrics.texts.text_metric import HasCorpus
-from llama_index_rag_metrics.rankings.judging import compute_arguments
-from llama_index_rag_metrics.rankings.matching import item_ids, names_of, node_span
+from llama_index_rag_metrics.rankings.judging.columns import compute_arguments
+from llama_index_rag_metrics.rankings.matching.id_matcher import item_ids, names_of
+from llama_index_rag_metrics.rankings.matching.span_matcher import node_span
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Call, Ranking
 from llama_index_rag_metrics.runtime.cache import Cache, Usage

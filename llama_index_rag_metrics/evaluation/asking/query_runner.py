@@ -30,7 +30,8 @@ from llama_index_rag_metrics.evaluation.retrieved.run_matching import (
     count_by_text,
     expected_texts,
 )
-from llama_index_rag_metrics.rankings.matching import LabelCheck, Matched
+from llama_index_rag_metrics.rankings.matching.id_matcher import LabelCheck
+from llama_index_rag_metrics.rankings.matching.matcher_names import Matched
 from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.report.numbers import whole_seconds
 from llama_index_rag_metrics.runtime.cache import Usage

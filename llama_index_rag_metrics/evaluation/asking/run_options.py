@@ -16,7 +16,8 @@ from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity
 from llama_index_rag_metrics.evaluation.permissions import ForbiddenLike
 from llama_index_rag_metrics.files.lines import OnError
 from llama_index_rag_metrics.rankings.fusion import Combine
-from llama_index_rag_metrics.rankings.matching import Matcher, MatchOn
+from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn
+from llama_index_rag_metrics.rankings.matching.matcher import Matcher
 from llama_index_rag_metrics.rankings.tokens import Tokenizer
 from llama_index_rag_metrics.runtime.amounts import WORKERS, check_amount, check_integer
 from llama_index_rag_metrics.runtime.cache import Cache

@@ -13,8 +13,8 @@ import numpy as np
 from llama_index_rag_metrics.evaluation.sessions.judged_sessions import recall_by_call
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.metrics.metric_names import metric as resolve
-from llama_index_rag_metrics.rankings.judging import judge
-from llama_index_rag_metrics.rankings.matching import BY_ID
+from llama_index_rag_metrics.rankings.judging.lists import judge
+from llama_index_rag_metrics.rankings.matching.matcher_names import BY_ID
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.report import headline

@@ -23,7 +23,7 @@ from llama_index_rag_metrics.evaluation.retrieved.run_matching import (
 from llama_index_rag_metrics.evaluation.sessions.judged_sessions import Sessions
 from llama_index_rag_metrics.files.dataset_summary import unread_labels
 from llama_index_rag_metrics.metrics import RankingMetric
-from llama_index_rag_metrics.rankings.matching import Matched
+from llama_index_rag_metrics.rankings.matching.matcher_names import Matched
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.report.reportable import Reportable

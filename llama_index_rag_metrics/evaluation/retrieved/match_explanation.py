@@ -8,15 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from llama_index_rag_metrics.evaluation.retrieved.run_matching import match_run
-from llama_index_rag_metrics.rankings.matching import (
-    ContainmentMatcher,
-    GroupMatcher,
-    Matcher,
-    MatcherLike,
-    SpanMatcher,
-    as_matcher,
-)
+from llama_index_rag_metrics.rankings.matching.id_matcher import GroupMatcher
+from llama_index_rag_metrics.rankings.matching.matcher import Matcher
+from llama_index_rag_metrics.rankings.matching.matcher_names import MatcherLike, as_matcher
 from llama_index_rag_metrics.rankings.matching.normalisation import letters
+from llama_index_rag_metrics.rankings.matching.span_matcher import SpanMatcher
+from llama_index_rag_metrics.rankings.matching.text_matchers import ContainmentMatcher
 from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report import numbers

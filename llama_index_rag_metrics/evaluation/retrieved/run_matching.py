@@ -12,23 +12,25 @@ from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetr
 
 from llama_index_rag_metrics.evaluation.retrieved.places import Places, unplaced_note
 from llama_index_rag_metrics.metrics import RankingMetric
-from llama_index_rag_metrics.rankings.judging import JudgedSpans, columns_for
-from llama_index_rag_metrics.rankings.matching import (
-    BY_ID,
-    ContainmentMatcher,
+from llama_index_rag_metrics.rankings.judging.columns import columns_for
+from llama_index_rag_metrics.rankings.judging.judged_spans import JudgedSpans
+from llama_index_rag_metrics.rankings.matching.id_matcher import GroupMatcher, expected_groups
+from llama_index_rag_metrics.rankings.matching.matcher import (
     Expected,
-    GroupMatcher,
-    Matched,
     Matcher,
-    MatcherLike,
-    SpanMatcher,
-    as_matcher,
     carry_costs,
-    expected_groups,
     flatten,
-    named_matcher,
     stand_ins,
 )
+from llama_index_rag_metrics.rankings.matching.matcher_names import (
+    BY_ID,
+    Matched,
+    MatcherLike,
+    as_matcher,
+    named_matcher,
+)
+from llama_index_rag_metrics.rankings.matching.span_matcher import SpanMatcher
+from llama_index_rag_metrics.rankings.matching.text_matchers import ContainmentMatcher
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Call, Ranking, Run
 from llama_index_rag_metrics.rankings.span import read_span

@@ -21,7 +21,7 @@ from llama_index.core.schema import NodeWithScore
 from llama_index_rag_metrics.evaluation.retrieved.nodes import RetrieverOutput, as_nodes, copied
 from llama_index_rag_metrics.evaluation.sessions.recording import RECORDER, TAG, Retrieval
 from llama_index_rag_metrics.rankings.fusion import Combine, combine_calls
-from llama_index_rag_metrics.rankings.matching import node_span
+from llama_index_rag_metrics.rankings.matching.span_matcher import node_span
 from llama_index_rag_metrics.rankings.run import Call, Ranking, item_columns
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.runtime.amounts import check_amount

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from llama_index_rag_metrics.rankings.judging import Batch, JudgedCalls
+from llama_index_rag_metrics.rankings.judging.judged_calls import JudgedCalls
+from llama_index_rag_metrics.rankings.judging.judged_column import Batch
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.runtime.arrays import FloatArray

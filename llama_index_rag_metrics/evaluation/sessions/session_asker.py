@@ -33,7 +33,7 @@ from llama_index_rag_metrics.evaluation.source import (
 )
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.rankings.fusion import Combine, check_combine, combine_calls
-from llama_index_rag_metrics.rankings.matching import names_of
+from llama_index_rag_metrics.rankings.matching.id_matcher import names_of
 from llama_index_rag_metrics.rankings.run import Call, has_order
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.runtime.amounts import check_integer

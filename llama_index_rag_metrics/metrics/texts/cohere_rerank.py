@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary
 from pydantic import Field, PrivateAttr, SecretStr, field_validator
 
 from llama_index_rag_metrics.metrics.texts.rerank import RerankerMetric
-from llama_index_rag_metrics.metrics.texts.text_metric import HasCorpus, TextScores
+from llama_index_rag_metrics.metrics.texts.text_metric import HasCorpus, TextScores, service
 from llama_index_rag_metrics.runtime.cache import Cache, Request, Tally, Usage
 from llama_index_rag_metrics.runtime.errors import (
     BadAnswer,
@@ -159,9 +159,7 @@ class ClientPool:
                     client, close = await in_thread(open_one)
                     clients.idle.extend([client] * _AT_ONCE)
                     clients.closers.append(close)
-                client = clients.idle.pop()
-        else:
-            client = clients.idle.pop()
+        client = clients.idle.pop()
         try:
             yield client
         finally:
@@ -244,16 +242,10 @@ class CohereRerankRelevancy(RerankerMetric):
     max_tokens_per_doc: int | None = Field(
         default=None, gt=0, strict=True, description="where a text is cut; None: Cohere's default"
     )
-    base_url: str | None = Field(default=None, exclude=True, repr=False, description="where to ask")
-    timeout: float = Field(
-        default=60.0, gt=0, exclude=True, repr=False, description="seconds to wait"
-    )
-    max_retries: int = Field(
-        default=2, ge=0, exclude=True, repr=False, description="further attempts"
-    )
-    rate_limiter: Any = Field(
-        default=None, exclude=True, repr=False, description="asked before requests"
-    )
+    base_url: str | None = service("where to ask")
+    timeout: float = service("seconds to wait", 60.0, gt=0)
+    max_retries: int = service("further attempts", 2, ge=0)
+    rate_limiter: Any = service("asked before requests")
     _api_key: SecretStr | None = PrivateAttr(None)
     _clients: ClientPool = PrivateAttr(default_factory=ClientPool)
 

@@ -233,11 +233,10 @@ class TextJudge:
             yield call
 
     def _check_length(self, query: str, text: str) -> None:
-        metadata = self.llm.metadata
         # LLMs that don't say how much they read have the default
-        is_known = context_window(self.llm) != DEFAULT_CONTEXT_WINDOW
-        if not is_known or self._fits(query, [text]):
+        if context_window(self.llm) == DEFAULT_CONTEXT_WINDOW or self._fits(query, [text]):
             return
+        metadata = self.llm.metadata
         reads = f"{metadata.model_name}, which reads {metadata.context_window:,} tokens"
         remedy = "Retrieve shorter texts, or set the LLM's context_window if it reads more"
         reason = f"a text is too long for {reads}; it begins with {text[:40]!r}. {remedy}"
@@ -255,8 +254,7 @@ class TextJudge:
         whole = [RUBRIC_OF_SEVERAL, query, *texts]
         if sum(len(text.encode("utf-8", "replace")) for text in whole) <= room:
             return True  # a token is a byte at least
-        if self._counter is None:
-            self._counter = TokenCounter()
+        self._counter = self._counter or TokenCounter()
         return sum(self._counter.count(whole)) <= room
 
 

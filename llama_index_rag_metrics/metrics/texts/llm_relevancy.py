@@ -14,6 +14,7 @@ from llama_index_rag_metrics.metrics.texts.text_metric import (
     HasCorpus,
     TextMetric,
     TextScores,
+    service,
 )
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking, Run
@@ -66,9 +67,7 @@ class LLMRelevancy(TextMetric):
     name = "llm_relevancy"
     bounds: ClassVar[tuple[float, float]] = (0.0, 3.0)
     agg: Aggregation = Field(default="mean", description="mean, max or median over the texts")
-    llm: LLM | None = Field(
-        default=None, exclude=True, repr=False, description="what grades the texts"
-    )
+    llm: LLM | None = service("what grades the texts")
     texts_per_call: int = Field(
         default=1,
         ge=1,
@@ -157,7 +156,4 @@ class LLMRelevancy(TextMetric):
 
     def chosen_llm(self) -> LLM:
         """The LLM that grades, as it is now; an error where there is none."""
-        if self.llm is not None:
-            return self.llm
-        llm: LLM = model_of_settings("llm", self.name)
-        return llm
+        return self.llm or model_of_settings("llm", self.name)

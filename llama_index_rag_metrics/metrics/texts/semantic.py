@@ -16,6 +16,7 @@ from llama_index_rag_metrics.metrics.texts.text_metric import (
     HasCorpus,
     TextMetric,
     TextScores,
+    service,
 )
 from llama_index_rag_metrics.rankings.matching.normalisation import words
 from llama_index_rag_metrics.runtime.cache import Cache
@@ -65,9 +66,7 @@ class EmbeddingSimilarity(TextMetric):
         default="cosine", description="the comparison"
     )
     of: Literal["query", "expected"] = Field(default="query", description="query or expected texts")
-    embed_model: BaseEmbedding | None = Field(
-        default=None, exclude=True, repr=False, description="model"
-    )
+    embed_model: BaseEmbedding | None = service("model")
     label: str = Field(default="", description="tells several models apart")
 
     def prepare(self, dataset: HasCorpus, cache: Cache) -> EmbeddingSimilarity:
@@ -137,9 +136,7 @@ class BM25Similarity(TextMetric):
         default=1.5, ge=0, allow_inf_nan=False, description="saturation of a word's count"
     )
     b: float = Field(default=0.75, ge=0, le=1, description="weight of a text's length")
-    corpus: Any = Field(
-        default=None, exclude=True, repr=False, description="texts to take statistics of"
-    )
+    corpus: Any = service("texts to take statistics of")
     _statistics: CorpusStatistics | None = PrivateAttr(None)
 
     def __init__(self, **parameters: Any) -> None:

@@ -44,6 +44,11 @@ _AGGREGATIONS: Mapping[str, Callable[[Sequence[float]], float]] = {
 }
 
 
+def service(description: str, default: Any = None, **limits: Any) -> Any:
+    """A field that is neither shown nor dumped, nor part of a metric's name: a model, a service."""
+    return Field(default=default, exclude=True, repr=False, description=description, **limits)
+
+
 class HasCorpus(Protocol):
     """What a metric may need from a dataset."""
 

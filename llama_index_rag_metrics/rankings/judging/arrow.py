@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llama_index_rag_metrics.rankings.judging.hashes import Collision, IdLists, row_name
+from llama_index_rag_metrics.rankings.judging.hashes import (
+    Collision,
+    IdLists,
+    as_lists,
+    check_column,
+    check_lengths,
+    row_name,
+)
 from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings, best_first
 from llama_index_rag_metrics.rankings.judging.judged_column import (
     EXPECTED,
@@ -56,8 +63,7 @@ def judge_table(frame: pl.DataFrame, columns: Sequence[type[JudgedColumn]] = ())
         array([3])
     """
     for column in (RETRIEVED, EXPECTED):
-        if column not in frame.columns:
-            raise InvalidInput("table", frame.columns, f"a column {column}")
+        check_column(frame, column)
     if _is_grouped(frame[EXPECTED].dtype):
         return _judge_rows(frame, columns)
     try:
@@ -90,22 +96,17 @@ def _read_grades(frame: pl.DataFrame, judged: IdLists) -> FloatArray:
 
     if GRADES not in frame.columns or frame[GRADES].null_count() == len(frame):
         return np.ones(len(judged.ids))
-    grades = frame[GRADES]
-    if isinstance(grades.dtype, pl.Array):
-        grades = grades.arr.to_list()
+    grades = as_lists(frame[GRADES])
     if grades.dtype == pl.List(pl.Null):
         grades = grades.cast(pl.List(pl.Float64))
     if not isinstance(grades.dtype, pl.List) or not grades.dtype.inner.is_numeric():
         raise InvalidInput(f"column {GRADES}", grades.dtype, "a list of numbers in every row")
-    n_given, n_judged = grades.list.len(), frame[EXPECTED].list.len().fill_null(0)
-    is_given = grades.is_not_null()
-    if (unequal := is_given & (n_given != n_judged).fill_null(value=False)).any():
-        row = int(unequal.arg_max() or 0)
-        expected = f"{n_judged[row]} grades, one for each expected id"
-        raise InvalidInput(f"{GRADES} of {row_name(frame, row)}", n_given[row], expected)
-    is_graded = np.repeat(is_given.to_numpy(), judged.counts)
+    n_given, is_given = grades.list.len().fill_null(0), grades.is_not_null().to_numpy()
+    counts = np.where(is_given, n_given, judged.counts)
+    check_lengths(frame, GRADES, counts, judged.counts, "grades, one for each expected id")
+    is_graded = np.repeat(is_given, judged.counts)
     grade = np.ones(len(judged.ids))
-    numbers = grades.filter(n_given.fill_null(0) > 0).explode().cast(pl.Float64)
+    numbers = grades.filter(n_given > 0).explode().cast(pl.Float64)
     grade[is_graded] = numbers.fill_null(float("nan")).to_numpy()
     if (wrong := np.flatnonzero(~(np.abs(grade) <= HIGHEST_GRADE))).size:
         item, row = int(wrong[0]), int(judged.query[wrong[0]])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llama_index_rag_metrics.rankings.judging.hashes import IdLists
+from llama_index_rag_metrics.rankings.judging.hashes import IdLists, check_column
 from llama_index_rag_metrics.rankings.judging.judged import Cutoff, JudgedRankings, Ranked
 from llama_index_rag_metrics.rankings.judging.judged_column import (
     Batch,
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 FORBIDDEN, UNKNOWN = "forbidden_ids", "forbidden_unknown_ids"
+
+_CONTENT = ", the ids that the asker of each query may not see"
 
 _PLACE = 32
 
@@ -73,32 +75,25 @@ class Forbidden(JudgedColumn):
             if not ids:
                 continue
             if items and not {type(item) for item in ids} & {type(item) for item in items}:
-                raise IdTypeMismatch(
-                    {type(item).__name__ for side in (ids, items) for item in side}
-                )
+                raise IdTypeMismatch({type(item).__name__ for item in (*ids, *items)})
             retrieved += [(query, rank) for rank, item in enumerate(items, 1) if item in ids]
             if (judgements := relevance[query]) is not None:
                 grades = Relevance.of(judgements).grades
                 judged += [(query, grade) for item, grade in grades.items() if item in ids]
         query_column, rank = np.array(retrieved, np.int64).reshape(-1, 2).T
-        return cls(
-            query_column,
-            rank,
-            np.array([query for query, _ in judged], np.int64),
-            np.array([grade for _, grade in judged], np.float64),
-            len(unknown),
-            next(iter(unknown), ""),
-        )
+        judged_query, grade = np.array(judged, np.float64).reshape(-1, 2).T
+        example = unknown[0] if unknown else ""
+        known = judged_query.astype(np.int64)
+        return cls(query_column, rank, known, grade, len(unknown), example)
 
     @classmethod
     def of_table(cls, table: JudgedTable) -> Forbidden:
         frame, retrieved, expected, grade = table
-        _check_column(frame)
+        check_column(frame, FORBIDDEN, _CONTENT)
         forbidden = IdLists.read(frame, FORBIDDEN).distinct()
         position, known = (lists.find(forbidden)[0] for lists in (retrieved, expected))
-        unknown: Sequence[Any] | pl.Series = ()
-        if UNKNOWN in frame.columns:
-            unknown = IdLists.read(frame, UNKNOWN).ids
+        is_told = UNKNOWN in frame.columns
+        unknown: Sequence[Any] | pl.Series = IdLists.read(frame, UNKNOWN).ids if is_told else ()
         return cls(
             retrieved.query[position],
             retrieved.rank(position),
@@ -110,12 +105,11 @@ class Forbidden(JudgedColumn):
 
     @classmethod
     def cells(cls, frame: pl.DataFrame) -> Mapping[str, Sequence[Any]]:
-        _check_column(frame)
-        forbidden = [() if ids is None else ids for ids in frame[FORBIDDEN].to_list()]
-        unknown = (
-            {"forbidden_unknown": frame[UNKNOWN].to_list()} if UNKNOWN in frame.columns else {}
-        )
-        return {"forbidden": forbidden, **unknown}
+        check_column(frame, FORBIDDEN, _CONTENT)
+        cells = {"forbidden": [() if ids is None else ids for ids in frame[FORBIDDEN].to_list()]}
+        if UNKNOWN in frame.columns:
+            cells["forbidden_unknown"] = frame[UNKNOWN].to_list()
+        return cells
 
     def covers(self, ranked: Ranked) -> BoolArray:
         """(items,) whether each of these items is a forbidden one."""
@@ -163,13 +157,6 @@ def _forbidden_ids(query_id: object, ids: Collection[str] | None) -> frozenset[s
     return frozenset(ids)
 
 
-def _check_column(frame: pl.DataFrame) -> None:
-    if FORBIDDEN not in frame.columns:
-        expected = f"a column {FORBIDDEN}, the ids that the asker of each query may not see"
-        raise InvalidInput("table", frame.columns, expected)
-
-
 def _place(query: IntArray, rank: IntArray) -> IntArray:
     """(items,) query and rank as one number: the query in the upper half, the rank in the lower."""
-    place: IntArray = (query << _PLACE) + rank
-    return place
+    return np.asarray((query << _PLACE) + rank, np.int64)

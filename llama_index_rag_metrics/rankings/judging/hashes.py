@@ -79,8 +79,7 @@ class HashedLists:
     def key(self) -> Keys:
         """(items,) a hash of each member together with its list."""
         spread = np.arange(len(self.counts), dtype=np.uint64) * _SPREAD
-        key: Keys = np.repeat(spread, self.counts) ^ self.value
-        return key
+        return np.asarray(np.repeat(spread, self.counts) ^ self.value, np.uint64)
 
     @cached_property
     def begin(self) -> IntArray:
@@ -167,8 +166,7 @@ def _agree(ordered: Keys | Halves) -> bool:
 
 
 def _upper(key: Keys, bits: int) -> IntArray:
-    upper: IntArray = (key >> np.uint64(64 - bits)).view(np.int64)
-    return upper
+    return np.asarray((key >> np.uint64(64 - bits)).view(np.int64), np.int64)
 
 
 class Collision(Exception):
@@ -195,11 +193,9 @@ class IdLists:
     def read(cls, frame: pl.DataFrame, column: str) -> IdLists:
         import polars as pl
 
-        lists = frame[column]
+        lists = as_lists(frame[column])
         if lists.null_count() == len(lists) and not isinstance(lists.dtype, pl.List):
             lists = pl.Series(column, [None] * len(lists), pl.List(pl.String))
-        if isinstance(lists.dtype, pl.Array):
-            lists = lists.arr.to_list()
         if not isinstance(lists.dtype, pl.List):
             raise InvalidInput(f"column {column}", lists.dtype, "a list of ids in every row")
         length = lists.list.len().fill_null(0)
@@ -255,10 +251,32 @@ class IdLists:
             raise Collision
 
 
+def check_column(frame: pl.DataFrame, column: str, content: str = "", remedy: str = "") -> None:
+    """Refuse a table without a column; `content` says what is in it."""
+    if column not in frame.columns:
+        raise InvalidInput("table", frame.columns, f"a column {column}{content}", remedy)
+
+
+def as_lists(column: pl.Series) -> pl.Series:
+    """A column whose arrays of one length, if it has such, are lists."""
+    import polars as pl
+
+    return column.arr.to_list() if isinstance(column.dtype, pl.Array) else column
+
+
+def check_lengths(
+    frame: pl.DataFrame, column: str, counts: IntArray, wanted: IntArray, what: str
+) -> None:
+    """Refuse a row whose list has another length than wanted; `what` says of what."""
+    if (unequal := counts != wanted).any():
+        row = int(unequal.argmax())
+        argument = f"{column} of {row_name(frame, row)}"
+        raise InvalidInput(argument, int(counts[row]), f"{wanted[row]} {what}")
+
+
 def list_lengths(frame: pl.DataFrame, column: str) -> IntArray:
     """(rows,) how many members the lists of a column have."""
-    lengths: IntArray = frame[column].list.len().fill_null(0).to_numpy().astype(np.int64)
-    return lengths
+    return np.asarray(as_lists(frame[column]).list.len().fill_null(0).to_numpy(), np.int64)
 
 
 def row_name(frame: pl.DataFrame, row: int) -> str:

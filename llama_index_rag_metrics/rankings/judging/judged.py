@@ -120,8 +120,7 @@ class JudgedRankings:
         """(queries,) how many items fit into this many tokens: the rank of each query's cutoff."""
         spent, begin = self._spent
         end = np.searchsorted(spent, spent[begin] + budget.tokens, side="right") - 1
-        fitting: IntArray = np.minimum(end - begin, self.depth)
-        return fitting
+        return np.asarray(np.minimum(end - begin, self.depth), np.int64)
 
     @cached_property
     def _spent(self) -> tuple[IntArray, IntArray]:
@@ -136,8 +135,7 @@ class JudgedRankings:
     def tokens_at(self, cutoff: Cutoff | None) -> IntArray:
         """(queries,) the tokens of the items within a cutoff."""
         spent, begin = self._spent
-        within: IntArray = spent[begin + self.at(cutoff).depth] - spent[begin]
-        return within
+        return np.asarray(spent[begin + self.at(cutoff).depth] - spent[begin], np.int64)
 
     def is_within(self, query: IntArray, rank: IntArray, cutoff: Cutoff | None) -> BoolArray:
         """(items,) whether items of these queries at these ranks are within a cutoff."""
@@ -386,41 +384,29 @@ class Selection:
         """The rankings as if only the selected items had been retrieved."""
         if self == ALL_RETRIEVED:
             return judged
-        kept = np.ones(len(judged.item_rank), np.bool_)
-        depth = judged.depth
-        if self.max_retrieved is not None:
-            kept &= judged.item_rank <= self.max_retrieved
-            depth = np.minimum(depth, self.max_retrieved)
-        if self.judged_only:
-            kept &= judged.item_grade >= 0
-        items = Ranked(
-            len(judged), judged.item_query[kept], judged.item_rank[kept], judged.item_grade[kept]
-        )
         begin = np.cumsum(judged.depth) - judged.depth
-        rank = self._ranks(judged, depth, begin, items)
+        query = np.repeat(np.arange(len(judged)), judged.depth)
+        rank = np.arange(1, len(query) + 1) - begin[query]
+        if self.max_retrieved is not None:
+            rank[rank > self.max_retrieved] = 0
+        place = begin[judged.item_query] + judged.item_rank - 1
+        if self.judged_only:
+            counted = place[(judged.item_grade >= 0) & (rank[place] > 0)]
+            rank = np.zeros(len(query), np.int64)
+            rank[counted] = _ordinal(query[counted])
+        kept = rank[place] > 0
         in_pairs = kept[judged.pair_item]
         position = np.cumsum(kept) - 1
         return replace(
             judged,
-            depth=items.count if self.judged_only else depth,
-            item_query=items.query,
-            item_rank=items.ordinal if self.judged_only else items.rank,
-            item_grade=items.grade,
+            depth=np.bincount(query[rank > 0], minlength=len(judged)),
+            item_query=judged.item_query[kept],
+            item_rank=rank[place[kept]],
+            item_grade=judged.item_grade[kept],
             pair_group=judged.pair_group[in_pairs],
             pair_item=position[judged.pair_item[in_pairs]],
             columns={kind: column.reranked(rank, begin) for kind, column in judged.columns.items()},
         )
-
-    def _ranks(
-        self, judged: JudgedRankings, depth: IntArray, begin: IntArray, items: Ranked
-    ) -> IntArray:
-        """(retrieved,) the new rank of every retrieved item; 0 where it doesn't count."""
-        if self.judged_only:
-            rank = np.zeros(judged.depth.sum(), np.int64)
-            rank[begin[items.query] + items.rank - 1] = items.ordinal
-            return rank
-        rank = np.arange(1, judged.depth.sum() + 1) - np.repeat(begin, judged.depth)
-        return np.where(rank <= np.repeat(depth, judged.depth), rank, 0)
 
 
 ALL_RETRIEVED = Selection()

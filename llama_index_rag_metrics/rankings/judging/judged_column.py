@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 from typing_extensions import Self
 
-from llama_index_rag_metrics.rankings.judging.hashes import IdLists, list_lengths, row_name
+from llama_index_rag_metrics.rankings.judging.hashes import (
+    IdLists,
+    as_lists,
+    check_column,
+    check_lengths,
+    list_lengths,
+)
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.rankings.tokens import DocumentTokens, TokenCounter, Tokenizer
@@ -29,6 +35,9 @@ ForbiddenIds: TypeAlias = "Mapping[str, Collection[str] | None] | Sequence[Colle
 
 QUERY_ID, RETRIEVED, EXPECTED = "query_id", "retrieved_ids", "expected_ids"
 TOKENS = "retrieved_tokens"
+
+_WANTED = "the tokens or the texts of what was retrieved"
+_REMEDY = "Give Ranking(ids, tokens=...) or texts, or use a cutoff by rank, such as @10."
 
 
 @dataclass(frozen=True)
@@ -131,12 +140,7 @@ class TokenCounts(JudgedColumn):
             ids, tokens = ids_of(ranking), getattr(ranking, "tokens", None)
             if tokens is None and len(ids):
                 if (texts := getattr(ranking, "texts", None)) is None:
-                    expected = "the tokens or the texts of what was retrieved"
-                    remedy = (
-                        "Give Ranking(ids, tokens=...) or texts, or use a cutoff by rank, such as "
-                        "@10."
-                    )
-                    raise batch.sources.lacks(cls.name, query, ids, expected, remedy)
+                    raise batch.sources.lacks(cls.name, query, ids, _WANTED, _REMEDY)
                 counter = counter or TokenCounter.of(batch.sources.tokenizer)
                 tokens = counter.count(texts)
             distinct += first_of_each(ids, tokens or ())
@@ -173,22 +177,15 @@ def _read_tokens(frame: pl.DataFrame) -> IntArray:
     """(retrieved,) the tokens of every retrieved item, copies included."""
     import polars as pl
 
-    if TOKENS not in frame.columns:
-        expected = f"a column {TOKENS}, the tokens of each retrieved id"
-        raise InvalidInput("table", frame.columns, expected, "Or use cutoffs by rank, such as @10.")
-    lists = frame[TOKENS]
-    if isinstance(lists.dtype, pl.Array):
-        lists = lists.arr.to_list()
+    remedy = "Or use cutoffs by rank, such as @10."
+    check_column(frame, TOKENS, ", the tokens of each retrieved id", remedy)
+    lists = as_lists(frame[TOKENS])
     inner = lists.dtype.inner if isinstance(lists.dtype, pl.List) else None
     if inner is None or not (inner.is_integer() or inner == pl.Null):
         raise InvalidInput(f"column {TOKENS}", lists.dtype, "a list of whole numbers in every row")
     counts, n_ids = list_lengths(frame, TOKENS), list_lengths(frame, RETRIEVED)
-    if (unequal := counts != n_ids).any():
-        row = int(unequal.argmax())
-        expected = f"{n_ids[row]} numbers, one for each retrieved id"
-        raise InvalidInput(f"{TOKENS} of {row_name(frame, row)}", int(counts[row]), expected)
+    check_lengths(frame, TOKENS, counts, n_ids, "numbers, one for each retrieved id")
     numbers = lists.filter(pl.Series(counts > 0)).explode().cast(pl.Int64)
     if numbers.null_count():
         raise InvalidInput(f"column {TOKENS}", None, "a number for each retrieved id")
-    tokens: IntArray = numbers.to_numpy().astype(np.int64, copy=False)
-    return tokens
+    return np.asarray(numbers.to_numpy(), np.int64)

@@ -9,11 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from llama_index_rag_metrics.rankings.judging.hashes import IdLists, list_lengths
+from llama_index_rag_metrics.rankings.judging.hashes import (
+    IdLists,
+    as_lists,
+    check_column,
+    check_lengths,
+    list_lengths,
+)
 from llama_index_rag_metrics.rankings.judging.judged import Cutoff, JudgedRankings
 from llama_index_rag_metrics.rankings.judging.judged_column import (
     EXPECTED,
@@ -74,7 +80,8 @@ class JudgedSpans(JudgedColumn):
     grade: FloatArray
     documents: Sequence[str] = ()
     ruler: Ruler | None = None
-    _by_unit: dict[Unit, Spans] = field(default_factory=dict, init=False, repr=False)
+    _by_unit: dict[Unit, JudgedSpans] = field(default_factory=dict, init=False, repr=False)
+    _covered: dict[object, IntArray] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def of_rankings(cls, batch: Batch) -> JudgedSpans:
@@ -137,11 +144,11 @@ class JudgedSpans(JudgedColumn):
         new[items] = rank[begin[self.query[items]] + self.rank[items] - 1]
         return replace(self, rank=new)._select((self.rank == 0) | (new > 0))
 
-    def in_unit(self, unit: Unit) -> Spans:
-        """The spans in characters, or, with a ruler, in tokens.
+    def _in_line(self, unit: Unit) -> JudgedSpans:
+        """The spans by their starts, the documents of all queries laid one behind another.
 
-        A token belongs to the span that holds its last character: tokens of language models begin
-        with the blank before a word.
+        With a ruler, they may be in tokens. A token belongs to the span that holds its last
+        character: tokens of language models begin with the blank before a word.
         """
         if unit not in self._by_unit:
             start, end = self.start, self.end
@@ -152,79 +159,39 @@ class JudgedSpans(JudgedColumn):
                 for document_id, rows in zip(self.documents, by_document, strict=False):
                     last = self.ruler(document_id)
                     start[rows], end[rows] = np.searchsorted(last, [start[rows], end[rows]])
-            self._by_unit[unit] = Spans.of(self, start, end)
+            room = int(end.max(initial=0)) + 1
+            document = self.query * (int(self.document.max(initial=0)) + 1) + self.document
+            if (int(document.max(initial=0)) + 1) * room >= _ROOM:
+                document = np.unique(document, return_inverse=True)[1]
+            if (int(document.max(initial=0)) + 1) * room >= _ROOM:
+                expected = f"at most {_ROOM // room:,} documents of such a length"
+                raise InvalidInput("spans", f"an end of {room - 1:,}", expected)
+            start, end = document * room + start, document * room + end
+            placed = replace(self, start=start, end=end)
+            self._by_unit[unit] = placed._select(np.argsort(start))
         return self._by_unit[unit]
 
-    def _select(self, kept: BoolArray) -> JudgedSpans:
+    def _select(self, kept: BoolArray | IntArray) -> JudgedSpans:
         columns = ("query", "document", "start", "end", "rank", "grade")
         return replace(self, **{column: getattr(self, column)[kept] for column in columns})
 
+    def coverage(
+        self, unit: Unit, judged: JudgedRankings, cutoff: Cutoff | None, min_grade: float
+    ) -> tuple[IntArray, IntArray, IntArray]:
+        """How much is covered within a cutoff, each part counted once.
 
-class Coverage(NamedTuple):
-    """How much of the documents is covered, each part counted once.
-
-    Attributes:
-        expected: (queries,) by what was expected.
-        retrieved: (queries,) by what was retrieved.
-        either: (queries,) by both together.
-    """
-
-    expected: IntArray
-    retrieved: IntArray
-    either: IntArray
-
-
-@dataclass(frozen=True, eq=False)
-class Spans:
-    """What was expected and what was retrieved, as places on one line, by their starts.
-
-    Attributes:
-        query: (spans,) position of the query.
-        start: (spans,) the first character, or token.
-        end: (spans,) the one after the last.
-        rank: (spans,) the rank of a retrieved item; 0 for expected passages.
-        grade: (spans,) the grade of an expected passage; 0 for retrieved items.
-    """
-
-    query: IntArray
-    start: IntArray
-    end: IntArray
-    rank: IntArray
-    grade: FloatArray
-    _covered: dict[object, IntArray] = field(default_factory=dict, init=False, repr=False)
-
-    @classmethod
-    def of(cls, placed: JudgedSpans, start: IntArray, end: IntArray) -> Spans:
-        """Bring spans with these starts and ends into their order."""
-        room = int(end.max(initial=0)) + 1
-        document = placed.query * (int(placed.document.max(initial=0)) + 1) + placed.document
-        if (int(document.max(initial=0)) + 1) * room >= _ROOM:
-            document = np.unique(document, return_inverse=True)[1]
-        if (int(document.max(initial=0)) + 1) * room >= _ROOM:
-            expected = f"at most {_ROOM // room:,} documents of such a length"
-            raise InvalidInput("spans", f"an end of {room - 1:,}", expected)
-        begin = document * room
-        order = np.argsort(begin + start)
-        begin = begin[order]
-        return cls(
-            placed.query[order],
-            begin + start[order],
-            begin + end[order],
-            placed.rank[order],
-            placed.grade[order],
-        )
-
-    def coverage(self, judged: JudgedRankings, cutoff: Cutoff | None, min_grade: float) -> Coverage:
-        """What is covered within a cutoff; the parts are remembered, since metrics share them."""
-        is_expected = (self.rank == 0) & (self.grade >= min_grade)
-        is_retrieved = self.rank > 0
+        (queries,) each: by what was expected, by what was retrieved, by both together. They are
+        remembered, since metrics share them.
+        """
+        spans, n_queries = self._in_line(unit), len(judged)
+        is_expected = (spans.rank == 0) & (spans.grade >= min_grade)
+        is_retrieved = spans.rank > 0
         if cutoff is not None:
-            is_retrieved &= judged.is_within(self.query, self.rank, cutoff)
-        n_queries = len(judged)
-        return Coverage(
-            self._cover(("expected", min_grade), is_expected, n_queries),
-            self._cover(("retrieved", cutoff), is_retrieved, n_queries),
-            self._cover(("either", min_grade, cutoff), is_expected | is_retrieved, n_queries),
+            is_retrieved &= judged.is_within(spans.query, spans.rank, cutoff)
+        return (
+            spans._cover(("expected", min_grade), is_expected, n_queries),
+            spans._cover(("retrieved", cutoff), is_retrieved, n_queries),
+            spans._cover(("either", min_grade, cutoff), is_expected | is_retrieved, n_queries),
         )
 
     def _cover(self, key: object, counted: BoolArray, n_queries: int) -> IntArray:
@@ -276,17 +243,12 @@ def _read_places(frame: pl.DataFrame, column: str) -> pl.Series:
     import polars as pl
 
     items_of = "the expected ids" if column == EXPECTED_SPANS else "the retrieved ids"
-    if column not in frame.columns:
-        expected = f"a column {column}, the places of {items_of}"
-        raise InvalidInput("table", frame.columns, expected, f"It is {_FORM}.")
+    check_column(frame, column, f", the places of {items_of}", f"It is {_FORM}.")
     lists, counts = _lists(frame[column]), list_lengths(frame, _IDS[column])
     n_places = lists.list.len().fill_null(0).to_numpy().astype(np.int64)
     # a row without a list says nothing of its items' places
-    unequal = np.flatnonzero((n_places != counts) & lists.is_not_null().to_numpy())
-    if unequal.size:
-        row = int(unequal[0])
-        expected = f"{counts[row]} places, one for each of {items_of}"
-        raise InvalidInput(f"{column} of row {row}", int(n_places[row]), expected)
+    told = np.where(lists.is_not_null().to_numpy(), n_places, counts)
+    check_lengths(frame, column, told, counts, f"places, one for each of {items_of}")
     places: pl.Series = lists.filter(pl.Series(n_places > 0)).explode()
     document, start, end = map(places.struct.field, _FIELDS)
     is_known = document.is_not_null() & start.is_not_null() & end.is_not_null()
@@ -302,9 +264,7 @@ def _read_places(frame: pl.DataFrame, column: str) -> pl.Series:
 
 
 def _kept(places: pl.Series, lists: IdLists) -> pl.Series:
-    if len(lists.copies):
-        places = places.gather(lists.kept(np.arange(len(places))))
-    return places
+    return places.gather(lists.kept(np.arange(len(places)))) if len(lists.copies) else places
 
 
 def _dtype() -> pl.DataType:
@@ -320,8 +280,7 @@ def _lists(column: pl.Series) -> pl.Series:
     known = _dtype()
     if column.null_count() == len(column):
         return pl.Series(column.name, [None] * len(column), known)
-    if isinstance(column.dtype, pl.Array):
-        column = column.arr.to_list()
+    column = as_lists(column)
     inner = column.dtype.inner if isinstance(column.dtype, pl.List) else None
     if inner == pl.Null:  # empty lists, or places of which none is known
         empty: pl.Series = column.cast(known)

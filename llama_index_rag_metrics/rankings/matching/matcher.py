@@ -155,10 +155,7 @@ class Expected:
 
 def positions(covers: BoolArray) -> list[list[int]]:
     """What `match` returns, of (retrieved, expected) which covers which."""
-    matches: list[list[int]] = [[] for _ in covers]
-    for retrieved, expected in np.argwhere(covers).tolist():
-        matches[retrieved].append(expected)
-    return matches
+    return [np.flatnonzero(row).tolist() for row in covers]
 
 
 def stand_ins(
@@ -199,10 +196,9 @@ def carry_costs(
         due += 0 if own in paid else cost
         paid.add(own)
         for item in stand_in:
-            is_new = item not in credited
+            costs.append(0 if item in credited else due)
+            due = due if item in credited else 0
             credited.add(item)
-            costs.append(due if is_new else 0)
-            due = 0 if is_new else due
     return costs
 
 

@@ -50,8 +50,7 @@ def distinct(ascending: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     first = np.empty(len(ascending), np.bool_)
     first[:1] = True
     np.not_equal(ascending[1:], ascending[:-1], out=first[1:])
-    kept: npt.NDArray[np.uint64] = ascending[first]
-    return kept
+    return np.asarray(ascending[first], np.uint64)
 
 
 class ExactMatcher(TextMatcher):

@@ -15,8 +15,8 @@ from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetr
 
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
-from llama_index_rag_metrics.rankings.judging import ALL_RETRIEVED, JudgedRankings, Selection
-from llama_index_rag_metrics.rankings.matching import BY_ID
+from llama_index_rag_metrics.rankings.judging.judged import ALL_RETRIEVED, JudgedRankings, Selection
+from llama_index_rag_metrics.rankings.matching.matcher_names import BY_ID
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.tokens import TokenCounter, Tokenizer
 from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from llama_index_rag_metrics.metrics import NDCG, PermittedRecall, RankingMetric
-from llama_index_rag_metrics.rankings.judging import Forbidden, JudgedRankings
+from llama_index_rag_metrics.rankings.judging.forbidden import Forbidden
+from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.report.numbers import counted, score
 from llama_index_rag_metrics.runtime.arrays import BoolArray

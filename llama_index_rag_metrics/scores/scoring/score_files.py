@@ -21,17 +21,11 @@ from llama_index_rag_metrics.files.runs.read_runs import read_qrels
 from llama_index_rag_metrics.files.runs.run_blocks import Scattered, qrels_table
 from llama_index_rag_metrics.files.runs.stored_runs import StoredRun
 from llama_index_rag_metrics.metrics import RankingMetric
-from llama_index_rag_metrics.rankings.judging import (
-    EXPECTED,
-    EXPECTED_SPANS,
-    GRADES,
-    QUERY_ID,
-    RETRIEVED,
-    WEIGHTS,
-    Selection,
-    columns_for,
-    span_series,
-)
+from llama_index_rag_metrics.rankings.judging.arrow import GRADES, WEIGHTS
+from llama_index_rag_metrics.rankings.judging.columns import columns_for
+from llama_index_rag_metrics.rankings.judging.judged import Selection
+from llama_index_rag_metrics.rankings.judging.judged_column import EXPECTED, QUERY_ID, RETRIEVED
+from llama_index_rag_metrics.rankings.judging.judged_spans import EXPECTED_SPANS, span_series
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.runtime.atomic_files import whole_file

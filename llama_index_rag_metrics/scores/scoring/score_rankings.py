@@ -10,15 +10,14 @@ import numpy as np
 
 from llama_index_rag_metrics.files.runs.read_runs import read_qrels, read_run
 from llama_index_rag_metrics.metrics import RankingMetric
-from llama_index_rag_metrics.rankings.judging import (
+from llama_index_rag_metrics.rankings.judging.columns import columns_for
+from llama_index_rag_metrics.rankings.judging.judged import Selection
+from llama_index_rag_metrics.rankings.judging.judged_column import (
     ColumnSources,
     ForbiddenIds,
-    Selection,
-    columns_for,
-    id_kinds,
     ids_of,
-    judge,
 )
+from llama_index_rag_metrics.rankings.judging.lists import id_kinds, judge
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.rankings.tokens import Tokenizer

@@ -14,20 +14,17 @@ import numpy as np
 from llama_index_rag_metrics.files.fields import CALLS
 from llama_index_rag_metrics.files.runs.stored_runs import calls_left_out
 from llama_index_rag_metrics.metrics import RankingMetric
-from llama_index_rag_metrics.rankings.judging import (
-    EXPECTED,
-    EXPECTED_SPANS,
+from llama_index_rag_metrics.rankings.judging.arrow import (
     GRADES,
-    QUERY_ID,
-    RETRIEVED,
     WEIGHTS,
-    JudgedRankings,
     check_undamaged,
-    columns_for,
     frame_of,
     judge_table,
-    with_expected_ids,
 )
+from llama_index_rag_metrics.rankings.judging.columns import columns_for
+from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings
+from llama_index_rag_metrics.rankings.judging.judged_column import EXPECTED, QUERY_ID, RETRIEVED
+from llama_index_rag_metrics.rankings.judging.judged_spans import EXPECTED_SPANS, with_expected_ids
 from llama_index_rag_metrics.runtime.arrays import BoolArray
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning, MissingExtra
