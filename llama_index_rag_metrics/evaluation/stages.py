@@ -430,8 +430,8 @@ def _named(postprocessors: Postprocessors) -> dict[str, BaseNodePostprocessor]:
     named: dict[str, BaseNodePostprocessor] = {}
     by_name = postprocessors if isinstance(postprocessors, Mapping) else None
     pairs = zip(repeat(""), postprocessors) if by_name is None else by_name.items()
-    for name, postprocessor in pairs:
-        checked_postprocessor("postprocessors", postprocessor)
+    for name, given in pairs:
+        postprocessor = checked_postprocessor("postprocessors", given)
         first = name or type(postprocessor).__name__
         names = (first, *(f"{first} {number}" for number in range(2, len(postprocessors) + 2)))
         named[next(free for free in names if free not in {RETRIEVER, *named})] = postprocessor

@@ -261,8 +261,13 @@ def _flattened(ranking: Ranking, stands_for: list[list[str]] | None) -> Ranking:
 
 def _matched_call(call: Call, stands_for: Mapping[str, list[str]]) -> Call:
     ids = flatten([stands_for.get(item, []) for item in call.ids])
-    by = {"query": call.query, "asked_by": call.asked_by, "retriever": call.retriever}
-    return Call(ids, error=call.error, **by)
+    return Call(
+        ids,
+        query=call.query,
+        asked_by=call.asked_by,
+        retriever=call.retriever,
+        error=call.error,
+    )
 
 
 def _expected(matcher: Matcher[Any], dataset: RetrievalDataset, query_id: str) -> Expected:
