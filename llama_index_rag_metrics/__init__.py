@@ -110,14 +110,14 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.rankings.matching.matcher_names import Matched
     from llama_index_rag_metrics.runtime.cache import Cache, SQLiteKVStore
     from llama_index_rag_metrics.scores import Scores
-    from llama_index_rag_metrics.scores.scoring import (
-        ScoreTotals,
-        score_files,
-        score_rankings,
+    from llama_index_rag_metrics.scores.scoring.score_files import score_files
+    from llama_index_rag_metrics.scores.scoring.score_rankings import score_rankings
+    from llama_index_rag_metrics.scores.scoring.score_tables import (
         score_schema,
         score_table,
         table_totals,
     )
+    from llama_index_rag_metrics.scores.scoring.totals import ScoreTotals
     from llama_index_rag_metrics.scores.tracking import register_tracker, unregister_tracker
 
 __version__ = "0.1.0"
@@ -277,17 +277,13 @@ _LAZY = {
     "labels.review.review_page": ("write_review_page",),
     "labels.review.reviewers": ("ReviewerAgreement", "compare_reviewers"),
     "rankings.fusion": ("fuse",),
-    "rankings.matching": ("Matched",),
+    "rankings.matching.matcher_names": ("Matched",),
     "runtime.cache": ("Cache", "SQLiteKVStore"),
     "scores": ("Scores",),
-    "scores.scoring": (
-        "ScoreTotals",
-        "score_files",
-        "score_rankings",
-        "score_schema",
-        "score_table",
-        "table_totals",
-    ),
+    "scores.scoring.score_files": ("score_files",),
+    "scores.scoring.score_rankings": ("score_rankings",),
+    "scores.scoring.score_tables": ("score_schema", "score_table", "table_totals"),
+    "scores.scoring.totals": ("ScoreTotals",),
     "scores.tracking": ("register_tracker", "unregister_tracker"),
 }
 """Modules that cost time to import, and the names that are taken from there when first used."""

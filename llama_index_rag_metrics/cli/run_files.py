@@ -27,7 +27,9 @@ from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.rankings.tokens import Tokenizer
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LinesSkipped, MistakenFile
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scores.scoring import no_common_query, score_files, score_rankings
+from llama_index_rag_metrics.scores.scoring.batches import no_common_query
+from llama_index_rag_metrics.scores.scoring.score_files import score_files
+from llama_index_rag_metrics.scores.scoring.score_rankings import score_rankings
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset

@@ -11,7 +11,15 @@ import numpy as np
 
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.metrics.metric_names import limits_of
-from llama_index_rag_metrics.report import Cell, Records, Report, Row, Section, Statement, Table
+from llama_index_rag_metrics.report.model import (
+    Cell,
+    Records,
+    Report,
+    Row,
+    Section,
+    Statement,
+    Table,
+)
 from llama_index_rag_metrics.report.numbers import counted, percent, score
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.arrays import FloatArray

@@ -55,7 +55,7 @@ from llama_index_rag_metrics.runtime.amounts import WORKERS
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.sync import run_sync, synchronous
-from llama_index_rag_metrics.scores.scoring import Metrics
+from llama_index_rag_metrics.scores.scoring.batches import Metrics
 
 
 class RetrieverEvaluator(CoreRetrieverEvaluator):

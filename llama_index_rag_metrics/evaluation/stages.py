@@ -44,13 +44,19 @@ from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn, names_
 from llama_index_rag_metrics.rankings.matching.matcher_names import MatcherLike, as_matcher
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Latency, Ranking, Run
-from llama_index_rag_metrics.report import Cell, Listing, Report, Row, Tone
+from llama_index_rag_metrics.report.model import (
+    Cell,
+    Listing,
+    Report,
+    Row,
+    Tone,
+)
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.amounts import WORKERS
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.sync import synchronous
 from llama_index_rag_metrics.scores.scores_report import listed, systems_report
-from llama_index_rag_metrics.scores.scoring import Metrics
+from llama_index_rag_metrics.scores.scoring.batches import Metrics
 
 if TYPE_CHECKING:
     from llama_index.core.base.base_retriever import BaseRetriever

@@ -17,7 +17,8 @@ from llama_index_rag_metrics.rankings.judging.columns import compute_arguments
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra
-from llama_index_rag_metrics.scores.scoring import Metrics, score_rankings
+from llama_index_rag_metrics.scores.scoring.batches import Metrics
+from llama_index_rag_metrics.scores.scoring.score_rankings import score_rankings
 from llama_index_rag_metrics.scores.tracking import tracked_name
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
 from llama_index_rag_metrics.runtime.masking import join_first
 
 if TYPE_CHECKING:
-    from llama_index_rag_metrics.report import Report
+    from llama_index_rag_metrics.report.model import Report
 
 ErrorKind: TypeAlias = Literal["lost", "moved", "split", "changed", "contradicting"]
 Kind: TypeAlias = ErrorKind | Literal["duplicates", "unlabelled", "repeated", "giveaway"]

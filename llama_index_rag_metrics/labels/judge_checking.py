@@ -27,7 +27,7 @@ from llama_index_rag_metrics.metrics.texts import LLMRelevancy
 from llama_index_rag_metrics.metrics.texts.llm_judge import HIGHEST, TextJudge
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.rankings.run import Run
-from llama_index_rag_metrics.report import Report
+from llama_index_rag_metrics.report.model import Report
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.amounts import WORKERS, check_integer

@@ -7,7 +7,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from llama_index_rag_metrics.labels.judge_checking import GradeChange, JudgeCheck, PlaceEffect
-from llama_index_rag_metrics.report import Cell, Records, Report, Row, Section, Statement, Table
+from llama_index_rag_metrics.report.model import (
+    Cell,
+    Records,
+    Report,
+    Row,
+    Section,
+    Statement,
+    Table,
+)
 from llama_index_rag_metrics.report.numbers import (
     between,
     counted,

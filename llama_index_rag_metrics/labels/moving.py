@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from llama_index.core.schema import BaseNode
 
     from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
-    from llama_index_rag_metrics.report import Report
+    from llama_index_rag_metrics.report.model import Report
 
 
 @dataclass(frozen=True, slots=True)

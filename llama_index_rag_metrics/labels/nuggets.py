@@ -24,7 +24,7 @@ from llama_index_rag_metrics.runtime.cache import Usage
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from llama_index_rag_metrics.report import Report
+    from llama_index_rag_metrics.report.model import Report
 
 
 @dataclass(frozen=True, eq=False)

@@ -34,7 +34,7 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
-    from llama_index_rag_metrics.report import Report
+    from llama_index_rag_metrics.report.model import Report
 
 State: TypeAlias = Literal["certain", "likely", "open"]
 """Whether no judgement can change a verdict, hardly any would, or it is open."""

@@ -32,7 +32,7 @@ from llama_index_rag_metrics.scores.mappings import (
 from llama_index_rag_metrics.statistics.intervals import MeanInterval, exact_mean, mean_intervals
 
 if TYPE_CHECKING:
-    from llama_index_rag_metrics.report import Report
+    from llama_index_rag_metrics.report.model import Report
 
 Reason: TypeAlias = Literal["unjudged", "no_relevant", "failed"]
 """Why a query is left out of the means."""

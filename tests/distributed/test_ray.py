@@ -37,7 +37,8 @@ from llama_index_rag_metrics import (
     table_totals,
 )
 from llama_index_rag_metrics.runtime.errors import InvalidInput, RetrievalFailed, WorkersFailed
-from llama_index_rag_metrics.scores.scoring import ScoringOptions, score_totals
+from llama_index_rag_metrics.scores.scoring.batches import ScoringOptions
+from llama_index_rag_metrics.scores.scoring.score_tables import score_totals
 
 os.environ |= {
     "RAY_USAGE_STATS_ENABLED": "0",

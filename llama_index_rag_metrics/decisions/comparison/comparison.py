@@ -19,7 +19,7 @@ from llama_index_rag_metrics.decisions.comparison.difference import (
 from llama_index_rag_metrics.decisions.comparison.holes import Holes, judgement_holes
 from llama_index_rag_metrics.decisions.comparison.pairing import Paired
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
-from llama_index_rag_metrics.report import Report
+from llama_index_rag_metrics.report.model import Report
 from llama_index_rag_metrics.report.reportable import Reportable, written
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.jsonable import jsonable

@@ -17,7 +17,7 @@ from typing import Literal, TypeAlias
 from llama_index_rag_metrics.decisions.gate.gate_report import gate_report, sentence
 from llama_index_rag_metrics.decisions.gate.measuring import Evidence, Measured, PairedEvidence
 from llama_index_rag_metrics.decisions.gate.rules import Rule
-from llama_index_rag_metrics.report import Report
+from llama_index_rag_metrics.report.model import Report
 from llama_index_rag_metrics.report.reportable import Reportable, written
 from llama_index_rag_metrics.runtime.jsonable import jsonable
 from llama_index_rag_metrics.statistics.resampling import NOISE

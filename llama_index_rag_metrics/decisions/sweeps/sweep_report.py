@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from llama_index_rag_metrics.decisions.sweeps.grid import varied
 from llama_index_rag_metrics.evaluation.results.results_report import system_of
-from llama_index_rag_metrics.report import Cell, Records, Report, Row, Section, Statement, Table
 from llama_index_rag_metrics.report.figure import Axis, Figure, Series
+from llama_index_rag_metrics.report.model import (
+    Cell,
+    Records,
+    Report,
+    Row,
+    Section,
+    Statement,
+    Table,
+)
 from llama_index_rag_metrics.report.numbers import counted, hover, percent, score, seconds
 from llama_index_rag_metrics.scores.scores_report import about, failures, glossary, remarks
 from llama_index_rag_metrics.scores.systems import System

@@ -46,7 +46,7 @@ from llama_index_rag_metrics.runtime.errors import (
 from llama_index_rag_metrics.runtime.journal import read_fingerprint
 from llama_index_rag_metrics.runtime.masking import describe_error, register_secrets_of
 from llama_index_rag_metrics.runtime.sync import in_thread, synchronous, together
-from llama_index_rag_metrics.scores.scoring import Metrics
+from llama_index_rag_metrics.scores.scoring.batches import Metrics
 from llama_index_rag_metrics.statistics.intervals import check_options
 
 Build: TypeAlias = "Callable[..., Any]"

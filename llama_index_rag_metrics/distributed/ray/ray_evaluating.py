@@ -41,7 +41,7 @@ from llama_index_rag_metrics.runtime.amounts import WORKERS
 from llama_index_rag_metrics.runtime.cache import Cache
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.sync import synchronous
-from llama_index_rag_metrics.scores.scoring import Metrics
+from llama_index_rag_metrics.scores.scoring.batches import Metrics
 
 
 @shows(EvaluateOptions)

@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from llama_index_rag_metrics.distributed.ray.sharing import import_ray, worker_options
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.scores.scoring import (
+from llama_index_rag_metrics.scores.scoring.batches import (
     Failed,
     Metrics,
     NoRelevant,
-    ScoreTotals,
     ScoringOptions,
     ranking_metrics,
+)
+from llama_index_rag_metrics.scores.scoring.score_tables import (
     score_table,
     score_totals,
 )
+from llama_index_rag_metrics.scores.scoring.totals import ScoreTotals
 
 if TYPE_CHECKING:
     import pyarrow as pa

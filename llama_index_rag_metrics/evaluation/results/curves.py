@@ -17,11 +17,12 @@ from llama_index_rag_metrics.rankings.judging.lists import judge
 from llama_index_rag_metrics.rankings.matching.matcher_names import BY_ID
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking
-from llama_index_rag_metrics.report import headline
 from llama_index_rag_metrics.report.figure import Axis, Draw, Figure, Series
+from llama_index_rag_metrics.report.model import headline
 from llama_index_rag_metrics.report.numbers import hover
 from llama_index_rag_metrics.runtime.errors import RagMetricsError
-from llama_index_rag_metrics.scores.scoring import EVERY_QUERY, score_with
+from llama_index_rag_metrics.scores.scoring.batches import EVERY_QUERY
+from llama_index_rag_metrics.scores.scoring.score_rankings import score_with
 from llama_index_rag_metrics.scores.systems import System, metrics_of
 from llama_index_rag_metrics.statistics.intervals import mean_interval
 

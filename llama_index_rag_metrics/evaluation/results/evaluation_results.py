@@ -35,7 +35,7 @@ from llama_index_rag_metrics.scores.mappings import ranking_digest
 if TYPE_CHECKING:
     from llama_index_rag_metrics.evaluation.run_evaluation import Plan
     from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
-    from llama_index_rag_metrics.report import Report
+    from llama_index_rag_metrics.report.model import Report
 
 
 class EvaluationResults(Reportable, list[RetrievalEvalResult]):

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from llama_index_rag_metrics.evaluation.results.curves import curve_figures
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
-from llama_index_rag_metrics.report import Report
 from llama_index_rag_metrics.report.html import Cut, write_page
+from llama_index_rag_metrics.report.model import Report
 from llama_index_rag_metrics.report.plots import plot as plot_report
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.report.terminal import print_report

@@ -40,7 +40,8 @@ from llama_index_rag_metrics.runtime.masking import describe_error
 from llama_index_rag_metrics.runtime.sync import in_thread, run_sync
 from llama_index_rag_metrics.runtime.threads import within
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scores.scoring import ScoringOptions, score_with
+from llama_index_rag_metrics.scores.scoring.batches import ScoringOptions
+from llama_index_rag_metrics.scores.scoring.score_rankings import score_with
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,8 @@ from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scores.scoring import Metrics, score_rankings
+from llama_index_rag_metrics.scores.scoring.batches import Metrics
+from llama_index_rag_metrics.scores.scoring.score_rankings import score_rankings
 
 if TYPE_CHECKING:
     import pandas as pd

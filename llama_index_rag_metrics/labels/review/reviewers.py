@@ -25,7 +25,7 @@ from llama_index_rag_metrics.statistics.intervals import check_options
 from llama_index_rag_metrics.statistics.kappa import Kappa, cohens_kappa
 
 if TYPE_CHECKING:
-    from llama_index_rag_metrics.report import Report
+    from llama_index_rag_metrics.report.model import Report
 
 
 class Disagreement(NamedTuple):
