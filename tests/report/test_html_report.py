@@ -17,7 +17,7 @@ from llama_index_rag_metrics import EvaluationResults, Ranking, Scores, check_ru
 from llama_index_rag_metrics.evaluation.results.results_report import results_report, system_of
 from llama_index_rag_metrics.rankings.matching.matcher_names import Matched
 from llama_index_rag_metrics.rankings.run import Run
-from llama_index_rag_metrics.report.escape import html as report_html
+from llama_index_rag_metrics.report import html as report_html
 from llama_index_rag_metrics.report.html import assets as libraries
 from llama_index_rag_metrics.report.html import page
 from llama_index_rag_metrics.report.html.assets import element, packed, render, unpacked
