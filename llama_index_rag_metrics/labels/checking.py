@@ -51,7 +51,7 @@ KINDS: Mapping[Kind, KindEntry] = {
     "duplicates": KindEntry("warning", "labels that are alike", "make them alternatives"),
     "unlabelled": KindEntry("warning", "unlabelled near-duplicates", "label them, too"),
     "repeated": KindEntry("warning", "duplicate questions", "keep one"),
-    "giveaway": KindEntry("warning", "questions that repeat a passage", "rephrase them"),
+    "giveaway": KindEntry("warning", "questions that copy a passage", "rephrase them"),
 }
 """Every kind, in the order of reports."""
 
@@ -226,7 +226,7 @@ def check_labels(
 
     It finds expected passages that are gone, moved, split or changed; labels of one question that
     are alike; near-duplicates of labelled passages that nobody labelled; duplicate questions;
-    questions that repeat a passage; and what nobody asks about.
+    questions that copy a passage; and what nobody asks about.
 
     Args:
         dataset: the labels, with their texts or the hashes that `remember_texts` kept of them.
