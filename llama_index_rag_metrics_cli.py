@@ -19,4 +19,9 @@ def main() -> None:
         sys.modules.setdefault(PACKAGE, module_from_spec(spec))
     from llama_index_rag_metrics.cli import main as run
 
-    run()
+    try:
+        run()
+    finally:
+        if not hasattr(sys.modules[PACKAGE], "__all__"):  # for whoever imports the package later
+            for name in [name for name in sys.modules if name.partition(".")[0] == PACKAGE]:
+                del sys.modules[name]

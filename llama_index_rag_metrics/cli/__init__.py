@@ -5,17 +5,19 @@ from __future__ import annotations
 import io
 import sys
 import warnings
+from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import Annotated, TextIO
 
 import typer
 
-# isort: off - the commands, in the order of the help
-from llama_index_rag_metrics.cli import evaluate, gate, judge, labels, nuggets, score  # noqa: F401
+# the commands, in the order of the help
+# isort: off
+from llama_index_rag_metrics.cli import evaluate, score, judge, gate, labels, nuggets  # noqa: F401
 
 # isort: on
-from llama_index_rag_metrics.cli.commands import app, say
+from llama_index_rag_metrics.cli.commands import app, run_package, say
 
 __all__ = ["app", "main"]
 
@@ -46,7 +48,12 @@ def _say_warning(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"rag-metrics {version_of('llama-index-rag-metrics')}")
+        try:
+            version = version_of("llama-index-rag-metrics")
+        except PackageNotFoundError:  # a copy that nobody installed
+            run_package()
+            version = sys.modules[__name__.partition(".")[0]].__version__
+        typer.echo(f"rag-metrics {version}")
         raise typer.Exit
 
 

@@ -129,7 +129,7 @@ def command(
 
         def run(**given: Any) -> None:
             with _errors_in_one_line(names), interrupted("nothing was written"):
-                _run_package()
+                run_package()
                 function(**given)
 
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -160,7 +160,7 @@ def _described(parameter: inspect.Parameter, row: _Help) -> inspect.Parameter:
     return parameter.replace(annotation=Annotated[kind, about])
 
 
-def _run_package() -> None:
+def run_package() -> None:
     """Import the package itself, which the script leaves out; it brings LlamaIndex along."""
     package = sys.modules[__name__.partition(".")[0]]
     if not hasattr(package, "__all__"):

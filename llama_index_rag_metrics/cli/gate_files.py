@@ -52,8 +52,9 @@ def project_settings(path: Path) -> GateSettings:
             "baseline = a path, rules = a list of rules, strict = true or false, "
             f"min_coverage = a share such as 0.95 in {_TABLE}"
         )
-        key = str(error.errors()[0]["loc"][0])
-        raise FileFormatError(str(path), None, expected, {key: settings[key]}) from error
+        place = error.errors()[0]["loc"]
+        found = {str(place[0]): settings[str(place[0])]} if place else settings
+        raise FileFormatError(str(path), None, expected, found) from error
 
 
 def read_scores(path: Path, system: str | None) -> Scores:

@@ -225,7 +225,8 @@ def _score_small(
             expected = "traces of the questions that are judged"
             remedy = "--question-id ATTRIBUTE or --questions DATASET names the question of a trace."
             raise InvalidInput("RUN", str(path), expected, remedy)
-        raise no_common_query(path, next(iter(run)), next(iter(relevance)))
+        judged = relevance or (asked.questions.queries if asked.questions else {})
+        raise no_common_query(path, next(iter(run)), next(iter(judged), ""))
     return score_rankings(
         relevance,
         run,

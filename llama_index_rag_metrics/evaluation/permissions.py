@@ -96,7 +96,7 @@ class Permissions:
             verdicts[item].append(self._is_forbidden(query_id, item, retrieved.node))
         forbidden = [item for item, of in verdicts.items() if True in of]
         unknown = [item for item, of in verdicts.items() if None in of and True not in of]
-        return replace(ranking, forbidden=forbidden, forbidden_unknown=unknown)
+        return replace(ranking, forbidden=forbidden, forbidden_unknown=unknown or None)
 
     def mark_labels(self, query_id: str, ranking: Ranking) -> Ranking:
         """Add to a ranking the forbidden labels that weren't retrieved."""

@@ -59,7 +59,7 @@ def read_csv(path: Path, faults: Faults) -> DatasetContent:
     def read(row: list[str], place: Place) -> None:
         cells = {
             name: (text or None) if name in QUERY else read_field(name, text, place)
-            for name, text in zip(headings, row, strict=True)
+            for name, text in dict(zip(headings, row, strict=True)).items()
             if name not in _INDEX
         }
         read_question(content, cells, place)

@@ -51,6 +51,8 @@ class Place(NamedTuple):
 
     path: str
     line: int | None = None
+    is_ours: bool = False
+    """Whether this package wrote it as it was retrieved, so that ids may be empty."""
 
     def wrong(self, expected: str, value: object = "") -> FileFormatError:
         """The error to raise: what was expected here, and what was found."""
@@ -61,7 +63,7 @@ class Place(NamedTuple):
         return LacksField(self.path, self.line, field, sorted(map(str, names)))
 
     def item(self, number: int) -> Place:
-        return Place(f"{self.path}, item {number}")
+        return self._replace(path=f"{self.path}, item {number}", line=None)
 
     def numbered(self, items: Iterable[T], word: str = "item") -> Iterator[tuple[Place, T]]:
         """What is read one after another from here, and where each of it is."""

@@ -63,9 +63,8 @@ class Passages:
 
     @classmethod
     def of(cls, source: PassagesLike, match_on: MatchOn = "node_id") -> Passages:
-        if isinstance(source, (str, os.PathLike)):
-            source = _load(Path(source))
-        passages = cls._read(source, match_on)
+        loaded = _load(Path(source)) if isinstance(source, (str, os.PathLike)) else source
+        passages = cls._read(loaded, match_on)
         if not passages.texts:
             raise InvalidInput("index_or_nodes", source, f"{_EXPECTED}, with something in it")
         return passages
@@ -100,8 +99,9 @@ class Passages:
             return cls._of_texts(source)
         if isinstance(source, BaseIndex):
             store = getattr(source, "vector_store", None)
-            source = source.docstore if source.docstore.docs or store is None else store
-        if isinstance(source, BasePydanticVectorStore):
+            docs = source.docstore.docs
+            source = docs.values() if docs or store is None else _stored_nodes(store)
+        elif isinstance(source, BasePydanticVectorStore):
             source = _stored_nodes(source)
         elif isinstance(source, BaseDocumentStore):
             source = source.docs.values()

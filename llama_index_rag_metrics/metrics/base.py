@@ -245,8 +245,11 @@ class RankingMetric(NamedMetric):
             raise NotJudged
         given = {
             "tokens": tokens,
-            "spans": retrieved_spans
-            and [span and read_span("retrieved", span) for span in retrieved_spans],
+            "spans": None
+            if retrieved_spans is None
+            else [
+                None if span is None else read_span("retrieved", span) for span in retrieved_spans
+            ],
             "forbidden": forbidden_ids,
             "calls": retrieved_calls,
         }

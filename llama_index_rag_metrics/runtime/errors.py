@@ -39,7 +39,7 @@ class _Worded(Exception):
     template: ClassVar[str] = "{}"
 
     def __init__(self, *values: object) -> None:
-        super().__init__(self.template.format(*values))
+        super().__init__(self.template.format(*(values or ("",))))
 
     def __repr__(self) -> str:
         # what it was made of may hold a key; its message masks that

@@ -145,7 +145,7 @@ async def asweep(
     chosen = resolve(metrics)
     names = [metric.metric_name for metric in chosen]
     decides = primary_of(primary, names)
-    questions = RetrievalDataset.of(dataset)
+    questions = RetrievalDataset.of(dataset, on_error=options.get("on_error", "raise"))
     options["cache"] = Cache.of(options.get("cache"), journal)
     options["tokenizer"] = TokenCounter.of(options.get("tokenizer")) if count_tokens else None
     room = asyncio.Semaphore(at_once)

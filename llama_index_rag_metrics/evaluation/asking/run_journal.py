@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from llama_index_rag_metrics.files.fields import CALLS
 from llama_index_rag_metrics.files.lines import Place
 from llama_index_rag_metrics.files.runs.run_fields import ranking_record, read_ranking
 from llama_index_rag_metrics.rankings.run import Ranking
@@ -46,8 +47,12 @@ def _row(query_id: str, ranking: Ranking) -> dict[str, Any]:
 
 def _read(row: Mapping[str, Any]) -> tuple[str, Ranking]:
     query_id = row["query_id"]
-    ranking = read_ranking(row, Place("journal"))
+    ranking = read_ranking(row, Place("journal", is_ours=True))
     ranking = replace(ranking, concurrency=row["concurrency"])
-    if type(query_id) is not str or _row(query_id, ranking) != row:  # which no journal has written
+    again = _row(query_id, ranking)
+    for call, kept in zip(again.get(CALLS, ()), row.get(CALLS, ()), strict=True):
+        if type(kept.get("error")) is str:  # masked anew, by what is a secret now
+            call["error"] = kept["error"]
+    if type(query_id) is not str or again != row:  # which no journal has written
         raise ValueError(row)
     return query_id, ranking

@@ -122,7 +122,7 @@ def explain_match(
     found = sorted(filter(asked.__contains__, stands_for), key=lambda label: grades[label] <= 0)
     label = found[0] if found else expected_id or nearest or ""
     is_match = bool(found) and grades[label] > 0
-    threshold = ready.threshold if ready is not None and label in likeness else None
+    threshold = _deciding(ready, likeness.get(label), is_found=bool(found))
     if found and not is_match:
         reason = f"{item!r} is {label!r}, whose grade is {numbers.given(grades[label])}"
     elif ready is None:
@@ -147,6 +147,14 @@ def explain_match(
     )
 
 
+def _deciding(matcher: Matcher[Any] | None, likeness: float | None, *, is_found: bool) -> Any:
+    """The matcher's threshold; None where it isn't by the likeness that it decided."""
+    if matcher is None or likeness is None:
+        return None
+    threshold: float = matcher.threshold
+    return threshold if is_found == (likeness >= threshold - 1e-9) else None
+
+
 def _likeness(
     matcher: Matcher[Any] | None, known: Mapping[str, Any], own: Sequence[Any] | None
 ) -> dict[str, float]:
@@ -162,7 +170,7 @@ def _likeness(
 def _other_id(item: str, near: str, asked: list[str], spans: Sequence[Span | None] | None) -> str:
     """What is expected instead of an id."""
     source = spans[0].source if spans and spans[0] else None
-    reason = f"expected: {join_first(list(map(repr, asked)))}"
+    reason = f"expected: {join_first(list(map(repr, asked)))}" if asked else "nothing is, by id"
     if source in asked and source != item:
         reason = f"its document {source!r} is: use match_on='ref_doc_id'"
     elif near and letters(near) == letters(item):

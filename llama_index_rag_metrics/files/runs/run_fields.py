@@ -85,7 +85,10 @@ def ranking_record(query_id: str, ranking: Ranking) -> dict[str, Any]:
 def read_ids(value: object, place: Place) -> list[str]:
     """Ranked ids, a list."""
     ids = as_list(value, place)
-    return [item if type(item) is str and item else read_id(item, place) for item in ids]
+    return [
+        item if type(item) is str and (item or place.is_ours) else read_id(item, place)
+        for item in ids
+    ]
 
 
 def as_list(value: object, place: Place) -> Sequence[Any]:

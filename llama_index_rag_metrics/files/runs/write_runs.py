@@ -163,9 +163,8 @@ def write_qrels(
 def _form(path: Path, form: str | None, known: tuple[str, ...]) -> str:
     if form is None:
         is_json = path.name.lower().removesuffix(".gz").endswith(".json")
-        form = "json" if is_json else kind_by_name(path)
-    if form is None or form == "text":
-        form = "trec"
+        by_name = "json" if is_json else kind_by_name(path)
+        form = "trec" if by_name in (None, "text") else by_name
     check_format(form, known)
     return form
 

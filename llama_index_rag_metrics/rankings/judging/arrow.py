@@ -24,6 +24,7 @@ from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings, best
 from llama_index_rag_metrics.rankings.judging.judged_column import (
     EXPECTED,
     RETRIEVED,
+    ColumnSources,
     JudgedColumn,
     JudgedTable,
 )
@@ -150,7 +151,8 @@ def _judge_rows(frame: pl.DataFrame, columns: Sequence[type[JudgedColumn]]) -> J
         Ranking(retrieved, **{name: values[row] for name, values in cells.items()})
         for row, retrieved in enumerate(ids)
     ]
-    return judge(relevance, rankings if cells else ids, columns)
+    # the column is there, even where the table has no rows
+    return judge(relevance, rankings if cells else ids, columns, ColumnSources(forbidden={}))
 
 
 def _placed(ids: Any, spans: Sequence[Span | None]) -> Relevance:

@@ -10,13 +10,23 @@ from llama_index_rag_metrics.rankings.judging.judged_calls import JudgedCalls
 from llama_index_rag_metrics.rankings.judging.judged_column import JudgedColumn, TokenCounts
 from llama_index_rag_metrics.rankings.judging.judged_spans import JudgedSpans
 from llama_index_rag_metrics.rankings.run import Ranking
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 COLUMNS: tuple[type[JudgedColumn], ...] = (TokenCounts, JudgedSpans, Forbidden, JudgedCalls)
 
 
+_FORMER = ("needs_tokens", "needs_spans", "needs_documents", "needs_forbidden")
+"""Attributes that `needs` replaced: ignored in silence, they would change scores."""
+
+
 def columns_for(metrics: Iterable[object]) -> list[type[JudgedColumn]]:
     """The columns that any of the metrics needs."""
-    needs = {need for metric in metrics for need in getattr(metric, "needs", ())}
+    needs: set[str] = set()
+    for metric in metrics:
+        if former := [name for name in _FORMER if getattr(metric, name, False)]:
+            expected = "a property `needs`, such as super().needs | {'tokens'}"
+            raise InvalidInput(type(metric).__name__, former, expected)
+        needs.update(getattr(metric, "needs", ()))
     return [column for column in COLUMNS if column.name in needs]
 
 

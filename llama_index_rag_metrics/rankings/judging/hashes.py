@@ -276,7 +276,10 @@ def check_lengths(
 
 def list_lengths(frame: pl.DataFrame, column: str) -> IntArray:
     """(rows,) how many members the lists of a column have."""
-    return np.asarray(as_lists(frame[column]).list.len().fill_null(0).to_numpy(), np.int64)
+    lists = as_lists(frame[column])
+    if lists.null_count() == len(lists):  # of any type, such as Null
+        return np.zeros(len(lists), np.int64)
+    return np.asarray(lists.list.len().fill_null(0).to_numpy(), np.int64)
 
 
 def row_name(frame: pl.DataFrame, row: int) -> str:

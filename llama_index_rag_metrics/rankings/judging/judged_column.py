@@ -143,7 +143,7 @@ class TokenCounts(JudgedColumn):
                     raise batch.sources.lacks(cls.name, query, ids, _WANTED, _REMEDY)
                 counter = counter or TokenCounter.of(batch.sources.tokenizer)
                 tokens = counter.count(texts)
-            distinct += first_of_each(ids, tokens or ())
+            distinct.extend(first_of_each(ids, () if tokens is None else tokens))
         return cls(np.array(distinct, np.int64))
 
     @classmethod

@@ -104,7 +104,7 @@ class JudgedSpans(JudgedColumn):
             judged = Relevance() if judgements is None else Relevance.of(judgements)
             for item, span in (judged.spans or {}).items():
                 add(query, span, 0, judged.grades[item])
-            for rank, place in enumerate(first_of_each(ids, spans or ()), 1):
+            for rank, place in enumerate(first_of_each(ids, () if spans is None else spans), 1):
                 if place is not None:
                     add(query, place, rank, 0.0)
         *whole, grades = np.array(rows, np.float64).reshape(-1, 6).T

@@ -86,10 +86,11 @@ class ClaimingStore(BaseKVStore):
 
 
 def _in_thread(method: Callable[..., T]) -> Callable[..., Coroutine[Any, Any, T]]:
-    """The asynchronous twin of a blocking method."""
+    """The asynchronous twin of a blocking method, which a subclass may have overridden."""
 
-    async def twin(*arguments: Any, **options: Any) -> T:
-        return await in_thread(partial(method, *arguments, **options))
+    async def twin(store: Any, *arguments: Any, **options: Any) -> T:
+        blocking = getattr(store, method.__name__)
+        return await in_thread(partial(blocking, *arguments, **options))
 
     return twin
 
@@ -148,7 +149,8 @@ class SQLiteKVStore(ClaimingStore):
         self._forget(claims)
 
     def get(self, key: str, collection: str = DEFAULT_COLLECTION) -> dict[str, Any] | None:
-        return self.get_many([key], collection).get(key)
+        with self._connected() as connection:
+            return _select(connection, "collection = ? AND key = ?", collection, key).get(key)
 
     def get_many(self, keys: Sequence[str], collection: str = DEFAULT_COLLECTION) -> Rows:
         """The values of those keys that are there."""
