@@ -9,16 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+import llama_index_rag_metrics.metrics as _metrics
 from llama_index_rag_metrics.metrics import *
-from llama_index_rag_metrics.metrics import base as _base
-from llama_index_rag_metrics.metrics import costs as _costs
-from llama_index_rag_metrics.metrics import gains as _gains
-from llama_index_rag_metrics.metrics import groups as _groups
-from llama_index_rag_metrics.metrics import leaks as _leaks
-from llama_index_rag_metrics.metrics import ranks as _ranks
-from llama_index_rag_metrics.metrics import sets as _sets
-from llama_index_rag_metrics.metrics import spans as _spans
-from llama_index_rag_metrics.metrics import texts as _texts
 from llama_index_rag_metrics.metrics.metric_names import (
     METRICS,
     metric,
@@ -53,15 +45,15 @@ from llama_index_rag_metrics.runtime.errors import RagMetricsError
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.decisions.calibration import Calibration, calibrate
-    from llama_index_rag_metrics.decisions.comparison import Comparison, compare, judgement_holes
-    from llama_index_rag_metrics.decisions.gate import (
-        Baseline,
-        GateReport,
-        Rule,
-        assert_retrieval,
-        check_rules,
-    )
-    from llama_index_rag_metrics.decisions.sweeps import Configuration, Sweep, asweep, sweep
+    from llama_index_rag_metrics.decisions.comparison.comparing import compare
+    from llama_index_rag_metrics.decisions.comparison.comparison import Comparison
+    from llama_index_rag_metrics.decisions.comparison.holes import judgement_holes
+    from llama_index_rag_metrics.decisions.gate.baseline import Baseline
+    from llama_index_rag_metrics.decisions.gate.checking_rules import assert_retrieval, check_rules
+    from llama_index_rag_metrics.decisions.gate.rules import Rule
+    from llama_index_rag_metrics.decisions.gate.verdicts import GateReport
+    from llama_index_rag_metrics.decisions.sweeps.sweep_result import Configuration, Sweep
+    from llama_index_rag_metrics.decisions.sweeps.sweeping import asweep, sweep
     from llama_index_rag_metrics.evaluation.asking.run_options import EvaluateOptions, StageOptions
     from llama_index_rag_metrics.evaluation.evaluator import (
         MultiModalRetrieverEvaluator,
@@ -89,7 +81,7 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
     from llama_index_rag_metrics.files.runs.read_runs import read_qrels, read_run
     from llama_index_rag_metrics.files.runs.write_runs import write_qrels, write_run
-    from llama_index_rag_metrics.files.traces import read_traces
+    from llama_index_rag_metrics.files.traces.trace_reading import read_traces
     from llama_index_rag_metrics.labels.checking import LabelFindings, check_labels, remember_texts
     from llama_index_rag_metrics.labels.judge_agreement import agreement
     from llama_index_rag_metrics.labels.judge_checking import JudgeCheck, acheck_judge, check_judge
@@ -108,7 +100,8 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.labels.review.reviewers import ReviewerAgreement, compare_reviewers
     from llama_index_rag_metrics.rankings.fusion import fuse
     from llama_index_rag_metrics.rankings.matching.matcher_names import Matched
-    from llama_index_rag_metrics.runtime.cache import Cache, SQLiteKVStore
+    from llama_index_rag_metrics.runtime.cache.fetching import Cache
+    from llama_index_rag_metrics.runtime.cache.stores import SQLiteKVStore
     from llama_index_rag_metrics.scores import Scores
     from llama_index_rag_metrics.scores.scoring.score_files import score_files
     from llama_index_rag_metrics.scores.scoring.score_rankings import score_rankings
@@ -225,21 +218,19 @@ __all__ = [
     "write_review_page",
     "write_run",
 ]
-__all__ += _base.__all__
-__all__ += _costs.__all__
-__all__ += _gains.__all__
-__all__ += _groups.__all__
-__all__ += _leaks.__all__
-__all__ += _ranks.__all__
-__all__ += _sets.__all__
-__all__ += _spans.__all__
-__all__ += _texts.__all__
+__all__ += _metrics.__all__
 
 _LAZY = {
     "decisions.calibration": ("Calibration", "calibrate"),
-    "decisions.comparison": ("Comparison", "compare", "judgement_holes"),
-    "decisions.gate": ("Baseline", "GateReport", "Rule", "assert_retrieval", "check_rules"),
-    "decisions.sweeps": ("Configuration", "Sweep", "asweep", "sweep"),
+    "decisions.comparison.comparing": ("compare",),
+    "decisions.comparison.comparison": ("Comparison",),
+    "decisions.comparison.holes": ("judgement_holes",),
+    "decisions.gate.baseline": ("Baseline",),
+    "decisions.gate.checking_rules": ("assert_retrieval", "check_rules"),
+    "decisions.gate.rules": ("Rule",),
+    "decisions.gate.verdicts": ("GateReport",),
+    "decisions.sweeps.sweep_result": ("Configuration", "Sweep"),
+    "decisions.sweeps.sweeping": ("asweep", "sweep"),
     "evaluation.asking.run_options": ("EvaluateOptions", "StageOptions"),
     "evaluation.evaluator": (
         "MultiModalRetrieverEvaluator",
@@ -259,7 +250,7 @@ _LAZY = {
     "files.retrieval_dataset": ("RetrievalDataset",),
     "files.runs.read_runs": ("read_qrels", "read_run"),
     "files.runs.write_runs": ("write_qrels", "write_run"),
-    "files.traces": ("read_traces",),
+    "files.traces.trace_reading": ("read_traces",),
     "labels.checking": ("LabelFindings", "check_labels", "remember_texts"),
     "labels.judge_agreement": ("agreement",),
     "labels.judge_checking": ("JudgeCheck", "acheck_judge", "check_judge"),
@@ -278,7 +269,8 @@ _LAZY = {
     "labels.review.reviewers": ("ReviewerAgreement", "compare_reviewers"),
     "rankings.fusion": ("fuse",),
     "rankings.matching.matcher_names": ("Matched",),
-    "runtime.cache": ("Cache", "SQLiteKVStore"),
+    "runtime.cache.fetching": ("Cache",),
+    "runtime.cache.stores": ("SQLiteKVStore",),
     "scores": ("Scores",),
     "scores.scoring.score_files": ("score_files",),
     "scores.scoring.score_rankings": ("score_rankings",),

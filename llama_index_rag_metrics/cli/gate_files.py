@@ -12,8 +12,7 @@ from typing import Any
 from pydantic import BaseModel, Field, ValidationError
 
 from llama_index_rag_metrics import Baseline, GateReport, Scores
-from llama_index_rag_metrics.decisions.gate import update_baseline
-from llama_index_rag_metrics.decisions.gate.checking_rules import MIN_COVERAGE
+from llama_index_rag_metrics.decisions.gate.checking_rules import MIN_COVERAGE, update_baseline
 from llama_index_rag_metrics.files.lines import Place, from_json, read_text
 from llama_index_rag_metrics.report.escape import terminal
 from llama_index_rag_metrics.report.numbers import score
@@ -52,8 +51,7 @@ def project_settings(path: Path) -> GateSettings:
             "baseline = a path, rules = a list of rules, strict = true or false, "
             f"min_coverage = a share such as 0.95 in {_TABLE}"
         )
-        place = error.errors()[0]["loc"]
-        found = {str(place[0]): settings[str(place[0])]} if place else settings
+        found = {key: settings[key] for key in map(str, error.errors()[0]["loc"][:1])} or settings
         raise FileFormatError(str(path), None, expected, found) from error
 
 

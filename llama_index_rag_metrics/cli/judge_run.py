@@ -26,7 +26,7 @@ from llama_index_rag_metrics.cli.commands import say
 from llama_index_rag_metrics.cli.retriever_factories import broken, imported
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.report.numbers import counted, score
-from llama_index_rag_metrics.runtime.cache import Usage
+from llama_index_rag_metrics.runtime.cache.fetching import Usage
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
 
 

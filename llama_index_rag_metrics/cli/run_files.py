@@ -16,7 +16,7 @@ from llama_index_rag_metrics.files.file_kinds import format_of, kind_of
 from llama_index_rag_metrics.files.lines import LacksField, OnError, text_size
 from llama_index_rag_metrics.files.runs.read_runs import read_qrels, read_run
 from llama_index_rag_metrics.files.runs.stored_runs import FOLDER_FILES, StoredRun
-from llama_index_rag_metrics.files.traces import read_traces
+from llama_index_rag_metrics.files.traces.trace_reading import read_traces
 from llama_index_rag_metrics.rankings.judging.columns import columns_for
 from llama_index_rag_metrics.rankings.judging.judged import Selection
 from llama_index_rag_metrics.rankings.judging.judged_calls import JudgedCalls

@@ -12,15 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from llama_index_rag_metrics.decisions.comparison.pairing import Results
-from llama_index_rag_metrics.decisions.gate import (
-    Baseline,
-    GateReport,
-    Rule,
+from llama_index_rag_metrics.decisions.gate.baseline import Baseline
+from llama_index_rag_metrics.decisions.gate.checking_rules import (
+    BaselineLike,
     assert_retrieval,
     update_baseline,
 )
-from llama_index_rag_metrics.decisions.gate.checking_rules import BaselineLike
-from llama_index_rag_metrics.decisions.gate.rules import parse_rules
+from llama_index_rag_metrics.decisions.gate.rules import Rule, parse_rules
+from llama_index_rag_metrics.decisions.gate.verdicts import GateReport
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 

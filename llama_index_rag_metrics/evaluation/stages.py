@@ -44,13 +44,7 @@ from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn, names_
 from llama_index_rag_metrics.rankings.matching.matcher_names import MatcherLike, as_matcher
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Latency, Ranking, Run
-from llama_index_rag_metrics.report.model import (
-    Cell,
-    Listing,
-    Report,
-    Row,
-    Tone,
-)
+from llama_index_rag_metrics.report.model import Cell, Listing, Report, Row, Tone
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.amounts import WORKERS
 from llama_index_rag_metrics.runtime.errors import InvalidInput

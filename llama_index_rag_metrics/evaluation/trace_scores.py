@@ -10,8 +10,7 @@ from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetr
 
 from llama_index_rag_metrics.files.lines import OnError
 from llama_index_rag_metrics.files.runs.read_runs import read_qrels
-from llama_index_rag_metrics.files.traces import read_traces
-from llama_index_rag_metrics.files.traces.trace_reading import Questions, read_sessions
+from llama_index_rag_metrics.files.traces.trace_reading import Questions, read_sessions, read_traces
 from llama_index_rag_metrics.metrics.metric_names import metric as named_metric
 from llama_index_rag_metrics.rankings.judging.columns import compute_arguments
 from llama_index_rag_metrics.rankings.relevance import Relevance

@@ -13,11 +13,7 @@ from llama_index_rag_metrics.files.fields import (
 )
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.report.escape import html as escape
-from llama_index_rag_metrics.report.model import (
-    Cell,
-    Row,
-    Table,
-)
+from llama_index_rag_metrics.report.model import Cell, Row, Table
 from llama_index_rag_metrics.report.notebook import set_table
 from llama_index_rag_metrics.report.numbers import counted
 

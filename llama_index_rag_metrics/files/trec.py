@@ -7,10 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from llama_index_rag_metrics.files.dataset_content import DatasetContent, check_fits
-from llama_index_rag_metrics.files.judgements import (
-    Judgements,
-    format_grade,
-)
+from llama_index_rag_metrics.files.judgements import Judgements, format_grade
 from llama_index_rag_metrics.files.lines import (
     Faults,
     Place,

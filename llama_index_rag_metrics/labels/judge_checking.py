@@ -32,13 +32,18 @@ from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.amounts import WORKERS, check_integer
 from llama_index_rag_metrics.runtime.arrays import FloatArray
-from llama_index_rag_metrics.runtime.cache import Cache, Tally, Usage
+from llama_index_rag_metrics.runtime.cache.fetching import Cache, Tally, Usage
 from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError, ScorerFailed
 from llama_index_rag_metrics.runtime.masking import describe_error
 from llama_index_rag_metrics.runtime.retries import Refusal
 from llama_index_rag_metrics.runtime.sync import each, in_thread, settled, synchronous
-from llama_index_rag_metrics.statistics import MeanInterval, difference_intervals, mean_interval
-from llama_index_rag_metrics.statistics.intervals import check_options, units_of
+from llama_index_rag_metrics.statistics.differences import difference_intervals
+from llama_index_rag_metrics.statistics.intervals import (
+    MeanInterval,
+    check_options,
+    mean_interval,
+    units_of,
+)
 from llama_index_rag_metrics.statistics.kappa import Kappa, cohens_kappa
 from llama_index_rag_metrics.statistics.resampling import Units
 from llama_index_rag_metrics.statistics.significance import t_p

@@ -25,7 +25,7 @@ from llama_index_rag_metrics.labels.nuggets import Nuggets
 from llama_index_rag_metrics.rankings.relevance import Nugget, Support, vital_first
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.runtime.amounts import WORKERS
-from llama_index_rag_metrics.runtime.cache import Cache
+from llama_index_rag_metrics.runtime.cache.fetching import Cache
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import BadAnswer, InvalidInput, LabelWarning
 from llama_index_rag_metrics.runtime.masking import describe_error, shorten

@@ -20,7 +20,7 @@ from llama_index_rag_metrics.labels.review.review_judgements import Judgement, r
 from llama_index_rag_metrics.rankings.relevance import Nugget, Relevance, facets_of, vital_first
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.amounts import check_amount
-from llama_index_rag_metrics.runtime.cache import Usage
+from llama_index_rag_metrics.runtime.cache.fetching import Usage
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 if TYPE_CHECKING:

@@ -24,9 +24,8 @@ def jsonable(value: Any, *path: object, strict: bool = True) -> Any:
     >>> jsonable({"day": date(2024, 2, 29), "n": np.int64(3), "share": math.nan})
     {'day': '2024-02-29', 'n': 3, 'share': None}
     """
-    if value is None or isinstance(value, (str, int)):
-        return value
-    if type(value) is float and math.isfinite(value):
+    is_number = type(value) is float and math.isfinite(value)
+    if is_number or value is None or isinstance(value, (str, int)):
         return value
     if isinstance(value, Mapping):
         return {

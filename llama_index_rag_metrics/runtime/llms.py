@@ -27,7 +27,7 @@ from llama_index.core.prompts import PromptTemplate
 from llama_index.core.types import PydanticProgramMode
 from pydantic import BaseModel, ValidationError
 
-from llama_index_rag_metrics.runtime.cache import Tally, Usage
+from llama_index_rag_metrics.runtime.cache.fetching import Tally, Usage
 from llama_index_rag_metrics.runtime.errors import BadAnswer
 from llama_index_rag_metrics.runtime.masking import mask_and_cut, register_secrets_of
 from llama_index_rag_metrics.runtime.sync import in_thread

@@ -103,9 +103,8 @@ def mask_beginning(text: str) -> str:
 def mask_and_cut(text: str, most: int = MOST_CHARACTERS) -> str:
     """The masked text, cut with a notice where it is longer than `most` characters."""
     masked = mask_beginning(text)
-    if len(masked) <= most and len(text) <= _WINDOW:
-        return masked
-    if len(masked) <= most + 40 and _CUT.search(masked):  # it was cut before
+    was_cut = len(masked) <= most + 40 and _CUT.search(masked)
+    if was_cut or (len(masked) <= most and len(text) <= _WINDOW):
         return masked
     return f"{masked[:most]}… (cut: {len(text):,} characters)"
 

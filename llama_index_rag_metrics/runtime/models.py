@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from llama_index.core.base.embeddings.base import BaseEmbedding
 
-from llama_index_rag_metrics.runtime.cache import Cache, Request, Tally, Usage, identity
+from llama_index_rag_metrics.runtime.cache.fetching import Cache, Tally, Usage
+from llama_index_rag_metrics.runtime.cache.keys import Request, identity
 from llama_index_rag_metrics.runtime.errors import BadAnswer, InvalidInput
 from llama_index_rag_metrics.runtime.sync import in_thread
 

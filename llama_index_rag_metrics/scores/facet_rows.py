@@ -122,9 +122,7 @@ def _first_calls(system: System) -> dict[str, Counter[int]]:
     matched = system.judged_by(metric)
     for query_id in system.scores.details[metric]:
         judged, ranking = matched.relevance.get(query_id), matched.run.get(query_id)
-        if judged is None or judged.facet_names is None:
-            continue
-        if ranking is None or ranking.calls is None:
+        if judged is None or judged.facet_names is None or ranking is None or ranking.calls is None:
             continue
         for name, members in zip(judged.facet_names, judged.alternatives or (), strict=True):
             wanted = {item for item in members if judged.grades[item] >= min_grade}

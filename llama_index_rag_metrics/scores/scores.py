@@ -18,17 +18,11 @@ from llama_index_rag_metrics.report.numbers import score
 from llama_index_rag_metrics.report.reportable import Reportable, written
 from llama_index_rag_metrics.runtime.amounts import check_integer
 from llama_index_rag_metrics.runtime.arrays import FloatArray
-from llama_index_rag_metrics.runtime.cache import Usage
+from llama_index_rag_metrics.runtime.cache.fetching import Usage
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.jsonable import jsonable
 from llama_index_rag_metrics.runtime.masking import describe_error
-from llama_index_rag_metrics.scores.mappings import (
-    ByMetric,
-    Total,
-    frozen,
-    name_among,
-    thawed,
-)
+from llama_index_rag_metrics.scores.mappings import ByMetric, Total, frozen, name_among, thawed
 from llama_index_rag_metrics.statistics.intervals import MeanInterval, exact_mean, mean_intervals
 
 if TYPE_CHECKING:

@@ -27,11 +27,11 @@ def to_json(systems: Sequence[Scores]) -> str:
 def means(systems: Sequence[Scores]) -> Records:
     """One row a run with its means and counts."""
     members = [System.of(scores) for scores in systems]
-    columns: dict[str, list[Any]] = {"run": [scores.name for scores in systems]}
-    for metric in metrics_of(members):
-        columns[metric] = [member.mean(metric) for member in members]
+    names = [scores.name for scores in systems]
+    values = {metric: [member.mean(metric) for member in members] for metric in metrics_of(members)}
     counts = [asdict(scores.counts) for scores in systems]
-    return Records({**columns, **{name: [count[name] for count in counts] for name in counts[0]}})
+    numbers = {name: [count[name] for count in counts] for name in counts[0]}
+    return Records({"run": names, **values, **numbers})
 
 
 def per_query(systems: Sequence[Scores]) -> Records:

@@ -21,7 +21,7 @@ from llama_index_rag_metrics import (
     check_rules,
     evaluate,
 )
-from llama_index_rag_metrics.decisions.gate import update_baseline
+from llama_index_rag_metrics.decisions.gate.checking_rules import update_baseline
 from llama_index_rag_metrics.runtime.errors import (
     BaselineMismatch,
     FileFormatError,

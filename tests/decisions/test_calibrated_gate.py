@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from llama_index_rag_metrics import Baseline, Calibration, Scores, calibrate, check_rules
-from llama_index_rag_metrics.decisions.gate import update_baseline
+from llama_index_rag_metrics.decisions.gate.checking_rules import update_baseline
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
 from llama_index_rag_metrics.statistics.differences import pseudo_queries
 from llama_index_rag_metrics.statistics.prediction_powered import (

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.carried import unpacked
 from support.reviews import ITEM, JUDGED, write
 
 from llama_index_rag_metrics import (
@@ -25,7 +26,6 @@ from llama_index_rag_metrics.labels.review.review_items import (
     read_rubric,
 )
 from llama_index_rag_metrics.labels.review.review_judgements import Judgement
-from llama_index_rag_metrics.report.html.assets import unpacked
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput, LabelWarning
 
 NUGGET = {"query_id": "q", "query": "Who?", "nugget_id": "n", "nugget": "It was she."}

@@ -24,13 +24,7 @@ from llama_index_rag_metrics import (
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.evaluation.results.results_report import print_results, results_report
 from llama_index_rag_metrics.report import terminal
-from llama_index_rag_metrics.report.model import (
-    Cell,
-    Report,
-    Row,
-    Section,
-    Table,
-)
+from llama_index_rag_metrics.report.model import Cell, Report, Row, Section, Table
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownMetric
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.carried import unpacked
 from support.reported import EVIL, LONG, METRICS, QUERIES, baseline, comparison, other, results
 
 from llama_index_rag_metrics import EvaluationResults, Ranking, Scores, check_rules, write_html
@@ -20,7 +21,7 @@ from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.report import html as report_html
 from llama_index_rag_metrics.report.html import assets as libraries
 from llama_index_rag_metrics.report.html import page
-from llama_index_rag_metrics.report.html.assets import element, packed, render, unpacked
+from llama_index_rag_metrics.report.html.assets import element, packed, render
 from llama_index_rag_metrics.report.html.page_content import Texts, packed_texts
 from llama_index_rag_metrics.report.model import Cell, Report, Row, Section, Table
 from llama_index_rag_metrics.report.reportable import Reportable

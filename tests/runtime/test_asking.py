@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from support.llms import Calling, Completing
 from support.openai_server import openai_server
 
-from llama_index_rag_metrics.runtime.cache import Tally
+from llama_index_rag_metrics.runtime.cache.fetching import Tally
 from llama_index_rag_metrics.runtime.errors import BadAnswer
 from llama_index_rag_metrics.runtime.llms import structured_answer
 

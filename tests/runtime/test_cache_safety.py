@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
-from llama_index_rag_metrics.runtime.cache import Cache, Request, SQLiteKVStore
+from llama_index_rag_metrics.runtime.cache.fetching import Cache
+from llama_index_rag_metrics.runtime.cache.keys import Request
+from llama_index_rag_metrics.runtime.cache.stores import SQLiteKVStore
 
 REQUEST = Request("rerank", "some model", query="who?", text="she did")
 

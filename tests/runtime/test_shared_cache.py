@@ -19,8 +19,8 @@ from support import shared_cache
 from support.processes import Forked, start
 
 from llama_index_rag_metrics import Cache, SQLiteKVStore
-from llama_index_rag_metrics.runtime.cache import Request
 from llama_index_rag_metrics.runtime.cache.fetching import COLLECTION
+from llama_index_rag_metrics.runtime.cache.keys import Request
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 

@@ -17,8 +17,8 @@ import pytest
 from support.paths import ROOT, TESTS
 
 from llama_index_rag_metrics import SQLiteKVStore, compare, score_rankings, write_qrels, write_run
-from llama_index_rag_metrics.decisions.comparison import Comparison
-from llama_index_rag_metrics.decisions.gate import Baseline
+from llama_index_rag_metrics.decisions.comparison.comparison import Comparison
+from llama_index_rag_metrics.decisions.gate.baseline import Baseline
 from llama_index_rag_metrics.runtime.atomic_files import open_private, whole_file, write_text
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.journal import JsonLinesJournal

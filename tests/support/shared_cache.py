@@ -11,7 +11,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from llama_index_rag_metrics.runtime.cache import Cache, Request, SQLiteKVStore
+from llama_index_rag_metrics.runtime.cache.fetching import Cache
+from llama_index_rag_metrics.runtime.cache.keys import Request
+from llama_index_rag_metrics.runtime.cache.stores import SQLiteKVStore
 
 
 class Resuming(SQLiteKVStore):

@@ -16,8 +16,7 @@ from llama_index_rag_metrics.runtime.digests import Opaque, digest, short_hash
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import MASK, mask, names_secret, register_secret
 
-Params: TypeAlias = Mapping[str, Any]
-Grid: TypeAlias = "Mapping[str, Iterable[Any] | Mapping[str, Any]] | Iterable[Params]"
+Grid: TypeAlias = "Mapping[str, Iterable[Any] | Mapping[str, Any]] | Iterable[Mapping[str, Any]]"
 """Parameter to its values, of which every combination is meant, or to {name: value}; or the
 combinations themselves."""
 

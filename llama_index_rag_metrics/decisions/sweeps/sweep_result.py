@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from llama_index_rag_metrics.decisions.comparison import Comparison, compare
+from llama_index_rag_metrics.decisions.comparison.comparing import compare
+from llama_index_rag_metrics.decisions.comparison.comparison import Comparison
 from llama_index_rag_metrics.decisions.comparison.pairing import pair
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.evaluation.results.results_report import system_of

@@ -38,7 +38,7 @@ from llama_index_rag_metrics.metrics.texts import TextMetric
 from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn
 from llama_index_rag_metrics.rankings.matching.matcher_names import MatcherLike, as_matcher
 from llama_index_rag_metrics.runtime.amounts import WORKERS
-from llama_index_rag_metrics.runtime.cache import Cache
+from llama_index_rag_metrics.runtime.cache.fetching import Cache
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.sync import synchronous
 from llama_index_rag_metrics.scores.scoring.batches import Metrics

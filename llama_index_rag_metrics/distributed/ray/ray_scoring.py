@@ -16,10 +16,7 @@ from llama_index_rag_metrics.scores.scoring.batches import (
     ScoringOptions,
     ranking_metrics,
 )
-from llama_index_rag_metrics.scores.scoring.score_tables import (
-    score_table,
-    score_totals,
-)
+from llama_index_rag_metrics.scores.scoring.score_tables import score_table, score_totals
 from llama_index_rag_metrics.scores.scoring.totals import ScoreTotals
 
 if TYPE_CHECKING:

@@ -19,13 +19,12 @@ from llama_index.core.storage.kvstore import SimpleKVStore
 from llama_index.core.storage.kvstore.types import DEFAULT_COLLECTION as _DATA
 from llama_index.core.storage.kvstore.types import BaseKVStore
 
-from llama_index_rag_metrics.runtime.cache import (
-    Cache,
+from llama_index_rag_metrics.runtime.cache.fetching import COLLECTION, Cache
+from llama_index_rag_metrics.runtime.cache.stores import (
     ClaimingStore,
     SharedStoreActor,
     SQLiteKVStore,
 )
-from llama_index_rag_metrics.runtime.cache.fetching import COLLECTION
 from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra
 from llama_index_rag_metrics.runtime.masking import describe_error
 from llama_index_rag_metrics.runtime.retries import admission

@@ -16,7 +16,7 @@ from llama_index_rag_metrics.evaluation.run_evaluation import Plan
 from llama_index_rag_metrics.evaluation.sessions.session_asker import asker_of
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever
 from llama_index_rag_metrics.rankings.run import Ranking
-from llama_index_rag_metrics.runtime.cache import Cache
+from llama_index_rag_metrics.runtime.cache.fetching import Cache
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import WorkersFailed, WorkerWarning
 from llama_index_rag_metrics.runtime.masking import describe_error

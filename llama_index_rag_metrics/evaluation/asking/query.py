@@ -29,7 +29,7 @@ from llama_index_rag_metrics.rankings.matching.id_matcher import item_ids, names
 from llama_index_rag_metrics.rankings.matching.span_matcher import node_span
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Call, Ranking
-from llama_index_rag_metrics.runtime.cache import Cache, Usage
+from llama_index_rag_metrics.runtime.cache.fetching import Cache, Usage
 from llama_index_rag_metrics.runtime.errors import UnusableAnswer
 from llama_index_rag_metrics.runtime.masking import describe_error, register_secrets_of
 from llama_index_rag_metrics.runtime.retries import http_status

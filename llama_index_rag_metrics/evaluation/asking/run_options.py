@@ -20,13 +20,9 @@ from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn
 from llama_index_rag_metrics.rankings.matching.matcher import Matcher
 from llama_index_rag_metrics.rankings.tokens import Tokenizer
 from llama_index_rag_metrics.runtime.amounts import WORKERS, check_amount, check_integer
-from llama_index_rag_metrics.runtime.cache import Cache
+from llama_index_rag_metrics.runtime.cache.fetching import Cache
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownArgument
-from llama_index_rag_metrics.scores.scoring.batches import (
-    Failed,
-    NoRelevant,
-    ScoringOptions,
-)
+from llama_index_rag_metrics.scores.scoring.batches import Failed, NoRelevant, ScoringOptions
 
 AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
 

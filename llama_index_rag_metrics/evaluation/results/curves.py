@@ -72,9 +72,8 @@ def means_by_cutoff(
     chosen = [type(uncut).model_validate({**parameters, cutoff: n}) for n in cutoffs]
     relevance, rankings = _scored(system, metric, query_ids)
     retrieved = [ranking for ranking in rankings if ranking.ids]
-    if in_tokens and any(ranking.tokens is None for ranking in retrieved):
-        return {}
-    if "spans" in uncut.needs and any(ranking.spans is None for ranking in retrieved):
+    needs = chosen[0].needs & {"tokens", "spans"}
+    if any(getattr(ranking, column) is None for column in needs for ranking in retrieved):
         return {}
     scores = score_with(chosen, relevance, rankings, replace(EVERY_QUERY, tolerant=True))
     names = {n: cut.metric_name for n, cut in zip(cutoffs, chosen, strict=True)}

@@ -17,7 +17,7 @@ from llama_index_rag_metrics.rankings.matching.text_matchers import ContainmentM
 from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report import numbers
-from llama_index_rag_metrics.runtime.cache import Cache
+from llama_index_rag_metrics.runtime.cache.fetching import Cache
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import join_first
 
@@ -147,12 +147,13 @@ def explain_match(
     )
 
 
-def _deciding(matcher: Matcher[Any] | None, likeness: float | None, *, is_found: bool) -> Any:
+def _deciding(
+    matcher: Matcher[Any] | None, likeness: float | None, *, is_found: bool
+) -> float | None:
     """The matcher's threshold; None where it isn't by the likeness that it decided."""
     if matcher is None or likeness is None:
         return None
-    threshold: float = matcher.threshold
-    return threshold if is_found == (likeness >= threshold - 1e-9) else None
+    return matcher.threshold if is_found == (likeness >= matcher.threshold - 1e-9) else None
 
 
 def _likeness(

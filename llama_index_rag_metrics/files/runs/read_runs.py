@@ -265,7 +265,7 @@ def read_run(
     if is_path and (format or format_of(Path(source), "run")) == "traces":
         if columns:
             raise InvalidInput("columns", columns, sentence="columns can't be given for traces.")
-        from llama_index_rag_metrics.files.traces import read_traces
+        from llama_index_rag_metrics.files.traces.trace_reading import read_traces
 
         return read_traces(source, name=name, on_error=on_error)
     faults, reader = Faults(on_error), _RunReader(columns)

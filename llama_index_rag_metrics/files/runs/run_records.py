@@ -9,12 +9,7 @@ from typing import Any
 from llama_index_rag_metrics.files import fields as f
 from llama_index_rag_metrics.files.judgements import read_grade
 from llama_index_rag_metrics.files.lines import Place
-from llama_index_rag_metrics.files.records import (
-    place_record,
-    read_id,
-    read_place,
-    read_relevance,
-)
+from llama_index_rag_metrics.files.records import place_record, read_id, read_place, read_relevance
 from llama_index_rag_metrics.files.runs.run_fields import list_of, read_ids
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.runtime.callers import warn_caller

@@ -10,10 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from llama_index_rag_metrics.files.beir import judgement_rows
-from llama_index_rag_metrics.files.file_kinds import (
-    check_format,
-    kind_by_name,
-)
+from llama_index_rag_metrics.files.file_kinds import check_format, kind_by_name
 from llama_index_rag_metrics.files.judgements import format_grade
 from llama_index_rag_metrics.files.lines import is_broken, name_of, to_json, write_lines
 from llama_index_rag_metrics.files.runs.arrow_runs import write_arrow

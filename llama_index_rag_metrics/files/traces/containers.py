@@ -22,11 +22,7 @@ from llama_index_rag_metrics.files.lines import (
 from llama_index_rag_metrics.files.records import read_id
 from llama_index_rag_metrics.files.tables import frame_table, is_frame, records_of
 from llama_index_rag_metrics.files.traces.otlp import RESOURCES, otlp_spans, spans_of_line
-from llama_index_rag_metrics.files.traces.trace_spans import (
-    TraceSpan,
-    mapping,
-    parent_of,
-)
+from llama_index_rag_metrics.files.traces.trace_spans import TraceSpan, mapping, parent_of
 from llama_index_rag_metrics.runtime.errors import FileFormatError, UnknownFormat
 
 _TRACE_ID = "trace_id"

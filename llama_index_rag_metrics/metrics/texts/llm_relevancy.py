@@ -19,7 +19,7 @@ from llama_index_rag_metrics.metrics.texts.text_metric import (
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.runtime.amounts import WORKERS, check_integer
-from llama_index_rag_metrics.runtime.cache import Cache, Tally, Usage
+from llama_index_rag_metrics.runtime.cache.fetching import Cache, Tally, Usage
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
 from llama_index_rag_metrics.runtime.masking import describe_error

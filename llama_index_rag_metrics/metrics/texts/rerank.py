@@ -13,7 +13,8 @@ from llama_index.core.schema import NodeWithScore, TextNode
 from pydantic import Field
 
 from llama_index_rag_metrics.metrics.texts.text_metric import TextMetric, TextScores
-from llama_index_rag_metrics.runtime.cache import Request, Tally, Usage, identity
+from llama_index_rag_metrics.runtime.cache.fetching import Tally, Usage
+from llama_index_rag_metrics.runtime.cache.keys import Request, identity
 from llama_index_rag_metrics.runtime.errors import BadAnswer
 from llama_index_rag_metrics.runtime.sync import in_thread
 

@@ -19,7 +19,7 @@ from llama_index_rag_metrics.metrics.texts.text_metric import (
     service,
 )
 from llama_index_rag_metrics.rankings.matching.normalisation import words
-from llama_index_rag_metrics.runtime.cache import Cache
+from llama_index_rag_metrics.runtime.cache.fetching import Cache
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.models import (
     Embedder,

@@ -27,7 +27,7 @@ from llama_index_rag_metrics.metrics.base import CutMetric, unknown_argument
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.rankings.run import has_order
 from llama_index_rag_metrics.rankings.tokens import TokenCounter, n_fitting
-from llama_index_rag_metrics.runtime.cache import Cache, Tally, Usage
+from llama_index_rag_metrics.runtime.cache.fetching import Cache, Tally, Usage
 from llama_index_rag_metrics.runtime.errors import InvalidInput, NoRetrieval
 from llama_index_rag_metrics.runtime.sync import run_sync
 

@@ -14,7 +14,6 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 COLUMNS: tuple[type[JudgedColumn], ...] = (TokenCounts, JudgedSpans, Forbidden, JudgedCalls)
 
-
 _FORMER = ("needs_tokens", "needs_spans", "needs_documents", "needs_forbidden")
 """Attributes that `needs` replaced: ignored in silence, they would change scores."""
 

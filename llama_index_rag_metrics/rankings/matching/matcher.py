@@ -20,7 +20,7 @@ import numpy as np
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.runtime.amounts import check_share
 from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray
-from llama_index_rag_metrics.runtime.cache import Cache, Usage
+from llama_index_rag_metrics.runtime.cache.fetching import Cache, Usage
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 Passage = TypeVar("Passage")

@@ -27,7 +27,7 @@ from llama_index_rag_metrics.rankings.matching.text_matchers import (
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.rankings.run import Run, has_order
 from llama_index_rag_metrics.rankings.span import Span
-from llama_index_rag_metrics.runtime.cache import Usage
+from llama_index_rag_metrics.runtime.cache.fetching import Usage
 from llama_index_rag_metrics.runtime.errors import InvalidInput, NoRetrieval, NotJudged
 from llama_index_rag_metrics.runtime.open_table import OpenTable
 

@@ -15,7 +15,7 @@ from llama_index_rag_metrics.rankings.matching.matcher import TextMatcher, posit
 from llama_index_rag_metrics.rankings.matching.normalisation import letters, remembered, words
 from llama_index_rag_metrics.runtime.amounts import check_integer
 from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray
-from llama_index_rag_metrics.runtime.cache import Cache, Usage
+from llama_index_rag_metrics.runtime.cache.fetching import Cache, Usage
 from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra
 from llama_index_rag_metrics.runtime.models import Embedder, cosines, embed_model_or_default
 from llama_index_rag_metrics.runtime.sync import in_thread, run_sync

@@ -50,11 +50,7 @@ def render(*elements: Element) -> str:
 
 
 def packed(value: Any) -> str:
-    """A value as base64 of gzip of JSON.
-
-    >>> unpacked(packed(["</script>", 0.5]))
-    ['</script>', 0.5]
-    """
+    """A value as base64 of gzip of JSON."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return packed_text(text)
 
@@ -63,11 +59,6 @@ def packed_text(text: str) -> str:
     """A text as base64 of gzip; the same text always gives the same."""
     squeezed = gzip.compress(text.encode("utf-8", "replace"), compresslevel=9, mtime=0)
     return base64.b64encode(squeezed).decode("ascii")
-
-
-def unpacked(chunk: str) -> Any:
-    """The inverse of `packed`."""
-    return json.loads(gzip.decompress(base64.b64decode(chunk)))
 
 
 def carriers(chunks: Mapping[str, str]) -> Iterator[Element]:

@@ -6,22 +6,3 @@ several processes at once. A key is a hash of all that a value depends on and of
 is JSON. Requests for the same value that are under way in one event loop become one; where a store
 knows of claims, as SQLite's does, so do those of several processes.
 """
-
-from llama_index_rag_metrics.runtime.cache.fetching import Cache, Tally, Usage
-from llama_index_rag_metrics.runtime.cache.keys import Request, identity
-from llama_index_rag_metrics.runtime.cache.stores import (
-    ClaimingStore,
-    SharedStoreActor,
-    SQLiteKVStore,
-)
-
-__all__ = [
-    "Cache",
-    "ClaimingStore",
-    "Request",
-    "SQLiteKVStore",
-    "SharedStoreActor",
-    "Tally",
-    "Usage",
-    "identity",
-]

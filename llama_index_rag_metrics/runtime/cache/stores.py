@@ -89,8 +89,7 @@ def _in_thread(method: Callable[..., T]) -> Callable[..., Coroutine[Any, Any, T]
     """The asynchronous twin of a blocking method, which a subclass may have overridden."""
 
     async def twin(store: Any, *arguments: Any, **options: Any) -> T:
-        blocking = getattr(store, method.__name__)
-        return await in_thread(partial(blocking, *arguments, **options))
+        return await in_thread(partial(getattr(store, method.__name__), *arguments, **options))
 
     return twin
 

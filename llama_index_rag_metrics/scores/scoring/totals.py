@@ -13,14 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from llama_index_rag_metrics.report.model import (
-    Cell,
-    Records,
-    Report,
-    Row,
-    Section,
-    Table,
-)
+from llama_index_rag_metrics.report.model import Cell, Records, Report, Row, Section, Table
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.report.reportable import Reportable, written
 from llama_index_rag_metrics.runtime.jsonable import jsonable

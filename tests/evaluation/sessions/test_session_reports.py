@@ -6,6 +6,7 @@ from html import unescape
 
 import pytest
 from rich.console import Console
+from support.carried import unpacked
 
 from llama_index_rag_metrics import (
     Call,
@@ -19,7 +20,6 @@ from llama_index_rag_metrics import (
 from llama_index_rag_metrics.evaluation.results.results_report import results_report
 from llama_index_rag_metrics.evaluation.sessions.judged_sessions import Sessions, recall_by_call
 from llama_index_rag_metrics.report.html import html_page
-from llama_index_rag_metrics.report.html.assets import unpacked
 from llama_index_rag_metrics.report.terminal import print_report
 
 # q1: a at the first call, b at the third; the second asks the first's words again

@@ -26,7 +26,7 @@ from llama_index_rag_metrics import (
     evaluate,
     metric,
 )
-from llama_index_rag_metrics.runtime.cache import Cache
+from llama_index_rag_metrics.runtime.cache.fetching import Cache
 from llama_index_rag_metrics.runtime.errors import BadAnswer, InvalidInput, ScorerFailed
 
 TEXTS = [f"{'kiln ' * (n % 4)}number {n}" for n in range(10)]
