@@ -24,7 +24,7 @@ from llama_index_rag_metrics import (
     sweep,
 )
 from llama_index_rag_metrics.decisions.sweeps.sweeping import file_name
-from llama_index_rag_metrics.runtime.errors import InvalidInput, JournalMismatch
+from llama_index_rag_metrics.runtime.errors import InvalidInput, JournalMismatch, LinesSkipped
 
 N = 60
 TEXTS = {f"d{number}": f"text {number} " * 5 for number in range(N)}
@@ -318,3 +318,18 @@ def test_an_argument_that_there_isnt_is_refused_before_anything_is_built() -> No
 
     with pytest.raises(InvalidInput, match=r"sweep\(\) has no argument 'worker'. .*'workers'"):
         sweep(build, {"k": [1]}, DATASET, "mrr", worker=8)
+
+
+def test_lines_that_cant_be_read_are_skipped_where_that_is_asked(tmp_path: Path) -> None:
+    path = tmp_path / "questions.jsonl"
+    rows = [json.dumps({"query": f"{n}?", "expected_ids": ["d"]}) for n in range(3)]
+    path.write_text("\n".join([*rows, "{broken"]))
+    with pytest.warns(LinesSkipped):
+        swept = sweep(
+            lambda depth: lambda query: ["d"],
+            {"depth": [1]},
+            path,
+            count_tokens=False,
+            on_error="skip",
+        )
+    assert swept.finished[0].scores.counts.queries == 3

@@ -25,7 +25,7 @@ from support.retrievers import Postprocessor, Scripted
 
 from llama_index_rag_metrics import RetrievalDataset, evaluate
 from llama_index_rag_metrics.evaluation.asking.run_journal import Journal
-from llama_index_rag_metrics.rankings.run import Ranking
+from llama_index_rag_metrics.rankings.run import Call, Ranking
 from llama_index_rag_metrics.runtime.errors import (
     JournalBusy,
     JournalDamaged,
@@ -327,3 +327,30 @@ def test_nothing_finished_is_lost(tmp_path: Path, how: signal.Signals) -> None:
     assert not {f"q{number}" for number in asked_again} & set(kept)
     assert len(asked_again) + len(kept) == 100
     assert float(mean) == pytest.approx(1 / 100)
+
+
+def test_a_ranking_with_an_empty_id_is_kept(dataset: RetrievalDataset, path: Path) -> None:
+    calls = []
+
+    def retrieve(query: str) -> list[TextNode]:
+        calls.append(query)
+        return [TextNode(text=name, metadata={"file": name}) for name in ("x", "")]
+
+    options: dict[str, Any] = {"match_on": "file", "journal": path, "retriever_id": "files"}
+    first = evaluate(retrieve, dataset, ["mrr"], **options)
+    again = evaluate(retrieve, dataset, ["mrr"], **options)
+    assert len(calls) == len(dataset.queries)
+    assert again.scores.means == first.scores.means
+
+
+def test_a_call_whose_error_is_masked_anew_is_kept(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = Call(["x"], query="?", error="no entry for zz-secret-zz")
+    with Journal(path, {"a": "b"}) as journal:
+        journal.record("q1", Ranking(["x"], calls=[call]))
+    monkeypatch.setenv("SOME_API_KEY", "zz-secret-zz")
+    with Journal(path, {"a": "b"}) as journal:
+        (kept,) = journal.finished["q1"].calls or ()
+    assert kept.error is not None
+    assert "zz-secret-zz" not in kept.error

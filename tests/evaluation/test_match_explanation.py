@@ -9,6 +9,7 @@ import pytest
 from llama_index.core.embeddings import MockEmbedding
 
 from llama_index_rag_metrics import (
+    ContainmentMatcher,
     EmbeddingMatcher,
     Ranking,
     RetrievalDataset,
@@ -168,3 +169,21 @@ def test_what_cannot_be_explained() -> None:
         explain_match(RUN, DATASET, "q", "titan", "rhea")
     with pytest.raises(InvalidInput, match="texts of what was retrieved"):
         explain_match(Run({"q": ["titan"]}), DATASET, "q", "titan", matcher="text")
+
+
+def test_a_matcher_that_decides_by_more_than_its_likeness() -> None:
+    class Never(ContainmentMatcher):
+        def match(self, expected: Sequence[Any], retrieved: Sequence[Any]) -> Any:
+            return [() for _ in retrieved]
+
+    dataset = RetrievalDataset({"q": "?"}, {"q": ["a"]}, {"a": "the same text"})
+    run = Run({"q": Ranking(["n"], texts=["the same text"])})
+    explained = explain_match(run, dataset, "q", "n", matcher=Never())
+    assert (explained.is_match, explained.threshold) == (False, None)
+    assert "is needed" not in explained.sentence
+
+
+def test_nothing_is_expected_by_id() -> None:
+    dataset = RetrievalDataset({"q": "?"}, {"q": []})
+    explained = explain_match(Run({"q": ["a"]}), dataset, "q", "a")
+    assert explained.sentence == "Not matched: id 'a' isn't expected; nothing is, by id."

@@ -264,6 +264,8 @@ def test_what_is_only_read_isnt_written(tmp_path: Path) -> None:
     written = "format: expected one of trec, jsonl, json, csv, tsv, parquet, arrow"
     with pytest.raises(InvalidInput, match=written):
         write_run({"q1": ["d1"]}, tmp_path / "run", "traces")
+    with pytest.raises(InvalidInput, match=written):
+        write_run({"q1": ["d1"]}, tmp_path / "run", "text")
     register_format("mine", [".mine"], run=lambda path: {})
     try:
         with pytest.raises(InvalidInput, match=f"{written}, got 'mine'"):

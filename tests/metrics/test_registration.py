@@ -21,6 +21,7 @@ from llama_index_rag_metrics import (
     NDCG,
     BinaryMetric,
     GainMetric,
+    HitRate,
     Relevance,
     metric,
     metrics,
@@ -279,3 +280,11 @@ class TestOwnMetric:
             "ndcg@5",
             "strict_ndcg@5",
         ]
+
+
+def test_the_attributes_that_needs_replaced_are_refused() -> None:
+    class Former(HitRate):
+        needs_tokens: ClassVar[bool] = True
+
+    with pytest.raises(InvalidInput, match=r"a property `needs`, .*got \['needs_tokens'\]"):
+        score_rankings({"q": ["a"]}, {"q": ["a"]}, [Former()])

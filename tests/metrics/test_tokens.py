@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -178,3 +179,8 @@ def test_each_text_is_counted_once() -> None:
     assert counter.count(["a b", "c", "a b"]) == counter.count(["a b", "c", "a b"]) == [2, 1, 2]
     assert asked == ["a b", "c"]
     assert counter.name.endswith("tokenizer")
+
+
+def test_counts_in_an_array_of_numpy() -> None:
+    ranking = Ranking(["b", "a"], tokens=np.array([3, 4]))  # type: ignore[arg-type]
+    assert score_rankings({"q": ["a"]}, {"q": ranking}, "tokens").means == {"tokens": 7.0}

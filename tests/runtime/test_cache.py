@@ -356,3 +356,13 @@ def test_one_cache_serves_several_metrics_and_calls(tmp_path: Path) -> None:
 def test_what_is_no_store_is_refused() -> None:
     with pytest.raises(InvalidInput, match="cache: expected a path or a key-value store"):
         Cache.of(5)  # type: ignore[arg-type]
+
+
+def test_a_stores_own_methods_are_used_by_the_asynchronous_ones(tmp_path: Path) -> None:
+    class Sealing(SQLiteKVStore):
+        def put_all(self, kv_pairs: Any, collection: str = "data", batch_size: int = 1) -> None:
+            super().put_all([(key, {"value": "sealed"}) for key, _ in kv_pairs], collection)
+
+    store = Sealing(tmp_path / "store")
+    asyncio.run(store.aput("a\0b", {"value": "plain"}))
+    assert store.get("a\0b") == asyncio.run(store.aget("a\0b")) == {"value": "sealed"}

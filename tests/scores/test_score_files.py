@@ -381,3 +381,14 @@ def test_a_mark_at_the_beginning_of_a_block(
     scored = score_files(path, QRELS, "mrr")
     assert_same(scored, score_rankings(QRELS, read_run(path), "mrr", name="t"))
     assert scored.excluded["\ufeffq1"] == "unjudged"
+
+
+def test_leaks_with_groups_of_alternatives(tmp_path: Path) -> None:
+    path = tmp_path / "run.parquet"
+    columns = {"query_id": ["q"], "retrieved_ids": [["a", "b"]], "forbidden_ids": [["b"]]}
+    pl.DataFrame(columns).write_parquet(path)
+    # b, one of two, is forbidden; a or b is wanted
+    assert score_files(path, {"q": [["a", "b"]]}, ["leak", "recall"]).means == {
+        "leak": 0.5,
+        "recall": 1.0,
+    }

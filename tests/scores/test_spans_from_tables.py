@@ -271,3 +271,11 @@ def test_groups_beside_places_are_refused() -> None:
     )
     with pytest.raises(InvalidInput, match="a list of ids in every row"):
         score_table(table, metric("span_recall"))
+
+
+def test_a_table_without_any_judgement() -> None:
+    place = {"source": "x", "start": 0, "end": 3}
+    columns = {"retrieved_ids": [["a"]], "expected_ids": [None], "expected_spans": [None]}
+    scored = score_table(pl.DataFrame({**columns, "retrieved_spans": [[place]]}), ["span_recall"])
+    assert scored["span_recall"].to_list() == [None]
+    assert scored["excluded"].to_list() == ["unjudged"]
