@@ -332,4 +332,6 @@ def test_lines_that_cant_be_read_are_skipped_where_that_is_asked(tmp_path: Path)
             count_tokens=False,
             on_error="skip",
         )
-    assert swept.finished[0].scores.counts.queries == 3
+    (finished,) = swept.finished
+    assert finished.results is not None
+    assert len(finished.results) == 3
