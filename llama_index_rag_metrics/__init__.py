@@ -9,8 +9,16 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-import llama_index_rag_metrics.metrics as _metrics
 from llama_index_rag_metrics.metrics import *
+from llama_index_rag_metrics.metrics import base as _base
+from llama_index_rag_metrics.metrics import costs as _costs
+from llama_index_rag_metrics.metrics import gains as _gains
+from llama_index_rag_metrics.metrics import groups as _groups
+from llama_index_rag_metrics.metrics import leaks as _leaks
+from llama_index_rag_metrics.metrics import ranks as _ranks
+from llama_index_rag_metrics.metrics import sets as _sets
+from llama_index_rag_metrics.metrics import spans as _spans
+from llama_index_rag_metrics.metrics import texts as _texts
 from llama_index_rag_metrics.metrics.metric_names import (
     METRICS,
     metric,
@@ -218,7 +226,15 @@ __all__ = [
     "write_review_page",
     "write_run",
 ]
-__all__ += _metrics.__all__
+__all__ += _base.__all__
+__all__ += _costs.__all__
+__all__ += _gains.__all__
+__all__ += _groups.__all__
+__all__ += _leaks.__all__
+__all__ += _ranks.__all__
+__all__ += _sets.__all__
+__all__ += _spans.__all__
+__all__ += _texts.__all__
 
 _LAZY = {
     "decisions.calibration": ("Calibration", "calibrate"),

@@ -370,8 +370,7 @@ class _StageAsker(LocalAsker):
 
     @property
     def notes(self) -> list[str]:
-        is_program = isinstance(self.pipeline.retriever, SessionRetriever)
-        return [_ONE_STAGE] if is_program else []
+        return [_ONE_STAGE] if isinstance(self.pipeline.retriever, SessionRetriever) else []
 
     async def retrieve(self, query: str) -> Asked:
         nodes: list[NodeWithScore] = []

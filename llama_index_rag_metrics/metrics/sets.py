@@ -35,9 +35,7 @@ class HitRate(BinaryMetric):
     use_granular_hit_rate: bool = Field(default=False, description="hits / R instead of 0 or 1")
 
     def score(self, hits: Hits) -> FloatArray:
-        if self.use_granular_hit_rate:
-            return recall(hits)
-        return np.minimum(hits.count, 1.0)
+        return recall(hits) if self.use_granular_hit_rate else np.minimum(hits.count, 1.0)
 
 
 class Precision(BinaryMetric):

@@ -260,8 +260,7 @@ def _interpolated(hits: Hits, recall: float, rounding: Rounding) -> FloatArray:
     wanted = np.floor(recall * hits.n_relevant + (0.9 if rounding == "up" else 0.5))
     counted = hits.ordinal >= wanted[hits.query]
     best = np.zeros(hits.n_queries)
-    precision = hits.ordinal / hits.rank
-    np.maximum.at(best, hits.query[counted], precision[counted])
+    np.maximum.at(best, hits.query[counted], (hits.ordinal / hits.rank)[counted])
     return best
 
 

@@ -74,9 +74,7 @@ def between(low: float | None, high: float | None) -> str:
     >>> between(-0.1, 0.2), between(0.00003, 0.2), between(0.0, 0.2), between(1e-12, 0.2)
     ('−0.1000 to +0.2000', '+0.000030 to +0.2000', '0.0000 to +0.2000', 'above 0 to +0.2000')
     """
-    if low is None or high is None:
-        return NO_VALUE
-    return f"{_end(low)} to {_end(high)}"
+    return NO_VALUE if low is None or high is None else f"{_end(low)} to {_end(high)}"
 
 
 def p_value(p: float) -> str:

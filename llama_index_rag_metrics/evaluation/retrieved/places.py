@@ -95,8 +95,7 @@ def places_for(
         if "documents" in getattr(metric, "needs", ()) and not dataset.corpus:
             remedy = "Give the dataset a corpus, or count characters."
             raise InvalidInput(metric.metric_name, "no corpus", "the documents' texts", remedy)
-    is_needed = JudgedSpans in columns_for(metrics)
-    return Places(dataset.corpus, matcher) if is_needed else None
+    return Places(dataset.corpus, matcher) if JudgedSpans in columns_for(metrics) else None
 
 
 def unplaced_note(run: Run) -> list[str]:

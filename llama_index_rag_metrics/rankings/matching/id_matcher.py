@@ -100,8 +100,7 @@ class LabelCheck:
         """
         if not self.match_nothing:
             return None
-        n = len(self._labels)
-        sentence = f"0 of {n} labels match {self._match_on}"
+        sentence = f"0 of {len(self._labels)} labels match {self._match_on}"
         n_found, n_looked_for = by_text
         if n_found > max(map(len, self._fitting.values()), default=0):
             return (

@@ -105,8 +105,7 @@ class ScoreTotals(Reportable):
     @classmethod
     def nothing(cls, metric_names: Iterable[str]) -> ScoreTotals:
         """The totals of no queries."""
-        sums = {metric: ExactSum() for metric in metric_names}
-        return cls(sums, Counts(), Remarks())
+        return cls({metric: ExactSum() for metric in metric_names}, Counts(), Remarks())
 
     @classmethod
     def of(cls, scored: ScoredBatch) -> ScoreTotals:
