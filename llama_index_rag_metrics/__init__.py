@@ -9,7 +9,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from llama_index_rag_metrics.metrics import *
 from llama_index_rag_metrics.metrics import base as _base
 from llama_index_rag_metrics.metrics import costs as _costs
 from llama_index_rag_metrics.metrics import gains as _gains
@@ -19,6 +18,11 @@ from llama_index_rag_metrics.metrics import ranks as _ranks
 from llama_index_rag_metrics.metrics import sets as _sets
 from llama_index_rag_metrics.metrics import spans as _spans
 from llama_index_rag_metrics.metrics import texts as _texts
+from llama_index_rag_metrics.metrics.base import *
+from llama_index_rag_metrics.metrics.costs import *
+from llama_index_rag_metrics.metrics.gains import *
+from llama_index_rag_metrics.metrics.groups import *
+from llama_index_rag_metrics.metrics.leaks import *
 from llama_index_rag_metrics.metrics.metric_names import (
     METRICS,
     metric,
@@ -26,6 +30,9 @@ from llama_index_rag_metrics.metrics.metric_names import (
     register,
     unregister,
 )
+from llama_index_rag_metrics.metrics.ranks import *
+from llama_index_rag_metrics.metrics.sets import *
+from llama_index_rag_metrics.metrics.spans import *
 from llama_index_rag_metrics.metrics.texts.cohere_rerank import *
 from llama_index_rag_metrics.metrics.texts.llm_relevancy import *
 from llama_index_rag_metrics.metrics.texts.rerank import *
