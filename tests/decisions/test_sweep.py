@@ -317,7 +317,7 @@ def test_an_argument_that_there_isnt_is_refused_before_anything_is_built() -> No
         raise AssertionError("nothing is built")
 
     with pytest.raises(InvalidInput, match=r"sweep\(\) has no argument 'worker'. .*'workers'"):
-        sweep(build, {"k": [1]}, DATASET, "mrr", worker=8)
+        sweep(build, {"k": [1]}, DATASET, "mrr", worker=8)  # type: ignore[call-arg]
 
 
 def test_lines_that_cant_be_read_are_skipped_where_that_is_asked(tmp_path: Path) -> None:
