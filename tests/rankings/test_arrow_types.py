@@ -67,6 +67,13 @@ def test_what_cant_be_a_ranking_is_an_error_of_this_package(made: Callable[[], A
         mrr(made())
 
 
+def test_ids_of_several_fields_are_refused_in_both_columns() -> None:
+    structs = pa.array([[{"id": "b"}]])
+    table = pa.table({"retrieved_ids": structs, "expected_ids": structs})
+    with pytest.raises((InvalidInput, IdTypeMismatch), match="expected_ids"):
+        score_table(table, "mrr")
+
+
 def test_a_damaged_table_in_memory_is_refused_where_that_is_asked_for() -> None:
     texts = pa.array(["d1", "d2"])
     letters = texts.buffers()[2]

@@ -196,7 +196,7 @@ class IdLists:
         lists = as_lists(frame[column])
         if lists.null_count() == len(lists) and not isinstance(lists.dtype, pl.List):
             lists = pl.Series(column, [None] * len(lists), pl.List(pl.String))
-        if not isinstance(lists.dtype, pl.List):
+        if not isinstance(lists.dtype, pl.List) or lists.dtype.inner.is_nested():
             raise InvalidInput(f"column {column}", lists.dtype, "a list of ids in every row")
         length = lists.list.len().fill_null(0)
         ids = lists.filter(length > 0).explode()
