@@ -176,7 +176,7 @@ def test_rules_that_are_kept_with_the_baseline_stay(with_baseline: Session) -> N
 
 
 def test_with_xdist(with_baseline: Session) -> None:
-    inconclusive = with_baseline("-n", "2", lost=2, own_process=True)
+    inconclusive = with_baseline("-n", "1", lost=2, own_process=True)
     inconclusive.assert_outcomes(passed=1)
     inconclusive.stdout.fnmatch_lines(["*InconclusiveGate: recall@5 is*"])
     options = ("--rag-update-baseline", "--rag-force", "--rag-new-anchor")

@@ -5,16 +5,14 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import subprocess
-import sys
-import textwrap
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.paths import ROOT, TESTS
+from support.paths import TESTS
+from support.processes import Forked
 
 from llama_index_rag_metrics import SQLiteKVStore, compare, score_rankings, write_qrels, write_run
 from llama_index_rag_metrics.decisions.comparison.comparison import Comparison
@@ -102,6 +100,7 @@ def test_nothing_else_is_left_in_the_folder(
 FULL_DISK = """
     import resource, sys
     from pathlib import Path
+    sys.path[:0] = sys.argv[2:]
     import test_writing as here
 
     paths = {}
@@ -128,11 +127,9 @@ FULL_DISK = """
 @posix
 def test_a_full_disk_leaves_the_older_file_and_an_error_that_names_it(tmp_path: Path) -> None:
     # a limit on the size of files is a disk on which 64 bytes are left
-    script = [sys.executable, "-c", textwrap.dedent(FULL_DISK), str(tmp_path)]
-    folders = str(TESTS), str(TESTS / "runtime")
-    where = {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}
-    ended = subprocess.run(script, cwd=ROOT, env=where, capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, ended.stderr
+    process = Forked(FULL_DISK, str(tmp_path), str(TESTS), str(TESTS / "runtime"))
+    _, errors = process.communicate()
+    assert process.wait() == 0, errors
 
 
 def test_readers_never_see_half_of_what_writers_at_the_same_time_write(tmp_path: Path) -> None:

@@ -38,6 +38,9 @@ WORDS = ["saturn", "mars", "venus", "pluto", "earth", "moon", "io", "titan"]
 NODES = [TextNode(id_=word, text=f"{word} is far away") for word in WORDS]
 LLM = MockLLM()
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*fields.* attribute:DeprecationWarning")
+"""What workflows ask of models, thousands of times."""
+
 agents = pytest.importorskip(
     "llama_index.core.agent.workflow", reason="this core has no such agents"
 )
