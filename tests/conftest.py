@@ -15,6 +15,9 @@ settings.register_profile(
 )
 settings.load_profile("any machine")
 
+# the tests start many processes: what the first one compiles, the others find
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 # core 0.13 ships NLTK's data and yet downloads it, unless told where it lies
 core = find_spec("llama_index.core")
 if core and core.origin:
