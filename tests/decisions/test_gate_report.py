@@ -288,3 +288,10 @@ class TestNotes:
         now = Scores(["q0000"], {"ndcg@10": [1.0]}, excluded={"q0001": "failed"})
         report = check_rules(now, "ndcg@10 >= baseline", baseline=before)
         assert "out of its means (failed)" in report.notes[0]
+
+    def test_where_no_query_has_a_value_the_table_has_none_either(self) -> None:
+        now = scores([math.nan, math.nan])
+        result = check_rules(now, "ndcg@10 >= baseline - 0.02", baseline=scores([1.0, 0.5]))
+        assert result.outcome == "fail"
+        text = to_text(result.report(), width=120)
+        assert "none of 2 queries has a value both now and in the baseline" in text
