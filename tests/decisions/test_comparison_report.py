@@ -291,3 +291,17 @@ def test_many_systems_do_not_fill_the_title() -> None:
     names = ["base", *"abcde"]
     compared = compare(dict.fromkeys(names, perfect), "base")
     assert title_of(compared) == "a, b and 3 more against base"
+
+
+def test_two_systems_without_a_query_in_common_have_no_difference() -> None:
+    ids, nan = ["q1", "q2", "q3", "q4"], np.nan
+    systems = {
+        "a": Scores(ids, {"mrr": [1.0, 0.5, 0.0, 1.0]}),
+        "b": Scores(ids, {"mrr": [1.0, 0.5, nan, nan]}),
+        "c": Scores(ids, {"mrr": [nan, nan, 1.0, 0.5]}),
+    }
+    compared = compare(systems, "a")
+    assert [pair.n for pair in compared.pairs] == [2, 2, 0]
+    markdown = compared.to_markdown()
+    assert "| b − c | – | – |" in markdown
+    assert "nan" not in f"{markdown}{to_text(compared.report(full=True))}"

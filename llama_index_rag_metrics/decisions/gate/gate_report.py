@@ -79,7 +79,7 @@ def _row(verdict: Verdict) -> m.Row:
                 limit=None if rule.baseline else limit,
             ),
             m.Cell(verdict.baseline if verdict.n else None, "score"),
-            m.Cell(verdict.difference if verdict.n else None, "signed", limit=limit),
+            m.Cell(verdict.difference, "signed", limit=limit),
             m.Cell(
                 "signed" if rule.baseline else "score",
                 "bounds",
