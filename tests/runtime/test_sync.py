@@ -213,25 +213,28 @@ def test_a_forked_process_has_its_own_loop_and_the_parent_keeps_its() -> None:
 
 
 BLOCKED = """
-import asyncio, sys, threading, time
+import asyncio, os, sys, threading, time
 from llama_index_rag_metrics import RetrievalDataset, evaluate
 from llama_index_rag_metrics.runtime import sync
 
 waited, wait = [], sync._wait
 sync._wait = lambda outcome, seconds: waited.append(seconds) or wait(outcome, seconds)
 
+def say_blocked():
+    os.write(1, b"blocked\\n")  # whole, whichever thread prints at the same time
+
 def blocking(query):
     if query == "0":
-        print("blocked", flush=True)
+        say_blocked()
         threading.Event().wait()
     return ["d"]
 
 async def blocking_the_loop(query):
-    print("blocked", flush=True)
+    say_blocked()
     time.sleep(3600)
 
 async def deaf(query):
-    print("blocked", flush=True)
+    say_blocked()
     while True:
         try:
             await asyncio.sleep(3600)
