@@ -99,11 +99,18 @@ class Statement(NamedTuple):
     """A sentence, perhaps with a label such as "better".
 
     It may begin with its label and a colon, which a page replaces by a badge.
+
+    Attributes:
+        evidence: the heading of the section, or the title of the listing, that the sentence rests
+            on: a page links to it; "questions" is the table of all of them.
+        command: what to run next, ready to copy.
     """
 
     text: str
     tone: Tone = "normal"
     label: str = ""
+    evidence: str = ""
+    command: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +129,17 @@ class Section:
 
 
 class Item(NamedTuple):
-    """A wanted item; `passage` is the text or place that it is recognised by, if not by its id."""
+    """A wanted item.
+
+    Attributes:
+        passage: the text or place that it is recognised by, if not by its id.
+        text: what it says, from the corpus or from any system that retrieved it.
+    """
 
     id: str
     grade: float
     passage: str | Span | None = None
+    text: str | None = None
 
 
 class ReportedItem(NamedTuple):
@@ -141,6 +154,16 @@ class ReportedItem(NamedTuple):
     grade: float | None
     text: str | None = None
     stands_for: Sequence[Item] = ()
+
+    @property
+    def why(self) -> Literal["id", "text", "place", ""]:
+        """What it was recognised by; "" where nothing of it was judged."""
+        if self.grade is None:
+            return ""
+        passages = [item.passage for item in self.stands_for if item.passage is not None]
+        if not passages:
+            return "id"
+        return "place" if isinstance(passages[0], Span) else "text"
 
 
 class CallAnswer(NamedTuple):
@@ -165,6 +188,7 @@ class Answer(NamedTuple):
     Attributes:
         retrieved: best first; None where no ranking is known.
         calls: the retrievals that it is the sum of, in order; None where it is one.
+        tokens: of each retrieved item, where they were counted.
     """
 
     system: str
@@ -173,6 +197,7 @@ class Answer(NamedTuple):
     error: str | None = None
     latency: float | None = None
     calls: Sequence[CallAnswer] | None = None
+    tokens: Sequence[int] | None = None
 
 
 class QueryAnswers(NamedTuple):
@@ -233,6 +258,13 @@ class Term(NamedTuple):
     meaning: str
 
 
+class Cutoff(NamedTuple):
+    """Where a metric stops reading a ranking: after so many items, or so many tokens."""
+
+    at: int
+    unit: Literal["items", "tokens"] = "items"
+
+
 class SliceKey(NamedTuple):
     """A key of the queries' metadata: its values, and the position of each query's value there."""
 
@@ -253,6 +285,9 @@ class Queries:
         matcher_of_metric: the number of each metric's matcher.
         answer: (position, number of a matcher) to what was wanted and what came; None where no
             rankings are known.
+        cutoffs: of each metric, None where it reads the whole ranking; empty if nobody knows.
+        stages: whether the systems are the stages of one pipeline, in order: what an earlier one
+            had and a later one lacks was dropped by the later one.
     """
 
     ids: Sequence[str]
@@ -267,6 +302,8 @@ class Queries:
     matcher_of_metric: Sequence[int]
     lower_is_better: Sequence[bool]
     answer: Callable[[int, int], QueryAnswers] | None = field(default=None, repr=False)
+    cutoffs: Sequence[Cutoff | None] = ()
+    stages: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,9 @@ def retrieved_line(answer: Answer, most: int = 1) -> str:
 def retrieved_name(item: ReportedItem) -> str:
     """An item that came, with its grade, or with what it stands for."""
     if item.stands_for:
-        names = ", ".join(f"{plain(str(name))} [{grade:g}]" for name, grade, _ in item.stands_for)
+        names = ", ".join(
+            f"{plain(str(wanted.id))} [{wanted.grade:g}]" for wanted in item.stands_for
+        )
         return f"{plain(str(item.id))} = {names}"
     grade = "" if item.grade is None else f" [{item.grade:g}]"
     return plain(str(item.id)) + grade
