@@ -3,8 +3,9 @@
 Data sets are drawn with replacement from the stored per-query scores (real_scores.py), so that the
 true means are known: three kinds of labels × six metrics × seven changes; for means, eight runs. Of
 zeros and ones every data set there can be is looked at, with the chance that it has.
-A true null is a data set of differences whose signs are drawn by lot. The program's own functions
-are called; `python benchmarks/real_statistics.py` prints the tables of benchmarks/README.md.
+A true null is a data set of differences whose signs are drawn by lot, or weighed so that gains and
+losses balance. The program's own functions are called; `python benchmarks/real_statistics.py`
+prints the tables of benchmarks/README.md.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from real_scores import CHANGES, differences, load
+from real_scores import CHANGES, RUNS, load
 
-from llama_index_rag_metrics.statistics.corrections import max_t
-from llama_index_rag_metrics.statistics.differences import difference_intervals
+from llama_index_rag_metrics.statistics.corrections import correct, max_t
+from llama_index_rag_metrics.statistics.differences import difference_intervals, pseudo_queries
 from llama_index_rag_metrics.statistics.intervals import mean_intervals
 from llama_index_rag_metrics.statistics.power import detectable_differences
 from llama_index_rag_metrics.statistics.resampling import Units, flipped_sums
@@ -50,15 +51,36 @@ def draw(rng: np.random.Generator, values: Columns, n: int, data_sets: int = DAT
     return values[rng.integers(0, len(values), (n, data_sets))]
 
 
-def changes() -> Mapping[str, Columns]:
-    """By name the paired differences of every change by every metric and kind of labels."""
+def scored_pairs() -> Mapping[str, Columns]:
+    """By name (queries, 2) scores of every change by every metric and kind of labels."""
     every = {
-        f"{labels}, {metric}, {' to '.join(change)}": differences(scores, change)
+        f"{labels}, {metric}, {' to '.join(change)}": scores[:, [RUNS.index(run) for run in change]]
         for labels, metrics in load().items()
         for metric, scores in metrics.items()
         for change in CHANGES
     }
-    return {name: values for name, values in every.items() if values.any()}
+    return {name: pair for name, pair in every.items() if np.ptp(pair, axis=1).any()}
+
+
+def changes() -> Mapping[str, Columns]:
+    """By name the paired differences of the same."""
+    return {name: gains(pair) for name, pair in scored_pairs().items()}
+
+
+def gains(pair: Columns) -> Columns:
+    return np.asarray(np.round(pair[..., 1] - pair[..., 0], 4))
+
+
+def widest(pairs: Columns) -> Columns:
+    """(data sets,) how far scores of (n, data sets, 2) are apart, as `Paired.widest` has it."""
+    apart = np.ptp(pairs, axis=(0, 2))
+    return np.where(apart > 0, apart, 1.0)
+
+
+def leaves_out_0(sample: Columns, apart: Columns | float, alpha: float = ALPHA) -> Columns:
+    """(data sets,) 1 where the interval says better, -1 where it says worse, else 0."""
+    low, high = pseudo_queries(Units.of(sample), apart).bounds(1 - alpha / 2)
+    return np.where(low > 0, 1, np.where(high < 0, -1, 0))
 
 
 def runs() -> Iterator[Columns]:
@@ -70,10 +92,12 @@ def runs() -> Iterator[Columns]:
 
 def interval_cell(rng: np.random.Generator, values: Columns, n: int, *, paired: bool) -> Cell:
     """Coverage and width of the intervals of one population."""
-    sample = draw(rng, values, n, PAIRED_DATA_SETS if paired else DATA_SETS)
-    intervals = (
-        difference_intervals(Units.of(sample), widest=1.0) if paired else mean_intervals(sample)
-    )
+    if paired:
+        pairs = values[rng.integers(0, len(values), (n, PAIRED_DATA_SETS))]
+        intervals = difference_intervals(Units.of(gains(pairs)), widest=widest(pairs))
+        values = gains(values)
+    else:
+        intervals = mean_intervals(draw(rng, values, n))
     ends = np.array(
         [(interval.low, interval.high) for interval in intervals if interval.low is not None],
         np.float64,
@@ -214,6 +238,46 @@ def null_table(data_sets: int = 4_000) -> list[str]:
     return ["| n | rejected | least | most |", "|---|---|---|---|", *lines]
 
 
+def verdict_table(data_sets: int = 1_000) -> list[str]:
+    """Markdown: how often the interval says better or worse, and how often the t-test would."""
+    rng = np.random.default_rng(6)
+    lines = []
+    for n in SIZES:
+        cells = []
+        for pair in scored_pairs().values():
+            values = gains(pair)
+            rows = rng.integers(0, len(pair), (n, data_sets))
+            balanced = rng.choice(len(pair), (n, data_sets), p=tilted(values, 0.0))
+            signs = rng.choice([-1.0, 1.0], rows.shape)
+            cells.append(
+                [
+                    share
+                    for drawn, sign in ((rows, signs), (balanced, 1.0), (rows, 1.0))
+                    for said in _said(values[drawn] * sign, widest(pair[drawn]))
+                    for share in (np.mean(said != 0), np.mean(said * values.mean() < 0))
+                ]
+            )
+        share = np.array(cells)
+        mean, most = share.mean(axis=0), share.max(axis=0)
+        lines.append(
+            f"| {n} | {mean[0]:.1%} (at most {most[0]:.1%}) | {mean[2]:.1%} ({most[2]:.1%}) | "
+            f"{mean[4]:.1%} ({most[4]:.1%}) | {mean[6]:.1%} ({most[6]:.1%}) | "
+            f"{mean[8]:.1%} | {mean[10]:.1%} | {mean[9]:.2%} | {mean[11]:.2%} |"
+        )
+        print(lines[-1], file=sys.stderr)
+    head = (
+        "| n | signs by lot: t | interval | gains balance losses: t | interval | "
+        "real changes: t | interval | wrong way: t | interval |"
+    )
+    return [head, "|---|---|---|---|---|---|---|---|---|", *lines]
+
+
+def _said(sample: Columns, apart: Columns) -> tuple[Columns, Columns]:
+    """(data sets,) 1, -1 or 0 by the t-test, and by the interval."""
+    by_t = np.where(t_p(Units.of(sample)) <= ALPHA, np.sign(sample.mean(axis=0)), 0)
+    return by_t, leaves_out_0(sample, apart)
+
+
 def family_table(data_sets: int = 300) -> list[str]:
     """Markdown: any false claim among four systems, or seven, by one metric; and power."""
     rng = np.random.default_rng(4)
@@ -221,32 +285,40 @@ def family_table(data_sets: int = 300) -> list[str]:
     for size, n in ((4, 50), (4, 100), (7, 50), (7, 100)):
         claims = []
         for metrics in load().values():
-            scores = metrics["ndcg@10"]
-            chosen = np.round(scores[:, 1 : size + 1] - scores[:, [0]], 4)
+            scores = metrics["ndcg@10"][:, : size + 1]
+            chosen = np.round(scores[:, 1:] - scores[:, [0]], 4)
             for number in range(data_sets):
-                sample = chosen[rng.integers(0, len(chosen), n)]
+                rows = rng.integers(0, len(chosen), n)
+                sample, apart = chosen[rows], float(np.ptp(scores[rows]))
                 null = sample * rng.choice([-1.0, 1.0], (n, 1))
-                claims.append([*_claims(null, number, np.any), *_claims(sample, number, np.mean)])
-        null_max, null_holm, power_max, power_holm = np.mean(claims, axis=0)
-        lines.append(
-            f"| {size} | {n} | {null_max:.1%} | {null_holm:.1%} | {power_max:.1%} | "
-            f"{power_holm:.1%} |"
-        )
+                *power, covered = _claims(sample, apart, number, np.mean, chosen.mean(axis=0))
+                *false, _ = _claims(null, apart, number, np.any, chosen.mean(axis=0))
+                claims.append([*false, *power, covered])
+        shares = " | ".join(f"{share:.1%}" for share in np.mean(claims, axis=0))
+        lines.append(f"| {size} | {n} | {shares} |")
         print(lines[-1], file=sys.stderr)
     head = (
-        "| comparisons | n | false claim, max-t | false claim, Holm | power, max-t | power, Holm |"
+        "| comparisons | n | false claim, intervals | max-t's p | Holm's p | power, intervals | "
+        "max-t's p | Holm's p | all intervals cover |"
     )
-    return [head, "|---|---|---|---|---|---|", *lines]
+    return [head, "|---|---|---|---|---|---|---|---|---|", *lines]
 
 
-def _claims(sample: Columns, seed: int, of: Callable[[Columns], float]) -> tuple[float, float]:
-    from llama_index_rag_metrics.statistics.corrections import correct
-
+def _claims(
+    sample: Columns, apart: float, seed: int, of: Callable[[Columns], float], truth: Columns
+) -> tuple[float, float, float, float]:
+    """What intervals, max-t and Holm claim; and whether all intervals cover the truth."""
     units = Units.of(sample)
     p = t_p(units)
     family = [np.arange(sample.shape[1])]
-    corrected = max_t(units, p, family, resamples=FLIPS, seed=seed).p_values
-    return float(of(corrected <= ALPHA)), float(of(correct(p, "holm") <= ALPHA))
+    corrected, (level,) = max_t(units, p, family, resamples=FLIPS, seed=seed)
+    low, high = pseudo_queries(units, apart).bounds(1 - level / 2)
+    return (
+        float(of((low > 0) | (high < 0))),
+        float(of(corrected <= ALPHA)),
+        float(of(correct(p, "holm") <= ALPHA)),
+        float(((low <= truth) & (truth <= high)).all()),
+    )
 
 
 def detectable_table(data_sets: int = 3, checks: int = 300) -> list[str]:
@@ -260,10 +332,11 @@ def detectable_table(data_sets: int = 3, checks: int = 300) -> list[str]:
     for alpha, where in ((ALPHA, "alone"), (0.005, "one of ten")):
         for n in (50, 100, 200):
             powers, stated = [], []
-            for values in changes().values():
+            for pair in scored_pairs().values():
+                values, apart = gains(pair), float(np.ptp(pair))
                 for _ in range(data_sets):
                     units = Units.of(draw(rng, values, n, 1))
-                    (least,) = detectable_differences(units, np.ones(1), alpha=alpha)
+                    (least,) = detectable_differences(units, np.array([apart]), alpha=alpha)
                     stated.append(least is not None)
                     if least is None:
                         continue
@@ -272,7 +345,7 @@ def detectable_table(data_sets: int = 3, checks: int = 300) -> list[str]:
                     likelier = rng.choice(values, (n, checks), p=weights)
                     powers.append(
                         [
-                            float(np.mean(t_p(Units.of(sample)) <= alpha))
+                            float(np.mean(leaves_out_0(sample, apart, alpha) != 0))
                             for sample in (shifted, likelier)
                         ]
                     )
@@ -296,8 +369,9 @@ def tilted(values: Columns, mean: float) -> Columns:
 
 if __name__ == "__main__":
     for title, lines in (
-        ("Differences", interval_table(changes().values, paired=True)),
+        ("Differences", interval_table(scored_pairs().values, paired=True)),
         ("Means", interval_table(runs, paired=False)),
+        ("Verdicts", verdict_table()),
         ("A true null, t", null_table()),
         ("t and mid-p", compared_tests()),
         ("Corrections", family_table()),

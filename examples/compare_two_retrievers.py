@@ -40,7 +40,7 @@ for name, run in (("keyword", keyword.run), ("both", both)):
     top = [f"{item} [{grades[item]:g}]" if item in grades else item for item in run[lost].ids[:3]]
     print(f"  {name:<8} {', '.join(top)}")
 
-better = [one for one in comparison if one.significant and one.difference > 0]
+better = [one for one in comparison if one.outcome == "better"]
 if better:
     chosen = max(better, key=lambda one: one.difference)
     print(f"\nDecision: {chosen.system} instead of keyword. Build it, and measure its latency.")

@@ -30,6 +30,7 @@ from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.scoring.batches import no_common_query
 from llama_index_rag_metrics.scores.scoring.score_files import score_files
 from llama_index_rag_metrics.scores.scoring.score_rankings import score_rankings
+from llama_index_rag_metrics.scores.systems import System, keep_answers
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
@@ -78,7 +79,7 @@ def score_all(runs: Sequence[Path], qrels: Path | None, request: ScoreRequest) -
             raise InvalidInput("RUN", str(run), "each run once")
     relevance = request.asked.relevance or None
     if qrels is not None:
-        relevance = _relevance(qrels, request.on_error)
+        relevance = read_relevance(qrels, request.on_error)
     systems = []
     for run in runs:
         run.stat()  # what isn't there has no kind
@@ -215,11 +216,11 @@ def _score_small(
     run = read_stored(path, request.on_error, request.columns, request.asked)
     if request.ignore_identical_ids:
         run = run.without_identical_ids()
-    asked = request.asked
+    asked, retrieved = request.asked, run
     if (matched := asked.matched(run, relevance)) is not None:
         run, relevance = matched.run, matched.relevance
     if relevance is None:
-        relevance = _relevance_beside(path, request.on_error, request.columns)
+        relevance = relevance_beside(path, request.on_error, request.columns)
     if not run.keys() & relevance.keys():
         if format_of(path, "run") == "traces" and not (asked.question_id or asked.questions):
             expected = "traces of the questions that are judged"
@@ -227,7 +228,7 @@ def _score_small(
             raise InvalidInput("RUN", str(path), expected, remedy)
         judged = relevance or (asked.questions.queries if asked.questions else {})
         raise no_common_query(path, next(iter(run)), next(iter(judged), ""))
-    return score_rankings(
+    scores = score_rankings(
         relevance,
         run,
         request.metrics,
@@ -237,9 +238,14 @@ def _score_small(
         tokenizer=request.tokenizer,
         documents=request.documents,
     )
+    if request.selection != Selection():
+        return scores  # a ranking has other ranks then
+    by_metric = {} if matched is None else dict.fromkeys(scores, matched)
+    system = System("", scores, retrieved, relevance, by_metric, {})
+    return scores.replace(answers=keep_answers(system))
 
 
-def _relevance(path: Path, on_error: OnError) -> Mapping[str, Relevance]:
+def read_relevance(path: Path, on_error: OnError) -> Mapping[str, Relevance]:
     with _report_skipped():
         relevance = read_qrels(path, on_error=on_error)
     if not relevance:
@@ -247,7 +253,7 @@ def _relevance(path: Path, on_error: OnError) -> Mapping[str, Relevance]:
     return relevance
 
 
-def _relevance_beside(
+def relevance_beside(
     path: Path, on_error: OnError, columns: Mapping[str, str]
 ) -> Mapping[str, Relevance]:
     try:

@@ -21,7 +21,7 @@ from llama_index_rag_metrics.report.model import (
     Table,
 )
 from llama_index_rag_metrics.report.numbers import counted, percent, score
-from llama_index_rag_metrics.report.reportable import Reportable
+from llama_index_rag_metrics.report.reportable import Reportable, Sentence
 from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import join_first
@@ -60,8 +60,8 @@ EXPLAINED = (
 _HEAD = ("calibrated", "people alone", "judge alone", "worth", "kappa", "weighted kappa")
 
 
-@dataclass(frozen=True, slots=True)
-class Calibrated:
+@dataclass(frozen=True, slots=True, repr=False)
+class Calibrated(Sentence):
     """A metric by people's few scores and a judge's many.
 
     Attributes:
@@ -96,6 +96,9 @@ class Calibrated:
     @property
     def helps(self) -> bool:
         return self.weight > 0
+
+    def __str__(self) -> str:
+        return self.sentence
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -139,10 +142,6 @@ class Calibration(Reportable):
     def report(self, *, full: bool = False) -> Report:
         """Human, judged and calibrated means, and agreement; as a table, one row per metric."""
         return _report(self)
-
-    def __repr__(self) -> str:
-        human, judge = self.human.counts.scored, self.judge.counts.scored
-        return f"<Calibration of {self.name or 'unnamed'}: {human} human, {judge} judged questions>"
 
 
 def calibrate(

@@ -44,13 +44,15 @@ from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn, names_
 from llama_index_rag_metrics.rankings.matching.matcher_names import MatcherLike, as_matcher
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Latency, Ranking, Run
-from llama_index_rag_metrics.report.model import Cell, Listing, Report, Row, Tone
-from llama_index_rag_metrics.report.reportable import Reportable
+from llama_index_rag_metrics.report.model import Cell, Listing, QueryAnswers, Report, Row, Tone
+from llama_index_rag_metrics.report.query_lines import wanted_item
+from llama_index_rag_metrics.report.reportable import Reportable, Sentence
 from llama_index_rag_metrics.runtime.amounts import WORKERS
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.sync import synchronous
 from llama_index_rag_metrics.scores.scores_report import listed, systems_report
 from llama_index_rag_metrics.scores.scoring.batches import Metrics
+from llama_index_rag_metrics.scores.systems import System, query_answers
 
 if TYPE_CHECKING:
     from llama_index.core.base.base_retriever import BaseRetriever
@@ -59,8 +61,8 @@ if TYPE_CHECKING:
 Change: TypeAlias = Literal["gained", "lost", "raised", "lowered"]
 
 
-@dataclass(frozen=True, slots=True)
-class StageChange:
+@dataclass(frozen=True, slots=True, repr=False)
+class StageChange(Sentence):
     """The change of one relevant item of one query by a stage.
 
     Attributes:
@@ -196,7 +198,7 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
     def report(self, *, full: bool = False) -> Report:
         """Each stage's scores, gains, losses and latency, and the relevant items that were lost."""
         systems = [system_of(results, stage) for stage, results in self.items()]
-        report = systems_report(systems, full=full, figures=curve_figures(systems))
+        report = systems_report(systems, full=full, figures=curve_figures(systems), stages=True)
         summary, *sections = report.sections
         (table,) = summary.tables
         table = replace(table, parts=[*table.parts, _change_rows(self), _latency_rows(self)])
@@ -204,7 +206,7 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
             report,
             title=f"Stages: {listed(list(self), most=9)}",
             sections=[replace(summary, tables=[table]), *sections],
-            listings=list(_lost(self)),
+            listings=[_lost(self, systems, number) for number in range(1, len(systems))],
         )
 
 
@@ -243,13 +245,17 @@ def _latency_rows(stages: StageResults) -> list[Row]:
     ]
 
 
-def _lost(stages: StageResults) -> Iterator[Listing]:
-    for stage, results in stages.items():
-        lost, texts = stages.lost(stage), results.scores.queries
-        remarks = [
-            (change.query_id, texts.get(change.query_id, ""), [str(change)]) for change in lost
-        ]
-        yield Listing.of(f"Lost by {stage}", remarks, _LISTED_LOSSES)
+def _lost(stages: StageResults, systems: Sequence[System], number: int) -> Listing:
+    stage = systems[number].name
+    results, lost = stages[stage], stages.lost(stage)
+    metric = next(iter(results.matched_by), next(iter(results.scores), ""))
+    queries = []
+    for change in lost[:_LISTED_LOSSES]:
+        story = query_answers(change.query_id, systems[: number + 1], metric, stages=True)
+        wanted = (item for need in story.wanted for item in need if item.id == change.item)
+        remarks = [wanted_item(story, item, number) for item in wanted]
+        queries.append(QueryAnswers(change.query_id, story.text, remarks=remarks))
+    return Listing(f"Lost by {stage}: {len(lost):,}", queries, more=len(lost) - len(queries))
 
 
 @shows(StageOptions)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from operator import attrgetter
 from typing import Any
 
 from llama_index_rag_metrics.rankings.relevance import Relevance
+from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.runtime.errors import FileFormatError, FormatTooNarrow
 
 OF_QUERIES = ("relevance", "metadata", "expected_texts", "forbidden")
@@ -36,6 +38,30 @@ class DatasetContent:
         """The text to index a document by: its title and its text, on lines of their own."""
         lines = (self.titles.get(document_id, ""), self.corpus[document_id])
         return "\n".join(filter(None, lines))
+
+
+class PassageTexts:
+    """The text of a passage by its id, or by its place in a document; None where it isn't known.
+
+    Nothing of the corpus is copied, and only the texts of relevant passages are pickled.
+    """
+
+    def __init__(self, content: DatasetContent) -> None:
+        self._content = content
+
+    def __call__(self, passage: str | Span) -> str | None:
+        corpus = self._content.corpus
+        if isinstance(passage, Span):
+            return corpus.get(passage.source, "")[passage.start : passage.end] or None
+        return self._content.indexed_text(passage) if passage in corpus else None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        judged = self._content.relevance.values()
+        named = (item for relevance in judged for item in relevance)
+        placed = (span for relevance in judged for span in (relevance.spans or {}).values())
+        passages: Iterable[str | Span] = chain(named, placed)
+        known = {passage: text for passage in passages if (text := self(passage)) is not None}
+        return getattr, (known, "get")
 
 
 def check_fits(

@@ -25,6 +25,7 @@ from llama_index_rag_metrics.files.dataset_summary import (
 from llama_index_rag_metrics.files.lines import Faults, OnError, check_on_error
 from llama_index_rag_metrics.files.tables import is_frame, to_frame
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
+from llama_index_rag_metrics.report.escape import terminal
 from llama_index_rag_metrics.runtime.amounts import check_amount, check_integer
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import FieldsUnread, FileFormatError, InvalidInput
@@ -457,7 +458,7 @@ class RetrievalDataset(DatasetContent):
         return len(self.queries)
 
     def __repr__(self) -> str:
-        name = f" {self.name}" if self.name else ""
+        name = f" {terminal(self.name)}" if self.name else ""
         return f"<RetrievalDataset{name}: {summary(self)}>"
 
     def _repr_html_(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from llama_index.core.schema import NodeWithScore
@@ -20,7 +20,7 @@ from llama_index_rag_metrics.rankings.matching.id_matcher import LabelCheck, Mat
 from llama_index_rag_metrics.rankings.matching.normalisation import letters, words
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.report.numbers import whole_percent
-from llama_index_rag_metrics.report.reportable import Reportable
+from llama_index_rag_metrics.report.reportable import Reportable, Sentence
 from llama_index_rag_metrics.runtime.amounts import check_share
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
@@ -56,12 +56,13 @@ KINDS: Mapping[Kind, KindEntry] = {
 """Every kind, in the order of reports."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+@dataclass(frozen=True, slots=True, repr=False)
+class Finding(Sentence):
     """What is wrong, or may be: `id` is the labelled passage, or "" of questions alone.
 
     `others` are where the text is now, near-duplicates, or what two questions disagree about;
-    `score`, in [0, 1], is the share of the text that is left, a likeness or an overlap.
+    `score`, in [0, 1], is the share of the text that is left, a likeness or an overlap. `old_text`
+    is what the labelled passage said, and `new_text` what is there now, where they are known.
     """
 
     kind: Kind
@@ -70,10 +71,16 @@ class Finding:
     others: tuple[str, ...] = ()
     score: float | None = None
     text: str = ""
+    old_text: str = field(default="", repr=False)
+    new_text: str = field(default="", repr=False)
 
     @property
     def level(self) -> Level:
         return KINDS[self.kind].level
+
+    def __str__(self) -> str:
+        about = ", ".join([*self.query_ids, *filter(None, [self.id])])
+        return f"{about}: {self.text or KINDS[self.kind].meaning}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +107,7 @@ class Coverage:
     overlaps: Mapping[str, float]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LabelFindings(Reportable):
     """What `check_labels` found.
 
@@ -293,7 +300,9 @@ def _drifted(labels: list[Label], finder: Finder, passages: Passages) -> Iterato
         queries = tuple(query_id for query_id, grade in label.queries.items() if grade > 0)
         others = tuple(piece.id for piece in located.pieces)
         sentence = _sentence(label, located, join_first([*map(repr, others)]))
-        yield Finding(located.fate, label.id, queries, others, located.score, sentence)
+        today = next((passages.texts[item] for item in others if item in passages.texts), "")
+        texts = label.text or "", today
+        yield Finding(located.fate, label.id, queries, others, located.score, sentence, *texts)
 
 
 def _is_in_place(label: Label, located: Found, passages: Passages) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 from llama_index_rag_metrics.labels.checking import KINDS, Coverage, Finding, LabelFindings, Share
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.numbers import counted
+from llama_index_rag_metrics.report.query_lines import difference, excerpt
 
 _MOST_SHOWN, _MOST_ON_PAGE = 5, 200
 _MOST_DOCUMENTS = 10
@@ -110,7 +111,7 @@ def _listings(findings: LabelFindings, most: int) -> list[m.Listing]:
     listings = []
     for kind, entry in KINDS.items():
         remarks = [
-            (finding.query_ids[0], questions.get(finding.query_ids[0], ""), [_remark(finding)])
+            (finding.query_ids[0], questions.get(finding.query_ids[0], ""), _remarks(finding))
             for finding in findings.of(kind)
         ]
         title = f"{entry.meaning[0].upper()}{entry.meaning[1:]}"
@@ -118,9 +119,16 @@ def _listings(findings: LabelFindings, most: int) -> list[m.Listing]:
     return listings
 
 
-def _remark(finding: Finding) -> str:
+def _remarks(finding: Finding) -> list[str]:
+    """What was found; what a passage that is gone said; of an edited one where it differs."""
     further = len(finding.query_ids) - 1
-    if further < 1 or finding.kind in ("contradicting", "repeated"):
-        return finding.text
-    others = counted(further, "more question", "more questions")
-    return f"{finding.text} (also expected by {others})"
+    remarks = [finding.text]
+    if further > 0 and finding.kind not in ("contradicting", "repeated"):
+        others = counted(further, "more question", "more questions")
+        remarks = [f"{finding.text} (also expected by {others})"]
+    if finding.kind == "lost" and finding.old_text:
+        remarks.append(f"it said “{excerpt(finding.old_text)}”")
+    elif finding.kind == "changed" and finding.old_text and finding.new_text:
+        was, now = difference(finding.old_text, finding.new_text)
+        remarks += [f"it said “{was}”", f"it says “{now}”"]
+    return remarks

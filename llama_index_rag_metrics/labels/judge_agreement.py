@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
+from llama_index_rag_metrics.report.numbers import carried, counted
 from llama_index_rag_metrics.runtime.amounts import check_amount
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.statistics.intervals import check_options
@@ -22,6 +23,16 @@ class Agreement(NamedTuple):
     n: int
     low: float | None = None
     high: float | None = None
+
+    def __str__(self) -> str:
+        ends = ""
+        if self.low is not None and self.high is not None:
+            ends = f" ({carried(self.low, self.n)} to {carried(self.high, self.n)})"
+        passages = counted(self.n, "passage", "passages")
+        return f"kappa {carried(self.kappa, self.n)}{ends} on {passages}"
+
+    def __repr__(self) -> str:
+        return f"<Agreement: {self}>"
 
 
 def agreement(

@@ -85,7 +85,7 @@ class PlaceEffect:
     p_value: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class JudgeCheck(Reportable):
     """How steady an LLM's grades are, and whether they depend on the place in a call.
 
@@ -138,9 +138,6 @@ class JudgeCheck(Reportable):
         from llama_index_rag_metrics.labels.judge_checking_report import judge_check_report
 
         return judge_check_report(self)
-
-    def __repr__(self) -> str:
-        return f"<JudgeCheck of {self.model}: {self.n_queries} queries>"
 
 
 async def acheck_judge(
@@ -413,16 +410,21 @@ def _due_to_place(by_query: Iterable[QueryGrades], confidence: float) -> MeanInt
 def _place_effect(by_query: Iterable[QueryGrades], confidence: float) -> PlaceEffect | None:
     """The t-test of the queries' slopes: least squares of grade on place, by text."""
     slopes: list[float] = []
-    widest = 0.0  # the steepest slope that grades from 0 to HIGHEST allow at these places
+    steepest = 0.0  # that grades from 0 to HIGHEST allow at these places
     for of_query in by_query:
         places, grades = _about_their_means(of_query.calls[1:])
         if spread := math.fsum(place * place for place in places):
             slopes.append(math.fsum(map(mul, places, grades)) / spread)
-            widest = max(widest, HIGHEST / 2 * math.fsum(map(abs, places)) / spread)
+            steepest = max(steepest, HIGHEST / 2 * math.fsum(map(abs, places)) / spread)
     if not slopes:
         return None
     units = Units.of(np.array(slopes, np.float64).reshape(-1, 1))
-    (slope,) = difference_intervals(units, widest=widest, confidence=confidence)
+    (slope,) = difference_intervals(
+        units,
+        widest=max(map(abs, slopes)) or steepest,
+        confidence=confidence,
+        possible=np.array([[-steepest, steepest]]),
+    )
     return PlaceEffect(slope, float(t_p(units)[0]))
 
 

@@ -19,7 +19,6 @@ from llama_index_rag_metrics.report.model import (
 from llama_index_rag_metrics.report.numbers import (
     between,
     counted,
-    p_value,
     percent,
     score,
     signed,
@@ -130,7 +129,7 @@ def _of_place(place: PlaceEffect) -> Statement:
     if slope.low is None:
         texts = f"{counted(slope.n)} with texts at several places"
         return Statement(f"Too few to tell whether the place matters: {texts}.", "open")
-    ends = f"({_ends(slope)}, p {p_value(place.p_value)})"
+    ends = f"({_ends(slope)})"
     if excludes_0(slope):
         verb = "raises" if slope.mean > 0 else "lowers"
         return Statement(

@@ -15,7 +15,7 @@ from llama_index_rag_metrics.labels.likeness import Piece
 from llama_index_rag_metrics.labels.locating import By, Fate, Finder, Found
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.report.numbers import counted, whole_percent
-from llama_index_rag_metrics.report.reportable import Reportable
+from llama_index_rag_metrics.report.reportable import Reportable, Sentence
 from llama_index_rag_metrics.runtime.amounts import check_share
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.report.model import Report
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+@dataclass(frozen=True, slots=True, repr=False)
+class Move(Sentence):
     """What became of one label: `pieces` are the new ids, `others` nodes with too small a share.
 
     `score` is the share of its text that the new nodes hold together, in [0, 1]; None if only a
@@ -51,7 +51,7 @@ class Move:
         return f"{self.item!r} is {self.fate}: {remark}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class MovedLabels(Reportable):
     """The result of `move_labels`.
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.report.model import Report
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Nuggets(Mapping[str, Sequence[Nugget]], Reportable):
     """The nuggets of each question: query id to nuggets, the most important first.
 

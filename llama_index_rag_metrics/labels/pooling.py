@@ -27,7 +27,8 @@ from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings, best_first
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.rankings.run import Run
-from llama_index_rag_metrics.report.reportable import Reportable
+from llama_index_rag_metrics.report.numbers import score, signed
+from llama_index_rag_metrics.report.reportable import Reportable, Sentence
 from llama_index_rag_metrics.runtime.amounts import check_amount, check_integer
 from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
@@ -49,8 +50,8 @@ class PoolItem:
     weight: float
 
 
-@dataclass(frozen=True, slots=True)
-class PairOutlook:
+@dataclass(frozen=True, slots=True, repr=False)
+class PairOutlook(Sentence):
     """How far the comparison of two systems is decided; `first` is ahead.
 
     `difference` is that of their means with unjudged items as not relevant; however the rest is
@@ -65,8 +66,14 @@ class PairOutlook:
     chance: float
     state: State
 
+    def __str__(self) -> str:
+        return (
+            f"{self.first} is {score(self.difference)} ahead of {self.second}; however the rest is "
+            f"labelled, that stays between {signed(self.low)} and {signed(self.high)}"
+        )
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Pool(Reportable):
     """What to judge next.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Collection, Iterable, Iterator, KeysView, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from copy import copy
@@ -15,9 +16,10 @@ from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
 from llama_index_rag_metrics.runtime.masking import describe_error
 
 PER_ITEM = ("ids", "scores", "texts", "spans", "tokens")
+_SHOWN_IDS = 7
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Items:
     """What was retrieved, best first: the columns that a ranking and a call share.
 
@@ -52,8 +54,14 @@ class Items:
         if self.error is not None:
             object.__setattr__(self, "error", describe_error(self.error))
 
+    def __repr__(self) -> str:
+        if self.error is not None:
+            return f"<{type(self).__name__}: failed: {self.error!r}>"
+        items = reprlib.repr(list(self.ids[:_SHOWN_IDS]))
+        return f"<{type(self).__name__} of {len(self.ids):,}: {items}>"
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Call(Items):
     """One of several retrievals that were made for a question, by an agent or a workflow.
 
@@ -81,7 +89,7 @@ class Call(Items):
         return Ranking(**item_columns(self), latency=self.latency, error=self.error)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Ranking(Items):
     """What was retrieved for one query.
 
@@ -265,7 +273,8 @@ class Run(Mapping[str, Ranking]):
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"<Run {self.name or 'unnamed'}: {len(self)} queries, {len(self.failed)} failed>"
+        name = "".join(filter(str.isprintable, self.name)) or "unnamed"
+        return f"<Run {name}: {len(self)} queries, {len(self.failed)} failed>"
 
 
 def item_columns(items: Items) -> dict[str, Any]:

@@ -6,6 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
+MOST_ABREAST = 4
+"""Up to this many systems stand side by side; of more each has a row, the best first."""
+
 
 class Axis(NamedTuple):
     """An axis of a figure; `ends` are None unless they are fixed."""
@@ -27,6 +30,10 @@ class Series:
         y: in "points", names of metrics; in "cells", texts, as `x`.
         low: lower ends of intervals around x.
         z: a third number of each point, shown by its colour.
+        labels: the names of points, written beside them; "" for none.
+        is_line: in "marks", whether a line joins the points, which then have no marks.
+        members: of each bar, the ids of the questions that it counts.
+        is_baseline: whether the others are compared with this one.
     """
 
     name: str
@@ -38,6 +45,10 @@ class Series:
     remarks: Sequence[str] = ()
     hollow: Sequence[bool] = ()
     z: Sequence[float | None] = ()
+    labels: Sequence[str] = ()
+    is_line: bool = False
+    members: Sequence[Sequence[str]] = ()
+    is_baseline: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +61,10 @@ class Figure:
         hover: what a point shows under the pointer, as a template of plotly.
         zero_line: whether a line marks x = 0.
         z: what the colour of marks and cells shows.
+        remark: a sentence below the figure, such as what its cells average.
+        name: what the figure is called among its variants.
+        variants: figures to choose from, this one not among them, such as of other pairs of
+            parameters.
     """
 
     form: Literal["points", "lines", "bars", "boxes", "marks", "cells"]
@@ -60,6 +75,9 @@ class Figure:
     zero_line: bool = False
     markers: bool = True
     z: Axis | None = None
+    remark: str = ""
+    name: str = ""
+    variants: Sequence[Figure] = ()
 
 
 class FigureKind(NamedTuple):
@@ -75,7 +93,7 @@ FIGURES: Mapping[str, FigureKind] = {
     "differences": FigureKind(
         "Differences from the baseline (hollow: not significant)", False, "compare() makes one."
     ),
-    "distribution": FigureKind("Differences, query by query", True, "compare() makes one."),
+    "distribution": FigureKind("Differences, question by question", True, "compare() makes one."),
     "recall_by_call": FigureKind(
         "Recall after each call", True, "Only agents and workflows make several calls per question."
     ),

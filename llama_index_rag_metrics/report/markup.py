@@ -6,14 +6,20 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from llama_index_rag_metrics.report import escape
 from llama_index_rag_metrics.report import model as m
+from llama_index_rag_metrics.report.failures import failure_lines
 from llama_index_rag_metrics.report.numbers import shown
-from llama_index_rag_metrics.report.query_lines import call_lines, retrieved_line, wanted_line
+from llama_index_rag_metrics.report.query_lines import (
+    call_lines,
+    excerpt,
+    more_wanted,
+    retrieved_lines,
+    short_names,
+    wanted_lines,
+)
 
 _SIGNS: Mapping[m.Tone, str] = {"best": "✅", "alarm": "❌", "open": "⚠️"}
-_BOLD: tuple[m.Tone, ...] = ("best", "alarm")
+_BOLD: tuple[m.Tone, ...] = ("best", "leading", "alarm")
 _QUESTION_CHARACTERS = 200
-_RETRIEVED_ITEMS = 5
-_LISTED_FAILURES = 20
 
 
 def to_markdown(report: m.Report) -> str:
@@ -44,13 +50,12 @@ def _blocks(report: m.Report) -> Iterator[str]:
         yield escape.markdown(section.text)
     yield "\n".join(f"- {escape.markdown(note)}" for note in report.notes)
     for listing in report.listings:
-        if rows := [row for query in listing.queries for row in _query_rows(query)]:
-            head = ("query", "question", "system", "score", "wanted", "got")
-            yield _folded(listing.title, _pipes(head, ["---"] * len(head), *rows))
+        title = f"{listing.title} ({listing.remark})" if listing.remark else listing.title
+        yield _folded(title, "\n".join(_listed(listing)))
     if report.failures:
-        rows = [tuple(map(escape.markdown, failure)) for failure in report.failures]
-        lines = _pipes(("system", "query", "error"), ["---"] * 3, *rows[:_LISTED_FAILURES])
-        yield _folded(f"Failed: {len(report.failures)}", lines)
+        rows = [tuple(map(escape.markdown, line)) for line in failure_lines(report.failures)]
+        lines = _pipes(("system", "error"), ["---"] * 2, *rows)
+        yield _folded(f"Failed: {len(report.failures):,}", lines)
 
 
 def _cell(cell: m.Cell) -> str:
@@ -62,16 +67,25 @@ def _cell(cell: m.Cell) -> str:
     return f"**{text}**" if cell.tone in _BOLD else text
 
 
-def _query_rows(query: m.QueryAnswers) -> Iterator[tuple[str, ...]]:
-    """One row an answer; one in all where there are only remarks."""
-    asked = escape.markdown(query.query_id), escape.markdown(query.text[:_QUESTION_CHARACTERS])
-    wanted = escape.markdown(wanted_line(query))
-    for answer in query.answers:
-        retrieved = "; ".join([retrieved_line(answer, _RETRIEVED_ITEMS), *call_lines(answer)])
-        system, score = escape.markdown(answer.system), _cell(answer.score)
-        yield *asked, system, score, wanted, escape.markdown(retrieved)
-    if query.remarks:
-        yield *asked, "", "", wanted, escape.markdown("; ".join(query.remarks))
+def _listed(listing: m.Listing) -> Iterator[str]:
+    """A question with its answers, each with its items, and with what was wanted."""
+    for query in listing.queries:
+        text = excerpt(query.text, _QUESTION_CHARACTERS)
+        yield f"- {escape.markdown(query.query_id)}: {escape.markdown(text)}".removesuffix(": ")
+        names = short_names(query)
+        for answer in query.answers:
+            first, *further = retrieved_lines(query, answer, listing.most) or [""]
+            head = f"{escape.markdown(answer.system)} {_cell(answer.score)}".rstrip()
+            yield f"  - {head}: {escape.markdown(first)}".removesuffix(": ")
+            further += call_lines(answer, 0 if listing.most == 1 else listing.most, names)
+            yield from (f"    - {escape.markdown(line)}" for line in further)
+        for wanted in wanted_lines(query):
+            yield f"  - wanted {escape.markdown(str(wanted))}"
+        if more := more_wanted(query):
+            yield f"  - and {more} more wanted"
+        yield from (f"  - {escape.markdown(remark)}" for remark in query.remarks)
+    if listing.more > 0:
+        yield f"- and {listing.more} more"
 
 
 def _pipes(*lines: Iterable[str]) -> str:

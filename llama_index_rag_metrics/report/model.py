@@ -13,8 +13,9 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report.figure import Draw
 
-Tone: TypeAlias = Literal["normal", "best", "quiet", "alarm", "open"]
-"""How a value or a sentence looks; "open" is what isn't decided."""
+Tone: TypeAlias = Literal["normal", "best", "leading", "quiet", "alarm", "open"]
+"""How a value or a sentence looks; "leading" is the best of a row that nothing tested, "open" what
+isn't decided."""
 
 Form: TypeAlias = Literal[
     "text",
@@ -76,6 +77,7 @@ class Table:
         fold: what a page calls the parts behind the first, which it folds; "" for showing them all.
         by_system: whether the columns are systems, all alike. Then a narrow output splits the
             table, and marks the best; else it leaves out the last columns and says so.
+        system_rows: whether a table by system was turned: its rows are the systems.
         remark: shown beside the title.
         text_columns: how many of the first columns are texts, and set to the left.
     """
@@ -89,6 +91,7 @@ class Table:
     place: Place = "summary"
     remark: str = ""
     text_columns: int = 0
+    system_rows: bool = False
 
     @property
     def rows(self) -> list[Row]:
@@ -182,13 +185,22 @@ class CallAnswer(NamedTuple):
     latency: float | None = None
 
 
+class Found(NamedTuple):
+    """Where a wanted item is in a ranking: its rank, copies dropped, and the tokens up to it."""
+
+    rank: int
+    tokens: int | None = None
+
+
 class Answer(NamedTuple):
     """What one system gave for one query; latency in seconds.
 
     Attributes:
-        retrieved: best first; None where no ranking is known.
+        retrieved: best first; None where no ranking is known. Of stored scores, the first items.
         calls: the retrievals that it is the sum of, in order; None where it is one.
         tokens: of each retrieved item, where they were counted.
+        found: id of each wanted item that is anywhere in the ranking to its place; None where that
+            isn't known.
     """
 
     system: str
@@ -198,6 +210,14 @@ class Answer(NamedTuple):
     latency: float | None = None
     calls: Sequence[CallAnswer] | None = None
     tokens: Sequence[int] | None = None
+    found: Mapping[str, Found] | None = None
+
+
+class Cutoff(NamedTuple):
+    """Where a metric stops reading a ranking: after so many items, or so many tokens."""
+
+    at: int
+    unit: Literal["items", "tokens"] = "items"
 
 
 class QueryAnswers(NamedTuple):
@@ -205,6 +225,9 @@ class QueryAnswers(NamedTuple):
 
     Attributes:
         wanted: best grade first; any item of an entry meets that need.
+        more: how many needs there are beyond these, of stored scores.
+        cutoff: that of the metric by which the answers are scored.
+        stages: whether the systems are the stages of one pipeline, in order.
     """
 
     query_id: str
@@ -212,6 +235,9 @@ class QueryAnswers(NamedTuple):
     wanted: Sequence[Sequence[Item]] = ()
     answers: Sequence[Answer] = ()
     remarks: Sequence[str] = ()
+    cutoff: Cutoff | None = None
+    stages: bool = False
+    more: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +247,7 @@ class Listing:
     Attributes:
         remark: shown beside the title.
         more: how many there are beyond these.
-        most: how many retrieved items are shown; if one, its text, too.
+        most: how many retrieved items of each answer are shown.
         on_request: whether `str()` leaves them out.
     """
 
@@ -256,13 +282,6 @@ class Failure(NamedTuple):
 class Term(NamedTuple):
     name: str
     meaning: str
-
-
-class Cutoff(NamedTuple):
-    """Where a metric stops reading a ranking: after so many items, or so many tokens."""
-
-    at: int
-    unit: Literal["items", "tokens"] = "items"
 
 
 class SliceKey(NamedTuple):

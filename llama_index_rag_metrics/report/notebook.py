@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.escape import html as escape
+from llama_index_rag_metrics.report.failures import failure_lines
 from llama_index_rag_metrics.report.numbers import shown
-from llama_index_rag_metrics.report.query_lines import call_lines, retrieved_line, wanted_line
+from llama_index_rag_metrics.report.query_lines import (
+    WantedLine,
+    call_lines,
+    excerpt,
+    retrieved_line,
+    retrieved_name,
+    short_names,
+    wanted_lines,
+)
 
 _STYLES: dict[m.Tone, str] = {
     "normal": "",
     "best": "font-weight:bold",
+    "leading": "font-weight:bold",
     "quiet": "opacity:.55",
-    "alarm": "font-weight:bold;color:#d9534f",
+    "alarm": "font-weight:bold;color:#d6403b",
     "open": "font-weight:bold;font-style:italic",
 }
 _PAGE = "background:transparent;color:inherit"
 _RULE = ' style="border-top:1px solid rgba(128,128,128,.5)"'
-_LINE_CHARACTERS = 120
-_LISTED_FAILURES = 20
+_ITEMS = 5
+_MISSED_CHARACTERS = 400
 
 
 def to_notebook(report: m.Report) -> str:
@@ -28,20 +39,17 @@ def to_notebook(report: m.Report) -> str:
     title = f"<p><b>{escape(report.title)}{outcome}</b></p>" if report.decision else ""
     in_sight = [section for section in report.sections if not _is_folded(section)]
     further = [part for section in report.sections for part in _further(section)]
-    failures = [
-        f"{escape(system)}, <code>{escape(query_id)}</code>: {escape(error)}"
-        for system, query_id, error in report.failures
-    ]
+    failures = [escape(": ".join(filter(None, line))) for line in failure_lines(report.failures)]
     asides = [*report.notes, *(note for section in report.sections for note in section.notes)]
     notes = _list(map(escape, asides))
     parts = [
         title,
         *map(_paragraph, report.decision),
-        *map(set_table, report.tables("summary")),
+        *(_in_sight(table, report.title) for table in report.tables("summary")),
         *map(_explained, in_sight),
         *further,
         *map(_listed, report.listings),
-        _folded(f"Failed: {len(failures)}", _list(failures[:_LISTED_FAILURES])),
+        _folded(f"Failed: {len(report.failures):,}", _list(failures)),
         _folded("Notes", notes) if further else notes,
     ]
     return f"<div>{''.join(parts)}</div>"
@@ -66,11 +74,32 @@ def _explained(section: m.Section) -> str:
 
 def _paragraph(statement: m.Statement) -> str:
     """A sentence; of one that begins with its label, the label alone stands out."""
-    style, label = _STYLES[statement.tone], statement.label
-    if label and statement.text.startswith(f"{label}: "):
-        rest = escape(statement.text.removeprefix(label))
-        return f'<p><span style="{style}">{escape(label)}</span>{rest}</p>'
-    return f'<p style="{style}">{escape(statement.text)}</p>'
+    label, text = statement.label, statement.text
+    if label and text.startswith(f"{label}: "):
+        sentence = _styled(label, statement.tone) + escape(text.removeprefix(label))
+    else:
+        sentence = _styled(text, statement.tone)
+    command = f"<pre>{escape(statement.command)}</pre>" if statement.command else ""
+    return f"<p>{sentence}</p>{command}"
+
+
+def _styled(text: str, tone: m.Tone) -> str:
+    style = _STYLES[tone]
+    return f'<span style="{style}">{escape(text)}</span>' if style and text else escape(text)
+
+
+def _in_sight(table: m.Table, title_above: str) -> str:
+    """A table with a title of its own; of one that folds, the first part."""
+    title = "" if table.title == title_above else _titled(table)
+    if not table.fold or len(table.parts) < 2:
+        return title + set_table(table)
+    first, others = (replace(table, parts=parts) for parts in (table.parts[:1], table.parts[1:]))
+    return title + set_table(first) + _folded(table.fold, set_table(others))
+
+
+def _titled(part: m.Table | m.Listing) -> str:
+    remark = _styled(part.remark, "quiet")
+    return f"<p><b>{escape(part.title)}</b> {remark}</p>" if part.title else ""
 
 
 def set_table(table: m.Table) -> str:
@@ -79,6 +108,7 @@ def set_table(table: m.Table) -> str:
     sides = ["left" if n < table.text_columns else "right" for n in range(len(table.head))]
     names = zip([first, *table.head], ["left", *sides], strict=True)
     head = "".join(_cell("th", name, side, "font-weight:bold") for name, side in names)
+    head = f"<thead><tr>{head}</tr></thead>" if any((first, *table.head)) else ""
     rows = "".join(
         f"<tr{'' if number else _RULE}>{_row(row, sides)}</tr>"
         for part in table.parts
@@ -86,7 +116,7 @@ def set_table(table: m.Table) -> str:
     )
     return (
         f'<div style="overflow-x:auto"><table style="border-collapse:collapse;{_PAGE}">'
-        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
+        f"{head}<tbody>{rows}</tbody></table></div>"
     )
 
 
@@ -95,30 +125,67 @@ def _row(row: m.Row, sides: Iterable[str]) -> str:
     for cell, side in zip(row.cells, sides, strict=True):
         # a number isn't broken; a text may be
         whole = "" if cell.form == "text" else "white-space:nowrap;"
-        texts.append(_cell("td", shown(cell), side, whole + _STYLES[cell.tone]))
+        text = shown(cell, interval=False)
+        interval = shown(cell).removeprefix(text)
+        texts.append(_cell("td", text, side, whole + _STYLES[cell.tone], interval))
     return "".join(texts)
 
 
-def _cell(tag: str, text: str, side: str, style: str) -> str:
+def _cell(tag: str, text: str, side: str, style: str, interval: str = "") -> str:
     base = f"text-align:{side};padding:.15em .8em;{_PAGE}"
-    return f'<{tag} style="{base};{style}">{escape(text)}</{tag}>'
+    ends = f'<small style="font-weight:normal"> {escape(interval)}</small>' if interval else ""
+    return f'<{tag} style="{base};{style}">{escape(text)}{ends}</{tag}>'
 
 
 def _listed(listing: m.Listing) -> str:
-    return _folded(listing.title, _list(_query(query, listing.most) for query in listing.queries))
+    """Questions that unfold; without what was wanted and what came, a list that does."""
+    more = f"<p>and {listing.more:,} more</p>" if listing.more > 0 else ""
+    if any(query.answers or query.wanted for query in listing.queries):
+        questions = "".join(map(_unfolding, listing.queries))
+        return f"{_titled(listing)}{questions}{more}"
+    lines = [_asked(query) + _list(map(escape, query.remarks)) for query in listing.queries]
+    return _folded(listing.title, _list(lines) + more)
 
 
-def _query(query: m.QueryAnswers, most: int) -> str:
-    lines = [
-        f"{escape(answer.system)} <b>{escape(shown(answer.score))}</b> "
-        f"{escape(_cut(retrieved_line(answer, most)))}"
-        f"{_list(escape(_cut(line)) for line in call_lines(answer))}"
-        for answer in query.answers
-    ]
-    if wanted := wanted_line(query):
-        lines.append(f"wanted: {escape(wanted)}")
-    lines += map(escape, query.remarks)
-    return f"<code>{escape(query.query_id)}</code> {escape(query.text)}{_list(lines)}"
+def _unfolding(query: m.QueryAnswers) -> str:
+    """A question with its scores; unfolded, each wanted passage and what each system returned."""
+    names = short_names(query)
+    wanted = list(map(_wanted, wanted_lines(query)))
+    parts = [f"<p>Wanted</p>{_list(wanted)}" if wanted else ""]
+    scores = []
+    for answer in query.answers:
+        score = f"<b>{escape(shown(answer.score))}</b>"
+        scores.append(f"{escape(answer.system)} {score}" if len(query.answers) > 1 else score)
+        parts.append(f"<p>{escape(answer.system)} {score}</p>{_returned(answer, names)}")
+    parts.append(_list(map(escape, query.remarks)))
+    summary = f"{_asked(query)} &nbsp;{' · '.join(scores)}"
+    inner = f'<div style="padding-left:1.5em">{"".join(parts)}</div>'
+    return f"<details><summary>{summary}</summary>{inner}</details>"
+
+
+def _wanted(line: WantedLine) -> str:
+    """A wanted passage, with more of its text where a system lost it."""
+    text = line.passage[:_MISSED_CHARACTERS] if line.is_missed else line.text
+    more = "…" if line.is_missed and len(line.passage) > _MISSED_CHARACTERS else ""
+    where = _styled(line.where, "alarm" if line.is_missed else "quiet")
+    return f"<code>{escape(line.name)}</code> {escape(text)}{more} {where}"
+
+
+def _returned(answer: m.Answer, names: Mapping[str, str]) -> str:
+    """The first items with the beginnings of their texts; hits are bold."""
+    items = []
+    for item in (answer.retrieved or ())[:_ITEMS]:
+        tone: m.Tone = "best" if (item.grade or 0) > 0 else "normal"
+        name = _styled(retrieved_name(item, names), tone)
+        items.append(f"<code>{name}</code> {escape(excerpt(item.text))}")
+    calls = _list(escape(line) for line in call_lines(answer, names=names))
+    if answer.error is not None or not items:
+        return f"<p>{escape(retrieved_line(answer))}</p>{calls}"
+    return f"<ol>{''.join(f'<li>{item}</li>' for item in items)}</ol>{calls}"
+
+
+def _asked(query: m.QueryAnswers) -> str:
+    return f"<code>{escape(query.query_id)}</code> {escape(query.text)}"
 
 
 def _folded(title: str, inner: str) -> str:
@@ -128,7 +195,3 @@ def _folded(title: str, inner: str) -> str:
 def _list(items: Iterable[str]) -> str:
     inner = "".join(f"<li>{item}</li>" for item in items)
     return f"<ul>{inner}</ul>" if inner else ""
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _LINE_CHARACTERS else f"{text[: _LINE_CHARACTERS - 1]}…"

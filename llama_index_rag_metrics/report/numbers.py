@@ -6,6 +6,7 @@ A bare `g` elsewhere writes a number that somebody gave, such as a limit or a gr
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -16,6 +17,7 @@ NO_VALUE = "–"
 MINUS = "−"
 
 DIGITS = 4
+_FEWEST_DIGITS = 2
 _SMALLEST_P = 0.0001
 
 PLOTLY: Mapping[str, str] = {
@@ -44,26 +46,64 @@ def shown(cell: Cell, *, interval: bool = True) -> str:
     return text
 
 
-def score(value: float, limit: float | None = None) -> str:
+def digits_of(n: int) -> int:
+    """How many decimals the mean of a score from 0 to 1 over n questions carries, 2 to 4.
+
+    The last one is at most a fifth of the largest standard error that there can be, 0.5 / √n.
+
+    >>> digits_of(58), digits_of(2503), digits_of(1_000_000)
+    (2, 3, 4)
+    """
+    return min(DIGITS, max(_FEWEST_DIGITS, 1 + math.ceil(math.log10(max(n, 1)) / 2)))
+
+
+def score(value: float, limit: float | None = None, digits: int = DIGITS) -> str:
     """A score to four decimals, or to as many as tell it from a limit, up to nine.
 
     >>> score(0.5), score(0.50001, limit=0.5), score(0.5 + 1e-12, limit=0.5), score(math.nan)
     ('0.5000', '0.500010', '0.5000', '–')
+    >>> score(0.63649, digits=2), score(0.5996, limit=0.6, digits=2)
+    ('0.64', '0.5996')
     """
     if math.isnan(value):
         return NO_VALUE
-    text = f"{abs(value):.{_decimals(value, limit)}f}"
+    text = f"{abs(value):.{_decimals(value, limit, digits)}f}"
     return f"{MINUS}{text}" if value < 0 and float(text) else text
 
 
-def signed(value: float, limit: float | None = None) -> str:
+def estimate(
+    name: str, value: float, low: float | None, high: float | None, n: int, confidence: float = 0.95
+) -> str:
+    """A mean over n questions with its interval, in words and in the digits that n carries.
+
+    >>> estimate("ndcg@10", 0.63649, 0.5581, 0.7099, 58)
+    'ndcg@10 is 0.64 (0.56 to 0.71 with 95 % confidence) on 58 questions'
+    """
+    ends = ""
+    if low is not None and high is not None:
+        both = f"{carried(low, n)} to {carried(high, n)}"
+        ends = f" ({both} with {percent(confidence)} confidence)"
+    return f"{name} is {carried(value, n)}{ends} on {questions(n)}"
+
+
+def carried(value: float, n: int) -> str:
+    """A mean over n questions in the digits that these carry; 0 and 1 are exact.
+
+    >>> carried(0.6365, 58), carried(0.9981, 58), carried(1.0, 58)
+    ('0.64', '0.9981', '1.00')
+    """
+    limit = round(value) if 0 <= value <= 1 else None
+    return score(value, limit, digits_of(n))
+
+
+def signed(value: float, limit: float | None = None, digits: int = DIGITS) -> str:
     """A difference with its sign, which one that looks like 0 doesn't have.
 
-    >>> signed(0.00006), signed(-0.25), signed(-0.00004), signed(math.nan)
-    ('+0.0001', '−0.2500', '0.0000', '–')
+    >>> signed(0.00006), signed(-0.25), signed(-0.00004)
+    ('+0.0001', '−0.2500', '0.0000')
     """
-    text = score(abs(value), None if limit is None else abs(limit))
-    if text == NO_VALUE or not float(text):
+    text = score(abs(value), None if limit is None else abs(limit), digits)
+    if not float(text):
         return text
     return f"{'+' if value > 0 else MINUS}{text}"
 
@@ -75,6 +115,37 @@ def between(low: float | None, high: float | None) -> str:
     ('−0.1000 to +0.2000', '+0.000030 to +0.2000', '0.0000 to +0.2000', 'above 0 to +0.2000')
     """
     return NO_VALUE if low is None or high is None else f"{_end(low)} to {_end(high)}"
+
+
+def decimals_of(low: float, high: float) -> int:
+    """How many decimals the ends of an interval carry: rounding moves none by over a fifth of it.
+
+    >>> decimals_of(0.01, 0.07), decimals_of(-0.022, 0.022), decimals_of(-40, 60)
+    (2, 3, 0)
+    """
+    half = (high - low) / 2
+    decimals = 9 if half <= 0 else math.ceil(-math.log10(half / 2.5))
+    return min(9, max(decimals, _FEWEST_DIGITS if half < 1 else 0))
+
+
+def ends(low: float, high: float) -> str:
+    """The interval of a difference in a sentence, in the decimals that it carries.
+
+    >>> ends(0.0102, 0.0711), ends(-0.0711, -0.0003), ends(1e-12, 0.2)
+    ('0.01 to 0.07', '−0.07 to −0.0003', 'above 0 to 0.20')
+    """
+    decimals = decimals_of(low, high)
+    return " to ".join(_from_0(score(end, 0.0, decimals), end) for end in (low, high))
+
+
+def rounded_up(value: float, decimals: int) -> str:
+    """What something is less than.
+
+    >>> rounded_up(0.0213, 3), rounded_up(0.022, 3), rounded_up(31.4, 0)
+    ('0.022', '0.022', '32')
+    """
+    unit = 10.0**decimals
+    return score(math.ceil(round(value * unit, 6)) / unit, digits=decimals)
 
 
 def p_value(p: float) -> str:
@@ -138,6 +209,16 @@ def whole_seconds(value: float) -> str:
     return f"{value:.0f} s"
 
 
+def up_to_two_digits(n: float) -> int:
+    """Rounded up to two digits.
+
+    >>> up_to_two_digits(200.1), up_to_two_digits(299_639), up_to_two_digits(58)
+    (210, 300000, 58)
+    """
+    unit = int(10 ** max(0, len(str(math.ceil(n))) - 2))
+    return math.ceil(n / unit) * unit
+
+
 def given(value: float) -> str:
     """A number that somebody gave, without the noise of binary fractions.
 
@@ -160,6 +241,32 @@ def hover(axis: str, form: str = "score") -> str:
     return f"%{{{axis}:{PLOTLY[form]}}}"
 
 
+def in_template(template: str, values: Mapping[str, Any]) -> str:
+    """A template of plotly with its numbers in it, written as plotly does.
+
+    >>> in_template("%{x:.4f} within %{y:.3~g} ms", {"x": 0.5, "y": 2.0})
+    '0.5000 within 2 ms'
+    """
+
+    def written(field: re.Match[str]) -> str:
+        value, form = values.get(field[1]), (field[2] or "").replace("~", "")
+        if value is None:
+            return NO_VALUE
+        return value if isinstance(value, str) else format(value, form or "g").replace("-", MINUS)
+
+    return re.sub(r"%\{(\w+)(?::([^}]*))?\}", written, template)
+
+
+def on_axis(value: float, *, is_share: bool = False) -> str:
+    """A tick of an axis.
+
+    >>> on_axis(0.25), on_axis(-0.5), on_axis(5000.0), on_axis(0.25, is_share=True)
+    ('0.25', '−0.5', '5,000', '25%')
+    """
+    text = whole_percent(value) if is_share else f"{value:,.10g}"
+    return text.replace("-", MINUS)
+
+
 def kept_score(value: float | None) -> float | None:
     """A score as a page keeps it: to the digits that it shows."""
     return None if value is None else round(value, DIGITS)
@@ -178,14 +285,26 @@ def counted(n: int, noun: str = "query", plural: str = "queries") -> str:
     return f"{n:,} {noun if n == 1 else plural}"
 
 
-def _decimals(value: float, limit: float | None) -> int:
+def questions(n: int) -> str:
+    """
+    >>> questions(1), questions(2503)
+    ('1 question', '2,503 questions')
+    """
+    return counted(n, "question", "questions")
+
+
+def _decimals(value: float, limit: float | None, digits: int) -> int:
     if limit is None:
-        return DIGITS
-    return next((n for n in (DIGITS, 6, 9) if round(value, n) != round(limit, n)), DIGITS)
+        return digits
+    enough = (digits, DIGITS, 6, 9)
+    return next((n for n in enough if round(value, n) != round(limit, n)), digits)
 
 
 def _end(value: float) -> str:
-    text = signed(value, 0.0)
+    return _from_0(signed(value, 0.0), value)
+
+
+def _from_0(text: str, value: float) -> str:
     if float(text.replace(MINUS, "-")) or abs(value) < NOISE:
         return text
     return "above 0" if value > 0 else "below 0"
@@ -213,7 +332,7 @@ _FORMS: Mapping[Form, Callable[[Any, Cell], str]] = {
     "p": lambda value, _: p_value(value),
     "effect": lambda value, _: f"{value:+.2f}".replace("-", MINUS),
     "count": lambda value, _: count(value),
-    "tally": lambda value, _: " / ".join(map(str, value)),
+    "tally": lambda value, _: " / ".join(f"{part:,}" for part in value),
     "share": _share,
     "seconds": lambda value, _: seconds(value),
     "outcome": lambda value, _: str(value),

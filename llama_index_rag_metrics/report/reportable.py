@@ -7,7 +7,7 @@ from abc import abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from llama_index_rag_metrics.report.escape import csv_line, spreadsheet
+from llama_index_rag_metrics.report.escape import csv_line, html, spreadsheet, terminal
 from llama_index_rag_metrics.runtime.atomic_files import write_text
 from llama_index_rag_metrics.runtime.errors import MissingExtra
 from llama_index_rag_metrics.runtime.jsonable import jsonable
@@ -18,6 +18,21 @@ if TYPE_CHECKING:
 
     from llama_index_rag_metrics.report.html import Cut
     from llama_index_rag_metrics.report.model import Records, Report
+
+
+class Sentence:
+    """A result that is one sentence where it is shown, whatever fields it has."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def __str__(self) -> str: ...
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {terminal(str(self))}>"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{html(str(self))}</p>"
 
 
 class Reportable:
@@ -31,8 +46,14 @@ class Reportable:
         """The result as plain data.
 
         Args:
-            full: whether to add what only a page shows and takes time, such as intervals of means.
+            full: whether to add what only a page has room for, such as all findings of a check.
         """
+
+    def __repr__(self) -> str:
+        """What is decided, or how much there is; the report is in `str()`."""
+        report = self.report()
+        first = [statement.text for statement in report.decision[:1]]
+        return f"<{type(self).__name__}: {terminal(first[0] if first else report.title)}>"
 
     def __str__(self) -> str:
         """The report as text, as wide as the terminal."""

@@ -16,12 +16,20 @@ from rich.text import Text
 
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.escape import terminal as plain
+from llama_index_rag_metrics.report.failures import failure_lines
 from llama_index_rag_metrics.report.numbers import shown
-from llama_index_rag_metrics.report.query_lines import call_lines, retrieved_line, wanted_line
+from llama_index_rag_metrics.report.query_lines import (
+    call_lines,
+    more_wanted,
+    retrieved_lines,
+    short_names,
+    wanted_lines,
+)
 
 _STYLES: dict[m.Tone, str] = {
     "normal": "",
     "best": "bold green",
+    "leading": "bold",
     "quiet": "dim",
     "alarm": "bold red",
     "open": "yellow",
@@ -30,7 +38,6 @@ _MARK = "* "
 _MARGIN, _DIVIDER = 1, 1
 _GAP_BY_SYSTEM, _GAP = 3, 2
 _LABEL_WIDTH, _NAME_WIDTH, _ID_WIDTH = 28, 16, 12
-_LISTED_FAILURES = 10
 _LEAST_WIDTH = 40
 
 
@@ -62,7 +69,13 @@ def to_text(report: m.Report, *, width: int | None = None) -> str:
     if width is None:
         width = max(shutil.get_terminal_size((100, 0)).columns, _LEAST_WIDTH)
     page = io.StringIO()
-    out = Console(file=page, width=max(width, 1), color_system=None, highlight=False)
+    out = Console(
+        file=page,
+        width=max(width, 1),
+        color_system=None,
+        highlight=False,
+        force_jupyter=False,  # where rich sees a notebook, it would display what it is to write
+    )
     for part in _parts(report, out.width, on_request=False):
         out.print(Trimmed(part))
     return page.getvalue().rstrip("\n")
@@ -101,7 +114,7 @@ def _parts(report: m.Report, width: int, *, on_request: bool) -> Iterator[Render
             yield _heading(listing.title, listing.remark)
             yield _indented(_listed(listing))
     if report.failures:
-        yield _heading(f"Failed: {len(report.failures)}")
+        yield _heading(f"Failed: {len(report.failures):,}")
         yield _indented(_failures(report.failures))
     if report.notes:
         yield _heading("Notes")
@@ -121,7 +134,8 @@ def _widths(tables: Sequence[m.Table], width: int) -> tuple[int, int, int]:
     if not tables:
         return 0, 0, 1
     rows = [row for table in tables for row in table.rows]
-    label = min(max(_LABEL_WIDTH, width // 3), _widest(plain(row.label) for row in rows))
+    labels = [row.label for row in rows] + [table.first for table in tables if table.system_rows]
+    label = min(max(_LABEL_WIDTH, width // 3), _widest(map(plain, labels)))
     head = _widest(plain(head) for table in tables for head in table.head)
     cell = _widest(_MARK + _text(cell) for row in rows for cell in row.cells)
     column = max(min(_NAME_WIDTH, head), cell)
@@ -135,7 +149,8 @@ def _split(table: m.Table, label: int, column: int, abreast: int) -> Iterator[Re
         if start:
             yield Text()
         chosen = slice(start, start + abreast)
-        grid = _labelled_grid(label, _GAP_BY_SYSTEM)
+        first = Text(plain(table.first) if table.system_rows else "")
+        grid = _labelled_grid(label, _GAP_BY_SYSTEM, first)
         for name in table.head[chosen]:
             head = Text(plain(name), overflow="fold")
             grid.add_column(head, width=column, justify="right")
@@ -144,9 +159,10 @@ def _split(table: m.Table, label: int, column: int, abreast: int) -> Iterator[Re
                 grid.add_row(Text(plain(row.label)), *map(_marked, row.cells[chosen]))
             grid.add_section()
         yield _indented(grid)
-    best = any(cell.tone == "best" for row in table.rows for cell in row.cells)
-    if best and not table.title:
-        yield _indented(Text(f"{_MARK}best mean of its row", "dim"))
+    leads = any(cell.tone == "leading" for row in table.rows for cell in row.cells)
+    if leads and not table.title:
+        line = "column" if table.system_rows else "row"
+        yield _indented(Text(f"{_MARK}best mean of its {line}, perhaps by chance", "dim"))
 
 
 def _cut_off(table: m.Table, width: int) -> Iterator[RenderableType]:
@@ -214,7 +230,7 @@ def _text(cell: m.Cell) -> str:
 
 
 def _marked(cell: m.Cell) -> Text:
-    mark = _MARK if cell.tone == "best" else ""
+    mark = _MARK if cell.tone == "leading" else ""
     return Text(mark + _text(cell), _STYLES[cell.tone])
 
 
@@ -227,29 +243,41 @@ def _listed(listing: m.Listing) -> Grid:
         for remark in query.remarks:
             grid.add_row("", _line(plain(remark), "red"))
     if listing.more > 0:
-        grid.add_row("", Text(f"and {listing.more} more", "dim"))
+        grid.add_row("", Text(f"and {listing.more:,} more", "dim"))
     return grid
 
 
 def _answers(query: m.QueryAnswers, most: int) -> Grid:
     grid = _borderless_grid(_NAME_WIDTH, None)
+    names = short_names(query)
     for answer in query.answers:
-        line = _line(retrieved_line(answer, most))
-        grid.add_row(Text(plain(answer.system)), _marked(answer.score), line)
-        for call in call_lines(answer):
-            grid.add_row("", "", _line(call, "dim"))
-    if wanted := wanted_line(query):
-        grid.add_row(Text("wanted", "dim"), "", _line(wanted, "dim"))
+        first, *further = retrieved_lines(query, answer, most) or [""]
+        grid.add_row(Text(plain(answer.system)), _marked(answer.score), _line(first))
+        for line in further:
+            grid.add_row("", "", _line(line))
+        for line in call_lines(answer, 0 if most == 1 else most, names):
+            grid.add_row("", "", _line(line, "dim"))
+    label = "wanted"
+    for wanted in wanted_lines(query):
+        # one of several lines is cut at the right edge; where it was lost is shown in full
+        where = Text(wanted.where, "red" if wanted.is_missed else "dim")
+        if wanted.text and where:
+            grid.add_row(Text(label, "dim"), "", _line(f"{wanted.name}  {wanted.text}"))
+            grid.add_row("", "", where)
+        else:
+            known = wanted.text or where
+            name = f"{wanted.name}{'  ' if wanted.text else ': ' if where else ''}"
+            grid.add_row(Text(label, "dim"), "", Text.assemble(name, known))
+        label = ""
+    if more := more_wanted(query):
+        grid.add_row("", "", Text(f"and {more} more", "dim"))
     return grid
 
 
 def _failures(failures: Sequence[m.Failure]) -> Grid:
-    grid = _borderless_grid(_NAME_WIDTH, _ID_WIDTH, dim=1)
-    for failure in failures[:_LISTED_FAILURES]:
-        system, query_id, error = map(plain, failure)
-        grid.add_row(Text(system), Text(query_id), Text(error, "red"))
-    if (more := len(failures) - _LISTED_FAILURES) > 0:
-        grid.add_row("", "", Text(f"and {more} more", "dim"))
+    grid = _borderless_grid(_NAME_WIDTH)
+    for system, text in failure_lines(failures):
+        grid.add_row(Text(system), Text(text, "red"))
     return grid
 
 

@@ -64,6 +64,10 @@ class LazyMapping(Mapping[str, Value]):
         self._keys = dict.fromkeys(keys)
         self._value_of = value_of
 
+    def select(self, keys: Collection[str]) -> LazyMapping[Value]:
+        """The values of some of the keys only."""
+        return LazyMapping(filter(keys.__contains__, self), self._value_of)
+
     def __getitem__(self, key: str) -> Value:
         if key not in self._keys:
             raise KeyError(key)

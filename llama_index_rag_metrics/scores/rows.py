@@ -52,25 +52,25 @@ def slice_rows(systems: Sequence[System], key: str, metric: str) -> list[Row]:
 
 
 def mean_rows(
-    systems: Sequence[System], metrics: Sequence[str], interval_of: Intervals | None
+    systems: Sequence[System], metrics: Sequence[str], interval_of: Intervals
 ) -> Iterator[Row]:
     for metric in metrics:
         cells = mark_best(metric, [system.mean(metric) for system in systems])
         for number, cell in enumerate(cells):
-            if interval_of is not None and cell.value is not None:
+            if cell.value is not None:
                 interval = interval_of(number, metric)
                 cells[number] = cell._replace(low=interval.low, high=interval.high)
         yield Row(metric, cells)
 
 
 def mark_best(metric: str, values: Sequence[float | None]) -> list[Cell]:
-    """Scores by one metric as cells; the best is marked, unless all look the same."""
+    """Scores by one metric as cells; the leading one is marked, unless all look the same."""
     cells = [Cell.of(value, "score") for value in values]
     known = [value for value in values if value is not None]
     if len(set(map(score, known))) < 2:
         return cells
     best = score((min if lower_is_better(metric) else max)(known))
-    return [cell._replace(tone="best") if shown(cell) == best else cell for cell in cells]
+    return [cell._replace(tone="leading") if shown(cell) == best else cell for cell in cells]
 
 
 def count_rows(counts: Sequence[Counts]) -> Iterator[Row]:

@@ -13,25 +13,33 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
 
 import numpy as np
 
-from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
-from llama_index_rag_metrics.report.numbers import score
-from llama_index_rag_metrics.report.reportable import Reportable, written
-from llama_index_rag_metrics.runtime.amounts import check_integer
+from llama_index_rag_metrics.metrics.metric_names import limits_of
+from llama_index_rag_metrics.report.escape import terminal
+from llama_index_rag_metrics.report.numbers import estimate, score
+from llama_index_rag_metrics.report.reportable import Reportable, Sentence, written
 from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.cache.fetching import Usage
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.jsonable import jsonable
 from llama_index_rag_metrics.runtime.masking import describe_error
-from llama_index_rag_metrics.scores.mappings import ByMetric, Total, frozen, name_among, thawed
+from llama_index_rag_metrics.scores.mappings import (
+    ByMetric,
+    LazyMapping,
+    Total,
+    frozen,
+    name_among,
+    thawed,
+)
 from llama_index_rag_metrics.statistics.intervals import MeanInterval, exact_mean, mean_intervals
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.report.model import Report
+    from llama_index_rag_metrics.scores.hardest import HardQuestions
 
 Reason: TypeAlias = Literal["unjudged", "no_relevant", "failed"]
 """Why a query is left out of the means."""
 
-_FORMAT = "llama-index-rag-metrics scores, version 1"
+FORMAT = "llama-index-rag-metrics scores, version 1"
 _BY_QUERY = ("excluded", "failed", "queries", "metadata", "rankings")
 
 
@@ -72,6 +80,21 @@ class Counts(Total):
         return [f"no ranking metric has a value: {listed}"]
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class MetricInterval(Sentence, MeanInterval):
+    """The mean of a metric with its interval."""
+
+    metric: str = ""
+    confidence: float = 0.95
+
+    def __str__(self) -> str:
+        if not self.n:
+            return f"{self.metric} has no value: {self.note}"
+        ends = (self.low, self.high)
+        sentence = estimate(self.metric, self.mean, *ends, self.n, self.confidence)
+        return f"{sentence}; {self.note}" if self.note else sentence
+
+
 class Scores(Reportable):
     """The score of every query by every metric. Scores never change; `replace` makes new ones.
 
@@ -88,7 +111,7 @@ class Scores(Reportable):
         name: what to call the scored system in reports.
         notes: what a reader of the numbers should know.
         answers: name of a matcher, the default first, to query id to {"wanted": …, "got": …}: the
-            first few items of each in words, so that scores alone can show them.
+            first few items of each with excerpts of their texts, so that scores alone show them.
         rankings: query id to the digest of its ranking, if known: the gate detects an unchanged
             system by them.
         usage: name to what was asked for, of the metrics and matchers that ask a service or a
@@ -113,7 +136,7 @@ class Scores(Reportable):
     details: Mapping[str, Mapping[str, Mapping[str, Any]]]
     name: str
     notes: tuple[str, ...]
-    answers: Mapping[str, Mapping[str, Mapping[str, Sequence[str]]]]
+    answers: Mapping[str, Mapping[str, Mapping[str, Any]]]
     rankings: Mapping[str, str]
     usage: Mapping[str, Usage]
 
@@ -131,7 +154,7 @@ class Scores(Reportable):
         details: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None,
         name: str = "",
         notes: Iterable[str] = (),
-        answers: Mapping[str, Mapping[str, Mapping[str, Sequence[str]]]] | None = None,
+        answers: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None,
         rankings: Mapping[str, str] | None = None,
         usage: Mapping[str, Usage | Mapping[str, Any]] | None = None,
     ) -> None:
@@ -246,7 +269,7 @@ class Scores(Reportable):
         confidence: float = 0.95,
         limits: Sequence[tuple[float, float]] | None = None,
         clusters: Sequence[Hashable] | None = None,
-    ) -> dict[str, MeanInterval]:
+    ) -> dict[str, MetricInterval]:
         """Metric name to its mean with a confidence interval.
 
         Args:
@@ -257,13 +280,20 @@ class Scores(Reportable):
         columns = np.reshape([*self.columns.values()], (len(self.columns), len(self.query_ids))).T
         limits = limits or [limits_of(metric) for metric in self.columns]
         intervals = mean_intervals(columns, confidence=confidence, limits=limits, clusters=clusters)
-        return dict(zip(self.columns, intervals, strict=True))
+        return {
+            metric: MetricInterval(**asdict(interval), metric=metric, confidence=confidence)
+            for metric, interval in zip(self.columns, intervals, strict=True)
+        }
 
-    def worst(self, metric: str, n: int = 10) -> list[tuple[str, float]]:
-        """The n queries of the worst scores, as (query id, score); ties keep their order."""
-        check_integer("n", n, 0)
-        sign = -1 if lower_is_better(metric) else 1
-        return sorted(self.by_query(metric).items(), key=lambda pair: sign * pair[1])[:n]
+    def worst(self, metric: str, n: int = 10) -> HardQuestions:
+        """The n queries of the worst scores, as (query id, score); ties keep their order.
+
+        They print with what was asked, wanted and retrieved, as far as the scores keep it;
+        `EvaluationResults.worst` knows all of it.
+        """
+        from llama_index_rag_metrics.scores.hardest import worst_of_scores
+
+        return worst_of_scores(self, metric, n)
 
     def select(self, query_ids: Iterable[str]) -> Scores:
         """The scores of some of the queries only, with their own counts."""
@@ -332,7 +362,7 @@ class Scores(Reportable):
         """
         scores = {each: jsonable(self.columns[each].tolist(), "scores", each) for each in self}
         data = {
-            "format": _FORMAT,
+            "format": FORMAT,
             "name": self.name,
             "means": self.means,
             "counts": asdict(self.counts),
@@ -364,7 +394,7 @@ class Scores(Reportable):
             data = json.loads(text)
         except json.JSONDecodeError as error:
             raise InvalidInput("source", shown, f"JSON ({error})") from error
-        if not isinstance(data, dict) or data.get("format") != _FORMAT:
+        if not isinstance(data, dict) or data.get("format") != FORMAT:
             raise InvalidInput("source", shown, "JSON written by Scores.to_json")
         columns = {
             metric: [math.nan if score is None else score for score in column]
@@ -387,7 +417,8 @@ class Scores(Reportable):
 
     def __repr__(self) -> str:
         queries = f"{self.counts.scored} queries"
-        return f"<Scores {self.name or 'unnamed'}: {queries}; {listed_means(self.means)}>"
+        name = terminal(self.name) or "unnamed"
+        return f"<Scores {name}: {queries}; {listed_means(self.means)}>"
 
     def column(self, metric: str) -> FloatArray:
         """The scores by one metric, one per query, in order; NaN where there is no value."""
@@ -405,5 +436,7 @@ def listed_means(means: Mapping[str, float]) -> str:
     return ", ".join(f"{metric}: {score(mean)}" for metric, mean in means.items())
 
 
-def _of(wanted: set[str], by_query: Mapping[str, Any]) -> dict[str, Any]:
+def _of(wanted: set[str], by_query: Mapping[str, Any]) -> Mapping[str, Any]:
+    if isinstance(by_query, LazyMapping):
+        return by_query.select(wanted)
     return {query_id: by_query[query_id] for query_id in by_query if query_id in wanted}

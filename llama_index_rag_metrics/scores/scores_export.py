@@ -12,7 +12,7 @@ from llama_index_rag_metrics.report.model import Records
 from llama_index_rag_metrics.report.reportable import csv_text, written
 from llama_index_rag_metrics.runtime.atomic_files import whole_file
 from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra
-from llama_index_rag_metrics.scores.scores import Scores
+from llama_index_rag_metrics.scores.scores import FORMAT, Scores
 from llama_index_rag_metrics.scores.systems import System, metrics_of
 
 ENDINGS = (".parquet", ".csv", ".json")
@@ -22,6 +22,21 @@ def to_json(systems: Sequence[Scores]) -> str:
     """{name: scores}, each as `Scores.from_json` reads it."""
     parts = {scores.name: json.loads(scores.to_json()) for scores in systems}
     return json.dumps(parts, ensure_ascii=False, indent=1)
+
+
+def read_json(path: Path) -> dict[str, Scores] | None:
+    """What `to_json` wrote, or `Scores.to_json`; None where the file is of another kind."""
+    if not path.is_file() or path.suffix.lower() != ".json":
+        return None
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        return None
+    parts = data if isinstance(data, dict) and "format" not in data else {"": data}
+    is_ours = [isinstance(part, dict) and part.get("format") == FORMAT for part in parts.values()]
+    if not (is_ours and all(is_ours)):
+        return None
+    return {name: Scores.from_json(json.dumps(part)) for name, part in parts.items()}
 
 
 def means(systems: Sequence[Scores]) -> Records:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from inspect import cleandoc
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -15,17 +16,22 @@ from llama_index_rag_metrics.metrics.base import NamedMetric
 from llama_index_rag_metrics.metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.metrics.metric_names import metric as resolve
 from llama_index_rag_metrics.report import model as m
+from llama_index_rag_metrics.report.drawing import without_prefix
 from llama_index_rag_metrics.report.escape import terminal as plain
-from llama_index_rag_metrics.report.figure import Axis, Draw, Figure, Series
-from llama_index_rag_metrics.report.numbers import counted, hover, score
-from llama_index_rag_metrics.runtime.errors import RagMetricsError, UnknownMetric
+from llama_index_rag_metrics.report.figure import MOST_ABREAST, Axis, Draw, Figure, Series
+from llama_index_rag_metrics.report.numbers import counted, hover
+from llama_index_rag_metrics.runtime.errors import RagMetricsError
 from llama_index_rag_metrics.scores import rows
+from llama_index_rag_metrics.scores.deciding import MEANS, decisions
 from llama_index_rag_metrics.scores.facet_rows import facet_remarks, facet_sections
+from llama_index_rag_metrics.scores.hardest import hardest, listing_title
 from llama_index_rag_metrics.scores.scores import Scores
 from llama_index_rag_metrics.scores.scores_export import per_query
 from llama_index_rag_metrics.scores.systems import (
     System,
+    best_first,
     check_systems,
+    cutoff_of,
     metrics_of,
     query_answers,
     query_text,
@@ -45,11 +51,14 @@ def systems_report(
     slice_by: Sequence[str] = (),
     full: bool = False,
     figures: Mapping[str, Draw] | None = None,
+    decision: Sequence[m.Statement] | None = None,
+    stages: bool = False,
 ) -> m.Report:
     """The report of one or several systems, side by side.
 
     `metric` is that of the slices and of the `worst` hardest queries (None takes the headline),
-    `slice_by` has keys of the queries' metadata, and `full` adds the intervals of the means.
+    `slice_by` has keys of the queries' metadata, `decision` is that of somebody who compared the
+    systems, and `stages` says that they are those of one pipeline.
     """
     check_systems(systems)
     names = [system.name for system in systems]
@@ -60,27 +69,32 @@ def systems_report(
     total = max(system.scores.counts.queries for system in systems)
     lead = f"{scored:,}" if scored == total else f"{scored:,} of {total:,}"
     slices = [
-        m.Table(
-            f"{chosen} by {plain(key)}",
-            names,
-            [rows.slice_rows(systems, key, chosen)],
-            first=plain(key),
-            by_system=True,
-            remark="(scored queries)",
-        )
+        table
         for key in slice_by
+        for table in _by_row(
+            m.Table(
+                f"{chosen} by {plain(key)}",
+                names,
+                [rows.slice_rows(systems, key, chosen)],
+                first=plain(key),
+                by_system=True,
+                remark="(scored queries)",
+            ),
+            systems,
+            chosen,
+        )
     ]
     return m.Report(
         title="Retrieval evaluation" if names == ["score"] else f"Retrieval of {listed(names)}",
         lead=f"{lead} queries scored by {counted(len(metrics), 'metric', 'metrics')}",
-        decision=_leading(systems, chosen) if full else (),
+        decision=decisions(systems, chosen) if decision is None else decision,
         about=about(systems),
         sections=[
-            summary_section(systems, metrics, interval_of if full else None),
+            summary_section(systems, metrics, interval_of),
             *facet_sections(systems),
             m.Section("Slices", slices),
         ],
-        listings=[_hardest(systems, chosen, worst)] if chosen else (),
+        listings=[_hardest(systems, chosen, worst, stages=stages)] if chosen else (),
         failures=failures(systems),
         notes=remarks(systems),
         glossary=glossary(metrics),
@@ -92,7 +106,7 @@ def systems_report(
             **(figures or {}),
             "latency": lambda _: latency_figure(systems),
         },
-        queries=partial(queries_of, systems, metrics),
+        queries=partial(queries_of, systems, metrics, stages=stages),
         records=_records(systems),
     )
 
@@ -125,12 +139,16 @@ def queries_report(systems: Sequence[System]) -> m.Report:
 def summary_section(
     systems: Sequence[System],
     metrics: Sequence[str],
-    interval_of: rows.Intervals | None = None,
+    interval_of: rows.Intervals,
     *,
     title: str = "",
     place: m.Place = "summary",
+    primary: str = "",
 ) -> m.Section:
-    """Means, counts, and where they are known, tokens, latency and usage."""
+    """Means, counts, and where they are known, tokens, latency and usage.
+
+    With a `primary` metric, the first system is the baseline of a comparison.
+    """
     parts = [
         [*rows.mean_rows(systems, metrics, interval_of)],
         [*rows.count_rows([system.scores.counts for system in systems])],
@@ -145,9 +163,31 @@ def summary_section(
         (interval.note, f"{metric} of {system.name}")
         for number, system in enumerate(systems)
         for metric in metrics
-        if interval_of and (interval := interval_of(number, metric))
+        if (interval := interval_of(number, metric))
     )
-    return m.Section("Means with 95 % intervals", [table], notes=notes)
+    tables = _by_row(table, systems, primary or m.headline(metrics), compared=bool(primary))
+    return m.Section(MEANS, tables, notes=notes)
+
+
+def _by_row(
+    table: m.Table, systems: Sequence[System], metric: str, *, compared: bool = False
+) -> list[m.Table]:
+    """The table; of many systems, tables with a row for each, the best on the metric first."""
+    if len(systems) <= MOST_ABREAST:
+        return [table]
+    prefix, labels = without_prefix(table.head)
+    if compared:
+        labels[0] += " (baseline)"
+    order = best_first([system.mean(metric) for system in systems], metric)
+    means, *others = table.parts
+    heading = table.title.partition(",")[0] if others else table.title
+    turned = []
+    for title, columns in ((heading, means), (table.fold, [*chain(*others)])):
+        lines = [m.Row(labels[n], [column.cells[n] for column in columns]) for n in order]
+        first, head = f"{prefix}…" if prefix else "system", [column.label for column in columns]
+        of_metrics = replace(table, title=title, head=head, parts=[lines], first=first, fold="")
+        turned.append(replace(of_metrics, system_rows=True))
+    return [each for each in turned if each.head]
 
 
 def gathered(notes: Iterable[tuple[str, str]]) -> list[str]:
@@ -195,26 +235,14 @@ def about(systems: Sequence[System]) -> list[tuple[str, str]]:
     return lines
 
 
-def _hardest(systems: Sequence[System], metric: str, worst: int) -> m.Listing:
-    """The queries with the worst scores, averaged over the systems; ties keep their order."""
-    if not any(metric in system.scores for system in systems):
-        raise UnknownMetric(metric, systems[0].scores.metric_names)
-    columns = [system.by_query(metric) for system in systems]
-    known: dict[str, list[float]] = defaultdict(list)
-    for query_id, value in (pair for column in columns for pair in column.items()):
-        known[query_id].append(value)
-    lower = lower_is_better(metric)
-    means = {query_id: math.fsum(values) / len(values) for query_id, values in known.items()}
-    ids = sorted(means, key=lambda query_id: -means[query_id] if lower else means[query_id])
+def _hardest(systems: Sequence[System], metric: str, worst: int, *, stages: bool) -> m.Listing:
     remarks_of = facet_remarks(systems)
     queries = [
-        query_answers(query_id, systems, metric, columns)._replace(remarks=remarks_of(query_id))
-        for query_id in ids[:worst]
+        story._replace(remarks=remarks_of(story.query_id))
+        for story in hardest(systems, metric, worst, stages=stages)
     ]
-    average = "on average; " if len(systems) > 1 else ""
-    remark = f"{average}what came first [its grade]"
-    title = f"{'Highest' if lower else 'Lowest'} {metric}"
-    return m.Listing(title, queries, remark, on_request=True)
+    remark = f"{'on average, ' if len(systems) > 1 else ''}grades in brackets"
+    return m.Listing(listing_title(metric), queries, remark, on_request=True)
 
 
 def failures(systems: Sequence[System]) -> list[m.Failure]:
@@ -256,15 +284,26 @@ def glossary(metrics: Iterable[str]) -> list[m.Term]:
 
 
 def means_figure(
-    systems: Sequence[System], metrics: Sequence[str], interval_of: rows.Intervals
+    systems: Sequence[System],
+    metrics: Sequence[str],
+    interval_of: rows.Intervals,
+    *,
+    compared: bool = False,
 ) -> Figure:
+    """Of many systems the best on the first metric comes first; the first given is the baseline."""
+    first = [interval_of(number, metrics[0]) if metrics else None for number in range(len(systems))]
+    means_of_first = [None if interval is None else interval.mean for interval in first]
     series = []
-    for number, system in enumerate(systems):
+    for number in best_first(means_of_first, metrics[0] if metrics else ""):
+        system = systems[number]
         intervals = {name: interval_of(number, name) for name in metrics}
         known = {name: interval for name, interval in intervals.items() if interval is not None}
         ends = ([getattr(each, end) for each in known.values()] for end in ("mean", "low", "high"))
         means, low, high = ends
-        series.append(Series(system.name, number, means, list(known), low, high))
+        is_baseline = compared and not number
+        series.append(
+            Series(system.name, number, means, list(known), low, high, is_baseline=is_baseline)
+        )
     return Figure("points", Axis("mean"), Axis(), series, f"%{{y}}: {hover('x')} %{{customdata}}")
 
 
@@ -286,7 +325,7 @@ def latency_figure(systems: Sequence[System]) -> Figure | None:
     return Figure(
         "lines",
         Axis("milliseconds", is_log=True),
-        Axis("share of queries answered", ends=(0, 1.02), is_share=True),
+        Axis("share of questions answered", ends=(0, 1.02), is_share=True),
         series,
         f"{hover('y', 'share')} within {hover('x', 'milliseconds')} ms",
         markers=False,
@@ -294,7 +333,11 @@ def latency_figure(systems: Sequence[System]) -> Figure | None:
 
 
 def queries_of(
-    systems: Sequence[System], metrics: Sequence[str], *, compared: bool = False
+    systems: Sequence[System],
+    metrics: Sequence[str],
+    *,
+    compared: bool = False,
+    stages: bool = False,
 ) -> m.Queries:
     """The data of every query, for a page; the first of `compared` systems is the baseline."""
     known = (
@@ -309,10 +352,15 @@ def queries_of(
     distinct = list(dict.fromkeys(matchers))
     remarks_of = facet_remarks(systems)
     examples = [metrics[matchers.index(each)] for each in distinct]
+    # the first items of a ranking, which scores keep, don't say what was never retrieved
+    ranked = [
+        system if system.run else system._replace(scores=system.scores.replace(answers={}))
+        for system in systems
+    ]
 
     def answer(position: int, matcher: int) -> m.QueryAnswers:
         query_id = ids[position]
-        answers = query_answers(query_id, systems, examples[matcher])
+        answers = query_answers(query_id, ranked, examples[matcher], stages=stages)
         return answers._replace(remarks=remarks_of(query_id))
 
     def positions(chosen: Collection[str]) -> list[int]:
@@ -346,6 +394,8 @@ def queries_of(
         matcher_of_metric=[distinct.index(each) for each in matchers],
         lower_is_better=[lower_is_better(metric) for metric in metrics],
         answer=answer if any(system.run for system in systems) else None,
+        cutoffs=[cutoff_of(metric) for metric in metrics],
+        stages=stages,
     )
 
 
@@ -383,27 +433,13 @@ def _holders(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     return holders
 
 
-def _leading(systems: Sequence[System], metric: str) -> list[m.Statement]:
-    """The system with the best mean."""
-    means = {system.name: mean for system in systems if (mean := system.mean(metric)) is not None}
-    if len(systems) < 2 or not means:
-        return []
-    lower = lower_is_better(metric)
-    best = (min if lower else max)(means, key=lambda name: means[name])
-    if len({score(mean) for mean in means.values()}) == 1:
-        return [m.Statement(f"All have the same mean of {metric}: {score(means[best])}.")]
-    sentence = f"{best} scores {'lowest' if lower else 'highest'} on {metric}"
-    untested = "Whether that is more than chance isn't tested here: use compare()."
-    return [m.Statement(f"{sentence}: {score(means[best])}. {untested}")]
-
-
 def _own_denominators(scores: Scores) -> Iterator[str]:
     for metric in scores:
         n, scored = scores.n(metric), scores.counts.scored
         if n > scored:
-            yield f"{metric} needs no labels: it has a value for {n} queries, not only {scored}"
+            yield f"{metric} needs no labels: it has a value for {counted(n)}, not only {scored:,}"
         elif n < scored:
-            yield f"{metric} has a value for {n} of {scored} scored queries"
+            yield f"{metric} has a value for {n:,} of {scored:,} scored queries"
 
 
 def _meaning(metric: NamedMetric) -> Iterator[str]:

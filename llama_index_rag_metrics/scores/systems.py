@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import repeat
 from typing import NamedTuple, TypeAlias
 
+from llama_index_rag_metrics.metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.metrics.metric_names import metric as resolve
+from llama_index_rag_metrics.rankings.judging.judged import TokenBudget
 from llama_index_rag_metrics.rankings.matching.matcher_names import BY_ID, Matched
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Call, Items, Ranking, Run
+from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.escape import terminal as plain
-from llama_index_rag_metrics.report.query_lines import retrieved_name, wanted_names
+from llama_index_rag_metrics.report.figure import MOST_ABREAST
+from llama_index_rag_metrics.report.query_lines import excerpt
 from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError
+from llama_index_rag_metrics.scores.kept_answers import (
+    KEPT_ITEMS,
+    KeptAnswer,
+    kept_answer,
+    read_answer,
+)
 from llama_index_rag_metrics.scores.mappings import LazyMapping
 from llama_index_rag_metrics.scores.scores import Scores
 
-_KEPT_ITEMS = 5
-
-KeptAnswer: TypeAlias = Mapping[str, Sequence[str]]
-"""{"wanted": the items wanted, "got": those that came}, in words."""
+TextOf: TypeAlias = Callable[[str | Span], str | None]
+"""The text of a passage, by its id or its place in a document; None where it isn't known."""
 
 
 class System(NamedTuple):
@@ -32,6 +42,7 @@ class System(NamedTuple):
         matched: metric name to what its matcher made of the run, of metrics that don't compare ids.
         about: what was evaluated and how, label to value.
         price_per_million: of tokens that a model reads, where it is known.
+        text_of: the texts of passages that weren't retrieved, where they are known.
     """
 
     name: str
@@ -41,6 +52,7 @@ class System(NamedTuple):
     matched: Mapping[str, Matched]
     about: Mapping[str, str]
     price_per_million: float | None = None
+    text_of: TextOf | None = None
 
     @classmethod
     def of(cls, scores: Scores, name: str = "") -> System:
@@ -52,8 +64,14 @@ class System(NamedTuple):
         by_id = Matched(BY_ID, self.run, self.relevance, {}, {}, {})
         return self.matched.get(metric, by_id)
 
+    @property
+    def is_measured(self) -> bool:
+        """Whether it answered any question that is scored: failures alone are no measurement."""
+        scores = self.scores
+        return any(query_id not in scores.failed for query_id in scores.query_ids)
+
     def mean(self, metric: str) -> float | None:
-        known = metric in self.scores and self.scores.n(metric)
+        known = self.is_measured and metric in self.scores and self.scores.n(metric)
         return self.scores.means[metric] if known else None
 
     @property
@@ -65,8 +83,19 @@ class System(NamedTuple):
         return tokens * self.price_per_million / 1000
 
     def by_query(self, metric: str) -> dict[str, float]:
-        """Query id to score; empty for a metric that wasn't computed."""
-        return self.scores.by_query(metric) if metric in self.scores else {}
+        """Query id to score; empty where nothing was measured by the metric."""
+        known = self.is_measured and metric in self.scores
+        return self.scores.by_query(metric) if known else {}
+
+
+def best_first(means: Sequence[float | None], metric: str) -> list[int]:
+    """Positions of systems: as given where they are few, else by their means, the best first."""
+    order = list(range(len(means)))
+    if len(means) <= MOST_ABREAST:
+        return order
+    sign = 1 if lower_is_better(metric) else -1
+    keys = [math.inf if mean is None or math.isnan(mean) else sign * mean for mean in means]
+    return sorted(order, key=lambda number: keys[number])
 
 
 def shown_name(scores: Scores, unnamed: str) -> str:
@@ -93,18 +122,60 @@ def query_answers(
     systems: Sequence[System],
     metric: str,
     scores: Sequence[Mapping[str, float]] = (),
+    *,
+    stages: bool = False,
 ) -> m.QueryAnswers:
     """What was asked, wanted and retrieved, as the matcher of a metric sees it.
 
-    Every report, page and gate takes it from here. `scores` are query id to score, one a system.
+    Every report, page and gate takes it from here; a system without rankings has what its scores
+    keep. `scores` are query id to score, one a system.
     """
-    wanted = (_wanted(system, query_id, metric) for system in systems)
-    answers = [
-        _answer(system, query_id, metric, known.get(query_id))
+    stories = [
+        _story(system, query_id, metric, known.get(query_id))
         for system, known in zip(systems, scores or [{}] * len(systems), strict=True)
     ]
-    text = query_text(query_id, systems)
-    return m.QueryAnswers(query_id, text, next(filter(None, wanted), ()), answers)
+    answers = [answer for _, _, answer in stories]
+    wanted, more = next(((wanted, more) for wanted, more, _ in stories if wanted), ([], 0))
+    text_of = _texts(systems, answers)
+    return m.QueryAnswers(
+        query_id,
+        query_text(query_id, systems),
+        [[item._replace(text=item.text or text_of(item)) for item in need] for need in wanted],
+        answers,
+        cutoff=cutoff_of(metric),
+        stages=stages,
+        more=more,
+    )
+
+
+def cutoff_of(metric: str) -> m.Cutoff | None:
+    """Where a metric stops reading a ranking; None where it reads all of it, or isn't known."""
+    cutoff = getattr(_known(metric), "cutoff", None)
+    if isinstance(cutoff, TokenBudget):
+        return m.Cutoff(cutoff.tokens, "tokens")
+    return m.Cutoff(cutoff) if isinstance(cutoff, int) else None
+
+
+def _story(
+    system: System, query_id: str, metric: str, score: float | None
+) -> tuple[list[list[m.Item]], int, m.Answer]:
+    """What was wanted of one system, how many needs more, and its answer.
+
+    The answer is its ranking, or what its scores keep of it.
+    """
+    cell = m.Cell.of(score, "score")
+    wanted = _wanted(system, query_id, metric)
+    ranking = system.run.get(query_id)
+    if ranking is not None:
+        return wanted, 0, _answer(system, ranking, query_id, metric, cell)
+    kept = system.scores.answers
+    by_query = kept.get(_own_matcher(metric) or "", next(iter(kept.values()), {}))
+    error = system.scores.failed.get(query_id)
+    if (answer := by_query.get(query_id)) is None:
+        return wanted, 0, m.Answer(system.name, cell, error=error)
+    read = read_answer(answer)
+    known = m.Answer(system.name, cell, read.got, error, found=read.found)
+    return (wanted, 0, known) if wanted else (read.wanted, read.more, known)
 
 
 def _wanted(system: System, query_id: str, metric: str) -> list[list[m.Item]]:
@@ -116,92 +187,173 @@ def _wanted(system: System, query_id: str, metric: str) -> list[list[m.Item]]:
     grades = judged.grades
     best_first = sorted(judged, key=lambda item: -grades[item])
     needs = judged.alternatives or [(item,) for item in best_first]
+    spans = judged.spans or {}
     return [
-        [m.Item(item, grades[item], passages.get(item)) for item in need] for need in needs if need
+        [_item(item, grades[item], passages.get(item) or spans.get(item)) for item in need]
+        for need in needs
+        if need
     ]
 
 
-def _answer(system: System, query_id: str, metric: str, score: float | None) -> m.Answer:
-    cell = m.Cell.of(score, "score")
-    ranking = system.run.get(query_id)
-    if ranking is None:
-        return m.Answer(system.name, cell)
+def _item(item: str, grade: float, passage: str | Span | None) -> m.Item:
+    return m.Item(item, grade, passage, passage if isinstance(passage, str) else None)
+
+
+def _texts(
+    systems: Sequence[System], answers: Sequence[m.Answer]
+) -> Callable[[m.Item], str | None]:
+    """The texts of wanted items: from a corpus, or from any system that retrieved them."""
+    retrieved: dict[str, str] = {}
+    for answer in answers:
+        for item in answer.retrieved or ():
+            for name in [wanted.id for wanted in item.stands_for] or [item.id]:
+                if item.text:
+                    retrieved.setdefault(name, item.text)
+    corpora = [system.text_of for system in systems if system.text_of is not None]
+
+    def text_of(item: m.Item) -> str | None:
+        places = (item.id,) if item.passage is None else (item.passage, item.id)
+        known = (text_of(place) for place in places for text_of in corpora)
+        return next(filter(None, known), retrieved.get(item.id))
+
+    return text_of
+
+
+def _answer(system: System, ranking: Ranking, query_id: str, metric: str, cell: m.Cell) -> m.Answer:
     matched = system.judged_by(metric)
-    grades = matched.relevance.get(query_id, Relevance()).grades
-    stands_for = matched.stands_for.get(query_id, [[item] for item in ranking.ids])
-    names = stands_for[: len(ranking.ids)]  # only the first items of a ranking may be kept
-    retrieved = _retrieved(ranking, names, grades)
+    judged = matched.relevance.get(query_id, Relevance())
+    passages = {**(judged.spans or {}), **matched.passages.get(query_id, {})}
+    known = {name: m.Item(name, grade, passages.get(name)) for name, grade in judged.grades.items()}
+    names = matched.stands_for.get(query_id) or _by_place(ranking, judged, metric)
+    retrieved = _retrieved(ranking, names, known, system.text_of)
     calls = None
     if ranking.calls is not None:
         by_item = dict(zip(ranking.ids, names, strict=False))
-        calls = list(_call_answers(ranking.calls, by_item, grades))
-    return m.Answer(system.name, cell, retrieved, ranking.error, ranking.latency, calls)
+        calls = list(_call_answers(ranking.calls, by_item, known, system.text_of))
+    # where the matcher failed, nobody knows what was found
+    is_known = ranking.error is None and query_id not in matched.errors
+    return m.Answer(
+        system.name,
+        cell,
+        retrieved,
+        ranking.error,
+        ranking.latency,
+        calls,
+        ranking.tokens,
+        _found(ranking, names, set(judged)) if is_known else None,
+    )
+
+
+def _by_place(ranking: Ranking, judged: Relevance, metric: str) -> list[list[str]]:
+    """The ids that each item stands for: its own; for a metric of spans, those that it overlaps."""
+    if not (judged.spans and ranking.spans and "spans" in getattr(_known(metric), "needs", ())):
+        return [[item] for item in ranking.ids]
+    return [
+        [name for name, wanted in judged.spans.items() if span and _overlap(span, wanted)] or [item]
+        for item, span in zip(ranking.ids, ranking.spans, strict=True)
+    ]
+
+
+def _overlap(one: Span, other: Span) -> bool:
+    return one.source == other.source and one.start < other.end and other.start < one.end
+
+
+def _found(
+    ranking: Ranking, stands_for: Sequence[Sequence[str]], wanted: Collection[str]
+) -> dict[str, m.Found]:
+    """The rank of each wanted item as metrics count ranks: what repeats counts once."""
+    found: dict[str, m.Found] = {}
+    seen: set[str] = set()
+    paid: set[str] = set()
+    spent = 0
+    for item, names, cost in zip(
+        ranking.ids, stands_for, ranking.tokens or repeat(0), strict=False
+    ):
+        spent += 0 if item in paid else cost
+        paid.add(item)
+        for name in names:
+            if name not in seen:
+                seen.add(name)
+                if name in wanted:
+                    tokens = None if ranking.tokens is None else spent
+                    found[name] = m.Found(len(seen), tokens)
+    return found
 
 
 def _call_answers(
-    calls: Sequence[Call], by_item: Mapping[str, Sequence[str]], grades: Mapping[str, float]
+    calls: Sequence[Call],
+    by_item: Mapping[str, Sequence[str]],
+    known: Mapping[str, m.Item],
+    text_of: TextOf | None,
 ) -> Iterator[m.CallAnswer]:
     seen: set[str] = set()
     for call in calls:
         names = [by_item.get(item, [item]) for item in call.ids]
         is_new = [item not in seen for item in call.ids]
         seen.update(call.ids)
-        retrieved = _retrieved(call, names, grades)
+        retrieved = _retrieved(call, names, known, text_of)
         yield m.CallAnswer(call.query, call.asked_by, retrieved, is_new, call.error, call.latency)
 
 
 def _retrieved(
-    items: Items, stands_for: Sequence[Sequence[str]], grades: Mapping[str, float]
+    items: Items,
+    stands_for: Sequence[Sequence[str]],
+    known: Mapping[str, m.Item],
+    text_of: TextOf | None,
 ) -> list[m.ReportedItem]:
-    texts: Sequence[str | None] = items.texts or [None] * len(items.ids)
+    texts: Sequence[str | None] = items.texts or [text_of and text_of(item) for item in items.ids]
     retrieved = []
     for item, text, names in zip(items.ids, texts, stands_for, strict=True):
-        known = [m.Item(name, grades[name]) for name in names if name in grades]
-        grade = max((item.grade for item in known), default=None)
-        is_itself = list(names) == [item] or not known
-        retrieved.append(m.ReportedItem(item, grade, text, () if is_itself else known))
+        judged = [known[name] for name in names if name in known]
+        grade = max((item.grade for item in judged), default=None)
+        is_itself = list(names) == [item] or not judged
+        retrieved.append(m.ReportedItem(item, grade, text, () if is_itself else judged))
     return retrieved
 
 
 def keep_answers(system: System) -> dict[str, Mapping[str, KeptAnswer]]:
     """Matcher, the default first, to query id to what was wanted and what came, kept with scores.
 
-    Only the first items of each ranking are kept, and put into words on demand.
+    Of each ranking the first items are kept with the beginnings of their texts.
     """
     examples: dict[str, str] = {}
     for metric in sorted(system.scores, key=lambda metric: _own_matcher(metric) is not None):
         examples.setdefault(system.judged_by(metric).matcher, metric)
-    first = {
-        query_id: Ranking(ranking.ids[:_KEPT_ITEMS]) for query_id, ranking in system.run.items()
-    }
+    first = {query_id: _first(ranking) for query_id, ranking in system.run.items()}
     kept = system._replace(run=Run(first))
     return {
-        matcher: LazyMapping(system.scores.query_ids, partial(_answer_in_words, kept, metric))
+        matcher: LazyMapping(system.scores.query_ids, partial(_kept_answer, kept, metric))
         for matcher, metric in examples.items()
     }
 
 
-def answer_of(system: System, query_id: str, metric: str) -> KeptAnswer:
-    """What was wanted and what came for one query, from its ranking or as the scores keep it."""
-    if query_id in system.run:
-        return _answer_in_words(system, metric, query_id)
-    kept = system.scores.answers
-    by_query = kept.get(_own_matcher(metric) or "", next(iter(kept.values()), {}))
-    return by_query.get(query_id, {})
+def _first(ranking: Ranking) -> Ranking:
+    """A ranking without its calls, and with the beginnings of the first texts alone."""
+    texts = ranking.texts
+    if texts is not None:
+        first = map(excerpt, texts[:KEPT_ITEMS])
+        texts = [*first, *repeat("", len(texts) - KEPT_ITEMS)]
+    return Ranking(
+        list(ranking.ids),
+        texts=texts,
+        error=ranking.error,
+        spans=ranking.spans,
+        tokens=ranking.tokens,
+    )
 
 
-def _answer_in_words(system: System, metric: str, query_id: str) -> KeptAnswer:
-    query = query_answers(query_id, [system], metric)
-    (answer,) = query.answers
-    return {
-        "wanted": wanted_names(query)[:_KEPT_ITEMS],
-        "got": [retrieved_name(item) for item in (answer.retrieved or ())[:_KEPT_ITEMS]],
-    }
+def _kept_answer(system: System, metric: str, query_id: str) -> KeptAnswer:
+    return kept_answer(query_answers(query_id, [system], metric))
 
 
 def _own_matcher(metric: str) -> str | None:
     """The matcher that a metric names itself."""
+    return getattr(_known(metric), "match", None)
+
+
+def _known(metric: str) -> object:
+    """The metric of a name; None for one that the package doesn't know."""
     try:
-        return getattr(resolve(metric), "match", None)
+        return resolve(metric)
     except (RagMetricsError, ImportError):
         return None

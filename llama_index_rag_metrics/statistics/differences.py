@@ -5,18 +5,16 @@ queries are added, one that gains M and one that loses as much:
 
     M² = (Σd² + R²) / (k + 1),    k = (Σ|d|)² / Σd²
 
-R is the widest difference that the metric allows, and k the effective number of changes: of equal
-ones it is their number, and many tiny ones beside a few large ones hardly count. So M² is the mean
-square of the changes that matter, one of R among them. With N = n + 2 the interval is Student's
+R is how far two scores can be apart, and k the effective number of changes: of equal ones it is
+their number, and many tiny ones beside a few large ones hardly count. So M² is the mean square of
+the changes that matter, one of R among them. With N = n + 2 the interval is Student's
 about m = Σd / N. Of differences that are -1, 0 or 1 it is that of Agresti and Min (2005) and of
 Bonett and Price (2012); with many changes it becomes the plain t interval. Clusters are units as
 queries are: their sums over the mean size take the place of d, and the error is the cluster-robust
 one.
 
-About a difference of exactly 0 the test says more than the pseudo-queries do: under it signs are
-exchangeable, which is not so for any other value. So where the test finds a difference, the end
-near 0 is that of plain t (which excludes 0 whenever the t-test does), and where it finds none, the
-interval holds 0. A verdict and its interval never contradict each other then.
+Both ends come from this one construction. A comparison's verdict follows the interval, so the two
+never contradict each other; a test's p value is shown beside them.
 """
 
 from __future__ import annotations
@@ -26,21 +24,20 @@ from dataclasses import replace
 
 import numpy as np
 
-from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, ratio
+from llama_index_rag_metrics.runtime.arrays import FloatArray, ratio
 from llama_index_rag_metrics.statistics.intervals import (
     MeanInterval,
-    check_options,
     exact_mean,
     reason_no_interval,
 )
-from llama_index_rag_metrics.statistics.resampling import NOISE, Units
-from llama_index_rag_metrics.statistics.significance import Student, student, t_p
+from llama_index_rag_metrics.statistics.resampling import Units
+from llama_index_rag_metrics.statistics.significance import Student
 
 
 def pseudo_queries(units: Units, widest: FloatArray | float = math.inf) -> Student:
     """Student's t of paired differences with two pseudo-queries, at M and at -M.
 
-    `widest` is R, the widest difference that the metric allows; the widest seen where infinite.
+    `widest` is R, how far two scores can be apart; the widest change where infinite.
     """
     count = units.n_units
     scale = ratio(count, units.n)
@@ -62,20 +59,18 @@ def difference_intervals(
     units: Units,
     *,
     widest: FloatArray | float = math.inf,
-    limit: FloatArray | float | None = None,
-    confidence: float = 0.95,
-    p_values: FloatArray | None = None,
+    confidence: FloatArray | float = 0.95,
+    possible: FloatArray | None = None,
 ) -> list[MeanInterval]:
-    """Mean paired differences with their intervals, which agree with the test of each.
+    """Mean paired differences with their intervals.
 
-    `p_values`, two-sided, are of the test that decides whether a difference is 0; the t-test's
-    unless given. No end lies farther from 0 than `limit`, by default `widest`, and infinite where
-    the metric has no limits: a true mean may lie beyond what was seen.
+    Of several columns, `confidence` may be that of each. No end lies beyond `possible`, (columns,
+    2) the lowest and the highest true difference; beyond ±`widest` without it.
     """
-    check_options(confidence)
-    different = (t_p(units) if p_values is None else p_values) <= round(1 - confidence, 12)
-    farthest = widest if limit is None else limit
-    low, high = _ends(units, widest, farthest, confidence, different)
+    lowest, highest = (np.negative(widest), widest) if possible is None else possible.T
+    evidence = replace(pseudo_queries(units, widest), limit=math.inf)
+    low, high = evidence.bounds((1 + np.asarray(confidence)) / 2)
+    low, high = np.clip(low, lowest, highest), np.clip(high, lowest, highest)
     method = f"{'cluster-robust t' if units.clustered else 't'} with pseudo-queries"
     intervals = []
     for position, column in enumerate(units.values.T):
@@ -87,22 +82,3 @@ def difference_intervals(
             ends = float(low[position]), float(high[position])
             intervals.append(MeanInterval(mean, *ends, n, method))
     return intervals
-
-
-def _ends(
-    units: Units,
-    widest: FloatArray | float,
-    limit: FloatArray | float,
-    confidence: float,
-    different: BoolArray,
-) -> tuple[FloatArray, FloatArray]:
-    """(columns,) the ends of the pseudo-queries' interval, and near 0 those of the test."""
-    tail = (1 + confidence) / 2
-    low, high = replace(pseudo_queries(units, widest), limit=limit).bounds(tail)
-    t_low, t_high = student(units, limit).bounds(tail)
-    above, below = different & (units.means > 0), different & (units.means < 0)
-    low = np.where(above, np.maximum(low, np.maximum(t_low, NOISE)), low)
-    high = np.where(below, np.minimum(high, np.minimum(t_high, -NOISE)), high)
-    undecided = ~(above | below)
-    low = np.where(undecided, np.minimum(low, 0.0), low)
-    return low, np.where(undecided, np.maximum(high, 0.0), high)

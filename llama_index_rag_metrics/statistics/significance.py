@@ -30,7 +30,7 @@ class Student:
     df: IntArray
     limit: FloatArray | float = math.inf
 
-    def bounds(self, confidence: float) -> tuple[FloatArray, FloatArray]:
+    def bounds(self, confidence: FloatArray | float) -> tuple[FloatArray, FloatArray]:
         """(columns,) the lower and the upper bound, each of which holds with this confidence."""
         from scipy.special import stdtrit
 

@@ -233,7 +233,7 @@ def test_evaluate_writes_runs_and_html_and_says_which_is_better(folder: Path) ->
 
     assert result.exit_code == 0, result.output
     printed = " ".join(result.stdout.split())
-    decision = " Backwards and of_dataset by mrr: "
+    decision = " better than of_dataset on mrr"
     assert 0 < printed.index(decision) < printed.index("scored")
     lines = (folder / "out.Backwards.trec").read_text(encoding="utf-8").splitlines()
     assert [line.split()[2] for line in lines[:3]] == ["d3", "d2", "d1"]

@@ -228,7 +228,7 @@ class TestOutput:
         gate("worse.json", "-r", "recall@5 >= 0.8")
         text = summary.read_text(encoding="utf-8")
         assert text.startswith("# Before\n### Retrieval gate of bm25: ❌ fail\n")
-        assert "Worst queries by recall&#64;5" in text
+        assert "Worst questions on recall&#64;5" in text
 
 
 def test_a_rule_about_a_cutoff_by_tokens() -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from support.compared import three_systems
+from support.intervals import ends, pseudo_bounds, width
 
 from llama_index_rag_metrics import Scores, compare
 from llama_index_rag_metrics.statistics.resampling import Units, flipped_sums
@@ -50,22 +51,41 @@ def test_by_the_definition_of_step_down_max_t() -> None:
     assert [pair.n for pair in pairs] == [N] * 3
 
 
-def test_the_simultaneous_intervals_are_wider_and_agree_with_p() -> None:
-    found = set()
-    for seed in range(30):
-        columns = np.random.default_rng(seed).normal([0.3, 0.36, 0.4, 0.42], 0.2, (N, 4))
-        comparison = compare(systems(columns), "a", resamples=500)
+def test_intervals_of_all_pairs_hold_together() -> None:
+    columns = np.random.default_rng(4).normal([0.3, 0.36, 0.4, 0.42], 0.2, (N, 4))
+    comparison = compare(systems(columns), "a", resamples=999, seed=4)
+    lefts, rights = np.triu_indices(4, 1)
+    differences = columns[:, lefts] - columns[:, rights]
+    signs = np.concatenate([*flipped_sums(Units.of(np.eye(N)), 999, 4)])
+    flipped = [
+        np.abs(stats.ttest_1samp(sign[:, None] * differences, 0).statistic).max() for sign in signs
+    ]
+    # as extreme as the largest of all pairs is in 5 % of flips
+    tail = 1 - stats.t.sf(np.quantile(flipped, 0.95), N - 1)
+    for pair, left, right in zip(comparison.pairs, lefts, rights, strict=True):
+        widest = float(np.ptp(columns[:, [left, right]]))
+        expected = pseudo_bounds(columns[:, left] - columns[:, right], float(tail), widest)
+        assert ends(pair) == pytest.approx(expected, rel=1e-3)
+        if pair.system == "a":
+            assert width(pair) > width(comparison[pair.other, "m"])
+
+
+def test_the_best_beats_each_other_one_in_the_pairs() -> None:
+    named = set()
+    for seed in range(40):
+        columns = np.random.default_rng(seed).normal([0.3, 0.36, 0.4, 0.5], 0.2, (N, 4))
+        comparison = compare(systems(columns), "a", resamples=300)
+        beaten: dict[str, int] = {}
         for pair in comparison.pairs:
-            assert pair.low is not None
-            assert pair.high is not None
-            assert (pair.low > 0 or pair.high < 0) == (pair.p <= 0.05)
-            found.add(pair.p <= 0.05)
-            if pair.system == "a" and pair.p > 0.05 and not comparison[pair.other, "m"].significant:
-                alone = comparison[pair.other, "m"]
-                assert alone.low is not None
-                assert alone.high is not None
-                assert pair.high - pair.low > alone.high - alone.low
-    assert found == {True, False}
+            low, high = ends(pair)
+            if low > 0 or high < 0:
+                winner = pair.system if low > 0 else pair.other
+                beaten[winner] = beaten.get(winner, 0) + 1
+        best = [name for name, number in beaten.items() if number == 3]
+        named.update(best)
+        assert comparison.decision.endswith("is the best of four on m.") == bool(best)
+        assert not best or comparison.decision.startswith(f"{best[0]} is ")
+    assert named == {"d"}
 
 
 def test_each_pair_has_the_queries_that_both_score() -> None:

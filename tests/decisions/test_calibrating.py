@@ -161,7 +161,7 @@ class TestReport:
         rows = json.loads(calibration.to_json())
         assert "ndcg@10" in json.dumps(rows)
         assert "human_mean" in calibration.to_csv()
-        assert repr(calibration) == "<Calibration of unnamed: 60 human, 400 judged questions>"
+        assert repr(calibration) == f"<Calibration: {calibration['ndcg@10']}>"
 
 
 class TestRefused:
@@ -265,7 +265,7 @@ class TestStagesAndSweeps:
         # people: of every three questions one has its passage first, all have it among two
         assert systems["k=1"].human.means["recall"] == pytest.approx(1 / 3)
         (difference,) = compare(systems, "k=1").differences
-        assert str(difference.verdict).startswith("k=2 is better than k=1 by recall")
+        assert str(difference.verdict).startswith("k=2 is better than k=1 on recall")
 
     def test_stages(self) -> None:
         judged, human = (

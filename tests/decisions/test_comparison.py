@@ -42,9 +42,7 @@ class TestShape:
         assert comparison["hybrid", "ndcg@10"] is comparison.differences[2]
         assert comparison.metric_names == ("ndcg@10", "hit_rate@5")
         assert comparison.query_ids == tuple(f"q{number}" for number in range(N))
-        assert repr(comparison) == (
-            "<Comparison of dense, hybrid with bm25: 120 queries; ndcg@10, hit_rate@5>"
-        )
+        assert repr(comparison) == f"<Comparison: {comparison.decision}>"
 
     def test_means_are_those_of_the_scores(
         self, comparison: Comparison, systems: dict[str, Scores]
@@ -71,6 +69,7 @@ class TestShape:
             "clusters": None,
             "slices": None,
             "primary": "ndcg@10",
+            "alike": None,
         }
         assert not any("Wilcoxon" in note for note in comparison.notes)  # it isn't shown
 
@@ -124,8 +123,9 @@ class TestReproducible:
             assert_same(beside[key(difference)], difference)
 
     def test_swapping_the_sides_turns_the_sign(self, systems: dict[str, Scores]) -> None:
-        there = compare(systems, "bm25", resamples=2000)["hybrid", "ndcg@10"]
-        back = compare(systems, "hybrid", resamples=2000)["bm25", "ndcg@10"]
+        two = {name: systems[name] for name in ("bm25", "hybrid")}
+        there = compare(two, "bm25", resamples=2000)["hybrid", "ndcg@10"]
+        back = compare(two, "hybrid", resamples=2000)["bm25", "ndcg@10"]
         low, high = ends(there)
         assert ends(back) == pytest.approx((-high, -low), abs=1e-9)
         assert back.p_randomisation == there.p_randomisation

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy import stats
 from support.compared import three_systems
-from support.intervals import ends
+from support.intervals import ends, pseudo_bounds
 
 from llama_index_rag_metrics import Comparison, Scores, compare
+from llama_index_rag_metrics.statistics.intervals import mean_interval
 
 
 @pytest.fixture(scope="module")
@@ -25,42 +27,95 @@ def comparison(systems: dict[str, Scores]) -> Comparison:
     return compare(systems, "bm25", resamples=2000)
 
 
+def pair_of(a: Sequence[float], b: Sequence[float], metric: str = "mrr") -> dict[str, Scores]:
+    ids = [f"q{number:03}" for number in range(len(a))]
+    return {"a": Scores(ids, {metric: a}), "b": Scores(ids, {metric: b})}
+
+
 class TestVerdict:
     def test_better(self, comparison: Comparison) -> None:
         hybrid = comparison["hybrid", "ndcg@10"]
-        assert hybrid.verdict == (
-            f"hybrid is better than bm25 by ndcg@10: {hybrid.difference:+.4f} (95 % interval "
-            f"{hybrid.low:+.4f} to {hybrid.high:+.4f}; corrected p < 0.0001); 120 of 120 queries "
-            f"changed ({hybrid.wins} better, {hybrid.losses} worse)."
+        low, high = ends(hybrid)
+        assert hybrid.outcome == "better"
+        assert (
+            hybrid.verdict
+            == str(hybrid)
+            == (
+                f"hybrid is better than bm25 on ndcg@10: {hybrid.difference:+.2f} "
+                f"({low:.2f} to {high:.2f} with 95 % confidence, 120 questions)."
+            )
         )
 
     def test_worse(self, systems: dict[str, Scores]) -> None:
         bm25 = compare(systems, "hybrid", resamples=500, metrics=["ndcg@10"])["bm25", "ndcg@10"]
-        assert bm25.verdict.startswith("bm25 is worse than hybrid by ndcg@10: −0.")
+        assert bm25.outcome == "worse"
+        assert bm25.verdict.startswith("bm25 is worse than hybrid on ndcg@10: −0.08 (−0.10 to −0.0")
 
-    def test_neither(self, comparison: Comparison) -> None:
+    def test_less_is_better_for_some(self) -> None:
+        leaks = np.tile([0.4, 0.6], 30)
+        tight = compare(pair_of(leaks, leaks - 0.3, "leaked@10"), "a")["b", "leaked@10"]
+        assert (tight.outcome, tight.difference < 0) == ("better", True)
+        assert tight.verdict.startswith("b is better than a on leaked@10: −0.3")
+        # 20 of 60 rise by 0.3 and 30 fall by 0.2, as little as nothing on average
+        changed = leaks + np.tile([0.3, -0.2, 0.3, -0.2, -0.2, 0.0], 10)
+        unclear = compare(pair_of(leaks, changed, "leaked@10"), "a")["b", "leaked@10"]
+        low, high = ends(unclear)
+        assert low < 0 < high
+        assert f"b may be {high:.2f} worse or {-low:.2f} better than a on" in unclear.verdict
+
+    def test_cant_tell(self, comparison: Comparison) -> None:
         dense = comparison["dense", "ndcg@10"]
-        assert dense.verdict.startswith("No measurable difference between dense and bm25 by")
-        # as many as make what can be shown as small as what was found, rounded up to two digits
+        low, high = ends(dense)
+        assert dense.outcome == "can't tell"
         assert dense.detectable is not None
-        needed = 120 * (dense.detectable / dense.difference) ** 2
-        assert 450 < needed <= 460
-        assert dense.verdict.endswith(
-            f"; 120 queries would show a true difference of {dense.detectable:.4f} in 4 of 5 "
-            "cases; about 460 would show one as large as this."
+        assert dense.verdict == (
+            f"These 120 questions can't tell: dense may be {-low:.3f} worse or {high:.3f} better "
+            "than bm25 on ndcg@10. With 120 questions a true difference of "
+            f"{math.ceil(dense.detectable * 1000) / 1000:.3f} would be detected 80 % of the time."
         )
+
+    def test_alike(self) -> None:
+        # 400 questions, every other one 0.05 up or down: s = 0.05, t × s / √400 = 0.0049
+        base = np.full(400, 0.5)
+        systems = pair_of(base, base + np.tile([0.05, -0.05], 200))
+        alike = compare(systems, "a")["b", "mrr"]
+        low, high = ends(alike)
+        assert high == pytest.approx(-low)
+        assert 0.0049 < high < 0.005
+        assert (alike.outcome, alike.verdict) == (
+            "alike",
+            "b and a differ by less than 0.005 on mrr (with 95 % confidence, 400 questions).",
+        )
+        for margin, outcome in ((0, "can't tell"), (0.004, "can't tell"), (0.006, "alike")):
+            assert compare(systems, "a", alike=margin)["b", "mrr"].outcome == outcome
+
+    @pytest.mark.parametrize("metric", ["tokens", "dcg@10", "a metric of one's own"])
+    def test_what_isnt_from_0_to_1_has_no_margin_of_its_own(self, metric: str) -> None:
+        base = np.full(400, 0.5)
+        systems = pair_of(base, base + np.tile([0.05, -0.05], 200), metric)
+        assert compare(systems, "a")["b", metric].outcome == "can't tell"
+        assert compare(systems, "a", alike=0.02)["b", metric].outcome == "alike"
 
     def test_the_same(self, systems: dict[str, Scores]) -> None:
-        copy = compare({"a": systems["bm25"], "b": systems["bm25"]}, "a")["b", "ndcg@10"]
-        assert copy.verdict == (
-            "b and a score the same by ndcg@10 on all 120 queries: "
-            "95 % interval −0.0230 to +0.0230."
-        )
-        # pseudo-queries at ±1: √(2 / 122 / 121) × t(121)
-        assert copy.high == pytest.approx(math.sqrt(2 / 122 / 121) * stats.t.ppf(0.975, 121))
+        comparison = compare({"a": systems["bm25"], "b": systems["bm25"]}, "a")
+        copy = comparison["b", "ndcg@10"]
+        assert copy.verdict == "b and a score the same on ndcg@10, on all 120 questions."
+        assert comparison.report().decision[0].label == "the same"
+        # pseudo-queries at ±R: √(2 / 122 / 121) × t(121) × R. That is no proof within ± 0.02
+        reach = math.sqrt(2 / 122 / 121) * stats.t.ppf(0.975, 121)
+        assert copy.high == pytest.approx(reach * float(np.ptp(systems["bm25"]["ndcg@10"])))
+        assert copy.outcome == "can't tell"
         assert (copy.p_randomisation, copy.p_t, copy.p_wilcoxon) == (1.0, 1.0, 1.0)
         assert (copy.effect_size, copy.detectable) == (0.0, None)
         assert (copy.wins, copy.ties, copy.losses) == (0, 120, 0)
+        assert "0.0000               –" in str(comparison)
+
+    def test_where_no_score_differs_it_is_the_range_of_the_metric_that_counts(self) -> None:
+        perfect = [1.0] * 50
+        difference = compare(pair_of(perfect, perfect), "a")["b", "mrr"]
+        # pseudo-queries at ±1: √(2 / 52 / 51) × t(51)
+        reach = math.sqrt(2 / 52 / 51) * stats.t.ppf(0.975, 51)
+        assert ends(difference) == pytest.approx((-reach, reach))
 
     def test_lost_to_the_correction(self) -> None:
         # 27 gains and 13 losses of 0.1: t = 0.035 / (0.09487 / √40) = 2.333, p = 0.0249
@@ -73,52 +128,83 @@ class TestVerdict:
         difference = compare(systems, "0", correction="holm")["b", "m"]
         assert difference.p_t == pytest.approx(0.0249, abs=0.0001)
         assert difference.p_corrected == pytest.approx(20 * difference.p_t)
-        assert "; alone it would count as a difference, but it is one of 20 comparisons" in (
-            difference.verdict
+        assert difference.outcome == "can't tell"
+        assert difference.note == (
+            "the paired t-test alone finds a difference, but not among 20 comparisons"
         )
         # the 19 others are copies of each other
         assert compare(systems, "0")["b", "m"].p_corrected <= 2 * difference.p_t
 
     def test_few_changes(self) -> None:
-        base = [0.5] * 100
-        ids = [str(number) for number in range(100)]
-        a, few, more = (Scores(ids, {"mrr": [1.0] * gains + base[gains:]}) for gains in (0, 2, 12))
-        of_more = compare({"a": a, "b": more}, "a")["b", "mrr"]
-        assert of_more.significant
-        assert ends(of_more)[0] > 0
-        of_few = compare({"a": a, "b": few}, "a")["b", "mrr"]
-        assert of_few.detectable is None
-        assert of_few.verdict.endswith(
-            "2 of 100 queries changed (2 better, 0 worse); too few changed to say how large a "
-            "difference 100 queries would show."
+        few, more = (
+            compare(pair_of([0.5] * 100, [1.0] * gains + [0.5] * (100 - gains)), "a")["b", "mrr"]
+            for gains in (2, 12)
+        )
+        assert (more.outcome, ends(more)[0] > 0) == ("better", True)
+        assert few.detectable is None
+        low, high = ends(few)
+        assert few.verdict == (
+            f"These 100 questions can't tell: b may be {-low:.3f} worse or {high:.3f} better than "
+            "a on mrr."
         )
 
-    def test_wilcoxon_speaks_of_symmetry(self, systems: dict[str, Scores]) -> None:
+    def test_a_note_says_where_t_finds_what_the_interval_doesnt(self) -> None:
+        # 5 gains of 50: t finds a difference (p = 0.024), but one loss more would make it vanish
+        difference = compare(pair_of([0.0] * 50, [1.0] * 5 + [0.0] * 45), "a")["b", "mrr"]
+        assert difference.p_t == difference.p_corrected == pytest.approx(0.0238, abs=0.0001)
+        assert (difference.significant, difference.outcome) == (True, "can't tell")
+        assert difference.note == (
+            "the paired t-test finds a difference, the interval none: it allows for large changes "
+            "on questions that weren't asked"
+        )
+
+    def test_wilcoxons_test_decides_nothing(self, systems: dict[str, Scores]) -> None:
         comparison = compare(systems, "bm25", test="wilcoxon")
         assert "Wilcoxon's test is of symmetry about 0, not of the mean" in comparison.notes
-        hybrid = comparison["hybrid", "ndcg@10"]
-        assert hybrid.verdict.startswith("hybrid differs from bm25 by ndcg@10: ")
-        assert hybrid.verdict.endswith("symmetry about 0, not of the mean.")
+        by_t = compare(systems, "bm25", correction="holm")
+        for difference in comparison:
+            same = by_t[difference.system, difference.metric]
+            assert (difference.verdict, ends(difference)) == (same.verdict, ends(same))
+            assert difference.p_corrected != same.p_corrected
 
-    def test_wilcoxon_contradicts_the_interval_of_the_mean_with_a_reason(self) -> None:
+    def test_a_note_says_where_wilcoxons_test_cant_reject(self) -> None:
         # five equal changes: the two-sided p of the signed ranks is 2 / 2**5, above 0.05
-        ids = [f"q{number}" for number in range(5)]
-        pair = {"a": Scores(ids, {"mrr": [0.2] * 5}), "b": Scores(ids, {"mrr": [0.5] * 5})}
-        row = compare(pair, "a", test="wilcoxon")["b", "mrr"]
-        assert (row.significant, row.low and row.low > 0) == (False, True)
-        assert "symmetry about 0, not of the mean" in row.verdict
+        row = compare(pair_of([0.2] * 5, [0.5] * 5), "a", test="wilcoxon")["b", "mrr"]
+        assert (row.p_corrected, row.significant, row.outcome) == (0.0625, False, "better")
+        assert row.note == "the Wilcoxon signed-rank test finds no difference, the interval one"
+
+    def test_one_cluster_says_nothing(self) -> None:
+        systems = pair_of([0.2, 0.4, 0.6], [0.5, 0.4, 0.9])
+        clusters = dict.fromkeys(("q000", "q001", "q002"), 1)
+        row = compare(systems, "a", clusters=clusters)["b", "mrr"]
+        assert (row.outcome, row.low) == ("can't tell", None)
+        assert row.verdict == ("These 3 questions can't tell b and a apart on mrr: only 1 cluster.")
+
+
+def test_ends_that_cant_be_are_cut_off() -> None:
+    # a has little to lose, and b gains once only: less than a has, b can't have lost
+    little, once = np.tile([0.01, 0.03], 10), np.tile([0.01, 0.03], 10)
+    once[0] = 1.0
+    difference = compare(pair_of(little, once, "span_iou"), "a")["b", "span_iou"]
+    has_at_most = mean_interval(little).high
+    lower, upper = pseudo_bounds(once - little, 0.975, widest=0.99)
+    assert has_at_most is not None
+    assert lower < -2 * has_at_most
+    assert ends(difference) == pytest.approx((-has_at_most, upper))
+    turned = compare(pair_of(1 - little, 1 - once, "span_iou"), "a")["b", "span_iou"]
+    assert ends(turned) == pytest.approx((-upper, has_at_most))
+    # there is no such end where a metric has no limits
+    free = compare(pair_of(little, once, "dcg"), "a")["b", "dcg"]
+    assert ends(free) == pytest.approx((lower, upper))
 
 
 def test_a_sentence_never_calls_a_difference_nothing() -> None:
-    # 50 similarities that rose by 0.00003, give or take 0.00001
-    base, rise = np.linspace(0.7, 0.8, 50), np.linspace(0.00002, 0.00004, 50)
-    pair = {
-        name: Scores([f"q{number:02d}" for number in range(50)], {"embedding_similarity": column})
-        for name, column in (("a", base), ("b", base + rise))
-    }
+    # 2,000 similarities that rose by 0.0003, give or take 0.0001
+    base, rise = np.linspace(0.7, 0.8, 2000), np.tile([0.0002, 0.0004], 1000)
+    pair = pair_of(base.tolist(), (base + rise).tolist(), "embedding_similarity")
     verdict = compare(pair, "a", resamples=100)["b", "embedding_similarity"].verdict
     assert verdict.startswith(
-        "b is better than a by embedding_similarity: +0.000030 (95 % interval +0.000028 to "
+        "b is better than a on embedding_similarity: +0.000300 (0.000294 to 0.000305 with"
     )
 
 
@@ -127,9 +213,9 @@ def test_a_sentence_never_calls_a_difference_nothing() -> None:
     [
         (
             [math.nan, math.nan],
-            "Nothing can be said: no query has a value of mrr for a and another.",
+            "Nothing can be said on mrr: no question has a score for a and another.",
         ),
-        ([0.5, math.nan], "A single query can't tell the systems apart by mrr."),
+        ([0.5, math.nan], "A single question can't tell the systems apart on mrr."),
     ],
 )
 def test_several_systems_without_queries_to_compare(values: list[float], decision: str) -> None:
@@ -141,7 +227,7 @@ def test_a_single_query_says_that_it_is_one() -> None:
     a, b = (Scores(["q"], {"mrr": [score]}) for score in (0.5, 1.0))
     difference = compare({"a": a, "b": b}, "a")["b", "mrr"]
     assert difference.note == "only 1 query: too few for an interval"
-    assert difference.verdict == "A single query can't tell b and a apart by mrr: +0.5000."
+    assert difference.verdict == "A single question can't tell b and a apart on mrr."
 
 
 class TestDecision:
@@ -167,48 +253,38 @@ class TestDecision:
     @pytest.mark.parametrize(
         ("shifts", "line"),
         [
-            ((0.0, 0.1), "b is better than a by mrr."),
-            ((0.0, -0.1), "b is worse than a by mrr."),
-            ((0.0, 1e-9), "No measurable difference between b and a by mrr."),
-            ((0.0, 0.0), "b and a score the same by mrr on all 60 queries."),
-            ((0.0, -0.1, -0.2), "a is the best of three by mrr."),
-            ((0.0, 0.1, 0.2, -0.1), "c is the best of four by mrr."),
+            ((0.0, 0.1), "b is better than a on mrr."),
+            ((0.0, -0.1), "b is worse than a on mrr."),
+            ((0.0, 1e-9), "b and a differ by less than 0.014 on mrr."),
+            ((0.0, 0.0), "b and a score the same on mrr, on all 60 questions."),
+            ((0.0, -0.1, -0.2), "a is the best of three on mrr."),
+            ((0.0, 0.1, 0.2, -0.1), "c is the best of four on mrr."),
             (
                 (0.0, 0.1, 0.1001, -0.1),
-                "b and c are better than a by mrr; d is worse than a by mrr.",
+                "b and c are better than a on mrr; d is worse than a.",
             ),
             (
                 (0.0, 0.1, 0.1, 1e-9),
-                "b and c are better than a by mrr; no measurable difference for d.",
+                "b and c are better than a on mrr; d differs from a by less than 0.016.",
             ),
-            ((0.0, 1e-9, 1e-9), "No system differs measurably from a by mrr."),
+            ((0.0, 1e-9, 1e-9), "b and c differ from a by less than 0.016 on mrr."),
         ],
     )
     def test_one_plain_line(self, shifts: tuple[float, ...], line: str) -> None:
         assert self.compared(*shifts).decision == line
 
-    def test_wilcoxons_test_names_no_winner(self) -> None:
-        comparison = self.compared(0.0, 0.1, 0.2, test="wilcoxon")
-        assert comparison.decision == "b and c are different from a by mrr."
+    def test_without_a_margin_these_questions_cant_tell(self) -> None:
+        assert self.compared(0.0, 1e-9, 1e-9, alike=0).decision == (
+            "These 60 questions can't tell b and c from a on mrr."
+        )
+        assert self.compared(0.0, 0.1, 0.1, 1e-9, alike=0).decision == (
+            "b and c are better than a on mrr; these 60 questions can't tell d from a."
+        )
+        assert (
+            self.compared(0.0, 0.0, 0.0).decision == "b and c score exactly the same as a on mrr."
+        )
 
     def test_it_comes_first_and_goes_into_the_json(self) -> None:
         comparison = self.compared(0.0, -0.1, -0.2)
         assert comparison.report().decision[0].text == comparison.decision
         assert json.loads(comparison.to_json())["decision"] == comparison.decision
-
-    @pytest.mark.parametrize("test", ["t", "randomisation"])
-    @pytest.mark.parametrize("seed", range(40))
-    def test_a_verdict_and_its_interval_never_contradict_each_other(
-        self, seed: int, test: Any
-    ) -> None:
-        rng = np.random.default_rng(seed)
-        n = int(rng.integers(2, 60))
-        changed = (rng.random(n) < rng.choice([0.05, 0.2, 1])) * rng.choice([1, 0.5, -0.2], n)
-        base = np.full(n, 0.4)
-        ids = [str(number) for number in range(n)]
-        systems = {"a": Scores(ids, {"m": base}), "b": Scores(ids, {"m": base + changed})}
-        (difference,) = compare(systems, "a", test=test, resamples=200)
-        low, high = ends(difference)
-        assert low < high
-        assert difference.significant == (low > 0 or high < 0)
-        assert difference.significant == (difference.p_of(test) <= 0.05)

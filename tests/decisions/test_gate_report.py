@@ -54,8 +54,8 @@ class TestWhatIsShown:
         (worst,) = verdict.worst
         assert (worst.query_id, worst.question) == ("q1", "what <b>is</b> | it?")
         assert (worst.score, worst.baseline, worst.error) == (0.5, None, "")
-        assert worst.wanted == ("good", "fine")
-        assert worst.got == ("bad [0]", "x", "fine [1]")
+        assert worst.wanted == ["good [2]: never retrieved", "fine: rank 3"]
+        assert worst.got == ["1. bad [0]", "2. x", "3. fine [1]"]
 
     def test_a_query_that_failed_says_so(self) -> None:
         results = evaluated({"where?": ["good", "fine"], "what <b>is</b> | it?": None})
@@ -120,8 +120,10 @@ class TestWhatIsShown:
         assert "recall@5 >= 0.6 fail 0.5000 – – – 2" in lines
         assert "fail: recall@5 is 0.5000 over 2 queries; the rule wants 0.6 or more." in lines
         assert "q0 where?" in lines
-        assert "new 0.5000 → 0.0000 x" in lines
-        assert "wanted good, fine" in lines
+        # recall@5 was 1 of 2 relevant ones, good and fine
+        assert "new 0.5000 → 0.0000 1. x" in lines
+        assert "wanted good [2]: never retrieved" in lines
+        assert "fine: never retrieved" in lines
 
     def test_inconclusive_is_a_warning_or_with_strict_a_failure(self) -> None:
         now, before = scores([0.0] * 2 + [1.0] * 48), scores([1.0] * 50)
@@ -242,12 +244,18 @@ class TestMarkdown:
         assert kinds == {"text"}
         shown = ["".join(child.content for child in token.children or ()) for token in inline]
         assert f"Retrieval gate of {NASTY}: ❌ fail" in shown
-        assert {"q|<1>", NASTY, "<b>|x, a|b", f"a|b [1], {NASTY}"} <= set(shown)
+        assert {
+            f"q|<1>: {NASTY}",
+            "wanted <b>|x: never retrieved",
+            "wanted a|b: rank 1",
+            f"{NASTY} 0.5000: 1. a|b [1]",
+            f"2. {NASTY}",
+        } <= set(shown)
         html = {
             token.content.strip() for token in self.rendered(text) if token.type == "html_block"
         }
         assert html == {
-            "<details><summary>Worst queries by recall&#64;5</summary>",
+            "<details><summary>Worst questions on recall&#64;5</summary>",
             "</details>",
         }
 

@@ -75,8 +75,8 @@ class TestMissing:
         b = Scores(["q1", "q2"], {"s": [0.5, math.nan]})
         row = compare({"a": a, "b": b}, "a")["b", "s"]
         assert (row.n, row.p_corrected, row.effect_size) == (0, 1.0, 0.0)
-        assert (
-            row.verdict == "Nothing can be said about b and a: no query has a value of s for both."
+        assert row.verdict == (
+            "Nothing can be said about b and a on s: no question has a score for both."
         )
 
     def test_metrics_that_one_lacks_are_named(self) -> None:

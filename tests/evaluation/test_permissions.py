@@ -335,12 +335,12 @@ def test_less_is_better_in_decisions() -> None:
     difference = comparison["tight", "leaked@10"]
     assert difference.difference < 0 < difference.gain
     assert (difference.wins, difference.ties, difference.losses) == (30, 9, 1)
-    assert difference.verdict.startswith("tight is better than leaky by leaked@10")
+    assert difference.verdict.startswith("tight is better than leaky on leaked@10")
     assert comparison.report().decision[0].tone == "best"
     assert leaky.worst("leaked@10", 1) == [("q0", 1.0)]
     third = Scores(ids, {"leaked@10": [1.0] * 35 + [0.0] * 5}, name="third")
     several = compare({"leaky": leaky, "tight": tight, "third": third}, "leaky")
-    assert several.decision == "tight is the best of three by leaked@10."
+    assert several.decision == "tight is the best of three on leaked@10."
 
 
 def test_a_rule_that_wants_more_leaks_is_refused() -> None:

@@ -314,7 +314,7 @@ def test_the_printed_table_has_gains_losses_and_each_stages_latency(
     assert lines(text, "relevant, moved down")[3:] == ["–", "0", "1"]
     assert len(lines(text, "this stage p50")) == 3 + 3 * 2
     assert "Lost by cutoff: 1" in text
-    assert "c: relevant, retrieved at 3, dropped by cutoff" in text
+    assert "c “text of c”: dropped by cutoff (was 3)" in text
     assert repr(stages) == "<StageResults of retriever → cutoff → rerank>"
 
 

@@ -398,3 +398,21 @@ def test_drift_planted_in_cranfield() -> None:
     assert {item: kinds.get(item) for item in planted} == planted
     untouched = set(labelled) - set(planted)
     assert len(untouched & set(kinds)) <= 0.01 * len(untouched)
+
+
+def test_lost_and_edited_passages_are_read_in_the_report() -> None:
+    old = {
+        "kiln": "The kiln is fired on Tuesday nights, and glaze goes to 980 degrees, not above.",
+        "saw": "Only members who took the course may use the saw.\x1b[31m",
+    }
+    dataset = RetrievalDataset(
+        {"q1": "How hot?", "q2": "Who?"}, {"q1": ["kiln"], "q2": ["saw"]}, old
+    )
+    findings = check_labels(dataset, {"kiln": old["kiln"].replace("980", "1060"), "x": "Other."})
+    (changed,), (lost,) = findings.of("changed"), findings.of("lost")
+    assert (changed.old_text, lost.old_text) == (old["kiln"], old["saw"])
+    text = " ".join(str(findings).split())
+    assert "it said “Only members who took the course may use the saw. [31m”" in text
+    # both from a few words before the number on, in which they differ
+    assert "it said “…nights, and glaze goes to 980 degrees, not above.”" in text
+    assert "it says “…nights, and glaze goes to 1060 degrees, not above.”" in text

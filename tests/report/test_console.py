@@ -154,7 +154,7 @@ def test_the_hardest_queries_say_what_came_first_and_what_was_wanted(
     assert lines[start + 1].startswith("q2  志工林雅惠")  # (1/2 + 0) / 2, the lowest average
     assert lines[start + 2].split() == ["good", "0.5000", "x", "x"]
     assert lines[start + 3].split(maxsplit=2) == ["bad", "0.0000", "nothing retrieved"]
-    assert lines[start + 4].split() == ["wanted", "c"]
+    assert lines[start + 4].split() == ["wanted", "c", "c"]  # its text in the corpus is "c"
     assert "failed: TimeoutError: [red]too late" in " ".join(lines)
     assert any(line.split() == ["bad", "0.5000", "z", "[0]"] for line in lines)
     assert any(line.split() == ["good", "1.0000", "a", "[2]", "Title", "of", "a"] for line in lines)
@@ -241,11 +241,11 @@ def test_data_can_neither_style_nor_steer_the_terminal(
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 120])
-@pytest.mark.parametrize("n", [1, 2, 7])
+@pytest.mark.parametrize("n", [1, 2, 4])
 def test_every_line_fits_and_wide_characters_align(
     good: EvaluationResults, bad: EvaluationResults, width: int, n: int
 ) -> None:
-    systems = [good, bad] * 3 + [results("package.module:檢索器的長名字", dict(good.run))]
+    systems = [good, bad, good, results("package.module:檢索器的長名字", dict(good.run))]
     text = shown(*systems[-n:], width=width, slice_by=["language"])
     lines = text.splitlines()
 
@@ -312,26 +312,25 @@ class TestMatched:
 
     def test_what_came_first_says_what_it_stands_for(self, matched: EvaluationResults) -> None:
         text = shown(matched, metric="mrr(match=text)", width=200)
-        # 59 of Titan's 77 characters
         assert self.below(text, "methane?") == [
-            f"score 1.0000 c1 = titan [2], io [1] {self.TITAN} {self.IO}",
-            f"wanted titan “{self.TITAN[:59]}…”, io “{self.IO}”",
+            f"score 1.0000 c1 = titan [2, by text], io [1, by text] {self.TITAN} {self.IO}",
+            f"wanted titan [2] {self.TITAN}",
         ]
         assert self.below(text, "volcanoes?") == [
             "score 0.0000 c2 Rhea is an icy body.",
-            f"wanted io “{self.IO}”",
+            f"wanted io {self.IO}",
         ]
         # of c2 no text is known: it is recognised by its id all the same
         assert self.below(text, "by id?") == [
             "score 1.0000 c2 [1] Rhea is an icy body.",
-            "wanted c2",
+            "wanted c2 Rhea is an icy body.",
         ]
 
     def test_a_metric_of_ids_beside_it_shows_ids(self, matched: EvaluationResults) -> None:
         text = shown(matched, metric="mrr", width=200)
         assert self.below(text, "volcanoes?") == [
             "score 0.0000 c2 Rhea is an icy body.",
-            "wanted io",
+            f"wanted io {self.IO}",
         ]
 
     def test_texts_without_ids_are_shown(self) -> None:
@@ -342,8 +341,8 @@ class TestMatched:
         text = shown(results, width=120)
         assert "\x1b" not in text
         assert self.below(text, "q volcanoes?") == [
-            "score 1.0000 c1 = expected text 1 [1] Io has volcanoes. [31m",
-            "wanted expected text 1 “Io has volcanoes”",
+            "score 1.0000 c1 = expected text 1 [1, by text] Io has volcanoes. [31m",
+            "wanted expected text 1 Io has volcanoes",
         ]
 
     def test_spans_are_shown_as_places(self) -> None:
@@ -354,8 +353,8 @@ class TestMatched:
         dataset = RetrievalDataset({"q": "geysers?"}, {"q": ["geysers"]})
         results = evaluate(Scripted({"geysers?": [chunk]}), dataset, ["mrr"], matcher=matcher)
         assert self.below(shown(results, width=120), "q geysers?") == [
-            "score 1.0000 c1 = geysers [1] text of c1",
-            "wanted geysers (moons.txt, characters 10 to 40)",
+            "score 1.0000 c1 = geysers [1, by place] text of c1",
+            "wanted geysers (moons.txt, characters 10 to 40) text of c1",
         ]
 
 

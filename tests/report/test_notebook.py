@@ -6,10 +6,18 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
 
-from llama_index_rag_metrics import Ranking, Relevance, Run, Scores, check_rules, score_rankings
+from llama_index_rag_metrics import (
+    Ranking,
+    Relevance,
+    Run,
+    Scores,
+    check_rules,
+    evaluate,
+    score_rankings,
+)
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.evaluation.results.results_report import results_report
-from llama_index_rag_metrics.report.model import Cell, Report, Row, Section, Table
+from llama_index_rag_metrics.report.model import Cell, Report, Row, Section, Statement, Table
 from llama_index_rag_metrics.report.notebook import to_notebook
 
 
@@ -74,6 +82,70 @@ def test_the_table_has_means_counts_and_latency() -> None:
     assert rows["latency p50"] == ["500 ms", "–"]
 
 
+def test_means_have_their_intervals() -> None:
+    scores = Scores(["q1", "q2", "q3"], {"mrr": [1.0, 0.5, 0.0]}, name="one")
+    interval = scores.intervals()["mrr"]
+
+    assert interval.low is not None
+    assert interval.high is not None
+    assert f"> [{interval.low:.4f}, {interval.high:.4f}]</small>" in scores._repr_html_()
+    assert "[" not in str(scores)  # a terminal has it in the first sentence alone
+
+
+def test_a_question_unfolds_to_what_was_wanted_and_what_came() -> None:
+    relevance = {"q1": Relevance({"io": 2, "rhea": 1})}
+    dataset = {
+        "queries": {"q1": "Which moon has volcanoes?"},
+        "corpus": {"io": f"Io has volcanoes {EVIL}.", "rhea": "Rhea has craters.", "x": "Saturn."},
+        "relevant_docs": relevance,
+    }
+    results = evaluate(lambda _: ["x", "io"], dataset, ["recall@1"], name="one")
+    html = results._repr_html_()
+    unfolded = next(part for part in html.split("<details>") if "Which moon" in part)
+
+    page = Page(f"<details>{unfolded.partition('</details>')[0]}</details>")
+    text = " ".join(" ".join(page.words).split())
+    assert text.startswith("q1 Which moon has volcanoes? 0.0000")
+    assert f"io [2] Io has volcanoes {EVIL}. rank 2, below the cutoff 1" in text
+    assert "rhea Rhea has craters. never retrieved" in text
+    assert f"x Saturn. io [2] Io has volcanoes {EVIL}." in text  # what came, best first
+    assert "script" not in page.tags
+    assert "Which moon" in results.worst("recall@1", 1)[0]._repr_html_()
+
+
+def test_a_lost_passage_shows_more_than_its_title() -> None:
+    text = "The craters of Rhea\n" + "Rhea has many craters. " * 40
+    dataset = {
+        "queries": {"q1": "Which moon has craters?"},
+        "corpus": {"rhea": text, "io": "The volcanoes of Io\nIo has many."},
+        "relevant_docs": {"q1": ["rhea", "io"]},
+    }
+    html = evaluate(lambda _: ["io"], dataset, ["recall@1"])._repr_html_()
+
+    lost = html.partition("<code>rhea</code> ")[2].partition("</li>")[0]
+    assert lost.startswith("The craters of Rhea Rhea has many craters. Rhea")
+    assert lost.partition("…")[0] == " ".join(text[:400].split())
+    assert lost.endswith("never retrieved</span>")
+    assert "Io has many" not in html  # it was found: its title is enough
+
+
+def test_a_table_folds_its_further_parts() -> None:
+    html = scores_html(results("one"))
+    shown, _, inside = html.partition("<summary>Counts and latency</summary>")
+
+    assert ">mrr<" in shown
+    assert ">queries<" not in shown
+    assert inside.index(">queries<") < inside.index("</details>")
+
+
+def test_a_next_step_can_be_copied() -> None:
+    statement = Statement(f"Label these {EVIL}.", command=f"rag-metrics labels pool {EVIL}")
+    page = Page(to_notebook(Report("Report", decision=[statement])))
+
+    assert f"rag-metrics labels pool {EVIL}" in page.words
+    assert "script" not in page.tags
+
+
 def test_whatever_comes_from_data_is_escaped() -> None:
     html = scores_html([results(EVIL), results("two")])
     page = Page(html)
@@ -113,7 +185,7 @@ def test_a_verdict_stands_out_and_its_reason_reads_as_text() -> None:
 
     # 0.25: 1/2, and 0 where it failed
     assert (
-        '<p><span style="font-weight:bold;color:#d9534f">fail</span>: mrr is 0.2500 over 2 '
+        '<p><span style="font-weight:bold;color:#d6403b">fail</span>: mrr is 0.2500 over 2 '
         "queries; the rule wants 0.9 or more.</p>"
     ) in html
 

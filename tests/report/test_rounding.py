@@ -23,6 +23,8 @@ NOT_FOR_PEOPLE = {
     "evaluation/results/curves.py": "cutoffs, which are whole",
     "files/retrieval_dataset.py": "how many queries a sample has",
     "labels/pooling.py": "an order that the last bits don't decide",
+    "report/html/svg.py": "a mixed colour",
+    "report/html/svg_parts.py": "places in a drawing",
     "metrics/base.py": "a metric's name, which is read again",
     "metrics/sets.py": "a metric's parameter",
     "scores/trec_eval.py": "trec_eval's own output, to the letter",

@@ -26,7 +26,7 @@ from llama_index_rag_metrics.report.html import html_page
 from llama_index_rag_metrics.report.markup import to_markdown
 from llama_index_rag_metrics.report.model import Item, QueryAnswers
 from llama_index_rag_metrics.report.notebook import to_notebook
-from llama_index_rag_metrics.report.query_lines import retrieved_name, wanted_names
+from llama_index_rag_metrics.report.query_lines import retrieved_lines, wanted_lines
 from llama_index_rag_metrics.report.terminal import print_report
 from llama_index_rag_metrics.scores.systems import query_answers
 
@@ -82,22 +82,24 @@ def answers(results: EvaluationResults, metric: str = "mrr") -> QueryAnswers:
 def test_expected_texts_have_grades_and_passages() -> None:
     query = answers(by_text())
     assert query.wanted == [
-        [Item("expected text 1", 1.0, IO)],
-        [Item("expected text 2", 1.0, "Not retrieved.")],
+        [Item("expected text 1", 1.0, IO, IO)],
+        [Item("expected text 2", 1.0, "Not retrieved.", "Not retrieved.")],
     ]
     first, second = query.answers[0].retrieved or ()
     assert (first.grade, first.stands_for) == (None, ())
-    assert (second.grade, second.stands_for) == (1.0, [Item("expected text 1", 1.0)])
+    assert (second.grade, second.stands_for) == (1.0, [Item("expected text 1", 1.0, IO)])
 
 
 def test_ids_have_grades_best_first() -> None:
     query = answers(by_id())
-    assert query.wanted == [[Item("c2", 2.0)], [Item("c9", 1.0)]]
+    # of c9, which nobody retrieved and no corpus has, no text is known
+    assert query.wanted == [[Item("c2", 2.0, text=IO)], [Item("c9", 1.0)]]
     assert [item.grade for item in query.answers[0].retrieved or ()] == [0.0, 2.0]
 
 
 def test_any_item_of_a_group_is_wanted() -> None:
-    assert answers(by_group()).wanted == [[Item("c2", 1.0), Item("c3", 1.0)], [Item("c9", 1.0)]]
+    first = [Item("c2", 1.0, text=IO), Item("c3", 1.0)]
+    assert answers(by_group()).wanted == [first, [Item("c9", 1.0)]]
 
 
 def test_each_of_several_matchers_sees_for_itself() -> None:
@@ -105,23 +107,26 @@ def test_each_of_several_matchers_sees_for_itself() -> None:
     ids, texts = answers(results), answers(results, "mrr(match=text)")
     assert [item.grade for item in ids.answers[0].retrieved or ()] == [1.0, None]
     assert [item.grade for item in texts.answers[0].retrieved or ()] == [None, 1.0]
-    assert ids.wanted == [[Item("io", 1.0)]]
-    assert texts.wanted == [[Item("io", 1.0, IO)]]
+    # the dataset's text, not that of the chunk that has the id
+    assert ids.wanted == [[Item("io", 1.0, text=IO)]]
+    assert texts.wanted == [[Item("io", 1.0, IO, IO)]]
 
 
+MISSED = "expected text 2 Not retrieved.: never retrieved"
+RECOGNISED = f"expected text 1 {IO}: rank 2"
 EXPECTED = {
-    "ids": (by_id, "mrr", "c1 [0]", "c2, c9"),
-    "groups": (by_group, "mrr", "c1", "c2 or c3, c9"),
-    "text": (by_text, "mrr", "c1", f"expected text 1 “{IO}”, expected text 2 “Not retrieved.”"),
-    "exact": (
-        lambda: by_text("exact"),
+    "ids": (by_id, "mrr", "c1 [0]", ["c9: never retrieved", f"c2 [2] {IO}: rank 2"]),
+    "groups": (by_group, "mrr", "c1", ["c9: never retrieved", f"c2 or c3 {IO}: rank 2"]),
+    "text": (by_text, "mrr", "c1", [MISSED, RECOGNISED]),
+    "exact": (lambda: by_text("exact"), "mrr", "c1", [MISSED, RECOGNISED]),
+    "span": (
+        by_span,
         "mrr",
-        "c1",
-        f"expected text 1 “{IO}”, expected text 2 “Not retrieved.”",
+        "c1 = geysers [1, by place]",
+        ["geysers (moons.txt, characters 10 to 40) text of c1: rank 1"],
     ),
-    "span": (by_span, "mrr", "c1 = geysers [1]", "geysers (moons.txt, characters 10 to 40)"),
-    "two, by id": (by_two, "mrr", "io [1]", "io"),
-    "two, by text": (by_two, "mrr(match=text)", "io", f"io “{IO}”"),
+    "two, by id": (by_two, "mrr", "io [1]", [f"io {IO}: rank 1"]),
+    "two, by text": (by_two, "mrr(match=text)", "io", [f"io {IO}: rank 2"]),
 }
 each = pytest.mark.parametrize(
     ("build", "metric", "got", "wanted"), EXPECTED.values(), ids=EXPECTED
@@ -137,8 +142,8 @@ def test_the_gate_shows_it_of_results_and_of_stored_scores(build: Any) -> None:
         (verdict,) = check_rules(source, f"{metric} > 1")
         (worst,) = verdict.worst
         query = answers(results, metric)
-        assert worst.wanted == tuple(wanted_names(query))
-        assert worst.got == tuple(map(retrieved_name, query.answers[0].retrieved or ()))
+        assert worst.wanted == list(map(str, wanted_lines(query)))
+        assert worst.got == retrieved_lines(query, query.answers[0], 3)
         assert worst.wanted
         assert worst.got
     assert stored == results.scores
@@ -156,7 +161,7 @@ class Words(HTMLParser):
 
 @each
 def test_every_output_of_text_says_what_was_wanted_and_what_came(
-    build: Any, metric: str, got: str, wanted: str, capsys: pytest.CaptureFixture[str]
+    build: Any, metric: str, got: str, wanted: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     from rich.console import Console
 
@@ -166,8 +171,10 @@ def test_every_output_of_text_says_what_was_wanted_and_what_came(
     notebook = " ".join(Words(to_notebook(report)).words.split())
     markdown = Words(to_markdown(report)).words
     for page in (terminal, notebook, markdown):
-        assert wanted in page
         assert got in page
+        bare = page.translate({ord(sign): None for sign in "“”:;"})
+        positions = [bare.index(line.replace(":", "")) for line in wanted]
+        assert positions == sorted(positions)
 
 
 def unpacked(html: str, name: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import astuple
 from typing import Any
 
 import numpy as np
@@ -208,7 +209,8 @@ def test_columns_dont_disturb_each_other() -> None:
     columns = np.stack([MANY_ZEROS, SKEWED, SKEWED], axis=1)
     assert mean_intervals(columns)[1:] == [alone, alone]
     scores = Scores([str(number) for number in range(300)], {"a": MANY_ZEROS, "mrr": SKEWED})
-    assert scores.intervals()["mrr"] == alone
+    named = scores.intervals()["mrr"]
+    assert astuple(named) == (*astuple(alone), "mrr", 0.95)
     assert alone.mean == scores.means["mrr"]
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
 
 import numpy as np
 
 from llama_index_rag_metrics.decisions import OnMissing
 from llama_index_rag_metrics.decisions.calibration import Calibration
 from llama_index_rag_metrics.decisions.comparison.comparison import Comparison
-from llama_index_rag_metrics.decisions.comparison.comparison_sentences import verdict
+from llama_index_rag_metrics.decisions.comparison.comparison_sentences import with_verdict
 from llama_index_rag_metrics.decisions.comparison.difference import (
     ComparisonSettings,
     Difference,
@@ -43,8 +44,12 @@ def compare(
     on_missing: OnMissing = "error",
     clusters: Clusters | None = None,
     slices: str | None = None,
+    alike: float | None = None,
 ) -> Comparison:
     """Compare systems with a baseline, paired by query.
+
+    A system is better or worse where the interval of its difference leaves out 0, alike where the
+    interval lies within a margin; otherwise these queries can't tell.
 
     Args:
         systems: two or more, by name: the results of an evaluation, or bare scores. If all of them
@@ -53,12 +58,12 @@ def compare(
         metrics: names of metrics; None takes those that all systems have.
         primary: the metric that a decision is about; None for the first. Its p values are corrected
             over systems alone, so that looking at more metrics costs it nothing; those of all other
-            metrics are corrected among themselves.
+            metrics are corrected among themselves. So are the intervals.
         confidence: of the intervals; the tests' level is 1 - confidence.
-        correction: of p values: "max-t" (Westfall and Young's step-down, the default), "holm" (the
-            default for Wilcoxon's test), "benjamini-hochberg" or "none".
-        test: whose p values are corrected and decide: "t", "randomisation" or "wilcoxon". All three
-            are reported.
+        correction: of p values and intervals: "max-t" (Westfall and Young's, the default), "holm"
+            (the default for Wilcoxon's test), "benjamini-hochberg" or "none".
+        test: whose p values are corrected: "t", "randomisation" or "wilcoxon". All three are
+            reported beside the intervals, which decide.
         resamples: random flips of signs.
         seed: of the random numbers: the same seed gives the same numbers.
         on_missing: what to do if the systems have different queries: raise ("error"), or keep those
@@ -66,7 +71,9 @@ def compare(
         clusters: what queries belong to, such as the document that they were made from: a key of
             their metadata, or query id to cluster. Whole clusters are then flipped.
         slices: a key of the queries' metadata; each of its values is compared on its own, and p
-            values are corrected for all slices together.
+            values and intervals are corrected for all slices together.
+        alike: a difference too small to matter; None is 0.02 for metrics from 0 to 1 and none for
+            others, 0 none for all.
 
     Raises:
         InvalidInput: the systems have different queries, a score is infinite, or an argument can't
@@ -77,8 +84,8 @@ def compare(
         >>> a = Scores(["q1", "q2", "q3"], {"mrr": [1.0, 0.5, 0.0]})
         >>> b = Scores(["q1", "q2", "q3"], {"mrr": [1.0, 1.0, 0.5]})
         >>> found = compare({"bm25": a, "hybrid": b}, "bm25")["hybrid", "mrr"]
-        >>> round(found.difference, 4), found.wins, found.ties, found.losses, found.significant
-        (0.3333, 2, 1, 0, False)
+        >>> round(found.difference, 4), found.wins, found.ties, found.losses, found.outcome
+        (0.3333, 2, 1, 0, "can't tell")
     """
     if not isinstance(systems, Mapping):
         expected = "a mapping of name to results or scores"
@@ -108,6 +115,7 @@ def compare(
         clusters=clusters if clusters is None or isinstance(clusters, str) else "given",
         slices=slices,
         primary=primary_of(primary, [*paired.columns]),
+        alike=alike,
     )
     results = {
         name: system if isinstance(system, EvaluationResults) else None
@@ -187,7 +195,7 @@ def _differences(
     means: Mapping[tuple[str, str], intervals.MeanInterval],
     settings: ComparisonSettings,
 ) -> Iterator[Difference]:
-    """The differences from the baseline, neither corrected nor decided yet."""
+    """The differences from the baseline, without intervals, neither corrected nor decided yet."""
     keys = [(name, metric) for name, metric in means if name != baseline]
     units = paired.units((*key, baseline) for key in keys)
     p_values = {
@@ -195,18 +203,10 @@ def _differences(
         "t": significance.t_p(units),
         "wilcoxon": significance.wilcoxon_p(replace(units, sums=units.changes)),
     }
-    with_ends = difference_intervals(
-        units,
-        widest=np.array([paired.widest(metric) for _, metric in keys]),
-        limit=np.array([paired.limit(metric) for _, metric in keys]),
-        confidence=settings.confidence,
-        # Wilcoxon's test isn't of the mean, so that no interval of the mean can agree with it
-        p_values=p_values["t" if settings.test == "wilcoxon" else settings.test],
-    )
-    for position, ((system, metric), interval) in enumerate(zip(keys, with_ends, strict=True)):
+    for position, (system, metric) in enumerate(keys):
         column = paired.values(system, metric, baseline)
         both = ~np.isnan(column)
-        values = column[both]
+        values, evidence = column[both], units.values[:, position]
         baseline_mean, mean = (
             intervals.exact_mean(paired.values(name, metric)[both])
             if paired.judged is None
@@ -221,10 +221,10 @@ def _differences(
             n=len(values),
             baseline_mean=baseline_mean,
             mean=mean,
-            difference=interval.mean,
-            low=interval.low,
-            high=interval.high,
-            method=interval.method,
+            difference=intervals.exact_mean(evidence[~np.isnan(evidence)]),
+            low=None,
+            high=None,
+            method="",
             p_randomisation=float(p_values["randomisation"][position]),
             p_t=float(p_values["t"][position]),
             p_wilcoxon=float(p_values["wilcoxon"][position]),
@@ -235,7 +235,8 @@ def _differences(
             ties=int((values == 0).sum()),
             losses=int((gains < 0).sum()),
             detectable=None,
-            note=interval.note or paired.worth(system, metric, baseline),
+            note=paired.worth(system, metric, baseline),
+            primary=metric == settings.primary,
         )
 
 
@@ -267,37 +268,25 @@ def _notes(paired: Paired, settings: ComparisonSettings) -> tuple[str, ...]:
 
 
 def _with_verdicts(parts: Sequence[Comparison], paired: Paired) -> list[Comparison]:
-    """Comparisons with verdicts; p values of the primary metric are one family, others another."""
-    differences = [difference for part in parts for difference in part]
+    """Comparisons with verdicts; those on the primary metric are one family, others another."""
+    differences = [(part.paired, difference) for part in parts for difference in part]
     if not differences:
         return list(parts)
-    columns = [_columns(part, difference, paired) for part in parts for difference in part]
-    units = paired.units_of(columns)
-    decided = iter(_decide(differences, units, paired, parts[0].settings))
+    decided = iter(_decide(differences, paired, parts[0].settings))
     return [replace(part, differences=tuple(next(decided) for _ in part)) for part in parts]
 
 
-def _columns(
-    part: Comparison, difference: Difference, paired: Paired
-) -> tuple[FloatArray, FloatArray]:
-    """(queries,) the evidence and the differences; NaN outside the part."""
-    key = difference.system, difference.metric, difference.baseline
-    rows = {query_id: row for row, query_id in enumerate(paired.query_ids)}
-    whole = np.full((2, len(rows)), np.nan)
-    of_part = [rows[query_id] for query_id in part.query_ids]
-    whole[:, of_part] = part.paired.evidence(*key), part.paired.values(*key)
-    return whole[0], whole[1]
-
-
 def _decide(
-    differences: Sequence[Difference], units: Units, paired: Paired, settings: ComparisonSettings
+    differences: Sequence[tuple[Paired, Difference]], paired: Paired, settings: ComparisonSettings
 ) -> Iterator[Difference]:
-    primary = np.array([difference.metric == settings.primary for difference in differences])
+    units = paired.units_of([_columns(part, each.key, paired) for part, each in differences])
+    primary = np.array([difference.primary for _, difference in differences])
     families = [np.flatnonzero(primary), np.flatnonzero(~primary)]
-    p_values = np.array([difference.p_of(settings.test) for difference in differences])
+    p_values = np.array([difference.p_of(settings.test) for _, difference in differences])
     corrected, levels = _corrected(p_values, families, units, settings)
-    widest = np.array([paired.widest(difference.metric) for difference in differences])
+    widest = np.array([paired.widest(*difference.key) for _, difference in differences])
     comparisons, detectable = np.ones(len(differences), np.int64), np.full(len(differences), None)
+    confidence, possible = np.ones(len(differences)), np.ones((len(differences), 2))
     for family, level in zip(families, levels, strict=True):
         if settings.correction != "none":
             is_max_t = settings.correction == "max-t"
@@ -305,17 +294,42 @@ def _decide(
             comparisons[family] = len(counted)
         columns = units.columns(family)
         detectable[family] = detectable_differences(columns, widest[family], alpha=level)
-    for position, difference in enumerate(differences):
-        decided = replace(
-            difference,
-            p_corrected=float(corrected[position]),
-            significant=bool(corrected[position] <= settings.alpha),
-            # what Wilcoxon's test detects isn't a difference of means
-            detectable=None if settings.test == "wilcoxon" else detectable[position],
-            primary=bool(primary[position]),
-            comparisons=int(comparisons[position]),
+        confidence[family] = 1 - level
+        for _, rows in groupby(family.tolist(), key=lambda row: id(differences[row][0])):
+            of_part = [*rows]
+            part, keys = differences[of_part[0]][0], [differences[row][1].key for row in of_part]
+            possible[of_part] = part.possible(keys, 1 - level)
+    with_ends = difference_intervals(units, widest=widest, confidence=confidence, possible=possible)
+    for position, ((_, difference), interval) in enumerate(
+        zip(differences, with_ends, strict=True)
+    ):
+        yield with_verdict(
+            replace(
+                difference,
+                low=interval.low,
+                high=interval.high,
+                method=interval.method,
+                p_corrected=float(corrected[position]),
+                significant=bool(corrected[position] <= settings.alpha),
+                detectable=detectable[position],
+                comparisons=int(comparisons[position]),
+                note=interval.note or difference.note,
+            ),
+            settings,
         )
-        yield replace(decided, verdict=verdict(decided, settings))
+
+
+def _columns(
+    part: Paired, key: tuple[str, str, str], paired: Paired
+) -> tuple[FloatArray, FloatArray]:
+    """(queries,) the evidence and the differences; NaN outside the part."""
+    rows = {query_id: row for row, query_id in enumerate(paired.query_ids)}
+    whole = np.full((2, len(rows)), np.nan)
+    whole[:, [rows[query_id] for query_id in part.query_ids]] = (
+        part.evidence(*key),
+        part.values(*key),
+    )
+    return whole[0], whole[1]
 
 
 def _corrected(
@@ -324,12 +338,22 @@ def _corrected(
     units: Units,
     settings: ComparisonSettings,
 ) -> corrections.MaxT:
-    """Corrected p values, and for each family the level of a difference alone."""
+    """Corrected p values, and for each family the level of a difference alone.
+
+    That of intervals after Benjamini and Hochberg is Benjamini and Yekutieli's (2005): of those
+    that leave out 0, a share alpha misses the truth.
+    """
     if settings.correction == "max-t":
         options = {"resamples": settings.resamples, "seed": settings.seed}
         return corrections.max_t(units, p_values, families, alpha=settings.alpha, **options)
     corrected = p_values.copy()
+    levels = []
     for family in families:
         corrected[family] = corrections.correct(p_values[family], settings.correction)
-    shares = [1 if settings.correction == "none" else max(1, len(each)) for each in families]
-    return corrections.MaxT(corrected, [settings.alpha / share for share in shares])
+        shares = {
+            "holm": 1,
+            "benjamini-hochberg": max(1, int((corrected[family] <= settings.alpha).sum())),
+            "none": len(family),
+        }
+        levels.append(settings.alpha * shares[settings.correction] / max(1, len(family)))
+    return corrections.MaxT(corrected, levels)

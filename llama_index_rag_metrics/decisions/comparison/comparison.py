@@ -19,6 +19,7 @@ from llama_index_rag_metrics.decisions.comparison.difference import (
 from llama_index_rag_metrics.decisions.comparison.holes import Holes, judgement_holes
 from llama_index_rag_metrics.decisions.comparison.pairing import Paired
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
+from llama_index_rag_metrics.report.escape import terminal
 from llama_index_rag_metrics.report.model import Report
 from llama_index_rag_metrics.report.reportable import Reportable, written
 from llama_index_rag_metrics.runtime.errors import InvalidInput
@@ -162,6 +163,4 @@ class Comparison(Reportable):
         return written(json.dumps(plain, ensure_ascii=False, allow_nan=False), path)
 
     def __repr__(self) -> str:
-        others, metrics = ", ".join(self.others), ", ".join(self.metric_names)
-        n = len(self.query_ids)
-        return f"<Comparison of {others} with {self.baseline}: {n} queries; {metrics}>"
+        return f"<Comparison: {terminal(self.decision)}>"

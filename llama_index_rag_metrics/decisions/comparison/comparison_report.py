@@ -12,7 +12,8 @@ import numpy as np
 
 from llama_index_rag_metrics.decisions.calibration import EXPLAINED as CALIBRATED
 from llama_index_rag_metrics.decisions.calibration import calibration_table
-from llama_index_rag_metrics.decisions.comparison.difference import Difference
+from llama_index_rag_metrics.decisions.comparison.comparison_sentences import TESTS
+from llama_index_rag_metrics.decisions.comparison.difference import Difference, Outcome
 from llama_index_rag_metrics.decisions.comparison.holes import EXPLAINED, hole_tables
 from llama_index_rag_metrics.evaluation.results.curves import curve_figures
 from llama_index_rag_metrics.evaluation.results.results_report import system_of
@@ -21,26 +22,22 @@ from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.figure import Axis, Draw, Figure, Series
 from llama_index_rag_metrics.report.numbers import counted, hover, p_value, percent, span_of_bar
 from llama_index_rag_metrics.scores import scores_report
-from llama_index_rag_metrics.scores.systems import System
+from llama_index_rag_metrics.scores.systems import System, best_first
+from llama_index_rag_metrics.statistics.intervals import HasEnds, excludes_0
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.decisions.comparison.comparison import Comparison
 
 _CORRECTIONS = {"max-t": "max-t", "holm": "Holm", "benjamini-hochberg": "Benjamini–Hochberg"}
-_TESTS = {
-    "randomisation": "randomisation test",
-    "t": "paired t-test",
-    "wilcoxon": "Wilcoxon's signed-rank test",
-}
 _ALL_PAIRS = (
-    "Every pair with all pairs in mind: a stricter question than whether one system differs from "
-    "the baseline, or is the best."
+    "The intervals of all pairs hold together, so they are wider than those against the baseline "
+    "alone. A system is called the best if it beats each other one here."
 )
 
 _MOST_TABLES = 3
 """Up to this many other systems get a table each."""
 
-_LABELS: dict[m.Tone, str] = {"best": "better", "alarm": "worse", "normal": "undecided"}
+_TONES: dict[Outcome, m.Tone] = {"better": "best", "worse": "alarm"}
 
 _BINS = 31
 _MOST_BARS = 3
@@ -100,6 +97,7 @@ def _sections(comparison: Comparison, systems: list[System]) -> list[m.Section]:
             peoples_interval_of,
             title=f"{'Means by people alone' if calibrations else 'Means'}, queries, latency",
             place="detail",
+            primary=comparison.settings.primary,
         ),
         m.Section("Human and judged questions", calibrated, CALIBRATED),
         m.Section("Slices", list(_slices(comparison)), aside=True),
@@ -125,33 +123,44 @@ def decisions(comparison: Comparison) -> list[m.Statement]:
 
 def _statements(comparison: Comparison, metric: str) -> list[m.Statement]:
     return [
-        m.Statement(difference.verdict, _tone(difference), _LABELS[_tone(difference)])
+        m.Statement(difference.verdict, _tone(difference), label_of(difference))
         for difference in comparison
         if difference.metric == metric
     ]
 
 
 def _tone(difference: Difference) -> m.Tone:
-    if not difference.significant:
-        return "normal"
-    return "best" if difference.gain > 0 else "alarm"
+    return _TONES.get(difference.outcome, "normal")
+
+
+def _interval(difference: HasEnds, changed: object) -> m.Cell:
+    """Empty where no question changed, as the sentence says."""
+    if not changed:
+        return m.Cell(None, "range")
+    return m.Cell(None, "range", low=difference.low, high=difference.high)
+
+
+def label_of(difference: Difference) -> str:
+    """The outcome in a word or two; "the same" where no question changed."""
+    return "the same" if difference.n > 1 and not difference.changed else difference.outcome
 
 
 def settings_of(comparison: Comparison) -> str:
     """How the numbers were made, in one sentence."""
-    settings = comparison.settings
-    if settings.correction == "none":
-        corrected = "not corrected for their number"
-    else:
-        corrected = (
-            f"corrected ({_CORRECTIONS[settings.correction]}) for the systems compared by "
-            f"{settings.primary}, the primary metric"
-        )
-        if len(comparison.metric_names) > 1:
-            corrected += ", and separately for all other metrics"
+    settings, families = comparison.settings, []
+    if len(comparison.others) > 1:
+        families.append(f"those of all systems on {settings.primary}")
+    if len(comparison.others) * (len(comparison.metric_names) - 1) > 1:
+        families.append("those on all other metrics")
+    together = ""
+    if families and settings.correction == "none":
+        together = ", none of them corrected for their number"
+    elif families:
+        name = _CORRECTIONS[settings.correction]
+        together = f", corrected together ({name}): {', and apart from them '.join(families)}"
     return (
-        f"{percent(settings.confidence)} intervals with pseudo-queries; p of the "
-        f"{_TESTS[settings.test]}, two-sided, {corrected}; seed {settings.seed}."
+        f"{percent(settings.confidence)} confidence intervals, which decide, and p of the "
+        f"{TESTS[settings.test]}, two-sided{together}; seed {settings.seed}."
     )
 
 
@@ -200,20 +209,20 @@ def _slices(comparison: Comparison) -> Iterator[m.Table]:
 
 
 def _pairs(comparison: Comparison) -> Iterator[m.Table]:
-    metric, alpha = comparison.settings.primary, comparison.settings.alpha
+    metric = comparison.settings.primary
     pairs = [pair for pair in comparison.pairs if pair.metric == metric]
     if not pairs:
         return
     names, sign = comparison.names, -1.0 if lower_is_better(metric) else 1.0
     cells, rows = {}, []
     for pair in pairs:
-        key, difference, is_shown = (pair.system, pair.other), pair.difference, pair.p <= alpha
+        key, difference, is_shown = (pair.system, pair.other), pair.difference, excludes_0(pair)
         for both, lead in ((key, difference), (key[::-1], -difference)):
             won: m.Tone = "best" if sign * lead > 0 else "alarm"
             cells[both] = m.Cell(lead, "signed", won if is_shown else "normal")
         numbers = [
             m.Cell(difference, "signed"),
-            m.Cell(None, "range", low=pair.low, high=pair.high),
+            _interval(pair, comparison.paired.values(pair.system, metric, pair.other).any()),
             m.Cell(pair.p, "p", "best" if is_shown else "normal"),
         ]
         rows.append(m.Row(f"{pair.system} − {pair.other}", numbers))
@@ -249,7 +258,7 @@ def _difference_row(label: str, difference: Difference) -> m.Row:
             m.Cell(difference.baseline_mean, "score"),
             m.Cell(difference.mean, "score"),
             m.Cell(difference.difference, "signed", tone),
-            m.Cell(None, "range", low=difference.low, high=difference.high),
+            _interval(difference, difference.changed),
             m.Cell(difference.p_corrected, "p", tone),
             m.Cell((difference.wins, difference.ties, difference.losses), "tally"),
             m.Cell(difference.effect_size, "effect"),
@@ -273,7 +282,9 @@ def _figures(comparison: Comparison, systems: list[System]) -> dict[str, Draw]:
         return comparison.metric_names if name is None else [name]
 
     return {
-        "means": lambda name: scores_report.means_figure(systems, chosen(name), interval_of),
+        "means": lambda name: scores_report.means_figure(
+            systems, chosen(name), interval_of, compared=True
+        ),
         "differences": lambda name: _difference_figure(comparison, chosen(name)),
         "distribution": lambda name: _distribution_figure(
             comparison, name or comparison.settings.primary
@@ -286,7 +297,7 @@ def _figures(comparison: Comparison, systems: list[System]) -> dict[str, Draw]:
 def _difference_figure(comparison: Comparison, metrics: Sequence[str]) -> Figure:
     """Each system's differences from the baseline; hollow where they aren't significant."""
     series = []
-    for number, name in enumerate(comparison.others, 1):
+    for number, name in _in_order(comparison, metrics[0]):
         known = [each for metric in metrics if (each := comparison[name, metric]).n]
         series.append(
             Series(
@@ -316,24 +327,35 @@ def _difference_figure(comparison: Comparison, metrics: Sequence[str]) -> Figure
 
 def _distribution_figure(comparison: Comparison, metric: str) -> Figure:
     """How many queries changed by how much; of many systems the median, quartiles and ends."""
-    columns = {name: list(comparison.by_query(name, metric).values()) for name in comparison.others}
+    columns = {name: comparison.by_query(name, metric) for name in comparison.others}
     axis = Axis(f"{metric}, system minus {comparison.baseline}")
     if len(columns) > _MOST_BARS:
         boxes = [
-            Series(name, number, np.quantile(column, _BOX).tolist(), [])
-            for number, (name, column) in enumerate(columns.items(), 1)
-            if column
+            Series(name, number, np.quantile([*columns[name].values()], _BOX).tolist(), [])
+            for number, name in _in_order(comparison, metric)
+            if columns[name]
         ]
         return Figure("boxes", axis, Axis(), boxes, "", zero_line=True)
-    changes = [abs(value) for column in columns.values() for value in column]
+    changes = [abs(value) for column in columns.values() for value in column.values()]
     widest = max(changes, default=0.0) or 1.0
     edges = np.linspace(-widest, widest, _BINS + 1)
     middles = ((edges[:-1] + edges[1:]) / 2).tolist()
     remarks = [span_of_bar(*ends) for ends in pairwise(edges.tolist())]
     series = []
     for number, (name, column) in enumerate(columns.items(), 1):
-        counts, _ = np.histogram([value for value in column if value], edges)
-        label = f"{name} ({column.count(0.0)} the same)"
-        series.append(Series(label, number, middles, counts.tolist(), remarks=remarks))
-    hovered = "%{customdata}: %{y} queries"
-    return Figure("bars", axis, Axis("queries"), series, hovered, zero_line=True)
+        changed = {query_id: value for query_id, value in column.items() if value}
+        bars = np.minimum(np.searchsorted(edges, [*changed.values()], "right") - 1, _BINS - 1)
+        members: list[list[str]] = [[] for _ in range(_BINS)]
+        for query_id, bar in zip(changed, bars.tolist(), strict=True):
+            members[bar].append(query_id)
+        label = f"{name} ({len(column) - len(changed)} the same)"
+        counts = list(map(len, members))
+        series.append(Series(label, number, middles, counts, remarks=remarks, members=members))
+    hovered = "%{customdata}: %{y} questions"
+    return Figure("bars", axis, Axis("questions"), series, hovered, zero_line=True)
+
+
+def _in_order(comparison: Comparison, metric: str) -> list[tuple[int, str]]:
+    """The other systems with their positions; of many the best comes first."""
+    means = [comparison.means[name, metric].mean for name in comparison.names]
+    return [(number, comparison.names[number]) for number in best_first(means, metric) if number]

@@ -1,171 +1,202 @@
 """What a comparison means: a plain line for the decision, and one sentence for each difference.
 
-A sentence says the decision first, then the number with its interval, then what would be needed to
-know more.
+Every sentence follows the interval: a system is better or worse where it leaves out 0, alike where
+it lies within the margin, and otherwise these questions can't tell.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from llama_index_rag_metrics.metrics.metric_names import lower_is_better
-from llama_index_rag_metrics.report.numbers import between, counted, p_value, percent, score, signed
+from llama_index_rag_metrics.report.numbers import (
+    decimals_of,
+    ends,
+    percent,
+    questions,
+    rounded_up,
+    score,
+    signed,
+)
 from llama_index_rag_metrics.statistics.intervals import excludes_0
-from llama_index_rag_metrics.statistics.resampling import Units
-from llama_index_rag_metrics.statistics.significance import beats_all
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.decisions.comparison.comparison import Comparison
     from llama_index_rag_metrics.decisions.comparison.difference import (
         ComparisonSettings,
         Difference,
+        Outcome,
     )
 
-_MOST_TIMES_MORE = 10
-"""How many queries would be needed isn't said beyond this many times those at hand: a guess."""
+TESTS = {
+    "randomisation": "randomisation test",
+    "t": "paired t-test",
+    "wilcoxon": "Wilcoxon signed-rank test",
+}
 
 _NUMBERS = ("", "", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
 def decision(comparison: Comparison) -> str:
-    """One plain line, by the primary metric, for somebody who knows no statistics."""
+    """One plain line, on the primary metric, for somebody who knows no statistics."""
     metric = comparison.settings.primary
     differences = [difference for difference in comparison if difference.metric == metric]
     if len(differences) == 1:
-        return f"{_outcome(differences[0], comparison.settings)}."
+        return f"{_clause(differences[0])}."
     if winner := _best(comparison, differences):
         n = len(differences) + 1
         number = _NUMBERS[n] if n < len(_NUMBERS) else f"{n:,}"
-        return f"{winner} is the best of {number} by {metric}."
-    return f"{'; '.join(_groups(differences, comparison))}."
+        return f"{winner} is the best of {number} on {metric}."
+    return _groups(differences, comparison)
 
 
-def verdict(difference: Difference, settings: ComparisonSettings) -> str:
-    outcome = _outcome(difference, settings)
-    if difference.n == 0:
-        return f"{outcome}."
-    if difference.n == 1:
-        return f"{outcome}: {signed(difference.difference, 0.0)}."
-    if difference.changed == 0:
-        return f"{outcome}: {_interval(difference, settings)}."
-    alone = settings.correction == "none" or difference.comparisons == 1
-    p = p_value(difference.p_corrected)
-    p = f"{'p' if alone else 'corrected p'} {p if p.startswith('<') else f'= {p}'}"
-    evidence = (
-        f"{signed(difference.difference, 0.0)} ({_interval(difference, settings)}; {p}); "
-        f"{difference.changed:,} of {counted(difference.n)} changed ({difference.wins:,} better, "
-        f"{difference.losses:,} worse)"
+def with_verdict(difference: Difference, settings: ComparisonSettings) -> Difference:
+    """The same with its outcome, its sentence, and a note where test and interval differ."""
+    decided = replace(difference, outcome=_outcome(difference, settings))
+    notes = [difference.note, _disagreement(difference, settings)]
+    return replace(
+        decided,
+        verdict=f"{_clause(decided)}{_evidence(decided, settings)}.",
+        note="; ".join(filter(None, notes)),
     )
-    if settings.test == "wilcoxon" and (difference.significant or excludes_0(difference)):
-        evidence += "; Wilcoxon's test speaks of symmetry about 0, not of the mean"
-    return f"{outcome}: {evidence}{'' if difference.significant else _more(difference, settings)}."
 
 
-def _outcome(difference: Difference, settings: ComparisonSettings) -> str:
+def _outcome(difference: Difference, settings: ComparisonSettings) -> Outcome:
+    low, high = difference.low, difference.high
+    if low is None or high is None:
+        return "can't tell"
+    if excludes_0(difference):
+        return "worse" if (low > 0) == lower_is_better(difference.metric) else "better"
+    return "alike" if max(-low, high) <= settings.margin(difference.metric) else "can't tell"
+
+
+def _clause(difference: Difference) -> str:
     system, baseline, metric = difference.system, difference.baseline, difference.metric
-    names = f"{system} and {baseline}"
+    names, low, high = f"{system} and {baseline}", difference.low, difference.high
     if difference.n == 0:
-        return f"Nothing can be said about {names}: no query has a value of {metric} for both"
+        return f"Nothing can be said about {names} on {metric}: no question has a score for both"
     if difference.n == 1:
-        return f"A single query can't tell {names} apart by {metric}"
+        return f"A single question can't tell {names} apart on {metric}"
     if difference.changed == 0:
-        return f"{names} score the same by {metric} on all {counted(difference.n)}"
-    if not difference.significant:
-        return f"No measurable difference between {names} by {metric}"
-    if settings.test == "wilcoxon":
-        return f"{system} differs from {baseline} by {metric}"
-    return f"{system} is {'better' if difference.gain > 0 else 'worse'} than {baseline} by {metric}"
+        return f"{names} score the same on {metric}, on all {questions(difference.n)}"
+    if low is None or high is None:
+        reason = difference.note.split(":", maxsplit=1)[0]
+        return f"{_these([difference])} can't tell {names} apart on {metric}: {reason}"
+    if difference.outcome == "alike":
+        return f"{names} differ by less than {_bound(difference)} on {metric}"
+    if difference.outcome == "can't tell":
+        worse, better = (high, -low) if lower_is_better(metric) else (-low, high)
+        up_to = [score(end, 0.0, decimals_of(low, high)) for end in (worse, better)]
+        return (
+            f"{_these([difference])} can't tell: {system} may be {up_to[0]} worse or {up_to[1]} "
+            f"better than {baseline} on {metric}"
+        )
+    return f"{system} is {difference.outcome} than {baseline} on {metric}"
 
 
-def _groups(differences: Sequence[Difference], comparison: Comparison) -> list[str]:
+def _evidence(difference: Difference, settings: ComparisonSettings) -> str:
+    """What follows the clause: the number with its interval, or what could be detected."""
+    low, high, n = difference.low, difference.high, difference.n
+    if not difference.changed or low is None or high is None:
+        return ""
+    surely = f"with {percent(settings.confidence)} confidence, {questions(n)}"
+    if difference.outcome == "alike":
+        return f" ({surely})"
+    decimals = decimals_of(low, high)
+    if difference.outcome != "can't tell":
+        mean = signed(difference.difference, 0.0, decimals)
+        return f": {mean} ({ends(low, high)} {surely})"
+    if difference.detectable is None:
+        return ""
+    least = rounded_up(difference.detectable, decimals)
+    return f". With {questions(n)} a true difference of {least} would be detected 80 % of the time"
+
+
+def _disagreement(difference: Difference, settings: ComparisonSettings) -> str:
+    """Why the test says another thing than the interval, or before its correction."""
+    if difference.low is None:
+        return ""
+    test, together = TESTS[settings.test], ""
+    if difference.comparisons > 1:
+        together = f", and holds for all {difference.comparisons} comparisons at once"
+    if excludes_0(difference):
+        return "" if difference.significant else f"the {test} finds no difference, the interval one"
+    if difference.significant:
+        if settings.test == "wilcoxon":
+            return f"the {test} finds a difference, of symmetry about 0 and not of the mean"
+        return (
+            f"the {test} finds a difference, the interval none: it allows for large changes on "
+            f"questions that weren't asked{together}"
+        )
+    if difference.p_of(settings.test) <= settings.alpha:
+        return (
+            f"the {test} alone finds a difference, but not among {difference.comparisons} "
+            "comparisons"
+        )
+    return ""
+
+
+def _groups(differences: Sequence[Difference], comparison: Comparison) -> str:
     baseline, metric = comparison.baseline, comparison.settings.primary
-    most = max(difference.n for difference in differences)
-    if most == 0:
-        return [f"Nothing can be said: no query has a value of {metric} for {baseline} and another"]
-    if most == 1:
-        return [f"A single query can't tell the systems apart by {metric}"]
-    groups: dict[str, list[str]] = {"better": [], "worse": [], "different": [], "": []}
+    known = [difference for difference in differences if difference.n]
+    if not known:
+        return (
+            f"Nothing can be said on {metric}: no question has a score for {baseline} and another."
+        )
+    if all(difference.n == 1 for difference in known):
+        return f"A single question can't tell the systems apart on {metric}."
+    groups: dict[str, list[Difference]] = {}
     for difference in differences:
-        kind = "better" if difference.gain > 0 else "worse"
-        if comparison.settings.test == "wilcoxon":
-            kind = "different"
-        groups[kind if difference.significant else ""].append(difference.system)
-    others = groups.pop("")
-    clauses = [
-        f"{_listed(systems)} {'is' if len(systems) == 1 else 'are'} {kind} "
-        f"{'from' if kind == 'different' else 'than'} {baseline} by {metric}"
-        for kind, systems in groups.items()
-        if systems
-    ]
-    if not clauses:
-        return [f"No system differs measurably from {baseline} by {metric}"]
-    return [*clauses, f"no measurable difference for {_listed(others)}"] if others else clauses
+        same = difference.changed == 0 and difference.n > 1
+        groups.setdefault("same" if same else difference.outcome, []).append(difference)
+    clauses = []
+    for kind in ("better", "worse", "alike", "same", "can't tell"):
+        if not (group := groups.get(kind, [])):
+            continue
+        names, is_one = _listed([difference.system for difference in group]), len(group) == 1
+        clauses.append(
+            {
+                "alike": f"{names} differ{'s' if is_one else ''} from {baseline} by less than "
+                f"{max(map(_bound, group))}"
+                if kind == "alike"
+                else "",
+                "same": f"{names} score{'s' if is_one else ''} exactly the same as {baseline}",
+                "can't tell": f"{_these(group).lower()} can't tell {names} from {baseline}",
+            }.get(kind, f"{names} {'is' if is_one else 'are'} {kind} than {baseline}")
+        )
+    first, *further = clauses
+    line = "; ".join([f"{first} on {metric}", *further])
+    return f"{line[0].upper() if first.startswith('these ') else line[0]}{line[1:]}."
 
 
 def _best(comparison: Comparison, differences: Sequence[Difference]) -> str | None:
-    """The system that is shown to be better than every other one, if there is one.
+    """The system whose every pair shows it to be better, if there is one."""
+    primary, baseline = comparison.settings.primary, comparison.baseline
+    rivals = [each.system for each in differences if each.outcome == "better"]
+    if all(each.outcome == "worse" for each in differences):
+        rivals = [baseline]
+    beaten = dict.fromkeys(rivals, 0)
+    for pair in comparison.pairs if rivals else ():
+        if pair.metric == primary and excludes_0(pair):
+            first = (pair.difference > 0) != lower_is_better(primary)
+            winner = pair.system if first else pair.other
+            beaten[winner] = beaten.get(winner, 0) + 1
+    return next((name for name in rivals if beaten[name] == len(differences)), None)
 
-    Where it differs from the baseline, so it does by the corrected test, too: the line never says
-    more than the verdicts below it.
-    """
-    settings, paired = comparison.settings, comparison.paired
-    scores = paired.columns[settings.primary]
-    complete = scores[~np.isnan(scores).any(axis=1)]
-    if not len(complete) or settings.test == "wilcoxon":
-        return None
-    sign = -1.0 if lower_is_better(settings.primary) else 1.0
-    winner = paired.systems[int((sign * complete.mean(axis=0)).argmax())]
-    others = [name for name in paired.systems if name != winner]
-    leads = [sign * paired.evidence(winner, settings.primary, name) for name in others]
-    shown = beats_all(Units.of(np.stack(leads, axis=1), paired.clusters), settings.alpha)
-    agreed = [
-        difference.significant
-        for difference in differences
-        if winner in (difference.system, difference.baseline)
-    ]
-    return winner if shown and all(agreed) else None
+
+def _bound(difference: Difference) -> str:
+    """What an alike system differs by at most, rounded up."""
+    low, high = difference.low or 0.0, difference.high or 0.0
+    return rounded_up(max(-low, high), decimals_of(low, high))
+
+
+def _these(differences: Sequence[Difference]) -> str:
+    numbers = {difference.n for difference in differences}
+    return f"These {questions(numbers.pop())}" if len(numbers) == 1 else "These questions"
 
 
 def _listed(names: Sequence[str]) -> str:
     head = ", ".join(names[:-1])
     return f"{head} and {names[-1]}" if head else names[-1]
-
-
-def _interval(difference: Difference, settings: ComparisonSettings) -> str:
-    if difference.low is None or difference.high is None:
-        return "no interval: " + difference.note.split(":", maxsplit=1)[0]
-    ends = between(difference.low, difference.high)
-    return f"{percent(settings.confidence)} interval {ends}"
-
-
-def _more(difference: Difference, settings: ComparisonSettings) -> str:
-    if difference.p_of(settings.test) <= settings.alpha:
-        return (
-            f"; alone it would count as a difference, but it is one of {difference.comparisons} "
-            "comparisons"
-        )
-    if settings.test == "wilcoxon":
-        return ""
-    n, detectable, seen = counted(difference.n), difference.detectable, abs(difference.difference)
-    if detectable is None:
-        what = "" if settings.clusters is None else "clusters "
-        return f"; too few {what}changed to say how large a difference {n} would show"
-    least = f"; {n} would show a true difference of {score(detectable)} in 4 of 5 cases"
-    needed = difference.n * (detectable / seen) ** 2 if seen else math.inf
-    if not difference.n < needed <= _MOST_TIMES_MORE * difference.n:
-        return least
-    return f"{least}; about {up_to_two_digits(needed):,} would show one as large as this"
-
-
-def up_to_two_digits(n: float) -> int:
-    """Rounded up to two digits.
-
-    >>> up_to_two_digits(200.1), up_to_two_digits(299_639), up_to_two_digits(58)
-    (210, 300000, 58)
-    """
-    unit = int(10 ** max(0, len(str(math.ceil(n))) - 2))
-    return math.ceil(n / unit) * unit

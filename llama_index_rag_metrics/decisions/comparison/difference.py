@@ -11,14 +11,26 @@ import numpy as np
 
 from llama_index_rag_metrics.decisions import OnMissing
 from llama_index_rag_metrics.decisions.comparison.pairing import Paired
-from llama_index_rag_metrics.metrics.metric_names import lower_is_better
+from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
+from llama_index_rag_metrics.report.numbers import between, counted, p_value, signed
+from llama_index_rag_metrics.report.reportable import Sentence
+from llama_index_rag_metrics.runtime.amounts import check_amount
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.statistics.corrections import CORRECTIONS, Correction, max_t
 from llama_index_rag_metrics.statistics.differences import difference_intervals
-from llama_index_rag_metrics.statistics.intervals import RESAMPLES, SEED, check_options
+from llama_index_rag_metrics.statistics.intervals import (
+    RESAMPLES,
+    SEED,
+    UNIT_RANGE,
+    check_options,
+)
 from llama_index_rag_metrics.statistics.significance import t_p
 
 Test: TypeAlias = Literal["randomisation", "t", "wilcoxon"]
+Outcome: TypeAlias = Literal["better", "worse", "alike", "can't tell"]
+
+ALIKE = 0.02
+"""The margin of metrics from 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +49,7 @@ class ComparisonSettings:
     clusters: str | None = None
     slices: str | None = None
     primary: str = ""
+    alike: float | None = None
 
     def __post_init__(self) -> None:
         check_options(self.confidence, self.resamples, self.seed)
@@ -49,32 +62,45 @@ class ComparisonSettings:
         if self.test == "wilcoxon" and self.correction == "max-t":
             remedy = "Wilcoxon's test has 'holm' or another one."
             raise InvalidInput("correction", "max-t", "a correction of p values", remedy)
+        if self.alike is not None:
+            expected = "a difference too small to matter, such as 0.02; 0 for none"
+            check_amount("alike", self.alike, expected, lambda margin: margin >= 0)
 
     @property
     def alpha(self) -> float:
         return round(1 - self.confidence, 12)
 
+    def margin(self, metric: str) -> float:
+        """Systems that differ by no more are alike; 0 where nothing is small enough for that."""
+        if self.alike is not None:
+            return self.alike
+        return ALIKE if limits_of(metric) == UNIT_RANGE else 0.0
 
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """How a system differs from the baseline by one metric, paired by query.
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Difference(Sentence):
+    """How a system differs from the baseline on one metric, paired by query.
 
     Attributes:
         n: how many queries have a value for both; the means are over these.
         difference: the mean of system minus baseline.
-        low: lower end of its interval, None where none is given, as is `high`.
+        low: lower end of its interval, None where none is given, as is `high`. The intervals of all
+            `comparisons` hold together, unless they aren't corrected.
         p_randomisation: two-sided p value of the randomisation test.
         p_t: of the paired t-test; with clusters, of its cluster-robust form.
         p_wilcoxon: of Wilcoxon's signed-rank test, which tests symmetry about 0, not the mean.
         p_corrected: that of the test chosen, corrected for `comparisons`, this one among them.
-        significant: whether p_corrected is at most 1 - confidence.
+        significant: whether p_corrected is at most 1 - confidence. It decides nothing.
+        outcome: "better" or "worse" where the interval leaves out 0, "alike" where it lies within
+            the margin of `compare(alike=)`, else "can't tell". `verdict` is the same as a sentence.
         effect_size: mean / standard deviation of the paired differences, 0 when all are 0; None
             where they don't vary about another value.
         wins: on how many queries the system is better, which may be lower.
-        detectable: the smallest true difference that this many queries would show in 4 of 5 cases,
-            by this test, level and correction; None where too few queries changed to say.
-        note: why there is no interval, or what else to know.
-        primary: whether it is by the metric that a decision is about.
+        detectable: the smallest true difference that this many queries would detect 80 % of the
+            time, with this level and correction; None where too few queries changed to say.
+        note: why there is no interval, where the test and the interval differ, or what else to
+            know.
+        primary: whether it is on the metric that a decision is about.
     """
 
     system: str
@@ -101,6 +127,12 @@ class Difference:
     verdict: str = ""
     primary: bool = True
     comparisons: int = 1
+    outcome: Outcome = "can't tell"
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """The system, the metric and the baseline."""
+        return self.system, self.metric, self.baseline
 
     @property
     def gain(self) -> float:
@@ -114,13 +146,16 @@ class Difference:
     def p_of(self, test: Test) -> float:
         return float(getattr(self, f"p_{test}"))
 
+    def __str__(self) -> str:
+        return self.verdict
 
-@dataclass(frozen=True, slots=True)
-class SystemPair:
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SystemPair(Sentence):
     """Two of several systems, over the n queries with a value for both: system minus other.
 
-    The interval is simultaneous, None with fewer than two queries or clusters; p is the t-test's,
-    corrected for all pairs of the metric, not for several metrics.
+    The intervals of all pairs of the metric hold together; None with fewer than two queries or
+    clusters. p is the t-test's, corrected for the same pairs.
     """
 
     system: str
@@ -132,22 +167,28 @@ class SystemPair:
     high: float | None
     p: float
 
+    def __str__(self) -> str:
+        ends = "" if self.low is None else f"{between(self.low, self.high)}; "
+        return (
+            f"{self.system} minus {self.other} on {self.metric}: {signed(self.difference)} "
+            f"({ends}p = {p_value(self.p)}, {counted(self.n, 'question', 'questions')})"
+        )
+
 
 def all_pairs(paired: Paired, settings: ComparisonSettings) -> Iterator[SystemPair]:
-    """All pairs of three or more systems: the t-tests of each metric, corrected by max-t."""
+    """All pairs of three or more systems, those of each metric corrected by max-t."""
     names = [*combinations(paired.systems, 2)]
     together = [np.arange(len(names))]
     options = {"resamples": settings.resamples, "seed": settings.seed}
     for metric in paired.columns if len(names) > 1 else ():
-        units = paired.units((system, metric, other) for system, other in names)
+        keys = [(system, metric, other) for system, other in names]
+        units = paired.units(keys)
         corrected, (level,) = max_t(units, t_p(units), together, alpha=settings.alpha, **options)
         intervals = difference_intervals(
             units,
-            widest=paired.widest(metric),
-            limit=paired.limit(metric),
+            widest=np.array([paired.widest(*key) for key in keys]),
             confidence=1 - level,
-            # later steps find more than the level of the first: their intervals leave out 0, too
-            p_values=np.where(corrected <= settings.alpha, 0.0, 1.0),
+            possible=paired.possible(keys, 1 - level),
         )
         for (system, other), mean, p in zip(names, intervals, corrected.tolist(), strict=True):
             yield SystemPair(system, other, metric, mean.n, mean.mean, mean.low, mean.high, p)

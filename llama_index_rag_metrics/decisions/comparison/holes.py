@@ -50,7 +50,7 @@ _Scored: TypeAlias = "tuple[RankingMetric, Mapping[str, float]]"
 _HEAD = ("unjudged within k", "as scored", "if not relevant", "if relevant", "")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Holes(Reportable):
     """A mean with the unjudged retrieved items taken as not relevant and as relevant.
 

@@ -27,10 +27,11 @@ from llama_index_rag_metrics.scores.mappings import name_among
 from llama_index_rag_metrics.statistics import prediction_powered as ppi
 from llama_index_rag_metrics.statistics.intervals import (
     MeanInterval,
+    mean_intervals,
     number_clusters,
     without_noise,
 )
-from llama_index_rag_metrics.statistics.resampling import Units
+from llama_index_rag_metrics.statistics.resampling import NOISE, Units
 
 Results: TypeAlias = "EvaluationResults | Scores | Calibration"
 Clusters: TypeAlias = "str | Mapping[str, Hashable]"
@@ -131,17 +132,66 @@ class Paired:
             return ordered, None
         return ordered, number_clusters(self.clusters[order].tolist())
 
-    def widest(self, metric: str) -> float:
-        """The widest difference that a metric allows; without limits, between 0 and scores seen."""
-        low, high = limits_of(metric)
-        scores = self.columns[metric]
-        seen = float(np.ptp(np.append(scores[~np.isnan(scores)], 0.0))) or 1.0
-        return max(high - low, seen) if np.isfinite(high - low) else seen
+    def widest(self, system: str, metric: str, baseline: str) -> float:
+        """How far two scores of these systems are apart; where none are, as far as can be."""
+        seen = [
+            part.values(name, metric)
+            for part in (self, self.judged)
+            if part is not None
+            for name in (system, baseline)
+        ]
+        scores = np.concatenate(seen)
+        scores = scores[~np.isnan(scores)]
+        if len(scores) and (apart := float(np.ptp(scores))) > NOISE:
+            return apart
+        limit = self.limit(metric)
+        return limit if math.isfinite(limit) else abs(float(scores.max(initial=0.0))) or 1.0
 
     def limit(self, metric: str) -> float:
         """The widest true difference that there can be; infinite where a metric has no limits."""
         low, high = limits_of(metric)
-        return self.widest(metric) if np.isfinite(high - low) else math.inf
+        scores = self.columns[metric]
+        return max(high - low, float(np.ptp(np.append(scores[~np.isnan(scores)], 0.0))))
+
+    def possible(self, keys: Sequence[tuple[str, str, str]], confidence: float) -> FloatArray:
+        """(keys, 2) the lowest and the highest true difference of (system, metric, baseline).
+
+        Who has little can't lose more than that, nor who is good gain more than is left. Means are
+        known within their own intervals, over the queries that both score. Infinite where a metric
+        has no limits.
+        """
+        values, both = {}, {}
+        for key in keys:
+            system, metric, baseline = key
+            is_scored = ~np.isnan(self.values(*key))
+            both[key] = [(name, metric, is_scored.tobytes()) for name in (system, baseline)]
+            for column in both[key]:
+                scores = self.values(column[0], metric)
+                values[column] = np.where(is_scored, scores, np.nan)
+        limits = {column: limits_of(column[1]) for column in values}
+        if self.judged is not None:
+            means = [self.calibrated_mean(name, metric, confidence) for name, metric, _ in values]
+        else:
+            columns, clusters = self.in_order([*values.values()])
+            means = mean_intervals(
+                columns, limits=[*limits.values()], confidence=confidence, clusters=clusters
+            )
+        ends = {
+            column: (-math.inf, math.inf)
+            if mean.low is None or mean.high is None
+            else (mean.low, mean.high)
+            for column, mean in zip(values, means, strict=True)
+        }
+        possible = np.tile([-math.inf, math.inf], (len(keys), 1))
+        for row, of_key in enumerate(both.values()):
+            lowest, highest = limits[of_key[0]]
+            (low, high), (base_low, base_high) = (ends[column] for column in of_key)
+            if math.isfinite(highest - lowest):
+                possible[row] = (
+                    max(lowest - base_high, low - highest),
+                    min(highest - base_low, high - lowest),
+                )
+        return possible
 
     def slices(self, key: str) -> dict[Hashable, Paired]:
         """The queries by a value of their metadata; those without the key under None."""

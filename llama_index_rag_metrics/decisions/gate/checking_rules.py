@@ -28,7 +28,7 @@ from llama_index_rag_metrics.runtime.amounts import check_amount, check_integer
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import GateFailed, InconclusiveGate, InvalidInput
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scores.systems import answer_of
+from llama_index_rag_metrics.scores.systems import query_answers
 
 _Side: TypeAlias = "tuple[Baseline, Sequence[str]]"
 """The baseline or the anchor, and the queries in common."""
@@ -259,16 +259,14 @@ def _worst_queries(
     system = system_of(scores_of(results) if isinstance(results, Calibration) else results)
     scores = system.scores
     for query_id in sorted(below, key=lambda query_id: goodness[query_id])[:n]:
-        answer = answer_of(system, query_id, measured.metric)
+        story = query_answers(query_id, [system], measured.metric)
         details = scores.details.get(measured.metric, {}).get(query_id, {})
         ranks, ids = (details.get(f"forbidden_{kind}", ()) for kind in ("ranks", "ids"))
         yield WorstQuery(
             query_id,
             scores.queries.get(query_id, ""),
             *measured.columns[query_id],
-            wanted=tuple(answer.get("wanted", ())),
-            got=tuple(answer.get("got", ())),
-            error=scores.failed.get(query_id, ""),
+            story=story,
             leaked=tuple(zip(ranks, ids, strict=True)),
         )
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from llama_index_rag_metrics.decisions.comparison.comparison_sentences import up_to_two_digits
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.numbers import (
     count,
@@ -15,6 +14,7 @@ from llama_index_rag_metrics.report.numbers import (
     percent,
     score,
     signed,
+    up_to_two_digits,
 )
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _HEAD = ("verdict", "now", "baseline", "difference", "bounds", "queries")
 _TONES: dict[Outcome, m.Tone] = {"pass": "best", "fail": "alarm", "inconclusive": "open"}
-_MOST_ITEMS = 5
+MOST_ITEMS = 3
 
 _MOST_QUERIES = 100_000
 """More than anybody would label."""
@@ -41,21 +41,12 @@ def gate_report(gate: GateReport) -> m.Report:
         title=f"Retrieval gate{name}",
         outcome=_outcome(gate.outcome),
         decision=[
-            m.Statement(
-                f"{verdict.outcome}: {verdict.sentence}", _TONES[verdict.outcome], verdict.outcome
-            )
+            m.Statement(str(verdict), _TONES[verdict.outcome], verdict.outcome)
             for verdict in broken
         ]
         or [m.Statement("Every rule is kept.")],
         sections=[m.Section("Verdicts", [m.Table("", _HEAD, [[*map(_row, gate)]], first="rule")])],
-        listings=[
-            m.Listing(
-                f"Worst queries by {verdict.metric}",
-                [_query(query, gate.name) for query in verdict.worst],
-                most=_MOST_ITEMS,
-            )
-            for verdict in gate.with_worst()
-        ],
+        listings=list(_listings(gate)),
         notes=gate.notes,
         records=_records(gate),
     )
@@ -92,21 +83,31 @@ def _row(verdict: Verdict) -> m.Row:
     )
 
 
+def _listings(gate: GateReport) -> Iterator[m.Listing]:
+    """The worst questions of each metric, each question once."""
+    shown: set[str] = set()
+    for verdict in gate.with_worst():
+        new = [query for query in verdict.worst if query.query_id not in shown]
+        again = [query.query_id for query in verdict.worst if query.query_id in shown]
+        shown.update(query.query_id for query in new)
+        yield m.Listing(
+            f"Worst questions on {verdict.metric}",
+            [_query(query, gate.name) for query in new],
+            f"beside {', '.join(again)}, above" if again else "",
+            most=MOST_ITEMS,
+        )
+
+
 def _query(query: WorstQuery, name: str) -> m.QueryAnswers:
     before = () if query.baseline is None else (query.baseline,)
-    answer = m.Answer(
-        name or "now",
-        m.Cell((*before, query.score), "change"),
-        [m.ReportedItem(item, None) for item in query.got] or None,
-        query.error or None,
-    )
-    wanted = [[m.Item(item, 1.0)] for item in query.wanted]
+    score = m.Cell((*before, query.score), "change")
+    answers = [answer._replace(system=name or "now", score=score) for answer in query.story.answers]
     leaked = [f"forbidden: {item}, at rank {rank}" for rank, item in query.leaked]
-    return m.QueryAnswers(query.query_id, query.question, wanted, [answer], leaked)
+    return query.story._replace(answers=answers, remarks=leaked)
 
 
 def _records(gate: GateReport) -> m.Records:
-    rows = [{**asdict(verdict), "rule": str(verdict.rule)} for verdict in gate]
+    rows = [verdict.record() for verdict in gate]
     columns = [name for name in (rows[0] if rows else {}) if name != "worst"]
     return m.Records.of(rows, columns)
 

@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, field, fields, replace
+from itertools import chain
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from llama_index_rag_metrics.decisions.gate.gate_report import gate_report, sentence
+from llama_index_rag_metrics.decisions.gate.gate_report import MOST_ITEMS, gate_report, sentence
 from llama_index_rag_metrics.decisions.gate.measuring import Evidence, Measured, PairedEvidence
 from llama_index_rag_metrics.decisions.gate.rules import Rule
-from llama_index_rag_metrics.report.model import Report
-from llama_index_rag_metrics.report.reportable import Reportable, written
+from llama_index_rag_metrics.report.model import QueryAnswers, Report
+from llama_index_rag_metrics.report.query_lines import retrieved_lines, wanted_lines
+from llama_index_rag_metrics.report.reportable import Reportable, Sentence, written
 from llama_index_rag_metrics.runtime.jsonable import jsonable
 from llama_index_rag_metrics.statistics.resampling import NOISE
 
@@ -29,22 +31,43 @@ Outcome: TypeAlias = Literal["pass", "fail", "inconclusive"]
 class WorstQuery:
     """A query that counts against a rule: its score now and before, what was wanted and retrieved.
 
-    Items are best first. `error` says why nothing was retrieved; `leaked` has (rank, id) of what
-    the asker may not see, for metrics of leaks.
+    Attributes:
+        story: what was asked, wanted and retrieved, as far as it is known.
+        leaked: (rank, id) of what the asker may not see, for metrics of leaks.
     """
 
     query_id: str
     question: str
     score: float
     baseline: float | None
-    wanted: tuple[str, ...] = ()
-    got: tuple[str, ...] = ()
-    error: str = ""
+    story: QueryAnswers = field(compare=False, repr=False)
     leaked: tuple[tuple[int, str], ...] = ()
 
+    @property
+    def wanted(self) -> list[str]:
+        """The wanted passages in words, those that were lost first, and where they were lost."""
+        return [str(line) for line in wanted_lines(self.story, names={})]
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+    @property
+    def got(self) -> list[str]:
+        """The first retrieved items in words."""
+        story = self.story
+        lines = (retrieved_lines(story, answer, MOST_ITEMS, {}) for answer in story.answers)
+        return list(chain.from_iterable(lines))
+
+    @property
+    def error(self) -> str:
+        """Why nothing was retrieved."""
+        return next((answer.error for answer in self.story.answers if answer.error), "")
+
+    def record(self) -> dict[str, Any]:
+        """For JSON."""
+        names = ("query_id", "question", "score", "baseline", "wanted", "got", "error", "leaked")
+        return {name: getattr(self, name) for name in names}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Verdict(Sentence):
     """The verdict on one rule.
 
     Attributes:
@@ -82,13 +105,22 @@ class Verdict:
     together: int = 1
     decidable: float | None = None
 
+    def record(self) -> dict[str, Any]:
+        """For JSON."""
+        parts = {part.name: getattr(self, part.name) for part in fields(self)}
+        worst = [query.record() for query in self.worst]
+        return {**parts, "rule": str(self.rule), "worst": worst}
+
     @property
     def confidence(self) -> float:
         """Confidence of the deciding bound: corrected for `together` rules where it fails."""
         return _corrected_confidence(self.rule, self.together if self.outcome == "fail" else 1)
 
+    def __str__(self) -> str:
+        return f"{self.outcome}: {self.sentence}"
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class GateReport(Reportable):
     """The verdicts of a gate.
 
@@ -142,7 +174,7 @@ class GateReport(Reportable):
         content = {
             "outcome": self.outcome,
             "name": self.name,
-            "verdicts": [{**asdict(verdict), "rule": str(verdict.rule)} for verdict in self],
+            "verdicts": [verdict.record() for verdict in self],
             "notes": self.notes,
         }
         text = json.dumps(jsonable(content, "gate"), ensure_ascii=False, indent=1, allow_nan=False)

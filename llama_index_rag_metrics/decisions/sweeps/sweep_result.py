@@ -16,9 +16,10 @@ from llama_index_rag_metrics.evaluation.results.evaluation_results import Evalua
 from llama_index_rag_metrics.evaluation.results.results_report import system_of
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
 from llama_index_rag_metrics.report.model import Report
-from llama_index_rag_metrics.report.reportable import Reportable
+from llama_index_rag_metrics.report.reportable import Reportable, Sentence
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.scores.scores import listed_means
 from llama_index_rag_metrics.statistics.corrections import max_t
 from llama_index_rag_metrics.statistics.intervals import (
     RESAMPLES,
@@ -77,8 +78,8 @@ def pareto_front(columns: FloatArray) -> IntArray:
     return front
 
 
-@dataclass(frozen=True, eq=False)
-class Configuration:
+@dataclass(frozen=True, eq=False, repr=False)
+class Configuration(Sentence):
     """One configuration of a sweep.
 
     Attributes:
@@ -100,10 +101,14 @@ class Configuration:
     """
 
     name: str
-    params: Mapping[str, Any] = field(repr=False)
-    results: EvaluationResults | None = field(default=None, repr=False)
+    params: Mapping[str, Any]
+    results: EvaluationResults | None = None
     error: str = ""
-    shown: Mapping[str, str] = field(default_factory=dict, repr=False)
+    shown: Mapping[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        means = "" if self.results is None else listed_means(self.results.scores.means)
+        return f"{self.name}: {'; '.join(filter(None, (means, self.error)))}"
 
     def mean(self, metric: str) -> float | None:
         """The mean by a metric; None where there is none."""

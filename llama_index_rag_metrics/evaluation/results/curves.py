@@ -23,7 +23,7 @@ from llama_index_rag_metrics.report.numbers import hover
 from llama_index_rag_metrics.runtime.errors import RagMetricsError
 from llama_index_rag_metrics.scores.scoring.batches import EVERY_QUERY
 from llama_index_rag_metrics.scores.scoring.score_rankings import score_with
-from llama_index_rag_metrics.scores.systems import System, metrics_of
+from llama_index_rag_metrics.scores.systems import System, best_first, metrics_of
 from llama_index_rag_metrics.statistics.intervals import mean_interval
 
 RECALL_LEVELS = tuple(level / 10 for level in range(11))
@@ -212,7 +212,8 @@ def _lines(
 ) -> Figure | None:
     """A curve of each system that has the metric; None where all are empty."""
     series = []
-    for number, system in enumerate(systems):
+    for number in best_first([system.mean(metric) for system in systems], metric):
+        system = systems[number]
         if system.run and metric in system.scores:
             curve = curve_of(system)
             series.append(Series(system.name, number, list(curve), list(curve.values())))

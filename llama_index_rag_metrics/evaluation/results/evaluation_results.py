@@ -21,6 +21,7 @@ from llama_index_rag_metrics.evaluation.retrieved.run_matching import (
     score_by_matcher,
 )
 from llama_index_rag_metrics.evaluation.sessions.judged_sessions import Sessions
+from llama_index_rag_metrics.files.dataset_content import PassageTexts
 from llama_index_rag_metrics.files.dataset_summary import unread_labels
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.rankings.matching.matcher_names import Matched
@@ -30,7 +31,9 @@ from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.errors import EveryQueryFailed
 from llama_index_rag_metrics.runtime.garbage import collection_paused
 from llama_index_rag_metrics.scores import Scores
+from llama_index_rag_metrics.scores.hardest import HardQuestions, worst_of
 from llama_index_rag_metrics.scores.mappings import ranking_digest
+from llama_index_rag_metrics.scores.systems import TextOf
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.evaluation.run_evaluation import Plan
@@ -53,6 +56,7 @@ class EvaluationResults(Reportable, list[RetrievalEvalResult]):
         matched_by: metric's name to the name of its matcher; without metrics that compare ids.
         about: what was evaluated and how, label to value, for the head of a report.
         price_per_million: of a model's input tokens, in any currency; None where none was given.
+        text_of: the text of a passage of the dataset by its id; None where it isn't known.
 
     Examples:
         >>> from llama_index_rag_metrics import evaluate
@@ -77,6 +81,7 @@ class EvaluationResults(Reportable, list[RetrievalEvalResult]):
         matched_by: Mapping[str, str] | None = None,
         about: Mapping[str, str] | None = None,
         price_per_million: float | None = None,
+        text_of: TextOf | None = None,
     ) -> None:
         super().__init__(results)
         self.run, self.relevance, self.scores = run, relevance, scores
@@ -84,6 +89,7 @@ class EvaluationResults(Reportable, list[RetrievalEvalResult]):
         self.matched_by = dict(matched_by or {})
         self.about = dict(about or {})
         self.price_per_million = price_per_million
+        self.text_of = text_of
 
     @property
     def sessions(self) -> Sessions:
@@ -92,6 +98,18 @@ class EvaluationResults(Reportable, list[RetrievalEvalResult]):
         if matched is None:
             return Sessions(self.run, self.relevance)
         return Sessions(matched.run, matched.relevance)
+
+    def worst(self, metric: str, n: int = 10) -> HardQuestions:
+        """The n queries of the worst scores, as (query id, score); ties keep their order.
+
+        They print with what was asked, wanted and retrieved, and where it was lost.
+
+        Raises:
+            UnknownMetric: the metric wasn't computed.
+        """
+        from llama_index_rag_metrics.evaluation.results.results_report import system_of
+
+        return worst_of(system_of(self), metric, n)
 
     def log_to(self, tracker: Any, **options: Any) -> dict[str, float]:
         """Hand the scores to "mlflow", "wandb" or a callable; see `tracking.log_to`."""
@@ -152,6 +170,7 @@ def build_results(plan: Plan, collected: Collected) -> EvaluationResults:
         matched=collected.matched,
         matched_by=matcher_names(metrics, matcher, collected.matched),
         price_per_million=plan.options.price_per_million,
+        text_of=PassageTexts(dataset),
     )
 
 

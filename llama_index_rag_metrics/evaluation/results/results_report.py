@@ -40,6 +40,7 @@ def system_of(reported: Reported, name: str = "") -> System:
         {metric: reported.matched[matcher] for metric, matcher in reported.matched_by.items()},
         reported.about,
         reported.price_per_million,
+        reported.text_of,
     )
 
 

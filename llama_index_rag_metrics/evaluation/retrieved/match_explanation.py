@@ -17,6 +17,7 @@ from llama_index_rag_metrics.rankings.matching.text_matchers import ContainmentM
 from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report import numbers
+from llama_index_rag_metrics.report.reportable import Sentence
 from llama_index_rag_metrics.runtime.cache.fetching import Cache
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import join_first
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 
 
-@dataclass(frozen=True)
-class MatchExplanation:
+@dataclass(frozen=True, repr=False)
+class MatchExplanation(Sentence):
     """Whether a retrieved item counts as a relevant one, and why; printed, it is the sentence.
 
     Attributes:

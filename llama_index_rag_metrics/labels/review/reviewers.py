@@ -67,7 +67,7 @@ class ScaleAgreement:
         return 2 * self.counts.get((grade, grade), 0) / n_given if n_given else 0.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ReviewerAgreement(Reportable):
     """How far two reviewers agree, and where they don't.
 

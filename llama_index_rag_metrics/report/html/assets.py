@@ -86,16 +86,8 @@ class TableLibrary(NamedTuple):
 
 def check_libraries() -> None:
     """Raise `MissingExtra` where a library isn't there, without reading them."""
-    if any(find_spec(package) is None for package in ("plotly", "itables")):
+    if find_spec("itables") is None:
         raise MissingExtra("the HTML report", "report")
-
-
-@cache
-def plots_library() -> str:
-    """plotly.js as base64 of gzip, compressed once a process."""
-    from plotly.offline import get_plotlyjs
-
-    return packed_text(get_plotlyjs())
 
 
 @cache

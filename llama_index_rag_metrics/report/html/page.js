@@ -34,68 +34,6 @@
     console.error(error);
   };
 
-  const idle = () => new Promise((done) => {
-    if ("requestIdleCallback" in window) requestIdleCallback(done, { timeout: 500 });
-    else setTimeout(done, 0);
-  });
-
-  // ---- plots, drawn one by one while the page is idle
-  const dress = (figure) => {
-    const style = getComputedStyle(document.documentElement);
-    const colour = (name) => style.getPropertyValue(name).trim();
-    const axis = { gridcolor: colour("--rule"), linecolor: colour("--rule") };
-    const layout = {
-      ...figure.layout,
-      paper_bgcolor: "rgba(0,0,0,0)",
-      plot_bgcolor: "rgba(0,0,0,0)",
-      font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: colour("--text") },
-      modebar: { bgcolor: "rgba(0,0,0,0)" },
-      dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom",
-      xaxis: { ...figure.layout.xaxis, ...axis },
-      yaxis: { ...figure.layout.yaxis, ...axis },
-    };
-    return [figure.data, layout];
-  };
-  const drawPlots = async (index) => {
-    const figures = await chunk("figures");
-    if (!Object.keys(figures).length) return;
-    byId("plots").hidden = false;
-    const url = await blobOf("library-plots");
-    await new Promise((done, failed) => {
-      const script = make("script", { src: url });
-      script.addEventListener("load", done);
-      script.addEventListener("error", () => failed(new Error("plotly.js didn't load")));
-      document.head.append(script);
-    });
-    URL.revokeObjectURL(url);
-    const { Plotly } = window;
-    const config = { displaylogo: false, responsive: true, modeBarButtons: [["toImage", "resetScale2d"]] };
-    const select = byId("plot-metric");
-    const named = index.metrics.filter((metric) => Object.values(figures).some((by) => by[metric]));
-    index.metrics.forEach((metric, at) => {
-      if (named.includes(metric)) select.append(option(at, metric));
-    });
-    select.value = index.shown ?? 0;
-    select.closest(".controls").hidden = named.length < 2;
-    for (const kind of Object.keys(figures)) {
-      const caption = make("figcaption", {}, index.figures[kind]);
-      byId("figures").append(make("figure", { id: `figure-${kind}` }, caption, make("div", { class: "plot" })));
-    }
-    const draw = async () => {
-      const metric = index.metrics[select.value] ?? "";
-      const shown = Object.entries(figures).map(([kind, by]) => [byId(`figure-${kind}`), by[""] || by[metric]]);
-      for (const [holder, figure] of shown) holder.hidden = !figure;
-      for (const [holder, figure] of shown) {
-        await idle();
-        if (figure) await Plotly.react(holder.lastChild, ...dress(figure), config);
-      }
-    };
-    select.addEventListener("change", draw);
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
-    await draw();
-    byId("plots").dataset.ready = "true";
-  };
-
   // ---- one query, unfolded: every system's ranking side by side
   const textOf = async (index, at) => {
     const starts = index.textStarts;
@@ -360,7 +298,7 @@
           cell.replaceChildren(make("button", { class: "unfold", "aria-expanded": "false", type: "button" }, inner));
         },
       },
-      ...index.systems.map((name, at) => numeric(escaped(name), name, (row) => score(at, row), number, "")),
+      ...index.systems.map((name, at) => numeric(escaped(index.heads[at]), name, (row) => score(at, row), number, "")),
       ...(isMany ? [] : deltas).map((at) => {
         const label = deltas.length > 1 ? `change, ${index.systems[at]}` : "change";
         return numeric(escaped(label), label, (row) => delta(at, row), signed, "change");
@@ -445,7 +383,7 @@
       drawChecks(index, checks);
       await drawTable(index, checks);
     }
-    await drawPlots(index);
+    await drawPlots(index, { chunk, blobOf, option });
   };
   start().catch(trouble);
 })();

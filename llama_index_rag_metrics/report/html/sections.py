@@ -6,9 +6,16 @@ from collections.abc import Iterable, Sequence
 
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.escape import terminal as plain
+from llama_index_rag_metrics.report.failures import failure_lines
 from llama_index_rag_metrics.report.html.assets import Element, element
 from llama_index_rag_metrics.report.numbers import score, shown
-from llama_index_rag_metrics.report.query_lines import call_lines, retrieved_line, wanted_line
+from llama_index_rag_metrics.report.query_lines import (
+    call_lines,
+    more_wanted,
+    retrieved_lines,
+    short_names,
+    wanted_lines,
+)
 
 _WIDE_TABLE_COLUMNS = 8
 """A table of more columns than this is set smaller."""
@@ -53,8 +60,12 @@ def sections(report: m.Report, *, aside: bool) -> list[Element]:
 
 
 def listings(report: m.Report) -> list[Element]:
-    """Queries worth a look; those on request are found in the table of all queries."""
-    return [_listing(listing) for listing in report.listings if not listing.on_request]
+    """Queries worth a look, and errors; those on request are in the table of all queries."""
+    cards = [_listing(listing) for listing in report.listings if not listing.on_request]
+    if report.failures:
+        lines = [": ".join(filter(None, line)) for line in failure_lines(report.failures)]
+        cards.append(_card(f"Failed: {len(report.failures):,}", _bullets(lines)))
+    return cards
 
 
 def notes(report: m.Report, *further: Element) -> list[Element]:
@@ -110,7 +121,7 @@ def _section(section: m.Section) -> Element:
 
 
 def _listing(listing: m.Listing) -> Element:
-    more = [element("li", f"and {listing.more} more", class_="quiet")] if listing.more > 0 else []
+    more = [element("li", f"and {listing.more:,} more", class_="quiet")] if listing.more > 0 else []
     queries = [_query(query, listing.most) for query in listing.queries]
     return _card(listing.title, element("ul", *queries, *more, class_="listing"))
 
@@ -120,13 +131,17 @@ def _query(query: m.QueryAnswers, most: int) -> Element:
         element(
             "p",
             element("b", plain(answer.system)),
-            f" {': '.join(filter(None, (shown(answer.score), retrieved_line(answer, most))))}",
-            *(element("span", line, class_="quiet") for line in call_lines(answer)),
+            f" {shown(answer.score)}",
+            *(element("span", line) for line in retrieved_lines(query, answer, most)),
+            *(
+                element("span", line, class_="quiet")
+                for line in call_lines(answer, 0 if most == 1 else most, short_names(query))
+            ),
         )
         for answer in query.answers
     ]
-    wanted = wanted_line(query)
-    remarks = [f"wanted: {wanted}"] if wanted else []
+    remarks = [f"wanted: {line}" for line in wanted_lines(query)]
+    remarks += [f"and {more} more wanted"] if (more := more_wanted(query)) else []
     remarks += map(plain, query.remarks)
     lines += [element("p", remark, class_="quiet") for remark in remarks]
     query_id = element("small", plain(query.query_id))
@@ -147,29 +162,34 @@ def _set(table: m.Table, parts: Sequence[Sequence[m.Row]]) -> Element:
         for name, side in zip(head, sides, strict=True)
     ]
     corner = element("th", first, scope="col") if first else element("td", class_="corner")
-    rows = [[_row(row, head, sides, table.by_system) for row in part] for part in parts]
+    rows = [[_row(row, head, sides) for row in part] for part in parts]
+    looks = ["numbers"]
+    if len(table.head) > _WIDE_TABLE_COLUMNS or table.system_rows:
+        looks.append("many")
+    if table.system_rows:
+        looks.append("systems")
     grid = element(
         "table",
         element("caption", title or "Numbers", class_="unseen"),
         element("thead", element("tr", corner, *heads)),
         *(element("tbody", *part) for part in rows),
-        class_="numbers many" if len(table.head) > _WIDE_TABLE_COLUMNS else "numbers",
+        class_=" ".join(looks),
     )
     label = f"Table: {title or 'numbers'}"
     return element("div", grid, class_="wide", tabindex="0", role="group", aria_label=label)
 
 
-def _row(row: m.Row, head: Sequence[str], sides: Sequence[str], by_system: bool) -> Element:
+def _row(row: m.Row, head: Sequence[str], sides: Sequence[str]) -> Element:
     cells = [
-        element("td", *_value(cell, by_system), class_=f"{cell.tone} {side}", data_label=label)
+        element("td", *_value(cell), class_=f"{cell.tone} {side}", data_label=label)
         for cell, label, side in zip(row.cells, head, sides, strict=True)
     ]
     return element("tr", element("th", plain(row.label), scope="row"), *cells)
 
 
-def _value(cell: m.Cell, by_system: bool) -> list[Element | str]:
+def _value(cell: m.Cell) -> list[Element | str]:
     parts: list[Element | str] = [plain(shown(cell, interval=False))]
-    if cell.tone == "best" and by_system:
+    if cell.tone == "leading":
         parts += [" ", element("b", "best mean", class_="tag")]
     if cell.form == "score" and cell.low is not None and cell.high is not None:
         parts += [" ", element("small", f"[{score(cell.low)}, {score(cell.high)}]")]

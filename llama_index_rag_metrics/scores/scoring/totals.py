@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from llama_index_rag_metrics.report.escape import terminal
 from llama_index_rag_metrics.report.model import Cell, Records, Report, Row, Section, Table
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.report.reportable import Reportable, written
@@ -210,4 +211,5 @@ class ScoreTotals(Reportable):
 
     def __repr__(self) -> str:
         queries = f"{self.counts.scored} queries"
-        return f"<ScoreTotals {self.name or 'unnamed'}: {queries}; {listed_means(self.means)}>"
+        name = terminal(self.name) or "unnamed"
+        return f"<ScoreTotals {name}: {queries}; {listed_means(self.means)}>"

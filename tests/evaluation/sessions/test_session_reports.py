@@ -91,9 +91,9 @@ def test_recall_after_each_call_is_a_figure(results: EvaluationResults) -> None:
 
 
 LINES = [
-    "1. search “Saturn”: a [2], x",
-    "2. search “saturn”: x (known), a [2] (known)",
-    "1. “Mars”: failed: timeout",
+    "call 1, search: “Saturn”: a [2], x",
+    "call 2, search: “saturn”: x (known), a [2] (known)",
+    "call 1: “Mars”: failed: timeout",
 ]
 
 

@@ -1,0 +1,179 @@
+"""`rag-metrics show`: one question's story, from stored rankings or stored scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import typer
+
+from llama_index_rag_metrics.cli.commands import Count, app, command
+from llama_index_rag_metrics.files.lines import OnError
+from llama_index_rag_metrics.runtime.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
+    from llama_index_rag_metrics.rankings.relevance import Relevance
+    from llama_index_rag_metrics.scores.systems import System
+
+Output: TypeAlias = Literal["table", "markdown"]
+
+_LISTED = 5
+
+
+@command(app, "show")
+def run_show(
+    question: str,
+    runs: list[Path],
+    *,
+    dataset: Path | None = None,
+    split: str | None = None,
+    qrels: Path | None = None,
+    metric: str | None = None,
+    matcher: str | None = None,
+    depth: Count[int] = 10,
+    question_id: str | None = None,
+    on_error: OnError = "raise",
+    form: Output = "table",
+) -> None:
+    """Show one question: what each RUN found, what it missed, and where.
+
+    Args:
+        question: Its id, or a part of its text that no other question has.
+        runs (RUN): Stored rankings, of any kind that `rag-metrics score` reads; or scores, as
+            `rag-metrics evaluate --json` writes them, which hold the first items of each ranking.
+            Several stand side by side.
+        dataset: The questions, the labels and the passages' texts: a BEIR folder, or a file that
+            RetrievalDataset.load reads. Default: what each RUN holds.
+        qrels: What is relevant: TREC or BEIR qrels, JSONL, CSV, JSON, Parquet or Arrow. Default:
+            the labels of --dataset, or else the expected_ids beside the rankings of each RUN.
+        metric (-m, METRIC): The metric to show; its cutoff decides what counts as lost. Default:
+            ndcg@10, or the first one of stored scores.
+        matcher: Recognise the labelled passages of --dataset in RUN by this instead of ids, as
+            after a change of chunks: text, exact, tokens, edit or embedding, with a threshold if
+            you like: 'text>=0.6'. Default: ids, or text where --dataset has labels by text alone.
+        depth: How many items of each ranking are shown.
+
+    Examples:
+        rag-metrics show q23 bm25.jsonl hybrid.jsonl --dataset my-dataset
+        rag-metrics show "soup out of the pot" scores.json
+    """
+    from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
+    from llama_index_rag_metrics.report.markup import to_markdown
+    from llama_index_rag_metrics.report.terminal import print_report
+    from llama_index_rag_metrics.scores.hardest import story_report
+
+    if matcher is not None and dataset is None:
+        expected = "--dataset DATASET beside it, which has the labels' texts"
+        raise InvalidInput("--matcher", matcher, expected)
+    known = None
+    if dataset is not None:
+        known = RetrievalDataset.load(dataset, split=split, on_error=on_error)
+    stored = [
+        system for path in runs for system in _systems(path, known, qrels, question_id, on_error)
+    ]
+    asked = {} if known is None else dict(known.queries)
+    for system in stored:
+        ids = dict.fromkeys([*system.run, *system.scores.query_ids], "")
+        asked = {**ids, **system.scores.queries, **asked}
+    query_id = _found(question, asked)
+    named = _named_apart(stored, runs)
+    chosen = metric or next((name for system in stored for name in system.scores), "ndcg@10")
+    systems = [_scored(system, query_id, chosen, known, matcher) for system in named]
+    report = story_report(query_id, systems, chosen, depth)
+    if form == "markdown":
+        typer.echo(to_markdown(report).rstrip("\n"))
+    else:
+        print_report(report)
+
+
+def _systems(
+    path: Path,
+    dataset: RetrievalDataset | None,
+    qrels: Path | None,
+    question_id: str | None,
+    on_error: OnError,
+) -> Iterator[System]:
+    """The systems of one file: of scores, or the one whose rankings it holds."""
+    from llama_index_rag_metrics.cli import run_files
+    from llama_index_rag_metrics.files.dataset_content import PassageTexts
+    from llama_index_rag_metrics.rankings.matching.id_matcher import NODE_ID
+    from llama_index_rag_metrics.scores import Scores
+    from llama_index_rag_metrics.scores.scores_export import read_json
+    from llama_index_rag_metrics.scores.systems import System
+
+    text_of = None if dataset is None else PassageTexts(dataset)
+    if (several := read_json(path)) is not None:
+        for name, scores in several.items():
+            yield System.of(scores, name)._replace(text_of=text_of)
+        return
+    asked = run_files.TraceQuestions(question_id, dataset, NODE_ID, None)
+    run = run_files.read_stored(path, on_error, {}, asked)
+    relevance: Mapping[str, Relevance]
+    if qrels is not None:
+        relevance = run_files.read_relevance(qrels, on_error)
+    elif dataset is not None and (dataset.relevance or dataset.expected_texts):
+        relevance = dataset.relevance
+    else:
+        relevance = run_files.relevance_beside(path, on_error, {})
+    scores = Scores([], {}, queries=run.queries)
+    yield System(run.name or path.stem, scores, run, relevance, {}, {}, text_of=text_of)
+
+
+def _named_apart(systems: list[System], runs: list[Path]) -> list[System]:
+    """Systems of the same name are called by their files, where each file has one."""
+    if len({system.name for system in systems}) == len(systems) or len(systems) != len(runs):
+        return systems
+    return [system._replace(name=str(path)) for system, path in zip(systems, runs, strict=True)]
+
+
+def _scored(
+    system: System,
+    query_id: str,
+    metric: str,
+    dataset: RetrievalDataset | None,
+    matcher: str | None,
+) -> System:
+    """The system with the score of one question, by ids or as the matcher recognises items."""
+    from llama_index_rag_metrics.scores.scoring.score_rankings import score_rankings
+
+    if query_id not in system.run:
+        return system
+    run, relevance, matched = system.run.select([query_id]), system.relevance, {}
+    if dataset is not None and query_id in dataset.expected_texts and not relevance.get(query_id):
+        matcher = matcher or "text"
+    if dataset is not None and matcher is not None:
+        from llama_index_rag_metrics.evaluation.retrieved.run_matching import match_run
+
+        seen = match_run(run, dataset.select([query_id]), matcher)
+        run, relevance, matched = seen.run, seen.relevance, {metric: seen}
+    scores = system.scores
+    if query_id in relevance:
+        judged = {query_id: relevance[query_id]}
+        texts = None if dataset is None else dataset.corpus
+        scores = score_rankings(judged, run, [metric], no_relevant="zero", documents=texts)
+    queries = system.scores.queries if dataset is None else dataset.queries
+    return system._replace(scores=scores.replace(queries=queries), matched=matched)
+
+
+def _found(question: str, asked: Mapping[str, str]) -> str:
+    """The id of the question that is named by its id or by a part of its text."""
+    from difflib import get_close_matches
+
+    if question in asked:
+        return question
+    part = " ".join(question.casefold().split())
+    texts = {query_id: " ".join(text.casefold().split()) for query_id, text in asked.items()}
+    having = [query_id for query_id, text in texts.items() if part and part in text]
+    if len(having) == 1:
+        return having[0]
+    if having:
+        more = f" and {len(having) - _LISTED} more" if len(having) > _LISTED else ""
+        expected = f"a part of one question's text; {', '.join(having[:_LISTED])}{more} have it"
+        raise InvalidInput("QUESTION", question, expected)
+    by_text = {text: query_id for query_id, text in texts.items()}
+    near = get_close_matches(question, list(asked), n=3, cutoff=0.5)
+    near += [by_text[text] for text in get_close_matches(part, by_text, n=3, cutoff=0.4)]
+    remedy = f"Did you mean {' or '.join(map(repr, dict.fromkeys(near)))}?" if near else ""
+    raise InvalidInput("QUESTION", question, "the id of a question, or a part of its text", remedy)

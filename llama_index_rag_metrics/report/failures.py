@@ -1,0 +1,66 @@
+"""Failures in lines: the same error of many questions is one line with a count."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from llama_index_rag_metrics.report.escape import terminal as plain
+from llama_index_rag_metrics.report.model import Failure
+
+_LISTED = 10
+_ERROR_CHARACTERS = 120
+_NAMED_QUESTIONS = 3
+
+
+class FailureLine(NamedTuple):
+    system: str
+    text: str
+
+
+def failure_lines(failures: Iterable[Failure]) -> list[FailureLine]:
+    """One line for each error of each system, the most frequent first; at most eleven in all.
+
+    >>> failed = [Failure("bm25", f"q{n}", "ConnectionError: refused") for n in range(63)]
+    >>> failure_lines([Failure("bm25", "x", "TimeoutError"), *failed])[0].text
+    '63 × ConnectionError: refused (q0, q1, q2 and 60 more)'
+    """
+    query_ids: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    for system, query_id, error in failures:
+        query_ids[system, error].append(query_id)
+    most_first = sorted(query_ids.items(), key=lambda group: -len(group[1]))
+    lines = [
+        FailureLine(plain(system), _line(plain(error), list(map(plain, ids))))
+        for (system, error), ids in most_first[:_LISTED]
+    ]
+    more = len(most_first) - _LISTED
+    return [*lines, FailureLine("", f"and {more:,} other errors")] if more > 0 else lines
+
+
+def errors_in_words(errors: Sequence[str]) -> str:
+    """The most frequent error, and how many others there are.
+
+    >>> errors_in_words(["ValueError: x", "ValueError: x", "TimeoutError"])
+    '2 × ValueError: x, and 1 other error'
+    """
+    counts = Counter(errors).most_common()
+    if not counts:
+        return ""
+    error, n = counts[0]
+    first = plain(" ".join(error.split()))
+    if len(first) > _ERROR_CHARACTERS:
+        first = f"{first[: _ERROR_CHARACTERS - 1]}…"
+    if len(counts) == 1:
+        return first
+    others = len(counts) - 1
+    times = f"{n:,} × " if n > 1 else ""
+    return f"{times}{first}, and {others:,} other error{'s' if others > 1 else ''}"
+
+
+def _line(error: str, query_ids: Sequence[str]) -> str:
+    if len(query_ids) == 1:
+        return f"{query_ids[0]}: {error}"
+    named = ", ".join(query_ids[:_NAMED_QUESTIONS])
+    more = len(query_ids) - _NAMED_QUESTIONS
+    return f"{len(query_ids):,} × {error} ({named}{f' and {more:,} more' if more > 0 else ''})"

@@ -1,0 +1,146 @@
+"""The questions with the worst scores, as data that prints as their stories."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from llama_index_rag_metrics.metrics.metric_names import lower_is_better
+from llama_index_rag_metrics.report import model as m
+from llama_index_rag_metrics.report.numbers import counted, score
+from llama_index_rag_metrics.report.query_lines import found_line
+from llama_index_rag_metrics.report.reportable import Reportable
+from llama_index_rag_metrics.runtime.amounts import check_integer
+from llama_index_rag_metrics.runtime.errors import UnknownMetric
+from llama_index_rag_metrics.scores.scores import Scores
+from llama_index_rag_metrics.scores.systems import System, query_answers
+
+_ITEMS = 3
+
+
+class _Pair(NamedTuple):
+    query_id: str
+    score: float
+
+
+class HardQuestion(_Pair):
+    """A query id and its score, a pair; it prints as what was asked, wanted and retrieved.
+
+    Attributes:
+        story: what was asked, wanted and retrieved, as far as it is known.
+    """
+
+    story: m.QueryAnswers
+
+    def __new__(cls, query_id: str, score: float, story: m.QueryAnswers) -> HardQuestion:
+        pair = super().__new__(cls, query_id, score)
+        pair.story = story
+        return pair
+
+    def __getnewargs__(self) -> tuple[str, float, m.QueryAnswers]:
+        return self.query_id, self.score, self.story
+
+    @property
+    def question(self) -> str:
+        return self.story.text
+
+    @property
+    def wanted(self) -> Sequence[Sequence[m.Item]]:
+        """What is relevant, best grade first; any item of an entry meets that need."""
+        return self.story.wanted
+
+    @property
+    def got(self) -> Sequence[m.ReportedItem]:
+        """What was retrieved, best first; of stored scores the first five items."""
+        return self.story.answers[0].retrieved or ()
+
+    def __repr__(self) -> str:
+        from llama_index_rag_metrics.report.terminal import to_text
+
+        return to_text(self._report()).strip()
+
+    def _repr_html_(self) -> str:
+        from llama_index_rag_metrics.report.notebook import to_notebook
+
+        return to_notebook(self._report())
+
+    def _report(self) -> m.Report:
+        return m.Report("", listings=[m.Listing("", [self.story], most=_ITEMS)])
+
+
+class HardQuestions(Reportable, list[HardQuestion]):
+    """Pairs of query id and score, the worst first, which print as their stories.
+
+    Examples:
+        >>> from llama_index_rag_metrics import evaluate
+        >>> dataset = {"queries": {"q1": "x?"}, "corpus": {}, "relevant_docs": {"q1": ["d1"]}}
+        >>> worst = evaluate(lambda query: ["d2"], dataset, ["mrr"]).worst("mrr")
+        >>> [(query_id, score)] = worst
+        >>> query_id, score, worst[0].wanted[0][0].id
+        ('q1', 0.0, 'd1')
+    """
+
+    def __init__(self, questions: Iterable[HardQuestion], metric: str, n: int) -> None:
+        super().__init__(questions)
+        self.metric, self.n = metric, n
+
+    def report(self, *, full: bool = False) -> m.Report:
+        """What was asked, wanted and retrieved; as a table, one row per question."""
+        stories = [question.story for question in self]
+        ends = f": {score(self[0].score)} to {score(self[-1].score)}" if self else ""
+        rows = [question._asdict() | {"question": question.question} for question in self]
+        return m.Report(
+            title=listing_title(self.metric),
+            decision=[m.Statement(f"{len(self):,} of {counted(self.n)}{ends}.")],
+            listings=[m.Listing("Questions", stories, most=_ITEMS)],
+            records=m.Records.of(rows, ("query_id", "score", "question")),
+        )
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def listing_title(metric: str) -> str:
+    return f"{'Highest' if lower_is_better(metric) else 'Lowest'} {metric}"
+
+
+def worst_of(system: System, metric: str, n: int) -> HardQuestions:
+    """The n questions of the worst scores of one system; ties keep their order."""
+    check_integer("n", n, 0)
+    scores = system.scores.by_query(metric)
+    stories = hardest([system], metric, n)
+    questions = [HardQuestion(each.query_id, scores[each.query_id], each) for each in stories]
+    return HardQuestions(questions, metric, len(scores))
+
+
+def worst_of_scores(scores: Scores, metric: str, n: int) -> HardQuestions:
+    return worst_of(System.of(scores), metric, n)
+
+
+def story_report(query_id: str, systems: Sequence[System], metric: str, depth: int) -> m.Report:
+    """One question: the first `depth` items of each system, and what was wanted."""
+    columns = [system.by_query(metric) for system in systems]
+    story = query_answers(query_id, systems, metric, columns)
+    decision = m.Statement(found_line(story))
+    listing = m.Listing(metric, [story], "each system's score, and what it retrieved", most=depth)
+    return m.Report(f"Question {query_id}", decision=[decision], listings=[listing])
+
+
+def hardest(
+    systems: Sequence[System], metric: str, n: int, *, stages: bool = False
+) -> list[m.QueryAnswers]:
+    """The questions with the worst scores, averaged over the systems; ties keep their order."""
+    if not any(metric in system.scores for system in systems):
+        raise UnknownMetric(metric, systems[0].scores.metric_names)
+    columns = [system.by_query(metric) for system in systems]
+    known: dict[str, list[float]] = defaultdict(list)
+    for query_id, value in (pair for column in columns for pair in column.items()):
+        known[query_id].append(value)
+    lower = lower_is_better(metric)
+    means = {query_id: math.fsum(values) / len(values) for query_id, values in known.items()}
+    ids = sorted(means, key=lambda query_id: -means[query_id] if lower else means[query_id])
+    return [
+        query_answers(query_id, systems, metric, columns, stages=stages) for query_id in ids[:n]
+    ]

@@ -1,0 +1,111 @@
+"""`rag-metrics show`: one question, from stored rankings and from stored scores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from support.retrievers import Scripted, node
+from typer.testing import CliRunner
+
+from llama_index_rag_metrics import Ranking, RetrievalDataset, Run, evaluate, write_run
+from llama_index_rag_metrics.cli import app
+from llama_index_rag_metrics.files.runs.write_runs import write_qrels
+from llama_index_rag_metrics.scores.scores_export import to_json
+
+DATASET = RetrievalDataset(
+    {"q1": "Which moon has geysers?", "q2": "Which moon has lakes?"},
+    {"q1": {"enceladus": 2, "triton": 1}, "q2": ["titan"]},
+    {"enceladus": "Enceladus has geysers.", "titan": "Titan has lakes.", "io": "Io has lava."},
+)
+MOONS = Run({"q1": ["io", "enceladus"], "q2": ["io"]}, name="moons")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    DATASET.save("dataset.json")
+    write_run(MOONS, "moons.run")
+    write_run(Run({"q1": ["triton"], "q2": []}, name="rings"), "rings.jsonl")
+    return tmp_path
+
+
+def show(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["show", *arguments])
+
+
+def words(result: Result) -> str:
+    return " ".join(result.output.split())
+
+
+def test_systems_stand_side_by_side_with_texts_of_the_dataset(folder: Path) -> None:
+    result = show("q1", "moons.run", "rings.jsonl", "--dataset", "dataset.json", "-m", "recall@1")
+    assert result.exit_code == 0, result.output
+    # recall@1: neither of two relevant ones in the first place; triton first of two
+    assert words(result).startswith(
+        "Question q1 moons found 0 of 2 wanted passages; rings found 1 of 2 wanted passages."
+    )
+    for line in (
+        "moons 0.0000 1. io Io has lava. 2. enceladus [2] Enceladus has geysers.",
+        "rings 0.5000 1. triton [1]",
+        "wanted enceladus [2] Enceladus has geysers. "
+        "moons: rank 2, below the cutoff 1; rings: never retrieved",
+        "triton: moons: never retrieved; rings: rank 1",
+    ):
+        assert line in words(result)
+
+
+def test_a_part_of_the_question_names_it(folder: Path) -> None:
+    result = show("HAS  lakes", "moons.run", "--dataset", "dataset.json")
+    assert "Question q2 moons found 0 of 1 wanted passages." in words(result)
+
+
+@pytest.mark.parametrize(
+    ("question", "message"),
+    [
+        ("which moon", "a part of one question's text; q1, q2 have it"),
+        ("q3", "Did you mean 'q2' or 'q1'?"),
+        ("Which moon has lake water", "Did you mean 'q2'"),
+        ("zzz", "the id of a question, or a part of its text, got 'zzz'."),
+    ],
+)
+def test_an_unknown_question_is_answered_with_the_nearest(
+    folder: Path, question: str, message: str
+) -> None:
+    result = show(question, "moons.run", "--dataset", "dataset.json")
+    assert result.exit_code == 2
+    assert message in words(result)
+
+
+def test_qrels_are_enough(folder: Path) -> None:
+    write_qrels(DATASET.relevance, "qrels.txt")
+    result = show("q1", "moons.run", "--qrels", "qrels.txt")
+    assert "enceladus [2]: rank 2" in words(result)
+    assert "triton: never retrieved" in words(result)
+
+
+def test_stored_scores_tell_the_story(folder: Path) -> None:
+    script = Scripted({"Which moon has geysers?": [node("io")], "Which moon has lakes?": []})
+    results = evaluate(script, DATASET, ["ndcg@10"], name="bm25")
+    Path("scores.json").write_text(to_json([results.scores]))
+    assert "bm25 0.0000 1. io text of io" in words(show("geysers", "scores.json"))
+    assert "Enceladus has geysers. never retrieved" in words(show("q1", "scores.json"))
+
+
+def test_labels_are_recognised_by_their_texts(folder: Path) -> None:
+    again = Ranking(["n1", "n2"], texts=["Io has lava.", "They say: Enceladus has geysers."])
+    write_run(Run({"q1": again}, name="chunks"), "chunks.jsonl")
+    result = show("q1", "chunks.jsonl", "--dataset", "dataset.json", "--matcher", "text")
+    assert "2. n2 = enceladus [2, by text] They say: Enceladus has geysers." in words(result)
+    assert "enceladus [2] Enceladus has geysers. rank 2" in words(result)
+    alone = show("q1", "chunks.jsonl", "--matcher", "text")
+    assert "--dataset DATASET beside it" in words(alone)
+
+
+def test_markdown_escapes_what_comes_from_data(folder: Path) -> None:
+    write_run(Run({"q1": ["<b>"]}, name="r"), "r.jsonl")
+    result = show("q1", "r.jsonl", "--dataset", "dataset.json", "--format", "markdown")
+    assert "&#60;b&#62;" in result.output
+    assert "<b>" not in result.output

@@ -1,0 +1,176 @@
+"""No comparison contradicts itself: intervals, verdicts, tones and the decision say the same."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from llama_index_rag_metrics import Comparison, Scores, calibrate, compare
+from llama_index_rag_metrics.decisions.comparison.difference import Difference
+from llama_index_rag_metrics.metrics.metric_names import lower_is_better
+from llama_index_rag_metrics.statistics.intervals import excludes_0
+
+METRICS = ("ndcg@10", "leaked@10", "tokens", "hit_rate@5")
+CORRECTIONS = ("max-t", "holm", "benjamini-hochberg", "none")
+
+
+@st.composite
+def columns(draw: st.DrawFn) -> npt.NDArray[np.float64]:
+    """(queries, systems) scores: 2 to 10 systems, with ties, copies, few changes and gaps."""
+    n, systems = draw(st.integers(2, 40)), draw(st.integers(2, 10))
+    levels = st.sampled_from([0.0, 0.25, 0.5, 1.0])
+    base = draw(arrays(np.float64, (n, 1), elements=levels, fill=levels))
+    share = draw(st.sampled_from([0.0, 0.05, 0.3, 1.0]))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    shift = draw(st.sampled_from([0.0, 0.1, 0.5]))
+    other = np.clip(rng.choice([0.0, 0.25, 0.5, 1.0], (n, systems)) + shift, 0, 1)
+    other[:, ::3] = base  # some are copies of each other but for few questions
+    changed = rng.random((n, systems)) < share * rng.random(systems)
+    scores = np.where(changed, np.where(other == base, 1 - base, other), base)
+    if draw(st.booleans()):
+        scores[rng.random(scores.shape) < 0.1] = np.nan
+    return scores
+
+
+@st.composite
+def options(draw: st.DrawFn) -> dict[str, Any]:
+    test = draw(st.sampled_from(["t", "randomisation", "wilcoxon"]))
+    corrections = CORRECTIONS[1:] if test == "wilcoxon" else CORRECTIONS
+    return {
+        "test": test,
+        "correction": draw(st.sampled_from(corrections)),
+        "slices": draw(st.sampled_from([None, "kind"])),
+        "clusters": draw(st.sampled_from([None, "document"])),
+        "alike": draw(st.sampled_from([None, 0, 0.05, 0.5])),
+        "confidence": draw(st.sampled_from([0.8, 0.95, 0.99])),
+    }
+
+
+def scores_of(column: npt.NDArray[np.float64], metric: str) -> Scores:
+    ids = [f"q{number:03}" for number in range(len(column))]
+    rows = {
+        query_id: {"kind": number % 3, "document": number // 2}
+        for number, query_id in enumerate(ids)
+    }
+    return Scores(ids, {metric: column, "mrr": np.nan_to_num(column[::-1])}, metadata=rows)
+
+
+@settings(max_examples=40, deadline=None)
+@given(columns(), st.sampled_from(METRICS), options())
+def test_verdict_interval_tone_and_decision_agree(
+    scores: npt.NDArray[np.float64], metric: str, chosen: dict[str, Any]
+) -> None:
+    systems = {f"s{n}": scores_of(column, metric) for n, column in enumerate(scores.T)}
+    comparison = compare(systems, "s0", resamples=100, **chosen)
+    check_statements(comparison)
+    for part in (comparison, *comparison.slices.values()):
+        check(part)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_so_do_those_of_calibrated_scores(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    truth = np.clip(rng.random((200, 1)) + rng.normal(0, 0.1, (200, 4)), 0, 1)
+    truth[:, 1:] = np.clip(truth[:, 1:] + rng.choice([0, 0.05, 0.2, -0.3], 3), 0, 1)
+    judged = np.clip(truth + rng.normal(0.1, rng.choice([0.05, 0.5]), truth.shape), 0, 1)
+    systems = {
+        f"s{n}": calibrate(scores_of(judged[:, n], "ndcg@10"), scores_of(truth[:40, n], "ndcg@10"))
+        for n in range(4)
+    }
+    slices = "kind" if seed % 2 else None
+    comparison = compare(systems, "s0", resamples=100, slices=slices, metrics=["ndcg@10"])
+    for part in (comparison, *comparison.slices.values()):
+        check(part)
+
+
+def check(comparison: Comparison) -> None:
+    for difference in comparison:
+        check_difference(difference, comparison)
+    check_decision(comparison)
+    for pair in comparison.pairs:
+        if excludes_0(pair) and comparison.baseline in (pair.system, pair.other):
+            other = pair.other if pair.system == comparison.baseline else pair.system
+            lead = pair.difference if other == pair.system else -pair.difference
+            worse = (lead > 0) == lower_is_better(pair.metric)
+            assert comparison[other, pair.metric].outcome != ("better" if worse else "worse")
+
+
+def check_difference(difference: Difference, comparison: Comparison) -> None:
+    low, high, verdict = difference.low, difference.high, difference.verdict
+    assert (low is None) == (high is None)
+    if low is not None and high is not None:
+        assert low <= high
+        assert (low > 0 or high < 0) == (difference.outcome in {"better", "worse"})
+        gains_at_least = -high if lower_is_better(difference.metric) else low
+        assert (gains_at_least > 0) == (difference.outcome == "better")
+        margin = comparison.settings.margin(difference.metric)
+        within = low <= 0 <= high and max(-low, high) <= margin
+        assert (difference.outcome == "alike") == within
+    else:
+        assert difference.outcome == "can't tell"
+    if difference.significant != excludes_0(difference) and low is not None:
+        assert "finds" in difference.note
+    words = {"better": " is better than ", "worse": " is worse than ", "alike": " differ by less"}
+    unchanged = difference.n > 1 and not difference.changed
+    says = {outcome for outcome, word in words.items() if word in verdict}
+    assert says == (set() if unchanged else {difference.outcome} - {"can't tell"})
+    assert ("score the same" in verdict) == unchanged
+    printed = re.search(r"\((\S+|above 0|below 0) to (\S+|above 0|below 0) with", verdict)
+    assert bool(printed) == (difference.outcome in {"better", "worse"} and not unchanged)
+    # no printed end looks as if it were 0
+    for end in printed.groups() if printed else ():
+        assert re.search(r"[1-9]|above|below", end)
+
+
+def check_statements(comparison: Comparison) -> None:
+    report = comparison.report()
+    statements = {each.text: each for each in (*report.decision, *report.further)}
+    for difference in comparison:
+        if statement := statements.get(difference.verdict):
+            tones = {"better": "best", "worse": "alarm"}
+            assert statement.tone == tones.get(difference.outcome, "normal")
+            unchanged = difference.n > 1 and not difference.changed
+            assert statement.label == ("the same" if unchanged else difference.outcome)
+
+
+def check_decision(comparison: Comparison) -> None:
+    """Each system is in the clause of its outcome; the best one beats the baseline, or is it."""
+    primary = [each for each in comparison if each.metric == comparison.settings.primary]
+    outcomes = {each.system: each.outcome for each in primary}
+    line = comparison.decision
+    if best := re.match(r"(\w+) is the best of ", line):
+        if best[1] == comparison.baseline:
+            assert set(outcomes.values()) == {"worse"}
+        else:
+            assert outcomes[best[1]] == "better"
+        return
+    if len(primary) == 1:
+        assert primary[0].verdict.startswith(line[:-1])
+        return
+    if not any(each.n > 1 for each in primary):
+        return
+    kinds = {
+        r"(?:is|are) better than": "better",
+        r"(?:is|are) worse than": "worse",
+        r"differs? from": "alike",
+    }
+    for clause in line[:-1].split("; "):
+        named = set(re.findall(r"s\d+", clause)) - {comparison.baseline}
+        kind = next((kinds[word] for word in kinds if re.search(word, clause)), None)
+        if kind is not None:
+            assert {outcomes.pop(name) for name in named} == {kind}
+        elif "exactly the same" in clause:
+            assert {comparison[name, primary[0].metric].changed for name in named} == {0}
+            for name in named:
+                outcomes.pop(name)
+        else:
+            assert "can't tell" in clause
+            assert {outcomes.pop(name) for name in named} == {"can't tell"}
+    assert not outcomes

@@ -1,0 +1,195 @@
+"""Where a wanted passage was lost, what it says, and how ids are told apart."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.schema import NodeRelationship, NodeWithScore, RelatedNodeInfo, TextNode
+from support.retrievers import Scripted, node
+
+from llama_index_rag_metrics import (
+    EvaluationResults,
+    Ranking,
+    Relevance,
+    RetrievalDataset,
+    Run,
+    Span,
+    evaluate,
+    evaluate_stages,
+)
+from llama_index_rag_metrics.evaluation.results.results_report import system_of
+from llama_index_rag_metrics.report.query_lines import (
+    excerpt,
+    found_line,
+    short_ids,
+    wanted_lines,
+)
+from llama_index_rag_metrics.scores import Scores
+from llama_index_rag_metrics.scores.systems import System, query_answers
+
+RELEVANT = {"a": 1, "b": 1, "c": 1}
+
+
+def where(run: Run, metric: str, relevance: Relevance | None = None) -> dict[str, str]:
+    """The places of the wanted items of the question q."""
+    judged = {"q": Relevance(RELEVANT) if relevance is None else relevance}
+    system = System("bm25", Scores([], {}), run, judged, {}, {})
+    return {line.name: line.where for line in wanted_lines(query_answers("q", [system], metric))}
+
+
+def test_a_rank_counts_copies_once() -> None:
+    # x, a, y, b: the second x and the second a are copies, so b has rank 4
+    run = Run({"q": ["x", "a", "x", "a", "y", "b"]})
+    assert where(run, "recall@3") == {
+        "a": "rank 2",
+        "b": "rank 4, below the cutoff 3",
+        "c": "never retrieved",
+    }
+    assert where(run, "mrr") == {"a": "rank 2", "b": "rank 4", "c": "never retrieved"}
+
+
+def test_a_budget_is_spent_by_whole_items_in_order() -> None:
+    # 900 + 900 fit into 2,000; b would make it 2,700; a copy costs nothing
+    ranking = Ranking(["x", "a", "a", "b"], tokens=[900, 900, 900, 900])
+    assert where(Run({"q": ranking}), "recall@2000tokens") == {
+        "a": "rank 2",
+        "b": "over the budget of 2,000 tokens",
+        "c": "never retrieved",
+    }
+
+
+def test_what_failed_says_nothing_of_ranks() -> None:
+    assert set(where(Run({"q": Ranking(error="refused")}), "mrr").values()) == {""}
+
+
+def test_any_alternative_meets_a_need() -> None:
+    groups = Relevance.groups([["a", "b"], ["c"]])
+    assert where(Run({"q": ["x", "b", "a"]}), "recall@5", groups) == {
+        "c": "never retrieved",
+        "a or b": "rank 2",
+    }
+
+
+def test_a_metric_of_spans_finds_what_overlaps() -> None:
+    wanted = Relevance.of_spans([("book", 0, 100), ("book", 300, 400)])
+    ranking = Ranking(["n1", "n2"], spans=[Span("other", 0, 100), Span("book", 90, 200)])
+    by_place = where(Run({"q": ranking}), "span_recall@5", wanted)
+    # [90, 200) overlaps [0, 100), and nothing overlaps [300, 400)
+    assert list(by_place.values()) == ["never retrieved", "rank 2"]
+
+
+def test_stages_say_which_one_dropped_it() -> None:
+    class First(BaseNodePostprocessor):
+        def _postprocess_nodes(
+            self, nodes: list[NodeWithScore], query_bundle: object = None
+        ) -> list[NodeWithScore]:
+            return nodes[:3]
+
+    dataset = RetrievalDataset({"q": "x?"}, {"q": RELEVANT})
+    stages = evaluate_stages(
+        Scripted({"x?": ["x", "a", "y", "b"]}), {"rerank": First()}, dataset, ["recall@5"]
+    )
+    systems = [system_of(results, stage) for stage, results in stages.items()]
+    story = query_answers("q", systems, "recall@5", stages=True)
+    assert {line.name: line.where for line in wanted_lines(story)} == {
+        "b": "retriever: rank 4; rerank: dropped by rerank (was 4)",
+        "c": "never retrieved",
+        "a": "rank 2",
+    }
+    assert found_line(story) == (
+        "retriever found 2 of 3 wanted passages; rerank found 1 of 3 wanted passages."
+    )
+    assert "b “text of b”: dropped by rerank (was 4)" in str(stages)
+
+
+def results(corpus: dict[str, str], *retrieved: NodeWithScore | str) -> EvaluationResults:
+    dataset = RetrievalDataset({"q": "x?"}, {"q": RELEVANT}, corpus)
+    return evaluate(Scripted({"x?": list(retrieved)}), dataset, ["recall@5"])
+
+
+def texts_of(*systems: EvaluationResults) -> dict[str, str | None]:
+    known = [system_of(each, f"system {n}") for n, each in enumerate(systems)]
+    wanted = query_answers("q", known, "recall@5").wanted
+    return {item.id: item.text for need in wanted for item in need}
+
+
+def test_texts_come_from_the_corpus_or_any_system_that_retrieved_it() -> None:
+    one, other = results({"a": "In the corpus."}, "x"), results({}, node("b"))
+    assert texts_of(one, other) == {"a": "In the corpus.", "b": "text of b", "c": None}
+
+
+def test_pickled_results_keep_the_texts_of_relevant_passages_alone() -> None:
+    import pickle
+
+    full = results({"a": "In the corpus.", "z": "Irrelevant to all. " * 1000}, "x")
+    data = pickle.dumps(full)
+    assert b"Irrelevant" not in data
+    assert texts_of(pickle.loads(data))["a"] == "In the corpus."
+
+
+def test_the_text_of_a_place_is_cut_out_of_its_document() -> None:
+    chunk = TextNode(text="one two", start_char_idx=0, end_char_idx=7)
+    chunk.relationships = {NodeRelationship.SOURCE: RelatedNodeInfo(node_id="book")}
+    wanted = Relevance.of_spans([("book", 4, 13)])
+    dataset = RetrievalDataset({"q": "x?"}, {"q": wanted}, {"book": "one two three"})
+    script = Scripted({"x?": [NodeWithScore(node=chunk, score=1.0)]})
+    found = evaluate(script, dataset, ["span_recall@5"])
+    ((item,),) = query_answers("q", [system_of(found)], "span_recall@5").wanted
+    assert item.text == "two three"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Geysers of Enceladus\nThey come from an ocean.", "Geysers of Enceladus"),
+        ("\n\n  Geysers of Enceladus\n", "Geysers of Enceladus"),
+        ("Io\nA moon with volcanoes.", "Io A moon with volcanoes."),  # too short for a title
+        ("word " * 40, "word " * 23 + "word…"),  # 119 characters, and the sign
+        ("x" * 200, "x" * 119 + "…"),
+        ("\x1b[31mred alert", "[31mred alert"),
+        ("", ""),
+        (None, ""),
+    ],
+)
+def test_an_excerpt_is_the_title_or_120_characters(text: str | None, shown: str) -> None:
+    assert excerpt(text) == shown
+
+
+@given(st.text(max_size=500), st.integers(10, 120))
+def test_an_excerpt_is_never_longer_than_asked(text: str, most: int) -> None:
+    assert len(excerpt(text, most)) <= most
+
+
+def test_uuids_are_cut_to_where_they_differ() -> None:
+    one, other = (str(UUID(int=n << 96)) for n in (1, 2))
+    assert short_ids([one, other, "moons"]) == {
+        one: "00000001…",
+        other: "00000002…",
+        "moons": "moons",
+    }
+    # those that begin alike differ at their ends, or behind what they share
+    counted = [str(UUID(int=n)) for n in (1, 2)]
+    assert list(short_ids(counted).values()) == ["…00000001", "…00000002"]
+    middle = [str(UUID(int=n << 40)) for n in (1, 2)]
+    assert list(short_ids(middle).values()) == ["…010000000000", "…020000000000"]
+    apart = [*middle, "x" * 30]
+    assert short_ids(apart) == {name: name for name in apart}
+
+
+def test_chunks_of_a_uuid_and_of_a_path_keep_their_numbers() -> None:
+    document = str(UUID(int=7 << 96))
+    assert list(short_ids([f"{document}#1", f"{document}#2"]).values()) == [
+        "00000007…#1",
+        "00000007…#2",
+    ]
+    paths = ["handbook/travel/expenses.md#1", "handbook/travel/expenses.md#2", "a"]
+    assert list(short_ids(paths).values()) == ["…1", "…2", "a"]
+
+
+@given(st.lists(st.uuids().map(str) | st.text("ab-/0", min_size=1), unique=True))
+def test_short_ids_stay_apart(ids: list[str]) -> None:
+    assert len(set(short_ids(ids).values())) == len(ids)

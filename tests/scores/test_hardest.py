@@ -1,0 +1,95 @@
+"""The questions of the worst scores: pairs that print as their stories."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+from support.retrievers import Scripted, node
+
+from llama_index_rag_metrics import EvaluationResults, RetrievalDataset, Scores, evaluate
+from llama_index_rag_metrics.report.query_lines import wanted_lines
+from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownMetric
+
+DATASET = RetrievalDataset(
+    {"q1": "Which moon has geysers?", "q2": "Which planet has rings?"},
+    {"q1": {"enceladus": 2, "triton": 1}, "q2": ["saturn"]},
+    {"enceladus": "Enceladus has geysers.", "triton": "Triton may have <b>geysers</b>."},
+)
+
+
+@pytest.fixture
+def results() -> EvaluationResults:
+    script = {
+        "Which moon has geysers?": [node("io"), node("triton")],
+        "Which planet has rings?": [node("saturn")],
+    }
+    return evaluate(Scripted(script), DATASET, ["recall@5", "calls"][:1], name="bm25")
+
+
+def test_they_are_pairs_and_more(results: EvaluationResults) -> None:
+    worst = results.worst("recall@5")
+    # one of the two relevant passages of q1, the only one of q2
+    assert worst == [("q1", 0.5), ("q2", 1.0)]
+    for query_id, score in worst[:1]:
+        assert (query_id, score) == ("q1", 0.5)
+    first = worst[0]
+    assert (first.question, [item.id for item in first.got]) == (
+        "Which moon has geysers?",
+        ["io", "triton"],
+    )
+    assert [need[0].text for need in first.wanted] == [
+        "Enceladus has geysers.",
+        "Triton may have <b>geysers</b>.",
+    ]
+    assert worst.to_pandas().columns.tolist() == ["query_id", "score", "question"]
+    with pytest.raises(UnknownMetric, match="recall@5"):
+        results.worst("recall@6")
+    with pytest.raises(InvalidInput, match="n"):
+        results.worst("recall@5", -1)
+
+
+def test_they_print_question_wanted_and_got(results: EvaluationResults) -> None:
+    worst = results.worst("recall@5", 1)
+    for printed in (repr(worst), str(worst), repr(worst[0])):
+        text = " ".join(printed.split())
+        assert "q1 Which moon has geysers? bm25 0.5000 1. io text of io 2. triton [1]" in text
+        assert "wanted enceladus [2] Enceladus has geysers. never retrieved" in text
+    assert repr(worst).startswith(" Lowest recall@5\n 1 of 2 queries: 0.5000 to 0.5000.")
+    html = worst._repr_html_()
+    assert "never retrieved" in html
+    assert "<b>geysers" not in html
+
+
+def test_stored_scores_tell_the_same(results: EvaluationResults) -> None:
+    stored = Scores.from_json(results.scores.to_json())
+    expected = repr(results.worst("recall@5"))
+    for scores in (stored, results.scores, pickle.loads(pickle.dumps(results.scores))):
+        assert repr(scores.worst("recall@5")) == expected
+
+
+def test_bare_scores_have_pairs_alone() -> None:
+    worst = Scores(["q1"], {"mrr": [0.25]}).worst("mrr")
+    assert worst == [("q1", 0.25)]
+    assert "q1" in repr(worst)
+    assert pickle.loads(pickle.dumps(worst)) == worst
+    assert repr(Scores([], {"mrr": []}).worst("mrr")) == " Lowest mrr\n 0 of 0 queries."
+
+
+def test_stored_answers_of_two_systems_dont_mistake_what_the_other_kept() -> None:
+    """Each keeps the five needs that it placed last; the ranks of all that it found."""
+    from llama_index_rag_metrics.scores.systems import System, query_answers
+
+    wanted = {f"d{n}": 1 for n in range(8)}
+    dataset = RetrievalDataset({"q": "x?"}, {"q": wanted})
+    orders = {"up": list(wanted), "down": list(wanted)[::-1]}
+    systems = []
+    for name, order in orders.items():
+        found = evaluate(Scripted({"x?": order}), dataset, ["recall@10"], name=name)
+        systems.append(System.of(Scores.from_json(found.scores.to_json()), name))
+    story = query_answers("q", systems, "recall@10")
+    # "up" placed d7 eighth and kept d3 to d7; "down" placed d7 first
+    places = {line.name: line.where for line in wanted_lines(story)}
+    assert places["d7"] == "up: rank 8; down: rank 1"
+    assert story.more == 3
+    assert not any("never" in where for where in places.values())
