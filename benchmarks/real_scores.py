@@ -12,7 +12,7 @@ from __future__ import annotations
 import gzip
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -73,6 +73,22 @@ def build(folder: Path) -> dict[str, dict[str, dict[str, list[int]]]]:
     """Labels to run to metric to scores in ten-thousandths."""
     from llama_index_rag_metrics import score_rankings
 
+    return {
+        labels: {
+            name: {
+                metric: np.rint(scores[metric] * UNIT).astype(int).tolist() for metric in METRICS
+            }
+            for name, run in _runs(documents, queries).items()
+            for scores in [score_rankings(relevant, run, METRICS)]
+        }
+        for labels, relevant, documents, queries in collection(folder)
+    }
+
+
+def collection(
+    folder: Path,
+) -> Iterator[tuple[Labels, dict[str, dict[str, int]], dict[str, str], dict[str, str]]]:
+    """Every kind of labels, with relevance, documents and queries."""
     corpus = _lines(folder / "corpus.jsonl")
     questions = {row["_id"]: row["text"] for row in _lines(folder / "queries.jsonl")}
     graded: dict[str, dict[str, int]] = {}
@@ -86,22 +102,9 @@ def build(folder: Path) -> dict[str, dict[str, dict[str, list[int]]]]:
     bodies = {row["_id"]: row["text"] for row in corpus if row["text"].strip()}
     titles = {row["_id"]: row["title"] for row in corpus if row["_id"] in bodies}
     asked = {query_id: questions[query_id] for query_id in graded}
-    on_questions, on_titles = _runs(whole, asked), _runs(bodies, titles)
-    known = {item: {item: 1} for item in titles}
-    return {
-        labels: {
-            name: {
-                metric: np.rint(scores[metric] * UNIT).astype(int).tolist() for metric in METRICS
-            }
-            for name, run in runs.items()
-            for scores in [score_rankings(relevant, run, METRICS)]
-        }
-        for labels, relevant, runs in (
-            ("graded", graded, on_questions),
-            ("single label", best, on_questions),
-            ("known item", known, on_titles),
-        )
-    }
+    yield "graded", graded, whole, asked
+    yield "single label", best, whole, asked
+    yield "known item", {item: {item: 1} for item in titles}, bodies, titles
 
 
 def _lines(path: Path) -> list[dict[str, str]]:
@@ -115,20 +118,20 @@ def _runs(
 
     first = {item_id: text.split(" . ")[0] for item_id, text in documents.items()}
     runs: dict[str, Mapping[str, Sequence[str]]] = {
-        RUNS[0]: _bm25(documents, queries),
-        RUNS[1]: _bm25(documents, queries, k1=0.9, b=0.4),
-        RUNS[2]: _bm25(documents, queries, stemmed=False),
-        RUNS[3]: _bm25(first, queries),
-        RUNS[4]: _vectors(documents, queries, None),
-        RUNS[5]: _vectors(documents, queries, 100),
-        RUNS[6]: _vectors(documents, queries, 200),
+        RUNS[0]: bm25(documents, queries),
+        RUNS[1]: bm25(documents, queries, k1=0.9, b=0.4),
+        RUNS[2]: bm25(documents, queries, stemmed=False),
+        RUNS[3]: bm25(first, queries),
+        RUNS[4]: vectors(documents, queries, None),
+        RUNS[5]: vectors(documents, queries, 100),
+        RUNS[6]: vectors(documents, queries, 200),
     }
     fused = fuse({name: runs[name] for name in (RUNS[0], RUNS[6])}, depth=DEPTH)
     runs[RUNS[7]] = {query_id: list(ranking.ids) for query_id, ranking in fused.items()}
     return runs
 
 
-def _bm25(
+def bm25(
     documents: Mapping[str, str],
     queries: Mapping[str, str],
     k1: float = 1.5,
@@ -152,7 +155,7 @@ def _bm25(
     return dict(zip(queries, item_ids[places].tolist(), strict=True))
 
 
-def _vectors(
+def vectors(
     documents: Mapping[str, str], queries: Mapping[str, str], dimensions: int | None
 ) -> dict[str, list[str]]:
     from sklearn.decomposition import TruncatedSVD

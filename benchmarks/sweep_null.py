@@ -65,9 +65,9 @@ def shares(seed: int = 1) -> Iterator[tuple[str, list[float]]]:
                 rng = np.random.default_rng((seed, n, number, n_best, n_worse))
                 here = 0
                 for data_set in range(DATA_SETS):
-                    best = draw(rng, scores, n, n_best)
-                    worse = shifted(rng, draw(rng, scores, n, n_worse), STEP)
-                    kept = not_beaten(np.hstack([best, worse]), resamples=RESAMPLES, seed=data_set)
+                    drawn = draw(rng, scores, n, n_best + n_worse)
+                    drawn[:, n_best:] = shifted(rng, drawn[:, n_best:], STEP)
+                    kept = not_beaten(drawn, resamples=RESAMPLES, seed=data_set)
                     if len(kept) == 1:
                         is_right = n_best == 1 and kept[0] == 0
                         right += is_right

@@ -78,6 +78,7 @@ class Table:
         by_system: whether the columns are systems, all alike. Then a narrow output splits the
             table, and marks the best; else it leaves out the last columns and says so.
         system_rows: whether a table by system was turned: its rows are the systems.
+        sortable: whether a page lets choose the column that its rows are ordered by.
         remark: shown beside the title.
         text_columns: how many of the first columns are texts, and set to the left.
     """
@@ -89,6 +90,7 @@ class Table:
     fold: str = ""
     by_system: bool = False
     place: Place = "summary"
+    sortable: bool = False
     remark: str = ""
     text_columns: int = 0
     system_rows: bool = False

@@ -205,6 +205,40 @@ def hundredths_up(share: float) -> str:
     return hundredths(math.ceil(round(share * 100, 9)) / 100)
 
 
+def thousandths(value: float) -> str:
+    return f"{value:,.3f}".replace("-", MINUS)
+
+
+def thousandths_up(value: float) -> str:
+    """A bound in three decimals, rounded up.
+
+    >>> thousandths_up(0.0181), thousandths_up(0.02)
+    ('0.019', '0.020')
+    """
+    return thousandths(math.ceil(round(value * 1000, 9)) / 1000)
+
+
+def two_digits_up(n: int) -> str:
+    """About how many, rounded up.
+
+    >>> two_digits_up(58), two_digits_up(1234)
+    ('58', '1,300')
+    """
+    unit = 10 ** max(0, len(str(n)) - 2)
+    return f"{-(-n // unit) * unit:,}"
+
+
+def times(factor: float) -> str:
+    """How much of what it was something is.
+
+    >>> times(0.31), times(1.5), times(6.13)
+    ('69 % less', '50 % more', '6.1 times as much')
+    """
+    if factor > 2:
+        return f"{factor:.1f} times as much"
+    return f"{abs(factor - 1) * 100:.0f} % {'less' if factor < 1 else 'more'}"
+
+
 def whole_seconds(value: float) -> str:
     return f"{value:.0f} s"
 

@@ -6,7 +6,7 @@ Names come from data, and plotly reads some HTML in labels, so that every name i
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from llama_index_rag_metrics.report.drawing import (
@@ -19,6 +19,7 @@ from llama_index_rag_metrics.report.drawing import (
     log_ticks,
     point_texts,
     rows_of,
+    without_prefix,
 )
 from llama_index_rag_metrics.report.escape import plotly as escape
 from llama_index_rag_metrics.report.figure import FIGURES, MOST_ABREAST, Axis, Figure, Series
@@ -66,10 +67,13 @@ def draw(figure: Figure) -> go.Figure:
         import plotly.graph_objects as go
     except ImportError as error:
         raise MissingExtra("plots", "report") from error
+    prefix, names = "", [series.name for series in figure.series]
+    if len(names) > MOST_ABREAST:
+        prefix, names = without_prefix(names)
     drawn = go.Figure(
         data=[
-            {"name": escape(series.name), **_FORMS[figure.form](figure, series)}
-            for series in figure.series
+            {"name": escape(name), **_FORMS[figure.form](figure, series)}
+            for name, series in zip(names, figure.series, strict=True)
         ],
         layout={
             "template": "none",
@@ -83,8 +87,10 @@ def draw(figure: Figure) -> go.Figure:
         },
     )
     drawn.update_layout(_LAYOUTS.get(figure.form, {}))
-    if figure.form == "lines" and _is_named(figure):
-        drawn.update_layout(annotations=[*_names_at_ends(figure)], margin={"r": 150})
+    if figure.form == "lines" and len(figure.series) > MOST_ABREAST:
+        heading = {"text": f"{escape(prefix)}…" if prefix else ""}
+        beside = {"orientation": "v", "x": 1.02, "y": 1, "yanchor": "top", "title": heading}
+        drawn.update_layout(legend=beside)
     if figure.variants:
         drawn.update_layout(updatemenus=[_choice([figure, *figure.variants])])
     if figure.remark:
@@ -211,26 +217,10 @@ def _choice(figures: Sequence[Figure]) -> Options:
     return {"buttons": buttons, "x": 1, "xanchor": "right", "y": 1.02, "yanchor": "bottom"}
 
 
-def _names_at_ends(figure: Figure) -> Iterator[Options]:
-    for series in figure.series:
-        if len(series.x):
-            across = float(series.x[-1])
-            yield {
-                "text": escape(series.name),
-                "x": math.log10(across) if figure.x.is_log else across,
-                "y": series.y[-1],
-                "xanchor": "left",
-                "xshift": 6,
-                "showarrow": False,
-                "font": {"color": colour_of(series)},
-            }
-
-
 def _is_named(figure: Figure) -> bool:
-    """Whether names stand beside what is drawn, so that no legend is needed."""
-    return figure.form in ("boxes", "marks", "cells") or (
-        figure.form != "bars" and len(figure.series) > MOST_ABREAST
-    )
+    """Whether names stand at the rows, or there are none, so that no legend is needed."""
+    is_long = figure.form == "points" and len(figure.series) > MOST_ABREAST
+    return is_long or figure.form in ("boxes", "marks", "cells")
 
 
 def _scale(colours: Sequence[str]) -> list[tuple[float, str]]:

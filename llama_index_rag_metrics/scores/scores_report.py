@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from inspect import cleandoc
@@ -253,15 +253,17 @@ def failures(systems: Sequence[System]) -> list[m.Failure]:
     ]
 
 
-def remarks(systems: Sequence[System]) -> list[str]:
-    """The notes of all systems, each once, with the systems that it holds for."""
+def remarks(
+    systems: Sequence[System], listed: Callable[[Sequence[str]], str] = ", ".join
+) -> list[str]:
+    """The notes of all systems, each once, with the systems that it holds for, as `listed`."""
     holders = _holders(
         (plain(note), system.name)
         for system in systems
         for note in (*system.scores.notes, *_own_denominators(system.scores))
     )
     return [
-        note if len(names) == len(systems) else f"{', '.join(names)}: {note}"
+        note if len(names) == len(systems) else f"{listed(names)}: {note}"
         for note, names in holders.items()
     ]
 

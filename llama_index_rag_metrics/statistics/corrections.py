@@ -97,25 +97,30 @@ def max_t(
     for family in families:  # repeated columns share the p value of the first of them
         corrected[family] = corrected[_first_alike(units, family)]
     levels = [
-        _level(units, step, np.concatenate(most), alpha) if len(step) > 1 else alpha
+        level_of_largest(
+            np.concatenate(most), int(units.n_units[step].max()), alpha, columns=len(step)
+        )
+        if len(step) > 1
+        else alpha
         for step, most in zip(steps, largest, strict=True)
     ]
     return MaxT(corrected, levels)
 
 
-def _level(units: Units, family: IntArray, largest: FloatArray, alpha: float) -> float:
-    """The p value of t as extreme as the largest of a family is in a share alpha of flips.
+def level_of_largest(
+    largest: FloatArray, n: int, alpha: float, *, columns: int, sides: Literal[1, 2] = 2
+) -> float:
+    """The p value of t as extreme as the largest of several columns is in a share alpha of flips.
 
     The sum over its norm, s, is t = s √((n - 1) / (n - s²)).
     """
     from scipy.special import stdtr
 
-    n = int(units.n_units[family].max())
     critical = float(np.quantile(largest, 1 - alpha))
     if n < 2 or critical**2 >= n:
-        return alpha / len(family)
+        return alpha / columns
     t = critical * math.sqrt((n - 1) / (n - critical**2))
-    return float(np.clip(2 * stdtr(n - 1, -t), alpha / len(family), alpha))
+    return float(np.clip(sides * stdtr(n - 1, -t), alpha / columns, alpha))
 
 
 def distinct_columns(units: Units, family: IntArray) -> IntArray:

@@ -77,7 +77,9 @@ def test_the_terminal_shows_verdict_numbers_settings_and_notes(
     difference = compared["b_1 & 100 %", "ndcg@10"]
     row = next(line for line in text.splitlines() if line.strip().startswith("ndcg@10"))
 
-    assert text.splitlines()[0] == " b_1 & 100 % and c against a  120 queries compared by 2 metrics"
+    assert (
+        text.splitlines()[0] == " b_1 & 100 % and c against a  120 questions compared on 2 metrics"
+    )
     assert " ".join(text.split()).count(difference.verdict) == 1
     assert row.split() == [
         "ndcg@10",
@@ -89,7 +91,7 @@ def test_the_terminal_shows_verdict_numbers_settings_and_notes(
         str(difference.wins), "/", str(difference.ties), "/", str(difference.losses),
         f"{difference.effect_size:+.2f}",
     ]  # fmt: skip
-    assert "All pairs by ndcg@10 (max-t)" in text
+    assert "All pairs on ndcg@10 (max-t)" in text
     assert "! a note" in text
     assert " ".join(settings_of(compared).split()) in " ".join(text.split())
     assert str(compared) == comparison_text(compared)

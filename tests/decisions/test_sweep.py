@@ -13,6 +13,7 @@ from llama_index.core import Document, VectorStoreIndex
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.node_parser import TokenTextSplitter
 from llama_index.core.schema import NodeWithScore, TextNode
+from support.swept import made_sweep
 
 from llama_index_rag_metrics import (
     Relevance,
@@ -24,6 +25,8 @@ from llama_index_rag_metrics import (
     sweep,
 )
 from llama_index_rag_metrics.decisions.sweeps.sweeping import file_name
+from llama_index_rag_metrics.report.model import Row
+from llama_index_rag_metrics.report.numbers import thousandths_up
 from llama_index_rag_metrics.runtime.errors import InvalidInput, JournalMismatch, LinesSkipped
 
 N = 60
@@ -81,22 +84,186 @@ def test_quality_and_cost_of_every_configuration() -> None:
     assert swept[0].params == {"share": 2, "top_k": 1}
 
 
-def test_the_cheapest_of_those_that_can_not_be_told_apart() -> None:
-    swept = sweep(Builder(), GRID, DATASET, ["recall@3"], tokenizer=split)
+def test_the_cheapest_of_those_within_the_tolerance() -> None:
+    # both with share 9 score the same on each of the 60 questions; those with share 2 lose 0.7
+    swept = sweep(Builder(), GRID, DATASET, ["recall@3"], tokenizer=split, tolerance=0.1)
     assert swept.winner is None
     assert [configuration.params["share"] for configuration in swept.undefeated] == [9, 9]
-    assert swept.cheapest is swept["share=9, top_k=1"]
+    assert [configuration.params["share"] for configuration in swept.within] == [9, 9]
+    assert swept.recommended is swept["share=9, top_k=1"]
+    bound = swept.at_most_worse(swept["share=9, top_k=1"])
+    assert 0 < bound <= 0.1
     assert swept.decision == (
-        "2 of 4 can't be told apart by recall@3; the cheapest, by tokens, then p95, is "
-        "share=9, top_k=1."
+        f"Take share=9, top_k=1: it is at most {thousandths_up(bound)} worse than the best of 4 on "
+        "recall@3 (95 % confidence, 60 questions)."
     )
     assert {configuration.name for configuration in swept.front} >= {"share=9, top_k=1"}
+
+
+def test_none_is_recommended_that_may_be_much_worse() -> None:
+    # equal on all 60 questions is not yet equal within 0.02 on all others
+    swept = sweep(Builder(), GRID, DATASET, ["recall@3"], tokenizer=split)
+    assert swept.tolerance == 0.02
+    assert swept.recommended is None
+    assert swept.within == ()
+    assert swept.questions_needed is not None
+    assert swept.questions_needed > 60
+    assert swept.decision.startswith(
+        "60 questions can't show which of 4 configurations is within 0.02 of the best on recall@3. "
+        "Keep share=9, top_k=1 until there are about "
+    )
+    assert swept.report().decision[0].tone == "open"
+    assert "best" not in {cell.tone for row in _rows(swept) for cell in row.cells}
+    again = swept.with_tolerance(0.1)
+    assert again.recommended is swept["share=9, top_k=1"]
+    assert again.questions_needed is None
+
+
+@pytest.mark.parametrize(
+    ("tokens", "p95", "taken", "words"),
+    [
+        # 2 % fewer tokens are no saving, so p95 decides
+        (980, 0.6, "best", "It has the highest mean (0.800), 1,000 tokens a question, p95 100 ms."),
+        # nor is a p95 that isn't half as long
+        (1000, 0.06, "best", "It has the highest mean (0.800), 1,000 tokens"),
+        (
+            700,
+            0.6,
+            "other",
+            "Against the highest mean, best: 0.795 instead of 0.800, 700 tokens a question instead "
+            "of 1,000 (30 % less), p95 600 ms instead of 100 ms (6.0 times as much).",
+        ),
+        (
+            1000,
+            0.04,
+            "other",
+            "Against the highest mean, best: 0.795 instead of 0.800, 1,000 tokens a question "
+            "instead of 1,000, p95 40.0 ms instead of 100 ms (60 % less).",
+        ),
+    ],
+)
+def test_a_cost_is_weighed_with_the_other_in_sight(
+    tokens: int, p95: float, taken: str, words: str
+) -> None:
+    # 2 of 400 questions are missed more: a mean lower by 0.005, shown to be within 0.02 of the best
+    best = [1.0] * 320 + [0.0] * 80
+    other = [1.0] * 318 + [0.0] * 82
+    swept = made_sweep({"best": (best, 1000, 0.1), "other": (other, tokens, p95)})
+    assert [each.name for each in swept.within] == ["best", "other"]
+    assert swept.recommended is swept[taken]
+    assert swept.report().decision[1].text.startswith(words)
+
+
+def test_a_winner_and_a_cheaper_one() -> None:
+    best = [0.81] * 400
+    other = [0.8 + 0.001 * (number % 2) for number in range(400)]
+    swept = made_sweep({"best": (best, 1000, 0.1), "other": (other, 500, 0.1)})
+    assert swept.winner is swept["best"]
+    assert swept.recommended is swept["other"]
+    bound = thousandths_up(swept.at_most_worse(swept["other"]))
+    expected = f"best is the best of 2 on ndcg; other costs less and is at most {bound} worse."
+    assert swept.decision == expected
+    assert [row.cells[0].value for row in _rows(swept)] == ["best", "take"]
+
+
+def test_one_question_tells_nothing() -> None:
+    swept = made_sweep({"a": ([1.0], 0, 0.0), "b": ([0.5], 0, 0.0)})
+    assert swept.recommended is None
+    assert swept.decision == (
+        "1 question can't show which of 2 configurations is within 0.02 of the best on ndcg. "
+        "Keep a: it has the highest mean (1.000)."
+    )
+    assert json.loads(swept.to_json())[0]["at_most_worse"] is None
+
+
+def test_means_over_easier_questions_are_no_better() -> None:
+    # a has no value for the hard half, so that its own mean is higher, though b beats it elsewhere
+    easy, hard = [0.8, 0.9] * 10, [0.1, 0.2] * 10
+    better = [score + 0.05 for score in easy]
+    swept = made_sweep({"a": (easy + [float("nan")] * 20, 10, 0.1), "b": (better + hard, 10, 0.1)})
+    assert swept["a"].mean("ndcg") == pytest.approx(0.85)
+    assert swept["b"].mean("ndcg") == pytest.approx(0.525)
+    assert swept.winner is swept["b"]
+    assert swept.ranked == [swept["b"], swept["a"]]
+    assert swept.n_questions == 20
+    assert any(
+        "left out of ranks and bounds: 20 questions" in note for note in swept.report().notes
+    )
+
+
+def test_configurations_without_a_question_in_common() -> None:
+    none = float("nan")
+    swept = made_sweep({"a": ([1.0, none], 10, 0.1), "b": ([none, 1.0], 10, 0.1)})
+    assert swept.recommended is None
+    assert swept.decision == (
+        "Nothing can be compared: no question has a value for all 2 configurations."
+    )
+    assert swept.decision in " ".join(str(swept).split())
+
+
+def test_without_a_scale_only_the_best_is_recommended() -> None:
+    # dcg has no upper limit, so that nothing says how much of it is little
+    swept = sweep(Builder(), GRID, DATASET, ["dcg@3"], tokenizer=split)
+    assert swept.tolerance == 0
+    assert swept.decision.startswith(
+        "60 questions can't show which of 4 configurations is the best on dcg@3. Keep share=9, "
+    )
+    wide = sweep(Builder(), GRID, DATASET, ["dcg@3"], tokenizer=split, tolerance=0.5)
+    assert wide.recommended is wide["share=9, top_k=1"]
+
+
+def test_the_trade_off_has_names_and_a_line_of_steps() -> None:
+    costs = {"a": (0.6, 100), "b": (0.61, 102), "c": (0.5, 300), "d": (0.7, 500)}
+    swept = made_sweep(
+        {
+            name: ([mean - 0.1, mean + 0.1] * 5, tokens, 0.1)
+            for name, (mean, tokens) in costs.items()
+        }
+    )
+    figure = swept.report().figures["tradeoff"]("ndcg")
+    assert figure is not None
+    points, line = figure.series
+    # c is beaten; a has 2 % fewer tokens than b, which is no saving, so that b is named
+    assert list(points.labels) == ["", "b", "", "d"]
+    assert list(line.x) == [100, 102, 102, 500, 500]
+    assert line.y == pytest.approx([0.6, 0.6, 0.61, 0.61, 0.7])
+    assert line.is_line
+
+
+def test_the_heat_map_lets_choose_and_says_what_it_averages() -> None:
+    def build(share: int, top_k: int, seed: str) -> Any:
+        return Builder()(share, top_k)
+
+    grid = {"seed": ["x", "y"], "share": [2, 9], "top_k": [1, 3]}
+    swept = sweep(build, grid, DATASET, ["recall@3"])
+    figure = swept.report().figures["heat_map"]("recall@3")
+    assert figure is not None
+    # the share matters; for these data, top_k and seed don't
+    assert "share" in figure.name
+    every = {each.name: each.remark for each in (figure, *figure.variants)}
+    assert every == {
+        "seed, share": "Each cell is a mean over top_k (1, 3).",
+        "seed, top_k": "Each cell is a mean over share (2, 9).",
+        "share, top_k": "Each cell is a mean over seed (x, y).",
+    }
+
+
+def test_a_note_names_configurations_by_what_they_share() -> None:
+    swept = sweep(Builder(), {"share": [2, 5, 9], "top_k": [1, 3]}, DATASET, ["recall@3"])
+    (note,) = (note for note in swept.report().notes if "no ranking is longer" in note)
+    assert note.startswith("top_k=1: ")
+
+
+def _rows(swept: Sweep) -> list[Row]:
+    return swept.report().sections[0].tables[0].rows
 
 
 def test_a_winner_where_there_is_one() -> None:
     swept = sweep(Builder(), {"share": [2, 5, 9], "top_k": [1]}, DATASET, ["recall@3"])
     assert swept.winner is swept["share=9, top_k=1"]
-    assert swept.decision == "share=9, top_k=1 is the best of 3 by recall@3."
+    assert swept.decision == "share=9, top_k=1 is the best of 3 on recall@3."
+    assert swept.recommended is swept.winner
+    assert swept.at_most_worse(swept.ranked[0]) == 0
     assert swept.report().decision[0].tone == "best"
 
 
@@ -114,7 +281,9 @@ def test_a_failing_configuration_ends_nothing() -> None:
     assert swept.decision.startswith("Only share=9, top_k=1 was evaluated")
     assert "nothing to index" in str(swept)
     nothing = sweep(Builder(), {"share": [0], "top_k": [1]}, DATASET, ["mrr"])
-    assert nothing.decision == "No configuration could be evaluated."
+    assert nothing.decision == (
+        "Nothing was measured: 1 configuration failed (ValueError: nothing to index)."
+    )
     row = "share=0, top_k=1 ValueError: nothing to index"
     assert row in " ".join(str(nothing).split())
     assert "nothing to index" in nothing.to_markdown()
@@ -211,7 +380,7 @@ def test_asynchronous_builds_at_once() -> None:
         configuration.mean("mrr") for configuration in sweep(Builder(), GRID, DATASET, ["mrr"])
     ]
     assert not swept.is_timed
-    assert "by tokens, is" in swept.decision
+    assert swept.costs == ["tokens"]
     assert "p95" not in swept.report().sections[0].tables[0].head
     assert "latencies aren't compared" in " ".join(str(swept).split())
 
@@ -241,6 +410,8 @@ def test_it_is_reported_everywhere(tmp_path: Path) -> None:
     frame = swept.to_pandas()
     assert frame["tokens"].tolist() == [10, 30, 10, 30]
     assert frame["undefeated"].tolist() == [False, False, True, True]
+    assert frame["recommended"].tolist() == [False] * 4
+    assert (frame["at_most_worse"] > 0).all()
     rows = json.loads(swept.to_json())
     assert [row["share"] for row in rows] == [2, 2, 9, 9]
     assert "share" in swept.to_markdown()
@@ -268,7 +439,7 @@ def test_the_head_says_what_all_configurations_share() -> None:
     assert about["tokens by"] == "split"
     # what differs is said once, in the table, and not again for each configuration
     assert not any("share=" in text for text in about.values())
-    assert "90 % interval" in report.sections[0].tables[0].head
+    assert "90 % confidence" in report.sections[0].text
 
 
 def test_names_are_escaped(tmp_path: Path) -> None:
@@ -295,6 +466,7 @@ def test_compared_with_one_of_them() -> None:
         ({"at_once": 0}, "configurations to evaluate at once"),
         ({"primary": "ndcg"}, "'mrr'"),
         ({"confidence": 95}, "between 0 and 1"),
+        ({"tolerance": -0.1}, "a number from 0 on"),
         ({"name": "x"}, "it sets that"),
         ({"price_per_million": -1}, "a price from 0 on"),
     ],

@@ -279,8 +279,8 @@ def test_nothing_is_decided_over_what_is_left(
     assert found["model=9"].results is not None
     assert found.winner is None
     assert found.decision == (
-        "No decision, since 1 of 3 configurations failed. Of the others: model=3 is the best of 2 "
-        "by recall@5."
+        "No decision: 1 of 3 configurations failed and may be better. Of the others: model=3 is "
+        "the best of 2 on recall@5."
     )
     assert [configuration.name for configuration in found.ranked] == ["model=3", "model=1"]
     assert expected in " ".join(found.to_markdown().split())

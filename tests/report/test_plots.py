@@ -33,6 +33,8 @@ from llama_index_rag_metrics.evaluation.results.curves import (
 from llama_index_rag_metrics.evaluation.results.results_report import system_of
 from llama_index_rag_metrics.rankings.judging.judged import Hits
 from llama_index_rag_metrics.rankings.matching.matcher_names import Matched
+from llama_index_rag_metrics.report.figure import Axis, Figure, Series
+from llama_index_rag_metrics.report.plots import draw
 from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra, UnknownMetric
 
@@ -273,6 +275,25 @@ def test_the_distribution_of_many_systems_has_a_box_for_each() -> None:
         numbers = (box.lowerfence[0], box.q1[0], box.median[0], box.q3[0], box.upperfence[0])
         assert numbers == pytest.approx((0.05, 0.25, 0.5, 0.75, 0.95))
     assert boxes[3].upperfence == (0.0,)
+
+
+def test_points_have_names_and_a_line_of_its_own_has_no_marks() -> None:
+    points = Series("all", 0, [1, 2], [0.1, 0.2], remarks=["a: 1", "<b>: 2"], labels=["a", "<b>"])
+    line = Series("front", 1, [1, 2], [0.1, 0.2], is_line=True)
+    drawn = draw(Figure("marks", Axis("tokens"), Axis("mrr"), [points, line], "%{customdata}"))
+    assert drawn.data[0].text == ("a", "&lt;b&gt;")
+    assert (drawn.data[0].mode, drawn.data[1].mode) == ("markers+text", "lines")
+
+
+def test_of_many_systems_names_stand_at_rows_and_the_best_comes_first() -> None:
+    scores = [Scores(["q1", "q2"], {"mrr": [mean, mean], "ap": [1 - mean, 1.0]})
+              for mean in (0.0, 0.25, 0.5, 0.75, 1.0)]  # fmt: skip
+    compared = compare({f"run-{n}": each for n, each in enumerate(scores)}, "run-0", resamples=100)
+    one = plot(compared, "means", "mrr")
+    assert [trace.y[0] for trace in one.data] == [f"run-{n}" for n in (4, 3, 2, 1, 0)]
+    both = plot(compared, "means").data[0]
+    assert [list(names) for names in both.y] == [["mrr", "ap"], ["run-4", "run-4"]]
+    assert not one.layout.showlegend
 
 
 @pytest.mark.parametrize(

@@ -282,5 +282,6 @@ def test_a_figure_with_variants_lets_choose_and_says_what_it_averages() -> None:
     html = html_page(report)
     assert '<option value="kind">kind</option><option value="size">size</option>' in html
     assert "a mean over size</p>" in html
+    assert "a mean over size" in words(chosen("mrr"))
     menu = draw(chosen("mrr")).layout.updatemenus[0]
     assert [button.label for button in menu.buttons] == ["kind", "size"]

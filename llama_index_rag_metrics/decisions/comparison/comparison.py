@@ -42,8 +42,8 @@ class Comparison(Reportable):
         query_ids: the queries compared, in the baseline's order.
         means: (system, metric) to the mean with its interval, over the queries with a value.
         differences: by system, then metric; also `comparison["hybrid", "ndcg@10"]`.
-        slices: value of the metadata to the comparison of those queries; p values are corrected for
-            all slices together.
+        slices: value of the metadata to the comparison of those queries; intervals and p values are
+            corrected for all slices together.
         notes: what a reader of the numbers should know.
         calibrations: name to what `calibrate` made of it, where systems were given so.
 
@@ -57,7 +57,7 @@ class Comparison(Reportable):
         >>> systems = {name: score_rankings(expected, run, "mrr") for name, run in lists.items()}
         >>> comparison = compare(systems, baseline="bm25")
         >>> comparison.decision
-        'No measurable difference between hybrid and bm25 by mrr.'
+        "These 3 questions can't tell: hybrid may be 0.36 worse or 0.76 better than bm25 on mrr."
         >>> round(comparison["hybrid", "mrr"].difference, 4)
         0.3333
     """
@@ -90,7 +90,7 @@ class Comparison(Reportable):
 
     @property
     def decision(self) -> str:
-        """The result of the comparison by the primary metric, as one plain line."""
+        """The result of the comparison on the primary metric, as one plain line."""
         return decision(self)
 
     def by_query(self, system: str, metric: str) -> dict[str, float]:
@@ -101,8 +101,9 @@ class Comparison(Reportable):
     def pairs(self) -> tuple[SystemPair, ...]:
         """All pairs of three or more systems, metric by metric; empty for two systems.
 
-        By step-down max-t over the t-tests of a metric's pairs (Westfall and Young 1993): it finds
-        any difference between equal systems in at most 1 - confidence of cases.
+        By max-t over the differences of a metric's pairs (Westfall and Young 1993): the intervals
+        hold together, and p finds any difference between equal systems in at most 1 - confidence
+        of cases.
         """
         return tuple(all_pairs(self.paired, self.settings))
 

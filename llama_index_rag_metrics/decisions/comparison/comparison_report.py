@@ -20,7 +20,14 @@ from llama_index_rag_metrics.evaluation.results.results_report import system_of
 from llama_index_rag_metrics.metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.figure import Axis, Draw, Figure, Series
-from llama_index_rag_metrics.report.numbers import counted, hover, p_value, percent, span_of_bar
+from llama_index_rag_metrics.report.numbers import (
+    counted,
+    hover,
+    p_value,
+    percent,
+    questions,
+    span_of_bar,
+)
 from llama_index_rag_metrics.scores import scores_report
 from llama_index_rag_metrics.scores.systems import System, best_first
 from llama_index_rag_metrics.statistics.intervals import HasEnds, excludes_0
@@ -55,7 +62,7 @@ def comparison_report(comparison: Comparison) -> m.Report:
     n = len(comparison.query_ids)
     return m.Report(
         title=title_of(comparison),
-        lead=f"{counted(n)} compared by {counted(len(metrics), 'metric', 'metrics')}",
+        lead=f"{questions(n)} compared on {counted(len(metrics), 'metric', 'metrics')}",
         decision=decisions(comparison),
         further=[
             statement
@@ -230,10 +237,10 @@ def _pairs(comparison: Comparison) -> Iterator[m.Table]:
     square = [m.Row(name, [cells.get((name, other), none) for other in names]) for name in names]
     interval = f"{percent(comparison.settings.confidence)} interval"
     yield m.Table(
-        f"Who beats whom by {metric}", names, [square], first="row minus column", place="page"
+        f"Who beats whom on {metric}", names, [square], first="row minus column", place="page"
     )
     yield m.Table(
-        f"All pairs by {metric} (max-t)",
+        f"All pairs on {metric} (max-t)",
         ["difference", interval, "p"],
         [rows],
         first="pair",

@@ -151,24 +151,25 @@ def _groups(differences: Sequence[Difference], comparison: Comparison) -> str:
     for difference in differences:
         same = difference.changed == 0 and difference.n > 1
         groups.setdefault("same" if same else difference.outcome, []).append(difference)
-    clauses = []
-    for kind in ("better", "worse", "alike", "same", "can't tell"):
-        if not (group := groups.get(kind, [])):
-            continue
-        names, is_one = _listed([difference.system for difference in group]), len(group) == 1
-        clauses.append(
-            {
-                "alike": f"{names} differ{'s' if is_one else ''} from {baseline} by less than "
-                f"{max(map(_bound, group))}"
-                if kind == "alike"
-                else "",
-                "same": f"{names} score{'s' if is_one else ''} exactly the same as {baseline}",
-                "can't tell": f"{_these(group).lower()} can't tell {names} from {baseline}",
-            }.get(kind, f"{names} {'is' if is_one else 'are'} {kind} than {baseline}")
-        )
-    first, *further = clauses
-    line = "; ".join([f"{first} on {metric}", *further])
-    return f"{line[0].upper() if first.startswith('these ') else line[0]}{line[1:]}."
+    kinds = [kind for kind in ("better", "worse", "alike", "same", "can't tell") if kind in groups]
+    first, *further = [_of_group(kind, groups[kind], baseline) for kind in kinds]
+    if kinds[0] == "can't tell":
+        first = f"T{first[1:]}"
+    return f"{'; '.join([f'{first} on {metric}', *further])}."
+
+
+def _of_group(kind: str, group: Sequence[Difference], baseline: str) -> str:
+    """The clause of the systems with the same outcome."""
+    *others, last = [difference.system for difference in group]
+    names = f"{', '.join(others)} and {last}" if others else last
+    if kind == "can't tell":
+        return f"t{_these(group)[1:]} can't tell {names} from {baseline}"
+    if kind == "same":
+        return f"{names} {'score' if others else 'scores'} exactly the same as {baseline}"
+    if kind == "alike":
+        bound = _bound(max(group, key=lambda each: max(-(each.low or 0), each.high or 0)))
+        return f"{names} {'differ' if others else 'differs'} from {baseline} by less than {bound}"
+    return f"{names} {'are' if others else 'is'} {kind} than {baseline}"
 
 
 def _best(comparison: Comparison, differences: Sequence[Difference]) -> str | None:
@@ -195,8 +196,3 @@ def _bound(difference: Difference) -> str:
 def _these(differences: Sequence[Difference]) -> str:
     numbers = {difference.n for difference in differences}
     return f"These {questions(numbers.pop())}" if len(numbers) == 1 else "These questions"
-
-
-def _listed(names: Sequence[str]) -> str:
-    head = ", ".join(names[:-1])
-    return f"{head} and {names[-1]}" if head else names[-1]

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from math import fsum
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Any
 
+from llama_index_rag_metrics.decisions.sweeps import sweep_sentences as sentences
 from llama_index_rag_metrics.decisions.sweeps.grid import varied
+from llama_index_rag_metrics.decisions.sweeps.sweep_sentences import SAVINGS, saves
 from llama_index_rag_metrics.evaluation.results.results_report import system_of
+from llama_index_rag_metrics.metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.report.figure import Axis, Figure, Series
 from llama_index_rag_metrics.report.model import (
     Cell,
@@ -17,15 +23,25 @@ from llama_index_rag_metrics.report.model import (
     Section,
     Statement,
     Table,
+    Tone,
 )
-from llama_index_rag_metrics.report.numbers import counted, hover, percent, score, seconds
+from llama_index_rag_metrics.report.numbers import (
+    counted,
+    given,
+    hover,
+    percent,
+    score,
+    seconds,
+)
+from llama_index_rag_metrics.runtime.masking import join_first
 from llama_index_rag_metrics.scores.scores_report import about, failures, glossary, remarks
 from llama_index_rag_metrics.scores.systems import System
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.decisions.sweeps.sweep_result import Configuration, Sweep
 
-_MOST_LISTED = 10
+_MOST_LISTED, _MOST_PAIRS = 3, 15
+_CONFIGURATIONS, _FAILED = "Configurations", "Failed"
 
 
 def sweep_report(sweep: Sweep) -> Report:
@@ -35,19 +51,23 @@ def sweep_report(sweep: Sweep) -> Report:
         if configuration.results is not None
     ]
     n = max((system.scores.counts.scored for system in systems), default=0)
-    notes = list(remarks(systems)) if systems else []
+    notes = remarks(systems, partial(_listed, sweep))
     if not sweep.is_timed:
         untimed = "several configurations were evaluated at once, so that latencies aren't compared"
         notes.insert(0, untimed)
+    if sweep.finished and (missing := n - sweep.n_questions):
+        left_out = f"left out of ranks and bounds: {counted(missing, 'question', 'questions')}"
+        notes.insert(0, f"{left_out} that not every configuration has a value for")
     return Report(
         title=f"Sweep over {', '.join(_parameters(sweep)) or 'one configuration'}",
         lead=f"{counted(len(sweep), 'configuration', 'configurations')}, "
-        f"{counted(n)} scored by {counted(len(sweep.metric_names), 'metric', 'metrics')}",
+        f"{counted(n, 'question', 'questions')}, "
+        f"{counted(len(sweep.metric_names), 'metric', 'metrics')}",
         decision=_decision(sweep),
         about=_about(systems) if systems else (),
         sections=[
-            Section("Configurations", [_table(sweep)] if sweep.finished else [], _how(sweep)),
-            Section("Failed", [_failed(sweep)] if sweep.failed else []),
+            Section(_CONFIGURATIONS, [_table(sweep)] if sweep.finished else [], _how(sweep)),
+            Section(_FAILED, [_failed(sweep)] if sweep.failed else []),
         ],
         failures=failures(systems),
         notes=notes,
@@ -73,64 +93,92 @@ def _about(systems: Sequence[System]) -> list[tuple[str, str]]:
 
 
 def _decision(sweep: Sweep) -> list[Statement]:
-    statements = [Statement(sweep.decision, "open" if sweep.winner is None else "best")]
-    if sweep.winner is None and 1 < len(sweep.undefeated) < len(sweep.finished):
-        names = [configuration.name for configuration in sweep.undefeated]
-        more = len(names) - _MOST_LISTED
-        listed = "; ".join(names[:_MOST_LISTED]) + (f"; and {more} more" if more > 0 else "")
-        statements.append(Statement(f"They are {listed}."))
-    if sweep.failed:
-        failed = counted(len(sweep.failed), "configuration", "configurations")
-        statements.append(Statement(f"{failed} failed.", "alarm"))
-    return statements
+    is_decided = sweep.recommended is not None and len(sweep.finished) > 1
+    tone: Tone = "alarm" if sweep.failed else "best" if is_decided else "open"
+    evidence = _FAILED if sweep.failed else _CONFIGURATIONS
+    first = Statement(sentences.decision(sweep), tone, evidence=evidence)
+    others = filter(None, (sentences.costs(sweep), sentences.tied(sweep)))
+    return [first, *(Statement(text, evidence=_CONFIGURATIONS) for text in others)]
 
 
 def _table(sweep: Sweep) -> Table:
-    """Best first; those that no other one is shown to beat are marked."""
+    """Best mean first."""
     parameters = _parameters(sweep)
     others = [metric for metric in sweep.metric_names if metric != sweep.primary]
     costs: dict[str, Callable[[Configuration], Cell]] = {}
     if any(configuration.tokens is not None for configuration in sweep.finished):
-        costs["tokens a query"] = lambda configuration: Cell.of(configuration.tokens, "count")
-    if any(configuration.price is not None for configuration in sweep.finished):
-        costs["price of 1,000"] = lambda configuration: Cell.of(configuration.price, "score")
+        costs["tokens per question"] = lambda configuration: Cell.of(configuration.tokens, "count")
     if sweep.is_timed:
         costs["p95"] = lambda configuration: Cell.of(configuration.p95, "seconds")
+    if any(configuration.price is not None for configuration in sweep.finished):
+        costs["price of 1,000 questions"] = lambda configuration: Cell.of(
+            configuration.price, "score"
+        )
     rows = []
     for rank, configuration in enumerate(sweep.ranked, 1):
         interval = sweep.interval(configuration)
-        is_kept = configuration in sweep.undefeated
-        quality = Cell.of(configuration.mean(sweep.primary), "score")
         cells = [
+            _standing(sweep, configuration),
             *(Cell(configuration.shown.get(name, "")) for name in parameters),
-            quality._replace(tone="best" if is_kept else "normal"),
-            Cell("score", "bounds", low=interval.low, high=interval.high),
+            Cell.of(configuration.mean(sweep.primary), "score"),
+            Cell.of(_bound(sweep, configuration), "score"),
             *(cell_of(configuration) for cell_of in costs.values()),
             Cell("yes" if configuration in sweep.front else ""),
+            Cell("score", "bounds", low=interval.low, high=interval.high),
             *(Cell.of(configuration.mean(metric), "score") for metric in others),
         ]
         rows.append(Row(str(rank), cells))
     interval_head = f"{percent(sweep.confidence)} interval"
-    head = [*parameters, sweep.primary, interval_head, *costs, "Pareto", *others]
-    title = f"Configurations by {sweep.primary}"
-    return Table(title, head, [rows], first="", text_columns=len(parameters))
+    head = ["standing", *parameters, sweep.primary, "at most worse by", *costs, "Pareto"]
+    return Table(
+        f"Configurations on {sweep.primary}",
+        [*head, interval_head, *others],
+        [rows],
+        first="rank",
+        text_columns=1 + len(parameters),
+        sortable=True,
+    )
+
+
+def _standing(sweep: Sweep, configuration: Configuration) -> Cell:
+    if configuration == sweep.recommended:
+        return Cell("take", tone="best")
+    if sweep.undefeated == (configuration,):
+        return Cell("best", tone="best")
+    if configuration in sweep.within:
+        return Cell(f"within {given(sweep.tolerance)}")
+    return Cell("tied") if configuration in sweep.undefeated else Cell("worse", tone="quiet")
 
 
 def _failed(sweep: Sweep) -> Table:
     rows = [
-        Row(configuration.name, [Cell(configuration.error or "no query has a value")])
+        Row(configuration.name, [Cell(configuration.error or "no question has a value")])
         for configuration in sweep.failed
     ]
-    return Table("Failed configurations", ["error"], [rows], first="", text_columns=1)
+    return Table("Failed configurations", ["error"], [rows], "configuration", text_columns=1)
+
+
+def _listed(sweep: Sweep, names: Sequence[str]) -> str:
+    """Some configurations: by the one value that they alone have, else the first few by name."""
+    values = {pair for configuration in sweep.finished for pair in configuration.shown.items()}
+    for parameter, value in sorted(values):
+        having = [each.name for each in sweep.finished if each.shown.get(parameter) == value]
+        if set(having) == set(names):
+            return f"{parameter}={value}"
+    return join_first(names, _MOST_LISTED)
 
 
 def _how(sweep: Sweep) -> str:
+    saved = ", ".join(f"{percent(share)} of {cost}" for cost, share in SAVINGS.items())
     return (
-        f"The winner by {sweep.primary} beats every other configuration by a paired t-test. If "
-        "there is no winner, every configuration is marked that none is shown to beat (max-t "
-        "correction over its rivals). "
-        f"Chance alone names a winner in at most {percent(1 - sweep.confidence)} of sweeps. "
-        "Pareto: none is as good in quality, tokens and p95, and better in one of them."
+        f"At most worse by: how far the true mean on {sweep.primary} may lie from the best "
+        f"configuration's; all bounds hold at once with {percent(sweep.confidence)} confidence. "
+        f"Take: the cheapest of those within {given(sweep.tolerance)}, by tokens, then p95 (a "
+        f"saving is at least {saved}). Tied: no other one is shown to be better; so can be one "
+        "with a lower mean than one that is worse, if it varies more between questions. Best: "
+        "shown to beat every other one; if all are equal, a winner is named in at most "
+        f"{percent(1 - sweep.confidence)} of sweeps. Pareto: no other configuration beats this one "
+        "on quality, tokens and latency at once."
     )
 
 
@@ -147,6 +195,8 @@ def _records(sweep: Sweep) -> Records:
             "tokens": configuration.tokens,
             "price_per_1000": configuration.price,
             "p95": configuration.p95 if sweep.is_timed else None,
+            "at_most_worse": _bound(sweep, configuration),
+            "recommended": configuration == sweep.recommended,
             "undefeated": configuration in sweep.undefeated,
             "pareto": configuration in sweep.front,
             "error": configuration.error or None,
@@ -154,6 +204,14 @@ def _records(sweep: Sweep) -> Records:
         for configuration in sweep
     ]
     return Records.of(rows, rows[0])
+
+
+def _bound(sweep: Sweep, configuration: Configuration) -> float | None:
+    """None for a configuration that failed, and where there is no bound."""
+    if configuration not in sweep.finished:
+        return None
+    bound = sweep.at_most_worse(configuration)
+    return bound if bound < math.inf else None
 
 
 def _exported(configuration: Configuration, name: str) -> Any:
@@ -164,42 +222,114 @@ def _exported(configuration: Configuration, name: str) -> Any:
 
 def _tradeoff_figure(sweep: Sweep, metric: str) -> Figure | None:
     """Every configuration by its tokens and its quality, coloured by p95; hollow off the front."""
-    known = {
+    points = {
         configuration: (configuration.tokens, mean)
         for configuration in sweep.finished
         if configuration.tokens is not None and (mean := configuration.mean(metric)) is not None
     }
-    if not known:
+    if not points:
         return None
-    latencies = [configuration.p95 and configuration.p95 * 1e3 for configuration in known]
+    front, steps = sweep.front_by(metric), _steps(points, metric)
+    latencies = [configuration.p95 and configuration.p95 * 1e3 for configuration in points]
     series = Series(
         "configurations",
         0,
-        [tokens for tokens, _ in known.values()],
-        [mean for _, mean in known.values()],
-        remarks=[_remark(configuration, metric) for configuration in known],
-        hollow=[configuration not in sweep.front for configuration in known],
+        [tokens for tokens, _ in points.values()],
+        [mean for _, mean in points.values()],
+        remarks=[_remark(configuration, metric) for configuration in points],
+        hollow=[configuration not in front for configuration in points],
         z=latencies if sweep.is_timed else (),
+        labels=_labels(sweep, points, steps),
     )
-    axes = Axis("tokens a query"), Axis(metric)
-    return Figure("marks", *axes, [series], "%{customdata}", z=Axis("p95, ms"))
+    return Figure(
+        "marks",
+        Axis("tokens per question"),
+        Axis(metric),
+        [series, *_line([points[configuration] for configuration in steps])],
+        "%{customdata}",
+        z=Axis("p95, ms"),
+        remark=f"On the line: no other configuration is better on {metric} with as few tokens.",
+    )
+
+
+def _steps(points: Mapping[Configuration, tuple[float, float]], metric: str) -> list[Configuration]:
+    """The configurations that are better than all with fewer tokens, fewest first."""
+    sign = -1 if lower_is_better(metric) else 1
+    steps: list[Configuration] = []
+    for each in sorted(points, key=lambda each: (points[each][0], -sign * points[each][1])):
+        if not steps or sign * points[each][1] > sign * points[steps[-1]][1]:
+            steps.append(each)
+    return steps
+
+
+def _line(corners: Sequence[tuple[float, float]]) -> list[Series]:
+    """A line of steps: a mean holds until more tokens give a better one."""
+    x = [tokens for tokens, _ in corners for _ in range(2)][1:]
+    y = [mean for _, mean in corners for _ in range(2)][:-1]
+    return [Series("Pareto front", 1, x, y, is_line=True)] if len(corners) > 1 else []
+
+
+def _labels(
+    sweep: Sweep,
+    points: Mapping[Configuration, tuple[float, float]],
+    steps: Sequence[Configuration],
+) -> list[str]:
+    """Names for the recommended one, the best mean, and steps that save tokens against the next."""
+    named = {sweep.recommended, sweep.ranked[0], *steps[-1:]}
+    named |= {
+        less for less, more in pairwise(steps) if saves("tokens", points[more][0], points[less][0])
+    }
+    names = varied([configuration.shown for configuration in sweep])
+    return [
+        ", ".join(each.shown.get(name, "") for name in names) if each in named else ""
+        for each in points
+    ]
 
 
 def _heat_map_figure(sweep: Sweep, metric: str) -> Figure | None:
-    """The means by the first two parameters that vary, over the values of all others."""
+    """The means by two parameters that vary; those that matter most first, others as variants."""
     names = varied([configuration.shown for configuration in sweep])
-    if len(names) < 2:
-        return None
-    first, second = names[:2]
-    cells: dict[tuple[str, str], list[float]] = {}
+    ranges = {name: _range(_means(sweep, metric, name).values()) for name in names}
+    by_range = sorted(names, key=lambda name: -ranges[name])
+    pairs = sorted(combinations(names, 2), key=lambda pair: sorted(map(by_range.index, pair)))
+    figures = [_cells(sweep, metric, pair, names) for pair in pairs[:_MOST_PAIRS]]
+    return replace(figures[0], variants=figures[1:]) if figures else None
+
+
+def _cells(sweep: Sweep, metric: str, pair: tuple[str, str], names: Sequence[str]) -> Figure:
+    means = _means(sweep, metric, *pair)
+    series = Series(metric, 0, [x for x, _ in means], [y for _, y in means], z=[*means.values()])
+    averaged = [
+        f"{name} ({', '.join(dict.fromkeys(each.shown.get(name, '') for each in sweep.finished))})"
+        for name in names
+        if name not in pair
+    ]
+    first, second = pair
+    return Figure(
+        "cells",
+        Axis(first),
+        Axis(second),
+        [series],
+        f"{first} %{{x}}, {second} %{{y}}: {hover('z')}",
+        z=Axis(metric),
+        remark=f"Each cell is a mean over {' and '.join(averaged)}." if averaged else "",
+        name=f"{first}, {second}",
+    )
+
+
+def _means(sweep: Sweep, metric: str, *names: str) -> dict[tuple[str, ...], float | None]:
+    """The mean of the configurations for each combination of values of some parameters."""
+    cells: dict[tuple[str, ...], list[float]] = {}
     for configuration in sweep:
-        key = configuration.shown.get(first, ""), configuration.shown.get(second, "")
+        key = tuple(configuration.shown.get(name, "") for name in names)
         mean = configuration.mean(metric)
         cells.setdefault(key, []).extend([] if mean is None else [mean])
-    means = {key: fsum(column) / len(column) if column else None for key, column in cells.items()}
-    series = Series(metric, 0, [x for x, _ in means], [y for _, y in means], z=[*means.values()])
-    hovered = f"{first} %{{x}}, {second} %{{y}}: {hover('z')}"
-    return Figure("cells", Axis(first), Axis(second), [series], hovered, z=Axis(metric))
+    return {key: math.fsum(means) / len(means) if means else None for key, means in cells.items()}
+
+
+def _range(means: Iterable[float | None]) -> float:
+    known = [mean for mean in means if mean is not None]
+    return max(known) - min(known) if known else 0.0
 
 
 def _remark(configuration: Configuration, metric: str) -> str:

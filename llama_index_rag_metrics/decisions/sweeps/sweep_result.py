@@ -12,11 +12,13 @@ import numpy as np
 from llama_index_rag_metrics.decisions.comparison.comparing import compare
 from llama_index_rag_metrics.decisions.comparison.comparison import Comparison
 from llama_index_rag_metrics.decisions.comparison.pairing import pair
+from llama_index_rag_metrics.decisions.sweeps.sweep_sentences import decision, saves
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.evaluation.results.results_report import system_of
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
 from llama_index_rag_metrics.report.model import Report
 from llama_index_rag_metrics.report.reportable import Reportable, Sentence
+from llama_index_rag_metrics.runtime.amounts import check_amount
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.scores.scores import listed_means
@@ -24,11 +26,24 @@ from llama_index_rag_metrics.statistics.corrections import max_t
 from llama_index_rag_metrics.statistics.intervals import (
     RESAMPLES,
     SEED,
+    UNIT_RANGE,
     MeanInterval,
+    exact_mean,
     mean_intervals,
 )
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
+from llama_index_rag_metrics.statistics.shortfalls import Shortfalls, shortfalls
 from llama_index_rag_metrics.statistics.significance import beats_all, t_p
+
+_TOLERANCE = 0.02
+
+
+def tolerance_of(metric: str, tolerance: float | None) -> float:
+    """The tolerance; without one, 0.02 for a metric from 0 to 1 and 0 for others."""
+    if tolerance is None:
+        return _TOLERANCE if limits_of(metric) == UNIT_RANGE else 0.0
+    check_amount("tolerance", tolerance, "a number from 0 on", lambda number: 0 <= number < np.inf)
+    return tolerance
 
 
 def not_beaten(
@@ -111,7 +126,7 @@ class Configuration(Sentence):
         return f"{self.name}: {'; '.join(filter(None, (means, self.error)))}"
 
     def mean(self, metric: str) -> float | None:
-        """The mean by a metric; None where there is none."""
+        """The mean on a metric; None where there is none."""
         return None if self.results is None else system_of(self.results).mean(metric)
 
     @cached_property
@@ -137,7 +152,10 @@ class Sweep(Reportable, Sequence[Configuration]):
     Attributes:
         primary: the metric that decides.
         metric_names: all metrics.
-        confidence: 1 - this is how often a winner is named though there is none, at most.
+        confidence: 1 - this is how often, at most, a winner is named though there is none, and how
+            often a configuration that isn't within the tolerance is taken to be.
+        tolerance: how much worse than the best one, on the primary metric, the recommended
+            configuration may be.
         is_timed: whether latencies compare: not where several configurations were evaluated at
             once.
 
@@ -159,12 +177,14 @@ class Sweep(Reportable, Sequence[Configuration]):
         primary: str,
         metric_names: Sequence[str],
         confidence: float = 0.95,
+        tolerance: float | None = None,
         is_timed: bool = True,
     ) -> None:
         self._configurations = tuple(configurations)
         self.primary = primary
         self.metric_names = tuple(metric_names)
         self.confidence = confidence
+        self.tolerance = tolerance_of(primary, tolerance)
         self.is_timed = is_timed
 
     def __getitem__(self, key: Any) -> Any:
@@ -180,7 +200,7 @@ class Sweep(Reportable, Sequence[Configuration]):
 
     @cached_property
     def finished(self) -> list[Configuration]:
-        """The configurations that were evaluated, and have a mean by the primary metric."""
+        """The configurations that were evaluated, and have a mean on the primary metric."""
         return [
             configuration
             for configuration in self
@@ -189,26 +209,21 @@ class Sweep(Reportable, Sequence[Configuration]):
 
     @property
     def failed(self) -> list[Configuration]:
-        """The configurations without results or without a value by the primary metric."""
+        """The configurations without results or without a value on the primary metric."""
         finished = set(self.finished)
         return [configuration for configuration in self if configuration not in finished]
 
     @cached_property
     def undefeated(self) -> tuple[Configuration, ...]:
-        """The winner, or those that no other one is shown to beat, by the primary metric.
+        """The winner, or those that no other one is shown to beat, on the primary metric.
 
-        They can't be told apart with these queries. Whichever is truly the best is among them in
-        at least `confidence` of sweeps.
+        They are statistically tied. Whichever is truly the best is among them in at least
+        `confidence` of sweeps.
         """
-        finished = self.finished
-        if len(finished) < 2:
-            return tuple(finished)
-        scores = {name: results.scores for name, results in self._results.items()}
-        paired = pair(scores, finished[0].name, metrics=[self.primary])
-        columns = self._sign * paired.columns[self.primary]
-        complete = columns[~np.isnan(columns).any(axis=1)]
-        kept = not_beaten(complete, alpha=round(1 - self.confidence, 12))
-        return tuple(finished[position] for position in kept)
+        if len(self.finished) < 2:
+            return tuple(self.finished)
+        kept = not_beaten(self._scores, alpha=round(1 - self.confidence, 12))
+        return tuple(self.finished[position] for position in kept)
 
     @property
     def winner(self) -> Configuration | None:
@@ -220,30 +235,72 @@ class Sweep(Reportable, Sequence[Configuration]):
         (first, *others) = self.undefeated or (None,)
         return first if not others and len(self.finished) > 1 else None
 
-    @property
-    def ranked(self) -> list[Configuration]:
-        """The evaluated configurations, best mean first (it may be chance), ties cheapest first."""
-        return sorted(
-            self.finished,
-            key=lambda configuration: (-self._quality(configuration), *self._cost(configuration)),
+    @cached_property
+    def within(self) -> tuple[Configuration, ...]:
+        """The configurations that are shown to be at most `tolerance` worse than the best one."""
+        return tuple(each for each in self.finished if self.at_most_worse(each) <= self.tolerance)
+
+    @cached_property
+    def recommended(self) -> Configuration | None:
+        """The cheapest of the evaluated configurations within the tolerance; None if none is.
+
+        It has the fewest tokens, then the lowest p95, then the best mean; fewer by less than 5 %,
+        or a p95 lower by less than half, isn't cheaper. Where none is shown to be within, the
+        safest choice is the best mean, the first of `ranked`.
+        """
+        left = list(self.within)
+        for cost in self.costs:
+            least = min((getattr(each, cost) for each in left), default=0.0)
+            left = [each for each in left if not saves(cost, getattr(each, cost), least)]
+        return next((each for each in self.ranked if each in left), None)
+
+    def with_tolerance(self, tolerance: float | None) -> Sweep:
+        """The same configurations, decided with another tolerance; None is the default's."""
+        return Sweep(
+            self._configurations,
+            primary=self.primary,
+            metric_names=self.metric_names,
+            confidence=self.confidence,
+            tolerance=tolerance,
+            is_timed=self.is_timed,
         )
 
+    def at_most_worse(self, configuration: Configuration) -> float:
+        """How much worse than the best one a configuration is on the primary metric, at most.
+
+        Whichever the best one is; 0 for the winner. The bounds of all configurations hold together
+        in at least `confidence` of sweeps (Hsu's multiple comparisons with the best), so that one
+        may be picked by its cost. Infinite with fewer than two queries.
+        """
+        if configuration not in self._bounds:
+            raise InvalidInput("configuration", configuration.name, "one that was evaluated")
+        return 0.0 if configuration is self._leader else self._bounds[configuration]
+
+    @property
+    def ranked(self) -> list[Configuration]:
+        """The evaluated configurations, best mean first (it may be chance), ties cheapest first.
+
+        The means are those over the questions that all of them have a value for.
+        """
+        return sorted(
+            self.finished,
+            key=lambda each: (-self._sign * self.common_mean(each), *self._cost(each)),
+        )
+
+    def common_mean(self, configuration: Configuration) -> float:
+        """The mean on the primary metric over the questions that all have a value for.
+
+        NaN where there is no such question.
+        """
+        return self._sign * self._common_means[configuration]
+
     def interval(self, configuration: Configuration) -> MeanInterval:
-        """The interval of a configuration's mean by the primary metric, with `confidence`."""
+        """The interval of a configuration's mean on the primary metric, with `confidence`."""
         if configuration.results is None:
             raise InvalidInput("configuration", configuration.name, "one that was evaluated")
         column = configuration.results.scores[self.primary]
         limits = [limits_of(self.primary)]
         return mean_intervals(column.reshape(-1, 1), confidence=self.confidence, limits=limits)[0]
-
-    @property
-    def cheapest(self) -> Configuration | None:
-        """The tied configuration with the fewest tokens, then the lowest p95."""
-        return min(
-            self.undefeated,
-            key=lambda configuration: (*self._cost(configuration), -self._quality(configuration)),
-            default=None,
-        )
 
     @cached_property
     def front(self) -> tuple[Configuration, ...]:
@@ -252,33 +309,23 @@ class Sweep(Reportable, Sequence[Configuration]):
 
         It goes by observed values, so chance can put a configuration on the front.
         """
-        finished = self.finished
+        return self.front_by(self.primary)
+
+    def front_by(self, metric: str) -> tuple[Configuration, ...]:
+        """`front` with the quality on another metric."""
+        sign = -1.0 if lower_is_better(metric) else 1.0
+        known = {each: mean for each in self.finished if (mean := each.mean(metric)) is not None}
         rows = [
-            (self._quality(configuration), *(-cost for cost in self._cost(configuration)))
-            for configuration in finished
+            (sign * mean, *(-cost for cost in self._cost(configuration)))
+            for configuration, mean in known.items()
         ]
         front = pareto_front(np.array(rows)) if rows else ()
-        return tuple(finished[position] for position in front)
+        return tuple(list(known)[position] for position in front)
 
     @property
     def decision(self) -> str:
         """The result in one or two sentences."""
-        n, tied, start = len(self.finished), len(self.undefeated), ""
-        if not n:
-            return "No configuration could be evaluated."
-        if n == 1:
-            name = self.finished[0].name
-            return f"Only {name} was evaluated: there is nothing to compare it with."
-        if self.failed:
-            failed = f"{len(self.failed)} of {len(self)} configurations failed"
-            start = f"No decision, since {failed}. Of the others: "
-        if (leader := self._leader) is not None:
-            return f"{start}{leader.name} is the best of {n} by {self.primary}."
-        these = f"{start}{'These' if tied == n else f'{tied} of'} {n}"
-        costs, end = ", then ".join(self._cost_names), ""
-        if self.cheapest is not None and costs:
-            end = f"; the cheapest, by {costs}, is {self.cheapest.name}"
-        return f"{these} can't be told apart by {self.primary}{end}."
+        return decision(self)
 
     def compare(self, baseline: str | None = None, **options: Any) -> Comparison:
         """The configurations compared with one of them, by default the first that was evaluated.
@@ -306,16 +353,49 @@ class Sweep(Reportable, Sequence[Configuration]):
         }
 
     @property
+    def n_questions(self) -> int:
+        """How many questions all evaluated configurations have a value for."""
+        return len(self._scores)
+
+    @property
+    def questions_needed(self) -> int | None:
+        """About how many questions like these would show one to be within the tolerance.
+
+        None where one is, or no number would.
+        """
+        return None if self.within else self._shortfalls.queries
+
+    @cached_property
+    def _scores(self) -> FloatArray:
+        """(queries, finished configurations) scores where all have one; more is better."""
+        scores = {name: results.scores for name, results in self._results.items()}
+        paired = pair(scores, self.finished[0].name, metrics=[self.primary])
+        columns = self._sign * paired.columns[self.primary]
+        return columns[~np.isnan(columns).any(axis=1)]
+
+    @cached_property
+    def _bounds(self) -> dict[Configuration, float]:
+        if not self.finished:
+            return {}
+        return dict(zip(self.finished, self._shortfalls.at_most.tolist(), strict=True))
+
+    @cached_property
+    def _common_means(self) -> dict[Configuration, float]:
+        return dict(zip(self.finished, map(exact_mean, self._scores.T), strict=True))
+
+    @cached_property
+    def _shortfalls(self) -> Shortfalls:
+        lowest, highest = limits_of(self.primary)
+        alpha = round(1 - self.confidence, 12)
+        return shortfalls(self._scores, self.tolerance, span=highest - lowest, alpha=alpha)
+
+    @property
     def _sign(self) -> float:
         return -1.0 if lower_is_better(self.primary) else 1.0
 
-    def _quality(self, configuration: Configuration) -> float:
-        mean = configuration.mean(self.primary)
-        return -np.inf if mean is None else self._sign * mean
-
     @cached_property
-    def _cost_names(self) -> list[str]:
-        """The costs that all configurations have."""
+    def costs(self) -> list[str]:
+        """The costs that all evaluated configurations have, of "tokens" and "p95"."""
         return [
             name
             for name in (["tokens", "p95"] if self.is_timed else ["tokens"])
@@ -323,4 +403,4 @@ class Sweep(Reportable, Sequence[Configuration]):
         ]
 
     def _cost(self, configuration: Configuration) -> list[float]:
-        return [getattr(configuration, name) for name in self._cost_names]
+        return [getattr(configuration, name) for name in self.costs]

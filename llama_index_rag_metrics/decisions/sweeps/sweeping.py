@@ -16,7 +16,7 @@ from typing_extensions import Unpack
 
 from llama_index_rag_metrics.decisions.comparison.comparing import primary_of
 from llama_index_rag_metrics.decisions.sweeps.grid import Grid, Point, combinations
-from llama_index_rag_metrics.decisions.sweeps.sweep_result import Configuration, Sweep
+from llama_index_rag_metrics.decisions.sweeps.sweep_result import Configuration, Sweep, tolerance_of
 from llama_index_rag_metrics.evaluation.asking.query_runner import NOT_ASKED
 from llama_index_rag_metrics.evaluation.asking.run_journal import read_finished
 from llama_index_rag_metrics.evaluation.asking.run_options import (
@@ -76,13 +76,14 @@ async def asweep(
     *,
     primary: str | None = None,
     confidence: float = 0.95,
+    tolerance: float | None = None,
     at_once: int = 1,
     journal: str | Path | None = None,
     count_tokens: bool = True,
     node_postprocessors: Sequence[BaseNodePostprocessor] = (),
     **options: Unpack[SweepOptions],
 ) -> Sweep:
-    """Evaluate every configuration of a grid, and name the best one if there is one.
+    """Evaluate every configuration of a grid, and recommend one if these questions can.
 
     `asweep` is awaited; `sweep` isn't.
 
@@ -97,7 +98,11 @@ async def asweep(
             documents don't.
         metrics: names or metrics. The first one decides.
         primary: the name of the metric that decides; None for the first.
-        confidence: 1 - this is how often a winner is named though there is none, at most.
+        confidence: 1 - this is how often, at most, a winner is named though there is none, and how
+            often bounds on how much worse than the best one configurations are don't hold.
+        tolerance: how much worse than the best one, on the primary metric, a recommended
+            configuration may be, in the metric's unit; None is 0.02 for metrics from 0 to 1, and 0
+            for others: then only what is shown to be the best is recommended.
         at_once: how many configurations are evaluated at once. With more than one, they disturb
             each other's latency, and p95 is left out.
         journal: a folder with a journal for each configuration. A second call goes on where the
@@ -145,6 +150,7 @@ async def asweep(
     chosen = resolve(metrics)
     names = [metric.metric_name for metric in chosen]
     decides = primary_of(primary, names)
+    tolerance = tolerance_of(decides, tolerance)
     questions = RetrievalDataset.of(dataset, on_error=options.get("on_error", "raise"))
     options["cache"] = Cache.of(options.get("cache"), journal)
     options["tokenizer"] = TokenCounter.of(options.get("tokenizer")) if count_tokens else None
@@ -183,6 +189,7 @@ async def asweep(
         primary=decides,
         metric_names=names,
         confidence=confidence,
+        tolerance=tolerance,
         is_timed=at_once == 1,
     )
 

@@ -46,7 +46,7 @@ def html_page(report: Report, *, title: str | None = None, cut: Cut = "auto") ->
 def _assemble(report: Report, content: Content | None, *, heading: str, most: int | None) -> str:
     ids = [] if content is None else content.index["ids"]
     figures, licences = _figures(report, {name: number for number, name in enumerate(ids)}), ""
-    script = "".join(map(asset, ("carried.js", "plots.js", "page.js")))
+    script = "".join(map(asset, ("carried.js", "sorting.js", "plots.js", "page.js")))
     parts = {
         "header": render(*sections.header(report)),
         "summary": render(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.escape import terminal as plain
@@ -175,6 +176,8 @@ def _set(table: m.Table, parts: Sequence[Sequence[m.Row]]) -> Element:
         *(element("tbody", *part) for part in rows),
         class_=" ".join(looks),
     )
+    if table.sortable:
+        _make_sortable(grid, parts, rows)
     label = f"Table: {title or 'numbers'}"
     return element("div", grid, class_="wide", tabindex="0", role="group", aria_label=label)
 
@@ -194,3 +197,14 @@ def _value(cell: m.Cell) -> list[Element | str]:
     if cell.form == "score" and cell.low is not None and cell.high is not None:
         parts += [" ", element("small", f"[{score(cell.low)}, {score(cell.high)}]")]
     return parts
+
+
+def _make_sortable(
+    grid: Element, parts: Sequence[Sequence[m.Row]], rows: Sequence[Sequence[Element]]
+) -> None:
+    """Give each number as it is to the page's script, beside its text."""
+    grid.set("class", f"{grid.get('class')} sortable")
+    for row, shown_row in zip(chain(*parts), chain(*rows), strict=True):
+        for cell, shown_cell in zip(row.cells, shown_row[1:], strict=True):
+            if isinstance(cell.value, (int, float)):
+                shown_cell.set("data-sort", repr(cell.value))

@@ -61,13 +61,15 @@ def picture(figure: Figure, caption: str = "", width: int = 640) -> str:
     """The figure as an SVG file, dark on white, for wherever there is no page around it."""
     drawn = _FORMS[figure.form](figure, {})
     above = drawn.above + (_ROW if caption else 0)
-    height = above + drawn.height + _BELOW
+    height = above + drawn.height + _BELOW + (_ROW if figure.remark else 0)
+    (remark,) = drawing.shortened([plain(figure.remark)], int(width / _CHARACTER))
     inside = {"width": num(width - drawn.left - drawn.right), "height": num(drawn.height)}
     svg = element(
         "svg",
         element("rect", width="100%", height="100%", fill="#fff"),
         words(plain(caption), 6, LINE, font_weight="600"),
         placed(num(drawn.left), above, *drawn.parts, **inside),
+        words(remark, 6, height - 6, **QUIET),
         xmlns="http://www.w3.org/2000/svg",
         width=num(width),
         height=num(height),

@@ -1,0 +1,92 @@
+"""How far systems may lie below the best one: bounds that hold together."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from support.intervals import pseudo_change
+
+from llama_index_rag_metrics.statistics.shortfalls import shortfalls
+
+SCORES = st.lists(st.tuples(*[st.sampled_from([0.0, 0.25, 0.5, 1.0])] * 4), min_size=2, max_size=30)
+
+
+def test_two_systems_by_the_definition() -> None:
+    # one rival needs no correction: a one-sided bound by t with pseudo-queries, 0 for the better
+    rng = np.random.default_rng(3)
+    scores = np.clip(rng.normal([0.6, 0.5], 0.2, (80, 2)), 0, 1)
+    leads = scores[:, 0] - scores[:, 1]
+    change = pseudo_change(leads, np.ptp(scores))
+    values = [*leads, change, -change]
+    expected = np.mean(values) + stats.t.ppf(0.95, 81) * stats.sem(values)
+    np.testing.assert_allclose(shortfalls(scores).at_most, [0, expected], rtol=1e-9)
+
+
+def test_all_bounds_hold_together() -> None:
+    """In 95 % of cases: of 200, more than 20 have a chance of 0.1 % not to."""
+    rng = np.random.default_rng(8)
+    truth = np.array([0.5, 0.5, 0.48, 0.4, 0.3])
+    failed = 0
+    for seed in range(200):
+        hard = rng.normal(0, 0.2, (60, 1))
+        scores = truth + hard + rng.normal(0, 0.1, (60, len(truth)))
+        bounds = shortfalls(scores, resamples=300, seed=seed).at_most
+        failed += bool((truth.max() - truth > bounds).any())
+    assert failed <= 20
+
+
+@given(SCORES)
+@settings(max_examples=60, deadline=None)
+def test_no_bound_is_below_what_was_seen(rows: list[tuple[float, ...]]) -> None:
+    scores = np.array(rows)
+    at_most = shortfalls(scores, span=1, resamples=200).at_most
+    seen = scores.mean(axis=0).max() - scores.mean(axis=0)
+    # two pseudo-queries draw the centre to 0 by n / (n + 2), and the reach is more than that
+    assert (at_most >= seen * len(scores) / (len(scores) + 2) - 1e-9).all()
+    assert (at_most <= 1).all()
+    order = [2, 0, 3, 1]
+    moved = shortfalls(scores[:, order], span=1, resamples=200).at_most
+    np.testing.assert_allclose(moved, at_most[order], atol=1e-9)
+
+
+def test_systems_that_are_certainly_worse_cost_nothing() -> None:
+    rng = np.random.default_rng(5)
+    close = rng.random((100, 1)) + rng.normal(0, 0.05, (100, 3))
+    far = close[:, :1] - 5 + rng.normal(0, 0.05, (100, 20))
+    alone = shortfalls(close).at_most
+    beside = shortfalls(np.hstack([close, far])).at_most[:3]
+    assert (beside < 1.6 * alone + 1e-9).all()
+    assert (beside < 0.05).all()
+
+
+def test_the_number_of_questions_is_for_what_isnt_shown() -> None:
+    lead = 0.02 + 0.2 * (-1.0) ** np.arange(50)
+    scores = np.stack([0.5 + lead, np.full(50, 0.5)], axis=1)
+    wide, narrow = shortfalls(scores, 0.01), shortfalls(scores, 0.005)
+    assert wide.queries is not None
+    assert narrow.queries is not None
+    assert 50 < wide.queries < narrow.queries
+    assert shortfalls(scores, 0.9).queries is None
+    # equal scores, and no tolerance: no number would show it
+    assert shortfalls(np.repeat(scores, 2, axis=1)).queries is None
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"), [((0, 2), math.inf), ((1, 2), math.inf), ((1, 1), 0.0), ((9, 1), 0.0)]
+)
+def test_too_little_to_tell(shape: tuple[int, int], expected: float) -> None:
+    assert shortfalls(np.zeros(shape)).at_most.tolist() == [expected] * shape[1]
+
+
+def test_equal_scores_may_still_differ_elsewhere() -> None:
+    # 1 on all of n questions: as with two pseudo-queries that differ by the whole range, so that
+    # the variance of n + 2 differences is 2 / (n + 2), and its error the root of that over n + 1
+    n = 50
+    expected = stats.t.ppf(0.95, n + 1) * math.sqrt(2 / (n + 2) / (n + 1))
+    at_most = shortfalls(np.ones((n, 2)), span=1).at_most
+    np.testing.assert_allclose(at_most, [expected] * 2, rtol=1e-9)

@@ -1,0 +1,26 @@
+"""A sweep of given scores and costs, without a retriever."""
+
+from collections.abc import Mapping, Sequence
+
+from llama_index_rag_metrics import Configuration, EvaluationResults, Run, Scores, Sweep
+from llama_index_rag_metrics.rankings.run import Ranking
+
+
+def made_sweep(
+    configurations: Mapping[str, tuple[Sequence[float], int, float]], **options: float
+) -> Sweep:
+    """A sweep on ndcg: name to scores, and the tokens and the seconds of every question."""
+    made = [_made(name, *columns) for name, columns in configurations.items()]
+    return Sweep(made, primary="ndcg", metric_names=["ndcg"], **options)
+
+
+def _made(name: str, scores: Sequence[float], tokens: int, seconds: float) -> Configuration:
+    keys = [f"{number:03}" for number in range(len(scores))]
+    ranking = Ranking(["d"], latency=seconds, tokens=[tokens])
+    results = EvaluationResults(
+        [],
+        run=Run(dict.fromkeys(keys, ranking)),
+        relevance={},
+        scores=Scores(keys, {"ndcg": list(scores)}),
+    )
+    return Configuration(name, {"name": name}, results, shown={"name": name})
