@@ -1,11 +1,12 @@
 """The command `rag-metrics`: it starts without LlamaIndex, so that help and completion are quick.
 
 The package's own import brings LlamaIndex along. So this lies outside the package and leaves that
-import out; a command makes up for it before it begins.
+import out; a command makes up for it before it begins, with as much of LlamaIndex as it needs.
 """
 
 from __future__ import annotations
 
+import gc
 import sys
 from importlib.util import find_spec, module_from_spec
 
@@ -14,14 +15,16 @@ PACKAGE = "llama_index_rag_metrics"
 
 def main() -> None:
     """Run the command line."""
+    gc.set_threshold(100_000)  # what is imported stays: to search it for cycles takes a tenth
     spec = find_spec(PACKAGE)
-    if spec is not None:
-        sys.modules.setdefault(PACKAGE, module_from_spec(spec))
+    is_ours = spec is not None and PACKAGE not in sys.modules
+    if spec is not None and is_ours:
+        sys.modules[PACKAGE] = module_from_spec(spec)
     from llama_index_rag_metrics.cli import main as run
 
     try:
         run()
     finally:
-        if not hasattr(sys.modules[PACKAGE], "__all__"):  # for whoever imports the package later
+        if is_ours:  # whoever imports the package later gets all of it
             for name in [name for name in sys.modules if name.partition(".")[0] == PACKAGE]:
                 del sys.modules[name]

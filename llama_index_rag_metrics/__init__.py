@@ -67,6 +67,12 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.decisions.gate.checking_rules import assert_retrieval, check_rules
     from llama_index_rag_metrics.decisions.gate.rules import Rule
     from llama_index_rag_metrics.decisions.gate.verdicts import GateReport
+    from llama_index_rag_metrics.decisions.stages import (
+        StageChange,
+        StageResults,
+        aevaluate_stages,
+        evaluate_stages,
+    )
     from llama_index_rag_metrics.decisions.sweeps.sweep_result import Configuration, Sweep
     from llama_index_rag_metrics.decisions.sweeps.sweeping import asweep, sweep
     from llama_index_rag_metrics.evaluation.asking.run_options import EvaluateOptions, StageOptions
@@ -84,12 +90,6 @@ if TYPE_CHECKING:
     )
     from llama_index_rag_metrics.evaluation.retrieved.run_matching import match_run
     from llama_index_rag_metrics.evaluation.sessions.capturing import capture, record_retrieval
-    from llama_index_rag_metrics.evaluation.stages import (
-        StageChange,
-        StageResults,
-        aevaluate_stages,
-        evaluate_stages,
-    )
     from llama_index_rag_metrics.evaluation.trace_scores import as_mlflow_scorer, span_annotations
     from llama_index_rag_metrics.files.file_kinds import register_format, unregister_format
     from llama_index_rag_metrics.files.judgements import Qrels
@@ -252,6 +252,7 @@ _LAZY = {
     "decisions.gate.checking_rules": ("assert_retrieval", "check_rules"),
     "decisions.gate.rules": ("Rule",),
     "decisions.gate.verdicts": ("GateReport",),
+    "decisions.stages": ("StageChange", "StageResults", "aevaluate_stages", "evaluate_stages"),
     "decisions.sweeps.sweep_result": ("Configuration", "Sweep"),
     "decisions.sweeps.sweeping": ("asweep", "sweep"),
     "evaluation.asking.run_options": ("EvaluateOptions", "StageOptions"),
@@ -266,7 +267,6 @@ _LAZY = {
     "evaluation.retrieved.match_explanation": ("MatchExplanation", "explain_match"),
     "evaluation.retrieved.run_matching": ("match_run",),
     "evaluation.sessions.capturing": ("capture", "record_retrieval"),
-    "evaluation.stages": ("StageChange", "StageResults", "aevaluate_stages", "evaluate_stages"),
     "evaluation.trace_scores": ("as_mlflow_scorer", "span_annotations"),
     "files.file_kinds": ("register_format", "unregister_format"),
     "files.judgements": ("Qrels",),

@@ -18,6 +18,8 @@ from llama_index_rag_metrics.cli import evaluate, score, show, judge, gate, labe
 
 # isort: on
 from llama_index_rag_metrics.cli.commands import app, run_package, say
+from llama_index_rag_metrics.cli.help import epilog
+from llama_index_rag_metrics.runtime.errors import EveryQueryFailed
 
 __all__ = ["app", "main"]
 
@@ -43,7 +45,9 @@ def _say_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    say(f"{category.__name__}: {message}")
+    is_said = issubclass(category, UserWarning)
+    is_error = issubclass(category, EveryQueryFailed)
+    say(str(message) if is_said else f"{category.__name__}: {message}", is_error=is_error)
 
 
 def _print_version(wanted: bool) -> None:
@@ -57,11 +61,18 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+_EXAMPLES = """\
+rag-metrics demo
+rag-metrics evaluate -d eval/dataset.jsonl -r bm25 -r my_package:build
+rag-metrics score before.run after.run --qrels qrels.txt -m ndcg@10
+rag-metrics COMMAND --help"""
+
+
+@app.callback(epilog=epilog(_EXAMPLES, ()))
 def _root(
     version: Annotated[
         bool,
         typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
-    """Retrieval evaluation for LlamaIndex."""
+    """Retrieval evaluation for LlamaIndex: which retriever is better, and where each fails."""

@@ -8,20 +8,38 @@ from __future__ import annotations
 
 import inspect
 import os
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import reload
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec, module_from_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_origin
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    TypeVar,
+    cast,
+)
 
 import typer
 
+from llama_index_rag_metrics.cli.help import (
+    Command,
+    Docstring,
+    Group,
+    epilog,
+    read_rows,
+    styled,
+)
 from llama_index_rag_metrics.runtime.atomic_files import is_stream
 from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingKey, RagMetricsError
 
 if TYPE_CHECKING:
+    from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
+
     from llama_index_rag_metrics.report.reportable import Reportable
 
 T = TypeVar("T")
@@ -38,74 +56,57 @@ Args:
     corpus: What can be retrieved today: a folder that LlamaIndex persisted, a dataset, a file like
         BEIR's corpus.jsonl, or package.module:factory that makes an index, a vector store or nodes.
         Default: the dataset's own corpus.
-    dataset: The labels: a BEIR folder, or a file that RetrievalDataset.load reads.
+    dataset (DATASET): The labels: a BEIR folder, or a file that RetrievalDataset.load reads.
     depth: How many of each ranking are read, best first.
     form (--format): How the result is printed.
     html: Write the report as one HTML file.
-    ignore_identical_ids: Leave out documents whose id is the query's own.
+    ignore_identical_ids: Leave out passages whose id is the question's own.
     json: Write every score, unrounded, as JSON.
-    llm: package.module:factory, which makes an LLM of LlamaIndex, or the LLM.
-    match_on: Which id of a node the labels use: node_id, ref_doc_id or a metadata key.
-    metric (-m, METRIC): A metric, such as ndcg@10. Repeat the option, or use commas. `rag-metrics
-        metrics` lists all.
+    llm (FACTORY): package.module:factory, which makes an LLM of LlamaIndex, or the LLM.
+    match_on (KEY): Which id of a passage the labels use: node_id, ref_doc_id or a metadata key.
+    metric (-m, METRIC): A metric, such as ndcg@10. Repeat the option, or use commas.
+        `rag-metrics metrics` lists all.
     on_error: Stop at a line that can't be read (raise), or skip it.
     progress (--progress/--no-progress): Show a progress bar.
-    question_id: If RUN is a file of traces: the attribute of the spans that holds the id of the
-        question, such as question_id. Default: every trace is a question.
-    split: Which qrels of a BEIR folder. Default: test.
+    question_id (ATTRIBUTE): If RUN is a file of traces: the attribute of the spans that holds the
+        id of the question, such as question_id. Default: every trace is a question.
+    split: The split of a BEIR folder to read. Default: test.
     tokenizer: What tokens are counted by: an encoding of tiktoken, such as cl100k_base, or
         package.module:function. Default: LlamaIndex's.
-    top_k: How many nodes to retrieve. Default: the largest cutoff; at least 10 if a metric has
+    top_k: How many passages to retrieve. Default: the largest cutoff; at least 10 if a metric has
         none.
-    workers: How many queries to run at once.
-    worst: How many of the hardest queries to show.
+    workers: How many questions to ask at once.
+    worst: How many of the hardest questions to show.
 """
 """The help of what several commands have."""
-
-_ROW = re.compile(r"^ {4}(\w+)(?: \(([^)]*)\))?: (.+(?:\n {8}.+)*)", re.MULTILINE)
-"""A row of `Args`: in brackets stand flags, and what help calls the value."""
 
 FAILED, WRONG_USAGE, INTERRUPTED = 1, 2, 130
 """Exit codes: the command did its work and something is wrong with what it found; and others."""
 
 app = typer.Typer(
     name="rag-metrics",
+    cls=Group,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # its columns cut long words off at 80 characters
-    context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 1000},
 )
 labels = typer.Typer(
     name="labels",
+    cls=Group,
     help="Check labels, move them to new nodes, add to them.",
     no_args_is_help=True,
 )
 app.add_typer(labels)
 
 
-class _Help(NamedTuple):
-    flags: list[str]
-    metavar: str | None
-    text: str
-    default: str
-
-    @classmethod
-    def rows(cls, docstring: str) -> dict[str, _Help]:
-        """The help of each argument that a docstring describes."""
-        rows = {}
-        for name, brackets, words in _ROW.findall(docstring):
-            parts = brackets.split(", ") if brackets else []
-            flags = [part for part in parts if part.startswith("-")]
-            if not any(flag.startswith("--") for flag in flags):
-                flags.insert(0, f"{'-' if len(name) == 1 else '--'}{name.replace('_', '-')}")
-            metavar = next((part for part in parts if not part.startswith("-")), None)
-            text, _, default = " ".join(words.split()).partition(" Default: ")
-            rows[name] = cls(flags, metavar, text, default.rstrip("."))
-        return rows
-
-
 def command(
-    group: typer.Typer, name: str, *, ok: str = "", failed: str = ""
+    group: typer.Typer,
+    name: str,
+    *,
+    ok: str = "",
+    failed: str = "",
+    needs_llama_index: bool = True,
 ) -> Callable[[Function], Function]:
     """Make a function a command; its positional arguments are arguments, the others options.
 
@@ -114,57 +115,61 @@ def command(
         name: what it is called.
         ok: the meaning of exit code 0, where that isn't plain.
         failed: the meaning of exit code 1, where it has one.
+        needs_llama_index: whether its work does; importing all of it takes a second.
     """
     meanings = {0: ok, FAILED: failed, WRONG_USAGE: "the command can't run as written"}
     codes = [f"Exit code {code}: {meaning}." for code, meaning in meanings.items() if meaning]
 
     def decorate(function: Function) -> Function:
-        docstring = inspect.getdoc(function) or ""
-        rows = _Help.rows(_SHARED) | _Help.rows(docstring)
-        signature = inspect.signature(function, eval_str=True)
-        parameters = [_described(each, rows[each.name]) for each in signature.parameters.values()]
-        names = {
-            name: _name(parameter, rows[name]) for name, parameter in signature.parameters.items()
-        }
+        docstring = Docstring(inspect.getdoc(function) or "")
+        rows = read_rows(_SHARED) | docstring.rows
+        parameters = inspect.signature(function, eval_str=True).parameters
+        names = {name: rows[name].name(parameter) for name, parameter in parameters.items()}
 
         def run(**given: Any) -> None:
             with _errors_in_one_line(names), interrupted("nothing was written"):
-                run_package()
+                run_package(needs_llama_index=needs_llama_index)
                 function(**given)
 
-        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        summary = docstring.partition("\n\nArgs:")[0]
-        group.command(name, help=summary, epilog="\n\n".join(codes))(run)
+        order = [name for name in docstring.groups if name in parameters]
+        run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+            [
+                rows[name].described(parameters[name], docstring.groups.get(name))
+                for name in sorted(parameters, key=lambda name: name in order and order.index(name))
+            ]
+        )
+        below = epilog(docstring.examples, codes)
+        group.command(name, cls=Command, help=docstring.summary, epilog=below)(run)
         return function
 
     return decorate
 
 
-def _name(parameter: inspect.Parameter, row: _Help) -> str:
-    """What a user calls it: --option or ARGUMENT."""
-    is_option = parameter.kind is parameter.KEYWORD_ONLY
-    return row.flags[0] if is_option else row.metavar or parameter.name.upper()
+def run_package(*, needs_llama_index: bool = True) -> None:
+    """Import the package itself, which the script leaves out, and LlamaIndex if it is needed.
 
-
-def _described(parameter: inspect.Parameter, row: _Help) -> inspect.Parameter:
-    """The parameter as Typer reads it."""
-    kind, further = parameter.annotation, {}
-    if get_origin(kind) is Annotated:
-        kind, further = get_args(kind)
-    further = {"metavar": row.metavar, "show_default": row.default or True, **further}
-    if parameter.kind is parameter.KEYWORD_ONLY:
-        about = typer.Option(*row.flags, help=row.text, **further)
-    else:
-        further["metavar"] = _name(parameter, row)
-        about = typer.Argument(help=row.text, **further)
-    return parameter.replace(annotation=Annotated[kind, about])
-
-
-def run_package() -> None:
-    """Import the package itself, which the script leaves out; it brings LlamaIndex along."""
+    Otherwise the metrics get LlamaIndex's base class alone: its packages are empty meanwhile, and
+    forgotten afterwards, so that whatever asks for LlamaIndex later imports it as usual.
+    """
     package = sys.modules[__name__.partition(".")[0]]
-    if not hasattr(package, "__all__"):
+    if hasattr(package, "__all__"):
+        return
+    if needs_llama_index or "llama_index.core" in sys.modules:
         reload(package)
+        return
+    for name in _PACKAGES_OF_METRICS:
+        sys.modules[name] = module_from_spec(cast("ModuleSpec", find_spec(name)))
+    reload(package)
+    for name in [name for name in sys.modules if name.startswith(_PACKAGES_OF_METRICS[0])]:
+        del sys.modules[name]
+
+
+_PACKAGES_OF_METRICS = (
+    "llama_index.core",
+    "llama_index.core.evaluation",
+    "llama_index.core.evaluation.retrieval",
+)
+"""The packages around LlamaIndex's `metrics_base`, which itself needs pydantic only."""
 
 
 @contextmanager
@@ -174,7 +179,7 @@ def _errors_in_one_line(names: Mapping[str, str]) -> Iterator[None]:
     except BrokenPipeError:
         raise
     except (RagMetricsError, OSError) as error:
-        say(_message(error, names))
+        say(_message(error, names), is_error=True)
         raise typer.Exit(WRONG_USAGE) from None
 
 
@@ -248,17 +253,26 @@ def check_files(files: Mapping[str, Path | None], read: Iterable[Path | None] = 
             check_libraries()
 
 
+def chosen_metrics(names: Iterable[str] | None) -> list[BaseRetrievalMetric]:
+    """The metrics of those names, which may be joined by commas; by default the usual ones."""
+    from llama_index_rag_metrics.metrics.metric_names import DEFAULT_METRICS, metrics, split_names
+
+    single = [part.strip() for name in names or () for part in split_names(name)]
+    return metrics(single or DEFAULT_METRICS)
+
+
 def fail_if(something_is_wrong: object) -> None:
     """End with exit code 1 where something is wrong."""
     if something_is_wrong:
         raise typer.Exit(FAILED)
 
 
-def say(message: str) -> None:
+def say(message: str, *, is_error: bool = False) -> None:
     """Print a message on standard error, in one line; what is in it can't steer a terminal."""
     from llama_index_rag_metrics.report.escape import terminal
 
-    typer.echo(f"rag-metrics: {terminal(message)}", err=True)
+    line = f"rag-metrics: {terminal(message)}"
+    typer.echo(styled(line, fg="red") if is_error else line, err=True)
 
 
 def show(

@@ -12,6 +12,7 @@ from llama_index_rag_metrics.cli.commands import (
     NotNegative,
     app,
     check_files,
+    chosen_metrics,
     command,
     fail_if,
     interrupted,
@@ -40,7 +41,7 @@ Your own data, your own retrievers:
         --retriever package.module:factory"""
 
 
-@command(app, "demo", failed="queries failed")
+@command(app, "demo", failed="questions failed")
 def run_demo(
     *,
     metric: list[str] | None = None,
@@ -54,6 +55,9 @@ def run_demo(
     """Compare two retrievers on a small collection, offline.
 
     One matches keywords, the other is a vector index.
+
+    Examples:
+        rag-metrics demo --html report.html
     """
     from llama_index_rag_metrics.cli import retriever_results as several
     from llama_index_rag_metrics.demo.collection import load_collection
@@ -61,7 +65,7 @@ def run_demo(
     from llama_index_rag_metrics.report.terminal import print_text
 
     check_files({"--json": json, "--html": html})
-    metrics = several.chosen_metrics(metric)
+    metrics = chosen_metrics(metric)
     k = several.depth(metrics, top_k)
     dataset = load_collection()
     several.print_dataset(dataset)
@@ -76,7 +80,7 @@ def run_demo(
     fail_if(any(result.scores.failed for result in results))
 
 
-@command(app, "evaluate", failed="queries failed, or a metric has no value for some of them")
+@command(app, "evaluate", failed="questions failed, or a metric has no value for some of them")
 def run_evaluate(
     *,
     dataset: Path,
@@ -105,19 +109,20 @@ def run_evaluate(
     """Evaluate one or several retrievers on a dataset, side by side.
 
     Args:
-        dataset (-d): A BEIR folder, or a file that RetrievalDataset.load reads.
+        dataset (-d, DATASET): A BEIR folder, or a file that RetrievalDataset.load reads.
         retriever (-r, RETRIEVER): bm25, lsa, or package.module:factory; the factory may take
             dataset, nodes and similarity_top_k. Repeat the option to compare several.
-        journal: A folder that keeps finished queries. A second call continues from there, to the
+        journal: A folder that keeps finished questions. A second call continues from there, to the
             same depth unless --top-k is given.
-        timeout: Seconds that retrieval, or a metric, may take per query.
-        max_failures: Stop after this many failed queries, or this share of them (below 1).
-        slice_by (--slice, KEY): A metadata key of the queries to split by. Repeatable.
-        matcher: Recognise expected items by this instead of ids: text, exact, tokens, edit or
+        timeout: Seconds that retrieval, or a metric, may take per question.
+        max_failures: Stop after this many failed questions, or this share of them (below 1).
+        slice_by (--slice, KEY): A metadata key of the questions to split by. Repeatable.
+        matcher: Recognise labelled passages by this instead of ids: text, exact, tokens, edit or
             embedding, with a threshold if you like: 'text>=0.6'; or group: each group of
             alternatives counts once.
-        forbidden: For leak, leaked and permitted_recall: a metadata key. A node is forbidden unless
-            one of its values is one of the question's. Default: the dataset's forbidden_ids.
+        forbidden (KEY): For leak, leaked and permitted_recall: a metadata key. A passage is
+            forbidden unless one of its values is one of the question's. Default: the dataset's
+            forbidden_ids.
         price_per_million: The price of a million input tokens of your model: shows tokens and
             price.
         on_error: Stop at a line of the dataset that can't be read or that judges an unknown
@@ -125,19 +130,30 @@ def run_evaluate(
         output (-o): Write what was retrieved: a TREC run, or the format of the ending .jsonl,
             .json, .csv, .tsv, .parquet or .arrow. Several retrievers get a file each:
             RUN.NAME.trec.
+
+    Groups:
+        What to evaluate: dataset, split, retriever, top_k, on_error
+        Metrics: metric, slice_by, tokenizer, price_per_million, forbidden
+        Recognising labelled passages: match_on, matcher, ignore_identical_ids
+        Running: workers, timeout, max_failures, journal, progress
+        Output: worst, html, json, output
+
+    Examples:
+        rag-metrics evaluate -d eval/dataset.jsonl -r my_package:build -m ndcg@10
+        rag-metrics evaluate -d eval/beir -r bm25 -r mine:build --html report.html
     """
     from llama_index_rag_metrics.cli import retriever_results as several
     from llama_index_rag_metrics.cli.retriever_factories import tokenizer_named
     from llama_index_rag_metrics.rankings.matching.matcher_names import as_matcher
 
-    kept = "nothing was kept; --journal DIR keeps finished queries"
+    kept = "nothing was kept; --journal FOLDER keeps finished questions"
     if journal is not None:
-        kept = f"finished queries are kept in {journal}; the same command continues from there"
+        kept = f"finished questions are kept in {journal}; the same command continues from there"
     with interrupted(kept, journal):
         check_files({"--json": json, "--html": html, "--output": output})
         as_matcher(matcher)
         tokens_of = tokenizer_named(tokenizer)
-        metrics = several.chosen_metrics(metric)
+        metrics = chosen_metrics(metric)
         slices = slice_by or []
         questions, retrievers, identities = several.open_retrievers(
             retriever, dataset, metrics, top_k, journal, split, on_error, slices
@@ -183,6 +199,6 @@ def _lacks_values(
             if isinstance(metric, TextMetric):
                 due = {query_id for query_id, ranking in result.run.items() if ranking.ids}
             if missing := len(due - scores.by_query(name).keys()):
-                say(f"{scores.name}: {name} has no value for {missing} of {len(due)} queries")
+                say(f"{scores.name}: {name} has no value for {missing:,} of {len(due):,} questions")
                 is_lacking = True
     return is_lacking

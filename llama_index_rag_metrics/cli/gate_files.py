@@ -14,8 +14,6 @@ from pydantic import BaseModel, Field, ValidationError
 from llama_index_rag_metrics import Baseline, GateReport, Scores
 from llama_index_rag_metrics.decisions.gate.checking_rules import MIN_COVERAGE, update_baseline
 from llama_index_rag_metrics.files.lines import Place, from_json, read_text
-from llama_index_rag_metrics.report.escape import terminal
-from llama_index_rag_metrics.report.numbers import score
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
 
 if sys.version_info >= (3, 11):
@@ -109,13 +107,7 @@ def store(
         judged_by=rules or settings.rules or None,
         **options,
     )
-    lines = [f"{path}: {len(stored.scores.query_ids):,} queries stored"]
-    for metric, mean in stored.scores.means.items():
-        was = ""
-        if before is not None and metric in before.scores:
-            was = f"{score(before.scores.means[metric])} → "
-        lines.append(f"  {terminal(metric)}  {was}{score(mean)}")
-    return "\n".join(lines)
+    return "\n".join(stored.described(path, before))
 
 
 def add_to_step_summary(report: GateReport) -> None:

@@ -11,6 +11,7 @@ from llama_index_rag_metrics.cli.commands import (
     NewFile,
     app,
     check_files,
+    chosen_metrics,
     command,
     fail_if,
     interrupted,
@@ -22,7 +23,7 @@ from llama_index_rag_metrics.runtime.amounts import WORKERS
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 
-@command(app, "judge", failed="queries failed or couldn't be graded")
+@command(app, "judge", failed="questions failed or couldn't be graded")
 def run_judge(
     run: Path,
     *,
@@ -53,9 +54,9 @@ def run_judge(
     Args:
         run: Traces as OTLP/JSON, or a stored run with texts; or one without, if --questions has the
             documents.
-        questions: A dataset with the questions, and with the documents where RUN has no texts.
-            Default: the questions in the traces.
-        match_on: If RUN is a file of traces: which id of a document the labels use: node_id,
+        questions (DATASET): A dataset with the questions, and with the documents where RUN has no
+            texts. Default: the questions in the traces.
+        match_on (KEY): If RUN is a file of traces: which id of a passage the labels use: node_id,
             ref_doc_id or a metadata key.
         matcher: Passages that this recognises as labelled ones, of --human or else --questions, go
             by their ids in the grades: text, exact, tokens, edit or embedding. For traces without
@@ -68,10 +69,20 @@ def run_judge(
         human: People's grades of some passages, as qrels, to see how far the LLM agrees.
         check: Instead of scoring, see how steady the grades are: asked again, at another place in a
             request, with others. Takes some 400 requests.
+
+    Groups:
+        Grading: llm, depth, texts_per_call, cache, workers
+        Questions: questions, question_id, match_on, matcher, on_error
+        Scores: metric, min_grade
+        Trust in the LLM: human, check
+        Output: worst, html, json, qrels
+
+    Examples:
+        rag-metrics judge traces.jsonl --llm my_package:llm --cache grades.sqlite
+        rag-metrics judge traces.jsonl --llm my_package:llm --check
     """
     from llama_index_rag_metrics import read_qrels, score_rankings, write_html, write_qrels
     from llama_index_rag_metrics.cli import judge_run
-    from llama_index_rag_metrics.cli.retriever_results import chosen_metrics
     from llama_index_rag_metrics.cli.run_files import TraceQuestions, read_stored
     from llama_index_rag_metrics.evaluation.results.results_report import print_results
     from llama_index_rag_metrics.runtime.atomic_files import write_text

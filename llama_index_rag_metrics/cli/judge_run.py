@@ -25,9 +25,10 @@ from llama_index_rag_metrics import (
 from llama_index_rag_metrics.cli.commands import say
 from llama_index_rag_metrics.cli.retriever_factories import broken, imported
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike
-from llama_index_rag_metrics.report.numbers import counted, score
+from llama_index_rag_metrics.report.numbers import counted, kappa_in_words
 from llama_index_rag_metrics.runtime.cache.fetching import Usage
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
+from llama_index_rag_metrics.statistics.kappa import Kappa
 
 
 def llm_of(spec: str) -> LLM:
@@ -90,9 +91,9 @@ class Judging:
             model = self.judge.chosen_llm().metadata.model_name
             raise InvalidInput("--llm", model, "an LLM that grades", " ".join(remarks))
         if self.n_unknown:
-            total = self.n_unknown + len(self.queries)
+            n = self.n_unknown + len(self.queries)
             remarks.append(
-                f"the texts of {self.n_unknown} of {total} queries aren't known; they are left out"
+                f"the texts of {self.n_unknown} of {n} questions aren't known; they are left out"
             )
         return grades, remarks
 
@@ -114,11 +115,9 @@ def agreement_in_words(
 ) -> str:
     """How far the grades agree with people's."""
     agreed = agreement(grades, human)
-    ends = ""
-    if agreed.low is not None and agreed.high is not None:
-        ends = f" (95 % interval {score(agreed.low)} to {score(agreed.high)})"
-    items = counted(agreed.n, "passage", "passages")
-    return f"agreement with --human beyond chance: kappa {score(agreed.kappa)}{ends} over {items}"
+    kappa = Kappa(agreed.kappa, agreed.low, agreed.high, agreed.n)
+    passages = counted(agreed.n, "passage", "passages")
+    return f"agreement with --human beyond chance: {kappa_in_words(kappa)} on {passages}"
 
 
 def by_labelled_ids(run: Run, matched: Matched | None) -> Run:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import typer
@@ -45,6 +46,10 @@ def run_check(
         giveaway: How many of a question's words its passage may share, from 0 to 1.
         strict: Exit with 1 if there are warnings, too.
         json: Write every finding, as a list of objects.
+
+    Examples:
+        rag-metrics labels check eval/dataset.jsonl storage/
+        rag-metrics labels check eval/dataset.jsonl mine:index --html labels.html
     """
     from llama_index_rag_metrics import RetrievalDataset, check_labels
     from llama_index_rag_metrics.cli.retriever_factories import passages_of
@@ -85,8 +90,11 @@ def run_move(
             file like BEIR's corpus.jsonl, or package.module:factory that makes an index, a vector
             store or nodes.
         output (-o): The new dataset: .json or .jsonl.
-        threshold: Share of a label's text that a node must hold, 0 to 1.
+        threshold: Share of a label's text that a passage must hold, 0 to 1.
         json: Write what became of every label.
+
+    Examples:
+        rag-metrics labels move eval/dataset.jsonl storage/ -o eval/moved.jsonl
     """
     from llama_index_rag_metrics import RetrievalDataset, move_labels
     from llama_index_rag_metrics.cli.retriever_factories import passages_of
@@ -119,6 +127,9 @@ def run_remember(
     Args:
         output (-o): The new dataset: .json or .jsonl.
         keep_corpus (--keep-corpus/--drop-corpus): Whether the new dataset has the old one's corpus.
+
+    Examples:
+        rag-metrics labels remember data.jsonl storage/ -o data.jsonl
     """
     from llama_index_rag_metrics import RetrievalDataset, remember_texts
     from llama_index_rag_metrics.cli.retriever_factories import passages_of
@@ -139,7 +150,12 @@ def run_remember(
     typer.echo(f"{output}: hashes of {n}")
 
 
-@command(labels, "pool", ok="every verdict is decided, or items were written")
+@command(
+    labels,
+    "pool",
+    ok="every comparison is decided, or passages to label were written",
+    needs_llama_index=False,
+)
 def run_pool(
     runs: list[Path],
     *,
@@ -154,19 +170,27 @@ def run_pool(
     form: Form = "table",
     html: NewFile[Path | None] = None,
 ) -> None:
-    """Choose what to judge next, and say whether enough is judged.
+    """Choose what to label next, and say whether enough is labelled.
 
     Args:
         runs (RUN): Stored rankings, as `score` takes them.
-        output (-o): What to judge: JSON lines of query_id, query, doc_id and text, which say
-            nothing of systems and ranks.
+        output (-o): Where to write the passages to label: JSON lines of query_id, query, doc_id and
+            text; systems and ranks are hidden.
         qrels: The judgements so far. Default: the labels of the dataset.
-        dataset (-d): The dataset that holds the questions and the texts.
-        n: How many items to write. Default: all.
-        metric (-m): ndcg@k, precision@k, recall, recall@k, ap or ap@k.
-        strategy: What comes first: what changes verdicts most, or ranks highest.
-        baseline: Compare every other run with this one. Default: all of them.
-        level: A verdict is decided if further judgements turn it with less than this chance.
+        dataset (-d, DATASET): The dataset that holds the questions and the texts.
+        n: How many passages to write. Default: all.
+        metric (-m, METRIC): ndcg@k, precision@k, recall, recall@k, ap or ap@k.
+        strategy: What comes first: what changes comparisons most, or ranks highest.
+        baseline (RUN): Compare every other run with this one. Default: all of them.
+        level: A comparison is decided if the chance that further labels change it is below this.
+
+    Groups:
+        What is compared: qrels, dataset, metric, baseline, level
+        What to label next: output, n, strategy
+        Output: form, html
+
+    Examples:
+        rag-metrics labels pool a.run b.run -d data.jsonl -n 50 -o pool.jsonl
     """
     from llama_index_rag_metrics import RetrievalDataset, pool, read_run
     from llama_index_rag_metrics.labels.pooling import check_request
@@ -191,10 +215,10 @@ def run_pool(
         dataset=None if dataset is None else RetrievalDataset.load(dataset),
     )
     chosen.to_jsonl(output)
-    show(chosen, form, html=html)
+    show(replace(chosen, file=str(output)), form, html=html)
 
 
-@command(labels, "review")
+@command(labels, "review", needs_llama_index=False)
 def run_review(
     pool: Path,
     *,
@@ -218,7 +242,10 @@ def run_review(
         rubric: A rubric of your own: a line such as '2: It answers in part.' for each grade, and
             before these what is asked. Default: that of llm_relevancy, grades 0 to 3.
         seed: The random order of questions and passages.
-        title: The title of the page.
+        title (TEXT): The title of the page.
+
+    Examples:
+        rag-metrics labels review pool.jsonl -o judged.jsonl
     """
     from llama_index_rag_metrics import write_review_page
     from llama_index_rag_metrics.labels.review.review_items import ReviewPool
@@ -238,7 +265,7 @@ def run_review(
     typer.echo(f"Save the page's export as {output}.")
 
 
-@command(labels, "agree")
+@command(labels, "agree", needs_llama_index=False)
 def run_agree(
     first: Path,
     second: Path,
@@ -258,6 +285,9 @@ def run_agree(
             --pool.
         pool: The pool that both reviewed.
         json: Write every disagreement.
+
+    Examples:
+        rag-metrics labels agree anna.jsonl ben.jsonl
     """
     from llama_index_rag_metrics import compare_reviewers
 

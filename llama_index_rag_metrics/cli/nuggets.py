@@ -53,14 +53,23 @@ def run_nuggets(
         runs (RUN): What was retrieved: its passages are compared with the nuggets.
         output (-o): The nuggets, JSON lines that `score --qrels` reads as facets.
         nuggets: Take these nuggets, and don't create any.
-        answers: Create them from reference answers, under this key of the questions' metadata.
-            Default: from the labelled passages, else from RUN.
+        answers (KEY): Create them from reference answers, under this key of the questions'
+            metadata. Default: from the labelled passages, else from RUN.
         reviewed (FILE): What people said, as `labels review` exports it. Repeatable.
         to_review: Write what people should judge by `labels review`: how important each nugget is,
             or with RUN, which passages support it.
         most: How many nuggets of a question are kept.
         cache: A file that keeps what the LLM answered, so that nothing is paid for twice. Default:
             OUTPUT.cache.
+
+    Groups:
+        Nuggets: llm, nuggets, answers, most, depth, split
+        Review by people: to_review, reviewed
+        Running: workers, cache, progress
+        Output: output, form, html
+
+    Examples:
+        rag-metrics labels nuggets data.jsonl a.run --llm mine:llm -o nuggets.jsonl
     """
     from llama_index_rag_metrics import (
         Cache,

@@ -10,20 +10,20 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from llama_index.core.base.base_retriever import BaseRetriever
-
-from llama_index_rag_metrics.demo.retrievers import bm25, lsa
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
-from llama_index_rag_metrics.labels.corpus import Passages
 from llama_index_rag_metrics.rankings.tokens import TokenCounter, Tokenizer
 from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra
-from llama_index_rag_metrics.runtime.masking import describe_error
+from llama_index_rag_metrics.runtime.masking import describe_error, join_first
+
+if TYPE_CHECKING:
+    from llama_index_rag_metrics.labels.corpus import Passages
 
 T = TypeVar("T")
 
-BUILT_IN: Mapping[str, Callable[..., BaseRetriever]] = {"bm25": bm25, "lsa": lsa}
+BUILT_IN = ("bm25", "lsa")
+"""Functions of `demo.retrievers`."""
 
 _KINDS = f"{', '.join(BUILT_IN)} or package.module:factory"
 
@@ -44,7 +44,9 @@ def names_of(specs: Sequence[str]) -> dict[str, str]:
 
 def find(spec: str) -> Any:
     """A retriever by name, or what "package.module:factory" names."""
-    return BUILT_IN[spec] if spec in BUILT_IN else imported(spec, "--retriever", _KINDS)
+    if spec in BUILT_IN:
+        return getattr(importlib.import_module("llama_index_rag_metrics.demo.retrievers"), spec)
+    return imported(spec, "--retriever", _KINDS)
 
 
 def imported(spec: str, option: str, kinds: str = "package.module:factory") -> Any:
@@ -61,9 +63,30 @@ def imported(spec: str, option: str, kinds: str = "package.module:factory") -> A
         raise broken(option, spec, "a module that can be imported", error) from error
     for name in attribute.split("."):
         if not hasattr(target, name):
-            raise InvalidInput(option, spec, f"a factory in {module}", f"It has no {name}.")
+            there = f"{_called(target)} has no function `{name}` ({_functions_of(target)})"
+            raise InvalidInput(option, spec, sentence=f"{option}: {there}.")
         target = getattr(target, name)
     return target
+
+
+def _called(holder: Any) -> str:
+    """What a person calls a module or a class: "mods.py"."""
+    is_file = inspect.ismodule(holder) and not hasattr(holder, "__path__")
+    file = getattr(holder, "__file__", None) if is_file else None
+    return Path(file).name if file else getattr(holder, "__name__", type(holder).__name__)
+
+
+def _functions_of(holder: Any) -> str:
+    """The functions and classes that a module defines, or else the ones that it imported."""
+    public = {
+        name: value
+        for name, value in getattr(holder, "__dict__", {}).items()
+        if not name.startswith("_") and callable(value)
+    }
+    module = getattr(holder, "__name__", None)
+    own = [name for name, value in public.items() if getattr(value, "__module__", "") == module]
+    names = own or list(public)
+    return f"it has: {join_first(names, 8)}" if names else "it has none"
 
 
 def built(
@@ -150,6 +173,8 @@ def passages_of(
     argument: str, spec: str, dataset: RetrievalDataset, match_on: str = "node_id"
 ) -> Passages:
     """The passages of a path for `Passages.of`, or of what "package.module:factory" makes."""
+    from llama_index_rag_metrics.labels.corpus import Passages
+
     if ":" not in spec or Path(spec).exists():
         return Passages.of(spec, match_on)
     factory = imported(spec, argument, "a path that is there, or package.module:factory")

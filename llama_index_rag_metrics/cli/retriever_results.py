@@ -6,39 +6,30 @@ import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
-from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
 from llama_index_rag_metrics import (
     EvaluationResults,
     RetrievalDataset,
-    compare,
     evaluate,
-    write_html,
     write_run,
 )
+from llama_index_rag_metrics.cli.deciding import Decided
 from llama_index_rag_metrics.cli.retriever_factories import built, find, names_of
-from llama_index_rag_metrics.decisions.comparison.comparison_report import decisions
-from llama_index_rag_metrics.evaluation.evaluator import DEFAULT_METRICS
 from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity
-from llama_index_rag_metrics.evaluation.results.results_report import print_results
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
 from llama_index_rag_metrics.files.lines import OnError
-from llama_index_rag_metrics.metrics.metric_names import metrics, split_names
 from llama_index_rag_metrics.report.numbers import counted
-from llama_index_rag_metrics.report.terminal import print_heading, print_text
+from llama_index_rag_metrics.report.terminal import print_heading
 from llama_index_rag_metrics.runtime.atomic_files import write_text
 from llama_index_rag_metrics.runtime.errors import InvalidInput, JournalMismatch, LabelWarning
 from llama_index_rag_metrics.runtime.journal import read_fingerprint
 from llama_index_rag_metrics.scores.scores_export import to_json
 
-
-def chosen_metrics(names: Iterable[str] | None) -> list[BaseRetrievalMetric]:
-    """The metrics of those names, which may be joined by commas; by default the usual ones."""
-    single = [part.strip() for name in names or () for part in split_names(name)]
-    return metrics(single or DEFAULT_METRICS)
+if TYPE_CHECKING:
+    from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
 
 def open_retrievers(
@@ -171,15 +162,11 @@ def show_all(
     """Print each retriever against the first, after it was written to the files asked for."""
     if json is not None:
         write_text(json, to_json([result.scores for result in results]))
-    first = results[0].scores
-    comparison = None
-    if len(results) > 1 and first.counts.scored > 1:
-        comparison = compare({result.run.name: result for result in results}, first.name)
+    systems = {result.run.name: result for result in results}
+    decided = Decided.of(systems, has_page=html is not None)
     if html is not None:
-        write_html(comparison or results, html)
-    for statement in decisions(comparison) if comparison is not None else ():
-        print_text(statement.text)
-    print_results(results, worst=worst, slice_by=slice_by)
+        decided.write_page(html)
+    decided.show(worst=worst, slice_by=slice_by)
 
 
 def write_runs(path: Path | None, results: Sequence[EvaluationResults]) -> None:

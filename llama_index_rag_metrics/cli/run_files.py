@@ -179,7 +179,7 @@ def name_apart(systems: Sequence[Scores], runs: Sequence[Path]) -> list[Scores]:
     """Name runs of the same name by their files' names, or if those are the same, by paths."""
     by_run, by_file = [scores.name for scores in systems], [run.name for run in runs]
     for names in (by_run, by_file, list(map(str, runs))):
-        if len(set(names)) == len(names):
+        if all(names) and len(set(names)) == len(names):
             return [scores.replace(name=name) for scores, name in zip(systems, names, strict=True)]
     return list(systems)
 

@@ -13,6 +13,7 @@ from llama_index_rag_metrics.cli.commands import (
     NewFile,
     app,
     check_files,
+    chosen_metrics,
     command,
     fail_if,
     say,
@@ -28,7 +29,7 @@ _VERSIONS: Mapping[Output, Version] = {"trec": 9, "trec10": 10}
 """The version of trec_eval that a format follows."""
 
 
-@command(app, "score", failed="a RUN has failed queries")
+@command(app, "score", failed="a RUN has failed questions", needs_llama_index=False)
 def run_score(
     runs: list[Path],
     *,
@@ -66,31 +67,39 @@ def run_score(
             P.5,10, ndcg_cut.10, official, all_trec.
         output_format (--format): table; trec: the lines and averages of trec_eval 9; trec10: those
             of version 10; json; csv.
-        per_query (-q): Show every query's scores, too.
-        complete (-c): With --format trec or trec10: average over all judged queries, not only over
-            those in RUN. The other formats always do.
-        min_grade (-l): The grade from which a document is relevant. Default: 1.
+        per_query (-q): Show every question's scores, too.
+        complete (-c): With --format trec or trec10: average over all labelled questions, not only
+            over those in RUN. The other formats always do.
+        min_grade (-l): The grade from which a passage is relevant. Default: 1.
         max_retrieved (-M): How many of each ranking count, best first.
-        judged_only (-J): Only documents with a judgement count, and the ranks close up.
+        judged_only (-J): Only labelled passages count, and the ranks close up.
         corpus: The texts of the documents, a file like BEIR's corpus.jsonl: for span metrics in
             tokens.
         no_summary (-n): With --format trec or trec10 and -q: print no averages.
-        output (-o): Write every query's scores, unrounded: a .parquet, .csv or .json file.
+        output (-o): Write every question's scores, unrounded: a .parquet, .csv or .json file.
         columns (FIELD=COLUMN): How RUN names its columns, as FIELD=COLUMN: retrieved_ids=doc_ids.
             Repeat the option, or use commas.
-        questions: If RUN is a file of traces: a dataset, to find the traces' questions by their
-            text. With --matcher: the dataset that has the labels' texts.
-        match_on: If RUN is a file of traces: which id of a document the labels use: node_id,
+        questions (DATASET): If RUN is a file of traces: a dataset, to find the traces' questions by
+            their text. With --matcher: the dataset that has the labels' texts.
+        match_on (KEY): If RUN is a file of traces: which id of a passage the labels use: node_id,
             ref_doc_id or a metadata key.
         matcher: Recognise the labelled passages of --questions in RUN by this instead of ids, as
             where traces hold no ids: text, exact, tokens, edit or embedding, with a threshold if
             you like: 'text>=0.6'.
+
+    Groups:
+        Judgements and files: qrels, columns, on_error, corpus
+        Metrics: metric, min_grade, max_retrieved, judged_only, ignore_identical_ids, tokenizer
+        Traces: question_id, questions, match_on, matcher
+        Output: output_format, per_query, complete, no_summary, html, output
+
+    Examples:
+        rag-metrics score before.run after.run --qrels qrels.txt -m ndcg@10
+        rag-metrics score bm25.run --qrels qrels.txt --format trec -m official -q
     """
-    from llama_index_rag_metrics import write_html
     from llama_index_rag_metrics.cli import run_files
+    from llama_index_rag_metrics.cli.deciding import Decided
     from llama_index_rag_metrics.cli.retriever_factories import tokenizer_named
-    from llama_index_rag_metrics.cli.retriever_results import chosen_metrics
-    from llama_index_rag_metrics.evaluation.results.results_report import print_results
     from llama_index_rag_metrics.files.beir import read_corpus
     from llama_index_rag_metrics.files.dataset_content import DatasetContent
     from llama_index_rag_metrics.rankings.judging.judged import Selection
@@ -125,15 +134,18 @@ def run_score(
     named = run_files.name_apart(systems, runs)
     if output is not None:
         scores_export.write_scores(output, named)
+    apart = {scores.name: scores for scores in named}
+    if output_format == "table" or html is not None:
+        decided = Decided.of(apart, has_page=html is not None)
     if html is not None:
-        write_html(named, html)
+        decided.write_page(html)
     if output_format == "json":
         typer.echo(scores_export.to_json(named))
     elif output_format == "csv":
         records = (scores_export.per_query if per_query else scores_export.means)(named)
         typer.echo(csv_text(records), nl=False)
     elif version is None:
-        print_results(named, worst=0, per_query=per_query)
+        decided.show(worst=0, per_query=per_query)
     else:
         options = {"per_query": per_query, "complete": complete, "summary": not no_summary}
         for scores in systems:
@@ -145,12 +157,15 @@ def run_score(
     fail_if(any(scores.failed for scores in systems))
 
 
-@command(app, "metrics")
+@command(app, "metrics", needs_llama_index=False)
 def run_metrics(name: str | None = None) -> None:
     """List every metric: its names, range, definition and parameters.
 
     Args:
         name: A metric, by any of its names: prints all about it.
+
+    Examples:
+        rag-metrics metrics ndcg
     """
     from llama_index_rag_metrics.cli.metric_listing import print_entry, print_table
     from llama_index_rag_metrics.metrics.metric_names import ALIASES, METRICS, metric

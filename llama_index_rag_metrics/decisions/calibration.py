@@ -20,7 +20,7 @@ from llama_index_rag_metrics.report.model import (
     Statement,
     Table,
 )
-from llama_index_rag_metrics.report.numbers import counted, percent, score
+from llama_index_rag_metrics.report.numbers import counted, estimate, percent, score
 from llama_index_rag_metrics.report.reportable import Reportable, Sentence
 from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
@@ -268,10 +268,7 @@ def _sentence(
 ) -> str:
     if not interval.n:
         return f"{metric} has no value: people scored no question."
-    number = f"{metric} is {score(interval.mean)}"
-    if interval.low is not None and interval.high is not None:
-        ends = f"{score(interval.low)} to {score(interval.high)}"
-        number += f" ({percent(confidence)} interval {ends})"
+    number = estimate(metric, interval.mean, interval.low, interval.high, interval.n, confidence)
     return f"{number}{', by ' if combined.reason_alone else ': '}{describe_worth(combined)}."
 
 

@@ -43,6 +43,7 @@ from llama_index_rag_metrics.evaluation.sessions.session_asker import asker_of
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.metrics import RankingMetric
+from llama_index_rag_metrics.metrics.metric_names import DEFAULT_METRICS
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn
 from llama_index_rag_metrics.rankings.matching.matcher_names import BY_ID, MatcherLike, as_matcher
@@ -222,10 +223,6 @@ class MultiModalRetrieverEvaluator(RetrieverEvaluator):
         >>> issubclass(MultiModalRetrieverEvaluator, RetrieverEvaluator)
         True
     """
-
-
-DEFAULT_METRICS = ("ndcg@10", "hit_rate@5", "recall@5", "precision@5", "mrr@10", "ap@10")
-"""What `evaluate` computes unless told otherwise."""
 
 
 @shows(EvaluateOptions)

@@ -28,7 +28,8 @@ _WITHOUT_EFFECT = {"callback_manager", "show_progress", "verbose"}
 _DEEPEST = 2
 """Levels of components in components that are described."""
 
-_DIGEST = re.compile(r" [0-9a-f]{12}(?![0-9a-f])")
+_NOT_FOR_PEOPLE = re.compile(r" [0-9a-f]{12}(?![0-9a-f])|[\w.<>]*<locals>\.|\b__main__\.")
+"""Digests, and where in a program a function is defined."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +49,13 @@ class RetrieverIdentity:
         return {aspect: str(value) for aspect, value in known.items() if value is not None}
 
 
-def without_digests(name: str) -> str:
-    """An identity as people read it."""
-    return _DIGEST.sub("", name)
+def for_people(identity: str) -> str:
+    """An identity as people read it.
+
+    >>> for_people("__main__.search.<locals>.retrieve 5ecbb87e7dae"), for_people("app.<lambda>")
+    ('retrieve', 'app.a lambda function')
+    """
+    return _NOT_FOR_PEOPLE.sub("", identity).replace("<lambda>", "a lambda function")
 
 
 def fingerprint(plan: Plan, retriever: str | RetrieverIdentity) -> dict[str, str]:

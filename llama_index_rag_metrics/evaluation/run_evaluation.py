@@ -19,7 +19,7 @@ from llama_index_rag_metrics.evaluation.asking.run_options import RunOptions
 from llama_index_rag_metrics.evaluation.identity import (
     RetrieverIdentity,
     fingerprint,
-    without_digests,
+    for_people,
 )
 from llama_index_rag_metrics.evaluation.permissions import Permissions, permissions_for
 from llama_index_rag_metrics.evaluation.results.evaluation_results import (
@@ -110,11 +110,15 @@ def describe(plan: Plan, run: Run, retriever: str) -> dict[str, str]:
     depth = max((len(ranking.ids) for ranking in run.values()), default=0)
     recognising = [metric for metric in metrics if getattr(metric, "recognises", True)]
     stages = [type(postprocessor).__qualname__ for postprocessor in plan.postprocessors]
-    name = without_digests(retriever)
+    name = plan.options.name
+    if plan.options.retriever_id or not name:
+        name = for_people(retriever) or "stored rankings"
+    elif not stages:
+        name = ""  # it is above every number
     return {
         "dataset": f"{dataset.name}: {size}" if dataset.name else size,
         "evaluated": f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC",
-        "retriever": " → ".join(filter(None, [name, *stages])) or "stored rankings",
+        **({"retriever": " → ".join([name, *stages])} if name else {}),
         "retrieved": f"up to {counted(depth, 'item', 'items')} a query",
         "metrics": ", ".join(metric.metric_name for metric in metrics),
         "matched by": ", ".join(group_by_matcher(recognising, plan.options.matcher)),

@@ -106,7 +106,7 @@ def as_html(dataset: DatasetContent) -> str:
     return (
         f"<p><b>{escape(dataset.name or 'RetrievalDataset')}</b>: {escape(summary(dataset))}</p>"
         f"{set_table(table)}"
-        f"{f'<p>… and {more} more</p>' if more > 0 else ''}"
+        f"{f'<p>… and {more:,} more</p>' if more > 0 else ''}"
     )
 
 
@@ -124,4 +124,4 @@ def _relevant(dataset: DatasetContent, query_id: str) -> str:
 def _share(found: Collection[str], whole: Collection[str], what: str) -> str:
     examples = ", ".join(map(repr, sorted(found)[:_SHOWN]))
     more = ", …" if len(found) > _SHOWN else ""
-    return f"{len(found)} of {len(whole)} {what}: {examples}{more}" if found else ""
+    return f"{len(found):,} of {len(whole):,} {what}: {examples}{more}" if found else ""

@@ -7,7 +7,14 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from llama_index_rag_metrics.labels.checking import KINDS, Coverage, Finding, LabelFindings, Share
+from llama_index_rag_metrics.labels.checking import (
+    KINDS,
+    Coverage,
+    Finding,
+    Kind,
+    LabelFindings,
+    Share,
+)
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.report.query_lines import difference, excerpt
@@ -28,7 +35,7 @@ def findings_report(findings: LabelFindings, *, full: bool = False) -> m.Report:
         title=f"Labels of {findings.name}" if findings.name else "Labels",
         lead=f"{counted(len(labels))}, {n_labels}",
         outcome=m.Cell(outcome, "outcome", "alarm" if n_errors else "open" if n else "best"),
-        decision=[_decision(n_errors, n - n_errors)],
+        decision=[_decision(findings)],
         sections=[
             m.Section("Labels", [table]),
             m.Section("Coverage", _coverage_tables(findings.coverage)),
@@ -39,12 +46,29 @@ def findings_report(findings: LabelFindings, *, full: bool = False) -> m.Report:
     )
 
 
-def _decision(n_errors: int, n_warnings: int) -> m.Statement:
+def _decision(findings: LabelFindings) -> m.Statement:
+    """How many errors there are, and what to do about the most frequent kind."""
+    n_errors = len(findings.errors)
+    n_warnings, n_labels = len(findings) - n_errors, sum(findings.coverage.labels.values())
     if n_errors:
         errors = counted(n_errors, "error makes", "errors make")
-        return m.Statement(f"{errors} scores wrong: see the list below.", "alarm")
+        kinds = [kind for kind, entry in KINDS.items() if entry.level == "error"]
+        kind = max(kinds, key=lambda kind: len(findings.of(kind)))
+        _, meaning, advice = KINDS[kind]
+        n = len(findings.of(kind))
+        most = "" if n == n_errors else f"{n:,} of them "
+        text = f"{errors} scores wrong, {most}{meaning}: {advice}."
+        return m.Statement(text, "alarm", evidence=_title(kind, n))
+    if not n_labels:
+        return m.Statement("Nothing was checked: there are no labels.", "open")
     more = f"; {counted(n_warnings, 'warning', 'warnings')}" if n_warnings else ""
-    return m.Statement(f"All labels still match{more}.")
+    still = "The label still matches" if n_labels == 1 else f"All {n_labels:,} labels still match"
+    return m.Statement(f"{still}{more}.", "open" if more else "best")
+
+
+def _title(kind: Kind, n: int) -> str:
+    meaning = KINDS[kind].meaning
+    return f"{meaning[0].upper()}{meaning[1:]}: {n:,}"
 
 
 def _kind_rows(findings: LabelFindings) -> list[m.Row]:

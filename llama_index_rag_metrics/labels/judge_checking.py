@@ -103,6 +103,9 @@ class JudgeCheck(Reportable):
         place: `slope`, by how much a grade changes with each place further back (below 0, texts at
             the front get more), and `p_value`, two-sided; None where no text was moved.
         kappa: agreement with people's grades; None where there are none.
+        own_kappa: agreement of the first grades alone with the second ones.
+        is_on_scale: whether people's grades look as if they were on the judge's scale; kappa means
+            nothing if not.
         usage: what the check took.
         confidence: of the intervals.
         notes: what a reader of the numbers should know.
@@ -132,6 +135,8 @@ class JudgeCheck(Reportable):
     usage: Usage
     confidence: float
     notes: tuple[str, ...]
+    own_kappa: Kappa | None = None
+    is_on_scale: bool = True
 
     def report(self, *, full: bool = False) -> Report:
         """Every check in words and numbers, a row each."""
@@ -219,11 +224,11 @@ async def acheck_judge(
         if isinstance(failure, RagMetricsError):
             raise failure
         raise ScorerFailed(scorer.metric_name, describe_error(failure))  # its cause may show a key
-    changes = {
-        name: _change(pairs, confidence) for name, pairs in _pairs(by_query).items() if pairs
-    }
+    pairs = _pairs(by_query)
+    changes = {name: _change(graded, confidence) for name, graded in pairs.items() if graded}
     by_people = _beside_people(by_query, human or {})
-    notes = [*check.notes(len(known) - len(by_query)), *_scale_note(by_people)]
+    scale_note = [*_scale_note(by_people)]
+    notes = [*check.notes(len(known) - len(by_query)), *scale_note]
     return JudgeCheck(
         model=scorer.label or llm.metadata.model_name,
         n_queries=len(by_query),
@@ -238,6 +243,8 @@ async def acheck_judge(
         usage=tally.usage,
         confidence=confidence,
         notes=tuple(notes),
+        own_kappa=_kappa(pairs["repeated"], confidence),
+        is_on_scale=not scale_note,
     )
 
 
@@ -452,8 +459,9 @@ def _beside_people(
 
 
 def _kappa(graded: Sequence[tuple[str, int, float]], confidence: float) -> Kappa:
-    clusters, by_judge, by_people = zip(*graded, strict=True)
-    grades = np.array(by_judge, np.float64), np.array(by_people)
+    """Of the judge's grades with people's, or with those that it gave when asked again."""
+    clusters, first, second = zip(*graded, strict=True)
+    grades = np.array(first, np.float64), np.array(second, np.float64)
     return cohens_kappa(*grades, confidence=confidence, clusters=list(clusters))
 
 

@@ -19,17 +19,21 @@ from llama_index_rag_metrics.report.model import (
 from llama_index_rag_metrics.report.numbers import (
     between,
     counted,
+    kappa_in_words,
     percent,
     score,
     signed,
     whole_percent,
 )
 from llama_index_rag_metrics.statistics.intervals import MeanInterval, excludes_0
+from llama_index_rag_metrics.statistics.kappa import MODERATE, Kappa
 
 _EXPLAINED = (
     "The same passages graded twice. Changed: the share with another grade. Mean change: the "
     "second grade minus the first, and its interval."
 )
+_STEADINESS = "Steadiness"
+_UNKNOWN = "Whether this judge agrees with people is unknown"
 _HEAD = ("grades", "changed", "mean change", "interval")
 
 
@@ -57,8 +61,8 @@ def judge_check_report(check: JudgeCheck) -> Report:
     return Report(
         title=f"Check of the judge {check.model}".rstrip(),
         lead=f"{counted(check.n_queries)}, {passages}, {requests}",
-        decision=[*_statements(check)],
-        sections=[Section("Steadiness", [table], f"{_EXPLAINED} {level}")],
+        decision=[_decision(check), *_statements(check)],
+        sections=[Section(_STEADINESS, [table], f"{_EXPLAINED} {level}")],
         notes=[*check.notes, str(check.usage)],
         records=Records.of(records, records[0]),
     )
@@ -86,8 +90,39 @@ def _record(
     return {"check": label, "n": n, **columns, "p_value": None}
 
 
+def _decision(check: JudgeCheck) -> Statement:
+    """Whether the grades can stand in for people's, by the interval of kappa."""
+    kappa, own = check.kappa, check.own_kappa
+    if kappa is None and own is not None and own.high is not None and own.high < MODERATE:
+        text = f"Don't use this judge: asked twice, it hardly agrees with itself, {_shown(own)}."
+        return Statement(text, "alarm", evidence=_STEADINESS)
+    if kappa is None:
+        how = "give people's grades of some of the passages, as human= or --human FILE"
+        return Statement(f"{_UNKNOWN}: {how}.", "open")
+    if not check.is_on_scale:
+        return Statement(f"{_UNKNOWN}: their grades are on another scale.", "open")
+    if math.isnan(kappa.kappa) or kappa.low is None or kappa.high is None:
+        passages = counted(kappa.n, "passage", "passages")
+        return Statement(f"{_UNKNOWN}: {passages} that they graded can't tell.", "open")
+    if kappa.low >= MODERATE:
+        return Statement(f"This judge agrees with people, {_shown(kappa)}.", "best")
+    if kappa.high < MODERATE:
+        refused = "Don't use this judge uncalibrated: it hardly agrees with people"
+        cure = "calibrate() corrects its scores by theirs."
+        return Statement(f"{refused}, {_shown(kappa)}. {cure}", "alarm")
+    advice = "Let people grade more passages, or calibrate() its scores."
+    found = f"{_shown(kappa)}; from {MODERATE} on it is moderate"
+    return Statement(
+        f"Whether this judge agrees with people isn't certain, {found}. {advice}", "open"
+    )
+
+
+def _shown(kappa: Kappa) -> str:
+    return f"{kappa_in_words(kappa)} on {counted(kappa.n, 'passage', 'passages')}"
+
+
 def _statements(check: JudgeCheck) -> Iterator[Statement]:
-    repeated, moved, together, kappa = check.repeated, check.moved, check.together, check.kappa
+    repeated, moved, together = check.repeated, check.moved, check.together
     passages = counted(repeated.n, "passage", "passages")
     yield Statement(
         f"Asked twice, the judge changed its grade on {repeated.n_changed:,} of {passages}"
@@ -105,14 +140,6 @@ def _statements(check: JudgeCheck) -> Iterator[Statement]:
             f"In calls of {check.texts_per_call} instead of alone, {_changed(together)}, on "
             f"average by {signed(shift.mean)}{ends}.",
             "alarm" if excludes_0(shift) else "normal",
-        )
-    if kappa is not None and not math.isnan(kappa.kappa):
-        ends = ""
-        if kappa.low is not None and kappa.high is not None:
-            ends = f" (interval {score(kappa.low)} to {score(kappa.high)})"
-        passages = counted(kappa.n, "passage", "passages")
-        yield Statement(
-            f"Agreement with people: kappa {score(kappa.kappa)}{ends}, over {passages}."
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, get_args
 
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
@@ -30,7 +30,7 @@ class Move(Sentence):
     """What became of one label: `pieces` are the new ids, `others` nodes with too small a share.
 
     `score` is the share of its text that the new nodes hold together, in [0, 1]; None if only a
-    hash of the text is known, which no new node has.
+    hash of the text is known, which no new node has. `old_text` is the labelled text, if known.
     """
 
     query_id: str
@@ -41,6 +41,7 @@ class Move(Sentence):
     others: tuple[Piece, ...] = ()
     score: float | None = 0.0
     by: By = ""
+    old_text: str = field(default="", repr=False)
 
     def __str__(self) -> str:
         remark = ", ".join(map(str, self.pieces))
@@ -148,7 +149,7 @@ def _move(query_id: str, item: str, label: Label, located: Found, threshold: flo
     pieces = enough or located.pieces
     others = tuple(piece for piece in located.pieces if piece not in pieces)
     fate, score, by, grade = located.fate, located.score, located.by, label.queries[query_id]
-    return Move(query_id, item, grade, fate, pieces, others, score, by)
+    return Move(query_id, item, grade, fate, pieces, others, score, by, label.text or "")
 
 
 def _relabelled(

@@ -10,6 +10,7 @@ from llama_index_rag_metrics.labels.locating import By, Fate
 from llama_index_rag_metrics.labels.moving import Move, MovedLabels
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.numbers import counted
+from llama_index_rag_metrics.report.query_lines import excerpt
 
 _MEANINGS: Mapping[Fate, str] = {
     "kept": "the same id and text",
@@ -41,7 +42,10 @@ def moves_report(moved: MovedLabels, *, full: bool = False) -> m.Report:
         listings=[
             m.Listing.of(
                 fate.capitalize(),
-                [(move.query_id, queries[move.query_id], [str(move)]) for move in moved.of(fate)],
+                [
+                    (move.query_id, queries[move.query_id], _remarks(move))
+                    for move in moved.of(fate)
+                ],
                 _MOST_ON_PAGE if full else _MOST_SHOWN,
                 on_request=fate == "split",
             )
@@ -52,6 +56,11 @@ def moves_report(moved: MovedLabels, *, full: bool = False) -> m.Report:
     )
 
 
+def _remarks(move: Move) -> list[str]:
+    said = f"it said “{excerpt(move.old_text)}”"
+    return [str(move), said] if move.fate == "lost" and move.old_text else [str(move)]
+
+
 def _record(move: Move) -> dict[str, Any]:
     new_ids, shares = [piece.id for piece in move.pieces], [piece.share for piece in move.pieces]
     others = [piece.id for piece in move.others]
@@ -59,12 +68,19 @@ def _record(move: Move) -> dict[str, Any]:
 
 
 def _decision(moved: MovedLabels) -> m.Statement:
-    lost = moved.of("lost")
+    if not moved.moves:
+        return m.Statement("Nothing was moved: there are no labels.", "open")
+    lost, changed = moved.of("lost"), moved.of("changed")
     if not lost:
-        return m.Statement("Every label has a new place.")
+        edited = counted(len(changed), "text was", "texts were")
+        more = f"; {edited} edited: look at them again" if changed else ""
+        listing = f"Changed: {len(changed):,}" if changed else "Labels"
+        text = f"Every label has a new place{more}."
+        return m.Statement(text, "open" if changed else "best", evidence=listing)
     empty = {move.query_id for move in lost if not moved.dataset.relevance.get(move.query_id)}
-    more = f"; {counted(len(empty))} have none left" if empty else ""
-    return m.Statement(f"{counted(len(lost), 'label is', 'labels are')} lost{more}.", "alarm")
+    more = f"; {counted(len(empty), 'question has', 'questions have')} none left" if empty else ""
+    text = f"{counted(len(lost), 'label is', 'labels are')} lost{more}: label these questions anew."
+    return m.Statement(text, "alarm", evidence=f"Lost: {len(lost):,}")
 
 
 def _row(fate: Fate, moves: Sequence[Move], n: int) -> m.Row:

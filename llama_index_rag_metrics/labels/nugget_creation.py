@@ -122,7 +122,7 @@ create_nuggets = synchronous(acreate_nuggets)
 
 def _failed_warning(what: str, errors: Mapping[str, str], n: int) -> LabelWarning:
     query_id, error = next(iter(errors.items()))
-    return LabelWarning(f"{len(errors)} of {n} {what}; {query_id!r}: {error}")
+    return LabelWarning(f"{len(errors):,} of {n:,} {what}; {query_id!r}: {error}")
 
 
 def _sources(

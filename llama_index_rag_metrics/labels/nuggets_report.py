@@ -8,6 +8,7 @@ from llama_index_rag_metrics.labels import grouped
 from llama_index_rag_metrics.labels.nuggets import Nuggets
 from llama_index_rag_metrics.rankings.relevance import Nugget
 from llama_index_rag_metrics.report import model as m
+from llama_index_rag_metrics.report.failures import errors_in_words
 from llama_index_rag_metrics.report.numbers import counted
 
 _MOST_SHOWN, _MOST_ON_PAGE = 5, 500
@@ -50,13 +51,17 @@ def nuggets_report(nuggets: Nuggets, *, full: bool = False) -> m.Report:
 
 def _decision(nuggets: Nuggets, every: Sequence[Nugget], *, is_assigned: bool) -> m.Statement:
     if nuggets.errors:
-        failed = counted(len(nuggets.errors), "query has", "queries have")
-        return m.Statement(f"{failed} errors: see the list below.", "alarm")
+        failed = counted(len(nuggets.errors), "question has", "questions have")
+        why = errors_in_words([*nuggets.errors.values()])
+        return m.Statement(f"{failed} errors ({why}).", "alarm")
+    if not every:
+        return m.Statement("There are no nuggets.", "open")
     if not is_assigned:
-        return m.Statement("No passage was compared with them yet: assign_nuggets does it.", "open")
+        return m.Statement("No passage was compared with them yet: use assign_nuggets().", "open")
     if missing := sum(1 for nugget in every if not nugget.supported_by()):
         lack = counted(missing, "nugget has", "nuggets have")
-        return m.Statement(f"{lack} no passage that supports it in full.", "open")
+        text = f"{lack} no passage that supports {'it' if missing == 1 else 'them'} in full."
+        return m.Statement(text, "open")
     return m.Statement("Every nugget has a passage that supports it in full.", "best")
 
 

@@ -88,6 +88,7 @@ class Pool(Reportable):
         n_unjudged: how many aren't.
         queries: query id to question, where it is known.
         texts: (query id, passage) to text, where it is known.
+        file: where the items were written, for the command that comes next; "" for nowhere.
 
     Examples:
         >>> from llama_index_rag_metrics import pool
@@ -104,6 +105,7 @@ class Pool(Reportable):
     n_unjudged: int
     queries: Mapping[str, str] = field(default_factory=dict, repr=False)
     texts: Mapping[tuple[str, str], str] = field(default_factory=dict, repr=False)
+    file: str = ""
 
     @property
     def is_enough(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from shlex import quote
 from typing import Any
 
 from llama_index_rag_metrics.labels.pooling import Pool, State
@@ -15,6 +16,8 @@ _STATES: Mapping[State, m.Cell] = {
     "open": m.Cell("undecided", tone="open"),
 }
 _HEAD = ("state", "difference", "at least … at most", "chance of a change")
+_COMPARISONS = "Comparisons"
+_LISTING = "To label next"
 _MOST_SHOWN = 5
 
 
@@ -50,17 +53,33 @@ def pool_report(pool: Pool) -> m.Report:
         lead=f"{pool.n_judged:,} labelled, {pool.n_unjudged:,} unlabelled in sight",
         outcome=m.Cell(outcome[0], "outcome", outcome[1]),
         decision=[_decision(pool)],
-        sections=[m.Section("Comparisons", [m.Table("", _HEAD, [rows], pool.metric)], explained)],
-        listings=[m.Listing.of("To label next", remarks, _MOST_SHOWN)],
+        sections=[m.Section(_COMPARISONS, [m.Table("", _HEAD, [rows], pool.metric)], explained)],
+        listings=[m.Listing.of(_LISTING, remarks, _MOST_SHOWN)],
         metrics=[pool.metric],
         records=m.Records.of(items, ("query_id", "doc_id", "weight")),
     )
 
 
+def _decided(pool: Pool) -> str:
+    if len(pool.pairs) > 1:
+        return f"all {len(pool.pairs):,} comparisons on {pool.metric} are decided"
+    pair = pool.pairs[0]
+    if not pair.difference:
+        return f"{pair.first} and {pair.second} score the same on {pool.metric}"
+    ahead = f"{pair.first} is ahead of {pair.second} on {pool.metric}"
+    return f"{ahead}{', whatever the other labels are' if pair.state == 'certain' else ''}"
+
+
 def _decision(pool: Pool) -> m.Statement:
     if pool.is_enough:
-        return m.Statement("Labelling can stop: every comparison is decided.", "best")
+        return m.Statement(f"Labelling can stop: {_decided(pool)}.", "best", evidence=_COMPARISONS)
     n_open = sum(1 for pair in pool.pairs if pair.state == "open")
     pairs = counted(n_open, "comparison is", "comparisons are")
-    passages = "this passage" if len(pool) == 1 else f"these {len(pool):,} passages"
-    return m.Statement(f"{pairs} undecided. Label {passages}, then rerun.", "open")
+    n = len(pool)
+    passages = "this passage" if n == 1 else f"these {n:,} passages"
+    if not pool.file:
+        text = f"{pairs} undecided. Label {passages} (to_jsonl() writes them), then rerun."
+        return m.Statement(text, "open", evidence=f"{_LISTING}: {n:,}")
+    command = f"rag-metrics labels review {quote(pool.file)} -o judgements.jsonl"
+    text = f"{pairs} undecided. Label {passages}, then rerun with --qrels judgements.jsonl."
+    return m.Statement(text, "open", evidence=f"{_LISTING}: {n:,}", command=command)

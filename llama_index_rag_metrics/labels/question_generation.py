@@ -266,12 +266,14 @@ def _dataset(
         raise NoQuestions(n, refused)
     empty = len(corpus) - n
     failed = [f"{node_id!r} ({error})" for node_id, error in failures.items()]
-    without_text = f"{empty} of {len(corpus)} nodes have no text, so nothing was asked about them"
+    without_text = (
+        f"{empty:,} of {len(corpus):,} nodes have no text, so nothing was asked about them"
+    )
     sentences = {
         f"{fewer} of {n} nodes gave fewer than {asked_for} questions": fewer,
-        f"{len(refused)} lines weren't questions: {join_first(refused)}": refused,
+        f"{len(refused):,} lines weren't questions: {join_first(refused)}": refused,
         without_text: empty,
-        f"{len(failed)} of {n} nodes failed: {', '.join(failed[:5])}": failed,
+        f"{len(failed):,} of {n:,} nodes failed: {', '.join(failed[:5])}": failed,
     }
     notes = [sentence for sentence, is_true in sentences.items() if is_true]
     for note in notes:

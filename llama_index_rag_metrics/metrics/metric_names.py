@@ -254,6 +254,9 @@ METRICS = MetricTable(
     ]
 )
 
+DEFAULT_METRICS = ("ndcg@10", "hit_rate@5", "recall@5", "precision@5", "mrr@10", "ap@10")
+"""What `evaluate` computes unless told otherwise."""
+
 TREC_EVAL = MetricTable(trec_eval.CLASSES)
 """What only trec_eval has: these can be called by name, but no list or registry has them."""
 

@@ -274,7 +274,7 @@ class Run(Mapping[str, Ranking]):
 
     def __repr__(self) -> str:
         name = "".join(filter(str.isprintable, self.name)) or "unnamed"
-        return f"<Run {name}: {len(self)} queries, {len(self.failed)} failed>"
+        return f"<Run {name}: {len(self):,} queries, {len(self.failed):,} failed>"
 
 
 def item_columns(items: Items) -> dict[str, Any]:

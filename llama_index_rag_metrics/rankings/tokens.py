@@ -10,7 +10,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from llama_index.core.utils import get_tokenizer
 
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
@@ -35,12 +34,15 @@ class TokenCounter:
     """
 
     def __init__(self, tokenizer: Tokenizer | None = None) -> None:
-        chosen = get_tokenizer() if tokenizer is None else tokenizer
-        encode = chosen if callable(chosen) else getattr(chosen, "encode", None)
-        if not callable(encode) or isinstance(chosen, (str, type)):
+        if tokenizer is None:
+            from llama_index.core.utils import get_tokenizer
+
+            tokenizer = get_tokenizer()
+        encode = tokenizer if callable(tokenizer) else getattr(tokenizer, "encode", None)
+        if not callable(encode) or isinstance(tokenizer, (str, type)):
             raise InvalidInput("tokenizer", tokenizer, "a function from a text to its tokens")
-        self.name = _name(chosen)
-        self._tokenizer = chosen
+        self.name = _name(tokenizer)
+        self._tokenizer = tokenizer
         self._encode = encode
         self._counts: dict[bytes, int] = {}
 

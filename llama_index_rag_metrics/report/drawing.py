@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -22,6 +23,9 @@ CELL_SCALE = ("#e8f0fa", "#6ea8e8")
 
 CELL_TEXT = "#111827"
 
+_COLUMNS = ("x", "y", "low", "high", "remarks", "hollow", "z", "labels", "members")
+"""What a series has of each point."""
+
 _FINE_TICK_DECADES = 4
 _TICKS = 5
 _SHORTEST_PREFIX = 4
@@ -29,6 +33,26 @@ _SHORTEST_PREFIX = 4
 
 def colour_of(series: Series) -> str:
     return COLOURS[series.number % len(COLOURS)]
+
+
+def with_known_points(figure: Figure) -> Figure:
+    """Without the points that have no place, such as the mean of a metric without a value."""
+    return replace(figure, series=[_known(series) for series in figure.series])
+
+
+def _known(series: Series) -> Series:
+    if not series.y:  # a box
+        return series
+    points: Iterable[tuple[Any, Any]] = zip(series.x, series.y, strict=True)
+    kept = [
+        number
+        for number, point in enumerate(points)
+        if all(isinstance(place, str) or math.isfinite(place) for place in point)
+    ]
+    columns: dict[str, Any] = {
+        name: [column[n] for n in kept] for name in _COLUMNS if (column := getattr(series, name))
+    }
+    return replace(series, **columns)
 
 
 def rows_of(figure: Figure) -> list[str]:

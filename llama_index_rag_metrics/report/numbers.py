@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from llama_index_rag_metrics.report.model import Cell, Form
+from llama_index_rag_metrics.statistics.kappa import Kappa
 from llama_index_rag_metrics.statistics.resampling import NOISE
 
 NO_VALUE = "–"
@@ -77,13 +78,12 @@ def estimate(
     """A mean over n questions with its interval, in words and in the digits that n carries.
 
     >>> estimate("ndcg@10", 0.63649, 0.5581, 0.7099, 58)
-    'ndcg@10 is 0.64 (0.56 to 0.71 with 95 % confidence) on 58 questions'
+    'ndcg@10 is 0.64 (0.56 to 0.71 with 95 % confidence)'
     """
     ends = ""
     if low is not None and high is not None:
-        both = f"{carried(low, n)} to {carried(high, n)}"
-        ends = f" ({both} with {percent(confidence)} confidence)"
-    return f"{name} is {carried(value, n)}{ends} on {questions(n)}"
+        ends = f" ({_ends(low, high, n)} with {percent(confidence)} confidence)"
+    return f"{name} is {carried(value, n)}{ends}"
 
 
 def carried(value: float, n: int) -> str:
@@ -178,6 +178,18 @@ def count(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
+def kappa_in_words(kappa: Kappa) -> str:
+    """Cohen's kappa with its interval, in the digits that its n carries.
+
+    >>> kappa_in_words(Kappa(0.723, 0.61, 0.8, 90))
+    'kappa 0.72 (0.61 to 0.80)'
+    """
+    ends = ""
+    if kappa.low is not None and kappa.high is not None:
+        ends = f" ({_ends(kappa.low, kappa.high, kappa.n)})"
+    return f"kappa {carried(kappa.kappa, kappa.n)}{ends}"
+
+
 def percent(share: float) -> str:
     """A level of confidence, in four digits; more where these would make it certain.
 
@@ -263,7 +275,7 @@ def given(value: float) -> str:
 
 
 def span_of_bar(low: float, high: float) -> str:
-    return f"{low:+.3f} to {high:+.3f}"
+    return f"{low:+.3f} to {high:+.3f}".replace("-", MINUS)
 
 
 def hover(axis: str, form: str = "score") -> str:
@@ -332,6 +344,10 @@ def _decimals(value: float, limit: float | None, digits: int) -> int:
         return digits
     enough = (digits, DIGITS, 6, 9)
     return next((n for n in enough if round(value, n) != round(limit, n)), digits)
+
+
+def _ends(low: float, high: float, n: int) -> str:
+    return f"{score(low, digits=digits_of(n))} to {score(high, digits=digits_of(n))}"
 
 
 def _end(value: float) -> str:

@@ -242,16 +242,17 @@ def call_lines(answer: Answer, most: int = 0, names: Mapping[str, str] | None = 
     for number, call in enumerate(answer.calls or (), 1):
         came = list(zip(call.retrieved, call.is_new, strict=True))
         new = [item for item, is_new in came if is_new]
+        by = f", {plain(call.asked_by)}" if call.asked_by else ""
+        asked = f"“{excerpt(call.query)}”"
         if call.error is not None:
-            outcome = f"failed: {plain(call.error)}"
+            lines.append(f"call {number}{by}: {asked}: failed: {plain(call.error)}")
         elif most and came:
-            outcome = f"{len(came)} retrieved, {len(new)} new"
+            lines.append(f"call {number}{by}: {len(came)} retrieved, {len(new)} new: {asked}")
         else:
             marks = {True: "", False: " (known)"}
             items = [retrieved_name(item, names) + marks[is_new] for item, is_new in came]
             outcome = _shortened(items) or "nothing retrieved"
-        by = f", {plain(call.asked_by)}" if call.asked_by else ""
-        lines.append(f"call {number}{by}: “{excerpt(call.query)}”: {outcome}")
+            lines.append(f"call {number}{by}: {asked}: {outcome}")
         lines += [f"  {_with_text(item, names)}" for item in new[:most]]
     return lines
 

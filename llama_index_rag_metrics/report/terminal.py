@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -39,6 +40,8 @@ _MARGIN, _DIVIDER = 1, 1
 _GAP_BY_SYSTEM, _GAP = 3, 2
 _LABEL_WIDTH, _NAME_WIDTH, _ID_WIDTH = 28, 16, 12
 _LEAST_WIDTH = 40
+_BREAK = re.compile(r"(?<=\s)(?=\S)|(?<=[^\W_][-_/])(?=[^\W_])")
+_NONE = m.ReportedItem("", None)
 
 
 class Trimmed:
@@ -99,6 +102,8 @@ def _parts(report: m.Report, width: int, *, on_request: bool) -> Iterator[Render
         yield _indented(_title(report))
     for statement in report.decision:
         yield _indented(Text(plain(statement.text), _STYLES[statement.tone]))
+        if statement.command:
+            yield _indented(Text(f"  {plain(statement.command)}", "bold"))
     tables = report.tables("summary", "detail")
     widths = _widths([table for table in tables if table.by_system and table.rows], width)
     for section in report.sections:
@@ -152,11 +157,13 @@ def _split(table: m.Table, label: int, column: int, abreast: int) -> Iterator[Re
         first = Text(plain(table.first) if table.system_rows else "")
         grid = _labelled_grid(label, _GAP_BY_SYSTEM, first)
         for name in table.head[chosen]:
-            head = Text(plain(name), overflow="fold")
+            head = Text(_folded(plain(name), column), overflow="fold")
             grid.add_column(head, width=column, justify="right")
         for part in table.parts:
             for row in part:
-                grid.add_row(Text(plain(row.label)), *map(_marked, row.cells[chosen]))
+                grid.add_row(
+                    Text(_folded(plain(row.label), label)), *map(_marked, row.cells[chosen])
+                )
             grid.add_section()
         yield _indented(grid)
     leads = any(cell.tone == "leading" for row in table.rows for cell in row.cells)
@@ -181,7 +188,7 @@ def _cut_off(table: m.Table, width: int) -> Iterator[RenderableType]:
     while len(columns) > 1 and label + _total(columns) > width:
         columns.pop()
     if label + _total(columns) > width:
-        label = min(label, _widest(word for text in labels for word in text.split()))
+        label = min(label, _widest(word.rstrip() for text in labels for word in _words(text)))
         columns = [min(columns[0], max(1, width - label - _total([0])))]
     if _widest(labels) + _total(columns) <= width:
         label = _widest(labels)
@@ -196,7 +203,7 @@ def _cut_off(table: m.Table, width: int) -> Iterator[RenderableType]:
         grid.add_column(Text(head), width=column, justify=side, overflow="fold")
     for row in table.rows:
         cells = [Text(_text(cell), _STYLES[cell.tone]) for cell in row.cells[: len(columns)]]
-        grid.add_row(Text(plain(row.label)), *cells)
+        grid.add_row(Text(_folded(plain(row.label), label)), *cells)
     left_out = ", ".join(filter(None, heads[len(columns) :]))
     yield _indented(grid)
     if left_out:
@@ -220,9 +227,28 @@ def _total(columns: Sequence[int]) -> int:
 
 def _in_two_lines(text: str) -> int:
     """The least width that holds a text in two lines, its words whole."""
-    words = text.split()
-    lines = ((words[:n], words[n:]) for n in range(1, len(words) + 1))
-    return min((max(cell_len(" ".join(line)) for line in pair) for pair in lines), default=0)
+    words = _words(text)
+    pairs = (("".join(words[:n]), "".join(words[n:])) for n in range(1, len(words) + 1))
+    return min((_widest(line.rstrip() for line in pair) for pair in pairs), default=0)
+
+
+def _words(text: str) -> list[str]:
+    """The parts of a text between which a line may break: after blanks, and signs within names."""
+    return _BREAK.split(text)
+
+
+def _folded(text: str, width: int) -> str:
+    """The text in lines of a width, its words whole where they fit.
+
+    >>> _folded("openai-3-large-chunk960-rerank7", 16).splitlines()
+    ['openai-3-large-', 'chunk960-rerank7']
+    """
+    lines = [""]
+    for word in _words(text):
+        if lines[-1] and cell_len(f"{lines[-1]}{word}".rstrip()) > width:
+            lines.append("")
+        lines[-1] += word
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def _text(cell: m.Cell) -> str:
@@ -251,12 +277,13 @@ def _answers(query: m.QueryAnswers, most: int) -> Grid:
     grid = _borderless_grid(_NAME_WIDTH, None)
     names = short_names(query)
     for answer in query.answers:
-        first, *further = retrieved_lines(query, answer, most) or [""]
-        grid.add_row(Text(plain(answer.system)), _marked(answer.score), _line(first))
-        for line in further:
-            grid.add_row("", "", _line(line))
-        for line in call_lines(answer, 0 if most == 1 else most, names):
-            grid.add_row("", "", _line(line, "dim"))
+        styles = ["green" if (item.grade or 0) > 0 else "" for item in answer.retrieved or [_NONE]]
+        lines = map(_line, retrieved_lines(query, answer, most, names) or [""], styles)
+        grid.add_row(Text(plain(answer.system)), _marked(answer.score), next(lines))
+        for line in lines:
+            grid.add_row("", "", line)
+        for call in call_lines(answer, 0 if most == 1 else most, names):
+            grid.add_row("", "", _line(call, "dim"))
     label = "wanted"
     for wanted in wanted_lines(query):
         # one of several lines is cut at the right edge; where it was lost is shown in full

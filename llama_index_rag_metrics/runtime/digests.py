@@ -13,7 +13,6 @@ from hashlib import sha256
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from llama_index.core.callbacks import CallbackManager
 from pydantic import BaseModel
 
 _SCALARS = (bool, int, float, complex, str, bytes)
@@ -101,6 +100,8 @@ class _Reader:
         self._classes: dict[type, str] = {}
 
     def text(self, value: Any) -> str:
+        from llama_index.core.callbacks import CallbackManager
+
         written = scalar(value)
         if written is not None:
             if self._above and is_random(value):

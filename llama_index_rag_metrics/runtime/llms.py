@@ -12,19 +12,10 @@ import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from functools import partial
+from functools import cache, partial
 from hashlib import sha256
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
-from llama_index.core.base.llms.types import ChatResponse, CompletionResponse
-from llama_index.core.constants import DEFAULT_CONTEXT_WINDOW
-from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
-from llama_index.core.instrumentation.event_handlers import BaseEventHandler
-from llama_index.core.instrumentation.events.llm import LLMChatEndEvent, LLMCompletionEndEvent
-from llama_index.core.llms import LLM
-from llama_index.core.output_parsers import PydanticOutputParser
-from llama_index.core.prompts import PromptTemplate
-from llama_index.core.types import PydanticProgramMode
 from pydantic import BaseModel, ValidationError
 
 from llama_index_rag_metrics.runtime.cache.fetching import Tally, Usage
@@ -32,8 +23,13 @@ from llama_index_rag_metrics.runtime.errors import BadAnswer
 from llama_index_rag_metrics.runtime.masking import mask_and_cut, register_secrets_of
 from llama_index_rag_metrics.runtime.sync import in_thread
 
+if TYPE_CHECKING:
+    from llama_index.core.base.llms.types import ChatResponse, CompletionResponse
+    from llama_index.core.instrumentation.event_handlers import BaseEventHandler
+    from llama_index.core.llms import LLM
+
 AnyAnswer = TypeVar("AnyAnswer", bound=BaseModel)
-Response: TypeAlias = ChatResponse | CompletionResponse
+Response: TypeAlias = "ChatResponse | CompletionResponse"
 
 _BRACKET = re.compile(r"[<‹«〈⟨⟪《❬❮❰⧼⦑˂≺ᐸᚲ]|&(?:lt|#0*60|#x0*3c)\b", re.IGNORECASE)
 """What reads like the beginning of a tag, once compatibility forms such as ＜ are resolved."""
@@ -76,6 +72,8 @@ def context_window(llm: LLM) -> int:
     >>> context_window(MockLLM())
     3900
     """
+    from llama_index.core.constants import DEFAULT_CONTEXT_WINDOW
+
     window: int = llm.metadata.context_window
     return window if window > 0 else DEFAULT_CONTEXT_WINDOW
 
@@ -198,32 +196,38 @@ _lock = threading.Lock()
 _listening = 0
 
 
-class _Handler(BaseEventHandler):
-    @classmethod
-    def class_name(cls) -> str:
-        return "RagMetricsOverhearing"
+@cache
+def _handler() -> BaseEventHandler:
+    from llama_index.core.instrumentation.event_handlers import BaseEventHandler
+    from llama_index.core.instrumentation.events.llm import LLMChatEndEvent, LLMCompletionEndEvent
 
-    def handle(self, event: Any, **_: Any) -> None:
-        heard = _listener.get()
-        if heard is None or not isinstance(event, (LLMChatEndEvent, LLMCompletionEndEvent)):
-            return
-        # a completion that is made of a chat, or the other way round, ends both
-        if event.response is not None and not (heard and _is_inner(heard[-1], event.response)):
-            heard.append(event.response)
+    class Handler(BaseEventHandler):
+        @classmethod
+        def class_name(cls) -> str:
+            return "RagMetricsOverhearing"
 
+        def handle(self, event: Any, **_: Any) -> None:
+            heard = _listener.get()
+            if heard is None or not isinstance(event, (LLMChatEndEvent, LLMCompletionEndEvent)):
+                return
+            # a completion that is made of a chat, or the other way round, ends both
+            if event.response is not None and not (heard and _is_inner(heard[-1], event.response)):
+                heard.append(event.response)
 
-_handler = _Handler()
+    return Handler()
 
 
 def _attach(change: int) -> None:
+    from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
+
     global _listening
     with _lock:
         before, _listening = _listening, _listening + change
         root = get_dispatcher()
         if not before:
-            root.add_event_handler(_handler)
+            root.add_event_handler(_handler())
         elif not _listening:  # a new list: others may be walking along the old one
-            root.event_handlers = [each for each in root.event_handlers if each is not _handler]
+            root.event_handlers = [each for each in root.event_handlers if each is not _handler()]
 
 
 def _is_inner(last: Response, new: Response) -> bool:
@@ -307,6 +311,10 @@ def _ask(
     llm: LLM, answer_class: type[AnyAnswer], prompt: str
 ) -> tuple[AnyAnswer | str | ValueError, list[Response]]:
     """An answer, its text, or why there is none; and all that the LLM answered."""
+    from llama_index.core.output_parsers import PydanticOutputParser
+    from llama_index.core.prompts import PromptTemplate
+    from llama_index.core.types import PydanticProgramMode
+
     with _overhearing() as heard:
         if llm.metadata.is_function_calling_model and (
             llm.pydantic_program_mode != PydanticProgramMode.LLM
@@ -321,6 +329,8 @@ def _ask(
 def _called(
     llm: LLM, answer_class: type[AnyAnswer], prompt: str, heard: list[Response]
 ) -> AnyAnswer | str | ValueError:
+    from llama_index.core.prompts import PromptTemplate
+
     try:
         template = PromptTemplate(_VERBATIM)
         answer = llm.structured_predict(answer_class, template, question=prompt)

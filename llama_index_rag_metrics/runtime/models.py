@@ -5,18 +5,35 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from llama_index.core.base.embeddings.base import BaseEmbedding
+from pydantic import AfterValidator
+from pydantic_core import PydanticCustomError
 
 from llama_index_rag_metrics.runtime.cache.fetching import Cache, Tally, Usage
 from llama_index_rag_metrics.runtime.cache.keys import Request, identity
 from llama_index_rag_metrics.runtime.errors import BadAnswer, InvalidInput
 from llama_index_rag_metrics.runtime.sync import in_thread
 
+if TYPE_CHECKING:
+    from llama_index.core.base.embeddings.base import BaseEmbedding
+
 Vector: TypeAlias = npt.NDArray[np.float64]
+
+
+def instance_of(module: str, name: str) -> Any:
+    """The type of a pydantic field that takes instances of a class, imported for the first one."""
+
+    def check(value: Any) -> Any:
+        if not isinstance(value, getattr(import_module(module), name)):
+            message = "Input should be an instance of {name}"
+            raise PydanticCustomError("is_instance_of", message, {"name": name})
+        return value
+
+    return Annotated[Any, AfterValidator(check)]
 
 
 class Embedder:

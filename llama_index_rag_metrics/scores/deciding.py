@@ -8,7 +8,7 @@ import numpy as np
 
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
 from llama_index_rag_metrics.report.failures import errors_in_words
-from llama_index_rag_metrics.report.model import Statement
+from llama_index_rag_metrics.report.model import Statement, Tone
 from llama_index_rag_metrics.report.numbers import carried, estimate, questions
 from llama_index_rag_metrics.scores.scores import Counts, Scores
 from llama_index_rag_metrics.scores.systems import System, metrics_of
@@ -29,13 +29,22 @@ def decisions(systems: Sequence[System], metric: str) -> list[Statement]:
     return [*failing(systems, shown), *leading] or [Statement("Nothing was measured.", "alarm")]
 
 
+def with_failures(
+    verdicts: Sequence[Statement], systems: Sequence[System], metric: str
+) -> list[Statement]:
+    """The verdicts of systems that were compared, below those of which nothing was measured."""
+    failed = failing(systems, metric)
+    nothing = [statement for statement in failed if statement.tone == "alarm"]
+    return [*nothing, *verdicts, *failed[len(nothing) :]]
+
+
 def failing(systems: Sequence[System], metric: str | None) -> list[Statement]:
     """What failed of each of several systems; first those of which nothing was measured."""
     nothing, some = [], []
     for system in systems:
         if all(system.mean(name) is None for name in system.scores):
             nothing.append(_nothing(system, f" of {system.name}"))
-        elif text := "; ".join(_failed(system.scores, metric or "")):
+        elif text := "; ".join(_unanswered(system.scores, metric or "")):
             some.append(Statement(f"{system.name}: {text}.", "open", evidence="questions"))
     return [*nothing, *some]
 
@@ -66,9 +75,11 @@ def _of_one(system: System, metric: str | None) -> Statement:
     if metric is None:
         return _nothing(system)
     mean = mean_interval(scores.column(metric), limits=limits_of(metric))
-    measured = estimate(metric, mean.mean, mean.low, mean.high, mean.n)
-    parts = [measured, *_failed(scores, metric)]
-    return Statement(f"{'; '.join(parts)}.", "open" if scores.failed else "normal", evidence=MEANS)
+    value = estimate(metric, mean.mean, mean.low, mean.high, mean.n)
+    measured = f"{value} on {questions(mean.n)}"
+    parts = [measured, *_unanswered(scores, metric)]
+    tone: Tone = "open" if len(parts) > 1 else "normal"
+    return Statement(f"{'; '.join(parts)}.", tone, evidence=MEANS)
 
 
 def _nothing(system: System, of_whom: str = "") -> Statement:
@@ -77,10 +88,15 @@ def _nothing(system: System, of_whom: str = "") -> Statement:
     return Statement(text, "alarm", evidence="questions")
 
 
+def _unanswered(scores: Scores, metric: str) -> Iterator[str]:
+    """How many failed and why, the mean of the others where they count, and how many are empty."""
+    if scores.failed:
+        yield from _failed(scores, metric)
+    if empty := len(scores.empty):
+        yield f"nothing was returned for {empty:,} of {scores.counts.queries:,}"
+
+
 def _failed(scores: Scores, metric: str) -> Iterator[str]:
-    """How many failed and why, and the mean of the others where they count."""
-    if not scores.failed:
-        return
     by_query = scores.by_query(metric) if metric in scores else {}
     counting = [query_id for query_id in scores.failed if query_id in by_query]
     n, total = len(scores.failed), scores.counts.queries
@@ -103,14 +119,13 @@ def _leading(systems: Sequence[System], metric: str) -> Statement:
     means = {system.name: mean for system in systems if (mean := system.mean(metric)) is not None}
     n = max(system.scores.n(metric) for system in systems if system.name in means)
     columns = [system.by_query(metric) for system in systems]
-    names = " and ".join(means)
     if len(means) == len(systems) and all(column == columns[0] for column in columns):
         same = f"The {len(systems)} systems score the same on {metric} on all {questions(n)}"
         return Statement(f"{same}: {carried(means[systems[0].name], n)}.", evidence=MEANS)
     lower = lower_is_better(metric)
     best = (min if lower else max)(means, key=lambda name: means[name])
     if len(means) == 1:
-        only = estimate(f"{metric} of {names}", means[best], None, None, n)
+        only = f"{metric} of {best} is {carried(means[best], n)} on {questions(n)}"
         return Statement(f"{only}; the others have no value.", "open", evidence=MEANS)
     sentence = (
         f"{best} has the {'lowest' if lower else 'highest'} {metric}: {carried(means[best], n)}"

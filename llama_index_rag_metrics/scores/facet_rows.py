@@ -153,4 +153,4 @@ class _Tally:
 def _quoted(names: Sequence[str]) -> str:
     shown = [f"'{plain(name)}'" for name in names[:_SHOWN_FACETS]]
     more = len(names) - len(shown)
-    return ", ".join([*shown, *([f"{more} more"] if more else [])])
+    return ", ".join([*shown, *([f"{more:,} more"] if more else [])])

@@ -9,15 +9,15 @@ from typing import NamedTuple
 
 from llama_index_rag_metrics.metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.report import model as m
-from llama_index_rag_metrics.report.numbers import counted, score
+from llama_index_rag_metrics.report.numbers import digits_of, questions, score
 from llama_index_rag_metrics.report.query_lines import found_line
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.amounts import check_integer
 from llama_index_rag_metrics.runtime.errors import UnknownMetric
-from llama_index_rag_metrics.scores.scores import Scores
 from llama_index_rag_metrics.scores.systems import System, query_answers
 
 _ITEMS = 3
+_QUESTIONS = "Questions"
 
 
 class _Pair(NamedTuple):
@@ -82,21 +82,30 @@ class HardQuestions(Reportable, list[HardQuestion]):
         ('q1', 0.0, 'd1')
     """
 
-    def __init__(self, questions: Iterable[HardQuestion], metric: str, n: int) -> None:
-        super().__init__(questions)
+    def __init__(self, worst: Iterable[HardQuestion], metric: str, n: int) -> None:
+        super().__init__(worst)
         self.metric, self.n = metric, n
 
     def report(self, *, full: bool = False) -> m.Report:
         """What was asked, wanted and retrieved; as a table, one row per question."""
         stories = [question.story for question in self]
-        ends = f": {score(self[0].score)} to {score(self[-1].score)}" if self else ""
         rows = [question._asdict() | {"question": question.question} for question in self]
         return m.Report(
             title=listing_title(self.metric),
-            decision=[m.Statement(f"{len(self):,} of {counted(self.n)}{ends}.")],
-            listings=[m.Listing("Questions", stories, most=_ITEMS)],
+            decision=[self._decision()],
+            listings=[m.Listing(_QUESTIONS, stories, "what came [its grade]", most=_ITEMS)],
             records=m.Records.of(rows, ("query_id", "score", "question")),
         )
+
+    def _decision(self) -> m.Statement:
+        if not self:
+            return m.Statement(f"None of {questions(self.n)} is shown.", "open")
+        first, last = (score(self[end].score, digits=digits_of(1)) for end in (0, -1))
+        ends = first if first == last else f"{first} to {last}"
+        worst = "worst" if len(self) == 1 else f"{len(self):,} worst"
+        verb = "scores" if len(self) == 1 else "score"
+        of_all = f"The {worst} of {questions(self.n)} {verb} {ends} on {self.metric}."
+        return m.Statement(of_all, evidence=_QUESTIONS)
 
     def __repr__(self) -> str:
         return str(self)
@@ -111,12 +120,8 @@ def worst_of(system: System, metric: str, n: int) -> HardQuestions:
     check_integer("n", n, 0)
     scores = system.scores.by_query(metric)
     stories = hardest([system], metric, n)
-    questions = [HardQuestion(each.query_id, scores[each.query_id], each) for each in stories]
-    return HardQuestions(questions, metric, len(scores))
-
-
-def worst_of_scores(scores: Scores, metric: str, n: int) -> HardQuestions:
-    return worst_of(System.of(scores), metric, n)
+    worst = [HardQuestion(each.query_id, scores[each.query_id], each) for each in stories]
+    return HardQuestions(worst, metric, len(scores))
 
 
 def story_report(query_id: str, systems: Sequence[System], metric: str, depth: int) -> m.Report:
@@ -124,7 +129,7 @@ def story_report(query_id: str, systems: Sequence[System], metric: str, depth: i
     columns = [system.by_query(metric) for system in systems]
     story = query_answers(query_id, systems, metric, columns)
     decision = m.Statement(found_line(story))
-    listing = m.Listing(metric, [story], "each system's score, and what it retrieved", most=depth)
+    listing = m.Listing(metric, [story], "the score, and what came [its grade]", most=depth)
     return m.Report(f"Question {query_id}", decision=[decision], listings=[listing])
 
 

@@ -46,7 +46,12 @@ def slice_rows(systems: Sequence[System], key: str, metric: str) -> list[Row]:
         members = [slices.get(value) for slices in by_value]
         n = max(scores.counts.scored for scores in members if scores is not None)
         label = "without" if value is None else plain(str(value))
-        means = [None if member is None else System.of(member).mean(metric) for member in members]
+        means = [
+            member.means[metric]
+            if system.is_measured and member is not None and metric in member and member.n(metric)
+            else None
+            for system, member in zip(systems, members, strict=True)
+        ]
         rows.append(Row(f"{label} ({n})", mark_best(metric, means)))
     return rows
 

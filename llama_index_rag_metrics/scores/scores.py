@@ -291,9 +291,10 @@ class Scores(Reportable):
         They print with what was asked, wanted and retrieved, as far as the scores keep it;
         `EvaluationResults.worst` knows all of it.
         """
-        from llama_index_rag_metrics.scores.hardest import worst_of_scores
+        from llama_index_rag_metrics.scores.hardest import worst_of
+        from llama_index_rag_metrics.scores.systems import System
 
-        return worst_of_scores(self, metric, n)
+        return worst_of(System.of(self), metric, n)
 
     def select(self, query_ids: Iterable[str]) -> Scores:
         """The scores of some of the queries only, with their own counts."""

@@ -57,8 +57,8 @@ def systems_report(
     """The report of one or several systems, side by side.
 
     `metric` is that of the slices and of the `worst` hardest queries (None takes the headline),
-    `slice_by` has keys of the queries' metadata, `decision` is that of somebody who compared the
-    systems, and `stages` says that they are those of one pipeline.
+    `slice_by` has keys of the queries' metadata, `stages` says that the systems are those of one
+    pipeline, and `decision` is that of somebody who compared them.
     """
     check_systems(systems)
     names = [system.name for system in systems]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import repeat
+from itertools import chain, repeat
 from typing import NamedTuple, TypeAlias
 
 from llama_index_rag_metrics.metrics.metric_names import lower_is_better
@@ -203,18 +203,18 @@ def _texts(
     systems: Sequence[System], answers: Sequence[m.Answer]
 ) -> Callable[[m.Item], str | None]:
     """The texts of wanted items: from a corpus, or from any system that retrieved them."""
-    retrieved: dict[str, str] = {}
-    for answer in answers:
-        for item in answer.retrieved or ():
-            for name in [wanted.id for wanted in item.stands_for] or [item.id]:
-                if item.text:
-                    retrieved.setdefault(name, item.text)
     corpora = [system.text_of for system in systems if system.text_of is not None]
 
     def text_of(item: m.Item) -> str | None:
         places = (item.id,) if item.passage is None else (item.passage, item.id)
         known = (text_of(place) for place in places for text_of in corpora)
-        return next(filter(None, known), retrieved.get(item.id))
+        came = (
+            retrieved.text
+            for answer in answers
+            for retrieved in answer.retrieved or ()
+            if item.id in ([wanted.id for wanted in retrieved.stands_for] or [retrieved.id])
+        )
+        return next(filter(None, chain(known, came)), None)
 
     return text_of
 

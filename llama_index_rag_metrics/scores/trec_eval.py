@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
-from typing import Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import numpy as np
-from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
 from llama_index_rag_metrics.metrics import FScore, RankingMetric
 from llama_index_rag_metrics.metrics.metric_names import metric, split_names
@@ -30,6 +29,9 @@ from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownMetric
 from llama_index_rag_metrics.scores import Scores
+
+if TYPE_CHECKING:
+    from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
 Summary: TypeAlias = Literal["mean", "sum", "geometric mean", "run id", "number of queries"]
 Version: TypeAlias = Literal[9, 10]

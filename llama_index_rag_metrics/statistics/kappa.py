@@ -21,6 +21,9 @@ from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.statistics.intervals import mean_interval
 from llama_index_rag_metrics.statistics.resampling import NOISE
 
+MODERATE = 0.41
+"""From here on agreement is moderate; below it is fair, slight or poor (Landis and Koch 1977)."""
+
 Weights: TypeAlias = Literal["linear", "quadratic"]
 """A disagreement counts by its distance, or by that squared."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import subprocess
 import sys
@@ -14,7 +15,15 @@ import pytest
 from support.command_line import refusal, run
 from support.evaluate_command import current_folder
 
-from llama_index_rag_metrics import METRICS, __version__
+from llama_index_rag_metrics import (
+    METRICS,
+    Baseline,
+    RetrievalDataset,
+    __version__,
+    score_rankings,
+    write_qrels,
+    write_run,
+)
 from llama_index_rag_metrics.cli.evaluate import run_evaluate
 from llama_index_rag_metrics.evaluation.asking.run_options import RunOptions
 
@@ -59,11 +68,86 @@ def test_help_is_shown_without_what_takes_long_to_import(arguments: list[str]) -
     assert HEAVY & loaded == set()
 
 
-def test_the_script_runs_a_command() -> None:
-    printed, loaded = script("metrics", "ndcg")
+COMPARED = ("score", "a.run", "b.run", "--qrels", "q.txt", "-m", "ndcg@10")
 
-    assert printed.startswith(" ndcg  0 to 1")
-    assert "llama_index.core" in loaded
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("metrics", "ndcg"),
+        COMPARED,
+        (*COMPARED, "--format", "trec"),
+        (*COMPARED, "--html", "report.html"),
+        ("score", "a.run", "--qrels", "q.txt", "-m", "ndcg@10", "-o", "new.json"),
+        ("gate", "scores.json", "-b", "base.json", "--update-baseline"),
+        ("gate", "scores.json", "--baseline", "base.json", "--rule", "mrr >= baseline - 0.5"),
+        ("gate", "scores.json", "--rule", "mrr >= 0.5", "--format", "junit", "--html", "gate.html"),
+        ("labels", "pool", "a.run", "b.run", "-d", "d.json", "-o", "pool.jsonl"),
+        ("labels", "review", "items.jsonl", "-o", "judged.jsonl"),
+    ],
+    ids=" ".join,
+)
+def test_what_needs_no_retriever_starts_without_llama_index(
+    folder: Path, arguments: tuple[str, ...]
+) -> None:
+    dataset = RetrievalDataset(
+        {"q1": "Who?", "q2": "Where?"}, {"q1": ["d1"], "q2": ["d2"]}, {"d1": "She.", "d2": "Here."}
+    )
+    dataset.save("d.json")
+    runs = {"a.run": {"q1": ["d1"], "q2": ["d1"]}, "b.run": {"q1": ["d2"], "q2": ["d2"]}}
+    for name, run_ in runs.items():
+        write_run(run_, name)
+    write_qrels(dataset.relevance, "q.txt")
+    scores = score_rankings(dataset.relevance, runs["a.run"], "mrr")
+    scores.to_json("scores.json")
+    Baseline.of(scores).save("base.json")
+    item = {"query_id": "q1", "query": "Who?", "doc_id": "d1", "text": "She."}
+    Path("items.jsonl").write_text(json.dumps(item))
+
+    printed, loaded = script(*arguments)
+
+    assert printed
+    assert {name for name in loaded if name.startswith("llama_index.core")} == set()
+
+
+def test_the_script_imports_llama_index_where_it_is_needed() -> None:
+    code = """
+import sys
+sys.argv = ["rag-metrics", "metrics"]
+import llama_index_rag_metrics_cli as script
+try:
+    script.main()
+except SystemExit:
+    pass
+from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
+from llama_index_rag_metrics import NDCG
+assert issubclass(NDCG, BaseRetrievalMetric)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+    assert "llama_index.core.schema" in script("demo", "--no-progress")[1]
+
+
+def test_warnings_are_plain_lines(folder: Path) -> None:
+    """Of the package, by its message alone; of libraries, with the kind that Python gives them."""
+    RetrievalDataset(
+        {"q1": "Who?", "q2": "Why?"}, {"q1": ["d1"], "q2": ["d1"]}, {"d1": "She."}
+    ).save("d.json")
+    Path("mine.py").write_text("""
+import warnings
+def failing():
+    warnings.warn("an option\\nis gone", FutureWarning)
+    def ask(query):
+        raise ConnectionError("refused")
+    return ask
+""")
+    arguments = ("evaluate", "-d", "d.json", "-r", "mine:failing", "-m", "mrr", "--no-progress")
+    command = [sys.executable, "-c", SCRIPT, *arguments]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert ended.stderr.splitlines()[:-1] == [
+        "rag-metrics: FutureWarning: an option is gone",
+        "rag-metrics: retrieval failed on every query, 2 times with: ConnectionError: refused",
+    ]
 
 
 def test_options_have_the_defaults_of_evaluate() -> None:

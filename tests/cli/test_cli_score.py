@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.command_line import refusal
+from support.command_line import refusal, tables_of
 from support.paths import ROOT
 from support.processes import start
 from typer.testing import CliRunner, Result
@@ -50,10 +50,10 @@ def score(*arguments: str, qrels: str = "qrels") -> Result:
 
 
 def rows(result: Result) -> dict[str, list[str]]:
-    """The first line of every label, cut into words."""
+    """The first line of every label in the tables, cut into words."""
     assert result.exit_code == 0, result.output
     by_metric: dict[str, list[str]] = {}
-    for line in result.stdout.splitlines():
+    for line in tables_of(result):
         label, *values = line.replace("*", "").split() or [""]
         by_metric.setdefault(label, values)
     return by_metric

@@ -47,7 +47,7 @@ def test_tokens_by_the_tokenizer_named(tmp_path: Path, monkeypatch: pytest.Monke
     }
     for spec, message in {
         "my_words:nothing": "a function from a text to its tokens",
-        "my_words:lacking": "It has no lacking",
+        "my_words:lacking": "my_words.py has no function `lacking` (it has",
         "no_encoding": "cl100k_base",
     }.items():
         result = CliRunner().invoke(app, [*arguments, "--tokenizer", spec])

@@ -131,7 +131,7 @@ def test_labels_that_match_nothing_are_a_note_and_no_warning(folder: Path) -> No
         (["-r", "bm26"], "expected bm25, lsa or package.module:factory, got 'bm26'"),
         (["-r", "bm25", "-r", "bm25"], "each retriever once"),
         (["-r", "no_such_module:f"], "No module named 'no_such_module'"),
-        (["-r", "my_factories:nope"], "It has no nope."),
+        (["-r", "my_factories:nope"], "my_factories.py has no function `nope` (it has: "),
         (["-r", "my_factories:wants_a_key"], "It needs api_key."),
         (["-r", "my_factories:makes_nothing"], "got None"),
         (["-r", "my_factories:not_a_factory"], "got 7"),
@@ -194,7 +194,7 @@ def test_a_metric_without_values_exits_with_1(folder: Path) -> None:
     result = evaluate("-r", "my_factories:of_dataset", "-m", "mrr,err(max_grade=0.5)")
 
     assert result.exit_code == 1, result.output
-    assert "of_dataset: err(max_grade=0.5) has no value for 3 of 3 queries" in result.stderr
+    assert "of_dataset: err(max_grade=0.5) has no value for 3 of 3 questions" in result.stderr
 
 
 def test_asking_ends_after_so_many_failures(folder: Path) -> None:
@@ -234,7 +234,7 @@ def test_evaluate_writes_runs_and_html_and_says_which_is_better(folder: Path) ->
     assert result.exit_code == 0, result.output
     printed = " ".join(result.stdout.split())
     decision = " better than of_dataset on mrr"
-    assert 0 < printed.index(decision) < printed.index("scored")
+    assert 0 < printed.index(decision) < printed.index(" of_dataset Backwards ")
     lines = (folder / "out.Backwards.trec").read_text(encoding="utf-8").splitlines()
     assert [line.split()[2] for line in lines[:3]] == ["d3", "d2", "d1"]
     assert (folder / "out.of_dataset.trec").exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from xml.etree.ElementTree import Element, fromstring
 
 import pytest
 from support.command_line import refusal
@@ -50,29 +51,29 @@ def stored(*rules: str) -> Result:
 class TestExitCodes:
     def test_pass(self) -> None:
         stored()
-        result = gate("same.json", "-b", "base.json", "-r", RULE)
+        result = gate("same.json", "-b", "base.json", "--rule", RULE)
         assert (result.exit_code, result.stderr) == (0, "")
         assert "Retrieval gate of bm25: pass" in result.stdout
 
     def test_fail(self) -> None:
         stored()
-        result = gate("worse.json", "-b", "base.json", "-r", RULE, "-r", "mrr >= 0.5")
+        result = gate("worse.json", "-b", "base.json", "--rule", RULE, "--rule", "mrr >= 0.5")
         assert result.exit_code == 1
         lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
-        assert "Retrieval gate of bm25: fail" in lines
+        assert lines[0].startswith("Retrieval gate of bm25: fail 2 rules")
         assert "q00 question q00" in lines
         assert "bm25 1.0000 → 0.0000" in lines
 
     def test_inconclusive(self) -> None:
         stored()
-        result = gate("doubtful.json", "-b", "base.json", "-r", RULE)
+        result = gate("doubtful.json", "-b", "base.json", "--rule", RULE)
         assert result.exit_code == 0
         assert "inconclusive" in result.stdout
         assert result.stderr == "rag-metrics: inconclusive; --strict makes this exit code 1\n"
 
     def test_inconclusive_and_strict(self) -> None:
         stored()
-        result = gate("doubtful.json", "-b", "base.json", "-r", RULE, "--strict")
+        result = gate("doubtful.json", "-b", "base.json", "--rule", RULE, "--strict")
         assert (result.exit_code, result.stderr) == (1, "")
 
     @pytest.mark.parametrize(
@@ -80,17 +81,26 @@ class TestExitCodes:
         [
             (["none.json"], "none.json: No such file or directory"),
             (["same.json"], "rules: expected at least one rule, got []"),
-            (["same.json", "-r", "recall@5"], "rule: expected a metric, a comparison and a limit"),
-            (["same.json", "-r", RULE], "baseline: expected a baseline"),
-            (["same.json", "-r", RULE, "-b", "no.json"], "--update-baseline writes one."),
-            (["same.json", "-r", "map >= 0.5"], "one that was scored: recall@5, mrr, got 'map'."),
-            (["same.json", "-r", "recal@5 >= 0.5"], "Did you mean 'recall@5'?"),
+            (
+                ["same.json", "--rule", "recall@5"],
+                "rule: expected a metric, a comparison and a limit",
+            ),
+            (["same.json", "--rule", RULE], "baseline: expected a baseline"),
+            (["same.json", "--rule", RULE, "-b", "no.json"], "--update-baseline writes one."),
+            (
+                ["same.json", "--rule", "map >= 0.5"],
+                "one that was scored: recall@5, mrr, got 'map'.",
+            ),
+            (["same.json", "--rule", "recal@5 >= 0.5"], "Did you mean 'recall@5'?"),
             (["same.json", "--update-baseline"], "--baseline: expected a file to write"),
-            (["text.json", "-r", RULE], "text.json, line 1: expected JSON"),
-            (["list.json", "-r", RULE], "list.json: expected scores, as `rag-metrics evaluate"),
-            (["other.json", "-r", RULE], "other.json: expected scores, as `rag-metrics evaluate"),
-            (["two.json", "-r", "mrr >= 0.1"], "--system: expected 'bm25' or 'lsa', got None"),
-            (["same.json", "-b", "same.json", "-r", RULE], "expected a file whose format is"),
+            (["text.json", "--rule", RULE], "text.json, line 1: expected JSON"),
+            (["list.json", "--rule", RULE], "list.json: expected scores, as `rag-metrics evaluate"),
+            (
+                ["other.json", "--rule", RULE],
+                "other.json: expected scores, as `rag-metrics evaluate",
+            ),
+            (["two.json", "--rule", "mrr >= 0.1"], "--system: expected 'bm25' or 'lsa', got None"),
+            (["same.json", "-b", "same.json", "--rule", RULE], "expected a file whose format is"),
         ],
     )
     def test_wrong_usage(self, folder: Path, arguments: list[str], message: str) -> None:
@@ -103,7 +113,7 @@ class TestExitCodes:
     def test_other_queries(self, folder: Path) -> None:
         stored()
         Scores(["q00", "new"], {"recall@5": [1.0, 1.0]}).to_json("few.json")
-        arguments = ("few.json", "-b", "base.json", "-r", RULE)
+        arguments = ("few.json", "-b", "base.json", "--rule", RULE)
         listed = "49 missing now (q01, q02, q03, q04, q05, …); 1 new (new)"
         assert listed in refusal(gate(*arguments))
         result = gate(*arguments, "--on-missing", "intersect")
@@ -113,7 +123,9 @@ class TestExitCodes:
 
 class TestBaseline:
     def test_keeps_what_is_asked_for(self) -> None:
-        gate("same.json", "-b", "base.json", "--update-baseline", "-m", "mrr", "-r", "mrr >= 0.4")
+        gate(
+            "same.json", "-b", "base.json", "--update-baseline", "-m", "mrr", "--rule", "mrr >= 0.4"
+        )
         baseline = Baseline.load("base.json")
         assert baseline.scores.metric_names == ("mrr",)
         assert [str(rule) for rule in baseline.rules] == ["mrr >= 0.4"]
@@ -123,7 +135,7 @@ class TestBaseline:
         assert gate("worse.json", "-b", "base.json").exit_code == 1
         result = gate("worse.json", "-b", "base.json", "--update-baseline")
         assert result.exit_code == 1
-        assert "fail: recall@5 is 0.4200 against 1.0000 in the baseline" in result.stdout
+        assert "The rule failed: recall@5 is 0.42 against 1.00 in the baseline" in result.stdout
         assert result.stderr.endswith("--force stores it anyway\n")
         assert Baseline.load("base.json").scores.means["recall@5"] == 1.0
         result = gate("worse.json", "-b", "base.json", "--update-baseline", "--force")
@@ -154,18 +166,18 @@ class TestBaseline:
 
     def test_how_many_values_must_be_there(self, folder: Path) -> None:
         write("few.json", [1.0] * 45 + [float("nan")] * 5)
-        assert gate("few.json", "-r", "recall@5 >= 0.5").exit_code == 1
-        assert gate("few.json", "-r", "recall@5 >= 0.5", "--min-coverage", "0.9").exit_code == 0
+        assert gate("few.json", "--rule", "recall@5 >= 0.5").exit_code == 1
+        assert gate("few.json", "--rule", "recall@5 >= 0.5", "--min-coverage", "0.9").exit_code == 0
         table = "[tool.rag-metrics.gate]\nmin_coverage = 0.9"
         (folder / "pyproject.toml").write_text(table)
-        assert gate("few.json", "-r", "recall@5 >= 0.5").exit_code == 0
+        assert gate("few.json", "--rule", "recall@5 >= 0.5").exit_code == 0
 
     def test_one_of_several_retrievers(self, folder: Path) -> None:
         names = ("same", "worse")
         scores = {name: json.loads((folder / f"{name}.json").read_text()) for name in names}
         (folder / "all.json").write_text(json.dumps(scores))
-        assert gate("all.json", "--system", "same", "-r", "recall@5 >= 0.8").exit_code == 0
-        assert gate("all.json", "--system", "worse", "-r", "recall@5 >= 0.8").exit_code == 1
+        assert gate("all.json", "--system", "same", "--rule", "recall@5 >= 0.8").exit_code == 0
+        assert gate("all.json", "--system", "worse", "--rule", "recall@5 >= 0.8").exit_code == 1
 
 
 class TestProject:
@@ -179,13 +191,13 @@ class TestProject:
         (folder / "pyproject.toml").write_text(table)
         assert gate("doubtful.json").exit_code == 0
         assert gate("worse.json").exit_code == 1
-        assert gate("worse.json", "-r", "mrr >= 0.5").exit_code == 0
+        assert gate("worse.json", "--rule", "mrr >= 0.5").exit_code == 0
         (folder / "pyproject.toml").write_text(f"{table}\nstrict = true")
         assert gate("doubtful.json").exit_code == 1
 
     def test_a_project_without_settings(self, folder: Path) -> None:
         (folder / "pyproject.toml").write_text("[project]\nname = 'x'")
-        assert gate("same.json", "-r", "mrr >= 0.5").exit_code == 0
+        assert gate("same.json", "--rule", "mrr >= 0.5").exit_code == 0
 
     @pytest.mark.parametrize(
         ("text", "message"),
@@ -202,11 +214,11 @@ class TestProject:
 
 class TestOutput:
     def test_markdown(self) -> None:
-        result = gate("same.json", "-r", "recall@5 >= 0.8", "--format", "markdown")
+        result = gate("same.json", "--rule", "recall@5 >= 0.8", "--format", "markdown")
         assert result.stdout.splitlines()[:7] == [
             "### Retrieval gate of bm25: ✅ pass",
             "",
-            "Every rule is kept.",
+            "The rule is kept: recall&#64;5 is 1.00, must be at least 0.8 (50 questions).",
             "",
             "| rule | verdict | now | baseline | difference | bounds | queries |",
             "| :-- | --: | --: | --: | --: | --: | --: |",
@@ -214,10 +226,25 @@ class TestOutput:
         ]
 
     def test_json(self) -> None:
-        result = gate("worse.json", "-r", "recall@5 >= 0.8", "--format", "json", "--worst", "1")
+        result = gate("worse.json", "--rule", "recall@5 >= 0.8", "--format", "json", "--worst", "1")
         data = json.loads(result.stdout)
         assert (result.exit_code, data["outcome"]) == (1, "fail")
         assert [query["query_id"] for query in data["verdicts"][0]["worst"]] == ["q00"]
+
+    def test_a_page(self) -> None:
+        result = gate("worse.json", "--rule", "recall@5 >= 0.8", "--html", "gate.html")
+        assert result.exit_code == 1
+        assert "Retrieval gate of bm25: fail" in result.stdout
+        assert "Retrieval gate of bm25" in Path("gate.html").read_text(encoding="utf-8")
+
+    @pytest.mark.parametrize(
+        ("option", "said"),
+        [(("--html", "gate.html"), "--html: "), (("--format", "junit"), "--format: ")],
+    )
+    def test_an_update_makes_no_report(self, option: tuple[str, str], said: str) -> None:
+        refused = refusal(gate("same.json", "-b", "base.json", "--update-baseline", *option))
+        assert refused.startswith(f"{said}expected no --update-baseline beside it")
+        assert not Path("base.json").exists()
 
     def test_the_step_summary_of_github(
         self, folder: Path, monkeypatch: pytest.MonkeyPatch
@@ -225,16 +252,96 @@ class TestOutput:
         summary = folder / "summary.md"
         summary.write_text("# Before\n")
         monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
-        gate("worse.json", "-r", "recall@5 >= 0.8")
+        gate("worse.json", "--rule", "recall@5 >= 0.8")
         text = summary.read_text(encoding="utf-8")
         assert text.startswith("# Before\n### Retrieval gate of bm25: ❌ fail\n")
         assert "Worst questions on recall&#64;5" in text
 
 
+SHAPE: dict[str, tuple[set[str], set[str], set[str]]] = {
+    "testsuites": ({"name"}, {"tests", "failures", "errors", "skipped", "time"}, {"testsuite"}),
+    "testsuite": (
+        {"name", "tests", "failures", "errors", "time"},
+        {"skipped", "timestamp", "hostname"},
+        {"testcase"},
+    ),
+    "testcase": ({"name", "classname", "time"}, set(), {"failure", "skipped"}),
+    "failure": ({"message", "type"}, set(), set()),
+    "skipped": ({"message"}, {"type"}, set()),
+}
+"""Of each element: the attributes that it has, those that it may have, and what may be in it.
+
+What pytest --junitxml writes, as far as the schema of Jenkins's plugin (junit-10.xsd) allows it.
+"""
+
+
+def checked(text: str) -> Element:
+    """The XML of the gate, if it is what JUnit's readers take."""
+    assert text.isascii()
+    root = fromstring(text)
+    assert root.tag == "testsuites"
+    for element in root.iter():
+        needed, allowed, inner = SHAPE[element.tag]
+        assert needed <= {*element.keys()} <= needed | allowed, element.tag
+        assert {child.tag for child in element} <= inner
+    for suites in (root, *root.findall("testsuite")):
+        for attribute, path in (("tests", "testcase"), ("failures", "failure")):
+            assert int(suites.attrib[attribute]) == len(list(suites.iter(path)))
+        assert int(suites.attrib["skipped"]) == len(list(suites.iter("skipped")))
+    return root
+
+
+class TestJUnit:
+    RULES = ("--rule", RULE, "--rule", "mrr >= 0.5", "--rule", "failed <= 0")
+
+    @pytest.mark.parametrize(
+        ("scores", "strict", "exit_code", "tags"),
+        [
+            ("same.json", (), 0, [[], [], []]),
+            ("worse.json", (), 1, [["failure"], [], []]),
+            ("doubtful.json", (), 0, [["skipped"], [], []]),
+            ("doubtful.json", ("--strict",), 1, [["failure"], [], []]),
+        ],
+    )
+    def test_a_test_for_each_rule(
+        self, scores: str, strict: tuple[str, ...], exit_code: int, tags: list[list[str]]
+    ) -> None:
+        stored()
+        result = gate(scores, "-b", "base.json", *self.RULES, *strict, "--format", "junit")
+        assert result.exit_code == exit_code
+        cases = list(checked(result.stdout).iter("testcase"))
+        assert [[child.tag for child in case] for case in cases] == tags
+        assert [case.attrib["name"] for case in cases] == [
+            f"{RULE} at 95%",
+            "mrr >= 0.5",
+            "failed <= 0",
+        ]
+
+    def test_a_failure_says_why(self) -> None:
+        stored()
+        result = gate("worse.json", "-b", "base.json", "--rule", RULE, "--format", "junit")
+        failure = next(checked(result.stdout).iter("failure"))
+        assert failure.attrib["type"] == "fail"
+        assert failure.attrib["message"].startswith("recall@5 is 0.42 against 1.00")
+        assert "q00  question q00" in (failure.text or "")
+
+    def test_all_of_it_is_escaped(self) -> None:
+        odd = "</failure>&\x00\x1b[31m\ufffe]]>\"'"
+        queries = {"q": odd}
+        Scores(["q"], {"mrr": [0.0]}, name=odd, queries=queries, failed={"q": odd}).to_json(
+            "o.json"
+        )
+        result = gate("o.json", "--rule", "mrr >= 0.5", "--format", "junit")
+        root = checked(result.stdout)
+        (case,) = root.iter("testcase")
+        assert case.attrib["classname"] == "gate.</failure>& [31m ]]>\"'"
+        assert "</failure>& [31m ]]>" in (case[0].text or "")
+
+
 def test_a_rule_about_a_cutoff_by_tokens() -> None:
     columns = {"span_recall@2000tokens": [0.8] * 50, "recall@2000tokens": [0.2] * 50}
     Scores(IDS, columns, name="bm25").to_json("tokens.json")
-    rules = ("-r", "span_recall@2000tokens >= 0.7", "-r", "recall@2000tokens >= 0.5")
+    rules = ("--rule", "span_recall@2000tokens >= 0.7", "--rule", "recall@2000tokens >= 0.5")
     assert gate("tokens.json", *rules[:2]).exit_code == 0
     broken = gate("tokens.json", *rules)
     assert broken.exit_code == 1
@@ -245,7 +352,7 @@ def test_a_stored_run_passes_its_own_gate(folder: Path) -> None:
     (folder / "run.txt").write_text("".join(f"q{n} Q0 d{n % 3} 1 1.0 r\n" for n in range(9)))
     (folder / "qrels.txt").write_text("".join(f"q{n} 0 d0 1\n" for n in range(9)))
     score = ["score", "run.txt", "--qrels", "qrels.txt", "-m", "mrr", "--output", "scores.json"]
-    rule = ["-b", "base.json", "-r", "mrr >= baseline - 0.02", "--strict"]
+    rule = ["-b", "base.json", "--rule", "mrr >= baseline - 0.02", "--strict"]
     runner = CliRunner()
     assert runner.invoke(app, score).exit_code == 0
     assert gate("scores.json", *rule[:4], "--update-baseline").exit_code == 0
@@ -261,6 +368,6 @@ def test_a_stored_run_passes_its_own_gate(folder: Path) -> None:
 def test_a_dataset_instead_of_scores(folder: Path, lines: int) -> None:
     line = json.dumps({"query_id": "q", "query": "x", "expected_ids": ["d"]}) + "\n"
     (folder / "dataset.jsonl").write_text(line * lines)
-    result = gate("dataset.jsonl", "-r", "mrr >= 0.5")
+    result = gate("dataset.jsonl", "--rule", "mrr >= 0.5")
     assert result.exit_code == 2
     assert "expected scores, as `rag-metrics evaluate --json`" in " ".join(result.stderr.split())

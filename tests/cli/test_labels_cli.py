@@ -294,7 +294,7 @@ class TestFactories:
         assert "Give the index that it retrieves from" in refused(f"{module}:retriever")
         assert "It needs host" in refused(f"{module}:needs")
         assert "with something in it" in refused(f"{module}:empty")
-        assert "It has no nothing" in refused(f"{module}:nothing")
+        assert "has no function `nothing` (it has" in refused(f"{module}:nothing")
         assert "a path that is there, or package.module:factory" in refused("no:")
         assert "NEW: expected" in refusal(
             run("move", "dataset.json", "no_such:one", "-o", "n.json")

@@ -248,9 +248,9 @@ class TestJudge:
         ("llm", "message"),
         [
             ("my_judge", "--llm: expected package.module:factory"),
-            ("my_judge:nobody", "It has no nobody."),
+            ("my_judge:nobody", "my_judge.py has no function `nobody` (it has: "),
             ("my_judge:broken", "OSError: no key"),
-            ("my_judge:JUDGE", "It has no JUDGE."),
+            ("my_judge:JUDGE", "has no function `JUDGE` (it has"),
             ("json:dumps", "a factory that works without arguments"),
             ("collections:OrderedDict", "what makes an LLM of LlamaIndex, got 'OrderedDict'"),
         ],
@@ -291,4 +291,4 @@ def test_nor_does_a_warning(
         main()
     capsys.readouterr()
     warnings.showwarning(UserWarning(f"a{STEERING}b"), UserWarning, "file.py", 1)
-    assert capsys.readouterr().err == "rag-metrics: UserWarning: a [31m b\n"
+    assert capsys.readouterr().err == "rag-metrics: a [31m b\n"

@@ -22,7 +22,7 @@ class TestCoverage:
     def test_no_query_fails(self, rule: str) -> None:
         (verdict,) = check_rules(scores([]), rule)
         assert verdict.outcome == "fail"
-        assert verdict.sentence.endswith("can't be judged: there are no queries.")
+        assert verdict.sentence.endswith("can't be judged: there are no questions.")
 
     def test_unlabelled_queries_fail(self) -> None:
         now = Scores([], {"ndcg@10": []}, excluded={"q1": "unjudged"})
@@ -39,7 +39,7 @@ class TestCoverage:
         now = scores([0.9] * present + [math.nan] * (100 - present))
         (verdict,) = check_rules(now, rule, baseline=scores([0.2] * 100))
         assert (verdict.outcome, verdict.n, verdict.expected) == (outcome, present, 100)
-        incomplete = f"Only {present} of 100 queries have a value" in verdict.sentence
+        incomplete = f"Only {present} of 100 questions have a value" in verdict.sentence
         assert incomplete == (present < 100)
         assert ("too few to judge by" in verdict.sentence) == (outcome == "fail")
 
@@ -110,7 +110,7 @@ class TestSeveralRules:
         first, *others = check_rules(now, self.RULES, baseline=before)
         assert first.upper == pytest.approx(-0.1 + 2.404892 * 0.0285714, abs=1e-6)
         assert (first.outcome, first.together, first.confidence) == ("fail", 5, 0.99)
-        assert "with 99 % confidence below −0.0313" in first.sentence
+        assert "(at best a loss of 0.03 with 99 % confidence)" in first.sentence
         # Holm: what has failed no longer counts
         assert {verdict.together for verdict in others if verdict.outcome != "fail"} == {4}
 

@@ -64,13 +64,14 @@ class TestWhatIsShown:
 
     def test_a_count_of_failures_says_which_and_why(self) -> None:
         now = scores([0.0, 0.0, 1.0], failed={"q0000": "timeout", "q0001": "<b>"})
-        shown = "1 more failed"
         assert check_rules(now, "failed <= 0").notes == (
-            "q0000 failed: timeout",
-            "q0001 failed: <b>",
+            "failed: q0000: timeout",
+            "failed: q0001: <b>",
         )
-        assert check_rules(now, "failed <= 0", worst=1).notes == ("q0000 failed: timeout", shown)
+        assert check_rules(now, "failed <= 0", worst=0).notes == ()
         assert check_rules(now, "failed <= 2").notes == ()
+        alike = scores([0.0, 0.0, 1.0], failed=dict.fromkeys(("q0000", "q0001"), "timeout"))
+        assert check_rules(alike, "failed <= 0").notes == ("failed: 2 × timeout (q0000, q0001)",)
 
     # the columns are 12, 6, 8, 10, 17 and 7 wide and take 3 more each, the margin 1; the rule takes
     # 33, or in two lines 19: 112 and 98 in all, 88 without the queries, 68 without the bounds
@@ -116,9 +117,12 @@ class TestWhatIsShown:
                 results, "recall@5 >= baseline at 99%", "recall@5 >= 0.6", baseline=before
             )
         lines = [" ".join(line.split()) for line in str(caught.value).splitlines()]
-        assert "Retrieval gate of new: fail" in lines
+        assert any(
+            line.startswith("Retrieval gate of new: fail 2 rules · 2 queries") for line in lines
+        )
         assert "recall@5 >= 0.6 fail 0.5000 – – – 2" in lines
-        assert "fail: recall@5 is 0.5000 over 2 queries; the rule wants 0.6 or more." in lines
+        first = "1 of 2 rules failed: recall@5 is 0.50, must be at least 0.6 (2 questions)."
+        assert first in lines
         assert "q0 where?" in lines
         # recall@5 was 1 of 2 relevant ones, good and fine
         assert "new 0.5000 → 0.0000 1. x" in lines
@@ -128,7 +132,7 @@ class TestWhatIsShown:
     def test_inconclusive_is_a_warning_or_with_strict_a_failure(self) -> None:
         now, before = scores([0.0] * 2 + [1.0] * 48), scores([1.0] * 50)
         rule = "ndcg@10 >= baseline - 0.02"
-        with pytest.warns(InconclusiveGate, match="50 queries are too few to tell"):
+        with pytest.warns(InconclusiveGate, match="can't be ruled out with 50 questions"):
             assert_retrieval(now, rule, baseline=before)
         with pytest.raises(GateFailed, match="inconclusive"):
             assert_retrieval(now, rule, baseline=before, strict=True)
@@ -146,8 +150,8 @@ class TestWhatIsShown:
                 [1.0] * 50,
                 "ndcg@10 >= baseline - 0.02",
                 # -0.58 + 1.676551 × 0.0705
-                "ndcg@10 is 0.4200 against 1.0000 in the baseline, −0.5800 over 50 queries, with "
-                "95 % confidence below −0.4618; the rule tolerates a loss of up to 0.02.",
+                "ndcg@10 is 0.42 against 1.00 in the baseline, a loss of 0.58 (at best a loss of "
+                "0.46 with 95 % confidence); a loss of up to 0.02 is allowed (50 questions).",
             ),
             (
                 [0.5] * 50,
@@ -155,37 +159,37 @@ class TestWhatIsShown:
                 "ndcg@10 >= baseline - 0.02",
                 # M = 1: error √(2 / 52 / 51) = 0.027462, t(0.95; 51) = 1.675285, z = 0.841621;
                 # 50 × (2.486475 × 0.027462 / 0.02)² = 582.8; 2.516906 × 0.027462 = 0.0691
-                "ndcg@10 is 0.5000 against 0.5000 in the baseline, 0.0000 over 50 queries "
-                "(between −0.0460 and +0.0460, with 95 % confidence each); the rule tolerates a "
-                "loss of up to 0.02: 50 queries are too few to tell; about 590 would be needed, or "
-                "a tolerance of 0.07.",
+                "ndcg@10 is 0.50 against 0.50 in the baseline, no change (at worst a loss of 0.05 "
+                "with 95 % confidence); a loss of up to 0.02 is allowed (50 questions). A loss of "
+                "more than 0.02 can't be ruled out with 50 questions. Use about 590, or allow "
+                "0.07.",
             ),
             (
                 [0.5],
                 [0.5],
                 "ndcg@10 >= baseline + 0.2",
-                "ndcg@10 is 0.5000 against 0.5000 in the baseline, 0.0000 over 1 query; the rule "
-                "wants a gain of at least 0.2: 1 query is too few to tell.",
+                "ndcg@10 is 0.50 against 0.50 in the baseline, no change; a gain of at least 0.2 "
+                "is required (1 question). A gain of at least 0.2 isn't shown with 1 question.",
             ),
             (
                 [0.6, 0.6],
                 [0.5, 0.5],
                 "ndcg@10 > baseline + 0.2 as observed",
-                "ndcg@10 is 0.6000 against 0.5000 in the baseline, +0.1000 over 2 queries; the "
-                "rule wants a gain of more than 0.2.",
+                "ndcg@10 is 0.60 against 0.50 in the baseline, a gain of 0.10; a gain of more than "
+                "0.2 is required (2 questions).",
             ),
             (
                 [0.4, 0.4],
                 [0.5, 0.5],
                 "ndcg@10 >= baseline as observed",
-                "ndcg@10 is 0.4000 against 0.5000 in the baseline, −0.1000 over 2 queries; the "
-                "rule tolerates no loss.",
+                "ndcg@10 is 0.40 against 0.50 in the baseline, a loss of 0.10; no loss is allowed "
+                "(2 questions).",
             ),
             (
                 [math.nan],
                 [0.5],
                 "ndcg@10 >= baseline",
-                "ndcg@10 can't be judged: none of 1 query has a value both now and in the "
+                "ndcg@10 can't be judged: none of 1 question has a value both now and in the "
                 "baseline.",
             ),
         ],
@@ -198,22 +202,21 @@ class TestWhatIsShown:
     @pytest.mark.parametrize(
         ("rule", "wanted"),
         [
-            ("calls <= baseline + 0.5 as observed", "tolerates a rise of up to 0.5."),
-            ("calls < baseline - 0.2 as observed", "wants a fall of more than 0.2."),
-            ("calls <= baseline as observed", "tolerates no rise."),
+            ("calls <= baseline + 0.5 as observed", "a rise of up to 0.5 is allowed"),
+            ("calls < baseline - 0.2 as observed", "a fall of more than 0.2 is required"),
+            ("calls <= baseline as observed", "no rise is allowed"),
         ],
     )
     def test_sentences_where_less_is_better(self, rule: str, wanted: str) -> None:
         new, before = scores([4.0, 4.0], "calls"), scores([3.0, 3.0], "calls")
         (verdict,) = check_rules(new, rule, baseline=before)
         assert verdict.sentence == (
-            "calls is 4.0000 against 3.0000 in the baseline, +1.0000 over 2 queries; the rule "
-            + wanted
+            f"calls is 4.00 against 3.00 in the baseline, a rise of 1.00; {wanted} (2 questions)."
         )
 
     def test_a_value_just_off_the_limit_is_told_from_it(self) -> None:
         (verdict,) = check_rules(scores([0.79999, 0.8]), "ndcg@10 >= 0.8")
-        assert verdict.sentence == "ndcg@10 is 0.799995 over 2 queries; the rule wants 0.8 or more."
+        assert verdict.sentence == "ndcg@10 is 0.799995, must be at least 0.8 (2 questions)."
 
     def test_json(self) -> None:
         report = check_rules(scores([0.25, 0.5]), "ndcg@10 >= 0.5")
@@ -297,9 +300,55 @@ class TestNotes:
         report = check_rules(now, "ndcg@10 >= baseline", baseline=before)
         assert "out of its means (failed)" in report.notes[0]
 
-    def test_where_no_query_has_a_value_the_table_has_none_either(self) -> None:
-        now = scores([math.nan, math.nan])
-        result = check_rules(now, "ndcg@10 >= baseline - 0.02", baseline=scores([1.0, 0.5]))
-        assert result.outcome == "fail"
-        text = to_text(result.report(), width=120)
-        assert "none of 2 queries has a value both now and in the baseline" in text
+
+class TestTheFirstLine:
+    def first(self, *rules: str) -> str:
+        now, before = scores([0.5] * 50), scores([0.5] * 50)
+        report = check_rules(now, rules, baseline=before).report()
+        assert report.decision[0].text == to_text(report, width=500).splitlines()[1].strip()
+        return report.decision[0].text
+
+    def test_it_says_how_many_rules_failed_and_the_first_one(self) -> None:
+        undecided = "ndcg@10 >= baseline - 0.02"
+        assert self.first(undecided, "ndcg@10 >= 0.6", "ndcg@10 >= 0.4") == (
+            "1 of 3 rules failed: ndcg@10 is 0.50, must be at least 0.6 (50 questions)."
+        )
+        assert self.first("ndcg@10 >= 0.6", undecided, "ndcg@10 >= 0.7") == (
+            "2 of 3 rules failed, on ndcg@10."
+        )
+        assert self.first("ndcg@10 >= 0.4", undecided).startswith(
+            "1 of 2 rules is inconclusive, none failed: ndcg@10 is 0.50 against 0.50"
+        )
+        assert self.first("ndcg@10 >= 0.4", "failed <= 0") == "All 2 rules are kept."
+        assert self.first("ndcg@10 >= 0.4") == (
+            "The rule is kept: ndcg@10 is 0.50, must be at least 0.4 (50 questions)."
+        )
+
+    def test_rules_that_failed_come_first_in_words_and_rows(self) -> None:
+        now, before = scores([0.5] * 50), scores([0.5] * 50)
+        rules = ["ndcg@10 >= 0.4", "ndcg@10 >= baseline - 0.02", "ndcg@10 >= 0.6"]
+        report = check_rules(now, rules, baseline=before).report()
+        outcomes = [row.cells[0].value for row in report.tables("summary")[0].rows]
+        assert outcomes == ["fail", "inconclusive", "pass"]
+        assert [statement.label for statement in report.decision] == ["fail", "inconclusive"]
+
+    def test_ci_tells_commit_and_run(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        facts = {
+            "GITHUB_SHA": "6102b96f0c0ffee",
+            "GITHUB_HEAD_REF": "better\x1b[31m",
+            "GITHUB_SERVER_URL": "https://github.com",
+            "GITHUB_REPOSITORY": "me/mine",
+            "GITHUB_RUN_ID": "7",
+        }
+        for name, value in facts.items():
+            monkeypatch.setenv(name, value)
+        report = check_rules(scores([0.5]), "ndcg@10 >= 0.4")
+        about = dict(report.about)
+        assert about.pop("checked").endswith(" UTC")
+        assert about == {
+            "commit": "6102b96f0c",
+            "branch": "better\x1b[31m",
+            "run": "https://github.com/me/mine/actions/runs/7",
+        }
+        assert "1 rule · 6102b96f0c" in str(report)
+        assert json.loads(report.to_json())["about"]["commit"] == "6102b96f0c"

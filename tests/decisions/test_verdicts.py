@@ -182,22 +182,22 @@ class TestVerdicts:
     def test_no_number_shows_a_gain_if_nothing_changed(self) -> None:
         verdict = verdict_of([0.5, 0.6], [0.5, 0.5], "ndcg@10 > baseline")
         assert (verdict.outcome, verdict.needed) == ("inconclusive", None)
-        assert verdict.sentence.endswith("the rule wants a gain: 2 queries are too few to tell.")
+        assert verdict.sentence.endswith("(2 questions). A gain isn't shown with 2 questions.")
 
     def test_where_a_loss_is_clear_no_number_for_an_unchanged_system_is_named(self) -> None:
         # 10 of 50 lose 0.5: between -0.153 and -0.052
         verdict = verdict_of([0.0] * 10 + [0.5] * 40, [0.5] * 50, "ndcg@10 >= baseline - 0.1")
         assert (verdict.outcome, verdict.needed, verdict.decidable) == ("inconclusive", None, None)
         assert verdict.sentence.endswith(
-            ": the loss is clear, but 50 queries are too few to tell whether it is more than 0.1."
+            " The loss is clear; whether it is more than 0.1, 50 questions can't tell."
         )
 
     def test_nothing_shows_that_an_unchanged_system_lost_nothing(self) -> None:
         # error √(2 / 202 / 201) = 0.007018; (1.652470 + 0.841621) × it = 0.0175
         verdict = verdict_of([0.5] * 200, [0.5] * 200, "ndcg@10 >= baseline")
         assert verdict.sentence.endswith(
-            ": 200 queries are too few to tell, and no number would show that nothing at all was "
-            "lost; a tolerance of 0.02 can be decided."
+            " A loss can't be ruled out with 200 questions. No number of questions rules out every "
+            "loss: allow 0.02."
         )
 
     def test_no_tolerance_is_proposed_that_nobody_would_have(self) -> None:
@@ -205,7 +205,7 @@ class TestVerdicts:
         verdict = verdict_of([0.5] * 5, [0.5] * 5)
         assert verdict.decidable is None
         assert verdict.sentence.endswith(
-            "5 queries are too few to tell; about 3,700 would be needed."
+            "A loss of more than 0.02 can't be ruled out with 5 questions. Use about 3,700."
         )
 
     def test_no_bound_lies_beyond_what_the_metric_allows(self) -> None:
@@ -216,13 +216,14 @@ class TestVerdicts:
     def test_a_number_that_nobody_would_label_isnt_named(self) -> None:
         # 5 × (2.486475 × 0.2182 / 0.0001)² = 147 million
         verdict = verdict_of([0.5] * 5, [0.5] * 5, "ndcg@10 >= baseline - 0.0001")
-        assert verdict.sentence.endswith("too few to tell; more than 100,000 would be needed.")
+        assert verdict.sentence.endswith("Use more than 100,000.")
 
     def test_of_several_rules_a_bound_has_at_least_the_confidence_asked(self) -> None:
         before = Scores(list(map(str, range(50))), {"mrr": [0.5] * 50, "ap": [0.5] * 50})
         rules = ["mrr >= baseline - 0.02", "ap >= baseline - 0.03"]
         first, _ = check_rules(before, rules, baseline=before)
-        assert "with at least 95 % confidence each" in first.sentence
+        # error √(2 / 52 / 51) = 0.027462, t(0.95; 51) = 1.675285
+        assert "no change (at worst a loss of 0.05 with 95 % confidence)" in first.sentence
         assert -first.lower < first.upper  # type: ignore[operator]
 
     @pytest.mark.parametrize(
@@ -308,5 +309,5 @@ class TestIdenticalRankings:
         (verdict,) = check_rules(now, "recall@5 >= baseline", baseline=tmp_path / "baseline.json")
         assert verdict.outcome == "pass"
         assert verdict.sentence == (
-            "recall@5 is 0.5000 as in the baseline: the rankings of all 2 queries are identical."
+            "recall@5 is 0.50 as in the baseline: the rankings of all 2 questions are identical."
         )

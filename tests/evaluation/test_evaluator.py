@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -382,8 +381,24 @@ def test_progress_goes_to_standard_error(
     assert "4/4" in shown.err
 
 
-def test_the_head_of_a_report_names_the_retriever_without_digests() -> None:
-    results = evaluate(lambda query: ["d1"], RetrievalDataset({"q": "?"}, {"q": ["d1"]}), "mrr")
-    name = results.about["retriever"]
-    assert name
-    assert not re.search("[0-9a-f]{12}", name)
+def retrieve(query: str) -> list[str]:
+    return ["d1"]
+
+
+def test_the_head_of_a_report_names_the_retriever_as_people_do() -> None:
+    def inside(query: str) -> list[str]:
+        return ["d1"]
+
+    def named(retriever: Any, **options: Any) -> str | None:
+        dataset = RetrievalDataset({"q": "?"}, {"q": ["d1"]}, {"d1": "Io."})
+        return evaluate(retriever, dataset, "mrr", **options).about.get("retriever")
+
+    assert named(retrieve) == f"{__name__}.retrieve"
+    assert named(inside) == "inside"
+    assert named(lambda query: ["d1"]) == "a lambda function"
+    # a name that was given needs no class beside it
+    assert named(inside, name="mine") is None
+    assert named(inside, name="mine", node_postprocessors=[Postprocessor(function=list)]) == (
+        "mine → Postprocessor"
+    )
+    assert named(inside, name="mine", retriever_id="index 7") == "index 7"

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -20,6 +23,7 @@ from llama_index_rag_metrics import JudgeCheck, LLMRelevancy, Ranking, Run, agre
 from llama_index_rag_metrics.labels.judge_checking import Call, QueryGrades, _place_effect, turns
 from llama_index_rag_metrics.runtime.errors import BadAnswer, InvalidInput, ScorerFailed
 from llama_index_rag_metrics.statistics.intervals import excludes_0
+from llama_index_rag_metrics.statistics.kappa import Kappa
 
 TEXTS = 5
 QUERIES = {f"q{n:02}": f"query {n}" for n in range(24)}
@@ -251,6 +255,7 @@ def test_another_scale_is_told(highest: int) -> None:
     }
     check = check_judge(llm, QUERIES, RUN, human=human)
     assert f"people's grades go up to {highest} and the judge's to 2" in shown(check)
+    assert check.report().decision[0].text.endswith("their grades are on another scale.")
     assert check_judge(llm, QUERIES, RUN, human=DESERVED).notes == ()
 
 
@@ -263,7 +268,51 @@ def test_agreement_with_people_is_that_of_agreement() -> None:
     assert check.kappa is not None
     assert (check.kappa.kappa, check.kappa.n) == pytest.approx((expected.kappa, 100))
     assert (check.kappa.low, check.kappa.high) == pytest.approx((expected.low, expected.high))
-    assert "Agreement with people: kappa" in shown(check)
+    # Landis and Koch's moderate agreement begins at 0.41: the lower end decides
+    assert check.kappa.low is not None
+    assert check.kappa.low > 0.41
+    first = check.report().decision[0]
+    assert (first.tone, first.text[:45]) == (
+        "best",
+        "This judge agrees with people, kappa 0.72 (0.",
+    )
+
+
+def kappa(low: float, high: float) -> Kappa:
+    return Kappa((low + high) / 2, low, high, 150)
+
+
+@pytest.mark.parametrize(
+    ("people", "own", "tone", "start"),
+    [
+        (kappa(-0.2, 0.08), None, "alarm", "Don't use this judge uncalibrated: it hardly agrees"),
+        (kappa(-0.2, 0.41), None, "open", "Whether this judge agrees with people isn't certain"),
+        (kappa(0.40, 0.8), None, "open", "Whether this judge agrees with people isn't certain"),
+        (kappa(0.41, 0.8), None, "best", "This judge agrees with people, kappa 0.605 (0.410 to"),
+        (
+            Kappa(math.nan, None, None, 3),
+            None,
+            "open",
+            "Whether this judge agrees with people is unknown: 3",
+        ),
+        (None, kappa(0.1, 0.4), "alarm", "Don't use this judge: asked twice, it hardly agrees"),
+        (None, kappa(0.1, 0.5), "open", "Whether this judge agrees with people is unknown: give"),
+        (None, None, "open", "Whether this judge agrees with people is unknown: give"),
+    ],
+)
+def test_the_first_sentence_says_whether_to_use_the_judge(
+    people: Kappa | None, own: Kappa | None, tone: str, start: str
+) -> None:
+    llm = judge(lambda text, place: deserved(text))
+    check = replace(check_judge(llm, QUERIES, RUN), kappa=people, own_kappa=own)
+    first = check.report().decision[0]
+    assert (first.tone, first.text[: len(start)]) == (tone, start)
+
+
+def test_a_judge_of_noise_is_refused_even_without_people() -> None:
+    rolls = Random(0)
+    check = check_judge(judge(lambda text, place: rolls.randrange(4)), QUERIES, RUN)
+    assert check.report().decision[0].text.startswith("Don't use this judge: asked twice")
 
 
 def test_nothing_is_cached_and_queries_are_drawn() -> None:

@@ -305,3 +305,10 @@ def test_forbidden_ids_that_are_not_moved_are_noted() -> None:
     )
     moved = move_labels(dataset, {"n": "Enceladus."})
     assert any("forbidden ids of 1 question aren't moved" in note for note in moved.notes)
+
+
+def test_a_lost_label_says_what_it_said() -> None:
+    dataset = RetrievalDataset({"q": "Who?"}, {"q": ["saw"]}, {"saw": "Members may use the saw."})
+    moved = move_labels(dataset, {"x": "Something else."})
+    assert [move.old_text for move in moved.of("lost")] == ["Members may use the saw."]
+    assert "it said “Members may use the saw.”" in str(moved)

@@ -8,6 +8,7 @@ import json
 import random
 import tracemalloc
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -305,7 +306,10 @@ def test_the_report_names_verdicts_and_items(tmp_path: Path) -> None:
     evil = "<script>alert(1)</script>"
     pooled = pool({evil: {"q": ["a"]}, "y": {"q": [evil]}}, metric="precision@1", samples=100)
 
-    assert "1 comparison is undecided. Label these 2 passages, then rerun." in str(pooled)
+    label = "Label these 2 passages (to_jsonl() writes them), then rerun."
+    assert pooled.report().decision[0].text == f"1 comparison is undecided. {label}"
+    kept = replace(pooled, file="my pool.jsonl")
+    assert " rag-metrics labels review 'my pool.jsonl' -o judgements.jsonl" in str(kept)
     assert evil not in pooled.to_html(tmp_path / "pool.html").read_text()
     assert {record["doc_id"] for record in json.loads(pooled.to_json())} == {"a", evil}
 

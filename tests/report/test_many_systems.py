@@ -63,7 +63,18 @@ def test_the_baseline_is_marked_among_the_rows() -> None:
     report = compare(systems(), NAMES[0], resamples=100).report()
     labels = [row.label for table in report.tables("detail") for row in table.rows]
     assert "plain (baseline)" in labels
-    assert labels.count("hyde") == 2  # means, and counts
+    assert labels.count("hyde") == 3  # means, counts, differences on the second metric
+
+
+def test_differences_are_sorted_and_heads_are_short() -> None:
+    report = compare(systems(), NAMES[0], resamples=100).report()
+    first, second, *_ = (table for section in report.sections for table in section.tables)
+    assert [row.label for row in first.rows] == [name for name in BEST_FIRST if name != "plain"]
+    assert [row.label for row in second.rows] == [row.label for row in reversed(first.rows)]
+    assert first.first == "openai-3-large-…"
+    assert first.head[:2] == ["baseline", "system"]
+    (pairs, *_) = next(each for each in report.sections if each.heading == "Pairs").tables
+    assert list(pairs.head) == [row.label for row in pairs.rows] == KINDS
 
 
 def test_four_systems_are_columns() -> None:

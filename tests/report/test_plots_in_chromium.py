@@ -81,7 +81,7 @@ def test_a_bar_hands_over_its_questions(opened: Callable[..., Any]) -> None:
     bars.first.click()
     ids, label = page.evaluate("window.given")
     assert ids == ["q4", "q5"]
-    assert label.endswith("-1.000 to -0.935: 2 questions")
+    assert label == f"{EVIL} minus baseline on mrr, −1.000 to −0.935: 2 questions"
 
 
 def test_a_bar_without_a_filter_does_nothing(opened: Callable[..., Any]) -> None:

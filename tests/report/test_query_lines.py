@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from uuid import UUID
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeRelationship, NodeWithScore, RelatedNodeInfo, TextNode
+from rich.console import Console
 from support.retrievers import Scripted, node
 
 from llama_index_rag_metrics import (
@@ -20,14 +22,27 @@ from llama_index_rag_metrics import (
     Span,
     evaluate,
     evaluate_stages,
+    match_run,
+    score_rankings,
 )
 from llama_index_rag_metrics.evaluation.results.results_report import system_of
+from llama_index_rag_metrics.report.model import (
+    Answer,
+    CallAnswer,
+    Cell,
+    Listing,
+    QueryAnswers,
+    Report,
+    ReportedItem,
+)
 from llama_index_rag_metrics.report.query_lines import (
+    call_lines,
     excerpt,
     found_line,
     short_ids,
     wanted_lines,
 )
+from llama_index_rag_metrics.report.terminal import print_report
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.systems import System, query_answers
 
@@ -62,8 +77,66 @@ def test_a_budget_is_spent_by_whole_items_in_order() -> None:
     }
 
 
+RANKED = st.lists(st.tuples(st.sampled_from("abcdxyz"), st.integers(1, 9)), min_size=1, max_size=12)
+
+
+@given(RANKED, st.sampled_from(["recall@1", "recall@4", "recall@10tokens", "recall@30tokens"]))
+def test_what_wasnt_lost_is_what_the_metric_counts(
+    ranked: list[tuple[str, int]], name: str
+) -> None:
+    """Recall is the share of the wanted items that weren't lost, whatever repeats or costs."""
+    cost = dict(reversed(ranked))  # copies of an item have its first one's length
+    ranking = Ranking([item for item, _ in ranked], tokens=[cost[item] for item, _ in ranked])
+    run, judged = Run({"q": ranking}), {"q": Relevance(["a", "b", "c"])}
+    story = query_answers("q", [System("bm25", Scores([], {}), run, judged, {}, {})], name)
+    kept = [line for line in wanted_lines(story) if not line.is_missed]
+    assert score_rankings(judged, run, name)[name] == pytest.approx([len(kept) / 3])
+
+
+@given(st.lists(st.sampled_from(["Io.", "Rhea.", "Io. Rhea.", "Mars."]), min_size=1, max_size=6))
+def test_so_it_is_where_texts_are_recognised(texts: list[str]) -> None:
+    """An item that stands for two is two ranks, one that stands for a known one is none."""
+    expected = {"io": "Io.", "rhea": "Rhea.", "titan": "Titan."}
+    dataset = RetrievalDataset({"q": "x?"}, {"q": list(expected)}, expected)
+    run = Run({"q": Ranking([f"n{n}" for n in range(len(texts))], texts=texts)})
+    matched = match_run(run, dataset, "text")
+    system = System("bm25", Scores([], {}), run, {}, {"recall@2": matched}, {})
+    story = query_answers("q", [system], "recall@2")
+    kept = [line for line in wanted_lines(story) if not line.is_missed]
+    scores = score_rankings(matched.relevance, matched.run, "recall@2")
+    assert scores["recall@2"] == pytest.approx([len(kept) / 3])
+
+
 def test_what_failed_says_nothing_of_ranks() -> None:
     assert set(where(Run({"q": Ranking(error="refused")}), "mrr").values()) == {""}
+
+
+def test_calls_are_lines_or_with_their_new_texts() -> None:
+    first = CallAnswer("moons", "search", [ReportedItem("a", 1.0, "Io.")], [True])
+    second = CallAnswer("moon", "", [ReportedItem("a", 1.0, "Io.")], [False])
+    third = CallAnswer("rings", "", [], [], "refused\x1b[31m")
+    answer = Answer("agent", Cell(0.5, "score"), [], calls=[first, second, third])
+    assert call_lines(answer) == [
+        "call 1, search: “moons”: a [1]",
+        "call 2: “moon”: a [1] (known)",
+        "call 3: “rings”: failed: refused [31m",
+    ]
+    assert call_lines(answer, 3) == [
+        "call 1, search: 1 retrieved, 1 new: “moons”",
+        "  a [1]  Io.",
+        "call 2: 1 retrieved, 0 new: “moon”",
+        "call 3: “rings”: failed: refused [31m",
+    ]
+
+
+def test_hits_are_green_in_a_terminal() -> None:
+    retrieved = [ReportedItem("a", 0.0, "Mars."), ReportedItem("b", 2.0, "Io.")]
+    query = QueryAnswers("q", "x?", answers=[Answer("bm25", Cell(0.5, "score"), retrieved)])
+    page = io.StringIO()
+    console = Console(file=page, width=80, force_terminal=True, color_system="standard")
+    print_report(Report("", listings=[Listing("", [query], most=2)]), console=console)
+    assert "\x1b[32m2. b [2]  Io." in page.getvalue()
+    assert "\x1b[32m1. a" not in page.getvalue()
 
 
 def test_any_alternative_meets_a_need() -> None:

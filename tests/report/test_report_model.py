@@ -12,48 +12,17 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from llama_index.core.postprocessor import SimilarityPostprocessor
 from support import toy_format, toy_result
-from support.reported import EVIL, baseline, comparison
-from support.retrievers import Scripted, node
+from support.every_result import EVERY
+from support.reported import EVIL, comparison
 
-from llama_index_rag_metrics import (
-    Run,
-    Scores,
-    ScoreTotals,
-    check_rules,
-    evaluate_stages,
-    judgement_holes,
-)
+from llama_index_rag_metrics import Run
 from llama_index_rag_metrics.report.model import Cell
 from llama_index_rag_metrics.report.numbers import shown
 from llama_index_rag_metrics.report.reportable import Reportable
-from llama_index_rag_metrics.scores import Counts
-from llama_index_rag_metrics.scores.scoring.remarks import Remarks
-from llama_index_rag_metrics.scores.scoring.totals import ExactSum
-
-
-def stages() -> Reportable:
-    script = {"?": [node("a"), node("b")]}
-    dataset = {"queries": {"q": "?"}, "corpus": {}, "relevant_docs": {"q": ["b"]}}
-    drop = {EVIL: SimilarityPostprocessor(similarity_cutoff=0.0)}
-    return evaluate_stages(Scripted(script), drop, dataset, ["mrr"])
-
-
-def totals() -> Reportable:
-    sums = {"mrr": ExactSum.of([0.5, 0.25])}
-    return ScoreTotals(sums, Counts(queries=2, scored=2), Remarks(), name=EVIL)
-
 
 RESULTS: dict[str, Callable[[], Reportable]] = {
-    "Scores": lambda: Scores(["q1"], {"mrr": [0.5]}, name=EVIL),
-    "EvaluationResults": baseline,
-    "Comparison": comparison,
-    "StageResults": stages,
-    "ScoreTotals": totals,
-    "GateReport": lambda: check_rules(baseline(), "mrr >= 0.1"),
-    "Holes": lambda: judgement_holes(baseline())[0],
-    "JudgementHoles": lambda: judgement_holes(baseline()),
+    **{name: first for name, (first, *_) in EVERY.items() if name != "HardQuestions"},  # no table
     "a toy": lambda: toy_result.Agreement(Run({"q": ["a"]}, name=EVIL), Run({"q": ["a"]})),
 }
 each_result = pytest.mark.parametrize("build", RESULTS.values(), ids=RESULTS)

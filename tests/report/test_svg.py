@@ -75,6 +75,16 @@ def test_a_mean_without_an_interval_has_a_mark_alone() -> None:
     assert not [line for line in drawn(figure).iter(f"{SVG}line") if line.get("stroke-width")]
 
 
+def test_what_has_no_value_has_no_place() -> None:
+    nan = float("nan")
+    means = Series("a", 0, [nan, 0.5], ["mrr", "ap"], [None] * 2, [None] * 2, ["x", "y"])
+    assert titles(dots(means)) == ["a: ap: 0.5000 (no interval), y"]
+    gap = Series("a", 0, [1, 2, 3], [0.5, nan, 1.0])
+    figure = Figure("lines", Axis("k"), Axis("y"), [gap], "%{x}: %{y:.4f}")
+    assert titles(figure) == ["a", "a: 1: 0.5000", "a: 3: 1.0000"]
+    assert "nan" not in picture(figure)
+
+
 def test_several_metrics_of_several_systems_are_groups_of_rows() -> None:
     both = [Series(name, n, [0.1, 0.2], ["mrr", "ap"], [None] * 2, [None] * 2)
             for n, name in enumerate("ab")]  # fmt: skip
@@ -172,7 +182,7 @@ def test_every_question_that_changed_is_in_the_bar_that_holds_its_difference() -
     element = on_page(figure, "caption", {name: n for n, name in enumerate(ids)})
     bars = {rect.get("data-questions"): rect.findtext("title") for rect in element.iter("rect")}
     assert {*bars} == {"0", "1", "3", "4"}
-    assert bars["4"] == "b (1 the same): +0.290 to +0.310: 1 questions"
+    assert bars["4"] == "b minus a on mrr, +0.290 to +0.310: 1 question"
 
 
 def test_points_are_named_where_there_is_room_and_a_line_joins_the_front() -> None:

@@ -55,10 +55,22 @@ def test_they_print_question_wanted_and_got(results: EvaluationResults) -> None:
         text = " ".join(printed.split())
         assert "q1 Which moon has geysers? bm25 0.5000 1. io text of io 2. triton [1]" in text
         assert "wanted enceladus [2] Enceladus has geysers. never retrieved" in text
-    assert repr(worst).startswith(" Lowest recall@5\n 1 of 2 queries: 0.5000 to 0.5000.")
+    assert repr(worst).startswith(
+        " Lowest recall@5\n The worst of 2 questions scores 0.50 on recall@5."
+    )
     html = worst._repr_html_()
     assert "never retrieved" in html
     assert "<b>geysers" not in html
+
+
+def test_a_sentence_says_which_they_are() -> None:
+    scores = Scores(["a", "b", "c"], {"mrr": [0.0, 0.0, 1.0], "tokens": [5.0, 9.0, 7.0]})
+    heads = [repr(scores.worst(*of)).splitlines()[1].strip() for of in (("mrr", 2), ("mrr", 3))]
+    assert heads == [
+        "The 2 lowest of 3 questions: 0.0000 each.",
+        "The 3 lowest of 3 questions: 0.0000 to 1.0000.",
+    ]
+    assert "The highest of 3 questions: 9.0000." in repr(scores.worst("tokens", 1))
 
 
 def test_stored_scores_tell_the_same(results: EvaluationResults) -> None:
@@ -73,7 +85,9 @@ def test_bare_scores_have_pairs_alone() -> None:
     assert worst == [("q1", 0.25)]
     assert "q1" in repr(worst)
     assert pickle.loads(pickle.dumps(worst)) == worst
-    assert repr(Scores([], {"mrr": []}).worst("mrr")) == " Lowest mrr\n 0 of 0 queries."
+    assert (
+        repr(Scores([], {"mrr": []}).worst("mrr")) == " Lowest mrr\n None of 0 questions is shown."
+    )
 
 
 def test_stored_answers_of_two_systems_dont_mistake_what_the_other_kept() -> None:

@@ -22,3 +22,9 @@ def refusal(result: Result) -> str:
     (line,) = result.stderr.splitlines()
     assert line.startswith("rag-metrics: ")
     return line.removeprefix("rag-metrics: ")
+
+
+def tables_of(result: Result) -> list[str]:
+    """The lines of what was printed, from the head of the first table on: no sentence above it."""
+    above, rule, below = result.stdout.partition(" ───")
+    return [*above.splitlines()[-1:], *f"{rule}{below}".splitlines()]

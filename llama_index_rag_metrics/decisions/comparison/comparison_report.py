@@ -19,6 +19,7 @@ from llama_index_rag_metrics.evaluation.results.curves import curve_figures
 from llama_index_rag_metrics.evaluation.results.results_report import system_of
 from llama_index_rag_metrics.metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.report import model as m
+from llama_index_rag_metrics.report.drawing import without_prefix
 from llama_index_rag_metrics.report.figure import Axis, Draw, Figure, Series
 from llama_index_rag_metrics.report.numbers import (
     counted,
@@ -29,6 +30,7 @@ from llama_index_rag_metrics.report.numbers import (
     span_of_bar,
 )
 from llama_index_rag_metrics.scores import scores_report
+from llama_index_rag_metrics.scores.deciding import with_failures
 from llama_index_rag_metrics.scores.systems import System, best_first
 from llama_index_rag_metrics.statistics.intervals import HasEnds, excludes_0
 
@@ -63,7 +65,7 @@ def comparison_report(comparison: Comparison) -> m.Report:
     return m.Report(
         title=title_of(comparison),
         lead=f"{questions(n)} compared on {counted(len(metrics), 'metric', 'metrics')}",
-        decision=decisions(comparison),
+        decision=with_failures(decisions(comparison), systems, primary),
         further=[
             statement
             for metric in metrics
@@ -185,12 +187,17 @@ def _differences(comparison: Comparison) -> Iterator[m.Table]:
     others, primary = comparison.others, comparison.settings.primary
     secondary = [metric for metric in comparison.metric_names if metric != primary]
     if len(others) > _MOST_TABLES:
+        prefix, short = without_prefix(comparison.names)
         for metric in (primary, *secondary):
+            rows = [
+                _difference_row(short[number], comparison[name, metric])
+                for number, name in _in_order(comparison, metric)
+            ]
             yield m.Table(
                 f"{metric} against {comparison.baseline}",
-                _difference_head(comparison, "system"),
-                [[_difference_row(name, comparison[name, metric]) for name in others]],
-                first="system",
+                ["baseline", *_difference_head(comparison, "system")[1:]],
+                [rows],
+                first=f"{prefix}…" if prefix else "system",
                 place="summary" if metric == primary else "detail",
             )
         return
@@ -234,11 +241,14 @@ def _pairs(comparison: Comparison) -> Iterator[m.Table]:
         ]
         rows.append(m.Row(f"{pair.system} − {pair.other}", numbers))
     none = m.Cell(None, tone="quiet")
-    square = [m.Row(name, [cells.get((name, other), none) for other in names]) for name in names]
+    prefix, short = without_prefix(names)
+    square = [
+        m.Row(label, [cells.get((name, other), none) for other in names])
+        for label, name in zip(short, names, strict=True)
+    ]
     interval = f"{percent(comparison.settings.confidence)} interval"
-    yield m.Table(
-        f"Who beats whom on {metric}", names, [square], first="row minus column", place="page"
-    )
+    first = f"{prefix}…, row minus column" if prefix else "row minus column"
+    yield m.Table(f"Who beats whom on {metric}", short, [square], first=first, place="page")
     yield m.Table(
         f"All pairs on {metric} (max-t)",
         ["difference", interval, "p"],
@@ -347,7 +357,7 @@ def _distribution_figure(comparison: Comparison, metric: str) -> Figure:
     widest = max(changes, default=0.0) or 1.0
     edges = np.linspace(-widest, widest, _BINS + 1)
     middles = ((edges[:-1] + edges[1:]) / 2).tolist()
-    remarks = [span_of_bar(*ends) for ends in pairwise(edges.tolist())]
+    spans = [span_of_bar(*ends) for ends in pairwise(edges.tolist())]
     series = []
     for number, (name, column) in enumerate(columns.items(), 1):
         changed = {query_id: value for query_id, value in column.items() if value}
@@ -357,9 +367,13 @@ def _distribution_figure(comparison: Comparison, metric: str) -> Figure:
             members[bar].append(query_id)
         label = f"{name} ({len(column) - len(changed)} the same)"
         counts = list(map(len, members))
+        remarks = [
+            f"{name} minus {comparison.baseline} on {metric}, {span}: "
+            f"{counted(n, 'question', 'questions')}"
+            for span, n in zip(spans, counts, strict=True)
+        ]
         series.append(Series(label, number, middles, counts, remarks=remarks, members=members))
-    hovered = "%{customdata}: %{y} questions"
-    return Figure("bars", axis, Axis("questions"), series, hovered, zero_line=True)
+    return Figure("bars", axis, Axis("questions"), series, "%{customdata}", zero_line=True)
 
 
 def _in_order(comparison: Comparison, metric: str) -> list[tuple[int, str]]:

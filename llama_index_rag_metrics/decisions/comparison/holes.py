@@ -30,7 +30,17 @@ from llama_index_rag_metrics.metrics import (
 from llama_index_rag_metrics.rankings.matching.matcher_names import BY_ID
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Run
-from llama_index_rag_metrics.report.model import Cell, Records, Report, Row, Section, Table
+from llama_index_rag_metrics.report.model import (
+    Cell,
+    Records,
+    Report,
+    Row,
+    Section,
+    Statement,
+    Table,
+    headline,
+)
+from llama_index_rag_metrics.report.numbers import carried
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.amounts import check_amount
 from llama_index_rag_metrics.runtime.errors import InvalidInput
@@ -85,10 +95,31 @@ class JudgementHoles(Reportable, tuple[Holes, ...]):
         table = Table("", _HEAD, [[_row(hole.metric, hole) for hole in self]])
         return Report(
             title="Unjudged items",
+            decision=[self._decision()],
             sections=[Section("Unjudged items", [table], EXPLAINED)],
             metrics=[hole.metric for hole in self],
             records=Records.of_fields(self, [field.name for field in fields(Holes)]),
         )
+
+    def _decision(self) -> Statement:
+        """How far the metric that stands for all could move."""
+        chosen = headline([hole.metric for hole in self])
+        if not chosen:
+            return Statement("Unlabelled passages affect none of these metrics.")
+        hole = next(hole for hole in self if hole.metric == chosen)
+        if not hole.unjudged:
+            return Statement(f"Every passage that {hole.metric} counts is labelled.", "best")
+        ends = hole.not_relevant, hole.relevant
+        mean, low, high = (carried(end, hole.n) for end in (hole.mean, *ends))
+        unlabelled = f"{hole.unjudged:,} of {hole.retrieved:,} passages that count are unlabelled"
+        if hole.bounds:
+            could = f"{hole.metric} is {mean}, and between {low} and {high} whatever their labels"
+        else:
+            could = (
+                f"{hole.metric} is {mean}; {low} and {high} if all of them are irrelevant or all"
+            )
+            could = f"{could} relevant"
+        return Statement(f"{unlabelled}: {could}.", "open")
 
 
 def judgement_holes(

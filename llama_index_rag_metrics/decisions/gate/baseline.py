@@ -29,6 +29,8 @@ from llama_index_rag_metrics.decisions.gate.rules import Rule, RuleLike, parse_r
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.files.lines import Place, from_json, read_text
 from llama_index_rag_metrics.rankings.relevance import Relevance
+from llama_index_rag_metrics.report.escape import terminal
+from llama_index_rag_metrics.report.numbers import counted, score
 from llama_index_rag_metrics.runtime.atomic_files import write_text
 from llama_index_rag_metrics.runtime.errors import BaselineMismatch, FileFormatError, InvalidInput
 from llama_index_rag_metrics.runtime.jsonable import jsonable
@@ -203,6 +205,17 @@ class Baseline:
     def save(self, path: str | Path) -> None:
         """Write the file, and its folder where there is none; whole or not at all."""
         write_text(path, self.to_json())
+
+    def described(self, path: str | Path, before: Baseline | None) -> list[str]:
+        """What was stored where: "base.json: 50 questions stored", and a line for each mean."""
+        n = counted(len(self.scores.query_ids), "question", "questions")
+        lines = [f"{terminal(str(path))}: {n} stored"]
+        for metric, mean in self.scores.means.items():
+            was = ""
+            if before is not None and metric in before.scores:
+                was = f"{score(before.scores.means[metric])} → "
+            lines.append(f"  {terminal(metric)}  {was}{score(mean)}")
+        return lines
 
     @classmethod
     def load(cls, path: str | Path) -> Baseline:

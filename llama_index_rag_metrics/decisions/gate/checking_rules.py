@@ -19,9 +19,12 @@ from llama_index_rag_metrics.decisions.gate.measuring import (
     name_in,
 )
 from llama_index_rag_metrics.decisions.gate.rules import Rule, RuleLike, parse_rules
+from llama_index_rag_metrics.decisions.gate.surroundings import surroundings
 from llama_index_rag_metrics.decisions.gate.verdicts import GateReport, Verdict, WorstQuery, decide
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.evaluation.results.results_report import system_of
+from llama_index_rag_metrics.report.failures import failure_lines
+from llama_index_rag_metrics.report.model import Failure
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.report.terminal import to_text
 from llama_index_rag_metrics.runtime.amounts import check_amount, check_integer
@@ -110,16 +113,15 @@ tolerates a loss of up to 0.1.
         for verdict, (rule, measure) in zip(decide(measured, min_coverage), measured, strict=True)
     ]
     if any(verdict.metric == "failed" and verdict.outcome != "pass" for verdict in verdicts):
-        failed = [f"{query_id} failed: {error}" for query_id, error in scores.failed.items()]
-        notes += failed[:worst]
-        if worst and len(failed) > worst:
-            notes.append(f"{len(failed) - worst:,} more failed")
+        failed = [Failure("", *pair) for pair in scores.failed.items()]
+        notes += [f"failed: {line.text}" for line in failure_lines(failed) if worst]
     notes += _remarks(verdicts)
     decided = {verdict.metric for verdict in verdicts}
     notes += [
         note for note in scores.notes if decided.intersection(note.partition(": ")[0].split(", "))
     ]
-    return GateReport(tuple(verdicts), scores.name, tuple(dict.fromkeys(notes)))
+    distinct = tuple(dict.fromkeys(notes))
+    return GateReport(tuple(verdicts), scores.name, distinct, surroundings(results))
 
 
 def assert_retrieval(
@@ -275,14 +277,14 @@ def _remarks(verdicts: Sequence[Verdict]) -> Iterator[str]:
     open_ones = [verdict for verdict in verdicts if verdict.outcome == "inconclusive"]
     if any(verdict.needed for verdict in open_ones):
         yield (
-            "the number of queries needed decides 4 in 5 cases in which nothing truly changed; fix "
-            "it before you measure, because looking again after each addition lets more losses pass"
+            "with that many questions an unchanged system passes 80 % of the time. Choose the "
+            "number first: testing again as questions are added lets more losses pass"
         )
     if any(verdict.together > 1 for verdict in verdicts if verdict.outcome != "pass"):
         most = max(verdict.together for verdict in verdicts)
         yield (
-            f"{most} tests are corrected together (Holm), so that an unchanged system fails no "
-            "more often than with a single one"
+            f"adjusted for {most} rules (Holm): an unchanged system fails no more often than with "
+            "one rule"
         )
     if any(
         verdict.rule.baseline and verdict.rule.confidence is not None and verdict.difference == 0.0

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from llama_index_rag_metrics.report import model as m
+from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.numbers import (
     count,
     counted,
+    digits_of,
     given,
     hundredths_up,
     percent,
+    questions,
     score,
-    signed,
     up_to_two_digits,
 )
+from llama_index_rag_metrics.scores.scores_report import listed
+from llama_index_rag_metrics.statistics.resampling import NOISE
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.decisions.gate.rules import Rule
@@ -26,9 +30,14 @@ if TYPE_CHECKING:
         WorstQuery,
     )
 
+_VERDICTS = "Verdicts"
 _HEAD = ("verdict", "now", "baseline", "difference", "bounds", "queries")
 _TONES: dict[Outcome, m.Tone] = {"pass": "best", "fail": "alarm", "inconclusive": "open"}
+ORDER: tuple[Outcome, ...] = ("fail", "inconclusive", "pass")
 MOST_ITEMS = 3
+
+_WORDS = {False: ("gain", "loss"), True: ("rise", "fall")}
+"""What up and down are called, by whether lower is better."""
 
 _MOST_QUERIES = 100_000
 """More than anybody would label."""
@@ -36,20 +45,51 @@ _MOST_QUERIES = 100_000
 
 def gate_report(gate: GateReport) -> m.Report:
     name = f" of {gate.name}" if gate.name else ""
-    broken = gate.broken(strict=True)
+    worst_first = sorted(gate, key=lambda verdict: ORDER.index(verdict.outcome))
+    rows = [_row(verdict) for verdict in worst_first]
+    known = [gate.about[label] for label in ("dataset", "commit") if label in gate.about]
+    lead = [counted(len(rows), "rule", "rules"), *known]
     return m.Report(
         title=f"Retrieval gate{name}",
+        lead=" · ".join(map(plain, lead)),
         outcome=_outcome(gate.outcome),
-        decision=[
-            m.Statement(str(verdict), _TONES[verdict.outcome], verdict.outcome)
-            for verdict in broken
-        ]
-        or [m.Statement("Every rule is kept.")],
-        sections=[m.Section("Verdicts", [m.Table("", _HEAD, [[*map(_row, gate)]], first="rule")])],
+        decision=_decision(worst_first),
+        about=[*gate.about.items()],
+        sections=[m.Section(_VERDICTS, [m.Table("", _HEAD, [rows], first="rule")])],
         listings=list(_listings(gate)),
         notes=gate.notes,
         records=_records(gate),
     )
+
+
+def _decision(worst_first: Sequence[Verdict]) -> list[m.Statement]:
+    """How many rules are broken or undecided, with the first one's sentence; then the others."""
+    n, worst = len(worst_first), worst_first[0].outcome if worst_first else "pass"
+    alike = [verdict for verdict in worst_first if verdict.outcome == worst]
+    if not alike:
+        return [m.Statement("No rule was checked.", "open")]
+    is_one = len(alike) == 1
+    some = "The rule" if n == 1 else f"{len(alike):,} of {n:,} rules"
+    heads: dict[Outcome, str] = {
+        "fail": f"{some} failed",
+        "inconclusive": f"{some} {'is' if is_one else 'are'} inconclusive, none failed",
+        "pass": "The rule is kept" if n == 1 else f"All {n:,} rules are kept",
+    }
+    head, tone = heads[worst], _TONES[worst]
+    if worst == "pass" and n > 1:
+        return [m.Statement(f"{head}.", tone, evidence=_VERDICTS)]
+    if is_one:
+        first = m.Statement(f"{head}: {alike[0].sentence}", tone, worst, _VERDICTS)
+    else:
+        metrics = listed([*dict.fromkeys(verdict.metric for verdict in alike)])
+        first = m.Statement(f"{head}, on {metrics}.", tone, worst, _VERDICTS)
+    others = [verdict for verdict in worst_first[is_one:] if verdict.outcome != "pass"]
+    return [first, *map(_statement, others)]
+
+
+def _statement(verdict: Verdict) -> m.Statement:
+    outcome = verdict.outcome
+    return m.Statement(f"{outcome}: {verdict.sentence}", _TONES[outcome], outcome)
 
 
 def _outcome(outcome: Outcome) -> m.Cell:
@@ -113,11 +153,11 @@ def _records(gate: GateReport) -> m.Records:
 
 
 def sentence(verdict: Verdict) -> str:
-    """One plain sentence, or two where values are missing."""
+    """What was found, what the rule wants, and where it is undecided, what would decide."""
     lacking = verdict.expected - verdict.n
     if lacking <= 0 or not verdict.n:
         return _finding(verdict)
-    few = f"Only {verdict.n:,} of {counted(verdict.expected)} have {_value(verdict.rule)}"
+    few = f"Only {verdict.n:,} of {questions(verdict.expected)} have {_value(verdict.rule)}"
     end = "" if verdict.covered else ": too few to judge by, whatever the numbers say"
     return f"{_finding(verdict)} {few}{end}."
 
@@ -125,28 +165,40 @@ def sentence(verdict: Verdict) -> str:
 def _finding(verdict: Verdict) -> str:
     rule, metric, n = verdict.rule, verdict.metric, verdict.n
     if not n:
-        none = f"none of {counted(verdict.expected)} has {_value(rule)}"
-        return f"{metric} can't be judged: {none if verdict.expected else 'there are no queries'}."
+        none = f"none of {questions(verdict.expected)} has {_value(rule)}"
+        why = none if verdict.expected else "there are no questions"
+        return f"{metric} can't be judged: {why}."
+    now = f"{metric} is {_number(verdict.value, n, rule)}"
+    if isinstance(verdict.value, int):
+        return f"{now}, must be {_wanted(rule)}."
     if not rule.baseline:
-        start = f"{metric} is {_number(verdict.value, rule.value)}"
-        if isinstance(verdict.value, int):
-            return f"{start}; the rule wants {_wanted(rule)}."
-        wanted = f"the rule wants {_wanted(rule)}{_way_out(verdict)}."
-        return f"{start} over {counted(n)}{_bounds(verdict)}; {wanted}"
+        found = f"{now}{_bound(verdict)}, must be {_wanted(rule)} ({questions(n)})."
+        can_tell = verdict.outcome != "inconclusive"
+        return found if can_tell else f"{found} {questions(n)} can't tell."
     if verdict.method == "identical rankings":
-        same = f"{metric} is {_number(verdict.value)} as in the {rule.reference}"
-        than = "" if verdict.outcome == "pass" else f"; the rule wants {_wanted(rule)}"
-        return f"{same}: the rankings of all {counted(n)} are identical{than}."
-    return (
-        f"{metric} is {_number(verdict.value)} against {_number(verdict.baseline or 0.0)} in the "
-        f"{rule.reference}, {signed(verdict.difference or 0.0, rule.value)} over {counted(n)}"
-        f"{_bounds(verdict)}; the rule {_wish(rule)}{_way_out(verdict)}."
-    )
+        same = f"{now} as in the {rule.reference}: the rankings of all {questions(n)} are identical"
+        return f"{same}{'' if verdict.outcome == 'pass' else f'; {_wanted(rule)}'}."
+    before = f"{_number(verdict.baseline or 0.0, n, rule)} in the {rule.reference}"
+    change = f"{_change(verdict.difference or 0.0, verdict)}{_bound(verdict)}"
+    found = f"{now} against {before}, {change}; {_wanted(rule)} ({questions(n)})."
+    return f"{found}{_way_out(verdict)}"
 
 
-def _number(value: float | int, limit: float | None = None) -> str:
-    """A count in full, or a score, told apart from the limit."""
-    return count(value) if isinstance(value, int) else score(value, limit)
+def _number(value: float | int, n: int, rule: Rule) -> str:
+    """A count in full, or a score in the digits that n carries, told apart from a fixed limit."""
+    if isinstance(value, int):
+        return count(value)
+    return score(value, None if rule.baseline else rule.value, digits_of(n))
+
+
+def _change(difference: float, verdict: Verdict) -> str:
+    """Such as "a loss of 0.58", told apart from none and from what is tolerated."""
+    if abs(difference) <= NOISE:
+        return "no change"
+    up, down = _WORDS[verdict.rule.lower_is_better]
+    limits = 0.0, abs(verdict.rule.tolerance)
+    texts = (score(abs(difference), limit, digits_of(verdict.n)) for limit in limits)
+    return f"a {up if difference > 0 else down} of {max(texts, key=len)}"
 
 
 def _value(rule: Rule) -> str:
@@ -154,66 +206,68 @@ def _value(rule: Rule) -> str:
 
 
 def _wanted(rule: Rule) -> str:
-    if rule.baseline:
-        return _gain(rule)
-    beyond = {">=": "{} or more", ">": "more than {}", "<=": "{} or less", "<": "less than {}"}
-    return beyond[rule.sign].format(rule.limit)
+    """What a rule asks for, after "must be" where it has no baseline."""
+    if not rule.baseline:
+        beyond = {">=": "at least", ">": "more than", "<=": "at most", "<": "less than"}
+        return f"{beyond[rule.sign]} {rule.limit}"
+    if rule.tolerance < 0 or (rule.strict and not rule.tolerance):
+        return f"{_required(rule)} is required"
+    _, loss = _losing(rule)
+    if not rule.tolerance:
+        return f"no {loss} is allowed"
+    limit = "less than" if rule.strict else "up to"
+    return f"a {loss} of {limit} {given(rule.tolerance)} is allowed"
 
 
-def _wish(rule: Rule) -> str:
-    loss = "rise" if rule.lower_is_better else "loss"
-    if rule.tolerance > 0:
-        limit = "less than" if rule.strict else "up to"
-        return f"tolerates a {loss} of {limit} {given(rule.tolerance)}"
-    if rule.tolerance < 0 or rule.strict:
-        return f"wants {_gain(rule)}"
-    return f"tolerates no {loss}"
-
-
-def _gain(rule: Rule) -> str:
-    gain = "a fall" if rule.lower_is_better else "a gain"
+def _required(rule: Rule) -> str:
+    gain, _ = _losing(rule)
     least = f" of {'more than' if rule.strict else 'at least'} {given(-rule.tolerance)}"
-    return f"{gain}{least if rule.tolerance else ''}"
+    return f"a {gain}{least if rule.tolerance else ''}"
 
 
-def _bounds(verdict: Verdict) -> str:
-    rule, lower, upper = verdict.rule, verdict.lower, verdict.upper
-    if rule.confidence is None or not verdict.covered:
+def _losing(rule: Rule) -> tuple[str, str]:
+    """What is better is called, and what is worse."""
+    up, down = _WORDS[rule.lower_is_better]
+    return (down, up) if rule.lower_is_better else (up, down)
+
+
+def _bound(verdict: Verdict) -> str:
+    """How bad it may be; of a rule that fails, how good."""
+    rule, is_fail = verdict.rule, verdict.outcome == "fail"
+    bound = verdict.upper if is_fail != rule.lower_is_better else verdict.lower
+    if rule.confidence is None or not verdict.covered or bound is None:
         return ""
-    low, high = (
-        None if bound is None else (signed if rule.baseline else _number)(bound, rule.value)
-        for bound in (lower, upper)
-    )
-    if verdict.outcome != "inconclusive":
-        is_above = rule.lower_is_better == (verdict.outcome == "fail")
-        end = f"above {low}" if is_above else f"below {high}"
-        return f", with {percent(verdict.confidence)} confidence {end}"
-    if low is None or high is None:
-        return ""
-    # with several rules the bound for failing has more confidence than was asked
-    least = "at least " if verdict.together > 1 else ""
-    return f" (between {low} and {high}, with {least}{percent(verdict.confidence)} confidence each)"
+    text = _change(bound, verdict) if rule.baseline else _number(bound, verdict.n, rule)
+    end = "at best" if is_fail else "at worst"
+    return f" ({end} {text} with {percent(verdict.confidence)} confidence)"
 
 
 def _way_out(verdict: Verdict) -> str:
+    """What can't be told, and what would tell it."""
     if verdict.outcome != "inconclusive":
         return ""
-    rule = verdict.rule
-    few = f"{counted(verdict.n)} {'is' if verdict.n == 1 else 'are'} too few to tell"
+    rule, n = verdict.rule, questions(verdict.n)
+    _, loss = _losing(rule)
     good = -(verdict.lower or 0.0) if rule.lower_is_better else verdict.upper or 0.0
-    if rule.baseline and rule.tolerance > 0 and good < 0:
-        return f": the loss is clear, but {few} whether it is more than {given(rule.tolerance)}"
-    tolerance = (
-        "" if verdict.decidable is None else f"a tolerance of {hundredths_up(verdict.decidable)}"
-    )
+    if rule.tolerance > 0 and good < 0:
+        size = given(rule.tolerance)
+        return f" The {loss} is clear; whether it is more than {size}, {n} can't tell."
+    if rule.tolerance < 0 or (rule.strict and not rule.tolerance):
+        open_question = f" {_required(rule).capitalize()} isn't shown with {n}."
+    else:
+        more = "or more" if rule.strict else ""
+        most = f" of {'' if more else 'more than '}{given(rule.tolerance)}{more and f' {more}'}"
+        size = most if rule.tolerance else ""
+        open_question = f" A {loss}{size} can't be ruled out with {n}."
+    allow = "" if verdict.decidable is None else f"allow {hundredths_up(verdict.decidable)}"
     if verdict.needed is not None:
-        needed = f"about {up_to_two_digits(verdict.needed):,}"
-        if verdict.needed > _MOST_QUERIES:
-            needed = f"more than {_MOST_QUERIES:,}"
-        return f": {few}; {needed} would be needed{f', or {tolerance}' if tolerance else ''}"
-    if tolerance and not rule.tolerance and not rule.strict:
-        return (
-            f": {few}, and no number would show that nothing at all was lost; {tolerance} can be "
-            "decided"
+        many = verdict.needed > _MOST_QUERIES
+        about = (
+            f"more than {_MOST_QUERIES:,}"
+            if many
+            else f"about {up_to_two_digits(verdict.needed):,}"
         )
-    return f": {few}"
+        return f"{open_question} Use {about}{f', or {allow}' if allow else ''}."
+    if allow and not rule.tolerance and not rule.strict:
+        return f"{open_question} No number of questions rules out every {loss}: {allow}."
+    return open_question

@@ -15,7 +15,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from llama_index_rag_metrics.decisions.gate.gate_report import MOST_ITEMS, gate_report, sentence
+from llama_index_rag_metrics.decisions.gate.gate_report import (
+    MOST_ITEMS,
+    ORDER,
+    gate_report,
+    sentence,
+)
 from llama_index_rag_metrics.decisions.gate.measuring import Evidence, Measured, PairedEvidence
 from llama_index_rag_metrics.decisions.gate.rules import Rule
 from llama_index_rag_metrics.report.model import QueryAnswers, Report
@@ -128,6 +133,7 @@ class GateReport(Reportable):
         verdicts: one for each rule, in their order.
         name: of what was measured.
         notes: what a reader of the verdicts should know.
+        about: what was checked, label to value: the dataset, and in CI the commit and the run.
 
     Examples:
         >>> from llama_index_rag_metrics import assert_retrieval, score_rankings
@@ -141,12 +147,12 @@ class GateReport(Reportable):
     verdicts: tuple[Verdict, ...]
     name: str = ""
     notes: tuple[str, ...] = ()
+    about: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def outcome(self) -> Outcome:
         """The worst of the verdicts."""
-        order: tuple[Outcome, ...] = ("fail", "inconclusive", "pass")
-        return min((verdict.outcome for verdict in self), key=order.index, default="pass")
+        return min((verdict.outcome for verdict in self), key=ORDER.index, default="pass")
 
     def broken(self, *, strict: bool = False) -> Sequence[Verdict]:
         """The verdicts that close the gate: failed ones, with `strict` also inconclusive ones."""
@@ -174,6 +180,7 @@ class GateReport(Reportable):
         content = {
             "outcome": self.outcome,
             "name": self.name,
+            "about": dict(self.about),
             "verdicts": [verdict.record() for verdict in self],
             "notes": self.notes,
         }

@@ -225,7 +225,7 @@ class QueryRunner:
         collected.run = Run(rankings, name=self.options.name)
         if self._n_identical:
             what = "retrieved a document of the query's own id, which is left out"
-            self._notes[f"{self._n_identical} of {len(queries)} queries {what}"] = None
+            self._notes[f"{self._n_identical:,} of {len(queries):,} queries {what}"] = None
         collected.notes = (*self._notes, *self._failures.notes, *self.asker.notes)
         collected.matched = {
             matching.matcher.name: matching.finish(collected.run) for matching in self.matchings

@@ -8,18 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from llama_index.core.evaluation import RetrievalEvalResult
-from llama_index.core.evaluation.retrieval.base import RetrievalEvalMode
-from llama_index.core.evaluation.retrieval.metrics_base import (
-    BaseRetrievalMetric,
-    RetrievalMetricResult,
-)
-
-from llama_index_rag_metrics.evaluation.asking.query_runner import NOT_ASKED, Collected
-from llama_index_rag_metrics.evaluation.retrieved.run_matching import (
-    matcher_names,
-    score_by_matcher,
-)
 from llama_index_rag_metrics.evaluation.sessions.judged_sessions import Sessions
 from llama_index_rag_metrics.files.dataset_content import PassageTexts
 from llama_index_rag_metrics.files.dataset_summary import unread_labels
@@ -36,12 +24,23 @@ from llama_index_rag_metrics.scores.mappings import ranking_digest
 from llama_index_rag_metrics.scores.systems import TextOf
 
 if TYPE_CHECKING:
+    from llama_index.core.evaluation import RetrievalEvalResult
+    from llama_index.core.evaluation.retrieval.metrics_base import (
+        BaseRetrievalMetric,
+        RetrievalMetricResult,
+    )
+
+    from llama_index_rag_metrics.evaluation.asking.query_runner import Collected
     from llama_index_rag_metrics.evaluation.run_evaluation import Plan
     from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
     from llama_index_rag_metrics.report.model import Report
 
+    ListOfResults = list[RetrievalEvalResult]
+else:
+    ListOfResults = list
 
-class EvaluationResults(Reportable, list[RetrievalEvalResult]):
+
+class EvaluationResults(Reportable, ListOfResults):
     """A list of LlamaIndex's results, one per query, in the dataset's order.
 
     A query that is left out of a metric's mean has no value for it here either, so that
@@ -130,6 +129,11 @@ class EvaluationResults(Reportable, list[RetrievalEvalResult]):
 
 
 def build_results(plan: Plan, collected: Collected) -> EvaluationResults:
+    from llama_index_rag_metrics.evaluation.retrieved.run_matching import (
+        matcher_names,
+        score_by_matcher,
+    )
+
     dataset, metrics, matcher = plan.questions, plan.metrics, plan.options.matcher
     scoring = replace(plan.options.scoring, tokenizer=plan.counter, tolerant=True, checks_ids=False)
     by_rank = score_by_matcher(
@@ -177,6 +181,10 @@ def build_results(plan: Plan, collected: Collected) -> EvaluationResults:
 def _core_results(
     dataset: RetrievalDataset, collected: Collected, scores: Scores
 ) -> list[RetrievalEvalResult]:
+    from llama_index.core.evaluation import RetrievalEvalResult
+    from llama_index.core.evaluation.retrieval.base import RetrievalEvalMode
+    from llama_index.core.evaluation.retrieval.metrics_base import RetrievalMetricResult
+
     with collection_paused():
         rows: dict[str, dict[str, RetrievalMetricResult]] = {
             query_id: {} for query_id in dataset.queries
@@ -210,6 +218,8 @@ def _is_empty(result: RetrievalMetricResult) -> bool:
 
 def every_query_failed(run: Run) -> EveryQueryFailed | None:
     """The warning of a retriever that failed on every query."""
+    from llama_index_rag_metrics.evaluation.asking.query_runner import NOT_ASKED
+
     errors = Counter(error for error in run.failed.values() if not error.startswith(NOT_ASKED))
     if not errors or len(run.failed) < len(run):
         return None
@@ -232,7 +242,7 @@ def _notes(
     for name, errors in collected.metric_errors.items():
         if errors:
             query_id, error = next(iter(errors.items()))
-            yield f"{name} has no value for {len(errors)} queries; {query_id!r}: {error}"
+            yield f"{name} has no value for {len(errors):,} queries; {query_id!r}: {error}"
     for name, results in collected.results.items():
         if any(math.isnan(result.score) for result in results.values()):
             yield f"{name} gave NaN for some queries: they have no value"

@@ -8,8 +8,6 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
-
 from llama_index_rag_metrics.evaluation.retrieved.places import Places, unplaced_note
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.rankings.judging.columns import columns_for
@@ -46,6 +44,7 @@ from llama_index_rag_metrics.scores.scoring.score_rankings import score_with
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
     from llama_index.core.storage.kvstore.types import BaseKVStore
 
     from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
@@ -181,7 +180,9 @@ class Matching:
         if not self._errors:
             return []
         query_id, error = next(iter(self._errors.items()))
-        what = f"{self.matcher.name} failed on {len(self._errors)} queries, where its metrics have"
+        what = (
+            f"{self.matcher.name} failed on {len(self._errors):,} queries, where its metrics have"
+        )
         return [f"{what} no value; {query_id!r}: {error}"]
 
 

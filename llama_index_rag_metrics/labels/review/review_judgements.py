@@ -116,7 +116,7 @@ def read_judgements(*reviews: ReviewsLike) -> MergedJudgements:
     if undecided:
         warn_caller(
             LabelWarning(
-                f"reviewers differ on {len(undecided)} of {len(graded)} passages, which stay "
+                f"reviewers differ on {len(undecided):,} of {len(graded):,} passages, which stay "
                 "unjudged; `compare_reviewers` lists them for a third pass"
             )
         )

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from llama_index_rag_metrics.files.judgements import format_grade
 from llama_index_rag_metrics.labels.review.review_items import ItemKey
 from llama_index_rag_metrics.report import model as m
-from llama_index_rag_metrics.report.numbers import counted, percent, score
+from llama_index_rag_metrics.report.numbers import counted, kappa_in_words, percent
+from llama_index_rag_metrics.statistics.kappa import MODERATE
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.labels.review.review_judgements import Grade
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
         ReviewerAgreement,
         ScaleAgreement,
     )
-    from llama_index_rag_metrics.statistics.kappa import Kappa
 
+_AGREEMENT = "Agreement"
 _MOST_SHOWN, _MOST_ON_PAGE = 5, 200
 _EXPLAINED = (
     "Kappa is the agreement beyond chance: 1 where they always agree, 0 where as often as by "
@@ -51,7 +52,7 @@ def reviewers_report(agreement: ReviewerAgreement, *, full: bool = False) -> m.R
         decision=[_sentence(scale, is_one=len(scales) == 1) for scale in scales],
         sections=[
             m.Section(
-                "Agreement",
+                _AGREEMENT,
                 [_table(scale, is_one=len(scales) == 1) for scale in scales],
                 f"Rows: {first}; columns: {second}. {level} {_EXPLAINED}",
             )
@@ -65,18 +66,20 @@ def reviewers_report(agreement: ReviewerAgreement, *, full: bool = False) -> m.R
 
 def _sentence(scale: ScaleAgreement, *, is_one: bool) -> m.Statement:
     of_scale = "" if is_one else f" by {scale.scale}"
-    agreed = f"They agree on {scale.n_agreed:,} of {counted(scale.n, 'item', 'items')}{of_scale}"
-    if math.isnan(scale.kappa.kappa):
-        return m.Statement(f"{agreed}; all grades are the same, so that kappa has no value.")
-    weighted = scale.weighted_kappa
-    more = "" if weighted is None else f"; weighted kappa {_shown(weighted)}"
-    return m.Statement(f"{agreed}: kappa {_shown(scale.kappa)}{more}.")
-
-
-def _shown(kappa: Kappa) -> str:
-    if kappa.low is None or kappa.high is None:
-        return score(kappa.kappa)
-    return f"{score(kappa.kappa)} [{score(kappa.low)}, {score(kappa.high)}]"
+    n, kappa, weighted = scale.n, scale.kappa, scale.weighted_kappa
+    agreed = f"agree on {scale.n_agreed:,} of {counted(n, 'item', 'items')}{of_scale}"
+    if math.isnan(kappa.kappa):
+        text = f"They {agreed}; all grades are the same, so that kappa has no value."
+        return m.Statement(text, evidence=_AGREEMENT)
+    more = "" if weighted is None else f"; weighted {kappa_in_words(weighted)}"
+    found = f"{agreed}: {kappa_in_words(kappa)}{more}"
+    if kappa.low is not None and kappa.low >= MODERATE:
+        return m.Statement(f"They {found}.", "best", evidence=_AGREEMENT)
+    if kappa.high is not None and kappa.high < MODERATE:
+        advice = "Make the rubric clearer, and judge what they disagree on again."
+        return m.Statement(f"They hardly {found}. {advice}", "alarm", evidence=_AGREEMENT)
+    text = f"They {found}. From {MODERATE} on that is moderate; more of them would tell."
+    return m.Statement(text, "open", evidence=_AGREEMENT)
 
 
 def _table(scale: ScaleAgreement, *, is_one: bool) -> m.Table:

@@ -15,10 +15,8 @@ from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from itertools import compress, takewhile
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from llama_index.core.constants import DEFAULT_CONTEXT_WINDOW
-from llama_index.core.llms import LLM
 from pydantic import BaseModel, ConfigDict, Field
 
 from llama_index_rag_metrics.rankings.tokens import TokenCounter
@@ -36,6 +34,9 @@ from llama_index_rag_metrics.runtime.llms import (
 )
 from llama_index_rag_metrics.runtime.retries import Refusal
 from llama_index_rag_metrics.runtime.sync import settled
+
+if TYPE_CHECKING:
+    from llama_index.core.llms import LLM
 
 HIGHEST = 3
 
@@ -234,6 +235,8 @@ class TextJudge:
             yield call
 
     def _check_length(self, query: str, text: str) -> None:
+        from llama_index.core.constants import DEFAULT_CONTEXT_WINDOW
+
         # LLMs that don't say how much they read have the default
         if context_window(self.llm) == DEFAULT_CONTEXT_WINDOW or self._fits(query, [text]):
             return

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from llama_index.core.llms import LLM
 from pydantic import Field, PrivateAttr
 
 from llama_index_rag_metrics.metrics.texts.llm_judge import TextJudge
@@ -23,9 +22,14 @@ from llama_index_rag_metrics.runtime.cache.fetching import Cache, Tally, Usage
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
 from llama_index_rag_metrics.runtime.masking import describe_error
-from llama_index_rag_metrics.runtime.models import model_of_settings
+from llama_index_rag_metrics.runtime.models import instance_of, model_of_settings
 from llama_index_rag_metrics.runtime.retries import Refusal
 from llama_index_rag_metrics.runtime.sync import each, in_thread, run_sync
+
+if TYPE_CHECKING:
+    from llama_index.core.llms import LLM
+else:
+    LLM = instance_of("llama_index.core.llms", "LLM")
 
 __all__ = ["LLMRelevancy"]
 
@@ -135,7 +139,7 @@ class LLMRelevancy(TextMetric):
             self._count(judge.usage)
         if errors:
             query_id, error = next((key, errors[key]) for key in queries if key in errors)
-            extent = f"{len(errors)} of {len(queries)} queries couldn't be graded"
+            extent = f"{len(errors):,} of {len(queries):,} queries couldn't be graded"
             warn_caller(LabelWarning(f"{extent}; {query_id!r}: {describe_error(error)}"))
         return {query_id: relevance[query_id] for query_id in queries if query_id in relevance}
 

@@ -6,17 +6,23 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, ClassVar, TypeGuard
+from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard
 
-from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from llama_index.core.schema import NodeWithScore, TextNode
 from pydantic import Field
 
 from llama_index_rag_metrics.metrics.texts.text_metric import TextMetric, TextScores
 from llama_index_rag_metrics.runtime.cache.fetching import Tally, Usage
 from llama_index_rag_metrics.runtime.cache.keys import Request, identity
 from llama_index_rag_metrics.runtime.errors import BadAnswer
+from llama_index_rag_metrics.runtime.models import instance_of
 from llama_index_rag_metrics.runtime.sync import in_thread
+
+if TYPE_CHECKING:
+    from llama_index.core.postprocessor.types import BaseNodePostprocessor
+else:
+    BaseNodePostprocessor = instance_of(
+        "llama_index.core.postprocessor.types", "BaseNodePostprocessor"
+    )
 
 __all__ = ["RerankRelevancy"]
 
@@ -87,6 +93,8 @@ class RerankRelevancy(RerankerMetric):
         BadAnswer: the reranker gave no score, or something else than what it was given.
 
     Examples:
+        >>> from llama_index.core.postprocessor.types import BaseNodePostprocessor
+        >>> from llama_index.core.schema import NodeWithScore
         >>> class Longest(BaseNodePostprocessor):
         ...     def _postprocess_nodes(self, nodes, query_bundle=None):
         ...         return [NodeWithScore(node=n.node, score=len(n.node.text)) for n in nodes]
@@ -111,6 +119,8 @@ class RerankRelevancy(RerankerMetric):
         return await in_thread(self._postprocess, query, texts)
 
     def _postprocess(self, query: str, texts: Sequence[str]) -> list[float]:
+        from llama_index.core.schema import NodeWithScore, TextNode
+
         reranker = self.reranker
         if "top_n" in type(reranker).model_fields:
             reranker = reranker.model_copy(update={"top_n": len(texts)})

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
-from llama_index.core.base.embeddings.base import BaseEmbedding
 from pydantic import Field, PrivateAttr, field_validator
 
 from llama_index_rag_metrics.metrics.texts.text_metric import (
@@ -27,8 +26,14 @@ from llama_index_rag_metrics.runtime.models import (
     cosines,
     dots,
     embed_model_or_default,
+    instance_of,
 )
 from llama_index_rag_metrics.runtime.sync import in_thread
+
+if TYPE_CHECKING:
+    from llama_index.core.base.embeddings.base import BaseEmbedding
+else:
+    BaseEmbedding = instance_of("llama_index.core.base.embeddings.base", "BaseEmbedding")
 
 __all__ = ["BM25Similarity", "EmbeddingSimilarity"]
 

@@ -100,7 +100,7 @@ class LabelCheck:
         """
         if not self.match_nothing:
             return None
-        sentence = f"0 of {len(self._labels)} labels match {self._match_on}"
+        sentence = f"0 of {len(self._labels):,} labels match {self._match_on}"
         n_found, n_looked_for = by_text
         if n_found > max(map(len, self._fitting.values()), default=0):
             return (
@@ -114,7 +114,7 @@ class LabelCheck:
                 f"A label is {min(self._labels)!r}, a retrieved id {self._example!r}"
             )
         best = max(self._fitting, key=lambda kind: len(self._fitting[kind]))
-        return f"{sentence}; {len(self._fitting[best])} match {best}: use match_on={best!r}"
+        return f"{sentence}; {len(self._fitting[best]):,} match {best}: use match_on={best!r}"
 
 
 def names_of(nodes: Iterable[NodeWithScore]) -> Iterator[tuple[str, str]]:

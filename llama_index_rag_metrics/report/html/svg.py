@@ -59,7 +59,7 @@ class _Drawn(NamedTuple):
 
 def picture(figure: Figure, caption: str = "", width: int = 640) -> str:
     """The figure as an SVG file, dark on white, for wherever there is no page around it."""
-    drawn = _FORMS[figure.form](figure, {})
+    drawn = _drawn(figure, {})
     above = drawn.above + (_ROW if caption else 0)
     height = above + drawn.height + _BELOW + (_ROW if figure.remark else 0)
     (remark,) = drawing.shortened([plain(figure.remark)], int(width / _CHARACTER))
@@ -86,13 +86,17 @@ def picture(figure: Figure, caption: str = "", width: int = 640) -> str:
 
 def on_page(figure: Figure, caption: str, numbers: Numbered) -> Element:
     """The figure for a page; bars carry the numbers of their questions."""
-    drawn = _FORMS[figure.form](figure, numbers)
+    drawn = _drawn(figure, numbers)
     sides = (drawn.above, drawn.right, _BELOW, drawn.left)
     look = {"fill": "currentColor", "role": "img", "aria_label": plain(caption)}
     svg = placed("0", 0, *drawn.parts, width="100%", height=num(drawn.height), **look)
     padding = f"padding:{' '.join(f'{num(side)}px' for side in sides)}"
     remark = [element("p", plain(figure.remark), class_="quiet")] if figure.remark else []
     return element("div", element("div", svg, class_="plot", style=padding), *remark)
+
+
+def _drawn(figure: Figure, numbers: Numbered) -> _Drawn:
+    return _FORMS[figure.form](drawing.with_known_points(figure), numbers)
 
 
 _Row: TypeAlias = "tuple[str, str, Series, int]"
@@ -196,7 +200,7 @@ def _lines(figure: Figure, _: Numbered) -> _Drawn:
         parts.append(segment(x.across(float(series.x[-1])), end, "100%", end, **thin))
         leader = segment("0", end, "10", place, **thin)
         parts.append(placed("100%", 0, leader, words(label, 14, place + 4)))
-    right = max(map(cell_len, labels), default=0) * _CHARACTER + 20
+    right = max(map(cell_len, labels), default=0) * _CHARACTER + 26
     more = len(shown) - len(named)
     note = f"grey: {more} more" if more else ""
     return _plane(figure, x, y, height, parts, right=right, prefix=prefix, note=note)
@@ -323,7 +327,7 @@ def _plane(
 
 def _title(figure: Figure, series: Series, at: int) -> str:
     text = drawing.hovered(figure, series, at, plain)
-    return text if figure.form == "marks" else f"{plain(series.name)}: {text}"
+    return text if figure.form in ("marks", "bars") else f"{plain(series.name)}: {text}"
 
 
 def _mixed(colours: Sequence[str], value: float | None, known: Sequence[float]) -> str:

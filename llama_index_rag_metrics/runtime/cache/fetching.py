@@ -9,17 +9,16 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from llama_index.core.storage.kvstore import SimpleKVStore
-from llama_index.core.storage.kvstore.types import BaseKVStore
-
 from llama_index_rag_metrics.runtime.cache.keys import Request
-from llama_index_rag_metrics.runtime.cache.stores import ClaimingStore, SQLiteKVStore, read_rows
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import CacheWarning, InvalidInput
 from llama_index_rag_metrics.runtime.masking import describe_error
+
+if TYPE_CHECKING:
+    from llama_index.core.storage.kvstore.types import BaseKVStore
 
 COLLECTION = "rag_metrics"
 """Where values are, in a store that holds other things, too."""
@@ -59,6 +58,11 @@ class Cache:
     """
 
     def __init__(self, store: BaseKVStore | str | os.PathLike[str] | None = None) -> None:
+        from llama_index.core.storage.kvstore import SimpleKVStore
+        from llama_index.core.storage.kvstore.types import BaseKVStore
+
+        from llama_index_rag_metrics.runtime.cache.stores import SQLiteKVStore
+
         if store is None:
             store = SimpleKVStore()
         if not isinstance(store, (BaseKVStore, str, os.PathLike)):
@@ -166,6 +170,8 @@ class Cache:
         wait: bool = False,
     ) -> tuple[dict[str, Any], set[str]]:
         """The stored values, and the keys that another process is asking for."""
+        from llama_index_rag_metrics.runtime.cache.stores import ClaimingStore, read_rows
+
         stored = {key: self._memory[key] for key in keys if key in self._memory}
         absent = [key for key in keys if key not in stored]
         elsewhere: list[str] = []
@@ -194,6 +200,8 @@ class Cache:
                 self._give_up(keys)
 
     def _give_up(self, keys: Sequence[str]) -> None:
+        from llama_index_rag_metrics.runtime.cache.stores import ClaimingStore
+
         if keys and isinstance(self.store, ClaimingStore):
             self.store.release(keys)
 

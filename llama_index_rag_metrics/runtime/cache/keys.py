@@ -12,8 +12,6 @@ from hashlib import sha256
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from llama_index.core.schema import BaseComponent
-
 from llama_index_rag_metrics.runtime.digests import (
     code_of,
     code_of_class,
@@ -88,6 +86,8 @@ def _settings(values: Mapping[Any, Any]) -> dict[str, Any]:
 
 def _setting(value: Any) -> Any:
     """A setting as JSON; None where it is none, or LlamaIndex's own default."""
+    from llama_index.core.schema import BaseComponent
+
     if isinstance(value, str):
         return without_credentials(value)
     if isinstance(value, (bool, int, float)):

@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
-from typing import Any, Literal, TypeAlias, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
 
 import numpy as np
-from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
@@ -24,6 +23,9 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import describe_error
 from llama_index_rag_metrics.scores import Counts, Reason, Scores
 from llama_index_rag_metrics.scores.scoring.remarks import Overlap, Remarks, Sides
+
+if TYPE_CHECKING:
+    from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
 NoRelevant: TypeAlias = Literal["exclude", "zero", "error"]
 Failed: TypeAlias = Literal["zero", "exclude"]
@@ -74,7 +76,7 @@ def nothing_relevant(query_id: object, relevance: object) -> InvalidInput:
     )
 
 
-Metrics: TypeAlias = str | BaseRetrievalMetric | Iterable[str | BaseRetrievalMetric]
+Metrics: TypeAlias = "str | BaseRetrievalMetric | Iterable[str | BaseRetrievalMetric]"
 
 REASONS: tuple[Reason | None, ...] = (None, "unjudged", "no_relevant", "failed")
 """Why a query isn't scored, by its code in `ScoredBatch.reason`."""

@@ -14,11 +14,21 @@ import numpy as np
 import numpy.typing as npt
 
 from llama_index_rag_metrics.report.escape import terminal
-from llama_index_rag_metrics.report.model import Cell, Records, Report, Row, Section, Table
-from llama_index_rag_metrics.report.numbers import counted
+from llama_index_rag_metrics.report.model import (
+    Cell,
+    Records,
+    Report,
+    Row,
+    Section,
+    Statement,
+    Table,
+    headline,
+)
+from llama_index_rag_metrics.report.numbers import carried, counted, questions
 from llama_index_rag_metrics.report.reportable import Reportable, written
 from llama_index_rag_metrics.runtime.jsonable import jsonable
 from llama_index_rag_metrics.scores import Counts, listed_means
+from llama_index_rag_metrics.scores.deciding import nothing_measured
 from llama_index_rag_metrics.scores.mappings import ByMetric, added, name_among
 from llama_index_rag_metrics.scores.rows import count_rows
 from llama_index_rag_metrics.scores.scores_report import glossary
@@ -159,7 +169,11 @@ class ScoreTotals(Reportable):
     def report(self, *, full: bool = False) -> Report:
         """Means, counts and notes; as a table, one row with all of them."""
         name, counts, metrics = self.name or "score", self.counts, self.metric_names
-        means = {metric: None if math.isnan(mean) else mean for metric, mean in self.means.items()}
+        is_measured = counts.failed < counts.queries
+        means = {
+            metric: mean if is_measured and not math.isnan(mean) else None
+            for metric, mean in self.means.items()
+        }
         rows = [Row(metric, [Cell.of(mean, "score")]) for metric, mean in means.items()]
         parts = [rows, [*count_rows([counts])]]
         table = Table("", [name], parts, fold="Counts", by_system=True)
@@ -167,12 +181,25 @@ class ScoreTotals(Reportable):
         return Report(
             title=f"Retrieval of {name}",
             lead=f"{counted(counts.scored)} scored by {counted(len(metrics), 'metric', 'metrics')}",
+            decision=[self._decision()],
             sections=[Section("Means", [table])],
             notes=self.notes,
             glossary=glossary(metrics),
             metrics=metrics,
             records=Records({label: [value] for label, value in values.items()}),
         )
+
+    def _decision(self) -> Statement:
+        """The headline's mean, without an interval: sums don't tell how much scores spread."""
+        counts, metric = self.counts, headline(self.metric_names)
+        if counts.failed >= counts.queries or not metric or not self._n(metric):
+            return Statement(nothing_measured(counts, []), "alarm")
+        n = self._n(metric)
+        parts = [f"{metric} is {carried(self.means[metric], n)} on {questions(n)}"]
+        what = {"failed": counts.failed, "got no result": counts.empty}
+        total = f"{counts.queries:,}"
+        parts += [f"{part:,} of {total} {name} (scored 0)" for name, part in what.items() if part]
+        return Statement(f"{'; '.join(parts)}.", "open" if len(parts) > 1 else "normal")
 
     def state(self) -> dict[str, Any]:
         """All but name and path, as JSON, for another process: sums stay exact."""

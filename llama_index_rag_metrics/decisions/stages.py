@@ -13,6 +13,8 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import QueryBundle
 from typing_extensions import Unpack
 
+from llama_index_rag_metrics.decisions.comparison.comparing import compare
+from llama_index_rag_metrics.decisions.comparison.comparison_report import decisions
 from llama_index_rag_metrics.evaluation.asking.pipeline import checked_postprocessor
 from llama_index_rag_metrics.evaluation.asking.query import Asked, LocalAsker, prepare
 from llama_index_rag_metrics.evaluation.asking.query_runner import QueryRunner
@@ -22,7 +24,6 @@ from llama_index_rag_metrics.evaluation.asking.run_options import (
     check_known,
     shows,
 )
-from llama_index_rag_metrics.evaluation.evaluator import DEFAULT_METRICS
 from llama_index_rag_metrics.evaluation.results.curves import curve_figures
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.evaluation.results.results_report import system_of
@@ -39,17 +40,28 @@ from llama_index_rag_metrics.evaluation.source import (
     as_retriever,
     retrieval_depth,
 )
+from llama_index_rag_metrics.metrics.metric_names import DEFAULT_METRICS
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn, names_of
 from llama_index_rag_metrics.rankings.matching.matcher_names import MatcherLike, as_matcher
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Latency, Ranking, Run
-from llama_index_rag_metrics.report.model import Cell, Listing, QueryAnswers, Report, Row, Tone
+from llama_index_rag_metrics.report import numbers
+from llama_index_rag_metrics.report.model import (
+    Cell,
+    Listing,
+    QueryAnswers,
+    Report,
+    Row,
+    Statement,
+    Tone,
+)
 from llama_index_rag_metrics.report.query_lines import wanted_item
 from llama_index_rag_metrics.report.reportable import Reportable, Sentence
 from llama_index_rag_metrics.runtime.amounts import WORKERS
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.sync import synchronous
+from llama_index_rag_metrics.scores.deciding import MEANS, failing
 from llama_index_rag_metrics.scores.scores_report import listed, systems_report
 from llama_index_rag_metrics.scores.scoring.batches import Metrics
 from llama_index_rag_metrics.scores.systems import System, query_answers
@@ -106,6 +118,8 @@ Postprocessors: TypeAlias = "Sequence[BaseNodePostprocessor] | Mapping[str, Base
 
 RETRIEVER = "retriever"
 """The name of the first stage."""
+
+_ALPHA = 0.05
 
 
 class StageResults(Reportable, Mapping[str, EvaluationResults]):
@@ -198,16 +212,56 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
     def report(self, *, full: bool = False) -> Report:
         """Each stage's scores, gains, losses and latency, and the relevant items that were lost."""
         systems = [system_of(results, stage) for stage, results in self.items()]
-        report = systems_report(systems, full=full, figures=curve_figures(systems), stages=True)
+        report = systems_report(
+            systems,
+            full=full,
+            figures=curve_figures(systems),
+            stages=True,
+            decision=self._decisions,
+        )
         summary, *sections = report.sections
         (table,) = summary.tables
         table = replace(table, parts=[*table.parts, _change_rows(self), _latency_rows(self)])
         return replace(
             report,
             title=f"Stages: {listed(list(self), most=9)}",
+            primary=self._metric,
             sections=[replace(summary, tables=[table]), *sections],
             listings=[_lost(self, systems, number) for number in range(1, len(systems))],
         )
+
+    @property
+    def _metric(self) -> str:
+        """The metric that the decisions are about: the first."""
+        return next(iter(self[RETRIEVER].scores), "")
+
+    @cached_property
+    def _decisions(self) -> list[Statement]:
+        """Each stage against the one before, and what failed.
+
+        The more stages change a score, the more confidence each comparison has, so that all of them
+        hold together with 95 %.
+        """
+        systems = [system_of(results, stage) for stage, results in self.items()]
+        distinct = {tuple(system.scores.failed): system for system in reversed(systems)}
+        failed = failing([*reversed(distinct.values())], self._metric)
+        if any(system.mean(self._metric) is None for system in systems):
+            return failed or [Statement(f"{self._metric} has no value for any question.", "alarm")]
+        columns = [system.by_query(self._metric) for system in systems]
+        changing = sum(before != after for before, after in pairwise(columns))
+        confidence = 1 - _ALPHA / max(changing, 1)
+        return [*(self._verdict(*pair, confidence) for pair in pairwise(self)), *failed]
+
+    def _verdict(self, previous: str, stage: str, confidence: float) -> Statement:
+        """Whether a stage is better than the one before, and how much longer a question takes."""
+        two = {name: self[name] for name in (previous, stage)}
+        compared = compare(two, previous, metrics=[self._metric], confidence=confidence)
+        verdict = decisions(compared)[0]._replace(evidence=MEANS)
+        before, after = (results.run.latency for results in two.values())
+        if before is None or after is None:
+            return verdict
+        median = f"{numbers.seconds(after.p50)} instead of {numbers.seconds(before.p50)}"
+        return verdict._replace(text=f"{verdict.text} A question takes {median} (median).")
 
 
 def _judged(results: EvaluationResults) -> tuple[Mapping[str, Relevance], Run]:

@@ -1,0 +1,144 @@
+"""One or more of every result that can be shown, the hard cases among them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from llama_index.core.postprocessor import SimilarityPostprocessor
+
+from llama_index_rag_metrics import (
+    Nugget,
+    Nuggets,
+    Ranking,
+    RetrievalDataset,
+    Run,
+    Scores,
+    ScoreTotals,
+    calibrate,
+    check_judge,
+    check_labels,
+    check_rules,
+    compare_reviewers,
+    evaluate_stages,
+    judgement_holes,
+    move_labels,
+    pool,
+    score_rankings,
+    sweep,
+)
+from llama_index_rag_metrics.report.reportable import Reportable
+from llama_index_rag_metrics.scores import Counts
+from llama_index_rag_metrics.scores.scoring.remarks import Remarks
+from llama_index_rag_metrics.scores.scoring.totals import ExactSum
+from support.llms import Completing
+from support.reported import EVIL, METRICS, baseline, comparison, results
+from support.retrievers import Scripted, node
+
+TRITON = "Triton circles Neptune backwards, unlike the others. Its thin air is mostly nitrogen."
+MOONS = RetrievalDataset({"q": "Which moon?"}, {"q": ["t"]}, {"t": TRITON, "x": "Io."})
+RUNS = {"x": {"q": ["a", "b"]}, "y": {"q": ["b", "a"]}}
+
+REFUSED = "ConnectionError: refused"
+
+
+def stages(*, is_down: bool = False) -> Reportable:
+    script: dict[str, Any] = {"?": [node("a"), node("b")]}
+    if is_down:
+        script = {"?": ConnectionError("refused")}
+    dataset = {"queries": {"q": "?"}, "corpus": {}, "relevant_docs": {"q": ["b"]}}
+    drop = {EVIL: SimilarityPostprocessor(similarity_cutoff=0.0)}
+    return evaluate_stages(Scripted(script), drop, dataset, ["mrr"])
+
+
+def totals(**counts: int) -> Reportable:
+    sums = {"mrr": ExactSum.of([0.5, 0.25])}
+    return ScoreTotals(sums, Counts(queries=2, scored=2, **counts), Remarks(), name=EVIL)
+
+
+def calibration() -> Reportable:
+    rng = np.random.default_rng(0)
+    ids = [f"q{number}" for number in range(80)]
+    values = rng.random(80)
+    judge = Scores(ids, {"ndcg@10": values})
+    return calibrate(judge, Scores(ids[:30], {"ndcg@10": values[:30]}))
+
+
+def judge_check(**options: Any) -> Reportable:
+    run = Run({"q1": Ranking(["a", "b"], texts=["It deserves 1.", "It deserves 2."])})
+    return check_judge(Completing(answer=lambda prompt: "2"), {"q1": "Which?"}, run, **options)
+
+
+def swept(top_k: Sequence[int] = (1, 2)) -> Reportable:
+    return sweep(
+        lambda top_k: lambda query: ["x", "t"][:top_k], {"top_k": top_k}, MOONS, ["recall@2"]
+    )
+
+
+def down() -> Reportable:
+    return results({query_id: Ranking(error=REFUSED) for query_id in ("q1", "q2", "q4", "q5")})
+
+
+EVERY: Mapping[str, Sequence[Callable[[], Reportable]]] = {
+    "Scores": [
+        lambda: Scores(["q1"], {"mrr": [0.5]}, name=EVIL),
+        lambda: Scores([], {"mrr": []}),
+        lambda: Scores(["q1", "q2"], {"mrr": [0.5, 1.0]}, empty=["q1"]),
+        lambda: score_rankings({"q": ["a"]}, {"q": ["a"]}, METRICS),
+    ],
+    "EvaluationResults": [baseline],
+    "HardQuestions": [
+        lambda: baseline().worst("mrr", 2),
+        lambda: Scores(["q1"], {"mrr": [0.5]}).worst("mrr", 0),
+    ],
+    "Comparison": [comparison],
+    "StageResults": [stages],
+    "ScoreTotals": [totals, lambda: totals(failed=1, empty=1)],
+    "GateReport": [
+        lambda: check_rules(baseline(), "mrr >= 0.1"),
+        lambda: check_rules(baseline(), ["mrr >= 0.1", "mrr >= 0.99"]),
+        lambda: check_rules(baseline(), "mrr >= baseline", baseline=baseline()),
+    ],
+    "Holes": [lambda: judgement_holes(baseline())[0]],
+    "JudgementHoles": [
+        lambda: judgement_holes(baseline()),
+        lambda: judgement_holes(baseline(), []),
+    ],
+    "Calibration": [calibration],
+    "Sweep": [swept, lambda: swept([1])],
+    "LabelFindings": [
+        lambda: check_labels(MOONS, {"n": TRITON}),
+        lambda: check_labels(MOONS),
+        lambda: check_labels(RetrievalDataset({"q": "Which?"}, {}, {"t": TRITON})),
+    ],
+    "MovedLabels": [
+        lambda: move_labels(MOONS, {"n": TRITON}),
+        lambda: move_labels(MOONS, {"n": "something else altogether"}),
+    ],
+    "Pool": [
+        lambda: pool(RUNS, metric="precision@1", samples=100),
+        lambda: pool(RUNS, {"q": {"a": 1, "b": 0}}, metric="precision@1", samples=100),
+    ],
+    "JudgeCheck": [judge_check, lambda: judge_check(human={"q1": {"a": 1, "b": 2}})],
+    "Nuggets": [
+        lambda: Nuggets({"q": [Nugget("a moon")]}, {"q": "why?"}),
+        lambda: Nuggets({"q": [Nugget("a moon", supports={"d": "full"})]}),
+        lambda: Nuggets({"q": [Nugget("a moon", supports={"d": "partial"})]}),
+        lambda: Nuggets({"q": []}, errors={"q": REFUSED}),
+        lambda: Nuggets({}),
+    ],
+    "ReviewerAgreement": [
+        lambda: compare_reviewers({"q": {"a": 3, "b": 0}}, {"q": {"a": 3, "b": 1}}),
+        lambda: compare_reviewers({"q": {"a": 3}}, {"q": {"a": 3}}),
+    ],
+}
+"""Name of the class to what makes results of it."""
+
+ALL_FAILED: Mapping[str, Callable[[], Reportable]] = {
+    "Scores": lambda: Scores(["a", "b"], {"mrr": [0, 0]}, failed=dict.fromkeys("ab", REFUSED)),
+    "EvaluationResults": down,
+    "StageResults": lambda: stages(is_down=True),
+    "ScoreTotals": lambda: totals(failed=2),
+}
+"""Results of systems that failed on every question."""
