@@ -20,7 +20,7 @@ import numpy.typing as npt
 from real_scores import CHANGES, RUNS, load
 
 from llama_index_rag_metrics.statistics.corrections import correct, max_t
-from llama_index_rag_metrics.statistics.differences import difference_intervals, pseudo_queries
+from llama_index_rag_metrics.statistics.differences import pseudo_queries
 from llama_index_rag_metrics.statistics.intervals import mean_intervals
 from llama_index_rag_metrics.statistics.power import detectable_differences
 from llama_index_rag_metrics.statistics.resampling import Units, flipped_sums
@@ -90,22 +90,18 @@ def runs() -> Iterator[Columns]:
             yield from scores.T
 
 
-def interval_cell(rng: np.random.Generator, values: Columns, n: int, *, paired: bool) -> Cell:
-    """Coverage and width of the intervals of one population."""
-    if paired:
-        pairs = values[rng.integers(0, len(values), (n, PAIRED_DATA_SETS))]
-        intervals = difference_intervals(Units.of(gains(pairs)), widest=widest(pairs))
-        values = gains(values)
-    else:
-        intervals = mean_intervals(draw(rng, values, n))
-    ends = np.array(
-        [(interval.low, interval.high) for interval in intervals if interval.low is not None],
-        np.float64,
-    )
-    low, high, truth = ends[:, 0] - 1e-12, ends[:, 1] + 1e-12, values.mean()
+def difference_cell(rng: np.random.Generator, pair: Columns, n: int) -> Cell:
+    """Coverage and width of the intervals of the difference of two runs."""
+    sample = pair[rng.integers(0, len(pair), (n, PAIRED_DATA_SETS))]
+    low, high = pseudo_queries(Units.of(gains(sample)), widest(sample)).bounds(1 - ALPHA / 2)
+    return _cell(low, high, gains(pair), n)
+
+
+def _cell(low: Columns, high: Columns, values: Columns, n: int, given: float = 1.0) -> Cell:
+    low, high, truth = low - 1e-12, high + 1e-12, values.mean()
     ideal = 2 * Z * values.std() / math.sqrt(n)
     covered = float(np.mean((low <= truth) & (truth <= high)))
-    return Cell(len(ends) / len(intervals), covered, float(np.median(high - low)) / ideal)
+    return Cell(given, covered, float(np.median(high - low)) / ideal)
 
 
 def proportion_cell(values: Columns, n: int) -> Cell:
@@ -126,7 +122,10 @@ def mean_cell(rng: np.random.Generator, values: Columns, n: int) -> Cell:
     """Coverage and width of the intervals of the mean of one run's scores."""
     if set(np.unique(values)) <= {0.0, 1.0}:
         return proportion_cell(values, n)
-    return interval_cell(rng, values, n, paired=False)
+    intervals = mean_intervals(draw(rng, values, n))
+    ends = [(interval.low, interval.high) for interval in intervals if interval.low is not None]
+    low, high = np.array(ends, np.float64).T
+    return _cell(low, high, values, n, len(ends) / len(intervals))
 
 
 def interval_table(populations: Callable[[], Iterable[Columns]], *, paired: bool) -> list[str]:
@@ -135,7 +134,7 @@ def interval_table(populations: Callable[[], Iterable[Columns]], *, paired: bool
     lines = []
     for n in SIZES:
         cells = [
-            interval_cell(rng, values, n, paired=True) if paired else mean_cell(rng, values, n)
+            difference_cell(rng, values, n) if paired else mean_cell(rng, values, n)
             for values in populations()
         ]
         bounded, covered, width = (np.array(column) for column in zip(*cells, strict=True))

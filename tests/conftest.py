@@ -1,7 +1,7 @@
 """What holds for all tests: a busy machine fails none of them, and none needs the network."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 from support.chromium import CHROMIUM, OPTIONS
+from support.tab import Tab, opened_tabs
 
 settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
@@ -36,3 +37,8 @@ def browser() -> Iterator[Any]:
         running = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
         yield running
         running.close()
+
+
+@pytest.fixture
+def open_report(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Tab]]:
+    yield from opened_tabs(browser, tmp_path)

@@ -54,6 +54,7 @@ from llama_index_rag_metrics.report.model import (
     Report,
     Row,
     Statement,
+    Table,
     Tone,
 )
 from llama_index_rag_metrics.report.query_lines import wanted_item
@@ -220,13 +221,17 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
             decision=self._decisions,
         )
         summary, *sections = report.sections
-        (table,) = summary.tables
-        table = replace(table, parts=[*table.parts, _change_rows(self), _latency_rows(self)])
+        *means, last = summary.tables
+        own = [_change_rows(self), _latency_rows(self)]
+        if last.head == list(self):
+            tables = [*means, replace(last, parts=[*last.parts, *own])]
+        else:  # of many systems, tables have a row for each
+            tables = [*means, last, Table("Each stage", list(self), own, by_system=True)]
         return replace(
             report,
             title=f"Stages: {listed(list(self), most=9)}",
             primary=self._metric,
-            sections=[replace(summary, tables=[table]), *sections],
+            sections=[replace(summary, tables=tables), *sections],
             listings=[_lost(self, systems, number) for number in range(1, len(systems))],
         )
 

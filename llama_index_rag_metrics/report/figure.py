@@ -91,7 +91,9 @@ class FigureKind(NamedTuple):
 FIGURES: Mapping[str, FigureKind] = {
     "means": FigureKind("Means with their intervals", False, "There are no scores."),
     "differences": FigureKind(
-        "Differences from the baseline (hollow: not significant)", False, "compare() makes one."
+        "Differences from the baseline (hollow: the interval holds 0)",
+        False,
+        "compare() makes one.",
     ),
     "distribution": FigureKind("Differences, question by question", True, "compare() makes one."),
     "recall_by_call": FigureKind(

@@ -77,7 +77,7 @@ class Table:
         fold: what a page calls the parts behind the first, which it folds; "" for showing them all.
         by_system: whether the columns are systems, all alike. Then a narrow output splits the
             table, and marks the best; else it leaves out the last columns and says so.
-        system_rows: whether a table by system was turned: its rows are the systems.
+        system_rows: whether the rows are systems; of a table by system, that it was turned.
         sortable: whether a page lets choose the column that its rows are ordered by.
         remark: shown beside the title.
         text_columns: how many of the first columns are texts, and set to the left.

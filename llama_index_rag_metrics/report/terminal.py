@@ -267,7 +267,7 @@ def _listed(listing: m.Listing) -> Grid:
         if query.answers or query.wanted:
             grid.add_row("", _answers(query, listing.most))
         for remark in query.remarks:
-            grid.add_row("", _line(plain(remark), "red"))
+            grid.add_row("", Text(plain(remark), "red"))
     if listing.more > 0:
         grid.add_row("", Text(f"and {listing.more:,} more", "dim"))
     return grid

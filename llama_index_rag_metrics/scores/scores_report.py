@@ -238,7 +238,7 @@ def about(systems: Sequence[System]) -> list[tuple[str, str]]:
 def _hardest(systems: Sequence[System], metric: str, worst: int, *, stages: bool) -> m.Listing:
     remarks_of = facet_remarks(systems)
     queries = [
-        story._replace(remarks=remarks_of(story.query_id))
+        story._replace(remarks=[*story.remarks, *remarks_of(story.query_id)])
         for story in hardest(systems, metric, worst, stages=stages)
     ]
     remark = f"{'on average, ' if len(systems) > 1 else ''}grades in brackets"
@@ -363,7 +363,7 @@ def queries_of(
     def answer(position: int, matcher: int) -> m.QueryAnswers:
         query_id = ids[position]
         answers = query_answers(query_id, ranked, examples[matcher], stages=stages)
-        return answers._replace(remarks=remarks_of(query_id))
+        return answers._replace(remarks=[*answers.remarks, *remarks_of(query_id)])
 
     def positions(chosen: Collection[str]) -> list[int]:
         members = set(chosen)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain, repeat
+from itertools import chain, islice, repeat
 from typing import NamedTuple, TypeAlias
 
 from llama_index_rag_metrics.metrics.metric_names import lower_is_better
@@ -28,6 +28,9 @@ from llama_index_rag_metrics.scores.kept_answers import (
 )
 from llama_index_rag_metrics.scores.mappings import LazyMapping
 from llama_index_rag_metrics.scores.scores import Scores
+
+_TELLING = 40
+"""Texts of fewer characters may be alike by chance."""
 
 TextOf: TypeAlias = Callable[[str | Span], str | None]
 """The text of a passage, by its id or its place in a document; None where it isn't known."""
@@ -137,15 +140,41 @@ def query_answers(
     answers = [answer for _, _, answer in stories]
     wanted, more = next(((wanted, more) for wanted, more, _ in stories if wanted), ([], 0))
     text_of = _texts(systems, answers)
+    wanted = [[item._replace(text=item.text or text_of(item)) for item in need] for need in wanted]
+    ranked = [answer for system, answer in zip(systems, answers, strict=True) if system.run]
     return m.QueryAnswers(
         query_id,
         query_text(query_id, systems),
-        [[item._replace(text=item.text or text_of(item)) for item in need] for need in wanted],
+        wanted,
         answers,
+        list(islice(_under_another_id(wanted, ranked), 1)),
         cutoff=cutoff_of(metric),
         stages=stages,
         more=more,
     )
+
+
+def _under_another_id(
+    wanted: Sequence[Sequence[m.Item]], answers: Iterable[m.Answer]
+) -> Iterator[str]:
+    """That what was missed by its id came under another one, as after a new ingestion."""
+    for answer in answers:
+        for item in chain.from_iterable(wanted):
+            if answer.found is None or item.id in answer.found or item.passage or not item.text:
+                continue
+            for rank, came in enumerate(answer.retrieved or (), 1):
+                if came.text and _holds(item.text.strip(), came.text.strip()):
+                    same = (
+                        f"rank {rank} of {answer.system}, {came.id!r}, has the text of {item.id!r}"
+                    )
+                    yield f"{same} under another id: match by text, or move the labels"
+                    break
+
+
+def _holds(one: str, other: str) -> bool:
+    """Whether one text holds the other, which is long enough to tell."""
+    shorter, longer = sorted((one, other), key=len)
+    return len(shorter) >= _TELLING and shorter in longer
 
 
 def cutoff_of(metric: str) -> m.Cutoff | None:

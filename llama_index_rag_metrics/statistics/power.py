@@ -20,18 +20,18 @@ FEWEST_CHANGED = 10
 def detectable_differences(
     units: Units, widest: FloatArray, *, alpha: float = ALPHA, power: float = POWER
 ) -> list[float | None]:
-    """`detectable_difference` of each column, with the standard error of the pseudo-queries.
+    """`detectable_difference` of each column by an interval with pseudo-queries, which decides.
 
-    Plain standard errors are too small where few queries changed, as a true difference would change
-    more of them. None with fewer than `FEWEST_CHANGED` changed units.
+    Its centre is the sum over n + 2, so that the mean must be that much larger. None with fewer
+    than `FEWEST_CHANGED` changed units.
     """
     assumed = pseudo_queries(units, widest)
     changed = np.count_nonzero(np.abs(units.changes) > NOISE, axis=0)
     return [
-        detectable_difference(float(error), int(df), alpha=alpha, power=power)
+        detectable_difference(float(error), int(n + 1), alpha=alpha, power=power) * float(n + 2) / n
         if count >= FEWEST_CHANGED
         else None
-        for error, df, count in zip(assumed.error, units.n_units - 1, changed, strict=True)
+        for error, n, count in zip(assumed.error, units.n_units.tolist(), changed, strict=True)
     ]
 
 

@@ -100,7 +100,7 @@ class TestAgree:
 
         assert result.exit_code == 0, result.output
         # o = 2/3; e = 1/3 * 1/3 + 1/3 * 2/3 = 1/3
-        assert "They agree on 2 of 3 items: kappa 0.5000" in " ".join(result.stdout.split())
+        assert "They agree on 2 of 3 items: kappa 0.50;" in " ".join(result.stdout.split())
         assert json.loads((folder / "third.jsonl").read_text()) == ITEMS[1]
         (differing,) = json.loads((folder / "differing.json").read_text())
         assert (differing["doc_id"], differing["first"], differing["second"]) == ("b", 0, 1)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from click.testing import Result
 from support.retrievers import Scripted, node
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from llama_index_rag_metrics import Ranking, RetrievalDataset, Run, evaluate, write_run
 from llama_index_rag_metrics.cli import app

@@ -145,8 +145,8 @@ class TestJudge:
         assert grades == {"q1": {"bad": 0.0, "good": 3.0, "good2": 3.0}, "q2": {"bad": 0.0}}
         # 0, 3, 0 against 0, 3, 3: o = 2/3, e = 2/3 · 1/3 + 1/3 · 2/3 = 4/9
         agreed = " ".join(ended.stderr.split())
-        assert "agreement with --human beyond chance: kappa 0.4000 (95 % interval" in agreed
-        assert agreed.endswith("over 3 passages")
+        assert "agreement with --human beyond chance: kappa 0.40 (" in agreed
+        assert agreed.endswith("on 3 passages")
 
     def test_a_cache_that_keeps_nothing_is_named(self) -> None:
         Path("notes.txt").write_text("This is no cache. " * 99)

@@ -305,7 +305,7 @@ class TestDrift:
     def test_values_that_went_missing_are_no_baseline(self, tmp_path: Path) -> None:
         path = self.stored(tmp_path, 0)
         few = Scores(self.after(0).query_ids, {"mrr": [0.8] * 20 + [math.nan] * 180})
-        with pytest.raises(GateFailed, match="Only 20 of 200 queries have a value"):
+        with pytest.raises(GateFailed, match="Only 20 of 200 questions have a value"):
             update_baseline(path, few)
 
     def test_the_history_tells_of_every_update(

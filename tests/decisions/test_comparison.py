@@ -283,6 +283,8 @@ def test_intervals_are_made_in_one_way(systems: dict[str, Scores]) -> None:
         ({"primary": "mrr"}, "primary: expected 'ndcg@10' or 'hit_rate@5', got 'mrr'."),
         ({"correction": "bonferroni"}, "correction: expected 'max-t' or 'holm' or 'benj"),
         ({"metrics": []}, "metrics: expected a metric that every system has, got []."),
+        ({"alike": -0.1}, "alike: expected a difference too small to matter, such as 0.02; 0 for"),
+        ({"alike": "0.02"}, "alike: expected a difference too small to matter"),
     ],
 )
 def test_arguments_that_mean_nothing(

@@ -56,7 +56,8 @@ def test_all_numbers_by_scipy(systems: dict[str, Scores]) -> None:
         # two more queries, which changed by M in either direction; R as far as scores are apart
         pseudo = pseudo_change(paired, float(np.ptp([base, changed])))
         error = np.append(paired, [pseudo, -pseudo]).std() / math.sqrt(N + 1)
-        detectable = (stats.t.ppf(0.95, N - 1) + stats.norm.ppf(0.8)) * error
+        # the interval is about the sum over N + 2
+        detectable = (stats.t.ppf(0.95, N + 1) + stats.norm.ppf(0.8)) * error * (N + 2) / N
         assert row.detectable == pytest.approx(detectable, rel=1e-10)
         wide = stats.t.ppf(0.95, N + 1) * error
         centre = paired.sum() / (N + 2)

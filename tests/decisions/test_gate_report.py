@@ -125,7 +125,7 @@ class TestWhatIsShown:
         assert first in lines
         assert "q0 where?" in lines
         # recall@5 was 1 of 2 relevant ones, good and fine
-        assert "new 0.5000 → 0.0000 1. x" in lines
+        assert "new 0.0000 1. x" in lines
         assert "wanted good [2]: never retrieved" in lines
         assert "fine: never retrieved" in lines
 
@@ -331,6 +331,11 @@ class TestTheFirstLine:
         outcomes = [row.cells[0].value for row in report.tables("summary")[0].rows]
         assert outcomes == ["fail", "inconclusive", "pass"]
         assert [statement.label for statement in report.decision] == ["fail", "inconclusive"]
+
+    def test_where_all_failed_it_says_so(self) -> None:
+        now = scores([0.0, 0.0], failed=dict.fromkeys(("q0000", "q0001"), "timeout"))
+        first, *_ = check_rules(now, "ndcg@10 >= 0.4").notes
+        assert first == "Nothing was measured: all 2 questions failed (timeout)."
 
     def test_ci_tells_commit_and_run(self, monkeypatch: pytest.MonkeyPatch) -> None:
         facts = {

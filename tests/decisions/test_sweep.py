@@ -90,8 +90,10 @@ def test_the_cheapest_of_those_within_the_tolerance() -> None:
     assert swept.winner is None
     assert [configuration.params["share"] for configuration in swept.undefeated] == [9, 9]
     assert [configuration.params["share"] for configuration in swept.within] == [9, 9]
-    assert swept.recommended is swept["share=9, top_k=1"]
-    bound = swept.at_most_worse(swept["share=9, top_k=1"])
+    taken = swept.recommended
+    assert taken is not None
+    assert taken is swept["share=9, top_k=1"]
+    bound = swept.at_most_worse(taken)
     assert 0 < bound <= 0.1
     assert swept.decision == (
         f"Take share=9, top_k=1: it is at most {thousandths_up(bound)} worse than the best of 4 on "
@@ -159,8 +161,10 @@ def test_a_winner_and_a_cheaper_one() -> None:
     other = [0.8 + 0.001 * (number % 2) for number in range(400)]
     swept = made_sweep({"best": (best, 1000, 0.1), "other": (other, 500, 0.1)})
     assert swept.winner is swept["best"]
-    assert swept.recommended is swept["other"]
-    bound = thousandths_up(swept.at_most_worse(swept["other"]))
+    taken = swept.recommended
+    assert taken is not None
+    assert taken is swept["other"]
+    bound = thousandths_up(swept.at_most_worse(taken))
     expected = f"best is the best of 2 on ndcg; other costs less and is at most {bound} worse."
     assert swept.decision == expected
     assert [row.cells[0].value for row in _rows(swept)] == ["best", "take"]
@@ -234,7 +238,7 @@ def test_the_heat_map_lets_choose_and_says_what_it_averages() -> None:
     def build(share: int, top_k: int, seed: str) -> Any:
         return Builder()(share, top_k)
 
-    grid = {"seed": ["x", "y"], "share": [2, 9], "top_k": [1, 3]}
+    grid: dict[str, list[Any]] = {"seed": ["x", "y"], "share": [2, 9], "top_k": [1, 3]}
     swept = sweep(build, grid, DATASET, ["recall@3"])
     figure = swept.report().figures["heat_map"]("recall@3")
     assert figure is not None

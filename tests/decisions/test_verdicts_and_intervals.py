@@ -111,8 +111,10 @@ def check_difference(difference: Difference, comparison: Comparison) -> None:
         gains_at_least = -high if lower_is_better(difference.metric) else low
         assert (gains_at_least > 0) == (difference.outcome == "better")
         margin = comparison.settings.margin(difference.metric)
-        within = low <= 0 <= high and max(-low, high) <= margin
-        assert (difference.outcome == "alike") == within
+        assert difference.within is not None
+        assert difference.within >= max(-low, high) - 1e-12
+        is_within = low <= 0 <= high and difference.within <= margin
+        assert (difference.outcome == "alike") == is_within
     else:
         assert difference.outcome == "can't tell"
     if difference.significant != excludes_0(difference) and low is not None:

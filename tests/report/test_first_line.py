@@ -7,6 +7,7 @@ import pkgutil
 import re
 from collections.abc import Callable, Iterator
 from importlib import import_module
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -29,7 +30,7 @@ BUILDERS = [
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
-def subclasses(of_class: type) -> Iterator[type]:
+def subclasses(of_class: type[Any]) -> Iterator[type[Any]]:
     for subclass in of_class.__subclasses__():
         yield subclass
         yield from subclasses(subclass)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import re
 from collections.abc import Iterator
 from hashlib import sha256
@@ -23,7 +24,17 @@ from llama_index_rag_metrics.report.html import assets as libraries
 from llama_index_rag_metrics.report.html import page
 from llama_index_rag_metrics.report.html.assets import element, packed, render
 from llama_index_rag_metrics.report.html.page_content import Texts, packed_texts
-from llama_index_rag_metrics.report.model import Cell, Report, Row, Section, Table
+from llama_index_rag_metrics.report.markup import to_markdown
+from llama_index_rag_metrics.report.model import (
+    Cell,
+    Listing,
+    QueryAnswers,
+    Report,
+    Row,
+    Section,
+    Statement,
+    Table,
+)
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra
 from llama_index_rag_metrics.scores.systems import query_answers
@@ -127,30 +138,31 @@ def test_failed_empty_and_unanswerable_queries_are_named(html: str) -> None:
 def test_the_rankings_are_those_of_the_runs(html: str) -> None:
     first, second, _, fourth, _ = carried(html)["rankings-0"]
 
-    wanted, (before, after) = first
-    assert wanted == [["a", 2.0], ["b", 1.0]]
-    assert before[0] == ["x", "a", "b"]
-    assert before[1] == [None, 2.0, 1.0]  # x isn't judged
-    assert after[0] == ["a", "y", "a"]
-    assert before[3:] == [0.01, None]
-    assert [texts(html)[number] for number in second[1][0][2]] == ["文字", EVIL]
-    assert fourth[1][1] == [[], [], [], 1.0, f"ValueError: {EVIL}"]
+    (before, after), (seen,) = first["answers"], first["seen"]
+    assert (seen["wanted"]["ids"], seen["wanted"]["grades"]) == (["a", "b"], [2.0, 1.0])
+    assert before["ids"] == ["x", "a", "b"]
+    assert seen["answers"][0] == {"grades": [None, 2.0, 1.0]}  # x isn't judged
+    assert after["ids"] == ["a", "y", "a"]
+    assert before["latency"] == 0.01
+    assert "error" not in before
+    assert [texts(html)[number] for number in second["answers"][0]["texts"]] == ["文字", EVIL]
+    assert fourth["answers"][1] == {"ids": [], "latency": 1.0, "error": f"ValueError: {EVIL}"}
 
 
 def test_each_text_is_carried_once_and_cut(html: str) -> None:
     carried_texts = texts(html)
 
     assert sorted(map(str, carried_texts)) == sorted(
-        map(str, [EVIL, [LONG[:300], 500], "short", "文字", "d", "e", "y"])
+        map(str, [EVIL, [LONG[:2000], 2500], "short", "文字", "d", "e", "y"])
     )
-    assert "1 of 7 texts are cut at 300 characters" in Parsed(html).words
+    assert "1 of 7 texts are cut at 2,000 characters" in Parsed(html).words
 
 
 def test_texts_can_be_cut_elsewhere_or_kept_whole() -> None:
     whole = html_page(comparison(), cut="never")
     assert LONG in texts(whole)
     assert "texts are cut" not in Parsed(whole).words
-    assert [LONG[:7], 500] in texts(html_page(comparison(), cut=7))
+    assert [LONG[:7], 2500] in texts(html_page(comparison(), cut=7))
 
 
 def test_texts_are_cut_shorter_where_the_file_would_be_too_large(
@@ -167,9 +179,9 @@ def test_texts_are_cut_shorter_where_the_file_would_be_too_large(
     assert len(smaller.encode()) <= size - 5_000
     cuts = {len(shown) for shown, length in texts(smaller) if length == 576}
     assert len(cuts) == 1
-    assert 40 <= min(cuts) < 300
+    assert 40 <= min(cuts) < 576
     assert f"cut at {min(cuts)} characters" in Parsed(smaller).words
-    assert len(html_page(large(), cut=300).encode()) > size - 5_000  # asked for, so kept
+    assert len(html_page(large(), cut=2000).encode()) > size - 5_000  # asked for, so kept
 
 
 @pytest.mark.parametrize("cut", [0, -1, 1.5, True, "all", None])
@@ -210,7 +222,8 @@ def test_the_policy_allows_its_own_script_and_no_network(html: str) -> None:
 
 
 def test_the_page_names_no_address(html: str) -> None:
-    assert not re.search(r"https?://|//cdn|\bsrc=|\bhref=|@import|pickle", html)
+    assert not re.search(r"https?://|//cdn|\bsrc=|@import|pickle", html)
+    assert not re.search(r"\bhref=(?!\"#)", html)  # but places within
 
 
 def test_the_page_carries_the_library_as_it_is_installed(html: str) -> None:
@@ -226,7 +239,8 @@ def test_the_page_carries_the_library_as_it_is_installed(html: str) -> None:
 def test_a_page_without_plots_and_queries_carries_no_libraries() -> None:
     html = html_page(check_rules(Scores(["q1", "q2"], {"mrr": [0.5, 1.0]}), "mrr >= 0.5"))
     parsed = Parsed(html)
-    assert parsed.carried.keys() == {"data-figures", "data-index"}
+    assert parsed.carried.keys() == {"data-figures", "data-index", "data-markdown"}
+    assert "drawTable = " not in html  # nor the scripts of questions
     assert "(MIT)" not in parsed.words
 
 
@@ -294,7 +308,7 @@ def test_a_query_that_a_system_does_not_know_has_no_answer() -> None:
     known = baseline()
     known.run = Run({query_id: known.run[query_id] for query_id in ("q1", "q2")})
     rows = carried(html_page([known]))["rankings-0"]
-    assert rows[2][1] == [None]
+    assert rows[2]["answers"] == [None]
 
 
 def test_grades_are_those_of_the_matcher() -> None:
@@ -363,6 +377,17 @@ def test_texts_are_shortened_until_they_fit() -> None:
     assert packed_texts(filled(), -5) == packed_texts(_cut(filled(), 40), None)
 
 
+def test_a_cut_is_the_longest_that_leaves_so_many_characters() -> None:
+    store = Texts(300)
+    for length in (10, 100, 290, 500):  # together 10 + 100 + 290 + 300 = 700
+        store.add("x" * length)
+    # 10 + 100 + 2 * 120 = 350 is half of it; with 121 it would be 352
+    store.shorten(0.5)
+    assert store.cut == 120
+    store.shorten(0.0)
+    assert store.cut == 40
+
+
 def _cut(store: Texts, cut: int) -> Texts:
     store.cut = cut
     return store
@@ -390,3 +415,65 @@ def test_several_retrievers_by_their_names(tmp_path: Path) -> None:
 def test_what_is_no_result_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="results or scores of retrievers"):
         write_html(["bm25"], tmp_path / "report.html")  # type: ignore[list-item]
+
+
+MEANS = Section("Means & more", [Table("", ["mrr"], [[Row("a", [Cell(0.5, "score")])]])])
+
+
+def linked(html: str) -> dict[str, str]:
+    """The links of a page, by their words."""
+    found = re.findall(r'<a href="([^"]*)"[^>]*>([^<]*)</a>', html)
+    return {words: place for place, words in found}
+
+
+def test_a_long_page_has_contents_and_each_link_a_place() -> None:
+    cards = [MEANS, Section("Means & more", MEANS.tables), Section("中文", MEANS.tables)]
+    more = [Section(f"Part {n}", MEANS.tables, aside=n == 2) for n in (1, 2)]
+    html = report_html.html_page(Report("Report", sections=[*cards, *more]))
+    nav = html[html.index('<nav class="contents"') : html.index("</nav>")]
+    # the second of two alike isn't listed twice
+    assert linked(nav) == {
+        "Means &amp; more": "#at-means-more",
+        "中文": "#at-中文",
+        "Part 1": "#at-part-1",
+        "Part 2": "#at-part-2",
+    }
+    for place in linked(nav).values():
+        assert html.count(f'id="{place[1:]}"') == 1
+    assert "<nav" not in report_html.html_page(Report("Report", sections=[MEANS]))
+
+
+def test_a_page_can_be_skipped_to_its_content(html: str) -> None:
+    assert linked(html)["Skip to the content"] == "#content"
+    assert html.index('href="#content"') < html.index("<header>")
+    assert '<main id="content">' in html
+    assert {"Plots", "Questions"} <= linked(html).keys()
+    assert html.count('id="all-queries"') == html.count('id="plots"') == 1
+
+
+def test_a_statement_links_to_its_evidence_and_shows_its_command() -> None:
+    decision = [
+        Statement("It is better.", "best", "better", evidence="Means & more"),
+        Statement("Label more.", evidence="questions", command='labels review "<a>"'),
+        Statement("So it is.", evidence="Elsewhere"),
+    ]
+    report = Report("Report", decision=decision, further=decision[:1], sections=[MEANS])
+    html = report_html.html_page(report)
+    # there is no table of questions, and no section called "Elsewhere"
+    assert linked(html[html.index("<main") :]) == {"→ Means &amp; more": "#at-means-more"}
+    assert '<p class="command"><code>labels review "&lt;a&gt;"</code></p>' in html
+    full = comparison().report(full=True)
+    asked = dataclasses.replace(full, decision=decision)
+    assert linked(report_html.html_page(asked))["→ questions"] == "#all-queries"
+
+
+def test_a_listing_links_to_the_questions_of_the_page() -> None:
+    full = comparison().report(full=True)
+    listing = Listing("Hardest", [QueryAnswers("q1", EVIL), QueryAnswers("not there", "")])
+    html = report_html.html_page(dataclasses.replace(full, listings=[listing]))
+    assert linked(html)["q1"] == "#q=q1"
+    assert "not there" not in linked(html)
+
+
+def test_the_page_carries_the_summary_as_markdown(html: str) -> None:
+    assert carried(html)["markdown"] == to_markdown(comparison().report(full=True))

@@ -195,6 +195,18 @@ def test_texts_come_from_the_corpus_or_any_system_that_retrieved_it() -> None:
     assert texts_of(one, other) == {"a": "In the corpus.", "b": "text of b", "c": None}
 
 
+def test_a_text_that_came_under_another_id_is_pointed_out() -> None:
+    """As after a new ingestion, where only some ids stayed the same."""
+    text = "Io has volcanoes, and lakes of sulphur on its surface."
+    again = node("n7")
+    again.node.text = f"{text} And more of them."  # type: ignore[attr-defined]
+    missed = results({"a": f"  {text}\n", "b": "Too short to tell."}, node("x"), again)
+    remark = "rank 2 of score, 'n7', has the text of 'a' under another id: match by text"
+    assert remark in " ".join(repr(missed.worst("recall@5")).split())
+    other = results({"a": "Rhea is an icy body, without an atmosphere to speak of."}, again)
+    assert "has the text" not in repr(other.worst("recall@5"))
+
+
 def test_pickled_results_keep_the_texts_of_relevant_passages_alone() -> None:
     import pickle
 

@@ -29,13 +29,17 @@ NOT_FOR_PEOPLE = {
     "metrics/sets.py": "a metric's parameter",
     "scores/trec_eval.py": "trec_eval's own output, to the letter",
     "statistics/corrections.py": "equal differences, told from noise",
-    "statistics/differences.py": "what 1 - confidence is",
     "statistics/kappa.py": "equal grades, told from noise",
     "statistics/significance.py": "equal means, told from noise",
 }
 """File to what it rounds, if that isn't a number for people."""
 
-SCRIPTS = {"report/html/page.js", "labels/review/review.js"}
+SCRIPTS = {
+    "labels/review/review.js",
+    "report/html/passages.js",
+    "report/html/question.js",
+    "report/html/questions.js",
+}
 """Pages that work out numbers where they are looked at."""
 
 ROUNDING = re.compile(r"\.\d|[eEfF%]$")
@@ -128,4 +132,6 @@ def test_scripts_round_where_they_are_known_to_and_to_as_many_digits() -> None:
     scripts = {path.relative_to(HOME).as_posix(): path for path in HOME.rglob("*.js")}
     texts = {name: path.read_text(encoding="utf-8") for name, path in scripts.items()}
     assert {name for name, text in texts.items() if rounding.search(text)} == SCRIPTS
-    assert set(re.findall(r"toFixed\((\d+)\)", texts["report/html/page.js"])) == {str(DIGITS)}
+    page = "".join(texts[name] for name in SCRIPTS if name.startswith("report/"))
+    digits = set(re.findall(r"toFixed\((\d+)\)", page))
+    assert digits == {str(DIGITS)}

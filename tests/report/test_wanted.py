@@ -185,22 +185,26 @@ def unpacked(html: str, name: str) -> Any:
 
 def test_the_page_carries_what_was_wanted_by_its_text() -> None:
     html = html_page(by_text().report(full=True))
-    ((wanted, (answer,)),) = unpacked(html, "rankings-0")
+    (question,) = unpacked(html, "rankings-0")
     texts = unpacked(html, "texts-0")
-    assert [[item, grade, texts[text]] for item, grade, text in wanted] == [
-        ["expected text 1", 1.0, IO],
-        ["expected text 2", 1.0, "Not retrieved."],
-    ]
-    ids, grades, _, _, _, stands_for = answer
-    assert (ids, grades, stands_for) == (["c1", "c2"], [None, 1.0], [None, ["expected text 1"]])
+    ((answer,), (seen,)) = question["answers"], question["seen"]
+    assert seen["wanted"]["ids"] == ["expected text 1", "expected text 2"]
+    assert seen["wanted"]["grades"] == [1.0, 1.0]
+    assert [texts[text] for text in seen["wanted"]["passages"]] == [IO, "Not retrieved."]
+    assert answer["ids"] == ["c1", "c2"]
+    (judged,) = seen["answers"]
+    assert judged["grades"] == [None, 1.0]
+    assert judged["standsFor"] == [None, ["expected text 1"]]
 
 
 def test_the_page_carries_each_matcher_of_several() -> None:
     html = html_page(by_two().report(full=True))
-    index = unpacked(html, "index")
-    ((wanted, (answer,), others),) = unpacked(html, "rankings-0")
-    assert index["matcherOfMetric"] == [0, 1]
-    assert (wanted, answer[1]) == ([["io", 1.0]], [1.0, None])
-    (((by_text_wanted,), ((grades, stands_for),)),) = others
-    assert by_text_wanted[:2] == ["io", 1.0]
-    assert (grades, stands_for) == ([None, 1.0], [None, ["io"]])
+    (question,) = unpacked(html, "rankings-0")
+    assert unpacked(html, "index")["matcherOfMetric"] == [0, 1]
+    by_id, by_text = question["seen"]
+    assert by_id["wanted"]["ids"] == by_text["wanted"]["ids"] == ["io"]
+    assert "passages" not in by_id["wanted"]
+    assert "passages" in by_text["wanted"]
+    assert by_id["answers"][0]["grades"] == [1.0, None]
+    assert by_text["answers"][0]["grades"] == [None, 1.0]
+    assert by_text["answers"][0]["standsFor"] == [None, ["io"]]

@@ -63,16 +63,6 @@ def test_they_print_question_wanted_and_got(results: EvaluationResults) -> None:
     assert "<b>geysers" not in html
 
 
-def test_a_sentence_says_which_they_are() -> None:
-    scores = Scores(["a", "b", "c"], {"mrr": [0.0, 0.0, 1.0], "tokens": [5.0, 9.0, 7.0]})
-    heads = [repr(scores.worst(*of)).splitlines()[1].strip() for of in (("mrr", 2), ("mrr", 3))]
-    assert heads == [
-        "The 2 lowest of 3 questions: 0.0000 each.",
-        "The 3 lowest of 3 questions: 0.0000 to 1.0000.",
-    ]
-    assert "The highest of 3 questions: 9.0000." in repr(scores.worst("tokens", 1))
-
-
 def test_stored_scores_tell_the_same(results: EvaluationResults) -> None:
     stored = Scores.from_json(results.scores.to_json())
     expected = repr(results.worst("recall@5"))

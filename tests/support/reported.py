@@ -15,8 +15,8 @@ from llama_index_rag_metrics import (
 EVIL = "<script>alert(1)</script>"
 WORSE = "</script><img src=x onerror=alert(2)>\"'`${1}"
 METRICS = ["ndcg@3", "recall@2", "mrr"]
-LONG = "long " * 100
-"""500 characters."""
+LONG = "long " * 500
+"""2,500 characters."""
 
 RELEVANCE = {
     "q1": Relevance({"a": 2, "b": 1, "z": 0}),

@@ -31,9 +31,7 @@ def node(
 class Scripted(BaseRetriever):
     """Returns what the script says for each query text, and counts how often it was asked."""
 
-    def __init__(
-        self, script: Mapping[str, Sequence[NodeWithScore] | Sequence[str] | Exception]
-    ) -> None:
+    def __init__(self, script: Mapping[str, Sequence[NodeWithScore | str] | Exception]) -> None:
         super().__init__()
         self.script = script
         self.asked: list[str] = []

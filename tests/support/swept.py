@@ -1,13 +1,14 @@
 """A sweep of given scores and costs, without a retriever."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from llama_index_rag_metrics import Configuration, EvaluationResults, Run, Scores, Sweep
 from llama_index_rag_metrics.rankings.run import Ranking
 
 
 def made_sweep(
-    configurations: Mapping[str, tuple[Sequence[float], int, float]], **options: float
+    configurations: Mapping[str, tuple[Sequence[float], int, float]], **options: Any
 ) -> Sweep:
     """A sweep on ndcg: name to scores, and the tokens and the seconds of every question."""
     made = [_made(name, *columns) for name, columns in configurations.items()]

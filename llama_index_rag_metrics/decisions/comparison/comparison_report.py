@@ -198,6 +198,7 @@ def _differences(comparison: Comparison) -> Iterator[m.Table]:
                 ["baseline", *_difference_head(comparison, "system")[1:]],
                 [rows],
                 first=f"{prefix}…" if prefix else "system",
+                system_rows=True,
                 place="summary" if metric == primary else "detail",
             )
         return
@@ -312,7 +313,7 @@ def _figures(comparison: Comparison, systems: list[System]) -> dict[str, Draw]:
 
 
 def _difference_figure(comparison: Comparison, metrics: Sequence[str]) -> Figure:
-    """Each system's differences from the baseline; hollow where they aren't significant."""
+    """Each system's differences from the baseline; hollow where the interval holds 0."""
     series = []
     for number, name in _in_order(comparison, metrics[0]):
         known = [each for metric in metrics if (each := comparison[name, metric]).n]
@@ -325,7 +326,7 @@ def _difference_figure(comparison: Comparison, metrics: Sequence[str]) -> Figure
                 [difference.low for difference in known],
                 [difference.high for difference in known],
                 [f"corrected p {p_value(difference.p_corrected)}" for difference in known],
-                [not difference.significant for difference in known],
+                [_tone(difference) == "normal" for difference in known],
             )
         )
     shown = [each for each in comparison if each.metric in metrics]

@@ -1,7 +1,8 @@
 """What a comparison means: a plain line for the decision, and one sentence for each difference.
 
 Every sentence follows the interval: a system is better or worse where it leaves out 0, alike where
-it lies within the margin, and otherwise these questions can't tell.
+it lies within the margin, whatever scores the metric allows, and otherwise these questions can't
+tell.
 """
 
 from __future__ import annotations
@@ -64,12 +65,10 @@ def with_verdict(difference: Difference, settings: ComparisonSettings) -> Differ
 
 
 def _outcome(difference: Difference, settings: ComparisonSettings) -> Outcome:
-    low, high = difference.low, difference.high
-    if low is None or high is None:
-        return "can't tell"
     if excludes_0(difference):
-        return "worse" if (low > 0) == lower_is_better(difference.metric) else "better"
-    return "alike" if max(-low, high) <= settings.margin(difference.metric) else "can't tell"
+        return "better" if difference.gain > 0 else "worse"
+    within, margin = difference.within, settings.margin(difference.metric)
+    return "alike" if within is not None and within <= margin else "can't tell"
 
 
 def _clause(difference: Difference) -> str:
@@ -167,7 +166,7 @@ def _of_group(kind: str, group: Sequence[Difference], baseline: str) -> str:
     if kind == "same":
         return f"{names} {'score' if others else 'scores'} exactly the same as {baseline}"
     if kind == "alike":
-        bound = _bound(max(group, key=lambda each: max(-(each.low or 0), each.high or 0)))
+        bound = _bound(max(group, key=lambda each: each.within or 0.0))
         return f"{names} {'differ' if others else 'differs'} from {baseline} by less than {bound}"
     return f"{names} {'are' if others else 'is'} {kind} than {baseline}"
 
@@ -189,8 +188,8 @@ def _best(comparison: Comparison, differences: Sequence[Difference]) -> str | No
 
 def _bound(difference: Difference) -> str:
     """What an alike system differs by at most, rounded up."""
-    low, high = difference.low or 0.0, difference.high or 0.0
-    return rounded_up(max(-low, high), decimals_of(low, high))
+    within = difference.within or 0.0
+    return rounded_up(within, decimals_of(-within, within))
 
 
 def _these(differences: Sequence[Difference]) -> str:

@@ -145,7 +145,7 @@ class Paired:
         if len(scores) and (apart := float(np.ptp(scores))) > NOISE:
             return apart
         limit = self.limit(metric)
-        return limit if math.isfinite(limit) else abs(float(scores.max(initial=0.0))) or 1.0
+        return limit if math.isfinite(limit) else float(np.abs(scores).max(initial=0.0)) or 1.0
 
     def limit(self, metric: str) -> float:
         """The widest true difference that there can be; infinite where a metric has no limits."""

@@ -31,7 +31,8 @@ from llama_index_rag_metrics.runtime.amounts import check_amount, check_integer
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import GateFailed, InconclusiveGate, InvalidInput
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scores.systems import query_answers
+from llama_index_rag_metrics.scores.deciding import nothing_measured
+from llama_index_rag_metrics.scores.systems import System, query_answers
 
 _Side: TypeAlias = "tuple[Baseline, Sequence[str]]"
 """The baseline or the anchor, and the queries in common."""
@@ -87,9 +88,9 @@ def check_rules(
         ...     after, ["mrr >= baseline - 0.1 as observed", "recall@5 >= 0.8"], baseline=before
         ... ):
         ...     print(verdict.outcome, "-", verdict.sentence)
-        pass - mrr is 0.7500 against 0.7500 in the baseline, 0.0000 over 2 queries; the rule \
-tolerates a loss of up to 0.1.
-        fail - recall@5 is 0.5000 over 2 queries; the rule wants 0.8 or more.
+        pass - mrr is 0.75 against 0.75 in the baseline, no change; a loss of up to 0.1 is allowed \
+(2 questions).
+        fail - recall@5 is 0.50, must be at least 0.8 (2 questions).
     """
     expected = "a number from 0 to 1, such as 0.95"
     check_amount("min_coverage", min_coverage, expected, lambda share: 0 <= share <= 1)
@@ -112,6 +113,8 @@ tolerates a loss of up to 0.1.
         replace(verdict, worst=tuple(_worst_queries(results, rule, measure, worst)))
         for verdict, (rule, measure) in zip(decide(measured, min_coverage), measured, strict=True)
     ]
+    if scores.failed and not System.of(scores).is_measured:
+        notes.insert(0, nothing_measured(scores.counts, [*scores.failed.values()]))
     if any(verdict.metric == "failed" and verdict.outcome != "pass" for verdict in verdicts):
         failed = [Failure("", *pair) for pair in scores.failed.items()]
         notes += [f"failed: {line.text}" for line in failure_lines(failed) if worst]

@@ -126,7 +126,7 @@ def _row(verdict: Verdict) -> m.Row:
 def _listings(gate: GateReport) -> Iterator[m.Listing]:
     """The worst questions of each metric, each question once."""
     shown: set[str] = set()
-    for verdict in gate.with_worst():
+    for verdict in sorted(gate.with_worst(), key=lambda verdict: ORDER.index(verdict.outcome)):
         new = [query for query in verdict.worst if query.query_id not in shown]
         again = [query.query_id for query in verdict.worst if query.query_id in shown]
         shown.update(query.query_id for query in new)
@@ -143,7 +143,7 @@ def _query(query: WorstQuery, name: str) -> m.QueryAnswers:
     score = m.Cell((*before, query.score), "change")
     answers = [answer._replace(system=name or "now", score=score) for answer in query.story.answers]
     leaked = [f"forbidden: {item}, at rank {rank}" for rank, item in query.leaked]
-    return query.story._replace(answers=answers, remarks=leaked)
+    return query.story._replace(answers=answers, remarks=[*query.story.remarks, *leaked])
 
 
 def _records(gate: GateReport) -> m.Records:

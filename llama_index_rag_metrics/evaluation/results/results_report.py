@@ -97,7 +97,7 @@ def write_html(
         path: the file; an existing one is replaced.
         title: the heading; made of the systems' names unless given.
         cut: how many characters of each retrieved text are kept; "never" for whole texts. "auto"
-            keeps 300, or fewer where the file would have more than 20 MB; the page says so.
+            keeps 2,000, or fewer where the file would have more than 20 MB; the page says so.
 
     Returns:
         The path.

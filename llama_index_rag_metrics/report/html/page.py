@@ -11,13 +11,18 @@ from llama_index_rag_metrics.report.drawing import COLOURS, without_prefix
 from llama_index_rag_metrics.report.html import assets, page_plots, sections
 from llama_index_rag_metrics.report.html.assets import asset, element, packed, render
 from llama_index_rag_metrics.report.html.page_content import CUT, Content, content_of, packed_texts
+from llama_index_rag_metrics.report.markup import to_markdown
 from llama_index_rag_metrics.report.model import Report
+from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.runtime.atomic_files import write_text
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 Cut: TypeAlias = int | Literal["auto", "never"]
 
 _MOST_BYTES = 19_900_000
+
+_OF_QUESTIONS = ("passages.js", "question.js", "questions.js")
+"""The scripts that a page without questions does without."""
 
 
 def write_page(
@@ -42,41 +47,50 @@ def html_page(report: Report, *, title: str | None = None, cut: Cut = "auto") ->
 def _assemble(report: Report, content: Content | None, *, heading: str, most: int | None) -> str:
     figures = page_plots.figures_of(report, [] if content is None else content.index["ids"])
     licences = ""
-    script = "".join(map(asset, ("carried.js", "sorting.js", "plots.js", "page.js")))
+    more = () if content is None else _OF_QUESTIONS
+    names = ("carried.js", "sorting.js", *more, "address.js", "plots.js", "page.js")
+    script = "".join(map(asset, names))
+    metrics = list(report.metrics)
+    index: dict[str, Any] = {"colours": COLOURS, "metrics": metrics}
+    index["shown"] = metrics.index(report.headline) if metrics else 0
+    if content is not None:
+        index |= content.index
+        index["heads"] = without_prefix(content.index["systems"])[1]
+    decision, glossary = sections.decision(report), sections.glossary(report)
+    listings = sections.listings(report, set(index.get("ids", ())))
+    summary, details = (sections.sections(report, aside=aside) for aside in (False, True))
+    drawn = [("plots", "Plots")] if figures else []
+    drawn += [] if content is None else [("all-queries", "Questions")]
     parts = {
         "header": render(*sections.header(report)),
-        "summary": render(
-            *sections.decision(report),
-            *sections.sections(report, aside=False),
-            *sections.listings(report),
-        ),
+        "contents": render(*sections.contents([*summary, *listings, *drawn, *details])),
+        "summary": render(*decision, *summary, *listings),
         "plots": render(*page_plots.section(figures, report.headline)),
-        "details": render(*sections.sections(report, aside=True)),
-        "glossary": render(*sections.glossary(report)),
+        "details": render(*details),
+        "glossary": render(*glossary),
         "css": asset("base.css") + asset("page.css"),
         "table_css": "" if content is None else assets.table_library().css,
         "script": script,
     }
-    chunks = {"figures": packed(page_plots.carried(figures))}
-    metrics = list(report.metrics)
-    index: dict[str, Any] = {"colours": COLOURS, "metrics": metrics}
-    index["shown"] = metrics.index(report.headline) if metrics else 0
-    notice = []
+    chunks = {
+        "figures": packed(page_plots.carried(figures)),
+        "markdown": packed(to_markdown(report)),
+    }
+    notice, on_paper = [], ""
     if content is not None:
         chunks["library-table"] = assets.table_library().script
         licences += " Table: DataTables (MIT)."
-        index |= content.index
-        index["heads"] = without_prefix(content.index["systems"])[1]
         for number, rankings in enumerate(content.rankings):
             chunks[f"rankings-{number}"] = packed(rankings)
+        n_questions = counted(len(content.index["ids"]), "question", "questions")
+        on_paper = f"{n_questions} not printed: see the page."
         taken = sum(len(part.encode()) for part in parts.values()) + len(packed(index))
         room = None if most is None else most - taken - sum(map(len, chunks.values()))
         for number, chunk in enumerate(packed_texts(content.texts, room)):
             chunks[f"texts-{number}"] = chunk
         cut, n_cut = content.texts.cut, content.texts.n_cut
-        index["cut"] = cut
         if n_cut:
-            words = f"{n_cut:,} of {len(content.texts):,} texts are cut at {cut} characters."
+            words = f"{n_cut:,} of {len(content.texts):,} texts are cut at {cut:,} characters."
             notice = [element("p", f"{words} cut='never' keeps them whole.", class_="quiet")]
     chunks["index"] = packed(index)
     return Template(asset("page.html")).substitute(
@@ -84,6 +98,7 @@ def _assemble(report: Report, content: Content | None, *, heading: str, most: in
         title=escape.html(heading),
         licences=licences,
         policy=f"script-src {assets.script_source(script)} blob:",
+        on_paper=on_paper,
         notes=render(*sections.notes(report, *notice)),
         chunks=render(*assets.carriers(chunks)),
     )

@@ -6,10 +6,13 @@ that somebody looks at.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
+
+import numpy as np
 
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report import model as m
@@ -17,7 +20,7 @@ from llama_index_rag_metrics.report.html.assets import packed
 from llama_index_rag_metrics.report.numbers import kept_score, kept_seconds
 from llama_index_rag_metrics.report.query_lines import place_of
 
-CUT = 300
+CUT = 2000
 """How many characters of each text are kept by default."""
 
 _SHORTEST_CUT = 40
@@ -64,6 +67,15 @@ class Texts:
                 self._room = _CHUNK_CHARACTERS
         return number
 
+    def shorten(self, share: float) -> None:
+        """Cut so that at most this share of the characters is left, but to no less than 40."""
+        lengths = np.array([len(text) for text in self._numbers])
+        longest = int(lengths.max(initial=0)) if self.cut is None else self.cut
+        left = share * np.minimum(lengths, longest).sum()
+        cuts = range(_SHORTEST_CUT, longest)
+        n = bisect_right(cuts, left, key=lambda cut: np.minimum(lengths, cut).sum())
+        self.cut = max(_SHORTEST_CUT, _SHORTEST_CUT + n - 1)
+
     def chunks(self) -> Iterator[list[str | list[str | int]]]:
         """The texts, chunk by chunk; one that was cut as [text, length of the whole]."""
         texts = list(self._numbers)
@@ -81,7 +93,7 @@ def packed_texts(texts: Texts, room: int | None) -> list[str]:
         size = sum(map(len, chunks))
         if room is None or size <= room or texts.cut is None or texts.cut <= _SHORTEST_CUT:
             return chunks
-        texts.cut = max(_SHORTEST_CUT, int(texts.cut * max(room, 0) / size * 0.98))
+        texts.shorten(max(room, 0) / size * 0.98)
 
 
 @dataclass
@@ -89,7 +101,7 @@ class Content:
     """The data of the page: columns for the table of queries; rankings in chunks; their texts."""
 
     index: dict[str, Any]
-    rankings: list[list[Any]]
+    rankings: list[list[dict[str, Any]]]
     texts: Texts
 
 
@@ -112,6 +124,8 @@ def content_of(queries: m.Queries, metric: str, cut: int | None) -> Content:
         "lowerIsBetter": list(queries.lower_is_better),
         "shown": list(queries.metrics).index(metric),
         "matcherOfMetric": list(queries.matcher_of_metric),
+        "cutoffs": [cutoff and cutoff._asdict() for cutoff in queries.cutoffs],
+        "stages": queries.stages,
         "ids": [str(query_id) for query_id in queries.ids],
         "queries": list(queries.texts),
         "scores": [
@@ -132,64 +146,75 @@ def content_of(queries: m.Queries, metric: str, cut: int | None) -> Content:
     return Content(index, [rows[start : start + _CHUNK_QUERIES] for start in starts], texts)
 
 
-def _query(by_matcher: Sequence[m.QueryAnswers], texts: Texts) -> list[Any]:
-    """[wanted, answers] as the first matcher sees them; then the same of each other matcher.
-
-    Of another matcher each answer has only what is its own: [grades, what the items stand for].
-    """
-    first, *others = by_matcher
-    answers = [_answer(answer, texts) for answer in first.answers]
-    row: list[Any] = [list(_wanted(first, texts)), answers]
-    of_others = [[list(_wanted(each, texts)), list(map(_grades, each.answers))] for each in others]
-    return [*row, of_others] if others else row
-
-
-def _wanted(query: m.QueryAnswers, texts: Texts) -> Iterator[list[Any]]:
-    """[id, grade]; with a passage also the number of its text; in groups also that of the group."""
-    in_groups = any(len(need) > 1 for need in query.wanted)
-    for number, need in enumerate(query.wanted):
-        for item in need:
-            wanted: list[Any] = [str(item.id), item.grade]
-            if item.passage is not None or in_groups:
-                passage = place_of(item.passage) if isinstance(item.passage, Span) else item.passage
-                wanted.append(None if passage is None else texts.add(passage))
-            yield [*wanted, number] if in_groups else wanted
+def _query(by_matcher: Sequence[m.QueryAnswers], texts: Texts) -> dict[str, Any]:
+    """What each system answered, and what each matcher made of it."""
+    return {
+        "answers": [_answer(answer, texts) for answer in by_matcher[0].answers],
+        "seen": [
+            {"wanted": _wanted(each, texts), "answers": list(map(_judged, each.answers))}
+            for each in by_matcher
+        ],
+    }
 
 
-def _answer(answer: m.Answer, texts: Texts) -> Any:
-    """[ids, grades, texts, latency, error], what the items stand for, calls."""
+def _wanted(query: m.QueryAnswers, texts: Texts) -> dict[str, list[Any]]:
+    items = [(number, item) for number, need in enumerate(query.wanted) for item in need]
+    in_groups = len(items) > len(query.wanted)
+    passages = [item.passage for _, item in items]
+    return _columns(
+        ids=[str(item.id) for _, item in items],
+        grades=[item.grade for _, item in items],
+        texts=[_kept(item.text, texts) for _, item in items],
+        passages=[_kept(each, texts) if isinstance(each, str) else None for each in passages],
+        places=[place_of(each) if isinstance(each, Span) else None for each in passages],
+        needs=[number if in_groups else None for number, _ in items],
+    )
+
+
+def _answer(answer: m.Answer, texts: Texts) -> dict[str, Any] | None:
     if answer.retrieved is None:
         return None
-    grades, *stands_for = _grades(answer)
-    calls: list[Any] = []
-    if answer.calls is not None:
-        calls = [[_call(call) for call in answer.calls]]
-        stands_for = stands_for or [None]
-    return [
-        [str(item.id) for item in answer.retrieved],
-        grades,
-        [texts.add(item.text) if item.text else None for item in answer.retrieved],
-        kept_seconds(answer.latency),
-        answer.error,
-        *stands_for,
-        *calls,
-    ]
+    calls = None if answer.calls is None else [_call(call, texts) for call in answer.calls]
+    return {
+        "ids": [str(item.id) for item in answer.retrieved],
+        **_columns(
+            texts=[_kept(item.text, texts) for item in answer.retrieved],
+            tokens=list(answer.tokens or ()),
+        ),
+        **_known(latency=kept_seconds(answer.latency), error=answer.error, calls=calls),
+    }
 
 
-def _call(call: m.CallAnswer) -> list[Any]:
-    return [
-        " ".join(call.query.split()),
-        call.asked_by,
-        [str(item.id) for item in call.retrieved],
-        [item.grade for item in call.retrieved],
-        [int(is_new) for is_new in call.is_new],
-        kept_seconds(call.latency),
-        call.error,
-    ]
+def _call(call: m.CallAnswer, texts: Texts) -> dict[str, Any]:
+    return {
+        "query": " ".join(call.query.split()),
+        "askedBy": call.asked_by,
+        "ids": [str(item.id) for item in call.retrieved],
+        "grades": [item.grade for item in call.retrieved],
+        "isNew": [int(is_new) for is_new in call.is_new],
+        **_columns(texts=[_kept(item.text, texts) for item in call.retrieved]),
+        **_known(latency=kept_seconds(call.latency), error=call.error),
+    }
 
 
-def _grades(answer: m.Answer) -> list[Any]:
-    """[grades], and what the items stand for, if any isn't itself."""
+def _judged(answer: m.Answer) -> dict[str, list[Any]]:
+    """Grades, what isn't itself but stands for what is wanted, and what isn't known by its id."""
     retrieved = answer.retrieved or ()
-    names = [[str(wanted.id) for wanted in item.stands_for] or None for item in retrieved]
-    return [[item.grade for item in retrieved], *([names] if any(names) else [])]
+    return _columns(
+        grades=[item.grade for item in retrieved],
+        standsFor=[[str(wanted.id) for wanted in item.stands_for] or None for item in retrieved],
+        why=[item.why if item.why in ("text", "place") else None for item in retrieved],
+    )
+
+
+def _kept(text: str | None, texts: Texts) -> int | None:
+    return texts.add(text) if text else None
+
+
+def _columns(**columns: list[Any]) -> dict[str, list[Any]]:
+    """Those in which something is known."""
+    return {name: values for name, values in columns.items() if any(v is not None for v in values)}
+
+
+def _known(**values: Any) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Collection, Iterable, Sequence
 from itertools import chain
+from urllib.parse import urlencode
 
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.escape import terminal as plain
@@ -27,6 +29,9 @@ _LONG_SECTION_ROWS = 24
 _ONE_COLUMN_CHARACTERS = 80
 """A longer value of the header has a line of its own."""
 
+_FEW_CARDS = 3
+"""As many need no contents."""
+
 
 def header(report: m.Report) -> list[Element]:
     lead: Element | str = report.lead
@@ -48,11 +53,42 @@ def header(report: m.Report) -> list[Element]:
 def decision(report: m.Report) -> list[Element]:
     if not report.decision:
         return []
-    verdicts = [element("p", *_words(each), class_="verdict") for each in report.decision]
-    rest = [element("li", *_words(each)) for each in report.further]
+    known = {section.heading for section in report.sections}
+    known |= {listing.title for listing in report.listings if not listing.on_request}
+    if report.queries is not None:
+        known.add("questions")
+    verdicts = [
+        verdict
+        for each in report.decision
+        for verdict in (element("p", *_words(each, known), class_="verdict"), *_command(each))
+    ]
+    rest = [element("li", *_words(each, known), *_command(each)) for each in report.further]
     folded = [_fold("The other metrics in words", element("ul", *rest))] if rest else []
     heading = element("h2", "Decision", class_="unseen")
     return [element("section", heading, *verdicts, *folded, class_="card")]
+
+
+def contents(cards: Iterable[Element | tuple[str, str]]) -> list[Element]:
+    """Links to the cards, each a section or (id, heading); none to those without a title in sight.
+
+    Sections get an id here, unless another has it.
+    """
+    links: dict[str, str] = {}
+    for card in cards:
+        if isinstance(card, tuple):
+            links[card[0]] = card[1]
+            continue
+        heading = card.find("h2")
+        if heading is None or heading.get("class") == "unseen":
+            continue
+        title = heading.text or ""
+        if (anchor := _anchor(title)) not in links:
+            card.set("id", anchor)
+            links[anchor] = title
+    if len(links) <= _FEW_CARDS:
+        return []
+    rows = [element("li", _link(anchor, title)) for anchor, title in links.items()]
+    return [element("nav", element("ul", *rows), class_="contents", aria_label="Contents")]
 
 
 def sections(report: m.Report, *, aside: bool) -> list[Element]:
@@ -60,9 +96,12 @@ def sections(report: m.Report, *, aside: bool) -> list[Element]:
     return [_section(section) for section in report.sections if section.aside is aside]
 
 
-def listings(report: m.Report) -> list[Element]:
-    """Queries worth a look, and errors; those on request are in the table of all queries."""
-    cards = [_listing(listing) for listing in report.listings if not listing.on_request]
+def listings(report: m.Report, known: Collection[str] = ()) -> list[Element]:
+    """Questions worth a look, and errors; those on request are in the table of all questions.
+
+    Questions are linked to that table if it has them by their `known` ids.
+    """
+    cards = [_listing(listing, known) for listing in report.listings if not listing.on_request]
     if report.failures:
         lines = [": ".join(filter(None, line)) for line in failure_lines(report.failures)]
         cards.append(_card(f"Failed: {len(report.failures):,}", _bullets(lines)))
@@ -93,11 +132,30 @@ def _bullets(texts: Iterable[str]) -> Element:
     return element("ul", *(element("li", plain(text)) for text in texts))
 
 
-def _words(statement: m.Statement) -> list[Element | str]:
-    if not statement.label:
-        return [plain(statement.text)]
-    chip = element("span", statement.label, class_=f"chip {statement.tone}")
-    return [chip, " ", plain(statement.text.removeprefix(f"{statement.label}: "))]
+def _words(statement: m.Statement, known: Collection[str]) -> list[Element | str]:
+    words: list[Element | str] = [plain(statement.text)]
+    if statement.label:
+        chip = element("span", statement.label, class_=f"chip {statement.tone}")
+        words = [chip, " ", plain(statement.text.removeprefix(f"{statement.label}: "))]
+    if statement.evidence in known:
+        is_all = statement.evidence == "questions"
+        anchor = "all-queries" if is_all else _anchor(statement.evidence)
+        words += [" ", _link(anchor, f"→ {statement.evidence}")]
+    return words
+
+
+def _command(statement: m.Statement) -> list[Element]:
+    code = element("code", plain(statement.command))
+    return [element("p", code, class_="command")] if statement.command else []
+
+
+def _anchor(heading: str) -> str:
+    words = re.findall(r"\w+", heading.lower())
+    return "-".join(["at", *words])
+
+
+def _link(anchor: str, title: str) -> Element:
+    return element("a", plain(title), href=f"#{anchor}")
 
 
 def _section(section: m.Section) -> Element:
@@ -121,13 +179,13 @@ def _section(section: m.Section) -> Element:
     return _card(section.heading, *children)
 
 
-def _listing(listing: m.Listing) -> Element:
+def _listing(listing: m.Listing, known: Collection[str]) -> Element:
     more = [element("li", f"and {listing.more:,} more", class_="quiet")] if listing.more > 0 else []
-    queries = [_query(query, listing.most) for query in listing.queries]
+    queries = [_query(query, listing.most, known) for query in listing.queries]
     return _card(listing.title, element("ul", *queries, *more, class_="listing"))
 
 
-def _query(query: m.QueryAnswers, most: int) -> Element:
+def _query(query: m.QueryAnswers, most: int, known: Collection[str]) -> Element:
     lines = [
         element(
             "p",
@@ -145,8 +203,10 @@ def _query(query: m.QueryAnswers, most: int) -> Element:
     remarks += [f"and {more} more wanted"] if (more := more_wanted(query)) else []
     remarks += map(plain, query.remarks)
     lines += [element("p", remark, class_="quiet") for remark in remarks]
-    query_id = element("small", plain(query.query_id))
-    return element("li", f"{plain(query.text)} ", query_id, *lines)
+    name: Element | str = plain(query.query_id)
+    if query.query_id in known:
+        name = _link(urlencode({"q": query.query_id}), query.query_id)
+    return element("li", f"{plain(query.text)} ", element("small", name), *lines)
 
 
 def _card(heading: str, *children: Element) -> Element:

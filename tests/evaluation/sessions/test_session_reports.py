@@ -115,10 +115,13 @@ def test_a_page_has_the_calls(results: EvaluationResults) -> None:
     page = html_page(results.report(full=True))
     start = page.index(">", page.index('id="data-rankings-0"')) + 1
     rows = unpacked(page[start : page.index("<", start)])
-    calls = [answer[6] for _, (answer,) in rows]
-    assert calls[0][0] == ["Saturn", "search", ["a", "x"], [2.0, None], [1, 1], 0.5, None]
-    assert calls[0][1][4] == [0, 0]
-    assert calls[1][0][6] == "timeout"
+    calls = [row["answers"][0]["calls"] for row in rows]
+    first = calls[0][0]
+    assert (first["query"], first["askedBy"], first["ids"]) == ("Saturn", "search", ["a", "x"])
+    assert (first["grades"], first["isNew"], first["latency"]) == ([2.0, None], [1, 1], 0.5)
+    assert "error" not in first
+    assert calls[0][1]["isNew"] == [0, 0]
+    assert calls[1][0]["error"] == "timeout"
     assert calls[2] == []
 
 
