@@ -15,25 +15,11 @@ from importlib import reload
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec, module_from_spec
 from pathlib import Path
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    Literal,
-    TypeVar,
-    cast,
-)
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
 
 import typer
 
-from llama_index_rag_metrics.cli.help import (
-    Command,
-    Docstring,
-    Group,
-    epilog,
-    read_rows,
-    styled,
-)
+from llama_index_rag_metrics.cli.help import Command, Docstring, Group, epilog, read_rows, styled
 from llama_index_rag_metrics.runtime.atomic_files import is_stream
 from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingKey, RagMetricsError
 
@@ -108,15 +94,7 @@ def command(
     failed: str = "",
     needs_llama_index: bool = True,
 ) -> Callable[[Function], Function]:
-    """Make a function a command; its positional arguments are arguments, the others options.
-
-    Args:
-        group: the commands that it belongs to.
-        name: what it is called.
-        ok: the meaning of exit code 0, where that isn't plain.
-        failed: the meaning of exit code 1, where it has one.
-        needs_llama_index: whether its work does; importing all of it takes a second.
-    """
+    """Make a function a command; its positional arguments are arguments, the others options."""
     meanings = {0: ok, FAILED: failed, WRONG_USAGE: "the command can't run as written"}
     codes = [f"Exit code {code}: {meaning}." for code, meaning in meanings.items() if meaning]
 

@@ -27,13 +27,12 @@ class Decided(NamedTuple):
 
     @classmethod
     def of(cls, systems: Systems, *, has_page: bool) -> Decided:
-        """All that were measured against the first of them, on the questions that all have.
-
-        By the first metric alone, which decides; a page shows the others, too.
-        """
+        """All that were measured against the first of them, on the questions that all have."""
+        from llama_index_rag_metrics import compare
         from llama_index_rag_metrics.decisions.comparison.comparison_report import decisions
         from llama_index_rag_metrics.evaluation.results.results_report import systems_of
         from llama_index_rag_metrics.scores.deciding import with_failures
+        from llama_index_rag_metrics.statistics.intervals import RESAMPLES
 
         columns = systems_of(systems)
         measured = {column.name: column.scores for column in columns if column.is_measured}
@@ -43,8 +42,12 @@ class Decided(NamedTuple):
         shared = set.intersection(*(set(scores.query_ids) for scores in measured.values()))
         metric, verdicts, comparison = first.metric_names[0], [], None
         if len(shared) > 1:
-            comparison = _compared(
-                {name: systems[name] for name in measured}, len(shared), has_page
+            comparison = compare(
+                {name: systems[name] for name in measured},
+                next(iter(measured)),
+                metrics=None if has_page else [metric],
+                on_missing="intersect",
+                resamples=min(RESAMPLES, max(1000, _MOST_FLIPS // len(shared))),
             )
             verdicts = [*decisions(comparison)]
         if any(len(shared) < len(scores.query_ids) for scores in measured.values()):
@@ -60,25 +63,10 @@ class Decided(NamedTuple):
         if self.comparison is not None and len(self.comparison.names) == len(self.systems):
             self.comparison.to_html(html)
         else:
-            write_page(results_report(self.systems, full=True, decision=self.decision), html)
+            write_page(results_report(self.systems, decision=self.decision), html)
 
     def show(self, **options: Any) -> None:
         """Print them; `options` are those of `print_results`."""
         from llama_index_rag_metrics.evaluation.results.results_report import print_results
 
         print_results(self.systems, decision=self.decision, **options)
-
-
-def _compared(systems: Systems, n: int, has_page: bool) -> Comparison:
-    from llama_index_rag_metrics import compare
-    from llama_index_rag_metrics.decisions.comparison.pairing import scores_of
-    from llama_index_rag_metrics.statistics.intervals import RESAMPLES
-
-    baseline, *_ = systems
-    return compare(
-        systems,
-        baseline,
-        metrics=None if has_page else scores_of(systems[baseline]).metric_names[:1],
-        on_missing="intersect",
-        resamples=min(RESAMPLES, max(1000, _MOST_FLIPS // n)),
-    )

@@ -184,10 +184,7 @@ def run_evaluate(
 def _lacks_values(
     results: Sequence[EvaluationResults], metrics: Sequence[BaseRetrievalMetric]
 ) -> bool:
-    """Whether a metric lacks a value that it should have, which is said.
-
-    Metrics of texts have none if nothing was retrieved, the others none if nothing is relevant.
-    """
+    """Whether a metric lacks a value that it should have, which is said."""
     from llama_index_rag_metrics import TextMetric
 
     is_lacking = False

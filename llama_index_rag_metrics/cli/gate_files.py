@@ -107,7 +107,7 @@ def store(
         judged_by=rules or settings.rules or None,
         **options,
     )
-    return "\n".join(stored.described(path, before))
+    return stored.described(path, before)
 
 
 def add_to_step_summary(report: GateReport) -> None:

@@ -13,10 +13,7 @@ _WIDTH = 100
 
 
 def to_junit(report: GateReport, *, strict: bool) -> str:
-    """A test for each rule; one that is inconclusive is skipped, or with `strict` failed.
-
-    All of it is ASCII, whatever the encoding of a terminal or a file.
-    """
+    """A test for each rule; one that is inconclusive is skipped, or with `strict` failed."""
     name = terminal(report.name) or "gate"
     broken = report.broken(strict=strict)
     counts = {

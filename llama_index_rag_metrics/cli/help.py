@@ -22,10 +22,8 @@ _ROW = re.compile(r"^ {4}(\w+)(?: \(([^)]*)\))?: (.+(?:\n {8}.+)*)", re.MULTILIN
 _GROUP = re.compile(r"^ {4}(.+): (.+(?:\n {8}.+)*)", re.MULTILINE)
 """A row of `Groups`: a heading, and the options below it."""
 
-
 _HYPHEN = "\N{NON-BREAKING HYPHEN}"
 """Stands for a hyphen while lines are broken, so that no option is."""
-
 
 _WIDEST = 30
 """Of options beside their text; the text of wider ones begins on the next line."""
@@ -143,18 +141,17 @@ def _write_epilog(command: Any, ctx: Any, formatter: Any) -> None:
         formatter.write_text(command.epilog)
 
 
-class Command(TyperCommand):
+class _Helping:
+    format_options = _write_options
+    format_epilog = _write_epilog
+
+
+class Command(_Helping, TyperCommand):
     """A command with such help."""
 
-    format_options = _write_options
-    format_epilog = _write_epilog
 
-
-class Group(TyperGroup):
+class Group(_Helping, TyperGroup):
     """A group of commands with such help."""
-
-    format_options = _write_options
-    format_epilog = _write_epilog
 
 
 def _spelt(parameter: Any) -> str:

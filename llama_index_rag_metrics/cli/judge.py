@@ -81,7 +81,13 @@ def run_judge(
         rag-metrics judge traces.jsonl --llm my_package:llm --cache grades.sqlite
         rag-metrics judge traces.jsonl --llm my_package:llm --check
     """
-    from llama_index_rag_metrics import read_qrels, score_rankings, write_html, write_qrels
+    from llama_index_rag_metrics import (
+        agreement,
+        read_qrels,
+        score_rankings,
+        write_html,
+        write_qrels,
+    )
     from llama_index_rag_metrics.cli import judge_run
     from llama_index_rag_metrics.cli.run_files import TraceQuestions, read_stored
     from llama_index_rag_metrics.evaluation.results.results_report import print_results
@@ -131,7 +137,7 @@ def run_judge(
             write_html(scores, html)
         print_results(scores, worst=worst)
         if people is not None:
-            say(judge_run.agreement_in_words(grades, people))
+            say(f"agreement with --human beyond chance: {agreement(grades, people)}")
         for remark in ungraded:
             say(remark)
     fail_if(ungraded or scores.failed)

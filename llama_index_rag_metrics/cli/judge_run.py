@@ -19,16 +19,14 @@ from llama_index_rag_metrics import (
     Relevance,
     RetrievalDataset,
     Run,
-    agreement,
     check_judge,
 )
 from llama_index_rag_metrics.cli.commands import say
 from llama_index_rag_metrics.cli.retriever_factories import broken, imported
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike
-from llama_index_rag_metrics.report.numbers import counted, kappa_in_words
+from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.runtime.cache.fetching import Usage
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
-from llama_index_rag_metrics.statistics.kappa import Kappa
 
 
 def llm_of(spec: str) -> LLM:
@@ -108,16 +106,6 @@ class Judging:
     def check(self, human: Mapping[str, RelevanceLike] | None, workers: int) -> JudgeCheck:
         """How steady the LLM's grades are; see `check_judge`."""
         return check_judge(self.judge, self.queries, self.run, human=human, workers=workers)
-
-
-def agreement_in_words(
-    grades: Mapping[str, RelevanceLike], human: Mapping[str, RelevanceLike]
-) -> str:
-    """How far the grades agree with people's."""
-    agreed = agreement(grades, human)
-    kappa = Kappa(agreed.kappa, agreed.low, agreed.high, agreed.n)
-    passages = counted(agreed.n, "passage", "passages")
-    return f"agreement with --human beyond chance: {kappa_in_words(kappa)} on {passages}"
 
 
 def by_labelled_ids(run: Run, matched: Matched | None) -> Run:

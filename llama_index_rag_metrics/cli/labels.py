@@ -193,6 +193,7 @@ def run_pool(
         rag-metrics labels pool a.run b.run -d data.jsonl -n 50 -o pool.jsonl
     """
     from llama_index_rag_metrics import RetrievalDataset, pool, read_run
+    from llama_index_rag_metrics.cli.run_files import named_apart
     from llama_index_rag_metrics.labels.pooling import check_request
 
     check_request(metric, n=n, strategy=strategy, level=level)
@@ -201,9 +202,7 @@ def run_pool(
     for path, run in zip(runs, loaded, strict=True):
         if not run:
             raise InvalidInput("runs", str(path), "files with at least one ranking")
-    names = [run.name for run in loaded]
-    if len(set(names)) < len(names):
-        names = list(map(str, runs))
+    names = named_apart([run.name for run in loaded], runs)
     chosen = pool(
         dict(zip(names, loaded, strict=True)),
         qrels,

@@ -29,10 +29,7 @@ _KINDS = f"{', '.join(BUILT_IN)} or package.module:factory"
 
 
 def names_of(specs: Sequence[str]) -> dict[str, str]:
-    """The name of each retriever in reports, to its spelling on the command line.
-
-    A factory goes by its own name, or by its whole path where two have the same name.
-    """
+    """Names for reports to spellings; where two factories have the same name, their paths."""
     short = [spec.rpartition(":")[2] or spec for spec in specs]
     names: dict[str, str] = {}
     for name, spec in zip(short, specs, strict=True):
@@ -97,11 +94,7 @@ def built(
     top_k: int,
     use: Callable[[Any], T],
 ) -> T:
-    """The result of `use` for what a factory makes.
-
-    The factory is called with those of dataset, nodes and similarity_top_k that it takes; what
-    can't be called is used itself.
-    """
+    """What `use` makes of a factory's result; it is called with those arguments that it takes."""
     if not callable(factory):
         return use(factory)
     offered: dict[str, Callable[[], Any]] = {

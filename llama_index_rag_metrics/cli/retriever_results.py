@@ -10,12 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from llama_index_rag_metrics import (
-    EvaluationResults,
-    RetrievalDataset,
-    evaluate,
-    write_run,
-)
+from llama_index_rag_metrics import EvaluationResults, RetrievalDataset, evaluate, write_run
 from llama_index_rag_metrics.cli.deciding import Decided
 from llama_index_rag_metrics.cli.retriever_factories import built, find, names_of
 from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity
@@ -42,10 +37,7 @@ def open_retrievers(
     on_error: OnError,
     slice_by: Iterable[str],
 ) -> tuple[RetrievalDataset, dict[str, Source], dict[str, RetrieverIdentity]]:
-    """The dataset, the retrievers by name, and what journals call them.
-
-    Every factory is found before anything is loaded.
-    """
+    """The dataset, the retrievers by name, and what journals call them."""
     names = names_of(specs)
     kept = _kept_depths(journal, names)
     k = depth(metrics, top_k, kept)
@@ -72,11 +64,7 @@ def depth(
     top_k: int | None,
     kept: Mapping[str, int] | None = None,
 ) -> int:
-    """How many nodes to retrieve.
-
-    Without `top_k`: the one depth of the journals if it covers every cutoff, else that of
-    `evaluate`.
-    """
+    """How many nodes to retrieve; unless told, as many as the journals have, if that is enough."""
     depths = set((kept or {}).values())
     cutoffs = [k for metric in metrics if (k := getattr(metric, "k", None))]
     is_enough = len(depths) == 1 and min(depths) >= max(cutoffs, default=0)
@@ -123,11 +111,7 @@ def evaluate_all(
     retriever_ids: Mapping[str, RetrieverIdentity] | None = None,
     **options: Any,
 ) -> list[EvaluationResults]:
-    """Evaluate each retriever, with these and further options of `evaluate`.
-
-    `journal` is a folder with one file for each. There is no warning of mismatched labels here: the
-    report has a note about them.
-    """
+    """Evaluate each retriever; `journal` is a folder, and the report notes mismatched labels."""
     if max_failures is not None and max_failures.is_integer():
         max_failures = int(max_failures)
     with warnings.catch_warnings():
@@ -170,10 +154,7 @@ def show_all(
 
 
 def write_runs(path: Path | None, results: Sequence[EvaluationResults]) -> None:
-    """Write what was retrieved, where a path is given; several retrievers get a file each.
-
-    A failed query is left out of a format that can't record the failure.
-    """
+    """Write what was retrieved, where a path is given; several retrievers get a file each."""
     if path is None:
         return
     for result in results:

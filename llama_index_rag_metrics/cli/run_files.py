@@ -69,11 +69,7 @@ class ScoreRequest:
 
 
 def score_all(runs: Sequence[Path], qrels: Path | None, request: ScoreRequest) -> list[Scores]:
-    """Score each run, and report skipped lines on standard error.
-
-    Runs are read as a whole where columns are named, identical ids ignored, texts counted or calls
-    measured, and traces always.
-    """
+    """Score each run, and report skipped lines on standard error."""
     for run in runs:
         if runs.count(run) > 1:
             raise InvalidInput("RUN", str(run), "each run once")
@@ -175,13 +171,11 @@ def read_stored(
     return run
 
 
-def name_apart(systems: Sequence[Scores], runs: Sequence[Path]) -> list[Scores]:
-    """Name runs of the same name by their files' names, or if those are the same, by paths."""
-    by_run, by_file = [scores.name for scores in systems], [run.name for run in runs]
-    for names in (by_run, by_file, list(map(str, runs))):
-        if all(names) and len(set(names)) == len(names):
-            return [scores.replace(name=name) for scores, name in zip(systems, names, strict=True)]
-    return list(systems)
+def named_apart(names: Sequence[str], runs: Sequence[Path]) -> Sequence[str]:
+    """Names of runs; where two are the same, those of their files, or if these are, their paths."""
+    choices = (names, [run.name for run in runs], list(map(str, runs)))
+    apart = (each for each in choices if all(each) and len(set(each)) == len(names))
+    return next(apart, names)
 
 
 def _is_large(run: Path) -> bool:

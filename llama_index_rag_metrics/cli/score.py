@@ -131,7 +131,8 @@ def run_score(
         documents=None if corpus is None else read_corpus(corpus, DatasetContent()).corpus,
     )
     systems = run_files.score_all(runs, qrels, request)
-    named = run_files.name_apart(systems, runs)
+    names = run_files.named_apart([scores.name for scores in systems], runs)
+    named = [scores.replace(name=name) for scores, name in zip(systems, names, strict=True)]
     if output is not None:
         scores_export.write_scores(output, named)
     apart = {scores.name: scores for scores in named}

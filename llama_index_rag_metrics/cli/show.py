@@ -11,6 +11,7 @@ import typer
 from llama_index_rag_metrics.cli.commands import Count, app, command
 from llama_index_rag_metrics.files.lines import OnError
 from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.runtime.masking import join_first
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.scores.systems import System
 
 Output: TypeAlias = Literal["table", "markdown"]
-
-_LISTED = 5
 
 
 @command(app, "show")
@@ -59,6 +58,7 @@ def run_show(
         rag-metrics show q23 bm25.jsonl hybrid.jsonl --dataset my-dataset
         rag-metrics show "soup out of the pot" scores.json
     """
+    from llama_index_rag_metrics.cli.run_files import named_apart
     from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
     from llama_index_rag_metrics.report.markup import to_markdown
     from llama_index_rag_metrics.report.terminal import print_report
@@ -78,9 +78,12 @@ def run_show(
         ids = dict.fromkeys([*system.run, *system.scores.query_ids], "")
         asked = {**ids, **system.scores.queries, **asked}
     query_id = _found(question, asked)
-    named = _named_apart(stored, runs)
+    names = named_apart([system.name for system in stored], runs)
     chosen = metric or next((name for system in stored for name in system.scores), "ndcg@10")
-    systems = [_scored(system, query_id, chosen, known, matcher) for system in named]
+    systems = [
+        _scored(system._replace(name=name), query_id, chosen, known, matcher)
+        for system, name in zip(stored, names, strict=True)
+    ]
     report = story_report(query_id, systems, chosen, depth)
     if form == "markdown":
         typer.echo(to_markdown(report).rstrip("\n"))
@@ -119,13 +122,6 @@ def _systems(
         relevance = run_files.relevance_beside(path, on_error, {})
     scores = Scores([], {}, queries=run.queries)
     yield System(run.name or path.stem, scores, run, relevance, {}, {}, text_of=text_of)
-
-
-def _named_apart(systems: list[System], runs: list[Path]) -> list[System]:
-    """Systems of the same name are called by their files, where each file has one."""
-    if len({system.name for system in systems}) == len(systems) or len(systems) != len(runs):
-        return systems
-    return [system._replace(name=str(path)) for system, path in zip(systems, runs, strict=True)]
 
 
 def _scored(
@@ -169,8 +165,7 @@ def _found(question: str, asked: Mapping[str, str]) -> str:
     if len(having) == 1:
         return having[0]
     if having:
-        more = f" and {len(having) - _LISTED} more" if len(having) > _LISTED else ""
-        expected = f"a part of one question's text; {', '.join(having[:_LISTED])}{more} have it"
+        expected = f"a part of one question's text; {join_first(having)} have it"
         raise InvalidInput("QUESTION", question, expected)
     by_text = {text: query_id for query_id, text in texts.items()}
     near = get_close_matches(question, list(asked), n=3, cutoff=0.5)

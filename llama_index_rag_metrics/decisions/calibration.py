@@ -11,15 +11,7 @@ import numpy as np
 
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.metrics.metric_names import limits_of
-from llama_index_rag_metrics.report.model import (
-    Cell,
-    Records,
-    Report,
-    Row,
-    Section,
-    Statement,
-    Table,
-)
+from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.numbers import counted, estimate, percent, score
 from llama_index_rag_metrics.report.reportable import Reportable, Sentence
 from llama_index_rag_metrics.runtime.arrays import FloatArray
@@ -139,7 +131,7 @@ class Calibration(Reportable):
     def name(self) -> str:
         return self.human.name or self.judge.name
 
-    def report(self, *, full: bool = False) -> Report:
+    def report(self, *, full: bool = False) -> m.Report:
         """Human, judged and calibrated means, and agreement; as a table, one row per metric."""
         return _report(self)
 
@@ -336,7 +328,7 @@ def _notes(judge: Scores, human: Scores, metrics: Sequence[str]) -> Iterator[str
             )
 
 
-def _report(calibration: Calibration) -> Report:
+def _report(calibration: Calibration) -> m.Report:
     metrics = [*calibration]
     name = f" of {calibration.name}" if calibration.name else ""
     most = max(metrics, key=lambda metric: metric.n_judged)
@@ -346,13 +338,13 @@ def _report(calibration: Calibration) -> Report:
         calibration_table(f"{calibration.slice_key}: {'without' if value is None else value}", part)
         for value, part in calibration.slices.items()
     ]
-    return Report(
+    return m.Report(
         title=f"Calibrated scores{name}",
         lead=f"{most.n_human:,} human and {most.n_judged:,} judged questions",
         decision=[
-            Statement(metric.sentence, "best" if metric.helps else "open") for metric in metrics
+            m.Statement(metric.sentence, "best" if metric.helps else "open") for metric in metrics
         ],
-        sections=[Section("Calibrated means", tables, f"{intervals}. {EXPLAINED}")],
+        sections=[m.Section("Calibrated means", tables, f"{intervals}. {EXPLAINED}")],
         notes=calibration.notes,
         glossary=glossary(calibration.metrics),
         metrics=[*calibration.metrics],
@@ -360,40 +352,40 @@ def _report(calibration: Calibration) -> Report:
     )
 
 
-def calibration_table(title: str, metrics: Mapping[str, Calibrated]) -> Table:
-    return Table(title, _HEAD, [[_row(metric) for metric in metrics.values()]])
+def calibration_table(title: str, metrics: Mapping[str, Calibrated]) -> m.Table:
+    return m.Table(title, _HEAD, [[_row(metric) for metric in metrics.values()]])
 
 
-def _row(metric: Calibrated) -> Row:
+def _row(metric: Calibrated) -> m.Row:
     human = metric.human
-    return Row(
+    return m.Row(
         metric.metric,
         [
-            Cell(_known(metric.mean), "score", low=metric.low, high=metric.high),
-            Cell(_known(human.mean), "score", low=human.low, high=human.high),
-            Cell(_known(metric.judge_mean), "score", "quiet"),
-            Cell(math.floor(metric.worth), "count", "best" if metric.helps else "quiet"),
+            m.Cell(_known(metric.mean), "score", low=metric.low, high=metric.high),
+            m.Cell(_known(human.mean), "score", low=human.low, high=human.high),
+            m.Cell(_known(metric.judge_mean), "score", "quiet"),
+            m.Cell(math.floor(metric.worth), "count", "best" if metric.helps else "quiet"),
             _kappa(metric.kappa),
             _kappa(metric.weighted_kappa),
         ],
     )
 
 
-def _kappa(kappa: Kappa | None) -> Cell:
+def _kappa(kappa: Kappa | None) -> m.Cell:
     if kappa is None or math.isnan(kappa.kappa):
-        return Cell(None, tone="quiet")
-    return Cell(kappa.kappa, "score", low=kappa.low, high=kappa.high)
+        return m.Cell(None, tone="quiet")
+    return m.Cell(kappa.kappa, "score", low=kappa.low, high=kappa.high)
 
 
 def _known(value: float) -> float | None:
     return None if math.isnan(value) else value
 
 
-def _records(calibration: Calibration) -> Records:
+def _records(calibration: Calibration) -> m.Records:
     """One row a metric; with slices, one a slice and metric, None for all questions."""
     parts = [(None, calibration.metrics), *calibration.slices.items()]
     rows = [{"slice": value, **_flat(metric)} for value, part in parts for metric in part.values()]
-    return Records.of(rows, [name for name in rows[0] if name != "slice" or calibration.slices])
+    return m.Records.of(rows, [name for name in rows[0] if name != "slice" or calibration.slices])
 
 
 def _flat(metric: Calibrated) -> dict[str, Any]:

@@ -77,7 +77,7 @@ class RetrievalAssertion:
                 path, results, judged_by=rules, force=self.force, new_anchor=self.new_anchor
             )
             if path not in self._stored:
-                self.said.append("\n".join(stored.described(relpath(path, self.root), before)))
+                self.said.append(stored.described(relpath(path, self.root), before))
             self._stored[path] = text
         if not path.is_file():
             remedy = "Store one with pytest --rag-update-baseline."

@@ -44,7 +44,6 @@ from llama_index_rag_metrics.metrics.metric_names import DEFAULT_METRICS
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn, names_of
 from llama_index_rag_metrics.rankings.matching.matcher_names import MatcherLike, as_matcher
-from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Latency, Ranking, Run
 from llama_index_rag_metrics.report import numbers
 from llama_index_rag_metrics.report.model import (
@@ -62,7 +61,7 @@ from llama_index_rag_metrics.report.reportable import Reportable, Sentence
 from llama_index_rag_metrics.runtime.amounts import WORKERS
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.sync import synchronous
-from llama_index_rag_metrics.scores.deciding import MEANS, failing
+from llama_index_rag_metrics.scores.deciding import MEANS, failing, with_failures
 from llama_index_rag_metrics.scores.scores_report import listed, systems_report
 from llama_index_rag_metrics.scores.scoring.batches import Metrics
 from llama_index_rag_metrics.scores.systems import System, query_answers
@@ -180,14 +179,17 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
 
     def _changes(self, previous: str, stage: str) -> Iterator[StageChange]:
         before, after = self[previous], self[stage]
-        (relevance, earlier), (_, later) = _judged(before), _judged(after)
+        earlier, later = (
+            system_of(results).judged_by(next(iter(results.matched_by), ""))
+            for results in (before, after)
+        )
         failed = {**before.run.failed, **after.run.failed}
-        for query_id, judged in relevance.items():
-            if query_id in failed or query_id not in later:
+        for query_id, judged in earlier.relevance.items():
+            if query_id in failed or query_id not in later.run:
                 continue
             ranks = [
                 {item: rank for rank, item in enumerate(dict.fromkeys(run[query_id].ids), 1)}
-                for run in (earlier, later)
+                for run in (earlier.run, later.run)
             ]
             for item, grade in judged.grades.items():
                 was, now = (rank_of.get(item) for rank_of in ranks)
@@ -215,7 +217,6 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
         systems = [system_of(results, stage) for stage, results in self.items()]
         report = systems_report(
             systems,
-            full=full,
             figures=curve_figures(systems),
             stages=True,
             decision=self._decisions,
@@ -249,13 +250,15 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
         """
         systems = [system_of(results, stage) for stage, results in self.items()]
         distinct = {tuple(system.scores.failed): system for system in reversed(systems)}
-        failed = failing([*reversed(distinct.values())], self._metric)
+        of_each = [*reversed(distinct.values())]
         if any(system.mean(self._metric) is None for system in systems):
-            return failed or [Statement(f"{self._metric} has no value for any question.", "alarm")]
+            unknown = f"{self._metric} has no value for any question."
+            return failing(of_each, self._metric) or [Statement(unknown, "alarm")]
         columns = [system.by_query(self._metric) for system in systems]
         changing = sum(before != after for before, after in pairwise(columns))
         confidence = 1 - _ALPHA / max(changing, 1)
-        return [*(self._verdict(*pair, confidence) for pair in pairwise(self)), *failed]
+        verdicts = [self._verdict(*pair, confidence) for pair in pairwise(self)]
+        return with_failures(verdicts, of_each, self._metric)
 
     def _verdict(self, previous: str, stage: str, confidence: float) -> Statement:
         """Whether a stage is better than the one before, and how much longer a question takes."""
@@ -267,12 +270,6 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
             return verdict
         median = f"{numbers.seconds(after.p50)} instead of {numbers.seconds(before.p50)}"
         return verdict._replace(text=f"{verdict.text} A question takes {median} (median).")
-
-
-def _judged(results: EvaluationResults) -> tuple[Mapping[str, Relevance], Run]:
-    """Relevance and rankings: the results' own, or the matcher's."""
-    matched = next(iter(results.matched.values()), None)
-    return (results.relevance, results.run) if matched is None else (matched.relevance, matched.run)
 
 
 _CHANGES: dict[Change, tuple[str, Tone]] = {

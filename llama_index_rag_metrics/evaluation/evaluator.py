@@ -11,9 +11,7 @@ from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.evaluation import RetrievalEvalResult
 from llama_index.core.evaluation import RetrieverEvaluator as CoreRetrieverEvaluator
 from llama_index.core.evaluation.retrieval.base import RetrievalEvalMode
-from llama_index.core.evaluation.retrieval.metrics_base import (
-    BaseRetrievalMetric,
-)
+from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from pydantic import (
     AfterValidator,

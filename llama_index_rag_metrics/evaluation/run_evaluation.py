@@ -16,11 +16,7 @@ from llama_index_rag_metrics.evaluation.asking.query import Asker
 from llama_index_rag_metrics.evaluation.asking.query_runner import Collected, QueryRunner
 from llama_index_rag_metrics.evaluation.asking.run_journal import Journal
 from llama_index_rag_metrics.evaluation.asking.run_options import RunOptions
-from llama_index_rag_metrics.evaluation.identity import (
-    RetrieverIdentity,
-    fingerprint,
-    for_people,
-)
+from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity, fingerprint, for_people
 from llama_index_rag_metrics.evaluation.permissions import Permissions, permissions_for
 from llama_index_rag_metrics.evaluation.results.evaluation_results import (
     EvaluationResults,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from llama_index.core.schema import NodeWithScore
@@ -16,7 +16,12 @@ from llama_index_rag_metrics.labels.corpus import Passages, PassagesLike
 from llama_index_rag_metrics.labels.labelled import Label, judged, labels_by_id, labels_of
 from llama_index_rag_metrics.labels.likeness import likeness, text_hash
 from llama_index_rag_metrics.labels.locating import Finder, Found
-from llama_index_rag_metrics.rankings.matching.id_matcher import LabelCheck, MatchOn, names_of
+from llama_index_rag_metrics.rankings.matching.id_matcher import (
+    NOT_VALID,
+    LabelCheck,
+    MatchOn,
+    names_of,
+)
 from llama_index_rag_metrics.rankings.matching.normalisation import letters, words
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.report.numbers import whole_percent
@@ -71,8 +76,8 @@ class Finding(Sentence):
     others: tuple[str, ...] = ()
     score: float | None = None
     text: str = ""
-    old_text: str = field(default="", repr=False)
-    new_text: str = field(default="", repr=False)
+    old_text: str = ""
+    new_text: str = ""
 
     @property
     def level(self) -> Level:
@@ -418,7 +423,7 @@ def _notes(labels: list[Label], passages: Passages, match_on: MatchOn) -> list[s
     check = LabelCheck((label.id for label in named), match_on)
     check.see(passages.texts, names_of(NodeWithScore(node=node) for node in passages.nodes))
     if check.fits_otherwise and (note := check.note()):
-        notes.append(note)
+        notes.append(note.removeprefix(f"{NOT_VALID}: "))
     if unknown := sum(1 for label in named if not label.texts and label.text_hash is None):
         notes.append(
             f"the dataset has no text of {unknown:,} of {len(named):,} labelled passages: whether "

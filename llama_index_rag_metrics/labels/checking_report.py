@@ -58,7 +58,7 @@ def _decision(findings: LabelFindings) -> m.Statement:
         n = len(findings.of(kind))
         most = "" if n == n_errors else f"{n:,} of them "
         text = f"{errors} scores wrong, {most}{meaning}: {advice}."
-        return m.Statement(text, "alarm", evidence=_title(kind, n))
+        return m.Statement(text, "alarm", evidence=f"{_title(kind)}: {n:,}")
     if not n_labels:
         return m.Statement("Nothing was checked: there are no labels.", "open")
     more = f"; {counted(n_warnings, 'warning', 'warnings')}" if n_warnings else ""
@@ -66,9 +66,9 @@ def _decision(findings: LabelFindings) -> m.Statement:
     return m.Statement(f"{still}{more}.", "open" if more else "best")
 
 
-def _title(kind: Kind, n: int) -> str:
+def _title(kind: Kind) -> str:
     meaning = KINDS[kind].meaning
-    return f"{meaning[0].upper()}{meaning[1:]}: {n:,}"
+    return f"{meaning[0].upper()}{meaning[1:]}"
 
 
 def _kind_rows(findings: LabelFindings) -> list[m.Row]:
@@ -133,13 +133,12 @@ def _asked(share: Share) -> m.Cell:
 def _listings(findings: LabelFindings, most: int) -> list[m.Listing]:
     questions = findings.questions or {}
     listings = []
-    for kind, entry in KINDS.items():
+    for kind in KINDS:
         remarks = [
             (finding.query_ids[0], questions.get(finding.query_ids[0], ""), _remarks(finding))
             for finding in findings.of(kind)
         ]
-        title = f"{entry.meaning[0].upper()}{entry.meaning[1:]}"
-        listings.append(m.Listing.of(title, remarks, most))
+        listings.append(m.Listing.of(_title(kind), remarks, most))
     return listings
 
 

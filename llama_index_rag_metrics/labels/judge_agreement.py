@@ -9,11 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
-from llama_index_rag_metrics.report.numbers import carried, counted
+from llama_index_rag_metrics.report.numbers import counted, kappa_in_words
 from llama_index_rag_metrics.runtime.amounts import check_amount
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.statistics.intervals import check_options
-from llama_index_rag_metrics.statistics.kappa import Weights, cohens_kappa
+from llama_index_rag_metrics.statistics.kappa import Kappa, Weights, cohens_kappa
 
 
 class Agreement(NamedTuple):
@@ -25,11 +25,8 @@ class Agreement(NamedTuple):
     high: float | None = None
 
     def __str__(self) -> str:
-        ends = ""
-        if self.low is not None and self.high is not None:
-            ends = f" ({carried(self.low, self.n)} to {carried(self.high, self.n)})"
-        passages = counted(self.n, "passage", "passages")
-        return f"kappa {carried(self.kappa, self.n)}{ends} on {passages}"
+        kappa = kappa_in_words(Kappa(self.kappa, self.low, self.high, self.n))
+        return f"{kappa} on {counted(self.n, 'passage', 'passages')}"
 
     def __repr__(self) -> str:
         return f"<Agreement: {self}>"

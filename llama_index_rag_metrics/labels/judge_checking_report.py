@@ -7,15 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from llama_index_rag_metrics.labels.judge_checking import GradeChange, JudgeCheck, PlaceEffect
-from llama_index_rag_metrics.report.model import (
-    Cell,
-    Records,
-    Report,
-    Row,
-    Section,
-    Statement,
-    Table,
-)
+from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.numbers import (
     between,
     counted,
@@ -37,7 +29,7 @@ _UNKNOWN = "Whether this judge agrees with people is unknown"
 _HEAD = ("grades", "changed", "mean change", "interval")
 
 
-def judge_check_report(check: JudgeCheck) -> Report:
+def judge_check_report(check: JudgeCheck) -> m.Report:
     changes = {
         "alone, asked again": check.repeated,
         f"same call of {check.texts_per_call}, asked again": check.repeated_together,
@@ -45,7 +37,7 @@ def judge_check_report(check: JudgeCheck) -> Report:
         "in the call instead of alone": check.together,
     }
     known = {label: change for label, change in changes.items() if change is not None}
-    table = Table("", _HEAD, [[_row(*change) for change in known.items()]], "the same passages")
+    table = m.Table("", _HEAD, [[_row(*change) for change in known.items()]], "the same passages")
     level = f"{percent(check.confidence)} intervals, with queries as units."
     passages = counted(check.repeated.n, "passage", "passages")
     requests = counted(check.usage.requests, "request", "requests")
@@ -58,25 +50,25 @@ def judge_check_report(check: JudgeCheck) -> Report:
     if place := check.place:
         record = _record("each place further back", place.slope.n, place.slope)
         records.append({**record, "p_value": place.p_value})
-    return Report(
+    return m.Report(
         title=f"Check of the judge {check.model}".rstrip(),
         lead=f"{counted(check.n_queries)}, {passages}, {requests}",
         decision=[_decision(check), *_statements(check)],
-        sections=[Section(_STEADINESS, [table], f"{_EXPLAINED} {level}")],
+        sections=[m.Section(_STEADINESS, [table], f"{_EXPLAINED} {level}")],
         notes=[*check.notes, str(check.usage)],
-        records=Records.of(records, records[0]),
+        records=m.Records.of(records, records[0]),
     )
 
 
-def _row(label: str, change: GradeChange) -> Row:
+def _row(label: str, change: GradeChange) -> m.Row:
     changed, difference = change.changed, change.difference
     cells = [
-        Cell(change.n, "count"),
-        Cell(changed.mean, "score", low=changed.low, high=changed.high),
-        Cell(difference.mean, "signed"),
-        Cell(None, "range", low=difference.low, high=difference.high),
+        m.Cell(change.n, "count"),
+        m.Cell(changed.mean, "score", low=changed.low, high=changed.high),
+        m.Cell(difference.mean, "signed"),
+        m.Cell(None, "range", low=difference.low, high=difference.high),
     ]
-    return Row(label, cells)
+    return m.Row(label, cells)
 
 
 def _record(
@@ -90,29 +82,29 @@ def _record(
     return {"check": label, "n": n, **columns, "p_value": None}
 
 
-def _decision(check: JudgeCheck) -> Statement:
+def _decision(check: JudgeCheck) -> m.Statement:
     """Whether the grades can stand in for people's, by the interval of kappa."""
     kappa, own = check.kappa, check.own_kappa
-    if kappa is None and own is not None and own.high is not None and own.high < MODERATE:
+    if kappa is None and own is not None and own.is_moderate is False:
         text = f"Don't use this judge: asked twice, it hardly agrees with itself, {_shown(own)}."
-        return Statement(text, "alarm", evidence=_STEADINESS)
+        return m.Statement(text, "alarm", evidence=_STEADINESS)
     if kappa is None:
         how = "give people's grades of some of the passages, as human= or --human FILE"
-        return Statement(f"{_UNKNOWN}: {how}.", "open")
+        return m.Statement(f"{_UNKNOWN}: {how}.", "open")
     if not check.is_on_scale:
-        return Statement(f"{_UNKNOWN}: their grades are on another scale.", "open")
+        return m.Statement(f"{_UNKNOWN}: their grades are on another scale.", "open")
     if math.isnan(kappa.kappa) or kappa.low is None or kappa.high is None:
         passages = counted(kappa.n, "passage", "passages")
-        return Statement(f"{_UNKNOWN}: {passages} that they graded can't tell.", "open")
-    if kappa.low >= MODERATE:
-        return Statement(f"This judge agrees with people, {_shown(kappa)}.", "best")
-    if kappa.high < MODERATE:
+        return m.Statement(f"{_UNKNOWN}: {passages} that they graded can't tell.", "open")
+    if kappa.is_moderate:
+        return m.Statement(f"This judge agrees with people, {_shown(kappa)}.", "best")
+    if kappa.is_moderate is False:
         refused = "Don't use this judge uncalibrated: it hardly agrees with people"
         cure = "calibrate() corrects its scores by theirs."
-        return Statement(f"{refused}, {_shown(kappa)}. {cure}", "alarm")
+        return m.Statement(f"{refused}, {_shown(kappa)}. {cure}", "alarm")
     advice = "Let people grade more passages, or calibrate() its scores."
     found = f"{_shown(kappa)}; from {MODERATE} on it is moderate"
-    return Statement(
+    return m.Statement(
         f"Whether this judge agrees with people isn't certain, {found}. {advice}", "open"
     )
 
@@ -121,10 +113,10 @@ def _shown(kappa: Kappa) -> str:
     return f"{kappa_in_words(kappa)} on {counted(kappa.n, 'passage', 'passages')}"
 
 
-def _statements(check: JudgeCheck) -> Iterator[Statement]:
+def _statements(check: JudgeCheck) -> Iterator[m.Statement]:
     repeated, moved, together = check.repeated, check.moved, check.together
     passages = counted(repeated.n, "passage", "passages")
-    yield Statement(
+    yield m.Statement(
         f"Asked twice, the judge changed its grade on {repeated.n_changed:,} of {passages}"
         f"{_share(repeated, check.confidence)}.",
         "open" if repeated.n_changed else "best",
@@ -136,35 +128,35 @@ def _statements(check: JudgeCheck) -> Iterator[Statement]:
     if together is not None:
         shift = together.difference
         ends = "" if shift.low is None else f" ({_ends(shift)})"
-        yield Statement(
+        yield m.Statement(
             f"In calls of {check.texts_per_call} instead of alone, {_changed(together)}, on "
             f"average by {signed(shift.mean)}{ends}.",
             "alarm" if excludes_0(shift) else "normal",
         )
 
 
-def _of_moved(moved: GradeChange, extra: MeanInterval | None, confidence: float) -> Statement:
+def _of_moved(moved: GradeChange, extra: MeanInterval | None, confidence: float) -> m.Statement:
     sentence = f"At another place in the call, {_changed(moved)}{_share(moved, confidence)}"
     if extra is None or extra.low is None:
-        return Statement(f"{sentence}.", "open")
+        return m.Statement(f"{sentence}.", "open")
     beyond = f"a share of {signed(extra.mean)} ({_ends(extra)}) compared with asking again"
-    return Statement(f"{sentence}: {beyond}.", "open" if excludes_0(extra) else "normal")
+    return m.Statement(f"{sentence}: {beyond}.", "open" if excludes_0(extra) else "normal")
 
 
-def _of_place(place: PlaceEffect) -> Statement:
+def _of_place(place: PlaceEffect) -> m.Statement:
     slope = place.slope
     if slope.low is None:
         texts = f"{counted(slope.n)} with texts at several places"
-        return Statement(f"Too few to tell whether the place matters: {texts}.", "open")
+        return m.Statement(f"Too few to tell whether the place matters: {texts}.", "open")
     ends = f"({_ends(slope)})"
     if excludes_0(slope):
         verb = "raises" if slope.mean > 0 else "lowers"
-        return Statement(
+        return m.Statement(
             f"The place in a call matters: each place further back {verb} the grade of the same "
             f"text by {score(abs(slope.mean))} {ends}.",
             "alarm",
         )
-    return Statement(
+    return m.Statement(
         f"No trend over the places is shown: each place further back changes the grade of the "
         f"same text by {signed(slope.mean)} {ends}."
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
@@ -14,7 +14,7 @@ from llama_index_rag_metrics.labels.labelled import Label, judged, labels_by_id,
 from llama_index_rag_metrics.labels.likeness import Piece
 from llama_index_rag_metrics.labels.locating import By, Fate, Finder, Found
 from llama_index_rag_metrics.rankings.relevance import Relevance
-from llama_index_rag_metrics.report.numbers import counted, whole_percent
+from llama_index_rag_metrics.report.numbers import counted, questions, whole_percent
 from llama_index_rag_metrics.report.reportable import Reportable, Sentence
 from llama_index_rag_metrics.runtime.amounts import check_share
 
@@ -41,7 +41,7 @@ class Move(Sentence):
     others: tuple[Piece, ...] = ()
     score: float | None = 0.0
     by: By = ""
-    old_text: str = field(default="", repr=False)
+    old_text: str = ""
 
     def __str__(self) -> str:
         remark = ", ".join(map(str, self.pieces))
@@ -210,8 +210,8 @@ def _notes(moves: Sequence[Move], n_forbidden: int) -> list[str]:
     fates = Counter(move.fate for move in moves)
     lost = {move.query_id for move in moves if move.fate == "lost"}
     unsure = sum(1 for move in moves if move.score is None)
-    n, of = counted(len(lost), "question", "questions"), counted(len(moves), "label", "labels")
-    forbidden = counted(n_forbidden, "question", "questions")
+    n, of = questions(len(lost)), counted(len(moves), "label", "labels")
+    forbidden = questions(n_forbidden)
     notes = {
         f"{fates['lost']:,} of {of} lost, of {n}: the text isn't there any more": lost,
         f"{unsure:,} of {of} can't be followed: the text isn't known, or by a hash that no node "

@@ -6,10 +6,10 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import compress, pairwise, starmap, zip_longest
 from typing import Any
 
-from llama_index_rag_metrics.report.figure import Figure, Series
+from llama_index_rag_metrics.report.figure import MOST_ABREAST, Figure, Series
 from llama_index_rag_metrics.report.numbers import in_template, score
 
 COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#888888")
@@ -29,6 +29,8 @@ _COLUMNS = ("x", "y", "low", "high", "remarks", "hollow", "z", "labels", "member
 _FINE_TICK_DECADES = 4
 _TICKS = 5
 _SHORTEST_PREFIX = 4
+_NAME = re.compile(r"[^\W\d_]")
+"""A letter."""
 
 
 def colour_of(series: Series) -> str:
@@ -43,14 +45,12 @@ def with_known_points(figure: Figure) -> Figure:
 def _known(series: Series) -> Series:
     if not series.y:  # a box
         return series
-    points: Iterable[tuple[Any, Any]] = zip(series.x, series.y, strict=True)
-    kept = [
-        number
-        for number, point in enumerate(points)
-        if all(isinstance(place, str) or math.isfinite(place) for place in point)
-    ]
+    places: Iterable[tuple[Any, Any]] = zip(series.x, series.y, strict=True)
+    is_known = [all(isinstance(at, str) or math.isfinite(at) for at in both) for both in places]
     columns: dict[str, Any] = {
-        name: [column[n] for n in kept] for name in _COLUMNS if (column := getattr(series, name))
+        name: [*compress(column, is_known)]
+        for name in _COLUMNS
+        if (column := getattr(series, name))
     }
     return replace(series, **columns)
 
@@ -60,23 +60,28 @@ def rows_of(figure: Figure) -> list[str]:
     return list(dict.fromkeys(str(name) for series in figure.series for name in series.y))
 
 
-def point_texts(figure: Figure, series: Series, written: Callable[[str], str]) -> list[str]:
-    """Of each point what follows its numbers: its interval and remark, or its remark alone."""
-    remarks = [written(remark) for remark in series.remarks] or [""] * len(series.x)
-    if figure.form != "points":
-        return remarks
-    ends = zip(series.low, series.high, remarks, strict=True)
-    return [_interval(low, high) + (remark and f", {remark}") for low, high, remark in ends]
+def hovers(figure: Figure, series: Series, written: Callable[[str], str]) -> list[str]:
+    """What each point shows under the pointer."""
+    ends = zip(series.low, series.high, strict=True) if figure.form == "points" else ()
+    remarks = zip_longest(starmap(_interval, ends), series.remarks)
+    texts = [", ".join(filter(None, each)) for each in remarks] or [""] * len(series.x)
+    columns = {"x": series.x, "y": series.y, "z": series.z, "customdata": texts}
+    shown = {
+        name: [written(value) if isinstance(value, str) else value for value in column]
+        for name, column in columns.items()
+        if column
+    }
+    points = (dict(zip(shown, values, strict=True)) for values in zip(*shown.values(), strict=True))
+    return [in_template(figure.hover, point) for point in points]
 
 
-def hovered(figure: Figure, series: Series, position: int, written: Callable[[str], str]) -> str:
-    """What a point shows under the pointer, as plain text."""
-    values: dict[str, Any] = {"customdata": point_texts(figure, series, written)[position]}
-    for name, column in (("x", series.x), ("y", series.y), ("z", series.z)):
-        if len(column) > position:
-            value = column[position]
-            values[name] = written(value) if isinstance(value, str) else value
-    return in_template(figure.hover, values)
+def mark_number(series: Series, n_marks: int) -> int:
+    """Which mark a series has: another one each time that a colour comes again."""
+    return (series.number + series.number // len(COLOURS)) % n_marks
+
+
+def dash_number(series: Series, n_dashes: int) -> int:
+    return series.number // len(COLOURS) % n_dashes
 
 
 def without_prefix(names: Sequence[str]) -> tuple[str, list[str]]:
@@ -86,14 +91,29 @@ def without_prefix(names: Sequence[str]) -> tuple[str, list[str]]:
     ('e5-large-', ['k5', 'k10'])
     >>> without_prefix(["bm25", "lsa"])
     ('', ['bm25', 'lsa'])
+    >>> without_prefix(["call 1", "call 2"])  # a number is no name, but where it has one: k=1
+    ('', ['call 1', 'call 2'])
     """
     first, last = min(names, default=""), max(names, default="")
     pairs = enumerate(zip(first, last, strict=False))
     n = next((n for n, (one, other) in pairs if one != other), len(first))
     prefix = re.sub(r"[^\W_]*$", "", first[:n])
-    if len(prefix) < _SHORTEST_PREFIX or len(names) < 2 or prefix in names:
+    short = [name.removeprefix(prefix) for name in names]
+    is_named = all(short) if prefix.endswith("=") else all(map(_NAME.search, short))
+    if len(prefix) < _SHORTEST_PREFIX or len(names) < 2 or not is_named:
         return "", list(names)
-    return prefix, [name.removeprefix(prefix) for name in names]
+    return prefix, short
+
+
+def short_names(names: Sequence[str]) -> dict[str, str]:
+    """Each name as a sentence has it: of many, without what all begin with.
+
+    >>> short_names([f"e5-large-k{k}" for k in range(1, 6)])["e5-large-k5"]
+    'k5'
+    """
+    prefix, short = without_prefix(names)
+    is_short = len(names) > MOST_ABREAST and not prefix.endswith("=")
+    return dict(zip(names, short if is_short else names, strict=True))
 
 
 def shortened(names: Sequence[str], most: int) -> list[str]:
@@ -169,4 +189,4 @@ def cells_of(series: Series) -> tuple[list[str], list[str], Mapping[tuple[str, s
 def _interval(low: float | None, high: float | None) -> str:
     if low is None or high is None or math.isnan(low):
         return "(no interval)"
-    return f"[{score(low)}, {score(high)}]"
+    return f"({score(low)} to {score(high)})"

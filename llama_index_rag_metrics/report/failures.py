@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.model import Failure
+from llama_index_rag_metrics.runtime.masking import cut, join_first
 
 _LISTED = 10
-_ERROR_CHARACTERS = 120
 _NAMED_QUESTIONS = 3
 
 
@@ -48,9 +48,7 @@ def errors_in_words(errors: Sequence[str]) -> str:
     if not counts:
         return ""
     error, n = counts[0]
-    first = plain(" ".join(error.split()))
-    if len(first) > _ERROR_CHARACTERS:
-        first = f"{first[: _ERROR_CHARACTERS - 1]}…"
+    first = cut(plain(error))
     if len(counts) == 1:
         return first
     others = len(counts) - 1
@@ -61,6 +59,4 @@ def errors_in_words(errors: Sequence[str]) -> str:
 def _line(error: str, query_ids: Sequence[str]) -> str:
     if len(query_ids) == 1:
         return f"{query_ids[0]}: {error}"
-    named = ", ".join(query_ids[:_NAMED_QUESTIONS])
-    more = len(query_ids) - _NAMED_QUESTIONS
-    return f"{len(query_ids):,} × {error} ({named}{f' and {more:,} more' if more > 0 else ''})"
+    return f"{len(query_ids):,} × {error} ({join_first(query_ids, _NAMED_QUESTIONS)})"

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 
 from llama_index_rag_metrics.report import escape
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.failures import failure_lines
 from llama_index_rag_metrics.report.numbers import shown
 from llama_index_rag_metrics.report.query_lines import (
-    call_lines,
+    came_lines,
     excerpt,
+    has_calls,
     more_wanted,
-    retrieved_lines,
-    short_names,
     wanted_lines,
 )
 
@@ -51,7 +51,8 @@ def _blocks(report: m.Report) -> Iterator[str]:
     yield "\n".join(f"- {escape.markdown(note)}" for note in report.notes)
     for listing in report.listings:
         title = f"{listing.title} ({listing.remark})" if listing.remark else listing.title
-        yield _folded(title, "\n".join(_listed(listing)))
+        lead = f"{escape.markdown(listing.lead)}\n\n" if listing.lead else ""
+        yield _folded(title, lead + "\n".join(_listed(listing)))
     if report.failures:
         rows = [tuple(map(escape.markdown, line)) for line in failure_lines(report.failures)]
         lines = _pipes(("system", "error"), ["---"] * 2, *rows)
@@ -68,24 +69,32 @@ def _cell(cell: m.Cell) -> str:
 
 
 def _listed(listing: m.Listing) -> Iterator[str]:
-    """A question with its answers, each with its items, and with what was wanted."""
+    """A question with what was expected and what came; the calls of agents come first."""
     for query in listing.queries:
         text = excerpt(query.text, _QUESTION_CHARACTERS)
         yield f"- {escape.markdown(query.query_id)}: {escape.markdown(text)}".removesuffix(": ")
-        names = short_names(query)
-        for answer in query.answers:
-            first, *further = retrieved_lines(query, answer, listing.most) or [""]
-            head = f"{escape.markdown(answer.system)} {_cell(answer.score)}".rstrip()
-            yield f"  - {head}: {escape.markdown(first)}".removesuffix(": ")
-            further += call_lines(answer, 0 if listing.most == 1 else listing.most, names)
-            yield from (f"    - {escape.markdown(line)}" for line in further)
-        for wanted in wanted_lines(query):
-            yield f"  - wanted {escape.markdown(str(wanted))}"
-        if more := more_wanted(query):
-            yield f"  - and {more} more wanted"
+        parts = [list(_expected(query)), list(_came(query, listing.most))]
+        yield from chain.from_iterable(reversed(parts) if has_calls(query) else parts)
         yield from (f"  - {escape.markdown(remark)}" for remark in query.remarks)
     if listing.more > 0:
-        yield f"- and {listing.more} more"
+        yield f"- and {listing.more:,} more"
+
+
+def _expected(query: m.QueryAnswers) -> Iterator[str]:
+    for wanted in wanted_lines(query):
+        yield f"  - expected {escape.markdown(str(wanted))}"
+    if more := more_wanted(query):
+        yield f"  - and {more:,} more expected"
+
+
+def _came(query: m.QueryAnswers, most: int) -> Iterator[str]:
+    for answer in query.answers:
+        head = f"{escape.markdown(answer.system)} {_cell(answer.score)}".rstrip()
+        lines = [escape.markdown(line.text) for line in came_lines(query, answer, most)]
+        # a failure, or the only item, stands beside the system
+        beside = lines[:1] if most == 1 or answer.error is not None or len(lines) == 1 else []
+        yield f"  - {head}: {''.join(beside)}".removesuffix(": ")
+        yield from (f"    - {line}" for line in lines[len(beside) :])
 
 
 def _pipes(*lines: Iterable[str]) -> str:

@@ -46,6 +46,7 @@ class Cell(NamedTuple):
         value: the number itself; a text; the numbers of a "share", "tally" or "change"; whether
             "bounds" are "signed"; None where there is no value.
         limit: a number that it must be told apart from, however many digits that takes.
+        digits: how many decimals it carries, and its interval.
     """
 
     value: float | int | str | tuple[float, ...] | None
@@ -54,6 +55,7 @@ class Cell(NamedTuple):
     low: float | None = None
     high: float | None = None
     limit: float | None = None
+    digits: int = 4
 
     @classmethod
     def of(cls, value: float | None, form: Form, tone: Tone = "normal") -> Cell:
@@ -194,6 +196,13 @@ class Found(NamedTuple):
     tokens: int | None = None
 
 
+class SameText(NamedTuple):
+    """The rank and the id of a retrieved item that has the text of a wanted one."""
+
+    rank: int
+    id: str
+
+
 class Answer(NamedTuple):
     """What one system gave for one query; latency in seconds.
 
@@ -203,6 +212,8 @@ class Answer(NamedTuple):
         tokens: of each retrieved item, where they were counted.
         found: id of each wanted item that is anywhere in the ranking to its place; None where that
             isn't known.
+        same_text: id of each wanted item that came under another id, as after a new ingestion.
+        more: how many items came beyond `retrieved`, of stored scores.
     """
 
     system: str
@@ -213,6 +224,8 @@ class Answer(NamedTuple):
     calls: Sequence[CallAnswer] | None = None
     tokens: Sequence[int] | None = None
     found: Mapping[str, Found] | None = None
+    same_text: Mapping[str, SameText] = {}
+    more: int = 0
 
 
 class Cutoff(NamedTuple):
@@ -248,6 +261,7 @@ class Listing:
 
     Attributes:
         remark: shown beside the title.
+        lead: sentences shown below it.
         more: how many there are beyond these.
         most: how many retrieved items of each answer are shown.
         on_request: whether `str()` leaves them out.
@@ -259,6 +273,7 @@ class Listing:
     more: int = 0
     most: int = 1
     on_request: bool = False
+    lead: str = ""
 
     @classmethod
     def of(

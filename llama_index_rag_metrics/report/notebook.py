@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.escape import html as escape
 from llama_index_rag_metrics.report.failures import failure_lines
-from llama_index_rag_metrics.report.numbers import shown
+from llama_index_rag_metrics.report.numbers import interval_of, shown
 from llama_index_rag_metrics.report.query_lines import (
+    EXCERPT_CHARACTERS,
     WantedLine,
-    call_lines,
+    call_outcome,
+    came_lines,
     excerpt,
-    retrieved_line,
+    has_calls,
+    is_hit,
+    is_sum,
+    most_wanted,
     retrieved_name,
     short_names,
+    titled,
     wanted_lines,
+    with_new,
 )
 
 _STYLES: dict[m.Tone, str] = {
@@ -99,7 +106,9 @@ def _in_sight(table: m.Table, title_above: str) -> str:
 
 def _titled(part: m.Table | m.Listing) -> str:
     remark = _styled(part.remark, "quiet")
-    return f"<p><b>{escape(part.title)}</b> {remark}</p>" if part.title else ""
+    title = f"<p><b>{escape(part.title)}</b> {remark}</p>" if part.title else ""
+    lead = part.lead if isinstance(part, m.Listing) else ""
+    return title + (f"<p>{escape(lead)}</p>" if lead else "")
 
 
 def set_table(table: m.Table) -> str:
@@ -126,7 +135,7 @@ def _row(row: m.Row, sides: Iterable[str]) -> str:
         # a number isn't broken; a text may be
         whole = "" if cell.form == "text" else "white-space:nowrap;"
         text = shown(cell, interval=False)
-        interval = shown(cell).removeprefix(text)
+        interval = interval_of(cell)
         texts.append(_cell("td", text, side, whole + _STYLES[cell.tone], interval))
     return "".join(texts)
 
@@ -148,40 +157,68 @@ def _listed(listing: m.Listing) -> str:
 
 
 def _unfolding(query: m.QueryAnswers) -> str:
-    """A question with its scores; unfolded, each wanted passage and what each system returned."""
+    """A question with its scores; unfolded, what was expected and what each system returned.
+
+    The calls of agents come first.
+    """
     names = short_names(query)
-    wanted = list(map(_wanted, wanted_lines(query)))
-    parts = [f"<p>Wanted</p>{_list(wanted)}" if wanted else ""]
-    scores = []
+    lines = list(map(_expected, wanted_lines(query, len(query.wanted) or None)))
+    first = most_wanted(query)
+    further = [*lines[first:], *([f"and {query.more:,} more"] if query.more else [])]
+    more = _folded(f"{len(lines[first:]) + query.more:,} more", _list(further)) if further else ""
+    expected = f"<p>Expected</p>{_list(lines[:first])}{more}" if lines else ""
+    scores, came = [], []
     for answer in query.answers:
         score = f"<b>{escape(shown(answer.score))}</b>"
         scores.append(f"{escape(answer.system)} {score}" if len(query.answers) > 1 else score)
-        parts.append(f"<p>{escape(answer.system)} {score}</p>{_returned(answer, names)}")
+        came.append(f"<p>{escape(answer.system)} {score}</p>{_came(query, answer, names)}")
+    parts = [*came, expected] if has_calls(query) else [expected, *came]
     parts.append(_list(map(escape, query.remarks)))
     summary = f"{_asked(query)} &nbsp;{' · '.join(scores)}"
     inner = f'<div style="padding-left:1.5em">{"".join(parts)}</div>'
     return f"<details><summary>{summary}</summary>{inner}</details>"
 
 
-def _wanted(line: WantedLine) -> str:
-    """A wanted passage, with more of its text where a system lost it."""
-    text = line.passage[:_MISSED_CHARACTERS] if line.is_missed else line.text
-    more = "…" if line.is_missed and len(line.passage) > _MISSED_CHARACTERS else ""
+def _expected(line: WantedLine) -> str:
+    """An expected passage, with more of its text where a system lost it."""
+    most = _MISSED_CHARACTERS if line.is_missed else EXCERPT_CHARACTERS
     where = _styled(line.where, "alarm" if line.is_missed else "quiet")
-    return f"<code>{escape(line.name)}</code> {escape(text)}{more} {where}"
+    return f"<code>{escape(line.name)}</code> {where} {_passage(line.passage, most)}"
 
 
-def _returned(answer: m.Answer, names: Mapping[str, str]) -> str:
-    """The first items with the beginnings of their texts; hits are bold."""
-    items = []
-    for item in (answer.retrieved or ())[:_ITEMS]:
-        tone: m.Tone = "best" if (item.grade or 0) > 0 else "normal"
-        name = _styled(retrieved_name(item, names), tone)
-        items.append(f"<code>{name}</code> {escape(excerpt(item.text))}")
-    calls = _list(escape(line) for line in call_lines(answer, names=names))
-    if answer.error is not None or not items:
-        return f"<p>{escape(retrieved_line(answer))}</p>{calls}"
-    return f"<ol>{''.join(f'<li>{item}</li>' for item in items)}</ol>{calls}"
+def _passage(text: str | None, most: int = EXCERPT_CHARACTERS) -> str:
+    title, rest = titled(text, most)
+    return f"<b>{escape(title)}</b> {escape(rest)}" if title else escape(rest)
+
+
+def _came(query: m.QueryAnswers, answer: m.Answer, names: Mapping[str, str]) -> str:
+    """The calls; the first items with the beginnings of their texts, unless the calls show them."""
+    calls = "".join(
+        f"<li>“{escape(excerpt(call.query))}” → {escape(call_outcome(call, is_new))}"
+        f"{_items(call.retrieved, answer, names)}</li>"
+        for call, is_new in with_new(answer.calls or ())
+    )
+    calls = f"<ol>{calls}</ol>" if calls else ""
+    if answer.error is not None or not answer.retrieved:
+        lines = came_lines(query, answer, 1, names)
+        return "".join(f"<p>{escape(line.text)}</p>" for line in lines[-1:]) + calls
+    if calls and is_sum(answer):
+        return calls
+    together = "<p>together:</p>" if calls else ""
+    return calls + together + _items(answer.retrieved, answer, names, answer.more)
+
+
+def _items(
+    items: Sequence[m.ReportedItem], answer: m.Answer, names: Mapping[str, str], more: int = 0
+) -> str:
+    """The first items, and how many more there are; names of hits are bold."""
+    lines = []
+    for item in items[:_ITEMS]:
+        name = _styled(retrieved_name(item, names, answer), "best" if is_hit(item) else "normal")
+        lines.append(f"<code>{name}</code> {_passage(item.text)}")
+    n = len(items) - len(lines) + more
+    listed = f"<ol>{''.join(f'<li>{line}</li>' for line in lines)}</ol>" if lines else ""
+    return listed + (f"<p>and {n:,} more</p>" if n else "")
 
 
 def _asked(query: m.QueryAnswers) -> str:

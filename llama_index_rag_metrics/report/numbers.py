@@ -11,11 +11,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from llama_index_rag_metrics.report.model import Cell, Form
+from llama_index_rag_metrics.statistics.intervals import HasEnds
 from llama_index_rag_metrics.statistics.kappa import Kappa
 from llama_index_rag_metrics.statistics.resampling import NOISE
 
 NO_VALUE = "–"
 MINUS = "−"
+DISPUTED = "†"
+"""Marks a p value that the interval beside it contradicts; its tone is "quiet"."""
 
 DIGITS = 4
 _FEWEST_DIGITS = 2
@@ -35,16 +38,25 @@ def shown(cell: Cell, *, interval: bool = True) -> str:
     """A cell as text; a score with its interval, unless `interval` is False.
 
     >>> shown(Cell(0.52523, "score", low=0.43101, high=0.6194))
-    '0.5252 [0.4310, 0.6194]'
+    '0.5252 (0.4310 to 0.6194)'
     >>> shown(Cell(-0.25, "signed")), shown(Cell((2, 7), "share")), shown(Cell(None, "score"))
     ('−0.2500', '2 of 7 (29%)', '–')
     """
     if cell.value is None and cell.form != "range":
         return NO_VALUE
     text = _FORMS[cell.form](cell.value, cell)
-    if interval and cell.form == "score" and cell.low is not None and cell.high is not None:
-        return f"{text} [{score(cell.low)}, {score(cell.high)}]"
-    return text
+    return text + (interval_of(cell) if interval else "")
+
+
+def interval_of(cell: Cell) -> str:
+    """The interval of a score in brackets, after a space; "" where there is none.
+
+    >>> interval_of(Cell(0.52523, "score", low=0.43101, high=0.6194, digits=2))
+    ' (0.43 to 0.62)'
+    """
+    if cell.form != "score" or cell.low is None or cell.high is None:
+        return ""
+    return f" ({_bounds(score, cell)})"
 
 
 def digits_of(n: int) -> int:
@@ -56,6 +68,27 @@ def digits_of(n: int) -> int:
     (2, 3, 4)
     """
     return min(DIGITS, max(_FEWEST_DIGITS, 1 + math.ceil(math.log10(max(n, 1)) / 2)))
+
+
+def digits_for(n: int, interval: HasEnds) -> int:
+    """How many decimals a difference over n questions carries, and the means that it is of.
+
+    Where the interval leaves out 0, as many as show that.
+
+    >>> [digits_for(58, Cell(None, low=low, high=0.007)) for low in (-0.001, 0.001)]
+    [2, 3]
+    """
+    low, high = interval.low, interval.high
+    if low is None or high is None or low <= 0 <= high:
+        return digits_of(n)
+    return max(digits_of(n), decimals_of(low, high))
+
+
+def mean_of(cell: Cell, n: int, digits: int = 0) -> Cell:
+    """A mean over n questions in the digits that these carry, or in more; 0 and 1 are exact."""
+    value = cell.value
+    limit = round(value) if isinstance(value, float) and 0 <= value <= 1 else None
+    return cell._replace(digits=max(digits_of(n), digits), limit=limit)
 
 
 def score(value: float, limit: float | None = None, digits: int = DIGITS) -> str:
@@ -108,13 +141,15 @@ def signed(value: float, limit: float | None = None, digits: int = DIGITS) -> st
     return f"{'+' if value > 0 else MINUS}{text}"
 
 
-def between(low: float | None, high: float | None) -> str:
+def between(low: float | None, high: float | None, digits: int = DIGITS) -> str:
     """The interval of a difference; an end next to 0 is above or below it, however close.
 
     >>> between(-0.1, 0.2), between(0.00003, 0.2), between(0.0, 0.2), between(1e-12, 0.2)
     ('−0.1000 to +0.2000', '+0.000030 to +0.2000', '0.0000 to +0.2000', 'above 0 to +0.2000')
     """
-    return NO_VALUE if low is None or high is None else f"{_end(low)} to {_end(high)}"
+    return (
+        NO_VALUE if low is None or high is None else f"{_end(low, digits)} to {_end(high, digits)}"
+    )
 
 
 def decimals_of(low: float, high: float) -> int:
@@ -139,7 +174,7 @@ def ends(low: float, high: float) -> str:
 
 
 def rounded_up(value: float, decimals: int) -> str:
-    """What something is less than.
+    """What something is less than, or at most.
 
     >>> rounded_up(0.0213, 3), rounded_up(0.022, 3), rounded_up(31.4, 0)
     ('0.022', '0.022', '32')
@@ -204,42 +239,6 @@ def whole_percent(share: float) -> str:
     return f"{share:.0%}"
 
 
-def hundredths(share: float) -> str:
-    return f"{share:.2f}"
-
-
-def hundredths_up(share: float) -> str:
-    """A share in two decimals, rounded up.
-
-    >>> hundredths_up(0.0512)
-    '0.06'
-    """
-    return hundredths(math.ceil(round(share * 100, 9)) / 100)
-
-
-def thousandths(value: float) -> str:
-    return f"{value:,.3f}".replace("-", MINUS)
-
-
-def thousandths_up(value: float) -> str:
-    """A bound in three decimals, rounded up.
-
-    >>> thousandths_up(0.0181), thousandths_up(0.02)
-    ('0.019', '0.020')
-    """
-    return thousandths(math.ceil(round(value * 1000, 9)) / 1000)
-
-
-def two_digits_up(n: int) -> str:
-    """About how many, rounded up.
-
-    >>> two_digits_up(58), two_digits_up(1234)
-    ('58', '1,300')
-    """
-    unit = 10 ** max(0, len(str(n)) - 2)
-    return f"{-(-n // unit) * unit:,}"
-
-
 def times(factor: float) -> str:
     """How much of what it was something is.
 
@@ -255,14 +254,14 @@ def whole_seconds(value: float) -> str:
     return f"{value:.0f} s"
 
 
-def up_to_two_digits(n: float) -> int:
-    """Rounded up to two digits.
+def two_digits_up(n: float) -> str:
+    """About how many, rounded up.
 
-    >>> up_to_two_digits(200.1), up_to_two_digits(299_639), up_to_two_digits(58)
-    (210, 300000, 58)
+    >>> two_digits_up(200.1), two_digits_up(299_639), two_digits_up(58)
+    ('210', '300,000', '58')
     """
     unit = int(10 ** max(0, len(str(math.ceil(n))) - 2))
-    return math.ceil(n / unit) * unit
+    return f"{math.ceil(n / unit) * unit:,}"
 
 
 def given(value: float) -> str:
@@ -350,8 +349,8 @@ def _ends(low: float, high: float, n: int) -> str:
     return f"{score(low, digits=digits_of(n))} to {score(high, digits=digits_of(n))}"
 
 
-def _end(value: float) -> str:
-    return _from_0(signed(value, 0.0), value)
+def _end(value: float, digits: int) -> str:
+    return _from_0(signed(value, 0.0, digits), value)
 
 
 def _from_0(text: str, value: float) -> str:
@@ -365,21 +364,23 @@ def _share(counts: tuple[int, int], _: Cell) -> str:
     return f"{part:,} of {whole:,} ({whole_percent(part / whole if whole else 0)})"
 
 
-def _bounds(show: Callable[[float, float | None], str], cell: Cell) -> str:
+def _bounds(show: Callable[[float, float | None, int], str], cell: Cell) -> str:
     if cell.low is None and cell.high is None:
         return NO_VALUE
     ends = (cell.low, cell.high)
-    return " … ".join(NO_VALUE if end is None else show(end, cell.limit) for end in ends)
+    return " to ".join(
+        NO_VALUE if end is None else show(end, cell.limit, cell.digits) for end in ends
+    )
 
 
 _FORMS: Mapping[Form, Callable[[Any, Cell], str]] = {
     "text": lambda value, _: str(value),
-    "score": lambda value, cell: score(value, cell.limit),
-    "signed": lambda value, cell: signed(value, cell.limit),
-    "range": lambda _, cell: between(cell.low, cell.high),
+    "score": lambda value, cell: score(value, cell.limit, cell.digits),
+    "signed": lambda value, cell: signed(value, cell.limit, cell.digits),
+    "range": lambda _, cell: between(cell.low, cell.high, cell.digits),
     "bounds": lambda value, cell: _bounds(signed if value == "signed" else score, cell),
     "change": lambda value, _: " → ".join(map(score, value)),
-    "p": lambda value, _: p_value(value),
+    "p": lambda value, cell: p_value(value) + f" {DISPUTED}" * (cell.tone == "quiet"),
     "effect": lambda value, _: f"{value:+.2f}".replace("-", MINUS),
     "count": lambda value, _: count(value),
     "tally": lambda value, _: " / ".join(f"{part:,}" for part in value),

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from llama_index_rag_metrics.report.drawing import (
     CELL_SCALE,
     CELL_TEXT,
-    COLOURS,
     POINT_SCALE,
-    cells_of,
     colour_of,
+    dash_number,
+    hovers,
     log_ticks,
-    point_texts,
+    mark_number,
     rows_of,
     without_prefix,
 )
@@ -116,8 +116,7 @@ def _points(figure: Figure, series: Series) -> Options:
         "y": rows,
         "x": list(series.x),
         "error_x": bars,
-        "customdata": point_texts(figure, series, escape),
-        "hovertemplate": f"{figure.hover}<extra>%{{fullData.name}}</extra>",
+        **_hovers(figure, series, "text+name"),
         "mode": "markers",
         "marker": _marker(series, 9),
         **({} if _is_named(figure) else {"offsetgroup": str(series.number)}),
@@ -126,15 +125,13 @@ def _points(figure: Figure, series: Series) -> Options:
 
 
 def _lines(figure: Figure, series: Series) -> Options:
-    dash = _DASHES[series.number // len(COLOURS) % len(_DASHES)]
+    dash = _DASHES[dash_number(series, len(_DASHES))]
     return {
         "type": "scatter",
-        "x": list(series.x),
-        "y": list(series.y),
+        **_plane(figure, series, "text+name"),
         "mode": "lines+markers" if figure.markers else "lines",
         "line": {"color": colour_of(series), "width": 2, "dash": dash},
         "marker": _marker(series, 7),
-        "hovertemplate": f"{figure.hover}<extra>%{{fullData.name}}</extra>",
     }
 
 
@@ -183,8 +180,7 @@ def _marks(figure: Figure, series: Series) -> Options:
 def _cells(figure: Figure, series: Series) -> Options:
     return {
         "type": "heatmap",
-        **_grid(series),
-        "hovertemplate": f"{figure.hover}<extra></extra>",
+        **_grid(figure, series),
         "colorscale": _scale(CELL_SCALE),
         "textfont": {"color": CELL_TEXT},
         "colorbar": {"title": {"text": escape("" if figure.z is None else figure.z.title)}},
@@ -192,13 +188,9 @@ def _cells(figure: Figure, series: Series) -> Options:
     }
 
 
-def _grid(series: Series) -> Options:
-    columns, rows, cells = cells_of(series)
-    return {
-        "x": list(map(escape, columns)),
-        "y": list(map(escape, rows)),
-        "z": [[cells.get((column, row)) for column in columns] for row in rows],
-    }
+def _grid(figure: Figure, series: Series) -> Options:
+    x, y = (list(map(escape, map(str, axis))) for axis in (series.x, series.y))
+    return {"x": x, "y": y, "z": list(series.z), **_hovers(figure, series)}
 
 
 def _choice(figures: Sequence[Figure]) -> Options:
@@ -206,8 +198,7 @@ def _choice(figures: Sequence[Figure]) -> Options:
     buttons = []
     for figure in figures:
         (series,) = figure.series
-        grid = {name: [values] for name, values in _grid(series).items()}
-        drawn = {**grid, "hovertemplate": f"{figure.hover}<extra></extra>"}
+        drawn = {name: [values] for name, values in _grid(figure, series).items()}
         titles = {
             "xaxis.title.text": escape(figure.x.title),
             "yaxis.title.text": escape(figure.y.title),
@@ -237,18 +228,17 @@ _FORMS: Mapping[str, Callable[[Figure, Series], Options]] = {
 }
 
 
-def _plane(figure: Figure, series: Series) -> Options:
-    return {
-        "x": list(series.x),
-        "y": list(series.y),
-        "customdata": point_texts(figure, series, escape),
-        "hovertemplate": f"{figure.hover}<extra></extra>",
-    }
+def _plane(figure: Figure, series: Series, hoverinfo: str = "text") -> Options:
+    return {"x": list(series.x), "y": list(series.y), **_hovers(figure, series, hoverinfo)}
+
+
+def _hovers(figure: Figure, series: Series, hoverinfo: str = "text") -> Options:
+    return {"hovertext": hovers(figure, series, escape), "hoverinfo": hoverinfo}
 
 
 def _marker(series: Series, size: int) -> Options:
-    """Another symbol each time that a colour comes again; open where the series is hollow."""
-    symbol = _SYMBOLS[(series.number + series.number // len(COLOURS)) % len(_SYMBOLS)]
+    """The series' symbol, open where it is hollow."""
+    symbol = _SYMBOLS[mark_number(series, len(_SYMBOLS))]
     symbols = [f"{symbol}-open" if is_hollow else symbol for is_hollow in series.hollow]
     return {"color": colour_of(series), "size": size, "symbol": symbols or symbol}
 

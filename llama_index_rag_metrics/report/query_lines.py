@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
+
+from rich.cells import cell_len
 
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.model import (
     Answer,
+    CallAnswer,
     Cutoff,
     Found,
     Item,
@@ -18,13 +21,19 @@ from llama_index_rag_metrics.report.model import (
 )
 
 EXCERPT_CHARACTERS = 120
-_TITLE_CHARACTERS = 8
-"""A first line that is shorter is shown with what follows it."""
+_TITLE_CELLS = 4
+"""A first line that is narrower is no title; a Chinese or Korean sign is two cells wide."""
+
+_REST_CHARACTERS = 20
+"""With less room, a title stands alone."""
 
 WANTED = 5
 """How many wanted passages are listed."""
 
-_ITEMS = 10
+_WANTED_OF_CALLS = 2
+"""How many are listed below the calls of an agent."""
+
+LEGEND = "what came [its grade; none: unlabelled]"
 
 _RANDOM = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{24,}", re.IGNORECASE)
 """A UUID or a digest."""
@@ -32,6 +41,24 @@ _RANDOM = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{24,}
 _LONG_ID = 24
 _LEAST_PREFIX = 8
 _BEFORE_CHANGE = 24
+
+
+NEVER = "never retrieved"
+BELOW = "below the cutoff"
+OVER = "over the token budget"
+OTHER_ID = "under another id"
+DROPPED = "dropped by a later stage"
+LOSSES = (NEVER, BELOW, OVER, OTHER_ID, DROPPED)
+"""The ways in which a wanted passage is lost."""
+
+
+class Place(NamedTuple):
+    """Where a system has a wanted passage, in words, "" where nobody knows; `loss` is how it was
+    lost, "" where it wasn't.
+    """
+
+    words: str
+    loss: str = ""
 
 
 class WantedLine(NamedTuple):
@@ -61,10 +88,39 @@ def excerpt(text: str | None, most: int = EXCERPT_CHARACTERS) -> str:
     >>> excerpt("Enceladus has geysers, which come from an ocean.", most=30)
     'Enceladus has geysers, which…'
     """
+    title, rest = titled(text, most)
+    return title or rest
+
+
+def titled(text: str | None, most: int = EXCERPT_CHARACTERS) -> tuple[str, str]:
+    r"""A passage's title, "" without one, and the beginning of what follows it.
+
+    >>> titled("送燒須知\n素燒排在星期二晚上")
+    ('送燒須知', '素燒排在星期二晚上')
+    """
     # what is beyond the excerpt isn't looked at: a text may be a book
     start = (text or "")[: 4 * most].lstrip()[: 2 * most]
-    first = plain(start.partition("\n")[0])
-    return _cut(first if len(first) >= _TITLE_CHARACTERS else plain(start), most)
+    line, _, further = start.partition("\n")
+    title, rest = plain(re.sub(r"^#+\s+", "", line)), plain(further)
+    if not rest or len(title) > most or cell_len(title) < _TITLE_CELLS:
+        return "", cut(plain(start), most)
+    room = most - len(title) - 1
+    return title, cut(rest, room) if room >= _REST_CHARACTERS else ""
+
+
+def beginning(text: str | None, most: int = EXCERPT_CHARACTERS) -> str:
+    """A passage cut to about so many characters, its title in a line of its own."""
+    return "\n".join(filter(None, titled(text, most)))
+
+
+def passage_line(text: str | None) -> str:
+    r"""The beginning of a passage in one line, its title in quotation marks.
+
+    >>> passage_line("Geysers of Enceladus\nThey come from an ocean under the ice.")
+    '“Geysers of Enceladus” They come from an ocean under the ice.'
+    """
+    title, rest = titled(text)
+    return f"“{title}” {rest}".rstrip() if title else rest
 
 
 def difference(old: str, new: str) -> tuple[str, str]:
@@ -78,9 +134,7 @@ def difference(old: str, new: str) -> tuple[str, str]:
     first = next((n for n, (one, other) in pairs if one != other), min(len(old), len(new)))
     start = old.rfind(" ", 0, max(0, first - _BEFORE_CHANGE)) + 1
     mark = "…" if start else ""
-    return mark + _cut(old[start:], EXCERPT_CHARACTERS), mark + _cut(
-        new[start:], EXCERPT_CHARACTERS
-    )
+    return mark + cut(old[start:]), mark + cut(new[start:])
 
 
 def short_ids(ids: Iterable[str]) -> dict[str, str]:
@@ -104,25 +158,23 @@ def short_ids(ids: Iterable[str]) -> dict[str, str]:
     return {name: shorter.get(known, known) for name, known in short.items()}
 
 
-def wanted_line(query: QueryAnswers) -> str:
-    """What is relevant, in one line, and where it was lost.
-
-    >>> wanted_line(QueryAnswers("q1", "", wanted=[[Item("a1", 1), Item("a2", 1)], [Item("b", 2)]]))
-    'a1 or a2; b [2]'
-    """
-    lines = list(map(str, wanted_lines(query)))
-    if more := more_wanted(query):
-        lines.append(f"{more} more")
-    return "; ".join(lines)
-
-
 def more_wanted(query: QueryAnswers) -> int:
     """How many needs there are beyond those that are listed."""
-    return max(len(query.wanted) - WANTED, 0) + query.more
+    return max(len(query.wanted) - most_wanted(query), 0) + query.more
+
+
+def most_wanted(query: QueryAnswers) -> int:
+    """How many wanted passages are listed: fewer where calls are."""
+    return _WANTED_OF_CALLS if has_calls(query) else WANTED
+
+
+def has_calls(query: QueryAnswers) -> bool:
+    """Whether any system called its retrievers itself; then calls come before what is expected."""
+    return any(answer.calls is not None for answer in query.answers)
 
 
 def wanted_lines(
-    query: QueryAnswers, most: int = WANTED, names: Mapping[str, str] | None = None
+    query: QueryAnswers, most: int | None = None, names: Mapping[str, str] | None = None
 ) -> list[WantedLine]:
     """The first wanted passages, those that were lost before the others; `names` of ids.
 
@@ -131,19 +183,20 @@ def wanted_lines(
     >>> wanted = [[Item("io", 1, text="Io has volcanoes.")], [Item("rhea", 1)]]
     >>> for line in wanted_lines(QueryAnswers("q1", "", wanted, [answer], cutoff=Cutoff(10))):
     ...     print(line)
-    io “Io has volcanoes.”: rank 23, below the cutoff 10
-    rhea: never retrieved
+    io [1] “Io has volcanoes.”: rank 23, below the cutoff 10
+    rhea [1]: never retrieved
     """
     known = short_names(query) if names is None else names
     lines = [_wanted_line(query, need, known) for need in query.wanted]
-    return sorted(lines, key=lambda line: not line.is_missed)[:most]
+    return sorted(lines, key=lambda line: not line.is_missed)[: most or most_wanted(query)]
 
 
 def wanted_item(query: QueryAnswers, item: Item, number: int) -> str:
     """One wanted passage, and where the system of this number had it or lost it."""
-    where, is_missed = where_found(query, number, [item])
-    name = _wanted_name(item, short_names(query))
-    return str(WantedLine(name, excerpt(item.text), where, is_missed))
+    names = short_names(query)
+    place = where_found(query, number, [item], names)
+    name = _wanted_name(item, names)
+    return str(WantedLine(name, excerpt(item.text), place.words, bool(place.loss)))
 
 
 def found_line(query: QueryAnswers) -> str:
@@ -151,13 +204,13 @@ def found_line(query: QueryAnswers) -> str:
 
     >>> answer = Answer("bm25", score=None, retrieved=[], found={"io": Found(2)})
     >>> found_line(QueryAnswers("q1", "", [[Item("io", 1)], [Item("rhea", 1)]], [answer]))
-    'bm25 found 1 of 2 wanted passages.'
+    'bm25 found 1 of 2 expected passages.'
     """
-    n = f"{len(query.wanted)} wanted passages{' that are stored' if query.more else ''}"
+    n = f"{len(query.wanted)} expected passages{' that are stored' if query.more else ''}"
     parts = []
     for number, answer in enumerate(query.answers):
         places = [where_found(query, number, need) for need in query.wanted]
-        known = [is_missed for where, is_missed in places if where]
+        known = [bool(place.loss) for place in places if place.words]
         name = plain(answer.system)
         if answer.error is not None:
             parts.append(f"{name} failed: {plain(answer.error)}")
@@ -168,55 +221,85 @@ def found_line(query: QueryAnswers) -> str:
     return "No ranking is known." if query.wanted else "Nothing is labelled as relevant."
 
 
-def where_found(query: QueryAnswers, number: int, need: Sequence[Item]) -> tuple[str, bool]:
-    """Where the system of this number had a wanted item, and whether it was lost.
+def where_found(
+    query: QueryAnswers, number: int, need: Sequence[Item], names: Mapping[str, str] | None = None
+) -> Place:
+    """Where the system of this number had a wanted item, or lost it.
 
-    "" where nobody knows. Of alternatives, the best placed one counts.
+    Of alternatives, the best placed one counts.
     """
     answer = query.answers[number]
     if answer.found is None:
-        return "", False
+        return Place("")
     if (best := _best(answer, need)) is not None:
         return _of_rank(best, query.cutoff)
     if query.stages:
         for earlier in range(number - 1, -1, -1):
             if (before := _best(query.answers[earlier], need)) is not None:
                 stage = plain(query.answers[earlier + 1].system)
-                return f"dropped by {stage} (was {before.rank})", True
-    return "never retrieved", True
+                return Place(f"dropped by {stage} (was {before.rank})", DROPPED)
+    if same := min(
+        (answer.same_text[i.id] for i in need if i.id in answer.same_text), default=None
+    ):
+        return Place(f"rank {same.rank:,}, {OTHER_ID} ({_named(same.id, names)})", OTHER_ID)
+    return Place(NEVER, NEVER)
 
 
-def retrieved_line(answer: Answer, most: int = 1, names: Mapping[str, str] | None = None) -> str:
-    """The first items with their grades, or with what they stand for; of one item the text, too.
+class Line(NamedTuple):
+    """A line about what came."""
 
-    >>> retrieved_line(Answer("bm25", score=None, retrieved=[ReportedItem("c1", 2.0, "Io.")]))
-    'c1 [2]  Io.'
+    text: str
+    is_hit: bool = False
+
+
+def came_lines(
+    query: QueryAnswers, answer: Answer, most: int, names: Mapping[str, str] | None = None
+) -> list[Line]:
+    """What came: one numbered line an item, or the calls, and how many more there are.
+
+    With `most` 1, the first item in one line, or one line a call.
     """
-    if answer.error is not None:
-        return f"failed: {plain(answer.error)}"
-    if answer.retrieved is None:
-        return ""
-    if not answer.retrieved:
-        return "nothing retrieved"
-    if most > 1:
-        items = [retrieved_name(item, names) for item in answer.retrieved]
-        return _shortened(items, most)
-    return _with_text(answer.retrieved[0], names)
+    known = short_names(query) if names is None else names
+    calls = call_lines(answer, 0 if most == 1 else most, known)
+    if answer.error is None and answer.calls is not None and is_sum(answer):
+        return calls or [Line("no search was made")]
+    shown = (answer.retrieved or ())[:most]
+    texts = retrieved_lines(query, answer, most, known)
+    hits = [is_hit(item) for item in shown] or [False]
+    lines = [Line(text, hit) for text, hit in zip(texts, hits, strict=False)]
+    n = len(answer.retrieved or ()) - len(shown) + answer.more
+    more = [Line(f"and {n:,} more")] if n and most > 1 else []
+    return [*calls, *([Line("together:")] if calls and lines else []), *lines, *more]
 
 
 def retrieved_lines(
     query: QueryAnswers, answer: Answer, most: int, names: Mapping[str, str] | None = None
 ) -> list[str]:
-    """One numbered line an item, with its text; one line in all where nothing was retrieved."""
+    """One numbered line an item, with its text; one line in all where nothing was retrieved.
+
+    >>> answer = Answer("bm25", score=None, retrieved=[ReportedItem("c1", 2.0, "Io.")])
+    >>> retrieved_lines(QueryAnswers("q1", "", answers=[answer]), answer, 3)
+    ['1. c1 [2]  Io.']
+    """
+    if answer.error is not None:
+        return [f"failed: {plain(answer.error)}"]
+    if not answer.retrieved:
+        return [] if answer.retrieved is None else ["nothing retrieved"]
     known = short_names(query) if names is None else names
-    if answer.error is not None or not answer.retrieved or most == 1:
-        return [line] if (line := retrieved_line(answer, 1, known)) else []
-    shown = answer.retrieved[:most]
-    return [f"{rank}. {_with_text(item, known)}" for rank, item in enumerate(shown, 1)]
+    items = [
+        f"{retrieved_name(item, known, answer)}  {passage_line(item.text)}".rstrip()
+        for item in answer.retrieved[:most]
+    ]
+    return items if most == 1 else [f"{rank}. {item}" for rank, item in enumerate(items, 1)]
 
 
-def retrieved_name(item: ReportedItem, names: Mapping[str, str] | None = None) -> str:
-    """An item that came, with its grade, or with what it stands for and by what that was seen."""
+def retrieved_name(
+    item: ReportedItem, names: Mapping[str, str] | None = None, answer: Answer | None = None
+) -> str:
+    """An item that came, with its grade, or with what it stands for and by what that was seen.
+
+    Of an `answer`, it says whose text it has under another id.
+    """
     known = _named(item.id, names)
     if item.stands_for:
         by = "" if item.why == "id" else f", by {item.why}"
@@ -224,37 +307,67 @@ def retrieved_name(item: ReportedItem, names: Mapping[str, str] | None = None) -
             f"{_named(wanted.id, names)} [{wanted.grade:g}{by}]" for wanted in item.stands_for
         )
         return f"{known} = {wanted}"
-    return known + ("" if item.grade is None else f" [{item.grade:g}]")
+    same_text = answer.same_text if answer else {}
+    same = [_named(wanted, names) for wanted, came in same_text.items() if came.id == item.id]
+    grade = "" if item.grade is None else f" [{item.grade:g}]"
+    return known + grade + (f" (same text as {', '.join(same)})" if same else "")
 
 
-def call_lines(answer: Answer, most: int = 0, names: Mapping[str, str] | None = None) -> list[str]:
-    """One line a call: who asked what, and what came, new or known; or the texts of what was new.
+def is_hit(item: ReportedItem) -> bool:
+    return (item.grade or 0) >= 1
 
-    With `most`, as many new items have a line each.
+
+def call_lines(answer: Answer, most: int = 0, names: Mapping[str, str] | None = None) -> list[Line]:
+    """One line a call: what was asked, and how much of what came is relevant; then its first items.
 
     >>> from llama_index_rag_metrics.report.model import CallAnswer
     >>> items = [ReportedItem("a", 1.0), ReportedItem("b", None)]
     >>> call = CallAnswer("moons", "search", items, [True, False])
-    >>> call_lines(Answer("agent", score=None, calls=[call]))
-    ['call 1, search: “moons”: a [1], b (known)']
+    >>> call_lines(Answer("agent", score=None, calls=[call]))[0].text
+    '1. “moons” → 2 passages, 1 relevant and new (search)'
     """
     lines = []
-    for number, call in enumerate(answer.calls or (), 1):
-        came = list(zip(call.retrieved, call.is_new, strict=True))
-        new = [item for item, is_new in came if is_new]
-        by = f", {plain(call.asked_by)}" if call.asked_by else ""
-        asked = f"“{excerpt(call.query)}”"
-        if call.error is not None:
-            lines.append(f"call {number}{by}: {asked}: failed: {plain(call.error)}")
-        elif most and came:
-            lines.append(f"call {number}{by}: {len(came)} retrieved, {len(new)} new: {asked}")
-        else:
-            marks = {True: "", False: " (known)"}
-            items = [retrieved_name(item, names) + marks[is_new] for item, is_new in came]
-            outcome = _shortened(items) or "nothing retrieved"
-            lines.append(f"call {number}{by}: {asked}: {outcome}")
-        lines += [f"  {_with_text(item, names)}" for item in new[:most]]
+    for number, (call, is_new) in enumerate(with_new(answer.calls or ()), 1):
+        by = f" ({plain(call.asked_by)})" if call.asked_by else ""
+        lines.append(Line(f"{number}. “{excerpt(call.query)}” → {call_outcome(call, is_new)}{by}"))
+        for item, new in list(zip(call.retrieved, is_new, strict=True))[:most]:
+            again = ", again" if is_hit(item) and not new else ""
+            text = f"   {retrieved_name(item, names, answer)}{again}  {passage_line(item.text)}"
+            lines.append(Line(text.rstrip(), is_hit(item)))
+        if most and (n := len(call.retrieved) - most) > 0:
+            lines.append(Line(f"   and {n:,} more"))
     return lines
+
+
+def call_outcome(call: CallAnswer, is_new: Sequence[bool]) -> str:
+    """How many passages a call returned, and how many of them are relevant."""
+    if call.error is not None:
+        return f"failed: {plain(call.error)}"
+    if not call.retrieved:
+        return "nothing retrieved"
+    hits = [new for item, new in zip(call.retrieved, is_new, strict=True) if is_hit(item)]
+    words = {"relevant and new": hits.count(True), "relevant again": hits.count(False)}
+    known = ", ".join(f"{n} {word}" for word, n in words.items() if n) or "none relevant"
+    n = len(call.retrieved)
+    return f"{n} passage{'' if n == 1 else 's'}, {known}"
+
+
+def with_new(calls: Iterable[CallAnswer]) -> Iterator[tuple[CallAnswer, list[bool]]]:
+    """Each call, and of its items whether they bring anything that no earlier one brought."""
+    seen: set[str] = set()
+    for call in calls:
+        is_new = []
+        for item in call.retrieved:
+            brought = {wanted.id for wanted in item.stands_for} or {item.id}
+            is_new.append(not brought <= seen)
+            seen |= brought
+        yield call, is_new
+
+
+def is_sum(answer: Answer) -> bool:
+    """Whether the ranking is that of the calls one after another, and so says nothing new."""
+    came = [item.id for call in answer.calls or () for item in call.retrieved]
+    return [item.id for item in answer.retrieved or ()] == list(dict.fromkeys(came))
 
 
 def short_names(query: QueryAnswers) -> dict[str, str]:
@@ -275,23 +388,22 @@ def place_of(span: Span) -> str:
 def _wanted_line(query: QueryAnswers, need: Sequence[Item], names: Mapping[str, str]) -> WantedLine:
     name = " or ".join(_wanted_name(item, names) for item in need)
     passage = next((item.text for item in need if item.text), "")
-    places = [where_found(query, number, need) for number in range(len(query.answers))]
+    places = [where_found(query, number, need, names) for number in range(len(query.answers))]
     systems: dict[str, list[str]] = {}
-    for (where, _), answer in zip(places, query.answers, strict=True):
-        if where:
-            systems.setdefault(where, []).append(plain(answer.system))
+    for place, answer in zip(places, query.answers, strict=True):
+        if place.words:
+            systems.setdefault(place.words, []).append(plain(answer.system))
     if len(systems) > 1:
         words = "; ".join(f"{', '.join(of)}: {where}" for where, of in systems.items())
     else:
         words = next(iter(systems), "")
-    is_missed = any(is_missed for _, is_missed in places)
+    is_missed = any(place.loss for place in places)
     return WantedLine(name, excerpt(passage), words, is_missed, passage)
 
 
 def _wanted_name(item: Item, names: Mapping[str, str]) -> str:
     place = f" ({place_of(item.passage)})" if isinstance(item.passage, Span) else ""
-    grade = "" if item.grade == 1 else f" [{item.grade:g}]"
-    return f"{_named(item.id, names)}{place}{grade}"
+    return f"{_named(item.id, names)}{place} [{item.grade:g}]"
 
 
 def _best(answer: Answer, need: Sequence[Item]) -> Found | None:
@@ -299,30 +411,26 @@ def _best(answer: Answer, need: Sequence[Item]) -> Found | None:
     return min((known[item.id] for item in need if item.id in known), default=None)
 
 
-def _of_rank(found: Found, cutoff: Cutoff | None) -> tuple[str, bool]:
+def _of_rank(found: Found, cutoff: Cutoff | None) -> Place:
     if cutoff is not None and cutoff.unit == "items" and found.rank > cutoff.at:
-        return f"rank {found.rank:,}, below the cutoff {cutoff.at:,}", True
+        return Place(f"rank {found.rank:,}, {BELOW} {cutoff.at:,}", BELOW)
     is_budget = cutoff is not None and cutoff.unit == "tokens"
     if cutoff is not None and is_budget and found.tokens is not None and found.tokens > cutoff.at:
-        return f"over the budget of {cutoff.at:,} tokens", True
-    return f"rank {found.rank:,}", False
-
-
-def _with_text(item: ReportedItem, names: Mapping[str, str] | None) -> str:
-    return f"{retrieved_name(item, names)}  {excerpt(item.text)}".rstrip()
+        return Place(f"over the budget of {cutoff.at:,} tokens", OVER)
+    return Place(f"rank {found.rank:,}")
 
 
 def _named(item: str, names: Mapping[str, str] | None) -> str:
     return (names or {}).get(item) or plain(str(item))
 
 
-def _cut(line: str, most: int) -> str:
+def cut(line: str, most: int = EXCERPT_CHARACTERS) -> str:
     """At most so many characters, ended between words where that keeps half of them."""
     if len(line) <= most:
         return line
-    cut = line[: most - 1]
-    whole = cut.rpartition(" ")[0] if line[most - 1] != " " else cut
-    return f"{whole if len(whole) > most // 2 else cut}…".replace(" …", "…")
+    start = line[: most - 1]
+    whole = start.rpartition(" ")[0] if line[most - 1] != " " else start
+    return f"{whole if len(whole) > most // 2 else start}…".replace(" …", "…")
 
 
 def _shared(names: Sequence[str]) -> str:
@@ -339,8 +447,3 @@ def _beginning(match: re.Match[str]) -> str:
 
 def _end(match: re.Match[str]) -> str:
     return f"…{match[0][-8:]}"
-
-
-def _shortened(parts: Sequence[str], most: int = _ITEMS) -> str:
-    more = len(parts) - most
-    return ", ".join(parts[:most]) + (f", and {more} more" if more > 0 else "")

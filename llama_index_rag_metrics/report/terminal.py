@@ -8,8 +8,9 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 
 from rich import box
-from rich.cells import cell_len
+from rich.cells import cell_len, chop_cells
 from rich.console import Console, ConsoleOptions, JustifyMethod, RenderableType, RenderResult
+from rich.measure import Measurement
 from rich.padding import Padding
 from rich.segment import Segment
 from rich.table import Table as Grid
@@ -20,9 +21,12 @@ from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.failures import failure_lines
 from llama_index_rag_metrics.report.numbers import shown
 from llama_index_rag_metrics.report.query_lines import (
-    call_lines,
+    Line,
+    came_lines,
+    cut,
+    has_calls,
     more_wanted,
-    retrieved_lines,
+    passage_line,
     short_names,
     wanted_lines,
 )
@@ -41,7 +45,25 @@ _GAP_BY_SYSTEM, _GAP = 3, 2
 _LABEL_WIDTH, _NAME_WIDTH, _ID_WIDTH = 28, 16, 12
 _LEAST_WIDTH = 40
 _BREAK = re.compile(r"(?<=\s)(?=\S)|(?<=[^\W_][-_/])(?=[^\W_])")
-_NONE = m.ReportedItem("", None)
+
+
+class _OneLine:
+    """A text that is cut at the right edge, between words."""
+
+    def __init__(self, text: str, style: str = "") -> None:
+        self.text, self.style = text, style
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        return Measurement(1, max(1, min(cell_len(self.text), options.max_width)))
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        line = self.text
+        if cell_len(line) > options.max_width:
+            whole = chop_cells(line, max(1, options.max_width))[0]
+            line = cut(line, len(whole))
+            if cell_len(line) > options.max_width:  # the sign of what is left out
+                line = f"{line[:-2]}…"
+        yield Text(line, self.style, overflow="crop", no_wrap=True)
 
 
 class Trimmed:
@@ -117,6 +139,7 @@ def _parts(report: m.Report, width: int, *, on_request: bool) -> Iterator[Render
     for listing in report.listings:
         if on_request or not listing.on_request:
             yield _heading(listing.title, listing.remark)
+            yield from map(_indented, map(Text, filter(None, [plain(listing.lead)])))
             yield _indented(_listed(listing))
     if report.failures:
         yield _heading(f"Failed: {len(report.failures):,}")
@@ -263,7 +286,7 @@ def _marked(cell: m.Cell) -> Text:
 def _listed(listing: m.Listing) -> Grid:
     grid = _borderless_grid(_ID_WIDTH, dim=0)
     for query in listing.queries:
-        grid.add_row(Text(plain(query.query_id)), _line(plain(query.text), "bold"))
+        grid.add_row(Text(plain(query.query_id)), _OneLine(plain(query.text), "bold"))
         if query.answers or query.wanted:
             grid.add_row("", _answers(query, listing.most))
         for remark in query.remarks:
@@ -274,31 +297,37 @@ def _listed(listing: m.Listing) -> Grid:
 
 
 def _answers(query: m.QueryAnswers, most: int) -> Grid:
+    """What was expected, then what came; the calls of agents come first."""
     grid = _borderless_grid(_NAME_WIDTH, None)
+    for part in (_add_came, _add_expected) if has_calls(query) else (_add_expected, _add_came):
+        part(grid, query, most)
+    return grid
+
+
+def _add_came(grid: Grid, query: m.QueryAnswers, most: int) -> None:
     names = short_names(query)
     for answer in query.answers:
-        styles = ["green" if (item.grade or 0) > 0 else "" for item in answer.retrieved or [_NONE]]
-        lines = map(_line, retrieved_lines(query, answer, most, names) or [""], styles)
-        grid.add_row(Text(plain(answer.system)), _marked(answer.score), next(lines))
-        for line in lines:
-            grid.add_row("", "", line)
-        for call in call_lines(answer, 0 if most == 1 else most, names):
-            grid.add_row("", "", _line(call, "dim"))
-    label = "wanted"
+        head = (Text(plain(answer.system)), _marked(answer.score))
+        for line in came_lines(query, answer, most, names) or [Line("")]:
+            grid.add_row(*head, _OneLine(line.text, "green" if line.is_hit else ""))
+            head = (Text(), Text())
+
+
+def _add_expected(grid: Grid, query: m.QueryAnswers, most: int) -> None:
+    label = Text("expected", "dim")
     for wanted in wanted_lines(query):
-        # one of several lines is cut at the right edge; where it was lost is shown in full
         where = Text(wanted.where, "red" if wanted.is_missed else "dim")
-        if wanted.text and where:
-            grid.add_row(Text(label, "dim"), "", _line(f"{wanted.name}  {wanted.text}"))
-            grid.add_row("", "", where)
+        if text := passage_line(wanted.passage):
+            # the text is cut at the right edge; where it was lost is shown in full
+            grid.add_row(label, "", _OneLine(f"{wanted.name}  {text}"))
+            label = Text()
         else:
-            known = wanted.text or where
-            name = f"{wanted.name}{'  ' if wanted.text else ': ' if where else ''}"
-            grid.add_row(Text(label, "dim"), "", Text.assemble(name, known))
-        label = ""
+            where = Text.assemble(f"{wanted.name}{': ' if where else ''}", where)
+        if where:
+            grid.add_row(label, "", where)
+        label = Text()
     if more := more_wanted(query):
-        grid.add_row("", "", Text(f"and {more} more", "dim"))
-    return grid
+        grid.add_row("", "", Text(f"and {more:,} more expected", "dim"))
 
 
 def _failures(failures: Sequence[m.Failure]) -> Grid:
@@ -323,10 +352,6 @@ def _remark(text: str) -> Grid:
     grid = Grid.grid(padding=(0, 1, 0, 0))
     grid.add_row(Text("!", "bold yellow"), Text(plain(text)))
     return grid
-
-
-def _line(text: str, style: str = "") -> Text:
-    return Text(text, style, overflow="ellipsis", no_wrap=True)
 
 
 def _heading(text: str, remark: str = "") -> Text:

@@ -2,17 +2,44 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
+from llama_index_rag_metrics.rankings.matching.id_matcher import NOT_VALID
+from llama_index_rag_metrics.rankings.matching.matcher_names import BY_ID
+from llama_index_rag_metrics.report.drawing import short_names
 from llama_index_rag_metrics.report.failures import errors_in_words
 from llama_index_rag_metrics.report.model import Statement, Tone
-from llama_index_rag_metrics.report.numbers import carried, estimate, questions
+from llama_index_rag_metrics.report.numbers import (
+    carried,
+    estimate,
+    questions,
+    score,
+    two_digits_up,
+)
+from llama_index_rag_metrics.report.query_lines import BELOW, NEVER
+from llama_index_rag_metrics.scores.losses import losses
 from llama_index_rag_metrics.scores.scores import Counts, Scores
-from llama_index_rag_metrics.scores.systems import System, metrics_of
-from llama_index_rag_metrics.statistics.intervals import exact_mean, mean_interval
+from llama_index_rag_metrics.scores.systems import System, cutoff_of, metrics_of, own_matcher
+from llama_index_rag_metrics.statistics.intervals import (
+    SAME,
+    UNIT_RANGE,
+    MeanInterval,
+    exact_mean,
+    mean_interval,
+)
+
+_MOST_QUESTIONS = 5_000
+"""Of more questions it isn't looked up where their passages are."""
+
+_WIDEST = 0.25
+"""With a wider interval of a score from 0 to 1, the questions are called too few."""
+
+NOTHING = "Nothing was measured"
+"""What such a sentence begins with."""
 
 MEANS = "Means with 95 % intervals"
 """The heading of the section that the sentences rest on."""
@@ -24,24 +51,26 @@ def decisions(systems: Sequence[System], metric: str) -> list[Statement]:
     known = (name for name in names if any(system.mean(name) is not None for system in systems))
     shown = next(known, None)
     if len(systems) == 1:
-        return [_of_one(systems[0], shown)]
+        return [*_of_one(systems[0], shown)]
     leading = [] if shown is None else [_leading(systems, shown)]
-    return [*failing(systems, shown), *leading] or [Statement("Nothing was measured.", "alarm")]
+    return [*failing(systems, shown), *leading] or [Statement(f"{NOTHING}.", "alarm")]
 
 
 def with_failures(
     verdicts: Sequence[Statement], systems: Sequence[System], metric: str
 ) -> list[Statement]:
-    """The verdicts of systems that were compared, below those of which nothing was measured."""
+    """The verdicts of systems that were compared, below those without a valid score."""
     failed = failing(systems, metric)
     nothing = [statement for statement in failed if statement.tone == "alarm"]
     return [*nothing, *verdicts, *failed[len(nothing) :]]
 
 
 def failing(systems: Sequence[System], metric: str | None) -> list[Statement]:
-    """What failed of each of several systems; first those of which nothing was measured."""
+    """What failed of each of several systems; first those without a valid score."""
     nothing, some = [], []
     for system in systems:
+        if metric and (invalid := _invalid(system, metric)):
+            nothing.append(Statement(f"{system.name}: {invalid}.", "alarm"))
         if all(system.mean(name) is None for name in system.scores):
             nothing.append(_nothing(system, f" of {system.name}"))
         elif text := "; ".join(_unanswered(system.scores, metric or "")):
@@ -55,7 +84,7 @@ def nothing_measured(counts: Counts, errors: Sequence[str], of_whom: str = "") -
     >>> nothing_measured(Counts(queries=63, scored=63, failed=63), ["ConnectionError"] * 63)
     'Nothing was measured: all 63 questions failed (ConnectionError).'
     """
-    n, failed, start = counts.queries, counts.failed, f"Nothing was measured{of_whom}"
+    n, failed, start = counts.queries, counts.failed, f"{NOTHING}{of_whom}"
     if not n:
         return f"{start}: there are no questions."
     why = f" ({errors_in_words(errors)})" if errors else ""
@@ -70,16 +99,75 @@ def nothing_measured(counts: Counts, errors: Sequence[str], of_whom: str = "") -
     return f"{start} on {questions(n)}{f': {listed}' if listed else ''}."
 
 
-def _of_one(system: System, metric: str | None) -> Statement:
+def _of_one(system: System, metric: str | None) -> Iterator[Statement]:
     scores = system.scores
     if metric is None:
-        return _nothing(system)
+        yield _nothing(system)
+        return
+    if invalid := _invalid(system, metric):
+        yield Statement(f"{invalid}.", "alarm")
     mean = mean_interval(scores.column(metric), limits=limits_of(metric))
     value = estimate(metric, mean.mean, mean.low, mean.high, mean.n)
     measured = f"{value} on {questions(mean.n)}"
     parts = [measured, *_unanswered(scores, metric)]
     tone: Tone = "open" if len(parts) > 1 else "normal"
-    return Statement(f"{'; '.join(parts)}.", tone, evidence=MEANS)
+    yield Statement(f"{'; '.join(parts)}.", tone, evidence=MEANS)
+    if not invalid:
+        yield from _lost(system, metric)
+        for remark in _uncertain(mean, limits_of(metric)):
+            yield Statement(f"{remark}.", "open", evidence=MEANS)
+
+
+def _invalid(system: System, metric: str) -> str:
+    """Why a metric that compares ids has no valid score; "" where it has one."""
+    if own_matcher(metric) not in (None, BY_ID) or system.judged_by(metric).matcher != BY_ID:
+        return ""
+    return next((note for note in system.scores.notes if note.startswith(NOT_VALID)), "")
+
+
+def _lost(system: System, metric: str) -> Iterator[Statement]:
+    """How many questions got nothing that they want, where it was lost, and what could find it."""
+    if lower_is_better(metric) or limits_of(metric) != UNIT_RANGE:
+        return
+    if system.scores.n(metric) > _MOST_QUESTIONS:
+        return
+    cutoff = cutoff_of(metric)
+    for lost in losses([system], metric):
+        where = "at all"
+        if cutoff is not None:
+            items = cutoff.unit == "items"
+            where = f"in the first {cutoff.at:,}{'' if items else ' tokens'}"
+        some = f"{lost.without:,} of {questions(lost.questions)}"
+        get = "gets" if lost.without == 1 else "get"
+        parts = [f"{some} {get} no labelled passage {where}"]
+        if not lost.without:
+            parts = [f"every question gets a labelled passage {where}"]
+        lost_so = ", ".join(f"{n:,} {loss}" for loss, n in lost.by_loss.items())
+        of = f"of {lost.wanted:,} labelled passages"
+        parts.append(f"lost {of}: {lost_so}" if lost_so else f"none {of} is lost")
+        text = "; ".join(parts)
+        text = text[0].upper() + text[1:]
+        deepest = max((len(ranking.ids) for ranking in system.run.values()), default=0)
+        if below := lost.by_loss.get(BELOW):
+            text += f". A reranker could lift {below:,} of them"
+        elif NEVER in lost.by_loss and cutoff is not None and 0 < deepest <= cutoff.at:
+            text += f". Retrieve more than {deepest:,} to see whether a reranker could lift them"
+        yield Statement(f"{text}.", evidence="questions")
+
+
+def _uncertain(mean: MeanInterval, limits: tuple[float, float]) -> Iterator[str]:
+    """Why the interval says little: all scores are the same, or it is wide, or there is none."""
+    if mean.low is None or mean.high is None or mean.note.endswith(SAME):
+        yield mean.note[:1].upper() + mean.note[1:]
+    if mean.low is None or mean.high is None or limits != UNIT_RANGE:
+        return
+    if (width := mean.high - mean.low) > _WIDEST:
+        enough = two_digits_up(math.ceil(mean.n * (width / _WIDEST) ** 2))
+        now, then = (score(each, digits=2) for each in (width, _WIDEST))
+        yield (
+            f"{questions(mean.n)} are too few to judge by: the interval is {now} wide; with about "
+            f"{enough} it would be {then}"
+        )
 
 
 def _nothing(system: System, of_whom: str = "") -> Statement:
@@ -122,13 +210,12 @@ def _leading(systems: Sequence[System], metric: str) -> Statement:
     if len(means) == len(systems) and all(column == columns[0] for column in columns):
         same = f"The {len(systems)} systems score the same on {metric} on all {questions(n)}"
         return Statement(f"{same}: {carried(means[systems[0].name], n)}.", evidence=MEANS)
-    lower = lower_is_better(metric)
+    lower, short = lower_is_better(metric), short_names([system.name for system in systems])
     best = (min if lower else max)(means, key=lambda name: means[name])
     if len(means) == 1:
-        only = f"{metric} of {best} is {carried(means[best], n)} on {questions(n)}"
+        only = f"{metric} of {short[best]} is {carried(means[best], n)} on {questions(n)}"
         return Statement(f"{only}; the others have no value.", "open", evidence=MEANS)
-    sentence = (
-        f"{best} has the {'lowest' if lower else 'highest'} {metric}: {carried(means[best], n)}"
-    )
+    which = "lowest" if lower else "highest"
+    sentence = f"{short[best]} has the {which} {metric}: {carried(means[best], n)}"
     untested = "compare() tests whether that is more than chance"
     return Statement(f"{sentence} on {questions(n)}; {untested}.", "open", evidence=MEANS)

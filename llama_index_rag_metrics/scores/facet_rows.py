@@ -9,6 +9,7 @@ from llama_index_rag_metrics.metrics.metric_names import metric as resolve
 from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.model import Cell, Row, Section, Table
 from llama_index_rag_metrics.runtime.errors import RagMetricsError
+from llama_index_rag_metrics.runtime.masking import join_first
 from llama_index_rag_metrics.scores.rows import mark_best
 from llama_index_rag_metrics.scores.scores import Scores
 from llama_index_rag_metrics.scores.systems import System
@@ -151,6 +152,4 @@ class _Tally:
 
 
 def _quoted(names: Sequence[str]) -> str:
-    shown = [f"'{plain(name)}'" for name in names[:_SHOWN_FACETS]]
-    more = len(names) - len(shown)
-    return ", ".join([*shown, *([f"{more:,} more"] if more else [])])
+    return join_first([f"'{plain(name)}'" for name in names], _SHOWN_FACETS)

@@ -10,11 +10,12 @@ from typing import NamedTuple
 from llama_index_rag_metrics.metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.numbers import digits_of, questions, score
-from llama_index_rag_metrics.report.query_lines import found_line
+from llama_index_rag_metrics.report.query_lines import LEGEND, OTHER_ID, found_line
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.amounts import check_integer
 from llama_index_rag_metrics.runtime.errors import UnknownMetric
-from llama_index_rag_metrics.scores.systems import System, query_answers
+from llama_index_rag_metrics.scores.losses import Losses, losses, losses_line, remedy
+from llama_index_rag_metrics.scores.systems import System, metrics_of, query_answers
 
 _ITEMS = 3
 _QUESTIONS = "Questions"
@@ -82,9 +83,16 @@ class HardQuestions(Reportable, list[HardQuestion]):
         ('q1', 0.0, 'd1')
     """
 
-    def __init__(self, worst: Iterable[HardQuestion], metric: str, n: int) -> None:
+    def __init__(
+        self,
+        worst: Iterable[HardQuestion],
+        metric: str,
+        n: int,
+        n_lowest: int,
+        lost: Sequence[Losses] = (),
+    ) -> None:
         super().__init__(worst)
-        self.metric, self.n = metric, n
+        self.metric, self.n, self.n_lowest, self.lost = metric, n, n_lowest, lost
 
     def report(self, *, full: bool = False) -> m.Report:
         """What was asked, wanted and retrieved; as a table, one row per question."""
@@ -92,8 +100,13 @@ class HardQuestions(Reportable, list[HardQuestion]):
         rows = [question._asdict() | {"question": question.question} for question in self]
         return m.Report(
             title=listing_title(self.metric),
-            decision=[self._decision()],
-            listings=[m.Listing(_QUESTIONS, stories, "what came [its grade]", most=_ITEMS)],
+            decision=[
+                self._decision(),
+                *remedy(sum(each.by_loss.get(OTHER_ID, 0) for each in self.lost)),
+            ],
+            listings=[
+                m.Listing(_QUESTIONS, stories, LEGEND, most=_ITEMS, lead=losses_line(self.lost))
+            ],
             records=m.Records.of(rows, ("query_id", "score", "question")),
         )
 
@@ -102,10 +115,19 @@ class HardQuestions(Reportable, list[HardQuestion]):
             return m.Statement(f"None of {questions(self.n)} is shown.", "open")
         first, last = (score(self[end].score, digits=digits_of(1)) for end in (0, -1))
         ends = first if first == last else f"{first} to {last}"
-        worst = "worst" if len(self) == 1 else f"{len(self):,} worst"
-        verb = "scores" if len(self) == 1 else "score"
-        of_all = f"The {worst} of {questions(self.n)} {verb} {ends} on {self.metric}."
-        return m.Statement(of_all, evidence=_QUESTIONS)
+        if self.n_lowest > len(self):
+            known = "All" if self.n_lowest == self.n else f"{self.n_lowest:,} of"
+            of_all = f"{known} {questions(self.n)} score {ends} on {self.metric}; here"
+            some = "is the first" if len(self) == 1 else f"are the first {len(self):,}"
+            return m.Statement(f"{of_all} {some}.", evidence=_QUESTIONS)
+        if len(self) == self.n > 1:
+            first_ones = listing_title(self.metric).partition(" ")[0].lower()
+            of_all = f"All {questions(self.n)}, {first_ones} first, score"
+        elif len(self) == 1:
+            of_all = f"The worst of {questions(self.n)} scores"
+        else:
+            of_all = f"The {len(self):,} worst of {questions(self.n)} score"
+        return m.Statement(f"{of_all} {ends} on {self.metric}.", evidence=_QUESTIONS)
 
     def __repr__(self) -> str:
         return str(self)
@@ -115,22 +137,30 @@ def listing_title(metric: str) -> str:
     return f"{'Highest' if lower_is_better(metric) else 'Lowest'} {metric}"
 
 
-def worst_of(system: System, metric: str, n: int) -> HardQuestions:
-    """The n questions of the worst scores of one system; ties keep their order."""
+def worst_of(system: System, metric: str | None, n: int) -> HardQuestions:
+    """The n questions of the worst scores of one system; ties keep their order.
+
+    `metric` None takes that of the reports: ndcg where there is one, else the first.
+    """
     check_integer("n", n, 0)
+    metric = m.headline(metrics_of([system])) if metric is None else metric
     scores = system.scores.by_query(metric)
     stories = hardest([system], metric, n)
     worst = [HardQuestion(each.query_id, scores[each.query_id], each) for each in stories]
-    return HardQuestions(worst, metric, len(scores))
+    n_lowest = sum(each == worst[0].score for each in scores.values()) if worst else 0
+    return HardQuestions(worst, metric, len(scores), n_lowest, losses([system], metric))
 
 
 def story_report(query_id: str, systems: Sequence[System], metric: str, depth: int) -> m.Report:
     """One question: the first `depth` items of each system, and what was wanted."""
     columns = [system.by_query(metric) for system in systems]
     story = query_answers(query_id, systems, metric, columns)
-    decision = m.Statement(found_line(story))
-    listing = m.Listing(metric, [story], "the score, and what came [its grade]", most=depth)
-    return m.Report(f"Question {query_id}", decision=[decision], listings=[listing])
+    decision = [
+        m.Statement(found_line(story)),
+        *remedy(sum(len(answer.same_text) for answer in story.answers)),
+    ]
+    listing = m.Listing(metric, [story], f"the score, and {LEGEND}", most=depth)
+    return m.Report(f"Question {query_id}", decision=decision, listings=[listing])
 
 
 def hardest(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from math import inf
 from typing import Any, NamedTuple, TypeAlias
 
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report import model as m
-from llama_index_rag_metrics.report.query_lines import excerpt
+from llama_index_rag_metrics.report.query_lines import beginning
 
 KEPT_ITEMS = 5
 
@@ -19,7 +20,9 @@ KeptAnswer: TypeAlias = Mapping[str, Any]
 """{"wanted": the first needs, "got": the first items that came}, with excerpts of texts.
 
 A need is a list of the items of which any is enough. "more" is how many needs were left out;
-"found" has the rank of each wanted item that came, and the tokens up to it, where they are known.
+"found" has the rank of each wanted item that came, and the tokens up to it, where they are known;
+"same" the rank and the id of what has the text of one that didn't; "further" is how many items came
+after the first.
 """
 
 
@@ -30,6 +33,8 @@ class Read(NamedTuple):
     got: list[m.ReportedItem]
     found: dict[str, m.Found] | None
     more: int
+    same_text: dict[str, m.SameText]
+    further: int
 
 
 def kept_answer(query: m.QueryAnswers) -> KeptAnswer:
@@ -50,6 +55,10 @@ def kept_answer(query: m.QueryAnswers) -> KeptAnswer:
         }
     if more := len(query.wanted) - len(needs):
         kept["more"] = more
+    if answer.same_text:
+        kept["same"] = {item: list(same) for item, same in answer.same_text.items()}
+    if further := len(answer.retrieved or ()) - len(first):
+        kept["further"] = further
     return kept
 
 
@@ -57,8 +66,8 @@ def read_answer(answer: KeptAnswer) -> Read:
     """What `kept_answer` made, or the words that earlier versions kept."""
     wanted, got, found = answer.get("wanted", ()), answer.get("got", ()), answer.get("found")
     if any(isinstance(part, str) for part in (*wanted, *got)):
-        needs = [[m.Item(name, 1.0)] for name in wanted]
-        return Read(needs, [m.ReportedItem(name, None) for name in got], None, 0)
+        needs = [[_read_words(name)] for name in wanted]
+        return Read(needs, [m.ReportedItem(name, None) for name in got], None, 0, {}, 0)
     return Read(
         [[_read_item(record) for record in need] for need in wanted],
         [
@@ -72,7 +81,15 @@ def read_answer(answer: KeptAnswer) -> Read:
         ],
         None if found is None else {item: m.Found(*place) for item, place in found.items()},
         answer.get("more", 0),
+        {item: m.SameText(*same) for item, same in answer.get("same", {}).items()},
+        answer.get("further", 0),
     )
+
+
+def _read_words(name: str) -> m.Item:
+    """A wanted item in words: its grade is in brackets unless it is 1."""
+    graded = re.fullmatch(r"(.+) \[([\d.e+-]+)\]", name)
+    return m.Item(graded[1], float(graded[2])) if graded else m.Item(name, 1.0)
 
 
 def _item(item: m.Item) -> dict[str, Any]:
@@ -92,7 +109,7 @@ def _retrieved(item: m.ReportedItem, with_text: bool) -> dict[str, Any]:
 
 
 def _excerpt(text: str | None) -> dict[str, str]:
-    return {"text": excerpt(text, _KEPT_CHARACTERS)} if text else {}
+    return {"text": beginning(text, _KEPT_CHARACTERS)} if text else {}
 
 
 def _read_item(record: Mapping[str, Any]) -> m.Item:

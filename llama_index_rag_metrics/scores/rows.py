@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from llama_index_rag_metrics.metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.model import Cell, Row, Tone
-from llama_index_rag_metrics.report.numbers import score, shown
+from llama_index_rag_metrics.report.numbers import mean_of, shown
 from llama_index_rag_metrics.scores.scores import Counts
 from llama_index_rag_metrics.scores.systems import System
 
@@ -52,15 +52,23 @@ def slice_rows(systems: Sequence[System], key: str, metric: str) -> list[Row]:
             else None
             for system, member in zip(systems, members, strict=True)
         ]
-        rows.append(Row(f"{label} ({n})", mark_best(metric, means)))
+        rows.append(Row(f"{label} ({n})", mark_best(metric, means, n)))
     return rows
 
 
 def mean_rows(
-    systems: Sequence[System], metrics: Sequence[str], interval_of: Intervals
+    systems: Sequence[System],
+    metrics: Sequence[str],
+    interval_of: Intervals,
+    digits: Mapping[str, int],
 ) -> Iterator[Row]:
+    """Means in the digits that their questions carry, or in more of a metric."""
     for metric in metrics:
-        cells = mark_best(metric, [system.mean(metric) for system in systems])
+        means = [system.mean(metric) for system in systems]
+        n = max(
+            (system.scores.n(metric) for system in systems if metric in system.scores), default=0
+        )
+        cells = mark_best(metric, means, n, digits.get(metric, 0))
         for number, cell in enumerate(cells):
             if cell.value is not None:
                 interval = interval_of(number, metric)
@@ -68,13 +76,22 @@ def mean_rows(
         yield Row(metric, cells)
 
 
-def mark_best(metric: str, values: Sequence[float | None]) -> list[Cell]:
-    """Scores by one metric as cells; the leading one is marked, unless all look the same."""
+def mark_best(
+    metric: str, values: Sequence[float | None], n: int = 0, digits: int = 0
+) -> list[Cell]:
+    """Scores by one metric as cells; the leading one is marked, unless all look the same.
+
+    Means over n questions are in the digits that these carry, or in more.
+    """
     cells = [Cell.of(value, "score") for value in values]
-    known = [value for value in values if value is not None]
-    if len(set(map(score, known))) < 2:
+    if n:
+        cells = [mean_of(cell, n, digits) for cell in cells]
+    known = {
+        value: shown(cell) for value, cell in zip(values, cells, strict=True) if value is not None
+    }
+    if len({*known.values()}) < 2:
         return cells
-    best = score((min if lower_is_better(metric) else max)(known))
+    best = known[(min if lower_is_better(metric) else max)(known)]
     return [cell._replace(tone="leading") if shown(cell) == best else cell for cell in cells]
 
 

@@ -285,9 +285,10 @@ class Scores(Reportable):
             for metric, interval in zip(self.columns, intervals, strict=True)
         }
 
-    def worst(self, metric: str, n: int = 10) -> HardQuestions:
+    def worst(self, metric: str | None = None, n: int = 10) -> HardQuestions:
         """The n queries of the worst scores, as (query id, score); ties keep their order.
 
+        Without a metric, that of the reports: ndcg where there is one, else the first.
         They print with what was asked, wanted and retrieved, as far as the scores keep it;
         `EvaluationResults.worst` knows all of it.
         """
@@ -349,9 +350,10 @@ class Scores(Reportable):
 
     def report(self, *, full: bool = False) -> Report:
         """Means, counts and notes; as a table, one row per query."""
-        from llama_index_rag_metrics.scores.scores_report import scores_report
+        from llama_index_rag_metrics.scores.scores_report import systems_report
+        from llama_index_rag_metrics.scores.systems import System
 
-        return scores_report(self, full=full)
+        return systems_report([System.of(self)])
 
     def to_json(self, path: str | Path | None = None) -> str:
         """All of it as JSON, which `from_json` reads back; written to `path` if given.

@@ -16,15 +16,17 @@ from llama_index_rag_metrics.metrics.base import NamedMetric
 from llama_index_rag_metrics.metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.metrics.metric_names import metric as resolve
 from llama_index_rag_metrics.report import model as m
-from llama_index_rag_metrics.report.drawing import without_prefix
+from llama_index_rag_metrics.report.drawing import short_names, without_prefix
 from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.figure import MOST_ABREAST, Axis, Draw, Figure, Series
 from llama_index_rag_metrics.report.numbers import counted, hover
+from llama_index_rag_metrics.report.query_lines import LEGEND
 from llama_index_rag_metrics.runtime.errors import RagMetricsError
 from llama_index_rag_metrics.scores import rows
 from llama_index_rag_metrics.scores.deciding import MEANS, decisions
 from llama_index_rag_metrics.scores.facet_rows import facet_remarks, facet_sections
 from llama_index_rag_metrics.scores.hardest import hardest, listing_title
+from llama_index_rag_metrics.scores.losses import losses, losses_line
 from llama_index_rag_metrics.scores.scores import Scores
 from llama_index_rag_metrics.scores.scores_export import per_query
 from llama_index_rag_metrics.scores.systems import (
@@ -49,7 +51,6 @@ def systems_report(
     metric: str | None = None,
     worst: int = 5,
     slice_by: Sequence[str] = (),
-    full: bool = False,
     figures: Mapping[str, Draw] | None = None,
     decision: Sequence[m.Statement] | None = None,
     stages: bool = False,
@@ -67,6 +68,7 @@ def systems_report(
     interval_of = own_intervals(systems)
     scored = max(system.scores.counts.scored for system in systems)
     total = max(system.scores.counts.queries for system in systems)
+    said = decisions(systems, chosen) if decision is None else decision
     lead = f"{scored:,}" if scored == total else f"{scored:,} of {total:,}"
     slices = [
         table
@@ -85,9 +87,11 @@ def systems_report(
         )
     ]
     return m.Report(
-        title="Retrieval evaluation" if names == ["score"] else f"Retrieval of {listed(names)}",
+        title="Retrieval evaluation"
+        if names == ["score"]
+        else f"Retrieval of {listed([*short_names(names).values()])}",
         lead=f"{lead} queries scored by {counted(len(metrics), 'metric', 'metrics')}",
-        decision=decisions(systems, chosen) if decision is None else decision,
+        decision=said,
         about=about(systems),
         sections=[
             summary_section(systems, metrics, interval_of),
@@ -96,7 +100,7 @@ def systems_report(
         ],
         listings=[_hardest(systems, chosen, worst, stages=stages)] if chosen else (),
         failures=failures(systems),
-        notes=remarks(systems),
+        notes=unsaid(remarks(systems), said),
         glossary=glossary(metrics),
         metrics=metrics,
         figures={
@@ -109,10 +113,6 @@ def systems_report(
         queries=partial(queries_of, systems, metrics, stages=stages),
         records=_records(systems),
     )
-
-
-def scores_report(scores: Scores, *, full: bool = False) -> m.Report:
-    return systems_report([System.of(scores)], full=full)
 
 
 def queries_report(systems: Sequence[System]) -> m.Report:
@@ -144,13 +144,15 @@ def summary_section(
     title: str = "",
     place: m.Place = "summary",
     primary: str = "",
+    digits: Mapping[str, int] = {},
 ) -> m.Section:
     """Means, counts, and where they are known, tokens, latency and usage.
 
-    With a `primary` metric, the first system is the baseline of a comparison.
+    With a `primary` metric, the first system is the baseline of a comparison, whose differences
+    carry so many `digits`.
     """
     parts = [
-        [*rows.mean_rows(systems, metrics, interval_of)],
+        [*rows.mean_rows(systems, metrics, interval_of, digits)],
         [*rows.count_rows([system.scores.counts for system in systems])],
         [*rows.cost_rows(systems)],
         [*rows.latency_rows(systems)],
@@ -241,8 +243,9 @@ def _hardest(systems: Sequence[System], metric: str, worst: int, *, stages: bool
         story._replace(remarks=[*story.remarks, *remarks_of(story.query_id)])
         for story in hardest(systems, metric, worst, stages=stages)
     ]
-    remark = f"{'on average, ' if len(systems) > 1 else ''}grades in brackets"
-    return m.Listing(listing_title(metric), queries, remark, on_request=True)
+    remark = f"{'on average; ' if len(systems) > 1 else ''}{LEGEND}"
+    lead = losses_line(losses(systems, metric, stages=stages)) if queries else ""
+    return m.Listing(listing_title(metric), queries, remark, on_request=True, lead=lead)
 
 
 def failures(systems: Sequence[System]) -> list[m.Failure]:
@@ -266,6 +269,11 @@ def remarks(
         note if len(names) == len(systems) else f"{listed(names)}: {note}"
         for note, names in holders.items()
     ]
+
+
+def unsaid(notes: Sequence[str], decision: Sequence[m.Statement]) -> list[str]:
+    """The notes that the decision doesn't begin with."""
+    return [note for note in notes if not any(note in each.text for each in decision)]
 
 
 def glossary(metrics: Iterable[str]) -> list[m.Term]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain, islice, repeat
+from itertools import chain, repeat
 from typing import NamedTuple, TypeAlias
 
 from llama_index_rag_metrics.metrics.metric_names import lower_is_better
@@ -18,7 +18,7 @@ from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.figure import MOST_ABREAST
-from llama_index_rag_metrics.report.query_lines import excerpt
+from llama_index_rag_metrics.report.query_lines import beginning
 from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError
 from llama_index_rag_metrics.scores.kept_answers import (
     KEPT_ITEMS,
@@ -141,40 +141,51 @@ def query_answers(
     wanted, more = next(((wanted, more) for wanted, more, _ in stories if wanted), ([], 0))
     text_of = _texts(systems, answers)
     wanted = [[item._replace(text=item.text or text_of(item)) for item in need] for need in wanted]
-    ranked = [answer for system, answer in zip(systems, answers, strict=True) if system.run]
+    answers = [
+        answer._replace(same_text=_under_other_ids(wanted, answer)) if system.run else answer
+        for system, answer in zip(systems, answers, strict=True)
+    ]
     return m.QueryAnswers(
         query_id,
         query_text(query_id, systems),
         wanted,
         answers,
-        list(islice(_under_another_id(wanted, ranked), 1)),
         cutoff=cutoff_of(metric),
         stages=stages,
         more=more,
     )
 
 
-def _under_another_id(
-    wanted: Sequence[Sequence[m.Item]], answers: Iterable[m.Answer]
-) -> Iterator[str]:
-    """That what was missed by its id came under another one, as after a new ingestion."""
-    for answer in answers:
-        for item in chain.from_iterable(wanted):
-            if answer.found is None or item.id in answer.found or item.passage or not item.text:
-                continue
-            for rank, came in enumerate(answer.retrieved or (), 1):
-                if came.text and _holds(item.text.strip(), came.text.strip()):
-                    same = (
-                        f"rank {rank} of {answer.system}, {came.id!r}, has the text of {item.id!r}"
-                    )
-                    yield f"{same} under another id: match by text, or move the labels"
-                    break
+def _under_other_ids(wanted: Sequence[Sequence[m.Item]], answer: m.Answer) -> dict[str, m.SameText]:
+    """Where the texts are that were missed by their ids: after a new ingestion, under others."""
+    missed = {
+        item.id: item.text
+        for item in chain.from_iterable(wanted)
+        if answer.found is not None and item.id not in answer.found and not item.passage
+    }
+    return _same_texts(missed, [(item.id, item.text) for item in answer.retrieved or ()])
 
 
-def _holds(one: str, other: str) -> bool:
-    """Whether one text holds the other, which is long enough to tell."""
-    shorter, longer = sorted((one, other), key=len)
-    return len(shorter) >= _TELLING and shorter in longer
+def _same_texts(
+    missed: Mapping[str, str | None], came: Iterable[tuple[str, str | None]]
+) -> dict[str, m.SameText]:
+    texts: dict[str, str | None] = {}
+    for item, text in came:
+        texts.setdefault(item, text)
+    same: dict[str, m.SameText] = {}
+    for wanted, text in missed.items():
+        for rank, (item, other) in enumerate(texts.items(), 1):
+            if text and other and _is_same(text.strip(), other.strip()):
+                same[wanted] = m.SameText(rank, item)
+                break
+    return same
+
+
+def _is_same(wanted: str, came: str) -> bool:
+    """Whether a text has all of the wanted one, or is at least half of it."""
+    if len(wanted) <= len(came):
+        return len(wanted) >= _TELLING and wanted in came
+    return len(came) >= max(_TELLING, len(wanted) / 2) and came in wanted
 
 
 def cutoff_of(metric: str) -> m.Cutoff | None:
@@ -198,12 +209,20 @@ def _story(
     if ranking is not None:
         return wanted, 0, _answer(system, ranking, query_id, metric, cell)
     kept = system.scores.answers
-    by_query = kept.get(_own_matcher(metric) or "", next(iter(kept.values()), {}))
+    by_query = kept.get(own_matcher(metric) or "", next(iter(kept.values()), {}))
     error = system.scores.failed.get(query_id)
     if (answer := by_query.get(query_id)) is None:
         return wanted, 0, m.Answer(system.name, cell, error=error)
     read = read_answer(answer)
-    known = m.Answer(system.name, cell, read.got, error, found=read.found)
+    known = m.Answer(
+        system.name,
+        cell,
+        read.got,
+        error,
+        found=read.found,
+        same_text=read.same_text,
+        more=read.further,
+    )
     return (wanted, 0, known) if wanted else (read.wanted, read.more, known)
 
 
@@ -346,12 +365,16 @@ def keep_answers(system: System) -> dict[str, Mapping[str, KeptAnswer]]:
     Of each ranking the first items are kept with the beginnings of their texts.
     """
     examples: dict[str, str] = {}
-    for metric in sorted(system.scores, key=lambda metric: _own_matcher(metric) is not None):
+    for metric in sorted(system.scores, key=lambda metric: own_matcher(metric) is not None):
         examples.setdefault(system.judged_by(metric).matcher, metric)
     first = {query_id: _first(ranking) for query_id, ranking in system.run.items()}
     kept = system._replace(run=Run(first))
+    same = {query_id: _kept_same_texts(system, query_id) for query_id in first}
     return {
-        matcher: LazyMapping(system.scores.query_ids, partial(_kept_answer, kept, metric))
+        matcher: LazyMapping(
+            system.scores.query_ids,
+            partial(_kept_answer, kept, metric, same if metric not in system.matched else {}),
+        )
         for matcher, metric in examples.items()
     }
 
@@ -360,7 +383,7 @@ def _first(ranking: Ranking) -> Ranking:
     """A ranking without its calls, and with the beginnings of the first texts alone."""
     texts = ranking.texts
     if texts is not None:
-        first = map(excerpt, texts[:KEPT_ITEMS])
+        first = map(beginning, texts[:KEPT_ITEMS])
         texts = [*first, *repeat("", len(texts) - KEPT_ITEMS)]
     return Ranking(
         list(ranking.ids),
@@ -371,11 +394,25 @@ def _first(ranking: Ranking) -> Ranking:
     )
 
 
-def _kept_answer(system: System, metric: str, query_id: str) -> KeptAnswer:
-    return kept_answer(query_answers(query_id, [system], metric))
+def _kept_same_texts(system: System, query_id: str) -> dict[str, m.SameText]:
+    """Of the labels by id; seen before the texts are cut."""
+    ranking, judged = system.run[query_id], system.relevance.get(query_id)
+    if judged is None or judged.spans or system.text_of is None or ranking.error is not None:
+        return {}
+    missed = {item: system.text_of(item) for item in judged if item not in ranking.ids}
+    texts = ranking.texts or map(system.text_of, ranking.ids)
+    return _same_texts(missed, zip(ranking.ids, texts, strict=True))
 
 
-def _own_matcher(metric: str) -> str | None:
+def _kept_answer(
+    system: System, metric: str, same: Mapping[str, Mapping[str, m.SameText]], query_id: str
+) -> KeptAnswer:
+    story = query_answers(query_id, [system], metric)
+    answers = [answer._replace(same_text=same.get(query_id, {})) for answer in story.answers]
+    return kept_answer(story._replace(answers=answers))
+
+
+def own_matcher(metric: str) -> str | None:
     """The matcher that a metric names itself."""
     return getattr(_known(metric), "match", None)
 

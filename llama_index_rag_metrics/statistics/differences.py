@@ -20,7 +20,6 @@ never contradict each other; a test's p value is shown beside them.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 
@@ -34,7 +33,9 @@ from llama_index_rag_metrics.statistics.resampling import Units
 from llama_index_rag_metrics.statistics.significance import Student
 
 
-def pseudo_queries(units: Units, widest: FloatArray | float = math.inf) -> Student:
+def pseudo_queries(
+    units: Units, widest: FloatArray | float = math.inf, limit: FloatArray | float | None = None
+) -> Student:
     """Student's t of paired differences with two pseudo-queries, at M and at -M.
 
     `widest` is R, how far two scores can be apart; the widest change where infinite.
@@ -52,7 +53,7 @@ def pseudo_queries(units: Units, widest: FloatArray | float = math.inf) -> Stude
     residuals = np.square(values - units.sizes * scale * centre).sum(axis=0)
     variance = (residuals + 2 * pseudo + 2 * np.square(centre)) / total
     df = np.where(count < 2, 0, total - 1)
-    return Student(centre, np.sqrt(variance / (total - 1)), df, widest)
+    return Student(centre, np.sqrt(variance / (total - 1)), df, widest if limit is None else limit)
 
 
 def difference_intervals(
@@ -68,8 +69,7 @@ def difference_intervals(
     2) the lowest and the highest true difference; beyond ±`widest` without it.
     """
     lowest, highest = (np.negative(widest), widest) if possible is None else possible.T
-    evidence = replace(pseudo_queries(units, widest), limit=math.inf)
-    low, high = evidence.bounds((1 + np.asarray(confidence)) / 2)
+    low, high = pseudo_queries(units, widest, math.inf).bounds((1 + np.asarray(confidence)) / 2)
     low, high = np.clip(low, lowest, highest), np.clip(high, lowest, highest)
     method = f"{'cluster-robust t' if units.clustered else 't'} with pseudo-queries"
     intervals = []

@@ -26,6 +26,8 @@ from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArr
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
 
+SAME = "all questions have the same score"
+
 ROUGH = 5
 """With fewer hits (or misses), Wilson's interval is given, with a note."""
 
@@ -56,8 +58,9 @@ def mean_interval(
     """The mean of one column of scores, with its confidence interval.
 
     A query without a score has NaN. The limits are the lowest and the highest score that there can
-    be, widened to those seen; infinite ones are replaced by them, or by twice that where all scores
-    are the same. A cluster is what a query belongs to, such as its document.
+    be, widened to those seen; infinite ones are replaced by them. With an infinite one and all
+    scores the same there is no interval: nothing says how far another could be. A cluster is what a
+    query belongs to, such as its document.
 
     >>> mean_interval([1, 1, 0, 0, 1] * 2 + [0])
     MeanInterval(mean=0.545..., low=0.280..., high=0.787..., n=11, method='Wilson', note='')
@@ -93,6 +96,7 @@ def mean_intervals(
             position,
             (float(low[position]), float(high[position])),
             confidence if proportion[position] else None,
+            is_bounded=bool(np.isfinite(bounds[position]).all()),
         )
         for position, column in enumerate(columns.T)
     ]
@@ -122,18 +126,13 @@ def excludes_0(interval: HasEnds) -> bool:
 
 
 def limits_seen(columns: FloatArray, bounds: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """(columns,) the lowest and the highest score; without a limit, of those seen and 0.
-
-    Without a limit and with all scores the same, twice as far from 0.
-    """
+    """(columns,) the lowest and the highest score; without a limit, of those seen and 0."""
     missing = np.isnan(columns)
     least = np.where(missing, np.inf, columns).min(axis=0, initial=np.inf)
     most = np.where(missing, -np.inf, columns).max(axis=0, initial=-np.inf)
-    # as far again as all that was seen: its mean may lie beyond a score that never varied
-    reach = np.where(most - least <= NOISE, 2.0, 1.0)
     least, most = np.minimum(least, 0.0), np.maximum(most, 0.0)
-    lowest = np.where(np.isfinite(bounds[:, 0]), np.minimum(bounds[:, 0], least), reach * least)
-    highest = np.where(np.isfinite(bounds[:, 1]), np.maximum(bounds[:, 1], most), reach * most)
+    lowest = np.where(np.isfinite(bounds[:, 0]), np.minimum(bounds[:, 0], least), least)
+    highest = np.where(np.isfinite(bounds[:, 1]), np.maximum(bounds[:, 1], most), most)
     return lowest, np.where(highest > lowest, highest, lowest + 1.0)
 
 
@@ -189,13 +188,17 @@ def _interval(
     position: int,
     ends: tuple[float, float],
     confidence: float | None,
+    *,
+    is_bounded: bool,
 ) -> MeanInterval:
     """The interval of one column; with a confidence, of a proportion."""
     n, mean, rare = len(values), exact_mean(values), int(units.informative[position])
     if note := reason_no_interval(units, position):
         return MeanInterval(mean, None, None, n, note=note)
     method = "cluster-robust Wilson, t" if units.clustered else "Wilson, effective n"
-    note = "every query has the same value" if rare == 0 else ""
+    note = f"interval approximate: {SAME}" if rare == 0 else ""
+    if rare == 0 and confidence is None and not is_bounded:
+        return MeanInterval(mean, None, None, n, note=f"no interval: {SAME}")
     if confidence is not None:
         ends = wilson(int(values.sum()), n, confidence)
         method = "modified Wilson" if 0 < rare <= _few_hits(n) else "Wilson"

@@ -40,6 +40,13 @@ class Kappa:
     high: float | None
     n: int
 
+    @property
+    def is_moderate(self) -> bool | None:
+        """Whether the interval shows agreement to be moderate or better; None if it can't tell."""
+        if self.low is None or self.high is None:
+            return None
+        return True if self.low >= MODERATE else False if self.high < MODERATE else None
+
 
 def cohens_kappa(
     first: FloatArray,

@@ -10,7 +10,6 @@ All hold at once, so that a system may be chosen after looking, by its cost or b
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -93,4 +92,4 @@ def _leads(scores: FloatArray, best: int, others: IntArray, span: float) -> Stud
     unseen = span if math.isfinite(span) else float(np.abs(scores).max()) or 1.0
     widest = np.where(apart > NOISE, apart, unseen)
     leads = Units.of(without_noise(scores[:, [best]] - scores[:, others]))
-    return replace(pseudo_queries(leads, widest), limit=span)
+    return pseudo_queries(leads, widest, span)

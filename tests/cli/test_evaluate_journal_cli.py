@@ -29,7 +29,7 @@ def test_a_journal_is_gone_on_from(folder: Path) -> None:
 
     assert first.exit_code == again.exit_code == 1
     assert len(lines) == 3  # what it is of, and two finished queries
-    assert row(again, "recall") == ["0.3333"]
+    assert row(again, "recall") == ["0.33"]
     assert other.exit_code == 2
     assert "is of another run" in other.stderr
 
@@ -45,7 +45,7 @@ def test_a_deeper_cutoff_than_the_journals_says_how_to_go_on(folder: Path) -> No
     assert "depth is '20', but the journal has '10'" in message
     assert "--top-k 10 continues it" in message
     assert results.exit_code == 0, results.output
-    assert row(results, "recall@20") == ["1.0000"]
+    assert row(results, "recall@20") == ["1.00"]
 
 
 def test_the_journals_depth_is_taken_where_it_is_enough(folder: Path) -> None:

@@ -222,7 +222,7 @@ class TestOutput:
             "",
             "| rule | verdict | now | baseline | difference | bounds | queries |",
             "| :-- | --: | --: | --: | --: | --: | --: |",
-            "| recall&#64;5 &#62;= 0.8 | ✅ pass | 1.0000 | – | – | – | 50 |",
+            "| recall&#64;5 &#62;= 0.8 | ✅ pass | 1.00 | – | – | – | 50 |",
         ]
 
     def test_json(self) -> None:

@@ -44,21 +44,21 @@ def test_systems_stand_side_by_side_with_texts_of_the_dataset(folder: Path) -> N
     assert result.exit_code == 0, result.output
     # recall@1: neither of two relevant ones in the first place; triton first of two
     assert words(result).startswith(
-        "Question q1 moons found 0 of 2 wanted passages; rings found 1 of 2 wanted passages."
+        "Question q1 moons found 0 of 2 expected passages; rings found 1 of 2 expected passages."
     )
     for line in (
         "moons 0.0000 1. io Io has lava. 2. enceladus [2] Enceladus has geysers.",
         "rings 0.5000 1. triton [1]",
-        "wanted enceladus [2] Enceladus has geysers. "
+        "expected enceladus [2] Enceladus has geysers. "
         "moons: rank 2, below the cutoff 1; rings: never retrieved",
-        "triton: moons: never retrieved; rings: rank 1",
+        "triton [1]: moons: never retrieved; rings: rank 1",
     ):
         assert line in words(result)
 
 
 def test_a_part_of_the_question_names_it(folder: Path) -> None:
     result = show("HAS  lakes", "moons.run", "--dataset", "dataset.json")
-    assert "Question q2 moons found 0 of 1 wanted passages." in words(result)
+    assert "Question q2 moons found 0 of 1 expected passages." in words(result)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_qrels_are_enough(folder: Path) -> None:
     write_qrels(DATASET.relevance, "qrels.txt")
     result = show("q1", "moons.run", "--qrels", "qrels.txt")
     assert "enceladus [2]: rank 2" in words(result)
-    assert "triton: never retrieved" in words(result)
+    assert "triton [1]: never retrieved" in words(result)
 
 
 def test_stored_scores_tell_the_story(folder: Path) -> None:

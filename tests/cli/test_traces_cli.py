@@ -118,7 +118,7 @@ class TestJudge:
         ended = run(*arguments, *kept)
         assert ended.exit_code == 0, ended.output
         # mrr: q1 1/2; q2 has nothing relevant and is left out
-        assert "0.500" in ended.stdout
+        assert "0.50" in ended.stdout
         grades = {
             query_id: dict(relevance.grades)
             for query_id, relevance in read_qrels("grades.txt").items()
@@ -168,7 +168,7 @@ class TestJudge:
         )
         ended = run("score", "traces.jsonl", *named, "--qrels", "grades.jsonl", "-m", "mrr")
         assert ended.exit_code == 0, ended.output
-        assert "0.500" in ended.stdout
+        assert "0.50" in ended.stdout
 
     def test_the_judge_itself_is_checked(self) -> None:
         Path("people.txt").write_text("q1 0 bad 0\nq1 0 good 1\nq1 0 good2 1\nq2 0 bad 0\n")

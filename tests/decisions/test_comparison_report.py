@@ -83,10 +83,10 @@ def test_the_terminal_shows_verdict_numbers_settings_and_notes(
     assert " ".join(text.split()).count(difference.verdict) == 1
     assert row.split() == [
         "ndcg@10",
-        f"{difference.baseline_mean:.4f}",
-        f"{difference.mean:.4f}",
-        f"+{difference.difference:.4f}",
-        f"+{difference.low:.4f}", "to", f"+{difference.high:.4f}",
+        f"{difference.baseline_mean:.3f}",
+        f"{difference.mean:.3f}",
+        f"+{difference.difference:.3f}",
+        f"+{difference.low:.3f}", "to", f"+{difference.high:.3f}",
         *p_text(difference.p_corrected).split(),
         str(difference.wins), "/", str(difference.ties), "/", str(difference.losses),
         f"{difference.effect_size:+.2f}",
@@ -116,7 +116,7 @@ def test_better_is_green_and_worse_is_red() -> None:
     page = io.StringIO()
     out = Console(file=page, width=120, force_terminal=True, color_system="standard")
     print_report(large().report(), console=out)
-    assert re.search(r"\x1b\[1;32m *\+0\.\d{4}", page.getvalue())
+    assert re.search(r"\x1b\[1;32m *\+0\.\d{3}(?!\d)", page.getvalue())
     assert "\x1b[1;31m" not in page.getvalue()
 
 
@@ -181,12 +181,12 @@ def test_counts_stand_beside_the_means() -> None:
 
 
 def test_a_mean_without_an_interval_says_why() -> None:
-    # b's column is constant: no interval; a's has 40 different scores
+    # b's column is constant; a's has 40 different scores
     ids = [f"q{number}" for number in range(40)]
     a = Scores(ids, {"mrr": [number / 40 for number in range(40)]})
     b = Scores(ids, {"mrr": [0.5] * 40})
     _, means, *_ = compare({"a": a, "b": b}, "a").report(full=True).sections
-    assert means.notes == ["mrr of b: every query has the same value"]
+    assert means.notes == ["mrr of b: interval approximate: all questions have the same score"]
 
 
 def test_markdown_is_a_table_that_no_name_can_break() -> None:
@@ -201,7 +201,7 @@ def test_markdown_is_a_table_that_no_name_can_break() -> None:
         "| difference | 95 % interval | corrected p | better / same / worse | effect size |"
     )
     assert rows[1] == "| :-- |" + " --: |" * 7
-    assert rows[2] == "| mrr | 1.0000 | 1.0000 | 0.0000 | – | 1 | 0 / 1 / 0 | +0.00 |"
+    assert rows[2] == "| mrr | 1.00 | 1.00 | 0.00 | – | 1 | 0 / 1 / 0 | +0.00 |"
     assert "<b>" not in text
 
 
@@ -209,7 +209,7 @@ def test_markdown_makes_what_is_significant_bold() -> None:
     compared = large()
     difference = compared["b_1 & 100 %", "mrr"]
     assert difference.significant
-    assert f"**+{difference.difference:.4f}**" in compared.to_markdown()
+    assert f"**+{difference.difference:.3f}**" in compared.to_markdown()
 
 
 def hostile_latex() -> str:

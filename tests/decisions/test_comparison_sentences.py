@@ -124,7 +124,7 @@ class TestVerdict:
         assert (copy.p_randomisation, copy.p_t, copy.p_wilcoxon) == (1.0, 1.0, 1.0)
         assert (copy.effect_size, copy.detectable) == (0.0, None)
         assert (copy.wins, copy.ties, copy.losses) == (0, 120, 0)
-        assert re.search(r"ndcg@10 .* 0\.0000 +– +1 +0 / 120 / 0", str(comparison))  # no interval
+        assert re.search(r"ndcg@10 .* 0\.000 +– +1 +0 / 120 / 0", str(comparison))  # no interval
 
     def test_where_no_score_differs_it_is_the_range_of_the_metric_that_counts(self) -> None:
         perfect = [1.0] * 50

@@ -308,13 +308,13 @@ def test_the_printed_table_has_gains_losses_and_each_stages_latency(
     text = to_text(stages.report(), width=100)
 
     assert str(stages) == text
-    assert lines(text, "recall@3")[1:] == ["*", "1.0000", "0.8333", "0.8333"]
+    assert lines(text, "recall@3")[1:] == ["*", "1.00", "0.83", "0.83"]
     assert lines(text, "relevant, dropped")[2:] == ["–", "1", "0"]
     assert lines(text, "relevant, moved up")[3:] == ["–", "0", "2"]
     assert lines(text, "relevant, moved down")[3:] == ["–", "0", "1"]
     assert len(lines(text, "this stage p50")) == 3 + 3 * 2
     assert "Lost by cutoff: 1" in text
-    assert "c “text of c”: dropped by cutoff (was 3)" in text
+    assert "c [1] “text of c”: dropped by cutoff (was 3)" in text
     assert repr(stages) == "<StageResults of retriever → cutoff → rerank>"
 
 

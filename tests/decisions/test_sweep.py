@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from llama_index_rag_metrics import (
 )
 from llama_index_rag_metrics.decisions.sweeps.sweeping import file_name
 from llama_index_rag_metrics.report.model import Row
-from llama_index_rag_metrics.report.numbers import thousandths_up
+from llama_index_rag_metrics.report.numbers import rounded_up
 from llama_index_rag_metrics.runtime.errors import InvalidInput, JournalMismatch, LinesSkipped
 
 N = 60
@@ -96,7 +97,7 @@ def test_the_cheapest_of_those_within_the_tolerance() -> None:
     bound = swept.at_most_worse(taken)
     assert 0 < bound <= 0.1
     assert swept.decision == (
-        f"Take share=9, top_k=1: it is at most {thousandths_up(bound)} worse than the best of 4 on "
+        f"Take share=9, top_k=1: it is at most {rounded_up(bound, 3)} worse than the best of 4 on "
         "recall@3 (95 % confidence, 60 questions)."
     )
     assert {configuration.name for configuration in swept.front} >= {"share=9, top_k=1"}
@@ -164,7 +165,7 @@ def test_a_winner_and_a_cheaper_one() -> None:
     taken = swept.recommended
     assert taken is not None
     assert taken is swept["other"]
-    bound = thousandths_up(swept.at_most_worse(taken))
+    bound = rounded_up(swept.at_most_worse(taken), 3)
     expected = f"best is the best of 2 on ndcg; other costs less and is at most {bound} worse."
     assert swept.decision == expected
     assert [row.cells[0].value for row in _rows(swept)] == ["best", "take"]
@@ -427,9 +428,9 @@ def test_it_is_reported_everywhere(tmp_path: Path) -> None:
     assert list(marks.x) == [10, 30, 10, 30]
     assert list(marks.y) == [configuration.mean("recall@3") for configuration in swept]
     cells = swept.plot("heat_map").data[0]
-    assert [list(row) for row in cells.z] == [
-        [swept[0].mean("recall@3"), swept[2].mean("recall@3")],
-        [swept[1].mean("recall@3"), swept[3].mean("recall@3")],
+    assert list(zip(cells.x, cells.y, cells.z, strict=True)) == [
+        (share, top_k, configuration.mean("recall@3"))
+        for (share, top_k), configuration in zip(product("29", "13"), swept, strict=True)
     ]
     with pytest.raises(InvalidInput, match="two or more parameters"):
         sweep(Builder(), {"share": [9], "top_k": [1]}, DATASET, ["mrr"]).plot("heat_map")
@@ -470,7 +471,7 @@ def test_compared_with_one_of_them() -> None:
         ({"at_once": 0}, "configurations to evaluate at once"),
         ({"primary": "ndcg"}, "'mrr'"),
         ({"confidence": 95}, "between 0 and 1"),
-        ({"tolerance": -0.1}, "a number from 0 on"),
+        ({"tolerance": -0.1}, "a difference too small to matter"),
         ({"name": "x"}, "it sets that"),
         ({"price_per_million": -1}, "a price from 0 on"),
     ],

@@ -163,7 +163,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert row["queries"] == ["63", "63"]
     assert row["scored"] == ["58", "58"]
     assert "no relevant 5 5" in {" ".join(line.split()) for line in lines}
-    assert {"latency", "ndcg@10", "keyword", "zh", "q36", "wanted"} <= row.keys()
+    assert {"latency", "ndcg@10", "keyword", "zh", "q36", "expected"} <= row.keys()
     assert sum(line.startswith(" q") and "queries" not in line for line in lines) == 2
 
     saved = {
@@ -171,7 +171,7 @@ def test_the_command(tmp_path: Path) -> None:
         for name, scores in json.loads(path.read_text()).items()
     }
     assert list(saved) == ["bm25", "lsa"]
-    shown = [f"{scores.means['ndcg@10']:.4f}" for scores in saved.values()]
+    shown = [f"{scores.means['ndcg@10']:.2f}" for scores in saved.values()]
     assert [text for text in row["ndcg@10"] if text != "*"] == shown
     assert all(0.5 < scores.means["ndcg@10"] < 0.9 for scores in saved.values())
 

@@ -174,7 +174,7 @@ def test_labels_that_match_nothing_are_reported_with_what_would_fit() -> None:
     message = "0 of 3 labels match node_id; 2 match ref_doc_id: use match_on='ref_doc_id'"
     with pytest.warns(LabelWarning, match=message):
         results = evaluate(Scripted({"?": chunks}), dataset, ["mrr"])
-    assert results.scores.notes == (message,)
+    assert results.scores.notes == (f"Not a valid score: {message} (--match-on ref_doc_id)",)
     assert (
         evaluate(Scripted({"?": chunks}), dataset, ["mrr"], match_on="ref_doc_id").scores.notes
         == ()

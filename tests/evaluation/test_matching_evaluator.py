@@ -111,7 +111,7 @@ def test_matchers_and_their_names(matcher: Any, by_text: RetrievalDataset) -> No
 
 def test_one_metric_by_text_and_one_by_id(by_corpus: RetrievalDataset) -> None:
     names = ["recall", "recall(match=text)", "mrr(match=exact)"]
-    with pytest.warns(LabelWarning, match="0 of 4 labels match node_id"):
+    with pytest.warns(LabelWarning, match="none of the 4 labelled ids was retrieved"):
         results = evaluate(Scripted(SCRIPT), by_corpus, names)
     assert list(results.scores.means) == names
     assert results.scores.means["recall"] == 0
@@ -393,7 +393,10 @@ class Reingested(BaseRetriever):
 
 def test_documents_ingested_again_are_told_with_the_cure() -> None:
     # expected are old-0 to old-5 and gone: of 7, old-4 isn't retrieved and gone has no text
-    message = "0 of 7 labels match node_id, but matcher='text' would match 5 of 7"
+    message = (
+        "Not a valid score: none of the 7 labelled ids was retrieved, though the texts of 5 were, "
+        "under other ids. Evaluate with matcher='text'"
+    )
     with pytest.warns(LabelWarning, match=message):
         results = evaluate(Reingested(), VOYAGES, ["recall"])
     assert message in results.scores.notes[0]

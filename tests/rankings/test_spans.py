@@ -191,7 +191,7 @@ def test_auto_merging_scores_by_span_and_by_text_what_it_loses_by_id() -> None:
     )
     by_leaf = evaluate(Scripted({"?": retrieved}), dataset, ["recall"])
     assert by_leaf.scores.means["recall"] == 1
-    with pytest.warns(LabelWarning, match="0 of 2 labels match node_id"):
+    with pytest.warns(LabelWarning, match="none of the 2 labelled ids was retrieved"):
         by_id = evaluate(merging, dataset, ["recall"])
     assert by_id.scores.means["recall"] == 0
     for matcher in (SpanMatcher(nodes=nodes), "text"):

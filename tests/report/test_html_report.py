@@ -43,7 +43,7 @@ from llama_index_rag_metrics.scores.systems import query_answers
 def html_page(reported: Any, **options: Any) -> str:
     """What `write_html` writes."""
     is_one = isinstance(reported, Reportable)
-    report = reported.report(full=True) if is_one else results_report(reported, full=True)
+    report = reported.report(full=True) if is_one else results_report(reported)
     return report_html.html_page(report, **options)
 
 
@@ -417,7 +417,8 @@ def test_what_is_no_result_is_refused(tmp_path: Path) -> None:
         write_html(["bm25"], tmp_path / "report.html")  # type: ignore[list-item]
 
 
-MEANS = Section("Means & more", [Table("", ["mrr"], [[Row("a", [Cell(0.5, "score")])]])])
+NUMBERS = [Table("", ["mrr"], [[Row("a", [Cell(0.5, "score")])]])]
+FIRST, MEANS = Section("First", NUMBERS), Section("Means & more", NUMBERS)
 
 
 def linked(html: str) -> dict[str, str]:
@@ -456,10 +457,11 @@ def test_a_statement_links_to_its_evidence_and_shows_its_command() -> None:
         Statement("It is better.", "best", "better", evidence="Means & more"),
         Statement("Label more.", evidence="questions", command='labels review "<a>"'),
         Statement("So it is.", evidence="Elsewhere"),
+        Statement("Look below.", evidence="First"),
     ]
-    report = Report("Report", decision=decision, further=decision[:1], sections=[MEANS])
+    report = Report("Report", decision=decision, further=decision[:1], sections=[FIRST, MEANS])
     html = report_html.html_page(report)
-    # there is no table of questions, and no section called "Elsewhere"
+    # there is no table of questions, and no section called "Elsewhere"; the first one comes next
     assert linked(html[html.index("<main") :]) == {"→ Means &amp; more": "#at-means-more"}
     assert '<p class="command"><code>labels review "&lt;a&gt;"</code></p>' in html
     full = comparison().report(full=True)

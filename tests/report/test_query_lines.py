@@ -30,6 +30,7 @@ from llama_index_rag_metrics.report.model import (
     Answer,
     CallAnswer,
     Cell,
+    Item,
     Listing,
     QueryAnswers,
     Report,
@@ -37,12 +38,14 @@ from llama_index_rag_metrics.report.model import (
 )
 from llama_index_rag_metrics.report.query_lines import (
     call_lines,
+    came_lines,
     excerpt,
     found_line,
     short_ids,
     wanted_lines,
+    with_new,
 )
-from llama_index_rag_metrics.report.terminal import print_report
+from llama_index_rag_metrics.report.terminal import print_report, to_text
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.systems import System, query_answers
 
@@ -53,7 +56,8 @@ def where(run: Run, metric: str, relevance: Relevance | None = None) -> dict[str
     """The places of the wanted items of the question q."""
     judged = {"q": Relevance(RELEVANT) if relevance is None else relevance}
     system = System("bm25", Scores([], {}), run, judged, {}, {})
-    return {line.name: line.where for line in wanted_lines(query_answers("q", [system], metric))}
+    lines = wanted_lines(query_answers("q", [system], metric))
+    return {line.name.replace(" [1]", ""): line.where for line in lines}
 
 
 def test_a_rank_counts_copies_once() -> None:
@@ -111,22 +115,73 @@ def test_what_failed_says_nothing_of_ranks() -> None:
     assert set(where(Run({"q": Ranking(error="refused")}), "mrr").values()) == {""}
 
 
-def test_calls_are_lines_or_with_their_new_texts() -> None:
+def test_calls_say_how_much_is_relevant_and_show_their_first_items() -> None:
     first = CallAnswer("moons", "search", [ReportedItem("a", 1.0, "Io.")], [True])
-    second = CallAnswer("moon", "", [ReportedItem("a", 1.0, "Io.")], [False])
+    again = [ReportedItem("a", 1.0, "Io."), ReportedItem("x", 0.0), ReportedItem("y", None)]
+    second = CallAnswer("moon", "", again, [False, True, True])
     third = CallAnswer("rings", "", [], [], "refused\x1b[31m")
     answer = Answer("agent", Cell(0.5, "score"), [], calls=[first, second, third])
-    assert call_lines(answer) == [
-        "call 1, search: “moons”: a [1]",
-        "call 2: “moon”: a [1] (known)",
-        "call 3: “rings”: failed: refused [31m",
+    heads = [
+        "1. “moons” → 1 passage, 1 relevant and new (search)",
+        "2. “moon” → 3 passages, 1 relevant again",
+        "3. “rings” → failed: refused [31m",
     ]
-    assert call_lines(answer, 3) == [
-        "call 1, search: 1 retrieved, 1 new: “moons”",
-        "  a [1]  Io.",
-        "call 2: 1 retrieved, 0 new: “moon”",
-        "call 3: “rings”: failed: refused [31m",
+    assert [line.text for line in call_lines(answer)] == heads
+    assert [line.text for line in call_lines(answer, 2)] == [
+        heads[0],
+        "   a [1]  Io.",
+        heads[1],
+        "   a [1], again  Io.",
+        "   x [0]",
+        "   and 1 more",
+        heads[2],
     ]
+
+
+def test_what_is_new_is_what_no_earlier_item_stands_for() -> None:
+    """Two chunks with the same expected text: the second one brings nothing."""
+    io = [Item("io", 1.0, "Io has volcanoes.")]
+    calls = [
+        CallAnswer("q", "", [ReportedItem(name, 1.0, None, io)], [True]) for name in ("c1", "c2")
+    ]
+    assert [is_new for _, is_new in with_new(calls)] == [[True], [False]]
+
+
+def test_searches_come_first_then_two_expected_passages() -> None:
+    call = CallAnswer("moons", "", [ReportedItem("x", None)], [True])
+    answer = Answer("agent", Cell(0.0, "score"), [ReportedItem("x", None)], calls=[call], found={})
+    wanted = [[Item(name, 1.0)] for name in "abc"]
+    report = Report("", listings=[Listing("", [QueryAnswers("q", "x?", wanted, [answer])], most=3)])
+    expected = (
+        "q x? agent 0.0000 1. “moons” → 1 passage, none relevant x "
+        "expected a [1]: never retrieved b [1]: never retrieved and 1 more expected"
+    )
+    assert " ".join(to_text(report, width=100).split()) == expected
+    # what the system made of its calls is shown where it isn't what they returned
+    other = answer._replace(retrieved=[ReportedItem("y", None)])
+    lines = came_lines(QueryAnswers("q", "x?", wanted, [other]), other, 3)
+    assert [line.text for line in lines][2:] == ["together:", "1. y"]
+
+
+def test_what_is_left_out_is_counted() -> None:
+    came = [ReportedItem(name, None) for name in "abcde"]
+    answer = Answer("bm25", Cell(0.0, "score"), came, more=2)
+    lines = came_lines(QueryAnswers("q", "", answers=[answer]), answer, 3)
+    assert [line.text for line in lines] == ["1. a", "2. b", "3. c", "and 4 more"]
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_lines_end_between_words(width: int) -> None:
+    text = "A title\n" + "volcanoes " * 30
+    answer = Answer("bm25", Cell(0.0, "score"), [ReportedItem("io", None, text)])
+    listing = Listing("", [QueryAnswers("q", "x?", answers=[answer])], most=2)
+    (line,) = [
+        line
+        for line in to_text(Report("", listings=[listing]), width=width).splitlines()
+        if "io" in line and "title" in line
+    ]
+    assert line.endswith(" volcanoes…")
+    assert len(line) <= width
 
 
 def test_hits_are_green_in_a_terminal() -> None:
@@ -168,15 +223,15 @@ def test_stages_say_which_one_dropped_it() -> None:
     )
     systems = [system_of(results, stage) for stage, results in stages.items()]
     story = query_answers("q", systems, "recall@5", stages=True)
-    assert {line.name: line.where for line in wanted_lines(story)} == {
+    assert {line.name.removesuffix(" [1]"): line.where for line in wanted_lines(story)} == {
         "b": "retriever: rank 4; rerank: dropped by rerank (was 4)",
         "c": "never retrieved",
         "a": "rank 2",
     }
     assert found_line(story) == (
-        "retriever found 2 of 3 wanted passages; rerank found 1 of 3 wanted passages."
+        "retriever found 2 of 3 expected passages; rerank found 1 of 3 expected passages."
     )
-    assert "b “text of b”: dropped by rerank (was 4)" in str(stages)
+    assert "b [1] “text of b”: dropped by rerank (was 4)" in str(stages)
 
 
 def results(corpus: dict[str, str], *retrieved: NodeWithScore | str) -> EvaluationResults:
@@ -201,10 +256,23 @@ def test_a_text_that_came_under_another_id_is_pointed_out() -> None:
     again = node("n7")
     again.node.text = f"{text} And more of them."  # type: ignore[attr-defined]
     missed = results({"a": f"  {text}\n", "b": "Too short to tell."}, node("x"), again)
-    remark = "rank 2 of score, 'n7', has the text of 'a' under another id: match by text"
-    assert remark in " ".join(repr(missed.worst("recall@5")).split())
+    for worst in (missed.worst("recall@5"), missed.scores.worst("recall@5")):
+        printed = " ".join(repr(worst).split())
+        assert "1 expected passage came under another id. Evaluate with matcher='text'" in printed
+        assert "rank 2, under another id (n7)" in printed
+        assert "2. n7 (same text as a) Io has volcanoes" in printed
     other = results({"a": "Rhea is an icy body, without an atmosphere to speak of."}, again)
-    assert "has the text" not in repr(other.worst("recall@5"))
+    assert "another id" not in repr(other.worst("recall@5"))
+
+
+def test_half_of_a_text_is_the_same_and_a_title_is_not() -> None:
+    text = "Io has volcanoes, and lakes of sulphur on its surface. " * 4
+    for share, place in ((0.6, "rank 1, under another id (n7)"), (0.4, "never retrieved")):
+        part = node("n7")
+        part.node.text = text[: int(share * len(text))]  # type: ignore[attr-defined]
+        found = results({"a": text}, part)
+        story = query_answers("q", [system_of(found)], "recall@5")
+        assert [line.where for line in wanted_lines(story) if line.name == "a [1]"] == [place]
 
 
 def test_pickled_results_keep_the_texts_of_relevant_passages_alone() -> None:
@@ -233,6 +301,8 @@ def test_the_text_of_a_place_is_cut_out_of_its_document() -> None:
         ("Geysers of Enceladus\nThey come from an ocean.", "Geysers of Enceladus"),
         ("\n\n  Geysers of Enceladus\n", "Geysers of Enceladus"),
         ("Io\nA moon with volcanoes.", "Io A moon with volcanoes."),  # too short for a title
+        ("# Kiln rules\nNo food.", "Kiln rules"),
+        ("送燒須知\n素燒排在星期二晚上。", "送燒須知"),  # two cells a sign: as wide as 8 letters
         ("word " * 40, "word " * 23 + "word…"),  # 119 characters, and the sign
         ("x" * 200, "x" * 119 + "…"),
         ("\x1b[31mred alert", "[31mred alert"),

@@ -23,11 +23,13 @@ from llama_index_rag_metrics.report.model import (
     CallAnswer,
     Cell,
     Cutoff,
+    Found,
     Item,
     Queries,
     QueryAnswers,
     Report,
     ReportedItem,
+    SameText,
 )
 
 PUMP = "Why does the pump of the garden lose its pressure?"
@@ -130,14 +132,14 @@ def test_a_query_unfolds_to_rankings_side_by_side(open_report: Callable[..., Tab
     assert [line[2:] for line in lines(before)] == [
         ["x", "unlabelled", "only here"],
         ["a", "hit by id, grade 2"],
-        ["b", "hit by id", "only here"],
+        ["b", "hit by id, grade 1", "only here"],
     ]
     # a moved from 2 to 1; x isn't relevant, so that its loss is none
     assert [line[2:] for line in lines(after)] == [
         ["a", "hit by id, grade 2", "↑1"],
         ["y", "unlabelled", "only here"],
         ["a", "again"],
-        ["b", "dropped"],
+        ["b", "grade 1", "dropped"],
     ]
     assert after.locator("h5").all_inner_texts() == ["Relevant, dropped"]
     assert before.locator("li.hit").count() == 2
@@ -149,7 +151,9 @@ def test_beside_a_failure_nothing_is_new_or_dropped(open_report: Callable[..., T
     made = report(asked(got("p1", "p2", wanted=wanted), failed, wanted=wanted), "bm25", "lsa")
     place = unfolded(open_report(made))
     assert place.locator(".move").count() == 0
-    assert lines(place.locator(".side.relevant")) == [["", "", "p1", "bm25: rank 1", "lsa: failed"]]
+    assert lines(place.locator(".side.relevant")) == [
+        ["", "", "p1", "grade 1", "bm25: rank 1", "lsa: failed"]
+    ]
 
 
 def test_passages_have_excerpts_and_ids_as_short_as_they_differ(
@@ -280,7 +284,7 @@ def test_a_hit_says_why_and_the_matched_text_is_marked(open_report: Callable[...
     question = asked(Answer("", Cell(None), items), wanted=wanted, text="seal?")
     place = unfolded(open_report(report(question, "bm25")))
     grades = place.locator(".sides .grade").all_inner_texts()
-    assert grades == ["hit by text, grade 2", "hit by place", "unlabelled"]
+    assert grades == ["hit by text, grade 2", "hit by place, grade 1", "unlabelled"]
     assert place.locator(".sides mark.match").all_inner_texts() == [passage, passage]
     assert "ring.md, characters 0 to 31" in place.locator(".side.relevant").inner_text()
 
@@ -290,7 +294,7 @@ WANTED = [Item(RING, 1.0, text=TEXTS[RING])]
 
 def test_a_missed_passage_shows_its_text_at_once(open_report: Callable[..., Tab]) -> None:
     tab = open_report(report(asked(got(*SOME), wanted=WANTED), "bm25"))
-    assert expected(tab) == [["", "Seal ring", RING, "never retrieved"]]
+    assert expected(tab) == [["", "Seal ring", RING, "grade 1", "never retrieved"]]
     side = tab.page.locator(".side.relevant")
     assert side.locator("h4").inner_text() == "Expected passages: 1 of 1 missed"
     assert "replaced every year" in side.inner_text()
@@ -342,6 +346,7 @@ def test_a_stage_that_dropped_a_passage_is_named(open_report: Callable[..., Tab]
             "",
             "Seal ring",
             RING,
+            "grade 1",
             "retriever: rank 4",
             "rerank, merge: dropped by rerank (was 4)",
             "other: rank 2",
@@ -354,8 +359,8 @@ def test_what_every_system_missed_comes_first(open_report: Callable[..., Tab]) -
     answers = [got("p1", "p2", wanted=wanted), got("p1", wanted=wanted)]
     tab = open_report(report(asked(*answers, wanted=wanted), "bm25", "lsa"))
     assert [line[2:] for line in expected(tab)] == [
-        ["p9", "never retrieved"],
-        ["p2", "bm25: rank 2", "lsa: never retrieved"],
+        ["p9", "grade 1", "never retrieved"],
+        ["p2", "grade 1", "bm25: rank 2", "lsa: never retrieved"],
         ["p1", "grade 3", "rank 1"],
     ]
     heading = tab.page.locator(".side.relevant h4").inner_text()
@@ -366,10 +371,10 @@ def test_one_passage_of_a_need_is_enough(open_report: Callable[..., Tab]) -> Non
     needs = [[Item("a1", 1.0), Item("a2", 1.0)], [Item("b1", 1.0), Item("b2", 1.0)]]
     made = QueryAnswers("q1", PUMP, needs, [got("a2", "p1")])
     assert expected(open_report(report(made, "bm25"))) == [
-        ["", "", "b1", "never retrieved"],
-        ["or", "", "b2", "never retrieved"],
-        ["", "", "a1"],
-        ["or", "", "a2", "rank 1"],
+        ["", "", "b1", "grade 1", "never retrieved"],
+        ["or", "", "b2", "grade 1", "never retrieved"],
+        ["", "", "a1", "grade 1"],
+        ["or", "", "a2", "grade 1", "rank 1"],
     ]
 
 
@@ -411,13 +416,41 @@ def test_calls_show_their_passages(open_report: Callable[..., Tab]) -> None:
     answer = Answer("", Cell(None), hits, None, None, [call, failed])
     place = unfolded(open_report(report(asked(answer, wanted=WANTED), "agent")))
     calls = [" ".join(each.inner_text().split()) for each in place.locator(".call").all()]
-    assert calls == ["1. pump ring search 20.0 ms", "2. again search"]
-    assert place.locator(".failure").all_inner_texts() == ["failed: Timeout: 3 s"]
-    rows = lines(place.locator(".call + .ranking"))
-    assert [[row[1], *row[3:]] for row in rows] == [
-        ["Seal ring", "hit", "first seen"],
-        [TEXTS[HOURS], "unlabelled", "already seen"],
+    assert calls == [
+        "1. “pump ring” → 2 passages, 1 relevant and new search 20.0 ms",
+        "2. “again” search",
     ]
+    assert place.locator(".failure").all_inner_texts() == ["failed: Timeout: 3 s"]
+    rows = lines(place.locator(".call + .ranking").first)
+    assert [[row[1], *row[3:]] for row in rows] == [
+        ["Seal ring", "relevant and new, grade 1"],
+        [TEXTS[HOURS], "unlabelled"],
+    ]
+
+
+def test_a_text_under_another_id_says_where_and_what_to_do(
+    open_report: Callable[..., Tab],
+) -> None:
+    item = ReportedItem("n7", None, TEXTS[RING])
+    answer = Answer("", Cell(None), [item], found={}, same_text={RING: SameText(1, "n7")})
+    tab = open_report(report(asked(answer, wanted=WANTED), "bm25"))
+    assert expected(tab)[0][-1] == "rank 1, under another id (n7)"
+    side = tab.page.locator(".sides .side")
+    assert f"same text as {RING}" in side.locator(".names").inner_text().replace("\n", "")
+    check = tab.page.locator("#to-check details", has_text="labelled text under another id (1)")
+    check.locator("summary").first.click()
+    command = check.locator(".command code").first.inner_text()
+    assert command == "rag-metrics labels move dataset.json storage/ -o moved.json"
+
+
+def test_what_was_lost_filters_the_questions(open_report: Callable[..., Tab]) -> None:
+    found = got("p1", RING)._replace(found={RING: Found(2)})
+    made = report(asked(found, wanted=WANTED), "bm25", cutoff=Cutoff(1))
+    tab = open_report(made)
+    show = tab.page.locator("#show")
+    assert show.locator("option").all_inner_texts() == ["all questions", "below the cutoff"]
+    show.select_option("below the cutoff")
+    assert tab.page.locator("#queries .unfold").count() == 1
 
 
 def test_the_command_that_chooses_what_to_label_runs(
@@ -492,7 +525,7 @@ def many(n: int) -> Report:
     """Scores of so many questions."""
     ids = [f"query {number}" for number in range(n)]
     scores = Scores(ids, {"mrr": [1.0] * n}, queries={each: each.upper() for each in ids})
-    return results_report(scores, full=True)
+    return results_report(scores)
 
 
 def test_a_row_of_a_slice_leads_to_its_questions(open_report: Callable[..., Tab]) -> None:

@@ -76,4 +76,4 @@ def test_the_picture_is_in_what_nbconvert_makes_of_a_notebook() -> None:
 def test_what_is_printed_in_a_notebook_is_text() -> None:
     (outputs,) = run_cells(f"{SETTING}\nprint(scores)")
     assert [output["output_type"] for output in outputs] == ["stream"]
-    assert "0.7500" in printed(outputs)
+    assert "0.75" in printed(outputs)

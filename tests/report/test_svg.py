@@ -64,8 +64,8 @@ def test_a_mean_and_its_interval_stand_at_their_share_of_the_axis() -> None:
         ("15%", "35%"), ("40%", "60%")
     ]  # fmt: skip
     assert titles(figure) == [
-        "a: mrr: 0.2500 [0.1500, 0.3500]",
-        "b: mrr: 0.5000 [0.4000, 0.6000]",
+        "a: mrr: 0.2500 (0.1500 to 0.3500)",
+        "b: mrr: 0.5000 (0.4000 to 0.6000)",
     ]
 
 

@@ -53,14 +53,37 @@ def test_they_print_question_wanted_and_got(results: EvaluationResults) -> None:
     worst = results.worst("recall@5", 1)
     for printed in (repr(worst), str(worst), repr(worst[0])):
         text = " ".join(printed.split())
-        assert "q1 Which moon has geysers? bm25 0.5000 1. io text of io 2. triton [1]" in text
-        assert "wanted enceladus [2] Enceladus has geysers. never retrieved" in text
+        expected = "expected enceladus [2] Enceladus has geysers. never retrieved triton [1]"
+        assert f"q1 Which moon has geysers? {expected}" in text
+        assert "rank 2 bm25 0.5000 1. io text of io 2. triton [1]" in text
+    # two of q1 and one of q2 were expected
+    assert "Lost of 3 expected passages: 1 never retrieved." in str(worst)
     assert repr(worst).startswith(
         " Lowest recall@5\n The worst of 2 questions scores 0.50 on recall@5."
     )
     html = worst._repr_html_()
     assert "never retrieved" in html
     assert "<b>geysers" not in html
+
+
+@pytest.mark.parametrize(
+    ("scores", "n", "decision"),
+    [
+        ([0.0, 0.0, 0.0], 2, "All 3 questions score 0.00 on mrr; here are the first 2."),
+        ([0.0, 0.0, 1.0], 1, "2 of 3 questions score 0.00 on mrr; here is the first."),
+        ([0.0, 0.5, 1.0], 3, "All 3 questions, lowest first, score 0.00 to 1.00 on mrr."),
+        ([0.0, 0.5, 1.0], 2, "The 2 worst of 3 questions score 0.00 to 0.50 on mrr."),
+    ],
+)
+def test_the_first_sentence_counts_ties(scores: list[float], n: int, decision: str) -> None:
+    worst = Scores(["q1", "q2", "q3"], {"mrr": scores}).worst("mrr", n)
+    assert worst.report().decision[0].text == decision
+
+
+def test_without_a_metric_it_is_that_of_the_reports() -> None:
+    scores = Scores(["q1"], {"mrr": [0.5], "ndcg@10": [0.25]})
+    assert scores.worst() == [("q1", 0.25)]
+    assert str(scores.worst()).startswith(" Lowest ndcg@10")
 
 
 def test_stored_scores_tell_the_same(results: EvaluationResults) -> None:
@@ -93,7 +116,7 @@ def test_stored_answers_of_two_systems_dont_mistake_what_the_other_kept() -> Non
         systems.append(System.of(Scores.from_json(found.scores.to_json()), name))
     story = query_answers("q", systems, "recall@10")
     # "up" placed d7 eighth and kept d3 to d7; "down" placed d7 first
-    places = {line.name: line.where for line in wanted_lines(story)}
+    places = {line.name.removesuffix(" [1]"): line.where for line in wanted_lines(story)}
     assert places["d7"] == "up: rank 8; down: rank 1"
     assert story.more == 3
     assert not any("never" in where for where in places.values())

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.model import Listing, Report, Table
 from llama_index_rag_metrics.report.numbers import shown
-from llama_index_rag_metrics.report.query_lines import retrieved_line, wanted_line
+from llama_index_rag_metrics.report.query_lines import came_lines, wanted_lines
 
 
 def to_rst(report: Report) -> str:
@@ -36,11 +36,11 @@ def _list_table(table: Table) -> str:
 def _listed(listing: Listing) -> Iterator[str]:
     yield plain(listing.title)
     for query in listing.queries:
-        lines = [
-            f"{plain(answer.system)} {shown(answer.score)} {retrieved_line(answer, listing.most)}"
-            for answer in query.answers
-        ]
-        lines += [f"wanted {wanted_line(query)}", *map(plain, query.remarks)]
+        lines = [f"expected {line}" for line in wanted_lines(query)]
+        for answer in query.answers:
+            came = ", ".join(line.text for line in came_lines(query, answer, listing.most))
+            lines.append(f"{plain(answer.system)} {shown(answer.score)} {came}")
+        lines += map(plain, query.remarks)
         yield "\n".join(
             [
                 f"* {plain(query.query_id)} {plain(query.text)}",

@@ -19,10 +19,12 @@ from llama_index_rag_metrics.evaluation.results.curves import curve_figures
 from llama_index_rag_metrics.evaluation.results.results_report import system_of
 from llama_index_rag_metrics.metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.report import model as m
-from llama_index_rag_metrics.report.drawing import without_prefix
+from llama_index_rag_metrics.report.drawing import short_names, without_prefix
 from llama_index_rag_metrics.report.figure import Axis, Draw, Figure, Series
 from llama_index_rag_metrics.report.numbers import (
+    DISPUTED,
     counted,
+    digits_for,
     hover,
     p_value,
     percent,
@@ -61,11 +63,12 @@ def comparison_report(comparison: Comparison) -> m.Report:
         for results in [comparison.results[name]]
     ]
     metrics, primary = list(comparison.metric_names), comparison.settings.primary
+    decision = with_failures(decisions(comparison), systems, primary)
     n = len(comparison.query_ids)
     return m.Report(
         title=title_of(comparison),
         lead=f"{questions(n)} compared on {counted(len(metrics), 'metric', 'metrics')}",
-        decision=with_failures(decisions(comparison), systems, primary),
+        decision=decision,
         further=[
             statement
             for metric in metrics
@@ -75,7 +78,7 @@ def comparison_report(comparison: Comparison) -> m.Report:
         about=scores_report.about(systems),
         sections=_sections(comparison, systems),
         failures=scores_report.failures(systems),
-        notes=_notes(comparison, systems),
+        notes=scores_report.unsaid(_notes(comparison, systems), decision),
         glossary=scores_report.glossary(metrics),
         metrics=metrics,
         primary=primary,
@@ -107,6 +110,7 @@ def _sections(comparison: Comparison, systems: list[System]) -> list[m.Section]:
             title=f"{'Means by people alone' if calibrations else 'Means'}, queries, latency",
             place="detail",
             primary=comparison.settings.primary,
+            digits={metric: _digits(comparison, metric) for metric in comparison.metric_names},
         ),
         m.Section("Human and judged questions", calibrated, CALIBRATED),
         m.Section("Slices", list(_slices(comparison)), aside=True),
@@ -117,8 +121,9 @@ def _sections(comparison: Comparison, systems: list[System]) -> list[m.Section]:
 
 def title_of(comparison: Comparison) -> str:
     """Such as "hybrid and lsa against bm25"."""
-    others, baseline = comparison.others, [comparison.baseline]
-    return f"{scores_report.listed(others)} against {scores_report.listed(baseline)}"
+    short = short_names(comparison.names)
+    others = scores_report.listed([short[name] for name in comparison.others])
+    return f"{others} against {scores_report.listed([short[comparison.baseline]])}"
 
 
 def decisions(comparison: Comparison) -> list[m.Statement]:
@@ -142,11 +147,11 @@ def _tone(difference: Difference) -> m.Tone:
     return _TONES.get(difference.outcome, "normal")
 
 
-def _interval(difference: HasEnds, changed: object) -> m.Cell:
+def _interval(difference: HasEnds, changed: object, digits: int) -> m.Cell:
     """Empty where no question changed, as the sentence says."""
     if not changed:
         return m.Cell(None, "range")
-    return m.Cell(None, "range", low=difference.low, high=difference.high)
+    return m.Cell(None, "range", low=difference.low, high=difference.high, digits=digits)
 
 
 def label_of(difference: Difference) -> str:
@@ -167,9 +172,12 @@ def settings_of(comparison: Comparison) -> str:
     elif families:
         name = _CORRECTIONS[settings.correction]
         together = f", corrected together ({name}): {', and apart from them '.join(families)}"
+    parts = (comparison, *comparison.slices.values())
+    is_disputed = any(difference.is_disputed for part in parts for difference in part)
+    dagger = f" {DISPUTED} The test says another thing than the interval." if is_disputed else ""
     return (
         f"{percent(settings.confidence)} confidence intervals, which decide, and p of the "
-        f"{TESTS[settings.test]}, two-sided{together}; seed {settings.seed}."
+        f"{TESTS[settings.test]}, two-sided{together}; seed {settings.seed}.{dagger}"
     )
 
 
@@ -190,11 +198,13 @@ def _differences(comparison: Comparison) -> Iterator[m.Table]:
         prefix, short = without_prefix(comparison.names)
         for metric in (primary, *secondary):
             rows = [
-                _difference_row(short[number], comparison[name, metric])
+                _difference_row(
+                    short[number], comparison[name, metric], _digits(comparison, metric)
+                )
                 for number, name in _in_order(comparison, metric)
             ]
             yield m.Table(
-                f"{metric} against {comparison.baseline}",
+                f"{metric} against {short_names(comparison.names)[comparison.baseline]}",
                 ["baseline", *_difference_head(comparison, "system")[1:]],
                 [rows],
                 first=f"{prefix}…" if prefix else "system",
@@ -204,7 +214,10 @@ def _differences(comparison: Comparison) -> Iterator[m.Table]:
         return
     for name in others:
         parts = [
-            [_difference_row(metric, comparison[name, metric]) for metric in metrics]
+            [
+                _difference_row(metric, comparison[name, metric], _digits(comparison, metric))
+                for metric in metrics
+            ]
             for metrics in ([primary], secondary)
             if metrics
         ]
@@ -218,7 +231,9 @@ def _slices(comparison: Comparison) -> Iterator[m.Table]:
         rows = []
         for value, part in comparison.slices.items():
             label = "without" if value is None else str(value)
-            rows.append(_difference_row(f"{label} ({part[name, metric].n})", part[name, metric]))
+            difference = part[name, metric]
+            digits = digits_for(difference.n, difference)
+            rows.append(_difference_row(f"{label} ({difference.n})", difference, digits))
         head, title = _difference_head(comparison, name), f"{metric} of {name} by {key}"
         yield m.Table(title, head, [rows], first=key, place="detail")
 
@@ -232,12 +247,16 @@ def _pairs(comparison: Comparison) -> Iterator[m.Table]:
     cells, rows = {}, []
     for pair in pairs:
         key, difference, is_shown = (pair.system, pair.other), pair.difference, excludes_0(pair)
+        digits = digits_for(pair.n, pair)
         for both, lead in ((key, difference), (key[::-1], -difference)):
             won: m.Tone = "best" if sign * lead > 0 else "alarm"
-            cells[both] = m.Cell(lead, "signed", won if is_shown else "normal")
+            tone = won if is_shown else "normal"
+            cells[both] = m.Cell(lead, "signed", tone, digits=digits)
         numbers = [
-            m.Cell(difference, "signed"),
-            _interval(pair, comparison.paired.values(pair.system, metric, pair.other).any()),
+            m.Cell(difference, "signed", digits=digits),
+            _interval(
+                pair, comparison.paired.values(pair.system, metric, pair.other).any(), digits
+            ),
             m.Cell(pair.p, "p", "best" if is_shown else "normal"),
         ]
         rows.append(m.Row(f"{pair.system} − {pair.other}", numbers))
@@ -266,18 +285,23 @@ def _difference_head(comparison: Comparison, name: str) -> list[str]:
     return [comparison.baseline, name, *numbers]
 
 
-def _difference_row(label: str, difference: Difference) -> m.Row:
+def _digits(comparison: Comparison, metric: str) -> int:
+    """Those of all differences on a metric, so that its means stand in columns."""
+    return max(digits_for(each.n, each) for each in comparison if each.metric == metric)
+
+
+def _difference_row(label: str, difference: Difference, digits: int) -> m.Row:
     if not difference.n:
         return m.Row(label, [m.Cell(None, tone="quiet")] * 7)
     tone = _tone(difference)
     return m.Row(
         label,
         [
-            m.Cell(difference.baseline_mean, "score"),
-            m.Cell(difference.mean, "score"),
-            m.Cell(difference.difference, "signed", tone),
-            _interval(difference, difference.changed),
-            m.Cell(difference.p_corrected, "p", tone),
+            m.Cell(difference.baseline_mean, "score", digits=digits),
+            m.Cell(difference.mean, "score", digits=digits),
+            m.Cell(difference.difference, "signed", tone, digits=digits),
+            _interval(difference, difference.changed, digits),
+            m.Cell(difference.p_corrected, "p", "quiet" if difference.is_disputed else tone),
             m.Cell((difference.wins, difference.ties, difference.losses), "tally"),
             m.Cell(difference.effect_size, "effect"),
         ],
@@ -369,8 +393,7 @@ def _distribution_figure(comparison: Comparison, metric: str) -> Figure:
         label = f"{name} ({len(column) - len(changed)} the same)"
         counts = list(map(len, members))
         remarks = [
-            f"{name} minus {comparison.baseline} on {metric}, {span}: "
-            f"{counted(n, 'question', 'questions')}"
+            f"{name} minus {comparison.baseline} on {metric}, {span}: {questions(n)}"
             for span, n in zip(spans, counts, strict=True)
         ]
         series.append(Series(label, number, middles, counts, remarks=remarks, members=members))

@@ -7,11 +7,12 @@ tell.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from llama_index_rag_metrics.metrics.metric_names import lower_is_better
+from llama_index_rag_metrics.report.drawing import short_names
 from llama_index_rag_metrics.report.numbers import (
     decimals_of,
     ends,
@@ -37,6 +38,8 @@ TESTS = {
     "wilcoxon": "Wilcoxon signed-rank test",
 }
 
+_MOST_NAMES = 3
+
 _NUMBERS = ("", "", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
@@ -47,6 +50,7 @@ def decision(comparison: Comparison) -> str:
     if len(differences) == 1:
         return f"{_clause(differences[0])}."
     if winner := _best(comparison, differences):
+        winner = short_names(comparison.names)[winner]
         n = len(differences) + 1
         number = _NUMBERS[n] if n < len(_NUMBERS) else f"{n:,}"
         return f"{winner} is the best of {number} on {metric}."
@@ -151,16 +155,23 @@ def _groups(differences: Sequence[Difference], comparison: Comparison) -> str:
         same = difference.changed == 0 and difference.n > 1
         groups.setdefault("same" if same else difference.outcome, []).append(difference)
     kinds = [kind for kind in ("better", "worse", "alike", "same", "can't tell") if kind in groups]
-    first, *further = [_of_group(kind, groups[kind], baseline) for kind in kinds]
+    short = short_names(comparison.names)
+    first, *further = [_of_group(kind, groups[kind], short, baseline) for kind in kinds]
     if kinds[0] == "can't tell":
         first = f"T{first[1:]}"
     return f"{'; '.join([f'{first} on {metric}', *further])}."
 
 
-def _of_group(kind: str, group: Sequence[Difference], baseline: str) -> str:
-    """The clause of the systems with the same outcome."""
-    *others, last = [difference.system for difference in group]
+def _of_group(
+    kind: str, group: Sequence[Difference], short: Mapping[str, str], baseline: str
+) -> str:
+    """The clause of the systems with the same outcome, which are counted where they are many."""
+    *others, last = [short[difference.system] for difference in group]
     names = f"{', '.join(others)} and {last}" if others else last
+    if len(group) > _MOST_NAMES:
+        is_all = len(group) == len(short) - 1
+        names = f"the {len(group):,} others" if is_all else f"{len(group):,} of the others"
+    baseline = short[baseline]
     if kind == "can't tell":
         return f"t{_these(group)[1:]} can't tell {names} from {baseline}"
     if kind == "same":

@@ -12,7 +12,7 @@ import numpy as np
 from llama_index_rag_metrics.decisions import OnMissing
 from llama_index_rag_metrics.decisions.comparison.pairing import Paired
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
-from llama_index_rag_metrics.report.numbers import between, counted, p_value, signed
+from llama_index_rag_metrics.report.numbers import between, p_value, questions, signed
 from llama_index_rag_metrics.report.reportable import Sentence
 from llama_index_rag_metrics.runtime.amounts import check_amount
 from llama_index_rag_metrics.runtime.errors import InvalidInput
@@ -23,14 +23,23 @@ from llama_index_rag_metrics.statistics.intervals import (
     SEED,
     UNIT_RANGE,
     check_options,
+    excludes_0,
 )
 from llama_index_rag_metrics.statistics.significance import t_p
 
 Test: TypeAlias = Literal["randomisation", "t", "wilcoxon"]
 Outcome: TypeAlias = Literal["better", "worse", "alike", "can't tell"]
 
-ALIKE = 0.02
-"""The margin of metrics from 0 to 1."""
+_MARGIN = 0.02
+
+
+def margin_of(metric: str, margin: float | None, argument: str) -> float:
+    """A difference too small to matter; if none is given, that of metrics from 0 to 1, else 0."""
+    if margin is None:
+        return _MARGIN if limits_of(metric) == UNIT_RANGE else 0.0
+    expected = "a difference too small to matter, such as 0.02; 0 for none"
+    check_amount(argument, margin, expected, lambda number: 0 <= number < np.inf)
+    return margin
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +72,7 @@ class ComparisonSettings:
             remedy = "Wilcoxon's test has 'holm' or another one."
             raise InvalidInput("correction", "max-t", "a correction of p values", remedy)
         if self.alike is not None:
-            expected = "a difference too small to matter, such as 0.02; 0 for none"
-            check_amount("alike", self.alike, expected, lambda margin: margin >= 0)
+            self.margin(self.primary)
 
     @property
     def alpha(self) -> float:
@@ -72,9 +80,7 @@ class ComparisonSettings:
 
     def margin(self, metric: str) -> float:
         """Systems that differ by no more are alike; 0 where nothing is small enough for that."""
-        if self.alike is not None:
-            return self.alike
-        return ALIKE if limits_of(metric) == UNIT_RANGE else 0.0
+        return margin_of(metric, self.alike, "alike")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -147,6 +153,11 @@ class Difference(Sentence):
     def changed(self) -> int:
         return self.wins + self.losses
 
+    @property
+    def is_disputed(self) -> bool:
+        """Whether there is an interval, and the test says another thing."""
+        return self.low is not None and self.significant != excludes_0(self)
+
     def p_of(self, test: Test) -> float:
         return float(getattr(self, f"p_{test}"))
 
@@ -175,7 +186,7 @@ class SystemPair(Sentence):
         ends = "" if self.low is None else f"{between(self.low, self.high)}; "
         return (
             f"{self.system} minus {self.other} on {self.metric}: {signed(self.difference)} "
-            f"({ends}p = {p_value(self.p)}, {counted(self.n, 'question', 'questions')})"
+            f"({ends}p = {p_value(self.p)}, {questions(self.n)})"
         )
 
 

@@ -18,6 +18,7 @@ from typing import TypeAlias
 
 from llama_index_rag_metrics.evaluation.results.curves import ranking_metric
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
+from llama_index_rag_metrics.evaluation.results.results_report import system_of
 from llama_index_rag_metrics.metrics import (
     MRR,
     RBP,
@@ -27,19 +28,9 @@ from llama_index_rag_metrics.metrics import (
     Precision,
     RankingMetric,
 )
-from llama_index_rag_metrics.rankings.matching.matcher_names import BY_ID
+from llama_index_rag_metrics.rankings.matching.matcher_names import Matched
 from llama_index_rag_metrics.rankings.relevance import Relevance
-from llama_index_rag_metrics.rankings.run import Run
-from llama_index_rag_metrics.report.model import (
-    Cell,
-    Records,
-    Report,
-    Row,
-    Section,
-    Statement,
-    Table,
-    headline,
-)
+from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.numbers import carried
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.amounts import check_amount
@@ -82,7 +73,7 @@ class Holes(Reportable):
     retrieved: int
     bounds: bool
 
-    def report(self, *, full: bool = False) -> Report:
+    def report(self, *, full: bool = False) -> m.Report:
         """The mean and the two others."""
         return JudgementHoles([self]).report()
 
@@ -90,36 +81,32 @@ class Holes(Reportable):
 class JudgementHoles(Reportable, tuple[Holes, ...]):
     """The holes under several metrics."""
 
-    def report(self, *, full: bool = False) -> Report:
+    def report(self, *, full: bool = False) -> m.Report:
         """A row a metric."""
-        table = Table("", _HEAD, [[_row(hole.metric, hole) for hole in self]])
-        return Report(
+        table = m.Table("", _HEAD, [[_row(hole.metric, hole) for hole in self]])
+        return m.Report(
             title="Unjudged items",
             decision=[self._decision()],
-            sections=[Section("Unjudged items", [table], EXPLAINED)],
+            sections=[m.Section("Unjudged items", [table], EXPLAINED)],
             metrics=[hole.metric for hole in self],
-            records=Records.of_fields(self, [field.name for field in fields(Holes)]),
+            records=m.Records.of_fields(self, [field.name for field in fields(Holes)]),
         )
 
-    def _decision(self) -> Statement:
+    def _decision(self) -> m.Statement:
         """How far the metric that stands for all could move."""
-        chosen = headline([hole.metric for hole in self])
+        chosen = m.headline([hole.metric for hole in self])
         if not chosen:
-            return Statement("Unlabelled passages affect none of these metrics.")
+            return m.Statement("Unlabelled passages affect none of these metrics.")
         hole = next(hole for hole in self if hole.metric == chosen)
         if not hole.unjudged:
-            return Statement(f"Every passage that {hole.metric} counts is labelled.", "best")
+            return m.Statement(f"Every passage that {hole.metric} counts is labelled.", "best")
         ends = hole.not_relevant, hole.relevant
         mean, low, high = (carried(end, hole.n) for end in (hole.mean, *ends))
         unlabelled = f"{hole.unjudged:,} of {hole.retrieved:,} passages that count are unlabelled"
+        could = f"; {low} and {high} if all of them are irrelevant or all relevant"
         if hole.bounds:
-            could = f"{hole.metric} is {mean}, and between {low} and {high} whatever their labels"
-        else:
-            could = (
-                f"{hole.metric} is {mean}; {low} and {high} if all of them are irrelevant or all"
-            )
-            could = f"{could} relevant"
-        return Statement(f"{unlabelled}: {could}.", "open")
+            could = f", and between {low} and {high} whatever their labels"
+        return m.Statement(f"{unlabelled}: {hole.metric} is {mean}{could}.", "open")
 
 
 def judgement_holes(
@@ -161,6 +148,7 @@ def judgement_holes(
     check_amount("grade", grade, "a number above 0", lambda value: 0 < value < math.inf)
     chosen = set(results.scores.query_ids if query_ids is None else query_ids)
     answering: list[RankingMetric] = []
+    system = system_of(results)
     alike: dict[_View, list[_Scored]] = defaultdict(list)
     for name in results.scores.metric_names if metrics is None else metrics:
         by_query = results.scores.by_query(name).items()
@@ -174,16 +162,15 @@ def judgement_holes(
     by_metric = {
         holes.metric: holes
         for view, scored in alike.items()
-        for holes in _holes(view, scored, *_judged_by(scored[0][0], results))
+        for holes in _holes(view, scored, system.judged_by(scored[0][0].metric_name))
     }
     return JudgementHoles(by_metric[metric.metric_name] for metric in answering)
 
 
-def _holes(
-    view: _View, scored: Sequence[_Scored], relevance: Mapping[str, Relevance], run: Run
-) -> Iterator[Holes]:
+def _holes(view: _View, scored: Sequence[_Scored], judged_by: Matched) -> Iterator[Holes]:
     """Holes of metrics of one view, judged once."""
     _, cutoff, grade, query_ids = view
+    run, relevance = judged_by.run, judged_by.relevance
     rankings = [
         list(dict.fromkeys(run[query_id].ids)) if query_id in run else [] for query_id in query_ids
     ]
@@ -223,17 +210,6 @@ def _answering(name: str) -> RankingMetric | None:
     return metric
 
 
-def _judged_by(
-    metric: RankingMetric, results: EvaluationResults
-) -> tuple[Mapping[str, Relevance], Run]:
-    """The results' judgements and run, or what the metric's matcher made of them."""
-    answering = filter(None, map(_answering, results.scores.metric_names))
-    named = {each.match for each in answering}
-    default = next((name for name in results.matched if name not in named), BY_ID)
-    matched = results.matched.get(default if metric.match is None else metric.match)
-    return (results.relevance, results.run) if matched is None else (matched.relevance, matched.run)
-
-
 def _is_bounded(metric: RankingMetric) -> bool:
     """Whether one more relevant item can only raise the score, and nothing else changes it."""
     if isinstance(metric, HitRate):
@@ -243,7 +219,7 @@ def _is_bounded(metric: RankingMetric) -> bool:
     return isinstance(metric, (Precision, RBP))
 
 
-def hole_tables(by_system: Mapping[str, Sequence[Holes]]) -> list[Table]:
+def hole_tables(by_system: Mapping[str, Sequence[Holes]]) -> list[m.Table]:
     """One table for all systems with unjudged items within k; none where there are none."""
     rows = [
         _row(f"{hole.metric} of {name}", hole)
@@ -251,17 +227,17 @@ def hole_tables(by_system: Mapping[str, Sequence[Holes]]) -> list[Table]:
         for hole in holes
         if hole.unjudged
     ]
-    return [Table("Unjudged items", _HEAD, [rows], place="detail")] if rows else []
+    return [m.Table("Unjudged items", _HEAD, [rows], place="detail")] if rows else []
 
 
-def _row(label: str, holes: Holes) -> Row:
-    return Row(
+def _row(label: str, holes: Holes) -> m.Row:
+    return m.Row(
         label,
         [
-            Cell((holes.unjudged, holes.retrieved), "share"),
-            Cell(holes.mean, "score"),
-            Cell(holes.not_relevant, "score"),
-            Cell(holes.relevant, "score"),
-            Cell("bounds" if holes.bounds else "two cases", tone="quiet"),
+            m.Cell((holes.unjudged, holes.retrieved), "share"),
+            m.Cell(holes.mean, "score"),
+            m.Cell(holes.not_relevant, "score"),
+            m.Cell(holes.relevant, "score"),
+            m.Cell("bounds" if holes.bounds else "two cases", tone="quiet"),
         ],
     )

@@ -160,33 +160,31 @@ class Paired:
         known within their own intervals, over the queries that both score. Infinite where a metric
         has no limits.
         """
-        values, both = {}, {}
-        for key in keys:
-            system, metric, baseline = key
-            is_scored = ~np.isnan(self.values(*key))
-            both[key] = [(name, metric, is_scored.tobytes()) for name in (system, baseline)]
-            for column in both[key]:
-                scores = self.values(column[0], metric)
-                values[column] = np.where(is_scored, scores, np.nan)
-        limits = {column: limits_of(column[1]) for column in values}
+        columns: dict[tuple[str, str, bytes], FloatArray] = {}
+        sides = []
+        for system, metric, baseline in keys:
+            lacks = np.isnan(self.values(system, metric, baseline))
+            sides.append([(name, metric, lacks.tobytes()) for name in (system, baseline)])
+            for side in sides[-1]:
+                columns[side] = np.where(lacks, np.nan, self.values(side[0], metric))
         if self.judged is not None:
-            means = [self.calibrated_mean(name, metric, confidence) for name, metric, _ in values]
+            means = [self.calibrated_mean(name, metric, confidence) for name, metric, _ in columns]
         else:
-            columns, clusters = self.in_order([*values.values()])
-            means = mean_intervals(
-                columns, limits=[*limits.values()], confidence=confidence, clusters=clusters
-            )
+            limits = [limits_of(metric) for _, metric, _ in columns]
+            ordered, clusters = self.in_order([*columns.values()])
+            means = mean_intervals(ordered, limits=limits, confidence=confidence, clusters=clusters)
         ends = {
-            column: (-math.inf, math.inf)
-            if mean.low is None or mean.high is None
-            else (mean.low, mean.high)
-            for column, mean in zip(values, means, strict=True)
+            side: (
+                -math.inf if mean.low is None else mean.low,
+                math.inf if mean.high is None else mean.high,
+            )
+            for side, mean in zip(columns, means, strict=True)
         }
         possible = np.tile([-math.inf, math.inf], (len(keys), 1))
-        for row, of_key in enumerate(both.values()):
-            lowest, highest = limits[of_key[0]]
-            (low, high), (base_low, base_high) = (ends[column] for column in of_key)
+        for row, (side, base) in enumerate(sides):
+            lowest, highest = limits_of(keys[row][1])
             if math.isfinite(highest - lowest):
+                (low, high), (base_low, base_high) = ends[side], ends[base]
                 possible[row] = (
                     max(lowest - base_high, low - highest),
                     min(highest - base_low, high - lowest),

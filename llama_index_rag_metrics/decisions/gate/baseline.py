@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -26,11 +25,12 @@ from typing import Any
 from llama_index_rag_metrics.decisions.calibration import Calibration
 from llama_index_rag_metrics.decisions.comparison.pairing import Results, check_finite, scores_of
 from llama_index_rag_metrics.decisions.gate.rules import Rule, RuleLike, parse_rules
+from llama_index_rag_metrics.decisions.gate.surroundings import COMMITS, first_of
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.files.lines import Place, from_json, read_text
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.report.escape import terminal
-from llama_index_rag_metrics.report.numbers import counted, score
+from llama_index_rag_metrics.report.numbers import questions, score
 from llama_index_rag_metrics.runtime.atomic_files import write_text
 from llama_index_rag_metrics.runtime.errors import BaselineMismatch, FileFormatError, InvalidInput
 from llama_index_rag_metrics.runtime.jsonable import jsonable
@@ -38,9 +38,6 @@ from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.mappings import name_among
 
 _DIGITS = 10
-
-_VARIABLES = ("GITHUB_SHA", "CI_COMMIT_SHA", "BUILDKITE_COMMIT", "GIT_COMMIT")
-"""Where services of continuous integration name the commit."""
 
 _PATIENCE = 5.0
 _HISTORY_DIGITS = 12
@@ -112,7 +109,7 @@ class Update:
 def _commit_of(folder: Path) -> str:
     """The commit that a folder is at, of the service's environment or of git; "" if unknown."""
     command, quiet = ["git", "rev-parse", "--verify", "HEAD"], subprocess.DEVNULL
-    commit = next(filter(None, map(os.environ.get, _VARIABLES)), "")
+    commit = first_of(*COMMITS)
     if not commit:
         with suppress(OSError, subprocess.SubprocessError):
             commit = subprocess.check_output(
@@ -206,16 +203,16 @@ class Baseline:
         """Write the file, and its folder where there is none; whole or not at all."""
         write_text(path, self.to_json())
 
-    def described(self, path: str | Path, before: Baseline | None) -> list[str]:
+    def described(self, path: str | Path, before: Baseline | None) -> str:
         """What was stored where: "base.json: 50 questions stored", and a line for each mean."""
-        n = counted(len(self.scores.query_ids), "question", "questions")
+        n = questions(len(self.scores.query_ids))
         lines = [f"{terminal(str(path))}: {n} stored"]
         for metric, mean in self.scores.means.items():
             was = ""
             if before is not None and metric in before.scores:
                 was = f"{score(before.scores.means[metric])} → "
             lines.append(f"  {terminal(metric)}  {was}{score(mean)}")
-        return lines
+        return "\n".join(lines)
 
     @classmethod
     def load(cls, path: str | Path) -> Baseline:

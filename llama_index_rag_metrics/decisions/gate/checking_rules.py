@@ -248,11 +248,7 @@ def _measured(
 def _worst_queries(
     results: Results, rule: Rule, measured: Measured, n: int
 ) -> Iterator[WorstQuery]:
-    """The n queries that count most against a rule, worst first; among equals, as they came.
-
-    Against the baseline, those that lost most, and only those that lost; else those with the worst
-    scores, without those of the best score there is.
-    """
+    """The n queries that lost most against the baseline, or else scored worst, worst first."""
     sign = -1.0 if rule.lower_is_better else 1.0
     goodness = {
         query_id: sign * (now - (before or 0.0))
@@ -350,10 +346,7 @@ def update_baseline(
 def _report_on_new(
     results: Results, before: Baseline | None, rules: Sequence[Rule], min_coverage: float
 ) -> GateReport:
-    """The verdicts on what is to be stored; none where there is nothing to judge.
-
-    Rules that compare judge the queries and the metrics that the stored baseline has, too.
-    """
+    """The verdicts on what is to be stored; none where there is nothing to judge."""
     scores, judging = scores_of(results), [rule for rule in rules if not rule.baseline]
     if before is not None and before.common_queries(results):
         sides = {"baseline": before, "anchor": before.anchor or before}

@@ -10,14 +10,16 @@ from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.numbers import (
     count,
     counted,
+    digits_for,
     digits_of,
     given,
-    hundredths_up,
     percent,
     questions,
+    rounded_up,
     score,
-    up_to_two_digits,
+    two_digits_up,
 )
+from llama_index_rag_metrics.scores.deciding import NOTHING
 from llama_index_rag_metrics.scores.scores_report import listed
 from llama_index_rag_metrics.statistics.resampling import NOISE
 
@@ -48,16 +50,17 @@ def gate_report(gate: GateReport) -> m.Report:
     worst_first = sorted(gate, key=lambda verdict: ORDER.index(verdict.outcome))
     rows = [_row(verdict) for verdict in worst_first]
     known = [gate.about[label] for label in ("dataset", "commit") if label in gate.about]
+    nothing = [note for note in gate.notes if note.startswith(NOTHING)]
     lead = [counted(len(rows), "rule", "rules"), *known]
     return m.Report(
         title=f"Retrieval gate{name}",
         lead=" · ".join(map(plain, lead)),
         outcome=_outcome(gate.outcome),
-        decision=_decision(worst_first),
+        decision=[*(m.Statement(note, "alarm") for note in nothing), *_decision(worst_first)],
         about=[*gate.about.items()],
         sections=[m.Section(_VERDICTS, [m.Table("", _HEAD, [rows], first="rule")])],
-        listings=list(_listings(gate)),
-        notes=gate.notes,
+        listings=list(_listings(worst_first, gate.name)),
+        notes=[note for note in gate.notes if note not in nothing],
         records=_records(gate),
     )
 
@@ -84,12 +87,10 @@ def _decision(worst_first: Sequence[Verdict]) -> list[m.Statement]:
         metrics = listed([*dict.fromkeys(verdict.metric for verdict in alike)])
         first = m.Statement(f"{head}, on {metrics}.", tone, worst, _VERDICTS)
     others = [verdict for verdict in worst_first[is_one:] if verdict.outcome != "pass"]
-    return [first, *map(_statement, others)]
-
-
-def _statement(verdict: Verdict) -> m.Statement:
-    outcome = verdict.outcome
-    return m.Statement(f"{outcome}: {verdict.sentence}", _TONES[outcome], outcome)
+    return [
+        first,
+        *(m.Statement(str(each), _TONES[each.outcome], each.outcome) for each in others),
+    ]
 
 
 def _outcome(outcome: Outcome) -> m.Cell:
@@ -100,6 +101,14 @@ def _row(verdict: Verdict) -> m.Row:
     rule, limit = verdict.rule, verdict.rule.value
     has_bounds = rule.confidence is not None
     is_count = isinstance(verdict.value, int)
+    bounds = m.Cell(
+        "signed" if rule.baseline else "score",
+        "bounds",
+        low=verdict.lower if has_bounds else None,
+        high=verdict.upper if has_bounds else None,
+        limit=limit,
+    )
+    digits = digits_for(verdict.n, bounds)
     return m.Row(
         str(rule),
         [
@@ -108,31 +117,27 @@ def _row(verdict: Verdict) -> m.Row:
                 verdict.value if verdict.n or is_count else None,
                 "count" if is_count else "score",
                 limit=None if rule.baseline else limit,
+                digits=digits,
             ),
-            m.Cell(verdict.baseline if verdict.n else None, "score"),
-            m.Cell(verdict.difference, "signed", limit=limit),
-            m.Cell(
-                "signed" if rule.baseline else "score",
-                "bounds",
-                low=verdict.lower if has_bounds else None,
-                high=verdict.upper if has_bounds else None,
-                limit=limit,
-            ),
+            m.Cell(verdict.baseline if verdict.n else None, "score", digits=digits),
+            m.Cell(verdict.difference, "signed", limit=limit, digits=digits),
+            bounds._replace(digits=digits),
             m.Cell(verdict.n, "count"),
         ],
     )
 
 
-def _listings(gate: GateReport) -> Iterator[m.Listing]:
-    """The worst questions of each metric, each question once."""
+def _listings(worst_first: Sequence[Verdict], name: str) -> Iterator[m.Listing]:
+    """The worst questions of each metric that isn't kept, each question once."""
     shown: set[str] = set()
-    for verdict in sorted(gate.with_worst(), key=lambda verdict: ORDER.index(verdict.outcome)):
+    broken = (each for each in reversed(worst_first) if each.outcome != "pass" and each.worst)
+    for verdict in reversed({each.worst: each for each in broken}.values()):
         new = [query for query in verdict.worst if query.query_id not in shown]
         again = [query.query_id for query in verdict.worst if query.query_id in shown]
         shown.update(query.query_id for query in new)
         yield m.Listing(
             f"Worst questions on {verdict.metric}",
-            [_query(query, gate.name) for query in new],
+            [_query(query, name) for query in new],
             f"beside {', '.join(again)}, above" if again else "",
             most=MOST_ITEMS,
         )
@@ -259,14 +264,10 @@ def _way_out(verdict: Verdict) -> str:
         most = f" of {'' if more else 'more than '}{given(rule.tolerance)}{more and f' {more}'}"
         size = most if rule.tolerance else ""
         open_question = f" A {loss}{size} can't be ruled out with {n}."
-    allow = "" if verdict.decidable is None else f"allow {hundredths_up(verdict.decidable)}"
+    allow = "" if verdict.decidable is None else f"allow {rounded_up(verdict.decidable, 2)}"
     if verdict.needed is not None:
         many = verdict.needed > _MOST_QUERIES
-        about = (
-            f"more than {_MOST_QUERIES:,}"
-            if many
-            else f"about {up_to_two_digits(verdict.needed):,}"
-        )
+        about = f"more than {_MOST_QUERIES:,}" if many else f"about {two_digits_up(verdict.needed)}"
         return f"{open_question} Use {about}{f', or {allow}' if allow else ''}."
     if allow and not rule.tolerance and not rule.strict:
         return f"{open_question} No number of questions rules out every {loss}: {allow}."

@@ -143,12 +143,25 @@ class MeanEvidence:
     def _interval(self, confidence: float) -> MeanInterval:
         two_sided = 2 * confidence - 1
         if self.calibrated is None:
+            limits = _reckoned(self.values, self.limits)
             return mean_interval(
-                self.values, confidence=two_sided, limits=self.limits, clusters=self.clusters
+                self.values, confidence=two_sided, limits=limits, clusters=self.clusters
             )
         return ppi.prediction_powered_interval(
             self.calibrated, confidence=two_sided, limits=self.limits
         )[1]
+
+
+def _reckoned(values: FloatArray, limits: tuple[float, float]) -> tuple[float, float]:
+    """Of scores without a limit that are all the same, another one is at most twice as far from 0.
+
+    A report gives no interval there; a rule has to be decided.
+    """
+    low, high = limits
+    if not len(values) or np.ptp(values) > NOISE:
+        return limits
+    reach = max(2 * float(np.abs(values).max()), 1.0)
+    return -reach if low == -math.inf else low, reach if high == math.inf else high
 
 
 Evidence: TypeAlias = "PairedEvidence | MeanEvidence"
@@ -191,10 +204,7 @@ def measure_against(
     clusters: Clusters | None,
     judge: Scores | None = None,
 ) -> Measured:
-    """Measure a rule on the queries that are the same in the baseline, or the anchor.
-
-    With a judge, the other scores are people's.
-    """
+    """Measure a rule on the queries that are the same in the baseline, or the anchor."""
     metric = _metric_of_both(rule, now, stored)
     sides = {_BEFORE: stored.scores.select(same), _NOW: now.select(same)}
     paired = pair(sides, _BEFORE, metrics=[metric], clusters=clusters)

@@ -3,44 +3,34 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
 from datetime import datetime, timezone
 
 from llama_index_rag_metrics.decisions.comparison.pairing import Results
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 
-_COMMITS = ("GITHUB_SHA", "CI_COMMIT_SHA")
+COMMITS = ("GITHUB_SHA", "CI_COMMIT_SHA", "BUILDKITE_COMMIT", "GIT_COMMIT")
+"""Where services of continuous integration name the commit."""
+
 _BRANCHES = ("GITHUB_HEAD_REF", "GITHUB_REF_NAME", "CI_COMMIT_REF_NAME")
+_GITHUB_RUN = ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_RUN_ID")
 _COMMIT_CHARACTERS = 10
 
 
-def surroundings(results: Results, environment: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Label to value: the dataset where it is known, and what GitHub's or GitLab's CI says.
-
-    >>> from llama_index_rag_metrics import Scores
-    >>> ci = {"CI_COMMIT_SHA": "6102b96f0c0ffee", "CI_COMMIT_REF_NAME": "main"}
-    >>> about = surroundings(Scores([], {}), ci)
-    >>> about["commit"], about["branch"], list(about)
-    ('6102b96f0c', 'main', ['commit', 'branch', 'checked'])
-    """
-    known = dict(_known(os.environ if environment is None else environment))
-    dataset = results.about.get("dataset") if isinstance(results, EvaluationResults) else None
-    now = {"checked": f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC"} if known else {}
-    return {**({"dataset": dataset} if dataset else {}), **known, **now}
-
-
-def _known(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    if commit := _first(environment, _COMMITS):
-        yield "commit", commit[:_COMMIT_CHARACTERS]
-    if branch := _first(environment, _BRANCHES):
-        yield "branch", branch
-    server, repository, run = (
-        environment.get(f"GITHUB_{name}", "") for name in ("SERVER_URL", "REPOSITORY", "RUN_ID")
-    )
+def surroundings(results: Results) -> dict[str, str]:
+    """Label to value: the dataset where it is known, and what CI says, such as the commit."""
+    server, repository, run = map(first_of, _GITHUB_RUN)
     github = f"{server}/{repository}/actions/runs/{run}" if server and repository and run else ""
-    if job := github or environment.get("CI_JOB_URL", ""):
-        yield "run", job
+    of_ci = {
+        "commit": first_of(*COMMITS)[:_COMMIT_CHARACTERS],
+        "branch": first_of(*_BRANCHES),
+        "run": github or first_of("CI_JOB_URL"),
+    }
+    now = f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC" if any(of_ci.values()) else ""
+    dataset = results.about.get("dataset", "") if isinstance(results, EvaluationResults) else ""
+    about = {"dataset": dataset, **of_ci, "checked": now}
+    return {label: value for label, value in about.items() if value}
 
 
-def _first(environment: Mapping[str, str], names: tuple[str, ...]) -> str:
-    return next(filter(None, map(environment.get, names)), "") or ""
+def first_of(*variables: str) -> str:
+    """The first of some variables of the environment that is set; "" where none is."""
+    return next(filter(None, map(os.environ.get, variables)), "")

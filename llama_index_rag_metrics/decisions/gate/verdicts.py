@@ -159,15 +159,6 @@ class GateReport(Reportable):
         shut = {"fail", "inconclusive"} if strict else {"fail"}
         return [verdict for verdict in self.verdicts if verdict.outcome in shut]
 
-    def with_worst(self) -> Sequence[Verdict]:
-        """The verdicts that aren't "pass", each list of worst queries once."""
-        shown = {
-            verdict.worst: verdict
-            for verdict in reversed(self.broken(strict=True))
-            if verdict.worst
-        }
-        return list(reversed(shown.values()))
-
     def __iter__(self) -> Iterator[Verdict]:
         return iter(self.verdicts)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import combinations, pairwise
@@ -14,27 +14,19 @@ from llama_index_rag_metrics.decisions.sweeps.grid import varied
 from llama_index_rag_metrics.decisions.sweeps.sweep_sentences import SAVINGS, saves
 from llama_index_rag_metrics.evaluation.results.results_report import system_of
 from llama_index_rag_metrics.metrics.metric_names import lower_is_better
+from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.figure import Axis, Figure, Series
-from llama_index_rag_metrics.report.model import (
-    Cell,
-    Records,
-    Report,
-    Row,
-    Section,
-    Statement,
-    Table,
-    Tone,
-)
 from llama_index_rag_metrics.report.numbers import (
     counted,
     given,
     hover,
     percent,
+    questions,
     score,
     seconds,
 )
 from llama_index_rag_metrics.runtime.masking import join_first
-from llama_index_rag_metrics.scores.scores_report import about, failures, glossary, remarks
+from llama_index_rag_metrics.scores.scores_report import failures, glossary, remarks
 from llama_index_rag_metrics.scores.systems import System
 
 if TYPE_CHECKING:
@@ -42,9 +34,14 @@ if TYPE_CHECKING:
 
 _MOST_LISTED, _MOST_PAIRS = 3, 15
 _CONFIGURATIONS, _FAILED = "Configurations", "Failed"
+_COSTS: Sequence[tuple[str, str, m.Form]] = (
+    ("tokens per question", "tokens", "count"),
+    ("p95", "p95", "seconds"),
+    ("price of 1,000 questions", "price", "score"),
+)
 
 
-def sweep_report(sweep: Sweep) -> Report:
+def sweep_report(sweep: Sweep) -> m.Report:
     systems = [
         system_of(configuration.results, configuration.name)
         for configuration in sweep
@@ -56,18 +53,18 @@ def sweep_report(sweep: Sweep) -> Report:
         untimed = "several configurations were evaluated at once, so that latencies aren't compared"
         notes.insert(0, untimed)
     if sweep.finished and (missing := n - sweep.n_questions):
-        left_out = f"left out of ranks and bounds: {counted(missing, 'question', 'questions')}"
+        left_out = f"left out of ranks and bounds: {questions(missing)}"
         notes.insert(0, f"{left_out} that not every configuration has a value for")
-    return Report(
+    return m.Report(
         title=f"Sweep over {', '.join(_parameters(sweep)) or 'one configuration'}",
         lead=f"{counted(len(sweep), 'configuration', 'configurations')}, "
-        f"{counted(n, 'question', 'questions')}, "
+        f"{questions(n)}, "
         f"{counted(len(sweep.metric_names), 'metric', 'metrics')}",
         decision=_decision(sweep),
         about=_about(systems) if systems else (),
         sections=[
-            Section(_CONFIGURATIONS, [_table(sweep)] if sweep.finished else [], _how(sweep)),
-            Section(_FAILED, [_failed(sweep)] if sweep.failed else []),
+            m.Section(_CONFIGURATIONS, [_table(sweep)] if sweep.finished else [], _how(sweep)),
+            m.Section(_FAILED, [_failed(sweep)] if sweep.failed else []),
         ],
         failures=failures(systems),
         notes=notes,
@@ -85,52 +82,45 @@ def sweep_report(sweep: Sweep) -> Report:
 def _about(systems: Sequence[System]) -> list[tuple[str, str]]:
     """What all configurations have in common."""
     first, *others = (system.about for system in systems)
-    return [
-        (label, text)
-        for label, text in about(systems)
-        if label in first and all(other.get(label) == first[label] for other in others)
-    ]
+    return [pair for pair in first.items() if all(pair in other.items() for other in others)]
 
 
-def _decision(sweep: Sweep) -> list[Statement]:
+def _decision(sweep: Sweep) -> list[m.Statement]:
     is_decided = sweep.recommended is not None and len(sweep.finished) > 1
-    tone: Tone = "alarm" if sweep.failed else "best" if is_decided else "open"
+    tone: m.Tone = "alarm" if sweep.failed else "best" if is_decided else "open"
     evidence = _FAILED if sweep.failed else _CONFIGURATIONS
-    first = Statement(sentences.decision(sweep), tone, evidence=evidence)
+    first = m.Statement(sentences.decision(sweep), tone, evidence=evidence)
     others = filter(None, (sentences.costs(sweep), sentences.tied(sweep)))
-    return [first, *(Statement(text, evidence=_CONFIGURATIONS) for text in others)]
+    return [first, *(m.Statement(text, evidence=_CONFIGURATIONS) for text in others)]
 
 
-def _table(sweep: Sweep) -> Table:
+def _table(sweep: Sweep) -> m.Table:
     """Best mean first."""
     parameters = _parameters(sweep)
     others = [metric for metric in sweep.metric_names if metric != sweep.primary]
-    costs: dict[str, Callable[[Configuration], Cell]] = {}
-    if any(configuration.tokens is not None for configuration in sweep.finished):
-        costs["tokens per question"] = lambda configuration: Cell.of(configuration.tokens, "count")
-    if sweep.is_timed:
-        costs["p95"] = lambda configuration: Cell.of(configuration.p95, "seconds")
-    if any(configuration.price is not None for configuration in sweep.finished):
-        costs["price of 1,000 questions"] = lambda configuration: Cell.of(
-            configuration.price, "score"
-        )
+    costs = {
+        head: (name, kind)
+        for head, name, kind in _COSTS
+        if any(getattr(each, name) is not None for each in sweep.finished)
+        and (sweep.is_timed or name != "p95")
+    }
     rows = []
     for rank, configuration in enumerate(sweep.ranked, 1):
         interval = sweep.interval(configuration)
         cells = [
             _standing(sweep, configuration),
-            *(Cell(configuration.shown.get(name, "")) for name in parameters),
-            Cell.of(configuration.mean(sweep.primary), "score"),
-            Cell.of(_bound(sweep, configuration), "score"),
-            *(cell_of(configuration) for cell_of in costs.values()),
-            Cell("yes" if configuration in sweep.front else ""),
-            Cell("score", "bounds", low=interval.low, high=interval.high),
-            *(Cell.of(configuration.mean(metric), "score") for metric in others),
+            *(m.Cell(configuration.shown.get(name, "")) for name in parameters),
+            m.Cell.of(configuration.mean(sweep.primary), "score"),
+            m.Cell.of(_bound(sweep, configuration), "score"),
+            *(m.Cell.of(getattr(configuration, name), kind) for name, kind in costs.values()),
+            m.Cell("yes" if configuration in sweep.front else ""),
+            m.Cell("score", "bounds", low=interval.low, high=interval.high),
+            *(m.Cell.of(configuration.mean(metric), "score") for metric in others),
         ]
-        rows.append(Row(str(rank), cells))
+        rows.append(m.Row(str(rank), cells))
     interval_head = f"{percent(sweep.confidence)} interval"
     head = ["standing", *parameters, sweep.primary, "at most worse by", *costs, "Pareto"]
-    return Table(
+    return m.Table(
         f"Configurations on {sweep.primary}",
         [*head, interval_head, *others],
         [rows],
@@ -140,22 +130,22 @@ def _table(sweep: Sweep) -> Table:
     )
 
 
-def _standing(sweep: Sweep, configuration: Configuration) -> Cell:
+def _standing(sweep: Sweep, configuration: Configuration) -> m.Cell:
     if configuration == sweep.recommended:
-        return Cell("take", tone="best")
+        return m.Cell("take", tone="best")
     if sweep.undefeated == (configuration,):
-        return Cell("best", tone="best")
+        return m.Cell("best", tone="best")
     if configuration in sweep.within:
-        return Cell(f"within {given(sweep.tolerance)}")
-    return Cell("tied") if configuration in sweep.undefeated else Cell("worse", tone="quiet")
+        return m.Cell(f"within {given(sweep.tolerance)}")
+    return m.Cell("tied") if configuration in sweep.undefeated else m.Cell("worse", tone="quiet")
 
 
-def _failed(sweep: Sweep) -> Table:
+def _failed(sweep: Sweep) -> m.Table:
     rows = [
-        Row(configuration.name, [Cell(configuration.error or "no question has a value")])
+        m.Row(configuration.name, [m.Cell(configuration.error or "no question has a value")])
         for configuration in sweep.failed
     ]
-    return Table("Failed configurations", ["error"], [rows], "configuration", text_columns=1)
+    return m.Table("Failed configurations", ["error"], [rows], "configuration", text_columns=1)
 
 
 def _listed(sweep: Sweep, names: Sequence[str]) -> str:
@@ -186,7 +176,7 @@ def _parameters(sweep: Sweep) -> list[str]:
     return list(dict.fromkeys(name for configuration in sweep for name in configuration.params))
 
 
-def _records(sweep: Sweep) -> Records:
+def _records(sweep: Sweep) -> m.Records:
     rows = [
         {
             "configuration": configuration.name,
@@ -203,7 +193,7 @@ def _records(sweep: Sweep) -> Records:
         }
         for configuration in sweep
     ]
-    return Records.of(rows, rows[0])
+    return m.Records.of(rows, rows[0])
 
 
 def _bound(sweep: Sweep, configuration: Configuration) -> float | None:
@@ -289,8 +279,7 @@ def _labels(
 def _heat_map_figure(sweep: Sweep, metric: str) -> Figure | None:
     """The means by two parameters that vary; those that matter most first, others as variants."""
     names = varied([configuration.shown for configuration in sweep])
-    ranges = {name: _range(_means(sweep, metric, name).values()) for name in names}
-    by_range = sorted(names, key=lambda name: -ranges[name])
+    by_range = sorted(names, key=lambda name: -_range(_means(sweep, metric, name).values()))
     pairs = sorted(combinations(names, 2), key=lambda pair: sorted(map(by_range.index, pair)))
     figures = [_cells(sweep, metric, pair, names) for pair in pairs[:_MOST_PAIRS]]
     return replace(figures[0], variants=figures[1:]) if figures else None

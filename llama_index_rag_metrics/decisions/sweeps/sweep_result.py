@@ -11,6 +11,7 @@ import numpy as np
 
 from llama_index_rag_metrics.decisions.comparison.comparing import compare
 from llama_index_rag_metrics.decisions.comparison.comparison import Comparison
+from llama_index_rag_metrics.decisions.comparison.difference import margin_of
 from llama_index_rag_metrics.decisions.comparison.pairing import pair
 from llama_index_rag_metrics.decisions.sweeps.sweep_sentences import decision, saves
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
@@ -18,7 +19,6 @@ from llama_index_rag_metrics.evaluation.results.results_report import system_of
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
 from llama_index_rag_metrics.report.model import Report
 from llama_index_rag_metrics.report.reportable import Reportable, Sentence
-from llama_index_rag_metrics.runtime.amounts import check_amount
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.scores.scores import listed_means
@@ -26,24 +26,13 @@ from llama_index_rag_metrics.statistics.corrections import max_t
 from llama_index_rag_metrics.statistics.intervals import (
     RESAMPLES,
     SEED,
-    UNIT_RANGE,
     MeanInterval,
     exact_mean,
-    mean_intervals,
+    mean_interval,
 )
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
 from llama_index_rag_metrics.statistics.shortfalls import Shortfalls, shortfalls
 from llama_index_rag_metrics.statistics.significance import beats_all, t_p
-
-_TOLERANCE = 0.02
-
-
-def tolerance_of(metric: str, tolerance: float | None) -> float:
-    """The tolerance; without one, 0.02 for a metric from 0 to 1 and 0 for others."""
-    if tolerance is None:
-        return _TOLERANCE if limits_of(metric) == UNIT_RANGE else 0.0
-    check_amount("tolerance", tolerance, "a number from 0 on", lambda number: 0 <= number < np.inf)
-    return tolerance
 
 
 def not_beaten(
@@ -83,10 +72,7 @@ def _any_is_better(rivals: Units, alpha: float, resamples: int, seed: int) -> bo
 
 
 def pareto_front(columns: FloatArray) -> IntArray:
-    """The positions of the (rows, qualities) that no other row beats; more is better.
-
-    One row beats another if it is at least as good everywhere and better somewhere.
-    """
+    """The positions of the (rows, qualities) that no other row beats; more is better."""
     at_least = (columns[:, np.newaxis] >= columns[np.newaxis]).all(axis=2)
     better = (columns[:, np.newaxis] > columns[np.newaxis]).any(axis=2)
     front: IntArray = np.flatnonzero(~(at_least & better).any(axis=0))
@@ -184,7 +170,7 @@ class Sweep(Reportable, Sequence[Configuration]):
         self.primary = primary
         self.metric_names = tuple(metric_names)
         self.confidence = confidence
-        self.tolerance = tolerance_of(primary, tolerance)
+        self.tolerance = margin_of(primary, tolerance, "tolerance")
         self.is_timed = is_timed
 
     def __getitem__(self, key: Any) -> Any:
@@ -298,9 +284,8 @@ class Sweep(Reportable, Sequence[Configuration]):
         """The interval of a configuration's mean on the primary metric, with `confidence`."""
         if configuration.results is None:
             raise InvalidInput("configuration", configuration.name, "one that was evaluated")
-        column = configuration.results.scores[self.primary]
-        limits = [limits_of(self.primary)]
-        return mean_intervals(column.reshape(-1, 1), confidence=self.confidence, limits=limits)[0]
+        scores, limits = configuration.results.scores[self.primary], limits_of(self.primary)
+        return mean_interval(scores, confidence=self.confidence, limits=limits)
 
     @cached_property
     def front(self) -> tuple[Configuration, ...]:

@@ -11,9 +11,10 @@ from llama_index_rag_metrics.report.numbers import (
     counted,
     given,
     percent,
+    questions,
+    rounded_up,
+    score,
     seconds,
-    thousandths,
-    thousandths_up,
     times,
     two_digits_up,
 )
@@ -38,7 +39,8 @@ def decision(sweep: Sweep) -> str:
     n_failed = len(sweep.failed)
     if not sweep.finished:
         errors = join_first([*dict.fromkeys(each.error for each in sweep.failed)], _MOST_ERRORS)
-        return f"Nothing was measured: {_configurations(n_failed)} failed ({errors})."
+        failed = counted(n_failed, "configuration", "configurations")
+        return f"Nothing was measured: {failed} failed ({errors})."
     if len(sweep.finished) == 1:
         reason = "the others failed" if n_failed else "there is nothing to compare it with"
         return f"Only {sweep.finished[0].name} was evaluated: {reason}."
@@ -80,7 +82,7 @@ def tied(sweep: Sweep) -> str:
 
 
 def _among_finished(sweep: Sweep) -> str:
-    n, chosen, asked = len(sweep.finished), sweep.recommended, _questions(sweep.n_questions)
+    n, chosen, asked = len(sweep.finished), sweep.recommended, questions(sweep.n_questions)
     if not sweep.n_questions:
         return f"Nothing can be compared: no question has a value for all {n} configurations."
     (first, *others) = sweep.undefeated
@@ -122,7 +124,7 @@ def _cost(cost: str, configuration: Configuration) -> str:
 
 
 def _mean(sweep: Sweep, configuration: Configuration) -> str:
-    return thousandths(sweep.common_mean(configuration))
+    return score(sweep.common_mean(configuration), digits=3)
 
 
 def _best(sweep: Sweep) -> str:
@@ -130,12 +132,4 @@ def _best(sweep: Sweep) -> str:
 
 
 def _bound(sweep: Sweep, configuration: Configuration) -> str:
-    return thousandths_up(sweep.at_most_worse(configuration))
-
-
-def _questions(n: int) -> str:
-    return counted(n, "question", "questions")
-
-
-def _configurations(n: int) -> str:
-    return counted(n, "configuration", "configurations")
+    return rounded_up(sweep.at_most_worse(configuration), 3)

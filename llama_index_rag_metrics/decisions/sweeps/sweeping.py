@@ -15,8 +15,9 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from typing_extensions import Unpack
 
 from llama_index_rag_metrics.decisions.comparison.comparing import primary_of
+from llama_index_rag_metrics.decisions.comparison.difference import margin_of
 from llama_index_rag_metrics.decisions.sweeps.grid import Grid, Point, combinations
-from llama_index_rag_metrics.decisions.sweeps.sweep_result import Configuration, Sweep, tolerance_of
+from llama_index_rag_metrics.decisions.sweeps.sweep_result import Configuration, Sweep
 from llama_index_rag_metrics.evaluation.asking.query_runner import NOT_ASKED
 from llama_index_rag_metrics.evaluation.asking.run_journal import read_finished
 from llama_index_rag_metrics.evaluation.asking.run_options import (
@@ -151,7 +152,7 @@ async def asweep(
     chosen = resolve(metrics)
     names = [metric.metric_name for metric in chosen]
     decides = primary_of(primary, names)
-    tolerance = tolerance_of(decides, tolerance)
+    tolerance = margin_of(decides, tolerance, "tolerance")
     questions = RetrievalDataset.of(dataset, on_error=options.get("on_error", "raise"))
     options["cache"] = Cache.of(options.get("cache"), journal)
     options["tokenizer"] = TokenCounter.of(options.get("tokenizer")) if count_tokens else None

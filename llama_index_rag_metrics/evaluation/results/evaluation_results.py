@@ -93,14 +93,15 @@ class EvaluationResults(Reportable, ListOfResults):
     @property
     def sessions(self) -> Sessions:
         """What an agent or a workflow retrieved, call by call; empty for a plain retriever."""
-        matched = self.matched.get(self.matched_by.get(next(iter(self.scores), ""), ""))
-        if matched is None:
-            return Sessions(self.run, self.relevance)
-        return Sessions(matched.run, matched.relevance)
+        from llama_index_rag_metrics.evaluation.results.results_report import system_of
 
-    def worst(self, metric: str, n: int = 10) -> HardQuestions:
+        seen = system_of(self).judged_by(next(iter(self.scores), ""))
+        return Sessions(seen.run, seen.relevance)
+
+    def worst(self, metric: str | None = None, n: int = 10) -> HardQuestions:
         """The n queries of the worst scores, as (query id, score); ties keep their order.
 
+        Without a metric, that of the reports: ndcg where there is one, else the first.
         They print with what was asked, wanted and retrieved, and where it was lost.
 
         Raises:
@@ -122,7 +123,7 @@ class EvaluationResults(Reportable, ListOfResults):
         """Means, counts, latency, what went wrong, and each query's ranking."""
         from llama_index_rag_metrics.evaluation.results.results_report import results_report
 
-        return results_report([self], full=full)
+        return results_report([self])
 
     def __repr__(self) -> str:
         return f"<EvaluationResults of {self.scores!r}>"

@@ -136,4 +136,4 @@ def plot(
 def _report_of(reported: Reportable | Several, *, full: bool = False) -> Report:
     if isinstance(reported, Reportable):
         return reported.report(full=full)
-    return results_report(reported, full=full)
+    return results_report(reported)

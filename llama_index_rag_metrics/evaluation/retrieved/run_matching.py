@@ -320,7 +320,7 @@ _MOST_QUERIES = 500
 
 
 async def count_by_text(dataset: RetrievalDataset, run: Run) -> tuple[int, int]:
-    """How many expected passages are recognised by their texts, and of how many.
+    """How many expected passages were retrieved under other ids alone, and how many by their own.
 
     A passage that several queries expect counts once. Of a long run, the first 500 queries count.
     """
@@ -338,7 +338,8 @@ async def count_by_text(dataset: RetrievalDataset, run: Run) -> tuple[int, int]:
     matched = matching.finish(run.select(asked))
     expected = _named(dataset, matched.relevance)
     named = _named(dataset, {query_id: ranking.ids for query_id, ranking in matched.run.items()})
-    return len(expected & named), len(expected)
+    by_id = {item for query_id in asked for item in run[query_id].ids}
+    return len((expected & named) - by_id), len(expected & by_id)
 
 
 def _named(

@@ -25,7 +25,7 @@ from llama_index_rag_metrics.files.records import read_id
 from llama_index_rag_metrics.labels import grouped
 from llama_index_rag_metrics.labels.pooling import Pool
 from llama_index_rag_metrics.metrics.texts.llm_judge import RUBRIC
-from llama_index_rag_metrics.report.numbers import counted
+from llama_index_rag_metrics.report.numbers import counted, questions
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 _GRADE_LINE = re.compile(r"^(\d):[ \t]+(.+)$", re.MULTILINE)
@@ -225,7 +225,7 @@ class ReviewPool:
     @property
     def extent(self) -> str:
         items = counted(len(self), "item", "items")
-        return f"{items} of {counted(len(self.queries), 'question', 'questions')}"
+        return f"{items} of {questions(len(self.queries))}"
 
     @property
     def digest(self) -> str:

@@ -73,9 +73,9 @@ def _sentence(scale: ScaleAgreement, *, is_one: bool) -> m.Statement:
         return m.Statement(text, evidence=_AGREEMENT)
     more = "" if weighted is None else f"; weighted {kappa_in_words(weighted)}"
     found = f"{agreed}: {kappa_in_words(kappa)}{more}"
-    if kappa.low is not None and kappa.low >= MODERATE:
+    if kappa.is_moderate:
         return m.Statement(f"They {found}.", "best", evidence=_AGREEMENT)
-    if kappa.high is not None and kappa.high < MODERATE:
+    if kappa.is_moderate is False:
         advice = "Make the rubric clearer, and judge what they disagree on again."
         return m.Statement(f"They hardly {found}. {advice}", "alarm", evidence=_AGREEMENT)
     text = f"They {found}. From {MODERATE} on that is moderate; more of them would tell."

@@ -54,6 +54,10 @@ def describe(match_on: MatchOn) -> str:
     return getattr(match_on, "__qualname__", repr(match_on)) if callable(match_on) else match_on
 
 
+NOT_VALID = "Not a valid score"
+"""What a note begins with of labels that name what was retrieved otherwise than by its ids."""
+
+
 class LabelCheck:
     """Watches what is retrieved, to see whether it has the kind of ids that the labels name.
 
@@ -66,7 +70,7 @@ class LabelCheck:
         self._labels = frozenset(labels)
         self._fits = self._labels.union(corpus) if self._labels <= set(corpus) else self._labels
         self._match_on = describe(match_on)
-        self._matched = 0
+        self._matched = self._seen = 0
         self._example = ""
         self._fitting: defaultdict[str, set[str]] = defaultdict(set)
         self._saw_all = True
@@ -75,6 +79,7 @@ class LabelCheck:
         """Note the ids retrieved for one query, and the nodes' `names_of` where they are known."""
         self._saw_all &= names is not None
         for item in ids:
+            self._seen += 1
             self._matched += item in self._fits
             self._example = self._example or item
         if self._matched:
@@ -89,24 +94,31 @@ class LabelCheck:
         return bool(self._labels and self._example) and not self._matched
 
     @property
+    def are_strange(self) -> bool:
+        """Whether most of what was retrieved has ids that the dataset doesn't know."""
+        return bool(self._labels) and 2 * self._matched < self._seen
+
+    @property
     def fits_otherwise(self) -> bool:
         """Whether labels match something else in the nodes."""
         return bool(self._fitting)
 
-    def note(self, by_text: tuple[int, int] = (0, 0)) -> str | None:
-        """What is wrong and what would fit; None where the labels match something.
+    def note(self, under_other_ids: int = 0, by_id: int = 0) -> str | None:
+        """What is wrong and what would fit; None where most of what came fits the labels.
 
-        `by_text` says how many expected passages were retrieved under other ids, and of how many.
+        Of the expected passages, some were retrieved `under_other_ids`, and others `by_id`.
         """
+        remedy = "Evaluate with matcher='text' (--matcher text)"
+        n = f"{len(self._labels):,} labelled ids"
         if not self.match_nothing:
-            return None
+            some = f"{by_id:,} of the {n} were retrieved"
+            others = f"the texts of {under_other_ids:,} others under other ids"
+            is_rare = self.are_strange and under_other_ids > by_id
+            return f"{NOT_VALID}: {some}, and {others}. {remedy}" if is_rare else None
+        if under_other_ids > max(map(len, self._fitting.values()), default=0):
+            were = f"though the texts of {under_other_ids:,} were, under other ids"
+            return f"{NOT_VALID}: none of the {n} was retrieved, {were}. {remedy}"
         sentence = f"0 of {len(self._labels):,} labels match {self._match_on}"
-        n_found, n_looked_for = by_text
-        if n_found > max(map(len, self._fitting.values()), default=0):
-            return (
-                f"{sentence}, but matcher='text' would match {n_found} of {n_looked_for}: the "
-                "passages are there under other ids, as after ingesting the documents again"
-            )
         if not self._fitting:
             nor = ", nor anything else that the retrieved nodes carry" if self._saw_all else ""
             return (
@@ -114,7 +126,8 @@ class LabelCheck:
                 f"A label is {min(self._labels)!r}, a retrieved id {self._example!r}"
             )
         best = max(self._fitting, key=lambda kind: len(self._fitting[kind]))
-        return f"{sentence}; {len(self._fitting[best]):,} match {best}: use match_on={best!r}"
+        fitting = f"{len(self._fitting[best]):,} match {best}"
+        return f"{NOT_VALID}: {sentence}; {fitting}: use match_on={best!r} (--match-on {best})"
 
 
 def names_of(nodes: Iterable[NodeWithScore]) -> Iterator[tuple[str, str]]:

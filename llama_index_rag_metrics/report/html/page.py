@@ -13,7 +13,7 @@ from llama_index_rag_metrics.report.html.assets import asset, element, packed, r
 from llama_index_rag_metrics.report.html.page_content import CUT, Content, content_of, packed_texts
 from llama_index_rag_metrics.report.markup import to_markdown
 from llama_index_rag_metrics.report.model import Report
-from llama_index_rag_metrics.report.numbers import counted
+from llama_index_rag_metrics.report.numbers import questions
 from llama_index_rag_metrics.runtime.atomic_files import write_text
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
@@ -82,7 +82,7 @@ def _assemble(report: Report, content: Content | None, *, heading: str, most: in
         licences += " Table: DataTables (MIT)."
         for number, rankings in enumerate(content.rankings):
             chunks[f"rankings-{number}"] = packed(rankings)
-        n_questions = counted(len(content.index["ids"]), "question", "questions")
+        n_questions = questions(len(content.index["ids"]))
         on_paper = f"{n_questions} not printed: see the page."
         taken = sum(len(part.encode()) for part in parts.values()) + len(packed(index))
         room = None if most is None else most - taken - sum(map(len, chunks.values()))

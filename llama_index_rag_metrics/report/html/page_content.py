@@ -18,7 +18,7 @@ from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.html.assets import packed
 from llama_index_rag_metrics.report.numbers import kept_score, kept_seconds
-from llama_index_rag_metrics.report.query_lines import place_of
+from llama_index_rag_metrics.report.query_lines import LOSSES, place_of, where_found, with_new
 
 CUT = 2000
 """How many characters of each text are kept by default."""
@@ -111,10 +111,16 @@ def content_of(queries: m.Queries, metric: str, cut: int | None) -> Content:
     matchers = range(max(queries.matcher_of_metric, default=0) + 1)
     rows = []
     remarks: dict[int, list[str]] = {}
+    cutoffs = queries.cutoffs or [None] * len(queries.metrics)
+    ways = list(zip(queries.matcher_of_metric, cutoffs, strict=True))
+    lost: dict[tuple[int, m.Cutoff | None], dict[str, list[int]]] = {way: {} for way in ways}
     if queries.answer is not None:
         for position in range(len(queries.ids)):
             by_matcher = [queries.answer(position, matcher) for matcher in matchers]
             rows.append(_query(by_matcher, texts))
+            for (matcher, cutoff), positions in lost.items():
+                for loss in _losses(by_matcher[matcher]._replace(cutoff=cutoff)):
+                    positions.setdefault(loss, []).append(position)
             if by_matcher[0].remarks:
                 remarks[position] = list(by_matcher[0].remarks)
     index = {
@@ -125,6 +131,8 @@ def content_of(queries: m.Queries, metric: str, cut: int | None) -> Content:
         "shown": list(queries.metrics).index(metric),
         "matcherOfMetric": list(queries.matcher_of_metric),
         "cutoffs": [cutoff and cutoff._asdict() for cutoff in queries.cutoffs],
+        "lost": list(lost.values()),
+        "lostOfMetric": [list(lost).index(way) for way in ways],
         "stages": queries.stages,
         "ids": [str(query_id) for query_id in queries.ids],
         "queries": list(queries.texts),
@@ -144,6 +152,13 @@ def content_of(queries: m.Queries, metric: str, cut: int | None) -> Content:
     }
     starts = range(0, len(rows), _CHUNK_QUERIES)
     return Content(index, [rows[start : start + _CHUNK_QUERIES] for start in starts], texts)
+
+
+def _losses(query: m.QueryAnswers) -> list[str]:
+    """The ways in which any system lost any passage."""
+    systems = range(len(query.answers))
+    lost = {where_found(query, number, need).loss for number in systems for need in query.wanted}
+    return [loss for loss in LOSSES if loss in lost]
 
 
 def _query(by_matcher: Sequence[m.QueryAnswers], texts: Texts) -> dict[str, Any]:
@@ -174,7 +189,9 @@ def _wanted(query: m.QueryAnswers, texts: Texts) -> dict[str, list[Any]]:
 def _answer(answer: m.Answer, texts: Texts) -> dict[str, Any] | None:
     if answer.retrieved is None:
         return None
-    calls = None if answer.calls is None else [_call(call, texts) for call in answer.calls]
+    calls = None
+    if answer.calls is not None:
+        calls = [_call(call, is_new, texts) for call, is_new in with_new(answer.calls)]
     return {
         "ids": [str(item.id) for item in answer.retrieved],
         **_columns(
@@ -185,26 +202,36 @@ def _answer(answer: m.Answer, texts: Texts) -> dict[str, Any] | None:
     }
 
 
-def _call(call: m.CallAnswer, texts: Texts) -> dict[str, Any]:
+def _call(call: m.CallAnswer, is_new: Sequence[bool], texts: Texts) -> dict[str, Any]:
     return {
         "query": " ".join(call.query.split()),
         "askedBy": call.asked_by,
         "ids": [str(item.id) for item in call.retrieved],
         "grades": [item.grade for item in call.retrieved],
-        "isNew": [int(is_new) for is_new in call.is_new],
+        "isNew": list(map(int, is_new)),
         **_columns(texts=[_kept(item.text, texts) for item in call.retrieved]),
         **_known(latency=kept_seconds(call.latency), error=call.error),
     }
 
 
-def _judged(answer: m.Answer) -> dict[str, list[Any]]:
-    """Grades, what isn't itself but stands for what is wanted, and what isn't known by its id."""
+def _judged(answer: m.Answer) -> dict[str, Any]:
+    """Grades, what isn't itself but stands for what is wanted, and what isn't known by its id.
+
+    `sameText` is the position of what has the text of a wanted item under another id.
+    """
     retrieved = answer.retrieved or ()
-    return _columns(
-        grades=[item.grade for item in retrieved],
-        standsFor=[[str(wanted.id) for wanted in item.stands_for] or None for item in retrieved],
-        why=[item.why if item.why in ("text", "place") else None for item in retrieved],
-    )
+    ids = [item.id for item in retrieved]
+    same = {str(wanted): ids.index(came.id) for wanted, came in answer.same_text.items()}
+    return {
+        **_columns(
+            grades=[item.grade for item in retrieved],
+            standsFor=[
+                [str(wanted.id) for wanted in item.stands_for] or None for item in retrieved
+            ],
+            why=[item.why if item.why in ("text", "place") else None for item in retrieved],
+        ),
+        **_known(sameText=same or None),
+    }
 
 
 def _kept(text: str | None, texts: Texts) -> int | None:

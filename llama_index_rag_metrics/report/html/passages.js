@@ -1,7 +1,9 @@
 // ---- a passage: its text, what stands for it in one line, and the words worth marking
 const NONE = "–";
 const EXCERPT = 120;
-const SHORT = 8; // a shorter first line is shown with what follows
+const NARROW = 4; // a narrower first line is shown with what follows
+const WIDE = /[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\uff00-\uff60]/u;
+const cellsOf = (text) => [...text].reduce((n, sign) => n + (WIDE.test(sign) ? 2 : 1), 0);
 const SHOWN = 2000;
 
 const textAt = async (index, at) => {
@@ -23,7 +25,7 @@ const textAt = async (index, at) => {
 const excerptOf = ({ text, length }) => {
   const [line, ...more] = text.trim().split("\n");
   const title = line.replace(/^#+\s+/, "").trim();
-  if (title.length <= EXCERPT && (title.length >= SHORT || !more.length)) {
+  if (title.length <= EXCERPT && (cellsOf(title) >= NARROW || !more.length)) {
     return { excerpt: title, rest: more.join("\n").trim(), isWhole: !more.length && length <= text.length };
   }
   const start = text.trim().slice(0, 2 * EXCERPT).replace(/\s+/g, " ");
@@ -40,6 +42,7 @@ const startOf = (names) => {
   for (const name of names) while (!name.startsWith(common)) common = common.slice(0, -1);
   return common.replace(/[\p{L}\p{N}]+$/u, "").length;
 };
+const brief = (id) => (id.length > LONG_ID ? `${id.slice(0, 8)}…` : id);
 const shortIds = (ids) => {
   const names = [...new Set(ids)];
   const isShort = names.length < 2 || names.every((name) => name.length <= LONG_ID);

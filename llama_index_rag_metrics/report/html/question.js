@@ -1,6 +1,7 @@
 // ---- one question, unfolded: what was expected and where it was lost; the rankings side by side
 const OPEN = 3;
 const LISTED = 5;
+const LISTED_BELOW_CALLS = 2;
 const RANKED = 20;
 const MANY_SYSTEMS = 4;
 
@@ -80,6 +81,11 @@ const standing = (index, { answers, cutoff }, system, id) => {
     if (answer.error != null) return ["failed", false];
     const before = index.stages ? answers.slice(0, system).map((each) => covered(each).get(id)) : [];
     const last = before.findLastIndex(Boolean);
+    const same = answer.sameText?.[id];
+    if (last < 0 && same != null) {
+      const rank = ranksOf(answer)[same] ?? same + 1;
+      return [`rank ${rank.toLocaleString("en")}, under another id (${brief(answer.ids[same])})`, false];
+    }
     if (last < 0) return ["never retrieved", false];
     return [`dropped by ${index.systems[last + 1]} (was ${before[last].rank})`, false];
   }
@@ -122,11 +128,10 @@ const expectedOf = (index, question) => {
 const tag = (look, words, title) => make("span", { class: look, title }, words);
 const gradeOf = (grade, why) => {
   if (grade == null) return tag("grade none", "unlabelled");
-  if (grade <= 0) return tag("grade none", "not relevant");
-  const words = [grade >= 1 ? "hit" : `grade ${grade}`, why ? ` by ${why}` : "", grade > 1 ? `, grade ${grade}` : ""];
-  return tag(grade >= 1 ? "grade" : "grade none", words.join(""));
+  if (grade < 1) return tag("grade none", `grade ${grade}`);
+  return tag("grade", `hit${why ? ` by ${why}` : ""}, grade ${grade}`);
 };
-const wantedGrade = (grade) => (grade === 1 ? null : tag(grade > 1 ? "grade" : "grade none", `grade ${grade}`));
+const wantedGrade = (grade) => tag(grade > 1 ? "grade" : "grade none", `grade ${grade}`);
 const moveOf = (rank, before, name) => {
   if (before === rank) return tag("move", "=", `also rank ${before} of ${name}`);
   const look = before > rank ? "up" : "down";
@@ -152,6 +157,7 @@ const listOf = (rows, ...heading) => [
   make("ol", { class: "ranking" }, ...rows),
 ];
 
+const hasCalls = ({ answers }) => answers.some((answer) => answer?.calls);
 const expectedSide = (view, index, question) => {
   const expected = expectedOf(index, question);
   if (!expected.length) return null;
@@ -169,9 +175,10 @@ const expectedSide = (view, index, question) => {
   const lost = new Set(expected.filter(({ isMissed }) => isMissed).map(({ need }) => need));
   const by = index.systems.length > 1 ? "missed by every system" : "missed";
   const heading = `Expected passages${lost.size ? `: ${lost.size} of ${needs.size} ${by}` : ""}`;
-  const side = make("div", { class: "side relevant" }, ...listOf(rows.slice(0, LISTED), make("h4", { "aria-level": 3 }, heading)));
-  if (rows.length > LISTED) {
-    side.append(fold([`${rows.length - LISTED} more`], (details) => details.append(...listOf(rows.slice(LISTED)))));
+  const most = hasCalls(question) ? LISTED_BELOW_CALLS : LISTED;
+  const side = make("div", { class: "side relevant" }, ...listOf(rows.slice(0, most), make("h4", { "aria-level": 3 }, heading)));
+  if (rows.length > most) {
+    side.append(fold([`${rows.length - most} more`], (details) => details.append(...listOf(rows.slice(most)))));
   }
   return side;
 };
@@ -209,7 +216,9 @@ const sideOf = (view, index, question, system) => {
     const names = namesOf(answer, position);
     const isItself = names.length === 1 && names[0] === id;
     const why = answer.why?.[position] ?? "id";
+    const alike = Object.entries(answer.sameText ?? {}).filter(([, at]) => at === position);
     const tags = [
+      alike.length ? make("span", { class: "names" }, "same text as ", ...alike.map(([known]) => view.id(known))) : null,
       isItself ? null : make("span", { class: "names" }, "= ", ...names.map(view.id)),
       isAgain || !wanted.length ? null : gradeOf(grade, why),
       move,
@@ -237,27 +246,42 @@ const sideOf = (view, index, question, system) => {
     }));
     if (lines.length) rest.append(...listOf(lines, make("h5", { "aria-level": 4 }, "Relevant, dropped")));
   }
-  rest.append(...callsOf(view, question, answer.calls));
-  return make("div", { class: "side" }, head, ...listOf(rows), rest);
+  if (!answer.calls) return make("div", { class: "side" }, head, ...listOf(rows), rest);
+  const together = answer.ids.length
+    ? [fold([`${counted(answer.ids.length, "passage", "passages")} together, as scored`], (details) => details.append(...listOf(rows), rest))]
+    : [];
+  const calls = make("div", { class: "calls" }, ...callsOf(view, question, answer.calls), ...together);
+  return make("div", { class: "side" }, head, calls);
 };
 
+const outcomeOf = ({ ids, grades, isNew, error }) => {
+  if (error != null || !ids.length) return "";
+  const nOf = (isWanted) => grades.filter((grade, at) => grade >= 1 && Boolean(isNew[at]) === isWanted).length;
+  const words = [[nOf(true), "relevant and new"], [nOf(false), "relevant again"]];
+  const known = words.filter(([n]) => n).map(([n, look]) => `${n} ${look}`);
+  return ` → ${counted(ids.length, "passage", "passages")}, ${known.join(", ") || "none relevant"}`;
+};
 const callsOf = (view, question, calls) => {
-  if (!calls) return [];
-  const parts = [make("h5", { "aria-level": 4 }, calls.length ? "Calls" : "No call was made")];
-  calls.forEach((call, at) => {
+  if (!calls.length) return [make("p", { class: "quiet" }, "no search was made")];
+  return calls.flatMap((call, at) => {
     const details = [call.askedBy, call.latency == null ? "" : milliseconds(call.latency)].filter(Boolean);
-    parts.push(make("p", { class: "call" }, `${at + 1}. `, make("b", {}, call.query), tag("quiet", ` ${details.join(" ")}`)));
-    parts.push(...failureOf(call));
     const rows = call.ids.map((id, position) => {
       const [grade, isNew] = [call.grades[position], call.isNew[position]];
-      const tags = [gradeOf(grade), tag("move", isNew ? "first seen" : "already seen")];
-      const look = grade >= 1 && isNew ? "hit" : null;
+      const isHit = grade >= 1;
+      const tags = [isHit ? tag("grade", `relevant ${isNew ? "and new" : "again"}, grade ${grade}`) : gradeOf(grade)];
+      const look = isHit && isNew ? "hit" : null;
       return row(view, { rank: position + 1, id, text: question.textOf(call.texts, position), tags, look });
     });
-    parts.push(...listOf(rows));
+    const asked = make("p", { class: "call" }, `${at + 1}. `, make("b", {}, `“${call.query}”`), outcomeOf(call), tag("quiet", ` ${details.join(" ")}`));
+    return [asked, ...failureOf(call), ...listOf(rows)];
   });
-  return parts;
 };
+
+// what to do where the texts are there under other ids
+const remedy = () => [
+  make("p", { class: "quiet" }, "The labels name other ids than the index. Evaluate with matcher='text', or move the labels:"),
+  commandOf("rag-metrics labels move dataset.json storage/ -o moved.json"),
+];
 
 // what isn't labelled counts as not relevant: how to choose what to label
 const POOLED = /^(ndcg@\d+|precision@\d+|recall(@\d+)?|ap(@\d+)?)$/;
@@ -285,14 +309,16 @@ const unfolded = async (index, at, metric) => {
   }
   const view = { asked: askedWords(question.text), id: shortIds(question.idsInView) };
   const sides = index.systems.map((_, system) => sideOf(view, index, question, system));
-  const longest = Math.max(...sides.map((side) => side.querySelector(".ranking")?.children.length ?? 0));
+  const longest = Math.max(...sides.map((side) => side.querySelector(":scope > .ranking")?.children.length ?? 0));
   for (const side of sides) side.style.setProperty("--rows", longest);
+  const expected = [expectedSide(view, index, question)].filter(Boolean);
+  const came = make("div", { class: "sides" }, ...sides);
   place.append(
     make("p", { class: "actions" },
       copyButton("Copy link", () => linkTo(index, at)),
       copyButton("Copy as Markdown", () => questionMarkdown(index, question))),
-    ...[expectedSide(view, index, question)].filter(Boolean),
-    make("div", { class: "sides" }, ...sides),
+    ...(hasCalls(question) ? [came, ...expected] : [...expected, came]),
+    ...(question.answers.some((answer) => answer?.sameText) ? remedy() : []),
     ...[labelling(index, question, metric)].filter(Boolean),
     ...(index.remarks[at] ?? []).map((remark) => make("p", { class: "quiet" }, remark)),
   );

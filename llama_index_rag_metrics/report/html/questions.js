@@ -6,12 +6,15 @@ const LABELS = {
   empty: "nothing retrieved",
   unanswerable: "no known relevant passage",
   unjudged: "unlabelled",
+  elsewhere: "labelled text under another id",
 };
+const OTHER_ID = "under another id";
 const toCheck = (index) => ({
   failed: new Set(index.failed.flat()),
   empty: new Set(index.empty.flat()),
   unanswerable: new Set(index.unanswerable),
   unjudged: new Set(index.unjudged),
+  elsewhere: new Set(index.lost[index.lostOfMetric[index.shown]][OTHER_ID]),
 });
 const signed = (value) => {
   if (value == null) return NONE;
@@ -96,6 +99,9 @@ const drawTable = async (index, checks) => {
   for (const [kind, members] of Object.entries(checks)) {
     if (members.size) show.append(option(kind, LABELS[kind]));
   }
+  const lost = index.lost.map((each) => new Map(Object.entries(each).map(([loss, at]) => [loss, new Set(at)])));
+  const losses = new Set(lost.flatMap((each) => [...each.keys()]).filter((loss) => loss !== OTHER_ID));
+  show.append(...[...losses].map((loss) => option(loss, loss)));
   const slices = index.slices.map((slice) => {
     const select = make("select", { "aria-label": slice.key }, option("", "all"));
     slice.values.forEach((value, at) => select.append(option(at, value)));
@@ -124,7 +130,7 @@ const drawTable = async (index, checks) => {
         const text = index.queries[row.at] || index.ids[row.at];
         const inner = make("span", {}, text, make("small", {}, index.ids[row.at]));
         for (const [kind, members] of Object.entries(checks)) {
-          if (members.has(row.at)) inner.lastChild.append(" ", make("span", { class: `mark ${kind}` }, LABELS[kind]));
+          if (kind !== "elsewhere" && members.has(row.at)) inner.lastChild.append(" ", make("span", { class: `mark ${kind}` }, LABELS[kind]));
         }
         cell.replaceChildren(make("button", { class: "unfold", "aria-expanded": "false", type: "button" }, inner));
       },
@@ -163,6 +169,7 @@ const drawTable = async (index, checks) => {
     if (only && !only.has(index.ids[at])) return false;
     if (what in checks && !checks[what].has(at)) return false;
     const changes = deltas.map((system) => delta(system, at)).filter((value) => value != null);
+    if (losses.has(what) && !lost[index.lostOfMetric[metric.value]].get(what)?.has(at)) return false;
     if (what === "worse" && !changes.some((value) => value && !isGain(value))) return false;
     if (what === "better" && !changes.some(isGain)) return false;
     if (what === "same" && !(changes.length && changes.every((value) => value === 0))) return false;
@@ -320,6 +327,7 @@ const drawChecks = (index, checks) => {
     const label = [`${LABELS[kind]} `, tag("count", `(${members.size.toLocaleString("en")})`)];
     place.append(
       fold(label, (details) => {
+        if (kind === "elsewhere") details.append(...remedy());
         details.append(...[...members].map((at) => {
           const whose = (index[kind] || []).map((column, system) => [column, index.systems[system]]);
           const names = ["failed", "empty"].includes(kind)

@@ -11,12 +11,11 @@ from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.failures import failure_lines
 from llama_index_rag_metrics.report.html.assets import Element, element
-from llama_index_rag_metrics.report.numbers import score, shown
+from llama_index_rag_metrics.report.numbers import interval_of, shown
 from llama_index_rag_metrics.report.query_lines import (
-    call_lines,
+    came_lines,
+    has_calls,
     more_wanted,
-    retrieved_lines,
-    short_names,
     wanted_lines,
 )
 
@@ -53,14 +52,15 @@ def header(report: m.Report) -> list[Element]:
 def decision(report: m.Report) -> list[Element]:
     if not report.decision:
         return []
-    known = {section.heading for section in report.sections}
+    # the first card comes next, and needs no link
+    known = {each.heading for each in [each for each in report.sections if not each.aside][1:]}
     known |= {listing.title for listing in report.listings if not listing.on_request}
     if report.queries is not None:
         known.add("questions")
     verdicts = [
         verdict
         for each in report.decision
-        for verdict in (element("p", *_words(each, known), class_="verdict"), *_command(each))
+        for verdict in (element("p", *_words(each, known), class_=_look(each)), *_command(each))
     ]
     rest = [element("li", *_words(each, known), *_command(each)) for each in report.further]
     folded = [_fold("The other metrics in words", element("ul", *rest))] if rest else []
@@ -144,6 +144,12 @@ def _words(statement: m.Statement, known: Collection[str]) -> list[Element | str
     return words
 
 
+def _look(statement: m.Statement) -> str:
+    """A statement with a label has its tone there."""
+    is_alarm = statement.tone == "alarm" and not statement.label
+    return "verdict alarm" if is_alarm else "verdict"
+
+
 def _command(statement: m.Statement) -> list[Element]:
     code = element("code", plain(statement.command))
     return [element("p", code, class_="command")] if statement.command else []
@@ -182,7 +188,8 @@ def _section(section: m.Section) -> Element:
 def _listing(listing: m.Listing, known: Collection[str]) -> Element:
     more = [element("li", f"and {listing.more:,} more", class_="quiet")] if listing.more > 0 else []
     queries = [_query(query, listing.most, known) for query in listing.queries]
-    return _card(listing.title, element("ul", *queries, *more, class_="listing"))
+    lead = [element("p", listing.lead, class_="quiet")] if listing.lead else []
+    return _card(listing.title, *lead, element("ul", *queries, *more, class_="listing"))
 
 
 def _query(query: m.QueryAnswers, most: int, known: Collection[str]) -> Element:
@@ -191,18 +198,15 @@ def _query(query: m.QueryAnswers, most: int, known: Collection[str]) -> Element:
             "p",
             element("b", plain(answer.system)),
             f" {shown(answer.score)}",
-            *(element("span", line) for line in retrieved_lines(query, answer, most)),
-            *(
-                element("span", line, class_="quiet")
-                for line in call_lines(answer, 0 if most == 1 else most, short_names(query))
-            ),
+            *(element("span", line.text) for line in came_lines(query, answer, most)),
         )
         for answer in query.answers
     ]
-    remarks = [f"wanted: {line}" for line in wanted_lines(query)]
-    remarks += [f"and {more} more wanted"] if (more := more_wanted(query)) else []
-    remarks += map(plain, query.remarks)
-    lines += [element("p", remark, class_="quiet") for remark in remarks]
+    expected = [f"expected: {line}" for line in wanted_lines(query)]
+    expected += [f"and {more:,} more expected"] if (more := more_wanted(query)) else []
+    before = [element("p", line, class_="quiet") for line in expected]
+    lines = [*lines, *before] if has_calls(query) else [*before, *lines]
+    lines += [element("p", plain(remark), class_="quiet") for remark in query.remarks]
     name: Element | str = plain(query.query_id)
     if query.query_id in known:
         name = _link(urlencode({"q": query.query_id}), query.query_id)
@@ -254,8 +258,8 @@ def _value(cell: m.Cell) -> list[Element | str]:
     parts: list[Element | str] = [plain(shown(cell, interval=False))]
     if cell.tone == "leading":
         parts += [" ", element("b", "best mean", class_="tag")]
-    if cell.form == "score" and cell.low is not None and cell.high is not None:
-        parts += [" ", element("small", f"[{score(cell.low)}, {score(cell.high)}]")]
+    if interval := interval_of(cell).strip():
+        parts += [" ", element("small", interval)]
     return parts
 
 

@@ -123,7 +123,8 @@ def _points(figure: Figure, _: Numbered) -> _Drawn:
         low, high = series.low[at], series.high[at]
         if low is not None and high is not None and math.isfinite(low):
             yield segment(x.across(low), y, x.across(high), y, **_stroke(series))
-        yield mark_of(x.across(float(series.x[at])), y, series, at, _title(figure, series, at))
+        title = _titles(figure, series)[at]
+        yield mark_of(x.across(float(series.x[at])), y, series, at, title)
 
     return _rows(figure, x, rows, mark)
 
@@ -192,9 +193,8 @@ def _lines(figure: Figure, _: Numbered) -> _Drawn:
     places = drawing.spread(ends, LINE, height)
     for series, label, end, place in reversed([*zip(named, labels, ends, places, strict=True)]):
         parts.append(polyline(series, x, y, height, _stroke(series)))
-        for at in range(len(series.x) if figure.markers else 0):
+        for at, title in enumerate(_titles(figure, series) if figure.markers else ()):
             across, down = x.across(float(series.x[at])), y.down(float(series.y[at]), height)
-            title = _title(figure, series, at)
             parts.append(mark_of(across, down, series, at, title, transform="scale(.75)"))
         thin = {"stroke": drawing.colour_of(series), "stroke_opacity": ".5"}
         parts.append(segment(x.across(float(series.x[-1])), end, "100%", end, **thin))
@@ -215,9 +215,9 @@ def _marks(figure: Figure, _: Numbered) -> _Drawn:
     parts = [polyline(each, x, y, height, dashed) for each in figure.series if each.is_line]
     taken: list[tuple[float, float, float]] = []
     for series in figure.series:
-        for at in range(0 if series.is_line else len(series.x)):
+        for at, title in enumerate(() if series.is_line else _titles(figure, series)):
             across, down = x.at(float(series.x[at])), y.down(float(series.y[at]), height)
-            place, title = f"{num(100 * across)}%", _title(figure, series, at)
+            place = f"{num(100 * across)}%"
             fill = _mixed(drawing.POINT_SCALE, series.z[at], known) if series.z else ""
             parts.append(mark_of(place, down, series, at, title, fill=fill))
             if series.labels:
@@ -260,6 +260,7 @@ def _bars(figure: Figure, numbers: Numbered) -> _Drawn:
         parts.append(words(plain(series.name), 0, top + 12, font_weight="600"))
         top += _ROW
         parts += y_axis(y, height, top)
+        titles = _titles(figure, series)
         for at, n in enumerate(map(float, series.y)):
             members = series.members[at] if series.members else ()
             known = ",".join(str(numbers[name]) for name in members if name in numbers)
@@ -267,7 +268,7 @@ def _bars(figure: Figure, numbers: Numbered) -> _Drawn:
             bar = rect(left, top + height - high, width, high, fill=drawing.colour_of(series))
             if known:
                 bar.set("data-questions", known)
-            bar.append(element("title", _title(figure, series, at)))
+            bar.append(element("title", titles[at]))
             parts += [bar] if n else []
         top += height + 8
     return _Drawn([*x_axis(figure, x, top), *parts], top, 36)
@@ -325,9 +326,9 @@ def _plane(
     return _Drawn([*notes, *axes, *parts], height, left, right, 12 + LINE * len(notes))
 
 
-def _title(figure: Figure, series: Series, at: int) -> str:
-    text = drawing.hovered(figure, series, at, plain)
-    return text if figure.form in ("marks", "bars") else f"{plain(series.name)}: {text}"
+def _titles(figure: Figure, series: Series) -> list[str]:
+    name = "" if figure.form in ("marks", "bars") else f"{plain(series.name)}: "
+    return [name + text for text in drawing.hovers(figure, series, plain)]
 
 
 def _mixed(colours: Sequence[str], value: float | None, known: Sequence[float]) -> str:

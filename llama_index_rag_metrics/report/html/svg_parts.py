@@ -106,7 +106,7 @@ def polyline(series: Series, x: Scale, y: Scale, height: float, look: Mapping[st
     across, down = map(float, series.x), map(float, series.y)
     places = zip(map(x.at, across), down, strict=True)
     points = " ".join(f"{num(1000 * a)},{num(y.down(b, height))}" for a, b in places)
-    dash = _DASHES[series.number // len(drawing.COLOURS) % len(_DASHES)]
+    dash = _DASHES[drawing.dash_number(series, len(_DASHES))]
     shape = {"points": points, "fill": "none", "vector_effect": "non-scaling-stroke"}
     line = element("polyline", **shape, **{"stroke_dasharray": dash, **look})
     line.append(element("title", plain(series.name)))
@@ -117,14 +117,14 @@ def polyline(series: Series, x: Scale, y: Scale, height: float, look: Mapping[st
 def mark_of(
     across: str, y: float, series: Series, at: int, title: str, *, fill: str = "", **look: str
 ) -> Element:
-    """The series' mark, hollow or not; another one each time that a colour comes again."""
-    number = (series.number + series.number // len(drawing.COLOURS)) % len(_SHAPES)
+    """The series' mark, hollow or not."""
+    shape = _SHAPES[drawing.mark_number(series, len(_SHAPES))]
     colour = fill or drawing.colour_of(series)
     if series.hollow and series.hollow[at]:
         look |= {"fill": "transparent", "stroke": colour, "stroke_width": "1.6"}
     else:
         look["fill"] = colour
-    return placed(across, y, element("path", element("title", title), d=_SHAPES[number], **look))
+    return placed(across, y, element("path", element("title", title), d=shape, **look))
 
 
 def placed(x: str, y: float, *children: Element, **look: str) -> Element:

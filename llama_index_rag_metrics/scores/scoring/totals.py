@@ -24,7 +24,7 @@ from llama_index_rag_metrics.report.model import (
     Table,
     headline,
 )
-from llama_index_rag_metrics.report.numbers import carried, counted, questions
+from llama_index_rag_metrics.report.numbers import carried, counted, mean_of, questions
 from llama_index_rag_metrics.report.reportable import Reportable, written
 from llama_index_rag_metrics.runtime.jsonable import jsonable
 from llama_index_rag_metrics.scores import Counts, listed_means
@@ -174,7 +174,10 @@ class ScoreTotals(Reportable):
             metric: mean if is_measured and not math.isnan(mean) else None
             for metric, mean in self.means.items()
         }
-        rows = [Row(metric, [Cell.of(mean, "score")]) for metric, mean in means.items()]
+        rows = [
+            Row(metric, [mean_of(Cell.of(mean, "score"), counts.scored)])
+            for metric, mean in means.items()
+        ]
         parts = [rows, [*count_rows([counts])]]
         table = Table("", [name], parts, fold="Counts", by_system=True)
         values = {"run": self.name, **means, **asdict(counts)}

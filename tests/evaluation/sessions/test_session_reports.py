@@ -91,9 +91,9 @@ def test_recall_after_each_call_is_a_figure(results: EvaluationResults) -> None:
 
 
 LINES = [
-    "call 1, search: “Saturn”: a [2], x",
-    "call 2, search: “saturn”: x (known), a [2] (known)",
-    "call 1: “Mars”: failed: timeout",
+    "“Saturn” → 2 passages, 1 relevant and new",
+    "“saturn” → 2 passages, 1 relevant again",
+    "“Mars” → failed: timeout",
 ]
 
 
@@ -105,7 +105,7 @@ def test_text_outputs_unfold_a_question(
     for page in pages:
         plain = unescape(page).replace("\\", "")
         assert [line for line in LINES if line not in plain] == []
-        assert "“<b>rings</b>”: b [1]" in plain
+        assert "“<b>rings</b>” → 1 passage, 1 relevant and new" in plain
     assert "<b>rings" not in pages[1]
 
 

@@ -1,0 +1,171 @@
+"""What the first sentences add to a mean: whether it is valid, what was lost, what is missing."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+
+from llama_index_rag_metrics import RetrievalDataset, Scores, compare, evaluate, score_rankings
+from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
+from llama_index_rag_metrics.report.html.page import html_page
+from llama_index_rag_metrics.report.numbers import shown
+
+TEXTS = {f"p{n}": f"Passage {n} tells of the year {1500 + n} and of a voyage." for n in range(8)}
+VOYAGES = RetrievalDataset(
+    {f"q{n}": f"Voyage {n}?" for n in range(8)},
+    {f"q{n}": [f"p{n}"] for n in range(8)},
+    corpus=TEXTS,
+)
+
+
+class Again(BaseRetriever):
+    """Finds all passages, all but the first few under other ids."""
+
+    def __init__(self, n_kept: int) -> None:
+        self.n_kept = n_kept
+        super().__init__()
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        nodes = [
+            TextNode(id_=name if n < self.n_kept else f"new-{n}", text=text)
+            for n, (name, text) in enumerate(TEXTS.items())
+        ]
+        return [NodeWithScore(node=node, score=1.0) for node in nodes]
+
+
+def again(n_kept: int, name: str = "") -> EvaluationResults:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return evaluate(Again(n_kept), VOYAGES, ["recall"], name=name)
+
+
+def sentences(results: Scores | EvaluationResults) -> list[str]:
+    return [statement.text for statement in results.report().decision]
+
+
+REMEDY = "Evaluate with matcher='text' (--matcher text)."
+
+
+def test_labels_under_other_ids_come_first_and_in_alarm() -> None:
+    report = again(0).report()
+    first, mean = report.decision
+    assert first.tone == "alarm"
+    assert first.text == (
+        "Not a valid score: none of the 8 labelled ids was retrieved, though the texts of 8 were, "
+        f"under other ids. {REMEDY}"
+    )
+    assert mean.text.startswith("recall is 0.00 ")
+    assert not any("labelled ids" in note for note in report.notes)  # it is said once
+    # of stored scores, too
+    assert sentences(again(0).scores)[0] == first.text
+
+
+def test_labels_of_which_most_are_under_other_ids() -> None:
+    # by id 3 of 8 are found, by text the 5 others
+    assert sentences(again(3))[0] == (
+        "Not a valid score: 3 of the 8 labelled ids were retrieved, and the texts of 5 others "
+        f"under other ids. {REMEDY}"
+    )
+    assert "valid" not in " ".join(sentences(again(5)))
+
+
+def test_several_systems_say_which_of_them_is_not_valid() -> None:
+    compared = compare({"old": again(8), "new": again(0)}, "old", resamples=100)
+    first, verdict = compared.report().decision
+    assert first.text.startswith("new: Not a valid score: none of the 8 labelled ids")
+    assert first.tone == "alarm"
+    assert "worse" in verdict.text
+
+
+def test_what_was_lost_and_what_could_find_it() -> None:
+    # of 4 questions, 2 hit within the first 2; one has its passage at 3, one never
+    dataset = RetrievalDataset(
+        {f"q{n}": str(n) for n in range(4)}, {f"q{n}": ["a"] for n in range(4)}
+    )
+    ranked = {
+        "0": ["a", "b", "c"],
+        "1": ["b", "a", "c"],
+        "2": ["b", "c", "a"],
+        "3": ["b", "c", "d"],
+    }
+    deep = evaluate(ranked.__getitem__, dataset, ["recall@2"])
+    assert sentences(deep)[1] == (
+        "2 of 4 questions get no labelled passage in the first 2; lost of 4 labelled passages: "
+        "1 never retrieved, 1 below the cutoff. A reranker could lift 1 of them."
+    )
+    # of 2 items each, nobody knows what a third would be
+    cut = evaluate(lambda query: ranked[query][:2], dataset, ["recall@2"])
+    assert sentences(cut)[1].endswith(
+        "2 never retrieved. Retrieve more than 2 to see whether a reranker could lift them."
+    )
+
+
+def test_few_questions_are_too_few() -> None:
+    # hits 3 of 6: Wilson's interval is 0.188 to 0.812, so 6 · (0.624 / 0.25)² = 37.5
+    retrieved = {f"q{n}": ["a" if n < 3 else "b"] for n in range(6)}
+    scores = score_rankings({query_id: ["a"] for query_id in retrieved}, retrieved, "mrr")
+    assert sentences(scores)[-1] == (
+        "6 questions are too few to judge by: the interval is 0.62 wide; with about 38 it would be "
+        "0.25."
+    )
+    many = Scores([f"q{n}" for n in range(100)], {"mrr": [1.0, 0.5] * 50})
+    assert len(sentences(many)) == 1
+
+
+@pytest.mark.parametrize(
+    ("metric", "sentence"),
+    [
+        ("mrr", "Interval approximate: all questions have the same score."),
+        ("calls", "No interval: all questions have the same score."),
+    ],
+)
+def test_scores_that_are_all_the_same(metric: str, sentence: str) -> None:
+    scores = Scores([f"q{n}" for n in range(50)], {metric: [1.0] * 50})
+    assert sentences(scores)[-1] == sentence
+
+
+def test_a_difference_that_is_shown_has_the_digits_that_show_it() -> None:
+    # a is 0.001 better on each of 40 questions, which carry two digits
+    ids = [f"q{n}" for n in range(40)]
+    low = [0.5 + n / 10_000 for n in range(40)]
+    high = [score + 0.001 for score in low]
+    compared = compare({"a": Scores(ids, {"mrr": low}), "b": Scores(ids, {"mrr": high})}, "a")
+    assert compared["b", "mrr"].outcome == "better"
+    (row,) = compared.report().sections[0].tables[0].rows
+    a, b, *_ = row.cells
+    assert a.digits == b.digits > 2
+    # the means are 0.50195 and 0.50295
+    assert shown(a) != shown(b)
+    assert shown(a).startswith("0.50")
+
+
+def test_names_lose_what_all_begin_with_and_many_are_counted() -> None:
+    ids = [f"q{n}" for n in range(40)]
+    systems = {
+        f"openai-large-k{k}": Scores(ids, {"mrr": [(n * k) % 7 / 7 for n in range(40)]})
+        for k in (1, 2, 3, 4, 5)
+    }
+    compared = compare(systems, "openai-large-k1", resamples=100)
+    assert compared.decision.endswith("can't tell the 4 others from k1 on mrr.")
+    report = compared.report()
+    assert report.title == "k2, k3 and 2 more against k1"
+
+
+def test_a_p_that_the_interval_contradicts_is_marked_and_explained() -> None:
+    # many tiny gains of one size and no loss: t is sure, the interval allows for large changes
+    ids = [f"q{n}" for n in range(60)]
+    base = [n % 2 * 1.0 for n in range(60)]
+    moved = [score - 0.01 if n % 2 else score + 0.0 for n, score in enumerate(base)]
+    compared = compare({"a": Scores(ids, {"mrr": base}), "b": Scores(ids, {"mrr": moved})}, "a")
+    difference = compared["b", "mrr"]
+    assert difference.significant
+    assert difference.low is not None
+    assert difference.high is not None
+    assert difference.low < 0 < difference.high
+    text = str(compared)
+    assert "< 0.0001 †" in text
+    assert "† The test says another thing than the interval." in " ".join(text.split())
+    assert "†" in html_page(compared.report(full=True))

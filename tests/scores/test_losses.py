@@ -1,0 +1,63 @@
+"""Where wanted passages are lost, counted over all questions."""
+
+from __future__ import annotations
+
+import pytest
+from support.retrievers import Scripted, node
+
+from llama_index_rag_metrics import EvaluationResults, RetrievalDataset, Scores, evaluate
+from llama_index_rag_metrics.evaluation.results.results_report import system_of
+from llama_index_rag_metrics.scores.losses import losses, losses_line
+from llama_index_rag_metrics.scores.systems import System
+
+IO = "Io has volcanoes, and lakes of sulphur on its surface."
+
+
+@pytest.fixture
+def results() -> EvaluationResults:
+    dataset = RetrievalDataset(
+        {"q1": "moons?", "q2": "rings?", "q3": "fails?", "q4": "unlabelled?"},
+        {"q1": ["a", "b", "io"], "q2": ["c"], "q3": ["d"]},
+        {"io": IO},
+    )
+    again = node("n7")
+    again.node.text = f"{IO} And more."  # type: ignore[attr-defined]
+    script = {
+        "moons?": ["x", again, "a"],
+        "rings?": ["c"],
+        "fails?": ConnectionError("refused"),
+        "unlabelled?": ["a"],
+    }
+    return evaluate(Scripted(script), dataset, ["recall@2"], name="bm25", max_failures=None)
+
+
+def test_each_kind_of_loss_is_counted(results: EvaluationResults) -> None:
+    # q1: a has rank 3, b never came, n7 has the text of io; q2: found; q3 failed
+    (counted,) = losses([system_of(results)], "recall@2")
+    expected = {"never retrieved": 1, "below the cutoff": 1, "under another id": 1}
+    assert (counted.wanted, counted.by_loss, counted.lost) == (4, expected, 3)
+    assert losses_line([counted]) == (
+        "Lost of 4 expected passages: 1 never retrieved, 1 below the cutoff, 1 under another id."
+    )
+
+
+def test_nothing_is_counted_where_no_ranking_is_known() -> None:
+    assert losses([System.of(Scores(["q"], {"mrr": [0.5]}))], "mrr") == []
+
+
+def test_what_stored_scores_dont_keep_is_not_guessed() -> None:
+    """Of 8 passages they keep the 5 placed last; where these are all lost, so may the others be."""
+    wanted = [f"d{n}" for n in range(8)]
+    dataset = RetrievalDataset({"q": "x?"}, {"q": wanted})
+    some = evaluate(Scripted({"x?": wanted[:4]}), dataset, ["recall@10"])
+    all_but_two = evaluate(Scripted({"x?": wanted[:6]}), dataset, ["recall@10"])
+    stored = [
+        System.of(Scores.from_json(each.scores.to_json()), "stored") for each in (some, all_but_two)
+    ]
+    # d4 to d7 never came, and d3 is kept, too
+    (counted,) = losses([stored[0]], "recall@10")
+    assert (counted.wanted, counted.by_loss) == (8, {"never retrieved": 4})
+    (counted,) = losses([stored[1]], "recall@10")
+    assert (counted.wanted, counted.by_loss) == (8, {"never retrieved": 2})
+    nothing = evaluate(Scripted({"x?": ["x"]}), dataset, ["recall@10"])
+    assert losses([System.of(Scores.from_json(nothing.scores.to_json()))], "recall@10") == []
