@@ -1,16 +1,15 @@
-"""What both drawings of a figure share: colours, ticks, names made short, texts of points."""
+"""What drawings of figures go by: colours, ticks, and names made short."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import compress, pairwise, starmap, zip_longest
+from itertools import compress, pairwise
 from typing import Any
 
 from llama_index_rag_metrics.report.figure import MOST_ABREAST, Figure, Series
-from llama_index_rag_metrics.report.numbers import in_template, score
 
 COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#888888")
 """Paul Tol's bright scheme: told apart by colour-blind eyes, on white and on black."""
@@ -58,21 +57,6 @@ def _known(series: Series) -> Series:
 def rows_of(figure: Figure) -> list[str]:
     """The rows of "points" that each series may have."""
     return list(dict.fromkeys(str(name) for series in figure.series for name in series.y))
-
-
-def hovers(figure: Figure, series: Series, written: Callable[[str], str]) -> list[str]:
-    """What each point shows under the pointer."""
-    ends = zip(series.low, series.high, strict=True) if figure.form == "points" else ()
-    remarks = zip_longest(starmap(_interval, ends), series.remarks)
-    texts = [", ".join(filter(None, each)) for each in remarks] or [""] * len(series.x)
-    columns = {"x": series.x, "y": series.y, "z": series.z, "customdata": texts}
-    shown = {
-        name: [written(value) if isinstance(value, str) else value for value in column]
-        for name, column in columns.items()
-        if column
-    }
-    points = (dict(zip(shown, values, strict=True)) for values in zip(*shown.values(), strict=True))
-    return [in_template(figure.hover, point) for point in points]
 
 
 def mark_number(series: Series, n_marks: int) -> int:
@@ -184,9 +168,3 @@ def cells_of(series: Series) -> tuple[list[str], list[str], Mapping[tuple[str, s
     columns, rows = (list(dict.fromkeys(map(str, axis))) for axis in (series.x, series.y))
     cells = {(str(x), str(y)): z for x, y, z in zip(series.x, series.y, series.z, strict=True)}
     return columns, rows, cells
-
-
-def _interval(low: float | None, high: float | None) -> str:
-    if low is None or high is None or math.isnan(low):
-        return "(no interval)"
-    return f"({score(low)} to {score(high)})"

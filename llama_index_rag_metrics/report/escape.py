@@ -1,6 +1,6 @@
 """Text from data, made safe for each output: no link, mention, markup or control character.
 
-HTML pages are built of elements (html/assets.py), which escape what they hold.
+HTML pages and drawings are built of elements (elements.py), which escape what they hold.
 """
 
 from __future__ import annotations
@@ -48,15 +48,6 @@ def html(text: str) -> str:
     '&lt;b&gt; &amp; &quot;'
     """
     return escape(terminal(text))
-
-
-def plotly(text: str) -> str:
-    """The text as plotly shows it letter by letter; it knows few character references.
-
-    >>> plotly('<b> "x"')
-    '&lt;b&gt; "x"'
-    """
-    return escape(text, quote=False)
 
 
 def markdown(text: str) -> str:

@@ -29,6 +29,7 @@ class Series:
         x: of a box its ends, its quartiles and its median, lowest first.
         y: in "points", names of metrics; in "cells", texts, as `x`.
         low: lower ends of intervals around x.
+        remarks: what each point, or a box, shows under the pointer beside its name.
         z: a third number of each point, shown by its colour.
         labels: the names of points, written beside them; "" for none.
         is_line: in "marks", whether a line joins the points, which then have no marks.
@@ -58,7 +59,6 @@ class Figure:
     Attributes:
         form: "points" with intervals, one row a metric; "lines"; "bars"; "boxes", one row a
             series; "marks", points in a plane; or "cells", whose x and y are texts.
-        hover: what a point shows under the pointer, as a template of plotly.
         zero_line: whether a line marks x = 0.
         z: what the colour of marks and cells shows.
         remark: a sentence below the figure, such as what its cells average.
@@ -71,7 +71,6 @@ class Figure:
     x: Axis
     y: Axis
     series: Sequence[Series]
-    hover: str
     zero_line: bool = False
     markers: bool = True
     z: Axis | None = None

@@ -6,7 +6,6 @@ A bare `g` elsewhere writes a number that somebody gave, such as a limit or a gr
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -23,15 +22,6 @@ DISPUTED = "†"
 DIGITS = 4
 _FEWEST_DIGITS = 2
 _SMALLEST_P = 0.0001
-
-PLOTLY: Mapping[str, str] = {
-    "score": f".{DIGITS}f",
-    "signed": f"+.{DIGITS}f",
-    "level": ".1f",
-    "share": ".0%",
-    "milliseconds": ".3~g",
-}
-"""Formats for plotly, which rounds while it draws."""
 
 
 def shown(cell: Cell, *, interval: bool = True) -> str:
@@ -275,31 +265,6 @@ def given(value: float) -> str:
 
 def span_of_bar(low: float, high: float) -> str:
     return f"{low:+.3f} to {high:+.3f}".replace("-", MINUS)
-
-
-def hover(axis: str, form: str = "score") -> str:
-    """A number on an axis of a figure, in plotly's words.
-
-    >>> hover("x"), hover("y", "share")
-    ('%{x:.4f}', '%{y:.0%}')
-    """
-    return f"%{{{axis}:{PLOTLY[form]}}}"
-
-
-def in_template(template: str, values: Mapping[str, Any]) -> str:
-    """A template of plotly with its numbers in it, written as plotly does.
-
-    >>> in_template("%{x:.4f} within %{y:.3~g} ms", {"x": 0.5, "y": 2.0})
-    '0.5000 within 2 ms'
-    """
-
-    def written(field: re.Match[str]) -> str:
-        value, form = values.get(field[1]), (field[2] or "").replace("~", "")
-        if value is None:
-            return NO_VALUE
-        return value if isinstance(value, str) else format(value, form or "g").replace("-", MINUS)
-
-    return re.sub(r"%\{(\w+)(?::([^}]*))?\}", written, template)
 
 
 def on_axis(value: float, *, is_share: bool = False) -> str:

@@ -14,10 +14,10 @@ from llama_index_rag_metrics.runtime.jsonable import jsonable
 
 if TYPE_CHECKING:
     import pandas as pd
-    import plotly.graph_objects as go
 
     from llama_index_rag_metrics.report.html import Cut
     from llama_index_rag_metrics.report.model import Records, Report
+    from llama_index_rag_metrics.report.plot import Plot
 
 
 class Sentence:
@@ -111,8 +111,8 @@ class Reportable:
         frame = pd.DataFrame(dict(records.columns))
         return frame if records.index is None else frame.set_index(records.index)
 
-    def plot(self, kind: str = "means", metric: str | None = None) -> go.Figure:
-        """One figure, drawn by plotly.
+    def plot(self, kind: str = "means", metric: str | None = None) -> Plot:
+        """One figure as a picture, which a notebook shows.
 
         Args:
             kind: "means" with their intervals; "differences" from the baseline with theirs, and
@@ -127,9 +127,9 @@ class Reportable:
             InvalidInput: there is no such figure of this result.
             UnknownMetric: the metric wasn't computed.
         """
-        from llama_index_rag_metrics.report.plots import plot
+        from llama_index_rag_metrics.report.plot import plot_of
 
-        return plot(self.report(), kind, metric)
+        return plot_of(self.report(), kind, metric)
 
 
 def csv_text(records: Records, *, for_people: bool = True) -> str:

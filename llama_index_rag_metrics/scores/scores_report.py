@@ -19,7 +19,7 @@ from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.drawing import short_names, without_prefix
 from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.figure import MOST_ABREAST, Axis, Draw, Figure, Series
-from llama_index_rag_metrics.report.numbers import counted, hover
+from llama_index_rag_metrics.report.numbers import counted, shown
 from llama_index_rag_metrics.report.query_lines import LEGEND
 from llama_index_rag_metrics.runtime.errors import RagMetricsError
 from llama_index_rag_metrics.scores import rows
@@ -311,10 +311,13 @@ def means_figure(
         ends = ([getattr(each, end) for each in known.values()] for end in ("mean", "low", "high"))
         means, low, high = ends
         is_baseline = compared and not number
-        series.append(
-            Series(system.name, number, means, list(known), low, high, is_baseline=is_baseline)
-        )
-    return Figure("points", Axis("mean"), Axis(), series, f"%{{y}}: {hover('x')} %{{customdata}}")
+        remarks = [
+            f"{name}: {shown(m.Cell(each.mean, 'score', low=each.low, high=each.high))}"
+            for name, each in known.items()
+        ]
+        points = (means, list(known), low, high, remarks)
+        series.append(Series(system.name, number, *points, is_baseline=is_baseline))
+    return Figure("points", Axis("mean"), Axis(), series)
 
 
 def latency_figure(systems: Sequence[System]) -> Figure | None:
@@ -337,7 +340,6 @@ def latency_figure(systems: Sequence[System]) -> Figure | None:
         Axis("milliseconds", is_log=True),
         Axis("share of questions answered", ends=(0, 1.02), is_share=True),
         series,
-        f"{hover('y', 'share')} within {hover('x', 'milliseconds')} ms",
         markers=False,
     )
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from llama_index_rag_metrics.report.plots import draw
 from support.reported import EVIL, METRICS, baseline, comparison, other
 
 from llama_index_rag_metrics import (
@@ -34,7 +35,6 @@ from llama_index_rag_metrics.evaluation.results.results_report import system_of
 from llama_index_rag_metrics.rankings.judging.judged import Hits
 from llama_index_rag_metrics.rankings.matching.matcher_names import Matched
 from llama_index_rag_metrics.report.figure import Axis, Figure, Series
-from llama_index_rag_metrics.report.plots import draw
 from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra, UnknownMetric
 

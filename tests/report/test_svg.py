@@ -10,6 +10,8 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from llama_index_rag_metrics.report.html.svg import on_page, picture
+from llama_index_rag_metrics.report.plots import draw
 from support.reported import EVIL, baseline, comparison, other
 
 from llama_index_rag_metrics import Scores, check_rules, compare
@@ -17,10 +19,8 @@ from llama_index_rag_metrics.evaluation.results.results_report import results_re
 from llama_index_rag_metrics.report.drawing import shortened, spread, ticks, without_prefix
 from llama_index_rag_metrics.report.figure import Axis, Figure, Series
 from llama_index_rag_metrics.report.html.page import html_page
-from llama_index_rag_metrics.report.html.svg import on_page, picture
 from llama_index_rag_metrics.report.model import Report
 from llama_index_rag_metrics.report.numbers import on_axis
-from llama_index_rag_metrics.report.plots import draw
 
 SVG = "{http://www.w3.org/2000/svg}"
 X = Axis("mean", ends=(0.0, 1.0))

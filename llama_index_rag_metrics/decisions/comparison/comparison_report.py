@@ -23,12 +23,13 @@ from llama_index_rag_metrics.report.drawing import short_names, without_prefix
 from llama_index_rag_metrics.report.figure import Axis, Draw, Figure, Series
 from llama_index_rag_metrics.report.numbers import (
     DISPUTED,
+    between,
     counted,
     digits_for,
-    hover,
     p_value,
     percent,
     questions,
+    signed,
     span_of_bar,
 )
 from llama_index_rag_metrics.scores import scores_report
@@ -349,7 +350,7 @@ def _difference_figure(comparison: Comparison, metrics: Sequence[str]) -> Figure
                 [difference.metric for difference in known],
                 [difference.low for difference in known],
                 [difference.high for difference in known],
-                [f"corrected p {p_value(difference.p_corrected)}" for difference in known],
+                list(map(_pointed_at, known)),
                 [_tone(difference) == "normal" for difference in known],
             )
         )
@@ -362,9 +363,14 @@ def _difference_figure(comparison: Comparison, metrics: Sequence[str]) -> Figure
         Axis(f"difference from {comparison.baseline}", ends=(low - room, high + room)),
         Axis(),
         series,
-        f"%{{y}}: {hover('x', 'signed')} %{{customdata}}",
         zero_line=True,
     )
+
+
+def _pointed_at(difference: Difference) -> str:
+    ends = between(difference.low, difference.high)
+    value = f"{difference.metric}: {signed(difference.difference)} ({ends})"
+    return f"{value}, corrected p {p_value(difference.p_corrected)}"
 
 
 def _distribution_figure(comparison: Comparison, metric: str) -> Figure:
@@ -373,11 +379,11 @@ def _distribution_figure(comparison: Comparison, metric: str) -> Figure:
     axis = Axis(f"{metric}, system minus {comparison.baseline}")
     if len(columns) > _MOST_BARS:
         boxes = [
-            Series(name, number, np.quantile([*columns[name].values()], _BOX).tolist(), [])
+            _box(name, number, [*columns[name].values()])
             for number, name in _in_order(comparison, metric)
             if columns[name]
         ]
-        return Figure("boxes", axis, Axis(), boxes, "", zero_line=True)
+        return Figure("boxes", axis, Axis(), boxes, zero_line=True)
     changes = [abs(value) for column in columns.values() for value in column.values()]
     widest = max(changes, default=0.0) or 1.0
     edges = np.linspace(-widest, widest, _BINS + 1)
@@ -397,7 +403,14 @@ def _distribution_figure(comparison: Comparison, metric: str) -> Figure:
             for span, n in zip(spans, counts, strict=True)
         ]
         series.append(Series(label, number, middles, counts, remarks=remarks, members=members))
-    return Figure("bars", axis, Axis("questions"), series, "%{customdata}", zero_line=True)
+    return Figure("bars", axis, Axis("questions"), series, zero_line=True)
+
+
+def _box(name: str, number: int, changes: Sequence[float]) -> Series:
+    ends = np.quantile(changes, _BOX).tolist()
+    low, first, median, third, high = map(signed, ends)
+    remark = f"median {median}, half from {first} to {third}, 9 in 10 from {low} to {high}"
+    return Series(name, number, ends, [], remarks=[remark])
 
 
 def _in_order(comparison: Comparison, metric: str) -> list[tuple[int, str]]:

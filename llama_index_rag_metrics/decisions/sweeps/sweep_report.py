@@ -19,7 +19,6 @@ from llama_index_rag_metrics.report.figure import Axis, Figure, Series
 from llama_index_rag_metrics.report.numbers import (
     counted,
     given,
-    hover,
     percent,
     questions,
     score,
@@ -236,7 +235,6 @@ def _tradeoff_figure(sweep: Sweep, metric: str) -> Figure | None:
         Axis("tokens per question"),
         Axis(metric),
         [series, *_line([points[configuration] for configuration in steps])],
-        "%{customdata}",
         z=Axis("p95, ms"),
         remark=f"On the line: no other configuration is better on {metric} with as few tokens.",
     )
@@ -287,19 +285,18 @@ def _heat_map_figure(sweep: Sweep, metric: str) -> Figure | None:
 
 def _cells(sweep: Sweep, metric: str, pair: tuple[str, str], names: Sequence[str]) -> Figure:
     means = _means(sweep, metric, *pair)
-    series = Series(metric, 0, [x for x, _ in means], [y for _, y in means], z=[*means.values()])
     averaged = [
         f"{name} ({', '.join(dict.fromkeys(each.shown.get(name, '') for each in sweep.finished))})"
         for name in names
         if name not in pair
     ]
     first, second = pair
+    series = Series(metric, 0, [x for x, _ in means], [y for _, y in means], z=[*means.values()])
     return Figure(
         "cells",
         Axis(first),
         Axis(second),
         [series],
-        f"{first} %{{x}}, {second} %{{y}}: {hover('z')}",
         z=Axis(metric),
         remark=f"Each cell is a mean over {' and '.join(averaged)}." if averaged else "",
         name=f"{first}, {second}",

@@ -18,8 +18,8 @@ from llama_index_rag_metrics.rankings.matching.matcher_names import BY_ID
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.report.figure import Axis, Draw, Figure, Series
-from llama_index_rag_metrics.report.model import headline
-from llama_index_rag_metrics.report.numbers import hover
+from llama_index_rag_metrics.report.model import Cell, headline
+from llama_index_rag_metrics.report.numbers import score, shown
 from llama_index_rag_metrics.runtime.errors import RagMetricsError
 from llama_index_rag_metrics.scores.scoring.batches import EVERY_QUERY
 from llama_index_rag_metrics.scores.scoring.score_rankings import score_with
@@ -165,11 +165,15 @@ def _recall_by_call(
         names = [f"call {call}" for call in range(1, len(columns) + 1)]
         ends = [mean_interval(column) for column in columns]
         low, high = [end.low for end in ends], [end.high for end in ends]
-        series.append(Series(system.name, number, means, names, low, high))
+        remarks = [
+            f"{name}: {shown(Cell(mean, 'score', low=end.low, high=end.high))}"
+            for name, mean, end in zip(names, means, ends, strict=True)
+        ]
+        series.append(Series(system.name, number, means, names, low, high, remarks))
     if not series:
         return None
     axis = Axis("recall so far, mean over questions", ends=(0, 1.02))
-    return Figure("points", axis, Axis(), series, f"%{{y}}: {hover('x')}")
+    return Figure("points", axis, Axis(), series)
 
 
 def _by_cutoff(
@@ -189,8 +193,8 @@ def _by_cutoff(
 
     what = "tokens" if in_tokens else "k"
     y = Axis(f"{metric.partition('@')[0]}@{what}", from_zero=True)
-    hint = f"{'%{x:,} tokens' if in_tokens else 'k = %{x}'}: {hover('y')}"
-    return _lines(systems, metric, curve_of, Axis(what), y, hint)
+    place = "{:,} tokens" if in_tokens else "k = {}"
+    return _lines(systems, metric, curve_of, Axis(what), y, place)
 
 
 def _precision_recall(
@@ -198,8 +202,7 @@ def _precision_recall(
 ) -> Figure | None:
     curve_of = partial(interpolated_precision, metric=metric, query_ids=query_ids)
     x, y = Axis("recall", ends=(-0.02, 1.02)), Axis("interpolated precision", ends=(0, 1.02))
-    hint = f"recall {hover('x', 'level')}: precision {hover('y')}"
-    return _lines(systems, metric, curve_of, x, y, hint)
+    return _lines(systems, metric, curve_of, x, y, "recall {:g}")
 
 
 def _lines(
@@ -208,13 +211,18 @@ def _lines(
     curve_of: Callable[[System], Mapping[Any, float]],
     x: Axis,
     y: Axis,
-    hint: str,
+    place: str,
 ) -> Figure | None:
-    """A curve of each system that has the metric; None where all are empty."""
+    """A curve of each system that has the metric; None where all are empty.
+
+    `place` is how a point's x is written.
+    """
     series = []
     for number in best_first([system.mean(metric) for system in systems], metric):
         system = systems[number]
         if system.run and metric in system.scores:
             curve = curve_of(system)
-            series.append(Series(system.name, number, list(curve), list(curve.values())))
-    return Figure("lines", x, y, series, hint) if any(each.x for each in series) else None
+            remarks = [f"{place.format(at)}: {score(mean)}" for at, mean in curve.items()]
+            points = (list(curve), list(curve.values()))
+            series.append(Series(system.name, number, *points, remarks=remarks))
+    return Figure("lines", x, y, series) if any(each.x for each in series) else None

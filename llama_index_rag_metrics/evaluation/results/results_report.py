@@ -10,7 +10,7 @@ from llama_index_rag_metrics.evaluation.results.curves import curve_figures
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.report.html import Cut, write_page
 from llama_index_rag_metrics.report.model import Report
-from llama_index_rag_metrics.report.plots import plot as plot_report
+from llama_index_rag_metrics.report.plot import Plot, plot_of
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.report.terminal import print_report
 from llama_index_rag_metrics.runtime.errors import InvalidInput
@@ -19,7 +19,6 @@ from llama_index_rag_metrics.scores.scores_report import queries_report, systems
 from llama_index_rag_metrics.scores.systems import System, shown_name
 
 if TYPE_CHECKING:
-    import plotly.graph_objects as go
     from rich.console import Console
 
 Reported: TypeAlias = EvaluationResults | Scores
@@ -103,7 +102,7 @@ def write_html(
         The path.
 
     Raises:
-        MissingExtra: plotly or itables isn't installed.
+        MissingExtra: itables isn't installed.
         InvalidInput: `cut` isn't a number of characters.
 
     Examples:
@@ -118,19 +117,18 @@ def write_html(
     return write_page(_report_of(reported, full=True), path, title=title, cut=cut)
 
 
-def plot(
-    reported: Reportable | Several, kind: str = "means", metric: str | None = None
-) -> go.Figure:
+def plot(reported: Reportable | Several, kind: str = "means", metric: str | None = None) -> Plot:
     """Draw one figure of any result, or of the results or scores of several retrievers.
 
     For the kinds of figures and for errors see `Reportable.plot`.
 
     Examples:
         >>> from llama_index_rag_metrics import Scores
-        >>> plot(Scores(["q1", "q2"], {"mrr": [1.0, 0.5]})).data[0].x
-        (0.75,)
+        >>> bm25 = Scores(["q1", "q2"], {"mrr": [1.0, 0.5]}, name="bm25")
+        >>> print(plot(bm25, "means", "mrr"))
+        Retrieval of bm25, plotted: means with their intervals, mrr.
     """
-    return plot_report(_report_of(reported), kind, metric)
+    return plot_of(_report_of(reported), kind, metric)
 
 
 def _report_of(reported: Reportable | Several, *, full: bool = False) -> Report:

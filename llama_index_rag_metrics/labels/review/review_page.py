@@ -22,13 +22,8 @@ from llama_index_rag_metrics.labels.review.review_judgements import (
     as_reviews,
 )
 from llama_index_rag_metrics.report import escape
-from llama_index_rag_metrics.report.html.assets import (
-    asset,
-    carriers,
-    packed,
-    render,
-    script_source,
-)
+from llama_index_rag_metrics.report.elements import render
+from llama_index_rag_metrics.report.html.assets import asset, carriers, packed, script_source
 from llama_index_rag_metrics.runtime.amounts import check_integer
 from llama_index_rag_metrics.runtime.atomic_files import write_text
 from llama_index_rag_metrics.runtime.errors import InvalidInput

@@ -8,8 +8,9 @@ from typing import Any, Literal, TypeAlias
 
 from llama_index_rag_metrics.report import escape
 from llama_index_rag_metrics.report.drawing import COLOURS, without_prefix
+from llama_index_rag_metrics.report.elements import element, render
 from llama_index_rag_metrics.report.html import assets, page_plots, sections
-from llama_index_rag_metrics.report.html.assets import asset, element, packed, render
+from llama_index_rag_metrics.report.html.assets import asset, packed
 from llama_index_rag_metrics.report.html.page_content import CUT, Content, content_of, packed_texts
 from llama_index_rag_metrics.report.markup import to_markdown
 from llama_index_rag_metrics.report.model import Report

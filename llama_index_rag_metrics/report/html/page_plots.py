@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
+from llama_index_rag_metrics.report import svg
+from llama_index_rag_metrics.report.elements import Element, element, render
 from llama_index_rag_metrics.report.figure import FIGURES, MOST_ABREAST, Figure
-from llama_index_rag_metrics.report.html import svg
-from llama_index_rag_metrics.report.html.assets import Element, element, render
 from llama_index_rag_metrics.report.model import Report
 
 Figures: TypeAlias = dict[str, dict[str, list[tuple[str, Element]]]]

@@ -13,10 +13,11 @@ from typing import NamedTuple, TypeAlias
 from rich.cells import cell_len
 
 from llama_index_rag_metrics.report import drawing
+from llama_index_rag_metrics.report.elements import Element, element, render
 from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.figure import Axis, Figure, Series
-from llama_index_rag_metrics.report.html.assets import Element, element, render
-from llama_index_rag_metrics.report.html.svg_parts import (
+from llama_index_rag_metrics.report.numbers import NO_VALUE, count, score
+from llama_index_rag_metrics.report.svg_parts import (
     LINE,
     QUIET,
     RULE,
@@ -34,7 +35,6 @@ from llama_index_rag_metrics.report.html.svg_parts import (
     x_title,
     y_axis,
 )
-from llama_index_rag_metrics.report.numbers import NO_VALUE, count, score
 
 Numbered: TypeAlias = Mapping[str, int]
 
@@ -134,9 +134,7 @@ def _boxes(figure: Figure, _: Numbered) -> _Drawn:
 
     def mark(series: Series, _: int, y: float) -> Iterator[Element]:
         low, first, median, third, high = map(float, series.x)
-        ends = f"9 in 10 from {score(low)} to {score(high)}"
-        half = f"half from {score(first)} to {score(third)}"
-        title = element("title", f"{plain(series.name)}: median {score(median)}, {half}, {ends}")
+        title = element("title", *_titles(figure, series))
         whiskers = segment(x.across(low), y, x.across(high), y, **_stroke(series))
         width = max(100 * (x.at(third) - x.at(first)), 0.3)
         fill = drawing.colour_of(series)
@@ -289,10 +287,12 @@ def _cells(figure: Figure, _: Numbered) -> _Drawn:
         for column, across in enumerate(columns):
             value = cells.get((across, name))
             fill = _mixed(drawing.CELL_SCALE, value, known)
-            parts.append(rect(column * width, row * _CELL, width, _CELL - 2, fill=fill))
+            cell = rect(column * width, row * _CELL, width, _CELL - 2, fill=fill)
             text = NO_VALUE if value is None else score(value)
+            title = plain(f"{figure.x.title} {across}, {figure.y.title} {name}: {text}")
             look = {} if value is None else {"fill": drawing.CELL_TEXT}
-            parts.append(centred(text, (column + 0.5) * width, middle, **look))
+            number = centred(text, (column + 0.5) * width, middle, **look)
+            parts.append(element("g", element("title", title), cell, number))
     short = drawing.shortened([plain(name) for name in columns], _NAME_CHARACTERS)
     for column, name in enumerate(short):
         parts.append(centred(name, (column + 0.5) * width, height + 14))
@@ -327,8 +327,10 @@ def _plane(
 
 
 def _titles(figure: Figure, series: Series) -> list[str]:
-    name = "" if figure.form in ("marks", "bars") else f"{plain(series.name)}: "
-    return [name + text for text in drawing.hovers(figure, series, plain)]
+    """What each point shows under the pointer: the name of its series, and its remark."""
+    name = "" if figure.form in ("marks", "bars") else series.name
+    remarks = series.remarks or [""] * max(1, len(series.y))
+    return [plain(": ".join(filter(None, (name, remark)))) for remark in remarks]
 
 
 def _mixed(colours: Sequence[str], value: float | None, known: Sequence[float]) -> str:

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from llama_index_rag_metrics.report import drawing
+from llama_index_rag_metrics.report.elements import Element, element
 from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.figure import Axis, Figure, Series
-from llama_index_rag_metrics.report.html.assets import Element, element
 from llama_index_rag_metrics.report.numbers import on_axis
 
 LINE = 15
