@@ -115,6 +115,7 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.labels.review.reviewers import ReviewerAgreement, compare_reviewers
     from llama_index_rag_metrics.rankings.fusion import fuse
     from llama_index_rag_metrics.rankings.matching.matcher_names import Matched
+    from llama_index_rag_metrics.report.plot import Plot
     from llama_index_rag_metrics.runtime.cache.fetching import Cache
     from llama_index_rag_metrics.runtime.cache.stores import SQLiteKVStore
     from llama_index_rag_metrics.scores import Scores
@@ -155,6 +156,7 @@ __all__ = [
     "MultiModalRetrieverEvaluator",
     "Nugget",
     "Nuggets",
+    "Plot",
     "Pool",
     "Qrels",
     "RagMetricsError",
@@ -292,6 +294,7 @@ _LAZY = {
     "labels.review.reviewers": ("ReviewerAgreement", "compare_reviewers"),
     "rankings.fusion": ("fuse",),
     "rankings.matching.matcher_names": ("Matched",),
+    "report.plot": ("Plot",),
     "runtime.cache.fetching": ("Cache",),
     "runtime.cache.stores": ("SQLiteKVStore",),
     "scores": ("Scores",),

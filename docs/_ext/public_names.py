@@ -13,6 +13,7 @@ import llama_index_rag_metrics as package
 
 TITLES = {
     "evaluation": "Evaluating retrievers",
+    "report": "Evaluating retrievers",
     "files.retrieval_dataset": "Datasets",
     "labels.question_generation": "Generated questions",
     "rankings": "Relevance and runs",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from textwrap import wrap
 from typing import NamedTuple, TypeAlias
 
 from rich.cells import cell_len
@@ -60,16 +61,17 @@ class _Drawn(NamedTuple):
 def picture(figure: Figure, caption: str = "", width: int = 640) -> str:
     """The figure as an SVG file, dark on white, for wherever there is no page around it."""
     drawn = _drawn(figure, {})
-    above = drawn.above + (_ROW if caption else 0)
-    height = above + drawn.height + _BELOW + (_ROW if figure.remark else 0)
-    (remark,) = drawing.shortened([plain(figure.remark)], int(width / _CHARACTER))
+    heading, remark = (_wrapped(plain(text), width) for text in (caption, figure.remark))
+    above = drawn.above + LINE * len(heading) + 5
+    below = above + drawn.height + _BELOW
+    height = below + LINE * len(remark)
     inside = {"width": num(width - drawn.left - drawn.right), "height": num(drawn.height)}
     svg = element(
         "svg",
         element("rect", width="100%", height="100%", fill="#fff"),
-        words(plain(caption), 6, LINE, font_weight="600"),
+        *(words(text, 6, LINE * (n + 1), font_weight="600") for n, text in enumerate(heading)),
         placed(num(drawn.left), above, *drawn.parts, **inside),
-        words(remark, 6, height - 6, **QUIET),
+        *(words(text, 6, below + LINE * n + 10, **QUIET) for n, text in enumerate(remark)),
         xmlns="http://www.w3.org/2000/svg",
         width=num(width),
         height=num(height),
@@ -82,6 +84,12 @@ def picture(figure: Figure, caption: str = "", width: int = 640) -> str:
         aria_label=plain(caption) or "figure",
     )
     return render(svg)
+
+
+def _wrapped(text: str, width: float) -> list[str]:
+    """The text in lines of at most this many pixels."""
+    signs = width / _CHARACTER * len(text) / max(1, cell_len(text))
+    return wrap(text, max(1, int(signs)))
 
 
 def on_page(figure: Figure, caption: str, numbers: Numbered) -> Element:

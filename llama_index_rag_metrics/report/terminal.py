@@ -177,8 +177,7 @@ def _split(table: m.Table, label: int, column: int, abreast: int) -> Iterator[Re
         if start:
             yield Text()
         chosen = slice(start, start + abreast)
-        first = Text(plain(table.first) if table.system_rows else "")
-        grid = _labelled_grid(label, _GAP_BY_SYSTEM, first)
+        grid = _labelled_grid(label, _GAP_BY_SYSTEM, table.first if table.system_rows else "")
         for name in table.head[chosen]:
             head = Text(_folded(plain(name), column), overflow="fold")
             grid.add_column(head, width=column, justify="right")
@@ -219,11 +218,11 @@ def _cut_off(table: m.Table, width: int) -> Iterator[RenderableType]:
         room = width - label - _total(columns)
         if 0 < cell_len(head) - columns[number] <= room:
             columns[number] = cell_len(head)
-    grid = _labelled_grid(label, _GAP, Text(labels[0]))
+    grid = _labelled_grid(label, _GAP, table.first)
     grid.show_header = any((table.first, *table.head))
     for number, (head, column) in enumerate(zip(heads, columns, strict=False)):
         side: JustifyMethod = "left" if number < table.text_columns else "right"
-        grid.add_column(Text(head), width=column, justify=side, overflow="fold")
+        grid.add_column(Text(_folded(head, column)), width=column, justify=side, overflow="fold")
     for row in table.rows:
         cells = [Text(_text(cell), _STYLES[cell.tone]) for cell in row.cells[: len(columns)]]
         grid.add_row(Text(_folded(plain(row.label), label)), *cells)
@@ -233,10 +232,10 @@ def _cut_off(table: m.Table, width: int) -> Iterator[RenderableType]:
         yield _indented(Text(f"too narrow for: {left_out}", "dim"))
 
 
-def _labelled_grid(label: int, gap: int, head: Text | str = "") -> Grid:
+def _labelled_grid(label: int, gap: int, head: str) -> Grid:
     """A table with a column of labels."""
     grid = Grid(box=box.SIMPLE_HEAD, padding=(0, 0, 0, gap), pad_edge=False, show_edge=False)
-    grid.add_column(head, width=label, overflow="fold")
+    grid.add_column(Text(_folded(plain(head), label)), width=label, overflow="fold")
     return grid
 
 

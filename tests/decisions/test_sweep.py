@@ -410,7 +410,6 @@ def test_an_index_and_chunks_that_one_set_of_labels_judges() -> None:
 
 
 def test_it_is_reported_everywhere(tmp_path: Path) -> None:
-    pytest.importorskip("plotly", reason="plots")
     swept = sweep(Builder(), GRID, DATASET, ["recall@3", "mrr"], tokenizer=split)
     frame = swept.to_pandas()
     assert frame["tokens"].tolist() == [10, 30, 10, 30]
@@ -424,10 +423,11 @@ def test_it_is_reported_everywhere(tmp_path: Path) -> None:
     assert "share" in swept._repr_html_()
     page = swept.to_html(tmp_path / "sweep.html").read_text("utf-8")
     assert "Pareto" in page
-    marks = swept.plot("tradeoff").data[0]
+    figures = swept.report().figures
+    marks = figures["tradeoff"]("recall@3").series[0]  # type: ignore[union-attr]
     assert list(marks.x) == [10, 30, 10, 30]
     assert list(marks.y) == [configuration.mean("recall@3") for configuration in swept]
-    cells = swept.plot("heat_map").data[0]
+    (cells,) = figures["heat_map"]("recall@3").series  # type: ignore[union-attr]
     assert list(zip(cells.x, cells.y, cells.z, strict=True)) == [
         (share, top_k, configuration.mean("recall@3"))
         for (share, top_k), configuration in zip(product("29", "13"), swept, strict=True)

@@ -194,7 +194,6 @@ def _build_with_key(api_key: str, base_url: str) -> Any:
 
 @pytest.mark.parametrize("refused", [False, True])
 def test_no_secret_of_a_grid_is_written_anywhere(refused: bool, tmp_path: Path) -> None:
-    pytest.importorskip("plotly", reason="plots")
     lines = io.StringIO()
     handler = logging.StreamHandler(lines)
     logger = logging.getLogger()
@@ -220,7 +219,7 @@ def test_no_secret_of_a_grid_is_written_anywhere(refused: bool, tmp_path: Path) 
 
 def _outputs(found: Sweep, folder: Path) -> list[str]:
     page = found.to_html(folder / "page.html").read_text("utf-8")
-    figures = [found.plot("means").to_json()] if "means" in found.report().figures else []
+    figures = [found.plot("means").svg] if "means" in found.report().figures else []
     return [
         str(found), repr(found), found.decision, found.to_json(), found.to_markdown(),
         found.to_latex(), found._repr_html_(), found.to_pandas().to_csv(), page, *figures,
@@ -228,7 +227,6 @@ def _outputs(found: Sweep, folder: Path) -> list[str]:
 
 
 def test_half_a_character_in_a_name(tmp_path: Path) -> None:
-    pytest.importorskip("plotly", reason="plots")
     grid: dict[str, Any] = {"model": [1], "kind": ["half \ud83d", "whole"]}
 
     def build(model: int, kind: str) -> Any:

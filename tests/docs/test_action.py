@@ -71,7 +71,7 @@ def run_step(name: str, folder: Path, **inputs: str) -> subprocess.CompletedProc
 
 def test_a_retriever_is_evaluated_and_judged(tmp_path: Path) -> None:
     pytest.importorskip("bm25s", reason="the demo extra")
-    pytest.importorskip("plotly", reason="the report extra")
+    pytest.importorskip("itables", reason="the report extra")
     done = run_step("Evaluate or score", tmp_path, dataset=DATASET, retriever="bm25")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "output").read_text() == "scores=retrieval-report/scores.json\n"

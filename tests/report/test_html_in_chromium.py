@@ -106,6 +106,8 @@ def test_queries_that_need_a_look_stand_on_their_own(tab: Tab) -> None:
     place.locator("details details summary").first.click()
     place.get_by_text("failed: ValueError").wait_for()
     assert EVIL in place.inner_text()
+    tab.page.locator(".contents").get_by_role("link", name="Questions to check").click()
+    assert tab.page.evaluate("location.hash") == "#to-check"
 
 
 @pytest.mark.parametrize("width", [375, 660, 760, 900, 1280])

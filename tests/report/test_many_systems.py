@@ -104,3 +104,16 @@ def test_a_metric_that_is_better_low_is_sorted_so() -> None:
     means = [row.cells[0].value for row in table.rows]
     assert means == sorted(MEANS)
     assert all(a <= b for a, b in pairwise(means))  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("width", [80, 100, 140])
+def test_no_name_is_broken_within_a_word(width: int) -> None:
+    names = [f"openai-3-large-chunk{size}-rerank{k}" for size in (256, 1024) for k in (3, 7, 12)]
+    chosen = {name: scores(mean) for name, mean in zip(names, MEANS, strict=True)}
+    text = to_text(compare(chosen, names[0], resamples=100).report(), width=width)
+    parts = {"openai", "3", "large", "baseline", *(f"chunk{n}" for n in (256, 1024))}
+    parts |= {f"rerank{k}" for k in (3, 7, 12)}
+    for line in text.splitlines():
+        if first := re.match(r" {1,2}((?:openai|chunk|rerank|arge|l)\S*)", line):
+            assert {*re.findall(r"\w+", first[1])} <= parts, line
+    assert re.search(r"^ chunk256-rerank3 − chunk256-rerank7 ", text, re.M)  # without the prefix

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from support.chromium import AA, CHROMIUM, OPTIONS, axe_violations
-from support.reported import EVIL, baseline, comparison, other
+from support.reported import EVIL, QUERIES, baseline, comparison, other
 
 from llama_index_rag_metrics import compare
 from llama_index_rag_metrics.report.figure import Axis, Figure, Series
@@ -103,13 +103,21 @@ def test_plots_are_on_paper(
     assert plots_of(tmp_path / "report.pdf") == page.locator("#figures figure:visible").count()
 
 
-def test_plots_are_printed_by_the_command(browser: Any, tmp_path: Path) -> None:
+def test_plots_and_questions_are_printed_by_the_command(browser: Any, tmp_path: Path) -> None:
     assert CHROMIUM is not None
     path = comparison().to_html(tmp_path / "report.html")
     out, profile = tmp_path / "report.pdf", f"--user-data-dir={tmp_path / 'profile'}"
     command = [CHROMIUM, "--headless", *OPTIONS, profile, f"--print-to-pdf={out}", path.as_uri()]
     subprocess.run(command, check=True, capture_output=True, timeout=120)
     assert plots_of(out) == 6
+    text = printed(out)
+    assert "not printed" not in text
+    assert all(question in text for question in QUERIES.values())
+
+
+def printed(path: Path) -> str:
+    text = subprocess.run(["pdftotext", "-layout", path, "-"], check=True, capture_output=True)
+    return text.stdout.decode()
 
 
 def plots_of(path: Path) -> int:
@@ -120,12 +128,11 @@ def plots_of(path: Path) -> int:
     for tool in ("pdftotext", "pdftoppm"):
         if shutil.which(tool) is None:
             pytest.skip(f"needs {tool}: apt-get install poppler-utils")
-    text = subprocess.run(["pdftotext", "-layout", path, "-"], check=True, capture_output=True)
     drawn = subprocess.run(["pdftoppm", "-r", "40", path], check=True, capture_output=True)
     captions = ("Means with their intervals", "Differences from the baseline",
                 "Differences, question by question", "By cutoff k", "Precision and recall",
                 "Latency")  # fmt: skip
-    pages, pictures = text.stdout.decode().split("\f"), ppm_pages(drawn.stdout)
+    pages, pictures = printed(path).split("\f"), ppm_pages(drawn.stdout)
     plain = [" ".join(page.split()) for page in pages]
     return sum(
         any(caption in page and is_red(picture)
@@ -183,7 +190,7 @@ def test_long_names_stand_above_their_rows(opened: Callable[..., Any]) -> None:
 
 def grid(name: str) -> Figure:
     cells = Series("mrr", 0, ["1", "2"], [name, name], z=[0.5, 0.25])
-    return Figure("cells", Axis("k"), Axis(name), [cells], "%{x}", name=name)
+    return Figure("cells", Axis("k"), Axis(name), [cells], name=name)
 
 
 def chosen(metric: str | None) -> Figure:

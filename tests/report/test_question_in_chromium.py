@@ -11,7 +11,7 @@ import pytest
 from support.chromium import AA, axe_violations
 from support.command_line import run as rag_metrics
 from support.reported import EVIL, LONG, baseline, comparison, other
-from support.tab import FILLED, Tab
+from support.tab import DRAWN, FILLED, Tab
 
 from llama_index_rag_metrics import Ranking, RetrievalDataset, Run, Scores, compare, write_run
 from llama_index_rag_metrics.evaluation.results.results_report import results_report
@@ -572,6 +572,28 @@ def test_a_plot_can_choose_the_questions(open_report: Callable[..., Tab]) -> Non
     tab.page.get_by_role("button", name="Show all").click()
     assert len(tab.rows()) == 5
     assert tab.page.locator("#only").is_hidden()
+    assert address(tab) == ""
+
+
+@pytest.mark.parametrize("metric", ["ndcg@3", "mrr"])
+def test_an_address_has_the_bar_that_chose_the_questions(
+    open_report: Callable[..., Tab], metric: str
+) -> None:
+    tab = open_report(comparison(), until=DRAWN)
+    tab.page.select_option("#metric", label=metric)
+    bar = tab.page.locator("#figure-distribution [data-questions]", has_text=f"on {metric}")
+    bar.first.click()
+    tab.page.locator("#only").wait_for()
+    rows, said = tab.rows(), tab.page.locator("#only").inner_text()
+    assert 0 < len(rows) < 5
+    kept = address(tab)
+
+    again = open_report(comparison(), address=kept)
+    assert again.rows() == rows
+    assert again.page.locator("#only").inner_text() == said
+    assert address(again) == kept
+    unknown = open_report(comparison(), address="#only=nothing")
+    assert len(unknown.rows()) == 5
 
 
 @pytest.mark.parametrize(

@@ -23,8 +23,8 @@ NOT_FOR_PEOPLE = {
     "evaluation/results/curves.py": "cutoffs, which are whole",
     "files/retrieval_dataset.py": "how many queries a sample has",
     "labels/pooling.py": "an order that the last bits don't decide",
-    "report/html/svg.py": "a mixed colour",
-    "report/html/svg_parts.py": "places in a drawing",
+    "report/svg.py": "a mixed colour",
+    "report/svg_parts.py": "places in a drawing",
     "metrics/base.py": "a metric's name, which is read again",
     "metrics/sets.py": "a metric's parameter",
     "scores/trec_eval.py": "trec_eval's own output, to the letter",
@@ -43,10 +43,7 @@ SCRIPTS = {
 """Pages that work out numbers where they are looked at."""
 
 ROUNDING = re.compile(r"\.\d|[eEfF%]$")
-"""A format that chooses digits, Python's or plotly's; `,` and a bare `g` don't."""
-
-HOVER = re.compile(r"%\{[^{}]*:([^{}]*)\}")
-"""A number in a template of plotly."""
+"""A format that chooses digits; `,` and a bare `g` don't."""
 
 
 def format_of(spec: ast.expr) -> str:
@@ -61,8 +58,6 @@ def formats(node: ast.AST) -> Iterator[str]:
     """The formats that an expression holds; "round" for what rounds a number itself."""
     if isinstance(node, ast.FormattedValue) and node.format_spec is not None:
         yield format_of(node.format_spec)
-    elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-        yield from HOVER.findall(node.value)
     elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
         if isinstance(node.left, ast.Constant) and isinstance(node.left.value, str):
             yield from re.findall(r"%[-+ 0#]*\d*(\.\d+[a-zA-Z]|[eEfF])", node.left.value)
@@ -100,8 +95,6 @@ def roundings(source: str) -> list[str]:
         "'%.4f' % mean",
         "'{:.2f}'.format(mean)",
         "format(mean, '.3g')",
-        "'%{x:.4f}'",
-        "f'{name}: %{{x:.4f}}'",
     ],
 )
 def test_a_rounding_is_seen(source: str) -> None:

@@ -169,3 +169,23 @@ def test_a_p_that_the_interval_contradicts_is_marked_and_explained() -> None:
     assert "< 0.0001 †" in text
     assert "† The test says another thing than the interval." in " ".join(text.split())
     assert "†" in html_page(compared.report(full=True))
+
+
+def test_a_p_of_a_pair_that_its_interval_contradicts_is_marked_and_explained() -> None:
+    # b and c differ as above; against a, which nothing is like, neither is in doubt
+    ids = [f"q{n}" for n in range(60)]
+    base = [n % 2 * 1.0 for n in range(60)]
+    moved = [score - 0.01 if n % 2 else score for n, score in enumerate(base)]
+    far = [1 - score for score in base]
+    columns = {"a": far, "b": base, "c": moved}
+    compared = compare({name: Scores(ids, {"mrr": each}) for name, each in columns.items()}, "a")
+    pairs = {(pair.system, pair.other): pair for pair in compared.pairs}
+    disputed = pairs["b", "c"]
+    assert disputed.p < 0.0001
+    assert disputed.low is not None
+    assert disputed.high is not None
+    assert disputed.low < 0 < disputed.high
+    assert not any(difference.is_disputed for difference in compared)
+    lines = str(compared).splitlines()
+    assert [line.split()[:3] for line in lines if line.endswith("†")] == [["b", "−", "c"]]
+    assert "† The test says another thing than the interval." in " ".join(" ".join(lines).split())

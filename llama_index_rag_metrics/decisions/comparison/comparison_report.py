@@ -13,7 +13,7 @@ import numpy as np
 from llama_index_rag_metrics.decisions.calibration import EXPLAINED as CALIBRATED
 from llama_index_rag_metrics.decisions.calibration import calibration_table
 from llama_index_rag_metrics.decisions.comparison.comparison_sentences import TESTS
-from llama_index_rag_metrics.decisions.comparison.difference import Difference, Outcome
+from llama_index_rag_metrics.decisions.comparison.difference import Difference, Outcome, SystemPair
 from llama_index_rag_metrics.decisions.comparison.holes import EXPLAINED, hole_tables
 from llama_index_rag_metrics.evaluation.results.curves import curve_figures
 from llama_index_rag_metrics.evaluation.results.results_report import system_of
@@ -45,6 +45,7 @@ _ALL_PAIRS = (
     "The intervals of all pairs hold together, so they are wider than those against the baseline "
     "alone. A system is called the best if it beats each other one here."
 )
+_DAGGER = f" {DISPUTED} The test says another thing than the interval."
 
 _MOST_TABLES = 3
 """Up to this many other systems get a table each."""
@@ -115,7 +116,7 @@ def _sections(comparison: Comparison, systems: list[System]) -> list[m.Section]:
         ),
         m.Section("Human and judged questions", calibrated, CALIBRATED),
         m.Section("Slices", list(_slices(comparison)), aside=True),
-        m.Section("Pairs", list(_pairs(comparison)), _ALL_PAIRS, aside=True),
+        _pairs_section(comparison),
         m.Section("Unjudged items", holes, EXPLAINED, aside=True, folded=True),
     ]
 
@@ -175,11 +176,11 @@ def settings_of(comparison: Comparison) -> str:
         together = f", corrected together ({name}): {', and apart from them '.join(families)}"
     parts = (comparison, *comparison.slices.values())
     is_disputed = any(difference.is_disputed for part in parts for difference in part)
-    dagger = f" {DISPUTED} The test says another thing than the interval." if is_disputed else ""
-    return (
+    made = (
         f"{percent(settings.confidence)} confidence intervals, which decide, and p of the "
-        f"{TESTS[settings.test]}, two-sided{together}; seed {settings.seed}.{dagger}"
+        f"{TESTS[settings.test]}, two-sided{together}; seed {settings.seed}."
     )
+    return made + (_DAGGER if is_disputed else "")
 
 
 def _notes(comparison: Comparison, systems: list[System]) -> list[str]:
@@ -239,14 +240,27 @@ def _slices(comparison: Comparison) -> Iterator[m.Table]:
         yield m.Table(title, head, [rows], first=key, place="detail")
 
 
-def _pairs(comparison: Comparison) -> Iterator[m.Table]:
+def _pairs_section(comparison: Comparison) -> m.Section:
     metric = comparison.settings.primary
     pairs = [pair for pair in comparison.pairs if pair.metric == metric]
-    if not pairs:
-        return
+    disputed = [
+        pair.low is not None and (pair.p <= comparison.settings.alpha) != excludes_0(pair)
+        for pair in pairs
+    ]
+    tables = _pairs(comparison, pairs, disputed) if pairs else ()
+    explained = _ALL_PAIRS + (_DAGGER if any(disputed) else "")
+    return m.Section("Pairs", list(tables), explained, aside=True)
+
+
+def _pairs(
+    comparison: Comparison, pairs: Sequence[SystemPair], disputed: Sequence[bool]
+) -> Iterator[m.Table]:
+    metric = comparison.settings.primary
     names, sign = comparison.names, -1.0 if lower_is_better(metric) else 1.0
+    prefix, labels = without_prefix(names)
+    short = dict(zip(names, labels, strict=True))
     cells, rows = {}, []
-    for pair in pairs:
+    for pair, is_disputed in zip(pairs, disputed, strict=True):
         key, difference, is_shown = (pair.system, pair.other), pair.difference, excludes_0(pair)
         digits = digits_for(pair.n, pair)
         for both, lead in ((key, difference), (key[::-1], -difference)):
@@ -258,23 +272,27 @@ def _pairs(comparison: Comparison) -> Iterator[m.Table]:
             _interval(
                 pair, comparison.paired.values(pair.system, metric, pair.other).any(), digits
             ),
-            m.Cell(pair.p, "p", "best" if is_shown else "normal"),
+            m.Cell(pair.p, "p", "quiet" if is_disputed else "best" if is_shown else "normal"),
         ]
-        rows.append(m.Row(f"{pair.system} − {pair.other}", numbers))
+        rows.append(m.Row(f"{short[pair.system]} − {short[pair.other]}", numbers))
     none = m.Cell(None, tone="quiet")
-    prefix, short = without_prefix(names)
     square = [
-        m.Row(label, [cells.get((name, other), none) for other in names])
-        for label, name in zip(short, names, strict=True)
+        m.Row(short[name], [cells.get((name, other), none) for other in names]) for name in names
     ]
     interval = f"{percent(comparison.settings.confidence)} interval"
-    first = f"{prefix}…, row minus column" if prefix else "row minus column"
-    yield m.Table(f"Who beats whom on {metric}", short, [square], first=first, place="page")
+    first = f"{prefix}…, " if prefix else ""
+    yield m.Table(
+        f"Who beats whom on {metric}",
+        labels,
+        [square],
+        first=f"{first}row minus column",
+        place="page",
+    )
     yield m.Table(
         f"All pairs on {metric} (max-t)",
         ["difference", interval, "p"],
         [rows],
-        first="pair",
+        first=f"{first}pair",
         place="detail",
     )
 

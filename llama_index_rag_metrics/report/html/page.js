@@ -55,6 +55,13 @@ const start = async () => {
     drawChecks(index, checks);
     await drawTable(index, checks);
   }
-  await drawPlots(index, { chunk });
+  await drawPlots(index);
 };
-start().catch(trouble);
+// a page counts as loaded when its questions are there: `--print-to-pdf` prints what is loaded
+const waiting = make("iframe", { hidden: true });
+document.body.append(waiting);
+waiting.contentDocument?.open();
+start().catch(trouble).finally(() => {
+  waiting.contentDocument?.close();
+  waiting.remove();
+});

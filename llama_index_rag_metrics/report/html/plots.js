@@ -1,5 +1,16 @@
+const drawingOf = (markup) => new DOMParser().parseFromString(markup, "text/html").body.firstChild;
+const questionsOf = (index, bar) => bar.dataset.questions.split(",").map((at) => index.ids[at]);
+const nameOf = (bar) => bar.querySelector("title").textContent;
+// the questions of the bar that a link names
+const questionsOfBar = async (index, name) => {
+  const markups = Object.values(await chunk("figures")).flatMap(Object.values).flat().map(([, markup]) => markup);
+  const drawn = markups.filter((markup) => markup.includes("data-questions")).map(drawingOf);
+  const bar = drawn.flatMap((each) => [...each.querySelectorAll("[data-questions]")]).find((each) => nameOf(each) === name);
+  return bar && questionsOf(index, bar);
+};
+
 // ---- plots: drawn in the page for the metric that leads; those of the others are carried
-const drawPlots = async (index, { chunk }) => {
+const drawPlots = async (index) => {
   const plots = byId("plots");
   if (!plots) return;
   const select = byId("metric");
@@ -16,7 +27,7 @@ const drawPlots = async (index, { chunk }) => {
         choice.value = name;
       }
       holder.hidden = !variants.length;
-      const drawn = new DOMParser().parseFromString(markup, "text/html").body.firstChild;
+      const drawn = drawingOf(markup);
       if (drawn) holder.lastChild.replaceWith(drawn);
     }
   };
@@ -24,9 +35,7 @@ const drawPlots = async (index, { chunk }) => {
   for (const variant of plots.querySelectorAll("select")) variant.addEventListener("change", show);
   plots.addEventListener("click", (event) => {
     const bar = event.target.closest("[data-questions]");
-    if (!bar) return;
-    const ids = bar.dataset.questions.split(",").map((at) => index.ids[at]);
-    window.page?.filter?.(ids, bar.querySelector("title").textContent);
+    if (bar) window.page?.filter?.(questionsOf(index, bar), nameOf(bar));
   });
   if (select.value && Number(select.value) !== index.shown) await show();
   plots.dataset.ready = "true";

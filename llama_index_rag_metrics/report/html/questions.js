@@ -162,11 +162,11 @@ const drawTable = async (index, checks) => {
   // ---- which questions are shown
   const searching = searchOf(index);
   let found = null; // positions; null where nobody searches
-  let only = null; // a set of ids that a plot, or a link, chose
+  let only = null; // the ids that a bar of a plot, or a link to it, chose, and what it is called
   const isKept = (at) => {
     const what = show.value;
     if (found && !found.has(at)) return false;
-    if (only && !only.has(index.ids[at])) return false;
+    if (only && !only.ids.has(index.ids[at])) return false;
     if (what in checks && !checks[what].has(at)) return false;
     const changes = deltas.map((system) => delta(system, at)).filter((value) => value != null);
     if (losses.has(what) && !lost[index.lostOfMetric[metric.value]].get(what)?.has(at)) return false;
@@ -183,6 +183,7 @@ const drawTable = async (index, checks) => {
     metric: Number(metric.value) === index.shown ? null : index.metrics[metric.value],
     show: show.value === "all" ? null : show.value,
     search: search.value,
+    only: only?.label,
     ...Object.fromEntries(slices.map((select, key) =>
       [`in ${index.slices[key].key}`, select.value === "" ? null : index.slices[key].values[select.value]])),
   });
@@ -209,7 +210,7 @@ const drawTable = async (index, checks) => {
     table.draw();
   };
   page.filter = (ids, label) => {
-    only = ids && new Set(ids);
+    only = ids && { ids: new Set(ids), label };
     byId("only").hidden = !only;
     byId("only").replaceChildren(...(only ? [`Only ${label} `, make("button", { type: "button", class: "copy" }, "Show all")] : []));
     byId("only").querySelector("button")?.addEventListener("click", () => page.filter(null));
@@ -279,6 +280,8 @@ const drawTable = async (index, checks) => {
     } else if ([...asked].length) {
       table.draw();
     }
+    const bar = asked.get("only") && await questionsOfBar(index, asked.get("only"));
+    if (bar) page.filter(bar, asked.get("only"));
     if (at >= 0) await open(at);
     return at < 0 && [...asked.keys()].some((name) => name.startsWith("in "));
   };
@@ -323,7 +326,6 @@ const drawChecks = (index, checks) => {
   const place = byId("to-check");
   for (const [kind, members] of Object.entries(checks)) {
     if (!members.size) continue;
-    place.hidden = false;
     const label = [`${LABELS[kind]} `, tag("count", `(${members.size.toLocaleString("en")})`)];
     place.append(
       fold(label, (details) => {
@@ -339,4 +341,8 @@ const drawChecks = (index, checks) => {
       }),
     );
   }
+  place.hidden = place.children.length < 2;
+  if (place.hidden) return;
+  const link = make("a", { href: "#to-check" }, place.querySelector("h2").textContent);
+  document.querySelector('.contents a[href="#all-queries"]')?.parentNode.before(make("li", {}, link));
 };

@@ -110,7 +110,6 @@ def test_text_outputs_unfold_a_question(
 
 
 def test_a_page_has_the_calls(results: EvaluationResults) -> None:
-    pytest.importorskip("plotly", reason="the extra `report`")
     pytest.importorskip("itables", reason="the extra `report`")
     page = html_page(results.report(full=True))
     start = page.index(">", page.index('id="data-rankings-0"')) + 1
