@@ -37,6 +37,7 @@ from llama_index_rag_metrics.rankings.judging.judged import (
     JudgedRankings,
     TokenBudget,
 )
+from llama_index_rag_metrics.rankings.judging.judged_column import JudgedColumn, TokenCounts
 from llama_index_rag_metrics.rankings.judging.lists import judge_one
 from llama_index_rag_metrics.rankings.matching.matcher_names import BY_ID, named_matcher, recognise
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike
@@ -230,8 +231,9 @@ class RankingMetric(NamedMetric):
         """
         if kwargs:
             raise unknown_argument(kwargs, type(self))
-        tokens = retrieved_tokens if "tokens" in self.needs else None
-        if tokens is None and retrieved_texts is not None and "tokens" in self.needs:
+        columns = columns_for([self])
+        tokens = retrieved_tokens if TokenCounts in columns else None
+        if tokens is None and retrieved_texts is not None and TokenCounts in columns:
             tokens = TokenCounter().count(retrieved_texts)
         if self.recognises and self.match is not None and self.match != BY_ID:
             retrieved_calls = retrieved_calls and [
@@ -243,21 +245,20 @@ class RankingMetric(NamedMetric):
             )
         if expected_ids is None and self.needs_relevance:
             raise NotJudged
-        given = {
-            "tokens": tokens,
-            "spans": None
-            if retrieved_spans is None
-            else [
-                None if span is None else read_span("retrieved", span) for span in retrieved_spans
-            ],
-            "forbidden": forbidden_ids,
-            "calls": retrieved_calls,
-        }
-        beside = {
-            column: values
-            for column in columns_for([self])
-            if (values := given[column.name]) is not None
-        }
+        beside: dict[type[JudgedColumn], Any] = {}
+        if columns:
+            given = {
+                "tokens": tokens,
+                "spans": None
+                if retrieved_spans is None
+                else [
+                    span if span is None else read_span("retrieved", span)
+                    for span in retrieved_spans
+                ],
+                "forbidden": forbidden_ids,
+                "calls": retrieved_calls,
+            }
+            beside = {kind: given[kind.name] for kind in columns if given[kind.name] is not None}
         judged = judge_one(expected_ids, retrieved_ids, beside)
         if self.needs_relevance and not judged.n_gaining[0]:
             raise NothingRelevant
@@ -267,9 +268,9 @@ class RankingMetric(NamedMetric):
         score = float(self.score_queries(judged)[0])
         details = self.details(judged)
         metadata = dict(details[0]) if details else {}
-        min_grade = getattr(self, "min_grade", None)
-        if not score and min_grade is not None and not judged.count_judgements(min_grade)[0]:
-            metadata["note"] = f"no grade reaches min_grade={min_grade:g}, so the query scores 0"
+        lowest = None if score else getattr(self, "min_grade", None)
+        if lowest is not None and not judged.count_judgements(lowest)[0]:
+            metadata["note"] = f"no grade reaches min_grade={lowest:g}, so the query scores 0"
         return RetrievalMetricResult(score=score, metadata=metadata)
 
 

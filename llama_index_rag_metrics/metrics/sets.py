@@ -159,7 +159,7 @@ class Accuracy(BinaryMetric):
     def _confusion(self, hits: Hits) -> dict[str, IntArray]:
         judged = hits.judged
         retrieved_judged = np.bincount(judged.item_query, minlength=len(judged))
-        seen = judged.depth + np.diff(judged.judged_offset) - retrieved_judged
+        seen = judged.depth + judged.n_judged - retrieved_judged
         if (most := seen.max(initial=0)) > self.corpus_size:
             expected = f"at least {most}, the distinct items retrieved or judged for one query"
             raise InvalidInput("corpus_size", self.corpus_size, expected)

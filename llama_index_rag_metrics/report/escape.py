@@ -38,7 +38,9 @@ def terminal(text: str) -> str:
     >>> terminal("one\\x1b[31m\\n two")
     'one [31m two'
     """
-    return " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
+    if not text.isprintable():
+        text = "".join(sign if sign.isprintable() else " " for sign in text)
+    return " ".join(text.split())
 
 
 def html(text: str) -> str:

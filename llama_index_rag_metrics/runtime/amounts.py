@@ -34,6 +34,6 @@ def check_amount(
         raise InvalidInput(argument, value, expected)
 
 
-def check_share(argument: str, value: object, expected: str = "a number above 0, up to 1") -> None:
+def check_share(argument: str, value: object) -> None:
     """Refuse what isn't a number above 0 and up to 1."""
-    check_amount(argument, value, expected, lambda share: 0 < share <= 1)
+    check_amount(argument, value, "a number above 0, up to 1", lambda share: 0 < share <= 1)

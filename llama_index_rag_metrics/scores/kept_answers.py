@@ -11,7 +11,8 @@ from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.query_lines import beginning
 
-KEPT_ITEMS = 5
+KEPT_ITEMS, KEPT_START = 5, 320
+"""Of how many items the texts are looked at, and how much of each text."""
 
 _KEPT_TEXTS, _KEPT_CHARACTERS = 3, 80
 """Of how many retrieved items the texts are kept, and how much of each text."""

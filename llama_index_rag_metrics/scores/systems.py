@@ -18,10 +18,10 @@ from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.figure import MOST_ABREAST
-from llama_index_rag_metrics.report.query_lines import beginning
 from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError
 from llama_index_rag_metrics.scores.kept_answers import (
     KEPT_ITEMS,
+    KEPT_START,
     KeptAnswer,
     kept_answer,
     read_answer,
@@ -383,7 +383,7 @@ def _first(ranking: Ranking) -> Ranking:
     """A ranking without its calls, and with the beginnings of the first texts alone."""
     texts = ranking.texts
     if texts is not None:
-        first = map(beginning, texts[:KEPT_ITEMS])
+        first = [text and text[:KEPT_START] for text in texts[:KEPT_ITEMS]]
         texts = [*first, *repeat("", len(texts) - KEPT_ITEMS)]
     return Ranking(
         list(ranking.ids),

@@ -18,7 +18,7 @@ FEWEST_CHANGED = 10
 
 
 def detectable_differences(
-    units: Units, widest: FloatArray, *, alpha: float = ALPHA, power: float = POWER
+    units: Units, widest: FloatArray, *, alpha: float = ALPHA
 ) -> list[float | None]:
     """`detectable_difference` of each column by an interval with pseudo-queries, which decides.
 
@@ -28,17 +28,15 @@ def detectable_differences(
     assumed = pseudo_queries(units, widest)
     changed = np.count_nonzero(np.abs(units.changes) > NOISE, axis=0)
     return [
-        detectable_difference(float(error), int(n + 1), alpha=alpha, power=power) * float(n + 2) / n
+        detectable_difference(float(error), int(n + 1), alpha=alpha) * float(n + 2) / n
         if count >= FEWEST_CHANGED
         else None
         for error, n, count in zip(assumed.error, units.n_units.tolist(), changed, strict=True)
     ]
 
 
-def detectable_difference(
-    standard_error: float, df: int, *, alpha: float = ALPHA, power: float = POWER
-) -> float:
-    """The smallest true difference that would be found significant with this power.
+def detectable_difference(standard_error: float, df: int, *, alpha: float = ALPHA) -> float:
+    """The smallest true difference that would be found significant with a power of .8.
 
     (t + z) × sd / √n, where t is the two-sided critical value of Student's t with df = n - 1 and z
     the normal quantile of the power (Webber, Moffat and Zobel 2008).
@@ -48,7 +46,7 @@ def detectable_difference(
     """
     from scipy.special import ndtri, stdtrit
 
-    return float((stdtrit(df, 1 - alpha / 2) + ndtri(power)) * standard_error)
+    return float((stdtrit(df, 1 - alpha / 2) + ndtri(POWER)) * standard_error)
 
 
 def queries_to_decide(
@@ -58,11 +56,10 @@ def queries_to_decide(
     margin: float = 0.0,
     *,
     confidence: float = 0.95,
-    power: float = POWER,
 ) -> int | None:
     """How many queries like these n would decide whether the true difference is above -margin.
 
-    As many as give a one-sided bound with this confidence that clears -margin with this power,
+    As many as give a one-sided bound with this confidence that clears -margin with a power of .8,
     should the difference and the spread stay as they are: ((z + z') × sd / (difference + margin))².
     None where the difference is exactly -margin: no number would decide.
 
@@ -74,5 +71,5 @@ def queries_to_decide(
     distance = abs(difference + margin)
     if distance == 0:
         return None
-    factor = float(ndtri(confidence) + ndtri(power))
+    factor = float(ndtri(confidence) + ndtri(POWER))
     return max(2, math.ceil(n * (factor * standard_error / distance) ** 2))

@@ -288,3 +288,10 @@ def test_the_attributes_that_needs_replaced_are_refused() -> None:
 
     with pytest.raises(InvalidInput, match=r"a property `needs`, .*got \['needs_tokens'\]"):
         score_rankings({"q": ["a"]}, {"q": ["a"]}, [Former()])
+
+    class AsField(HitRate):
+        needs_spans: bool = False
+
+    score_rankings({"q": ["a"]}, {"q": ["a"]}, [AsField()])
+    with pytest.raises(InvalidInput, match=r"got \['needs_spans'\]"):
+        score_rankings({"q": ["a"]}, {"q": ["a"]}, [AsField(needs_spans=True)])

@@ -231,7 +231,7 @@ def shows(options: type) -> Callable[[AnyFunction], AnyFunction]:
     return shown
 
 
-def check_known(function: Callable[..., Any], options: Mapping[str, Any], name: str = "") -> None:
+def check_known(function: Callable[..., Any], options: Mapping[str, Any]) -> None:
     """Refuse an argument that a function's signature doesn't show."""
     known = signature(function).parameters
     for argument, value in options.items():
@@ -247,7 +247,7 @@ def check_known(function: Callable[..., Any], options: Mapping[str, Any], name: 
                 f"index.as_retriever(similarity_top_k={value!r}). A metric's cutoff is in its "
                 f"name: 'ndcg@{value}'."
             )
-        raise UnknownArgument(argument, value, name or function.__name__.removeprefix("a"), remedy)
+        raise UnknownArgument(argument, value, function.__name__.removeprefix("a"), remedy)
 
 
 def check_count(argument: str, value: object, what: str) -> None:

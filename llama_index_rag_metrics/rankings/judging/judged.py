@@ -81,7 +81,12 @@ class JudgedRankings:
     @cached_property
     def judged_query(self) -> IntArray:
         """(judgements,) position of the query of every judgement."""
-        return np.repeat(np.arange(len(self)), np.diff(self.judged_offset))
+        return np.repeat(np.arange(len(self)), self.n_judged)
+
+    @cached_property
+    def n_judged(self) -> IntArray:
+        """(queries,) how many items are judged, retrieved or not."""
+        return self.judged_offset[1:] - self.judged_offset[:-1]
 
     @cached_property
     def n_gaining(self) -> IntArray:
@@ -198,11 +203,11 @@ class JudgedRankings:
         Args:
             length: at most this many items; one number, or (queries,).
         """
-        taken = np.diff(self.judged_offset)
+        taken = self.n_judged
         if length is not None:
             taken = np.minimum(taken, length)
         query = np.repeat(np.arange(len(self)), taken)
-        rank = 1 + np.arange(len(query)) - np.repeat(np.cumsum(taken) - taken, taken)
+        rank = np.arange(1, len(query) + 1) - np.repeat(np.cumsum(taken) - taken, taken)
         grade = self.judged_grade[self.judged_offset[query] + rank - 1]
         kept = grade > 0
         return Ranked(len(self), query[kept], rank[kept], grade[kept])

@@ -9,7 +9,7 @@ once.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import chain, compress, count
 from numbers import Integral
@@ -67,7 +67,7 @@ def judge(
     if len(relevance) != len(rankings):
         expected = f"one ranking for each of {len(relevance)} relevances"
         raise InvalidInput("rankings", len(rankings), expected)
-    judged = _judge_ids(relevance, map(ids_of, rankings))
+    judged = _judge_ids(relevance, rankings)
     batch = Batch(relevance, rankings, sources)
     beside = {kind: kind.of_rankings(batch) for kind in columns}
     known = {kind: column for kind, column in beside.items() if column is not None}
@@ -75,7 +75,7 @@ def judge(
 
 
 def _judge_ids(
-    relevance: Sequence[RelevanceLike | None], rankings: Iterable[Sequence[str]]
+    relevance: Sequence[RelevanceLike | None], rankings: Sequence[RankingLike]
 ) -> JudgedRankings:
     depth: list[int] = []
     n_judged: list[int] = []
@@ -86,7 +86,7 @@ def _judge_ids(
     item_grade: list[float] = []
     grouped: list[tuple[int, Relevance, list[str]]] = []
     for judgements, retrieved in zip(relevance, rankings, strict=True):
-        ranking = retrieved if type(retrieved) is list else _read_ranking(retrieved)
+        ranking = retrieved if type(retrieved) is list else _read_ranking(ids_of(retrieved))
         grades = groups = None
         try:
             members = set(ranking)
@@ -158,18 +158,20 @@ def judge_one(
     if isinstance(judgements, Relevance):
         grades, groups = tuple(judgements.grades.items()), judgements.alternatives
         key = grades, groups, judgements.weights, judgements.facet_names
+    case = _Case((key, tuple(ids)))
+    case.relevance, case.ids = judgements, ids
     try:
-        return _judge_remembered(_Case((key, tuple(ids)), judgements, ids))
+        return _judge_remembered(case)
     except TypeError:
         # an id that can't be hashed can't be remembered either: judging says which one it is
         return judge([judgements], [ids])
 
 
-@dataclass(frozen=True)
-class _Case:
-    key: tuple[object, ...]
-    relevance: RelevanceLike | None = field(compare=False)
-    ids: Sequence[str] = field(compare=False)
+class _Case(tuple[object, ...]):
+    """What tells cases apart, as a tuple: hashed and compared without Python code."""
+
+    relevance: RelevanceLike | None
+    ids: Sequence[str]
 
 
 @lru_cache(maxsize=8)
@@ -178,11 +180,14 @@ def _judge_remembered(case: _Case) -> JudgedRankings:
 
 
 def _is_plain(relevance: RelevanceLike | None) -> TypeGuard[list[str]]:
-    """Whether this is a list of str and of nothing else: joining them is the quickest test."""
-    if type(relevance) is not list or not relevance:
-        return False
+    """Whether this is a list of str and of nothing else."""
+    return type(relevance) is list and bool(relevance) and _are_texts(relevance)
+
+
+def _are_texts(ids: Iterable[Any]) -> bool:
+    """Whether all ids are str: joining them is the quickest test."""
     try:
-        "".join(relevance)
+        "".join(ids)
     except TypeError:
         return False
     return True
@@ -220,6 +225,8 @@ def _read_both(
 
 def _check_types(*sides: Iterable[object]) -> None:
     """Ids of different types could never match: 1 is never "1"."""
+    if all(map(_are_texts, sides)):
+        return
     if len(id_kinds(chain(*sides))) > 1:
         raise IdTypeMismatch({type(item).__name__ for item in chain(*sides)})
 

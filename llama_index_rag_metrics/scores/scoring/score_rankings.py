@@ -23,6 +23,7 @@ from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.rankings.tokens import Tokenizer
 from llama_index_rag_metrics.runtime.arrays import BoolArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.runtime.garbage import collection_paused
 from llama_index_rag_metrics.runtime.masking import shorten
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.mappings import lazy_digests
@@ -107,6 +108,7 @@ def score_rankings(
     )
 
 
+@collection_paused()
 def score_with(
     metrics: Sequence[RankingMetric],
     expected: Expected,
