@@ -20,7 +20,7 @@ import numpy.typing as npt
 from real_scores import CHANGES, RUNS, load
 
 from llama_index_rag_metrics.statistics.corrections import correct, max_t
-from llama_index_rag_metrics.statistics.differences import pseudo_queries
+from llama_index_rag_metrics.statistics.differences import pseudo_queries, widest_apart
 from llama_index_rag_metrics.statistics.intervals import mean_intervals
 from llama_index_rag_metrics.statistics.power import detectable_differences
 from llama_index_rag_metrics.statistics.resampling import Units, flipped_sums
@@ -72,9 +72,8 @@ def gains(pair: Columns) -> Columns:
 
 
 def widest(pairs: Columns) -> Columns:
-    """(data sets,) how far scores of (n, data sets, 2) are apart, as `Paired.widest` has it."""
-    apart = np.ptp(pairs, axis=(0, 2))
-    return np.where(apart > 0, apart, 1.0)
+    """(data sets,) how far scores of (n, data sets, 2) can be apart, as `Paired.widest` has it."""
+    return widest_apart(pairs.min(axis=(0, 2)), pairs.max(axis=(0, 2)), 1.0, worst=0.0)
 
 
 def leaves_out_0(sample: Columns, apart: Columns | float, alpha: float = ALPHA) -> Columns:

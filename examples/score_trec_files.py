@@ -3,8 +3,14 @@
 import tempfile
 from pathlib import Path
 
-from llama_index_rag_metrics import read_qrels, read_run, score_rankings, write_qrels, write_run
-from llama_index_rag_metrics.evaluation.results.results_report import print_results
+from llama_index_rag_metrics import (
+    print_results,
+    read_qrels,
+    read_run,
+    score_rankings,
+    write_qrels,
+    write_run,
+)
 
 BM25 = """\
 q1 Q0 kiln 1 12.5 bm25

@@ -12,8 +12,14 @@ import mlflow
 from llama_index.core.schema import TextNode
 from llama_index.retrievers.bm25 import BM25Retriever
 
-from llama_index_rag_metrics import RetrievalDataset, Run, compare, read_traces, score_rankings
-from llama_index_rag_metrics.evaluation.results.results_report import print_results
+from llama_index_rag_metrics import (
+    RetrievalDataset,
+    Run,
+    compare,
+    print_results,
+    read_traces,
+    score_rankings,
+)
 
 CORPUS = {
     "tiber": "The Tiber flows through Rome to the sea.",

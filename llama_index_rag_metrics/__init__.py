@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.decisions.gate.checking_rules import assert_retrieval, check_rules
     from llama_index_rag_metrics.decisions.gate.rules import Rule
     from llama_index_rag_metrics.decisions.gate.verdicts import GateReport
+    from llama_index_rag_metrics.decisions.side_by_side import print_results, write_html
     from llama_index_rag_metrics.decisions.stages import (
         StageChange,
         StageResults,
@@ -83,7 +84,7 @@ if TYPE_CHECKING:
         evaluate,
     )
     from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
-    from llama_index_rag_metrics.evaluation.results.results_report import plot, write_html
+    from llama_index_rag_metrics.evaluation.results.results_report import plot
     from llama_index_rag_metrics.evaluation.retrieved.match_explanation import (
         MatchExplanation,
         explain_match,
@@ -209,6 +210,7 @@ __all__ = [
     "move_labels",
     "plot",
     "pool",
+    "print_results",
     "read_judgements",
     "read_qrels",
     "read_run",
@@ -254,6 +256,7 @@ _LAZY = {
     "decisions.gate.checking_rules": ("assert_retrieval", "check_rules"),
     "decisions.gate.rules": ("Rule",),
     "decisions.gate.verdicts": ("GateReport",),
+    "decisions.side_by_side": ("print_results", "write_html"),
     "decisions.stages": ("StageChange", "StageResults", "aevaluate_stages", "evaluate_stages"),
     "decisions.sweeps.sweep_result": ("Configuration", "Sweep"),
     "decisions.sweeps.sweeping": ("asweep", "sweep"),
@@ -265,7 +268,7 @@ _LAZY = {
         "evaluate",
     ),
     "evaluation.results.evaluation_results": ("EvaluationResults",),
-    "evaluation.results.results_report": ("plot", "write_html"),
+    "evaluation.results.results_report": ("plot",),
     "evaluation.retrieved.match_explanation": ("MatchExplanation", "explain_match"),
     "evaluation.retrieved.run_matching": ("match_run",),
     "evaluation.sessions.capturing": ("capture", "record_retrieval"),

@@ -83,6 +83,7 @@ def run_judge(
     """
     from llama_index_rag_metrics import (
         agreement,
+        print_results,
         read_qrels,
         score_rankings,
         write_html,
@@ -90,7 +91,6 @@ def run_judge(
     )
     from llama_index_rag_metrics.cli import judge_run
     from llama_index_rag_metrics.cli.run_files import TraceQuestions, read_stored
-    from llama_index_rag_metrics.evaluation.results.results_report import print_results
     from llama_index_rag_metrics.runtime.atomic_files import write_text
     from llama_index_rag_metrics.scores.scores_export import to_json
     from llama_index_rag_metrics.scores.trec_eval import at_level

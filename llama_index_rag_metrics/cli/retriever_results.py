@@ -10,8 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from llama_index_rag_metrics import EvaluationResults, RetrievalDataset, evaluate, write_run
-from llama_index_rag_metrics.cli.deciding import Decided
+from llama_index_rag_metrics import (
+    EvaluationResults,
+    RetrievalDataset,
+    evaluate,
+    print_results,
+    write_html,
+    write_run,
+)
 from llama_index_rag_metrics.cli.retriever_factories import built, find, names_of
 from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
@@ -147,10 +153,9 @@ def show_all(
     if json is not None:
         write_text(json, to_json([result.scores for result in results]))
     systems = {result.run.name: result for result in results}
-    decided = Decided.of(systems, has_page=html is not None)
     if html is not None:
-        decided.write_page(html)
-    decided.show(worst=worst, slice_by=slice_by)
+        write_html(systems, html)
+    print_results(systems, worst=worst, slice_by=slice_by)
 
 
 def write_runs(path: Path | None, results: Sequence[EvaluationResults]) -> None:

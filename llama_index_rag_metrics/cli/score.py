@@ -97,8 +97,8 @@ def run_score(
         rag-metrics score before.run after.run --qrels qrels.txt -m ndcg@10
         rag-metrics score bm25.run --qrels qrels.txt --format trec -m official -q
     """
+    from llama_index_rag_metrics import print_results, write_html
     from llama_index_rag_metrics.cli import run_files
-    from llama_index_rag_metrics.cli.deciding import Decided
     from llama_index_rag_metrics.cli.retriever_factories import tokenizer_named
     from llama_index_rag_metrics.files.beir import read_corpus
     from llama_index_rag_metrics.files.dataset_content import DatasetContent
@@ -136,17 +136,15 @@ def run_score(
     if output is not None:
         scores_export.write_scores(output, named)
     apart = {scores.name: scores for scores in named}
-    if output_format == "table" or html is not None:
-        decided = Decided.of(apart, has_page=html is not None)
     if html is not None:
-        decided.write_page(html)
+        write_html(apart, html)
     if output_format == "json":
         typer.echo(scores_export.to_json(named))
     elif output_format == "csv":
         records = (scores_export.per_query if per_query else scores_export.means)(named)
         typer.echo(csv_text(records), nl=False)
     elif version is None:
-        decided.show(worst=0, per_query=per_query)
+        print_results(apart, worst=0, per_query=per_query)
     else:
         options = {"per_query": per_query, "complete": complete, "summary": not no_summary}
         for scores in systems:

@@ -40,6 +40,7 @@ from llama_index_rag_metrics.evaluation.source import (
     as_retriever,
     retrieval_depth,
 )
+from llama_index_rag_metrics.metrics.base import GroupMetric
 from llama_index_rag_metrics.metrics.metric_names import DEFAULT_METRICS
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn, names_of
@@ -61,10 +62,10 @@ from llama_index_rag_metrics.report.reportable import Reportable, Sentence
 from llama_index_rag_metrics.runtime.amounts import WORKERS
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.sync import synchronous
-from llama_index_rag_metrics.scores.deciding import MEANS, failing, with_failures
+from llama_index_rag_metrics.scores.deciding import MEANS, with_failures
 from llama_index_rag_metrics.scores.scores_report import listed, systems_report
 from llama_index_rag_metrics.scores.scoring.batches import Metrics
-from llama_index_rag_metrics.scores.systems import System, query_answers
+from llama_index_rag_metrics.scores.systems import System, known_metric, query_answers
 
 if TYPE_CHECKING:
     from llama_index.core.base.base_retriever import BaseRetriever
@@ -83,6 +84,7 @@ class StageChange(Sentence):
         item: the id of the relevant item.
         grade: its grade, 1 or more.
         before, after: its ranks in the previous stage and in this one, None where it wasn't there.
+            Where the first metric asks for one of a group, of the best placed one of the group.
 
     Examples:
         >>> from llama_index_rag_metrics import StageChange
@@ -120,6 +122,7 @@ RETRIEVER = "retriever"
 """The name of the first stage."""
 
 _ALPHA = 0.05
+_NOWHERE = (None, "")
 
 
 class StageResults(Reportable, Mapping[str, EvaluationResults]):
@@ -184,6 +187,7 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
             for results in (before, after)
         )
         failed = {**before.run.failed, **after.run.failed}
+        is_by_group = isinstance(known_metric(self._metric), GroupMetric)
         for query_id, judged in earlier.relevance.items():
             if query_id in failed or query_id not in later.run:
                 continue
@@ -191,10 +195,20 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
                 {item: rank for rank, item in enumerate(dict.fromkeys(run[query_id].ids), 1)}
                 for run in (earlier.run, later.run)
             ]
-            for item, grade in judged.grades.items():
-                was, now = (rank_of.get(item) for rank_of in ranks)
-                if grade >= 1 and was != now:
-                    yield StageChange(stage, previous, query_id, item, grade, was, now)
+            grades = judged.grades
+            needs = (judged.alternatives if is_by_group else None) or [(item,) for item in grades]
+            for need in needs:
+                relevant = [item for item in need if grades[item] >= 1]
+                (was, before_it), (now, after_it) = (
+                    min(
+                        ((rank_of[item], item) for item in relevant if item in rank_of),
+                        default=_NOWHERE,
+                    )
+                    for rank_of in ranks
+                )
+                if was != now:
+                    item = before_it if now is None else after_it
+                    yield StageChange(stage, previous, query_id, item, grades[item], was, now)
 
     def lost(self, stage: str) -> list[StageChange]:
         """The relevant items that a stage dropped, the best placed first."""
@@ -251,14 +265,13 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
         systems = [system_of(results, stage) for stage, results in self.items()]
         distinct = {tuple(system.scores.failed): system for system in reversed(systems)}
         of_each = [*reversed(distinct.values())]
-        if any(system.mean(self._metric) is None for system in systems):
-            unknown = f"{self._metric} has no value for any question."
-            return failing(of_each, self._metric) or [Statement(unknown, "alarm")]
-        columns = [system.by_query(self._metric) for system in systems]
-        changing = sum(before != after for before, after in pairwise(columns))
+        columns = {system.name: system.by_query(self._metric) for system in systems}
+        known = [*pairwise(name for name, column in columns.items() if column)]
+        changing = sum(columns[before] != columns[after] for before, after in known)
         confidence = 1 - _ALPHA / max(changing, 1)
-        verdicts = [self._verdict(*pair, confidence) for pair in pairwise(self)]
-        return with_failures(verdicts, of_each, self._metric)
+        verdicts = [self._verdict(*pair, confidence) for pair in known]
+        unknown = Statement(f"{self._metric} has no value for any question.", "alarm")
+        return with_failures(verdicts, of_each, self._metric) or [unknown]
 
     def _verdict(self, previous: str, stage: str, confidence: float) -> Statement:
         """Whether a stage is better than the one before, and how much longer a question takes."""

@@ -10,7 +10,6 @@ import numpy as np
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
 from llama_index_rag_metrics.rankings.matching.id_matcher import NOT_VALID
 from llama_index_rag_metrics.rankings.matching.matcher_names import BY_ID
-from llama_index_rag_metrics.report.drawing import short_names
 from llama_index_rag_metrics.report.failures import errors_in_words
 from llama_index_rag_metrics.report.model import Statement, Tone
 from llama_index_rag_metrics.report.numbers import (
@@ -46,14 +45,13 @@ MEANS = "Means with 95 % intervals"
 
 
 def decisions(systems: Sequence[System], metric: str) -> list[Statement]:
-    """What a report of systems that nothing compares begins with."""
+    """What a report begins with; of several systems that nothing compares, what failed."""
     names = [metric, *metrics_of(systems)] if metric else metrics_of(systems)
     known = (name for name in names if any(system.mean(name) is not None for system in systems))
     shown = next(known, None)
     if len(systems) == 1:
         return [*_of_one(systems[0], shown)]
-    leading = [] if shown is None else [_leading(systems, shown)]
-    return [*failing(systems, shown), *leading] or [Statement(f"{NOTHING}.", "alarm")]
+    return failing(systems, shown)
 
 
 def with_failures(
@@ -68,41 +66,45 @@ def with_failures(
 def failing(systems: Sequence[System], metric: str | None) -> list[Statement]:
     """What failed of each of several systems; first those without a valid score."""
     nothing, some = [], []
+    alike: dict[str, list[str]] = {}
     for system in systems:
         if metric and (invalid := _invalid(system, metric)):
             nothing.append(Statement(f"{system.name}: {invalid}.", "alarm"))
         if all(system.mean(name) is None for name in system.scores):
-            nothing.append(_nothing(system, f" of {system.name}"))
+            alike.setdefault(_nothing(system.scores), []).append(system.name)
         elif text := "; ".join(_unanswered(system.scores, metric or "")):
             some.append(Statement(f"{system.name}: {text}.", "open", evidence="questions"))
+    for text, names in alike.items():
+        of_whom = text.replace(NOTHING, f"{NOTHING} of {', '.join(names)}", 1)
+        nothing.append(Statement(of_whom, "alarm", evidence="questions"))
     return [*nothing, *some]
 
 
-def nothing_measured(counts: Counts, errors: Sequence[str], of_whom: str = "") -> str:
+def nothing_measured(counts: Counts, errors: Sequence[str]) -> str:
     """Why nothing was measured, of what has no mean.
 
     >>> nothing_measured(Counts(queries=63, scored=63, failed=63), ["ConnectionError"] * 63)
     'Nothing was measured: all 63 questions failed (ConnectionError).'
     """
-    n, failed, start = counts.queries, counts.failed, f"{NOTHING}{of_whom}"
+    n, failed = counts.queries, counts.failed
     if not n:
-        return f"{start}: there are no questions."
+        return f"{NOTHING}: there are no questions."
     why = f" ({errors_in_words(errors)})" if errors else ""
     if failed >= n:
-        return f"{start}: {'all ' if n > 1 else ''}{questions(n)} failed{why}."
+        return f"{NOTHING}: {'all ' if n > 1 else ''}{questions(n)} failed{why}."
     parts = {
         f"failed{why}": failed,
         "without labels": counts.unjudged,
         "without anything relevant": counts.no_relevant,
     }
     listed = ", ".join(f"{part:,} {what}" for what, part in parts.items() if part)
-    return f"{start} on {questions(n)}{f': {listed}' if listed else ''}."
+    return f"{NOTHING} on {questions(n)}{f': {listed}' if listed else ''}."
 
 
 def _of_one(system: System, metric: str | None) -> Iterator[Statement]:
     scores = system.scores
     if metric is None:
-        yield _nothing(system)
+        yield Statement(_nothing(scores), "alarm", evidence="questions")
         return
     if invalid := _invalid(system, metric):
         yield Statement(f"{invalid}.", "alarm")
@@ -170,10 +172,8 @@ def _uncertain(mean: MeanInterval, limits: tuple[float, float]) -> Iterator[str]
         )
 
 
-def _nothing(system: System, of_whom: str = "") -> Statement:
-    scores = system.scores
-    text = nothing_measured(scores.counts, [*scores.failed.values()], of_whom)
-    return Statement(text, "alarm", evidence="questions")
+def _nothing(scores: Scores) -> str:
+    return nothing_measured(scores.counts, [*scores.failed.values()])
 
 
 def _unanswered(scores: Scores, metric: str) -> Iterator[str]:
@@ -200,22 +200,3 @@ def _failed(scores: Scores, metric: str) -> Iterator[str]:
     if others:
         mean = exact_mean(np.array(others))
         yield f"without them {metric} is {carried(mean, len(others))}"
-
-
-def _leading(systems: Sequence[System], metric: str) -> Statement:
-    """The system with the best mean, which nothing tested."""
-    means = {system.name: mean for system in systems if (mean := system.mean(metric)) is not None}
-    n = max(system.scores.n(metric) for system in systems if system.name in means)
-    columns = [system.by_query(metric) for system in systems]
-    if len(means) == len(systems) and all(column == columns[0] for column in columns):
-        same = f"The {len(systems)} systems score the same on {metric} on all {questions(n)}"
-        return Statement(f"{same}: {carried(means[systems[0].name], n)}.", evidence=MEANS)
-    lower, short = lower_is_better(metric), short_names([system.name for system in systems])
-    best = (min if lower else max)(means, key=lambda name: means[name])
-    if len(means) == 1:
-        only = f"{metric} of {short[best]} is {carried(means[best], n)} on {questions(n)}"
-        return Statement(f"{only}; the others have no value.", "open", evidence=MEANS)
-    which = "lowest" if lower else "highest"
-    sentence = f"{short[best]} has the {which} {metric}: {carried(means[best], n)}"
-    untested = "compare() tests whether that is more than chance"
-    return Statement(f"{sentence} on {questions(n)}; {untested}.", "open", evidence=MEANS)

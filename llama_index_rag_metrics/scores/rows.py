@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from llama_index_rag_metrics.metrics.metric_names import lower_is_better
@@ -46,13 +46,17 @@ def slice_rows(systems: Sequence[System], key: str, metric: str) -> list[Row]:
         members = [slices.get(value) for slices in by_value]
         n = max(scores.counts.scored for scores in members if scores is not None)
         label = "without" if value is None else plain(str(value))
-        means = [
-            member.means[metric]
-            if system.is_measured and member is not None and metric in member and member.n(metric)
-            else None
+        columns = [
+            member.by_query(metric)
+            if system.scores.is_measured and member is not None and metric in member
+            else {}
             for system, member in zip(systems, members, strict=True)
         ]
-        rows.append(Row(f"{label} ({n})", mark_best(metric, means, n)))
+        means = [
+            member.means[metric] if member is not None and column else None
+            for member, column in zip(members, columns, strict=True)
+        ]
+        rows.append(Row(f"{label} ({n})", mark_best(metric, means, columns)))
     return rows
 
 
@@ -65,10 +69,8 @@ def mean_rows(
     """Means in the digits that their questions carry, or in more of a metric."""
     for metric in metrics:
         means = [system.mean(metric) for system in systems]
-        n = max(
-            (system.scores.n(metric) for system in systems if metric in system.scores), default=0
-        )
-        cells = mark_best(metric, means, n, digits.get(metric, 0))
+        columns = [system.by_query(metric) for system in systems]
+        cells = mark_best(metric, means, columns, digits.get(metric, 0))
         for number, cell in enumerate(cells):
             if cell.value is not None:
                 interval = interval_of(number, metric)
@@ -77,15 +79,21 @@ def mean_rows(
 
 
 def mark_best(
-    metric: str, values: Sequence[float | None], n: int = 0, digits: int = 0
+    metric: str,
+    values: Sequence[float | None],
+    asked: Sequence[Collection[str]] = (),
+    digits: int = 0,
 ) -> list[Cell]:
     """Scores by one metric as cells; the leading one is marked, unless all look the same.
 
-    Means over n questions are in the digits that these carry, or in more.
+    Means over the questions `asked` are in the digits that these carry, or in more; where they are
+    over different questions none is leading.
     """
     cells = [Cell.of(value, "score") for value in values]
-    if n:
-        cells = [mean_of(cell, n, digits) for cell in cells]
+    if any(asked):
+        cells = [mean_of(cell, max(map(len, asked)), digits) for cell in cells]
+        if len({frozenset(query_ids) for query_ids in asked if query_ids}) > 1:
+            return cells
     known = {
         value: shown(cell) for value, cell in zip(values, cells, strict=True) if value is not None
     }

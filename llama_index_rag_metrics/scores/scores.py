@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
 
 import numpy as np
 
-from llama_index_rag_metrics.metrics.metric_names import limits_of
+from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
 from llama_index_rag_metrics.report.escape import terminal
 from llama_index_rag_metrics.report.numbers import estimate, score
 from llama_index_rag_metrics.report.reportable import Reportable, Sentence, written
@@ -53,7 +53,7 @@ class Counts(Total):
     Attributes:
         queries: all queries.
         scored: those that the means are taken over.
-        failed: the retriever failed; scored 0, unless `failed="exclude"`.
+        failed: the retriever failed; scored 0, unless `failed="exclude"` or less is better.
         empty: nothing was retrieved, without an error; scored 0.
         no_relevant: judged, but with nothing relevant; left out unless `no_relevant="zero"`.
         unjudged: without any relevance given; left out.
@@ -100,7 +100,8 @@ class Scores(Reportable):
 
     Args:
         query_ids: the queries that were scored, in order.
-        columns: metric name to one score per query, in that order; NaN where there is no value.
+        columns: metric name to one score per query, in that order; NaN where there is no value, as
+            of a failed query by a metric of which less is better: 0 would be the best.
         excluded: query id to the reason, of the queries that aren't scored.
         failed: query id to error, of the queries on which the retriever failed.
         empty: the queries for which nothing was retrieved.
@@ -164,6 +165,8 @@ class Scores(Reportable):
                 expected = f"{len(query_ids)} numbers"
                 raise InvalidInput(f"scores of {metric}", np.shape(column), expected)
             by_metric[metric] = np.array(column, np.float64)
+            if failed and lower_is_better(metric):
+                by_metric[metric][[query_id in failed for query_id in query_ids]] = np.nan
             by_metric[metric].flags.writeable = False
         # past __setattr__: this alone writes into it
         vars(self).update(
@@ -227,6 +230,11 @@ class Scores(Reportable):
             no_relevant=reasons.count("no_relevant") + len(self.no_relevant),
             unjudged=reasons.count("unjudged"),
         )
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether any query that is scored was answered: failures alone are no measurement."""
+        return any(query_id not in self.failed for query_id in self.query_ids)
 
     @cached_property
     def means(self) -> Mapping[str, float]:

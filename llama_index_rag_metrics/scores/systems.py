@@ -67,14 +67,8 @@ class System(NamedTuple):
         by_id = Matched(BY_ID, self.run, self.relevance, {}, {}, {})
         return self.matched.get(metric, by_id)
 
-    @property
-    def is_measured(self) -> bool:
-        """Whether it answered any question that is scored: failures alone are no measurement."""
-        scores = self.scores
-        return any(query_id not in scores.failed for query_id in scores.query_ids)
-
     def mean(self, metric: str) -> float | None:
-        known = self.is_measured and metric in self.scores and self.scores.n(metric)
+        known = self.scores.is_measured and metric in self.scores and self.scores.n(metric)
         return self.scores.means[metric] if known else None
 
     @property
@@ -87,7 +81,7 @@ class System(NamedTuple):
 
     def by_query(self, metric: str) -> dict[str, float]:
         """Query id to score; empty where nothing was measured by the metric."""
-        known = self.is_measured and metric in self.scores
+        known = self.scores.is_measured and metric in self.scores
         return self.scores.by_query(metric) if known else {}
 
 
@@ -190,7 +184,7 @@ def _is_same(wanted: str, came: str) -> bool:
 
 def cutoff_of(metric: str) -> m.Cutoff | None:
     """Where a metric stops reading a ranking; None where it reads all of it, or isn't known."""
-    cutoff = getattr(_known(metric), "cutoff", None)
+    cutoff = getattr(known_metric(metric), "cutoff", None)
     if isinstance(cutoff, TokenBudget):
         return m.Cutoff(cutoff.tokens, "tokens")
     return m.Cutoff(cutoff) if isinstance(cutoff, int) else None
@@ -294,7 +288,9 @@ def _answer(system: System, ranking: Ranking, query_id: str, metric: str, cell: 
 
 def _by_place(ranking: Ranking, judged: Relevance, metric: str) -> list[list[str]]:
     """The ids that each item stands for: its own; for a metric of spans, those that it overlaps."""
-    if not (judged.spans and ranking.spans and "spans" in getattr(_known(metric), "needs", ())):
+    if not (
+        judged.spans and ranking.spans and "spans" in getattr(known_metric(metric), "needs", ())
+    ):
         return [[item] for item in ranking.ids]
     return [
         [name for name, wanted in judged.spans.items() if span and _overlap(span, wanted)] or [item]
@@ -414,10 +410,10 @@ def _kept_answer(
 
 def own_matcher(metric: str) -> str | None:
     """The matcher that a metric names itself."""
-    return getattr(_known(metric), "match", None)
+    return getattr(known_metric(metric), "match", None)
 
 
-def _known(metric: str) -> object:
+def known_metric(metric: str) -> object:
     """The metric of a name; None for one that the package doesn't know."""
     try:
         return resolve(metric)

@@ -5,13 +5,13 @@ queries are added, one that gains M and one that loses as much:
 
     M² = (Σd² + R²) / (k + 1),    k = (Σ|d|)² / Σd²
 
-R is how far two scores can be apart, and k the effective number of changes: of equal ones it is
-their number, and many tiny ones beside a few large ones hardly count. So M² is the mean square of
-the changes that matter, one of R among them. With N = n + 2 the interval is Student's
-about m = Σd / N. Of differences that are -1, 0 or 1 it is that of Agresti and Min (2005) and of
-Bonett and Price (2012); with many changes it becomes the plain t interval. Clusters are units as
-queries are: their sums over the mean size take the place of d, and the error is the cluster-robust
-one.
+R is how far two scores can be apart (`widest_apart`), and k the effective number of changes: of
+equal ones it is their number, and many tiny ones beside a few large ones hardly count. So M² is the
+mean square of the changes that matter, one of R among them. With N = n + 2 the interval is
+Student's about m = Σd / N, and always holds the mean. Of differences that are -1, 0 or 1 it is that
+of Agresti and Min (2005) and of Bonett and Price (2012); with many changes it becomes the plain t
+interval. Clusters are units as queries are: their sums over the mean size take the place of d, and
+the error is the cluster-robust one.
 
 Both ends come from this one construction. A comparison's verdict follows the interval, so the two
 never contradict each other; a test's p value is shown beside them.
@@ -29,8 +29,26 @@ from llama_index_rag_metrics.statistics.intervals import (
     exact_mean,
     reason_no_interval,
 )
-from llama_index_rag_metrics.statistics.resampling import Units
+from llama_index_rag_metrics.statistics.resampling import NOISE, Units
 from llama_index_rag_metrics.statistics.significance import Student
+
+
+def widest_apart(
+    lowest: FloatArray | float, highest: FloatArray | float, span: float, worst: float | None = None
+) -> FloatArray:
+    """R, how far two scores can be apart, of the lowest and the highest seen.
+
+    Any question may get the `worst` score that there is: where all seen are near the best one, they
+    would say that no other question can fail. Where none seen differ, it is `span`, the width of
+    the metric's range; if that is infinite, the farthest from 0.
+    """
+    apart = np.subtract(highest, lowest)
+    reach = apart
+    if worst is not None:
+        reach = np.maximum(highest, worst) - np.minimum(lowest, worst)
+    farthest = np.maximum(np.abs(lowest), np.abs(highest))
+    unseen = span if math.isfinite(span) else np.where(farthest > 0, farthest, 1.0)
+    return np.where(apart > NOISE, reach, unseen)
 
 
 def pseudo_queries(
@@ -53,7 +71,8 @@ def pseudo_queries(
     residuals = np.square(values - units.sizes * scale * centre).sum(axis=0)
     variance = (residuals + 2 * pseudo + 2 * np.square(centre)) / total
     df = np.where(count < 2, 0, total - 1)
-    return Student(centre, np.sqrt(variance / (total - 1)), df, widest if limit is None else limit)
+    error = np.sqrt(variance / (total - 1))
+    return Student(units.means, centre, error, df, widest if limit is None else limit)
 
 
 def difference_intervals(
@@ -70,12 +89,14 @@ def difference_intervals(
     """
     lowest, highest = (np.negative(widest), widest) if possible is None else possible.T
     low, high = pseudo_queries(units, widest, math.inf).bounds((1 + np.asarray(confidence)) / 2)
-    low, high = np.clip(low, lowest, highest), np.clip(high, lowest, highest)
+    columns = [column[~np.isnan(column)] for column in units.values.T]
+    means = np.array([exact_mean(values) for values in columns])
+    low = np.clip(np.minimum(low, means), lowest, highest)
+    high = np.clip(np.maximum(high, means), lowest, highest)
     method = f"{'cluster-robust t' if units.clustered else 't'} with pseudo-queries"
     intervals = []
-    for position, column in enumerate(units.values.T):
-        values = column[~np.isnan(column)]
-        mean, n = exact_mean(values), len(values)
+    for position, values in enumerate(columns):
+        mean, n = float(means[position]), len(values)
         if note := reason_no_interval(units, position):
             intervals.append(MeanInterval(mean, None, None, n, note=note))
         else:

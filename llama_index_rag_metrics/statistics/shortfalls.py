@@ -16,9 +16,9 @@ import numpy as np
 
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray, ratio
 from llama_index_rag_metrics.statistics.corrections import level_of_largest
-from llama_index_rag_metrics.statistics.differences import pseudo_queries
+from llama_index_rag_metrics.statistics.differences import pseudo_queries, widest_apart
 from llama_index_rag_metrics.statistics.intervals import RESAMPLES, SEED, without_noise
-from llama_index_rag_metrics.statistics.resampling import NOISE, Units, flipped_sums
+from llama_index_rag_metrics.statistics.resampling import Units, flipped_sums
 from llama_index_rag_metrics.statistics.significance import Student
 
 
@@ -40,6 +40,7 @@ def shortfalls(
     tolerance: float = 0.0,
     *,
     span: float = math.inf,
+    worst: float | None = None,
     alpha: float = 0.05,
     resamples: int = RESAMPLES,
     seed: int = SEED,
@@ -47,7 +48,8 @@ def shortfalls(
     """Bounds that hold together in at least 1 - alpha of cases.
 
     `scores` are (queries, systems), more is better, none NaN; `span` is how far two of them can be
-    apart. Bounds of several systems are infinite with fewer than two queries.
+    apart, `worst` as for `widest_apart`. Bounds of several systems are infinite with fewer than two
+    queries.
 
     The number of queries is that at which the system with the highest mean would be shown to lie
     within the tolerance if half of its leads were luck, since it was picked for them. On real
@@ -65,13 +67,13 @@ def shortfalls(
     flipped = np.concatenate([*flipped_sums(Units.of(centred), resamples, seed)])
     highest = int(scores.mean(axis=0).argmax())
     # no level is lower than this one: whom it excludes, any excludes
-    leads = _leads(scores, highest, np.arange(systems), span)
+    leads = _leads(scores, highest, np.arange(systems), span, worst)
     excluded = leads.bounds(1 - alpha / (systems - 1))[0] > 0
     for best in np.flatnonzero(~excluded).tolist():
         others = np.delete(np.arange(systems), best)
         norms = np.sqrt(np.square(centred[:, [best]] - centred[:, others]).sum(axis=0))
         largest = ratio(flipped[:, [best]] - flipped[:, others], norms).max(axis=1)
-        leads = _leads(scores, best, others, span)
+        leads = _leads(scores, best, others, span, worst)
         level = level_of_largest(largest, n, alpha, columns=len(others), sides=1)
         below = leads.bounds(1 - level)[1]
         if (below < 0).any():
@@ -85,11 +87,16 @@ def shortfalls(
     return Shortfalls(at_most, math.ceil(n * times) if is_open else None)
 
 
-def _leads(scores: FloatArray, best: int, others: IntArray, span: float) -> Student:
+def _leads(
+    scores: FloatArray, best: int, others: IntArray, span: float, worst: float | None
+) -> Student:
     """How much more one system scores than the others, with pseudo-queries."""
     highest, lowest = scores.max(axis=0), scores.min(axis=0)
-    apart = np.maximum(highest[best], highest[others]) - np.minimum(lowest[best], lowest[others])
-    unseen = span if math.isfinite(span) else float(np.abs(scores).max()) or 1.0
-    widest = np.where(apart > NOISE, apart, unseen)
+    widest = widest_apart(
+        np.minimum(lowest[best], lowest[others]),
+        np.maximum(highest[best], highest[others]),
+        span,
+        worst,
+    )
     leads = Units.of(without_noise(scores[:, [best]] - scores[:, others]))
     return pseudo_queries(leads, widest, span)

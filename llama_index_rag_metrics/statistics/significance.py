@@ -23,8 +23,13 @@ _DECIMALS = 12
 
 @dataclass(frozen=True)
 class Student:
-    """Student's t of (columns,) centres; no true mean is farther from 0 than `limit`."""
+    """Student's t of (columns,) centres; no true mean is farther from 0 than `limit`.
 
+    A centre that is drawn towards 0 may lie farther from the mean than a bound of little confidence
+    reaches; no bound excludes the mean.
+    """
+
+    mean: FloatArray
     centre: FloatArray
     error: FloatArray
     df: IntArray
@@ -37,8 +42,8 @@ class Student:
         reach = stdtrit(np.maximum(self.df, 1), confidence) * self.error
         # what a judge moved may lie beyond what the metric allows: both ends stay within it
         return (
-            np.clip(self.centre - reach, -self.limit, self.limit),
-            np.clip(self.centre + reach, -self.limit, self.limit),
+            np.clip(np.minimum(self.centre - reach, self.mean), -self.limit, self.limit),
+            np.clip(np.maximum(self.centre + reach, self.mean), -self.limit, self.limit),
         )
 
 
@@ -53,6 +58,7 @@ def student(units: Units, limit: FloatArray | float = math.inf) -> Student:
     share = count / (count + 2)
     mirrored = np.abs(alike) * np.sqrt((1 - np.square(share)) / (count + 1))
     return Student(
+        means,
         np.where(steady, share * alike, means),
         np.where(steady, mirrored, units.standard_errors),
         np.where(count < 2, 0, np.where(steady, count + 1, count - 1)),

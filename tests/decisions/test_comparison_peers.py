@@ -53,8 +53,8 @@ def test_all_numbers_by_scipy(systems: dict[str, Scores]) -> None:
             (paired == 0).sum(),
             (paired < 0).sum(),
         )
-        # two more queries, which changed by M in either direction; R as far as scores are apart
-        pseudo = pseudo_change(paired, float(np.ptp([base, changed])))
+        # two more queries, which changed by M in either direction; R as far as scores and 0 are
+        pseudo = pseudo_change(paired, float(np.max([base, changed])))
         error = np.append(paired, [pseudo, -pseudo]).std() / math.sqrt(N + 1)
         # the interval is about the sum over N + 2
         detectable = (stats.t.ppf(0.95, N + 1) + stats.norm.ppf(0.8)) * error * (N + 2) / N

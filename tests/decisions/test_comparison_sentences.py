@@ -87,8 +87,8 @@ class TestVerdict:
         low, high = ends(alike)
         assert high == pytest.approx(-low)
         assert 0.0049 < high < 0.005
-        # other questions may score anything from 0 to 1: R = 1
-        assert alike.within == pytest.approx(pseudo_bounds(changes, 0.975)[1])
+        # other questions may score anything from 0 to the best seen
+        assert high == pytest.approx(pseudo_bounds(changes, 0.975, widest=0.55)[1])
         assert (alike.outcome, alike.verdict) == (
             "alike",
             "b and a differ by less than 0.005 on mrr (with 95 % confidence, 400 questions).",
@@ -100,10 +100,29 @@ class TestVerdict:
         # nearly all scores seen are 1; of 20 other questions one in ten may fail
         perfect = [1.0] * 20
         difference = compare(pair_of(perfect, [0.99, *perfect[1:]], "ndcg@10"), "a")["b", "ndcg@10"]
-        assert ends(difference) == pytest.approx((0, 0), abs=0.01)
-        assert difference.within is not None
-        assert difference.within > 0.05
+        # k = 1, so M² = (0.01² + 1) / 2, and √(2 M² / 22 / 21) × t(21) is 0.097
+        low, _ = ends(difference)
+        assert low == pytest.approx(-0.097, abs=0.001)
         assert difference.outcome == "can't tell"
+        assert difference.verdict.startswith("These 20 questions can't tell: b may be 0.10 worse")
+
+    def test_alike_is_what_the_interval_says(self) -> None:
+        # 4 of 40 questions change a little; scores of 0.50 to 0.55, so R = 0.55
+        base = 0.5 + 0.05 * np.linspace(0, 1, 40)
+        changes = np.zeros(40)
+        changes[:4] = (0.01, -0.01, 0.012, -0.008)
+        pair = pair_of(base, base + changes, "ndcg@10")
+        difference = compare(pair, "a")["b", "ndcg@10"]
+        expected = pseudo_bounds(changes, 0.975, widest=float(max(base)))
+        assert ends(difference) == pytest.approx(expected)
+        assert max(-expected[0], expected[1]) == pytest.approx(difference.at_most)
+        assert difference.at_most < 0.02
+        assert (difference.outcome, difference.verdict[:26]) == (
+            "alike",
+            "b and a differ by less tha",
+        )
+        narrower = compare(pair, "a", alike=0.99 * difference.at_most)["b", "ndcg@10"]
+        assert narrower.outcome == "can't tell"
 
     @pytest.mark.parametrize("metric", ["tokens", "dcg@10", "a metric of one's own"])
     def test_what_isnt_from_0_to_1_has_no_margin_of_its_own(self, metric: str) -> None:
@@ -119,7 +138,7 @@ class TestVerdict:
         assert comparison.report().decision[0].label == "the same"
         # pseudo-queries at ±R: √(2 / 122 / 121) × t(121) × R. That is no proof within ± 0.02
         reach = math.sqrt(2 / 122 / 121) * stats.t.ppf(0.975, 121)
-        assert copy.high == pytest.approx(reach * float(np.ptp(systems["bm25"]["ndcg@10"])))
+        assert copy.high == pytest.approx(reach * float(systems["bm25"]["ndcg@10"].max()))
         assert copy.outcome == "can't tell"
         assert (copy.p_randomisation, copy.p_t, copy.p_wilcoxon) == (1.0, 1.0, 1.0)
         assert (copy.effect_size, copy.detectable) == (0.0, None)
@@ -185,7 +204,7 @@ class TestVerdict:
 
     def test_a_note_says_where_wilcoxons_test_cant_reject(self) -> None:
         # five equal changes: the two-sided p of the signed ranks is 2 / 2**5, above 0.05
-        row = compare(pair_of([0.2] * 5, [0.5] * 5), "a", test="wilcoxon")["b", "mrr"]
+        row = compare(pair_of([0.0] * 5, [1.0] * 5), "a", test="wilcoxon")["b", "mrr"]
         assert (row.p_corrected, row.significant, row.outcome) == (0.0625, False, "better")
         assert row.note == "the Wilcoxon signed-rank test finds no difference, the interval one"
 
@@ -203,10 +222,12 @@ def test_ends_that_cant_be_are_cut_off() -> None:
     once[0] = 1.0
     difference = compare(pair_of(little, once, "span_iou"), "a")["b", "span_iou"]
     has_at_most = mean_interval(little).high
+    # from 0 to the best seen, 1.0, and of the turned ones to 0.99
     lower, upper = pseudo_bounds(once - little, 0.975, widest=0.99)
     assert has_at_most is not None
     assert lower < -2 * has_at_most
-    assert ends(difference) == pytest.approx((-has_at_most, upper))
+    above = pseudo_bounds(once - little, 0.975, widest=1.0)[1]
+    assert ends(difference) == pytest.approx((-has_at_most, above))
     turned = compare(pair_of(1 - little, 1 - once, "span_iou"), "a")["b", "span_iou"]
     assert ends(turned) == pytest.approx((-upper, has_at_most))
     # there is no such end where a metric has no limits
@@ -271,7 +292,7 @@ class TestDecision:
         [
             ((0.0, 0.1), "b is better than a on mrr."),
             ((0.0, -0.1), "b is worse than a on mrr."),
-            ((0.0, 1e-9), "b and a differ by less than 0.016 on mrr."),
+            ((0.0, 1e-9), "b and a differ by less than 0.015 on mrr."),
             ((0.0, 0.0), "b and a score the same on mrr, on all 60 questions."),
             ((0.0, -0.1, -0.2), "a is the best of three on mrr."),
             ((0.0, 0.1, 0.2, -0.1), "c is the best of four on mrr."),
@@ -281,9 +302,9 @@ class TestDecision:
             ),
             (
                 (0.0, 0.1, 0.1, 1e-9),
-                "b and c are better than a on mrr; d differs from a by less than 0.018.",
+                "b and c are better than a on mrr; d differs from a by less than 0.017.",
             ),
-            ((0.0, 1e-9, 1e-9), "b and c differ from a by less than 0.018 on mrr."),
+            ((0.0, 1e-9, 1e-9), "b and c differ from a by less than 0.017 on mrr."),
         ],
     )
     def test_one_plain_line(self, shifts: tuple[float, ...], line: str) -> None:

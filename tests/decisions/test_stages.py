@@ -20,6 +20,7 @@ from support.retrievers import Postprocessor, Scripted, node
 
 from llama_index_rag_metrics import (
     EmbeddingSimilarity,
+    Relevance,
     RetrievalDataset,
     StageChange,
     aevaluate_stages,
@@ -323,3 +324,32 @@ def test_a_notebook_shows_stages_and_escapes() -> None:
     html = evaluate_stages(retriever(), {"<b>drop</b>": drop}, DATASET, ["mrr"])._repr_html_()
     assert "<b>drop" not in html
     assert "Lost by &lt;b&gt;drop&lt;/b&gt;: 3" in html
+
+
+def test_a_group_that_is_still_met_is_no_loss() -> None:
+    dataset = RetrievalDataset(
+        {"q": "one"}, {"q": Relevance.groups([["a", "c"]])}, {item: item for item in "abc"}
+    )
+    drop = Postprocessor(
+        function=lambda nodes: [each for each in nodes if each.node.node_id != "a"]
+    )
+    by_group = evaluate_stages(retriever(), {"drop": drop}, dataset, ["group_recall@5"])
+    # a was at 1; without it, c comes at 2
+    (change,) = by_group.changes
+    assert (change.item, change.before, change.after, change.kind) == ("c", 1, 2, "lowered")
+    assert by_group.lost("drop") == []
+    assert not by_group.report().listings
+    # recall wants every item
+    by_item = evaluate_stages(retriever(), {"drop": drop}, dataset, ["recall@5"])
+    assert [change.item for change in by_item.lost("drop")] == ["a"]
+
+
+def test_a_last_stage_that_always_fails_hides_no_verdict() -> None:
+    def fail(nodes: list[NodeWithScore]) -> list[NodeWithScore]:
+        raise RuntimeError("boom")
+
+    keep, broken = (Postprocessor(function=each) for each in (lambda nodes: nodes, fail))
+    stages = evaluate_stages(retriever(), {"keep": keep, "broken": broken}, DATASET, ["recall@3"])
+    failed, kept = (statement.text for statement in stages.report().decision)
+    assert failed.startswith("Nothing was measured of broken: all 3 questions failed")
+    assert kept.startswith("keep and retriever score the same on recall@3, on all 3 questions.")

@@ -512,3 +512,24 @@ def test_lines_that_cant_be_read_are_skipped_where_that_is_asked(tmp_path: Path)
     (finished,) = swept.finished
     assert finished.results is not None
     assert len(finished.results) == 3
+
+
+def test_configurations_that_score_the_same() -> None:
+    ids = [f"q{number}" for number in range(20)]
+    dataset = RetrievalDataset({each: f"{each}?" for each in ids}, {each: ["d1"] for each in ids})
+
+    def build(n: int) -> Any:
+        nodes = [TextNode(id_=f"d{rank}", text="word " * 10) for rank in range(1, n + 1)]
+        return lambda query: [NodeWithScore(node=node) for node in nodes]
+
+    same = sweep(build, {"n": [3, 1]}, dataset, ["mrr"], tokenizer=split, workers=1)
+    same = Sweep([*same], primary="mrr", metric_names=["mrr"], is_timed=False)
+    assert same.decision == (
+        "The 2 configurations score the same on mrr, on all 20 questions: take the cheapest, n=1 "
+        "(10 tokens a question)."
+    )
+    assert same.recommended is same["n=1"]
+    assert [each.text for each in same.report().decision] == [same.decision]
+    untold = sweep(build, {"n": [3, 1]}, dataset, ["mrr"], count_tokens=False)
+    untold = Sweep([*untold], primary="mrr", metric_names=["mrr"], is_timed=False)
+    assert untold.decision.endswith("on all 20 questions: take any of them.")

@@ -11,7 +11,11 @@ from scipy import stats
 from support.intervals import ends, pseudo_change
 
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
-from llama_index_rag_metrics.statistics.differences import difference_intervals, pseudo_queries
+from llama_index_rag_metrics.statistics.differences import (
+    difference_intervals,
+    pseudo_queries,
+    widest_apart,
+)
 from llama_index_rag_metrics.statistics.resampling import Units
 from llama_index_rag_metrics.statistics.significance import student
 
@@ -184,3 +188,35 @@ def test_it_covers_however_few_queries_changed(changed: float) -> None:
     columns = (RNG.random((50, 4000)) < changed) * RNG.choice([1, -1, 0.5, -0.5], (50, 4000))
     low, high = pseudo_queries(Units.of(columns), 1.0).bounds(0.975)
     assert np.mean((low <= 0) & (high >= 0)) >= 0.94
+
+
+@pytest.mark.parametrize("confidence", [0.01, 0.5, 0.8])
+@pytest.mark.parametrize("change", [0.1, -0.1])
+def test_an_interval_holds_its_estimate(confidence: float, change: float) -> None:
+    # 100 equal changes: their centre is 100 / 102 of the mean, and at 50 % it reaches 0.0013
+    (interval,) = difference_intervals(
+        Units.of(np.full((100, 1), change)), widest=0.6, confidence=confidence
+    )
+    low, high = ends(interval)
+    assert low <= interval.mean <= high
+    lower, upper = bounds_of(np.full(100, change), confidence=0.51)
+    assert lower <= change + 1e-12
+    assert upper >= change - 1e-12
+
+
+def test_how_far_scores_can_be_apart() -> None:
+    assert widest_apart(0.5, 0.55, 1.0, worst=0.0) == pytest.approx(0.55)
+    assert widest_apart(0.0, 0.1, 1.0, worst=1.0) == 1.0  # of leaks
+    assert widest_apart(0.5, 0.55, math.inf) == pytest.approx(0.05)
+    # where none differ, what the metric allows, or the farthest from 0, or 1
+    assert widest_apart(0.5, 0.5, 1.0, worst=0.0) == 1.0
+    assert widest_apart(3.0, 3.0, math.inf) == 3.0
+    assert widest_apart(0.0, 0.0, math.inf) == 1.0
+
+
+def test_few_changes_near_the_best_score_are_no_certainty() -> None:
+    # 1 question in 50 loses all and nobody saw one; R = 1 by the worst score, and 0.2 by those seen
+    changes = np.tile([0.01, 0.0, -0.01, 0.0, 0.0], 5)
+    by_seen, by_worst = (bounds_of(changes, widest, 0.975)[0] for widest in (0.2, 1.0))
+    assert by_seen > -0.02
+    assert by_worst < -0.02

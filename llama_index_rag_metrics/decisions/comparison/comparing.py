@@ -299,20 +299,13 @@ def _decide(
             of_part = [*rows]
             part, keys = differences[of_part[0]][0], [differences[row][1].key for row in of_part]
             possible[of_part] = part.possible(keys, 1 - level)
-    limits = np.array([paired.limit(difference.metric) for _, difference in differences])
-    by_seen, by_limit = (
-        difference_intervals(units, widest=each, confidence=confidence, possible=possible)
-        for each in (widest, np.where(np.isfinite(limits), np.maximum(widest, limits), widest))
-    )
-    for position, ((_, difference), interval, wide) in enumerate(
-        zip(differences, by_seen, by_limit, strict=True)
-    ):
+    found = difference_intervals(units, widest=widest, confidence=confidence, possible=possible)
+    for position, ((_, difference), interval) in enumerate(zip(differences, found, strict=True)):
         yield with_verdict(
             replace(
                 difference,
                 low=interval.low,
                 high=interval.high,
-                within=None if wide.low is None else max(-wide.low, wide.high or 0.0),
                 method=interval.method,
                 p_corrected=float(corrected[position]),
                 significant=bool(corrected[position] <= settings.alpha),

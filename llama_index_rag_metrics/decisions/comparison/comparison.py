@@ -89,6 +89,16 @@ class Comparison(Reportable):
         return iter(self.differences)
 
     @property
+    def measured(self) -> list[Difference]:
+        """The differences of systems that answered any question; none if the baseline didn't."""
+        return [
+            difference
+            for difference in self
+            if self.systems[difference.system].is_measured
+            and self.systems[difference.baseline].is_measured
+        ]
+
+    @property
     def decision(self) -> str:
         """The result of the comparison on the primary metric, as one plain line."""
         return decision(self)

@@ -129,9 +129,9 @@ def title_of(comparison: Comparison) -> str:
 
 
 def decisions(comparison: Comparison) -> list[m.Statement]:
-    """The decision by the primary metric, and the verdicts of a few systems."""
+    """The decision by the primary metric, and the verdicts of a few systems that were measured."""
     verdicts = _statements(comparison, comparison.settings.primary)
-    if len(verdicts) == 1:
+    if len(verdicts) < 2:
         return verdicts
     decision = m.Statement(comparison.decision)
     return [decision, *(verdicts if len(verdicts) <= _MOST_TABLES else ())]
@@ -140,7 +140,7 @@ def decisions(comparison: Comparison) -> list[m.Statement]:
 def _statements(comparison: Comparison, metric: str) -> list[m.Statement]:
     return [
         m.Statement(difference.verdict, _tone(difference), label_of(difference))
-        for difference in comparison
+        for difference in comparison.measured
         if difference.metric == metric
     ]
 

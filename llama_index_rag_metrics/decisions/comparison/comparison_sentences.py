@@ -1,8 +1,7 @@
 """What a comparison means: a plain line for the decision, and one sentence for each difference.
 
 Every sentence follows the interval: a system is better or worse where it leaves out 0, alike where
-it lies within the margin, whatever scores the metric allows, and otherwise these questions can't
-tell.
+it lies within the margin, and otherwise these questions can't tell.
 """
 
 from __future__ import annotations
@@ -46,7 +45,8 @@ _NUMBERS = ("", "", "two", "three", "four", "five", "six", "seven", "eight", "ni
 def decision(comparison: Comparison) -> str:
     """One plain line, on the primary metric, for somebody who knows no statistics."""
     metric = comparison.settings.primary
-    differences = [difference for difference in comparison if difference.metric == metric]
+    known = comparison.measured or comparison.differences
+    differences = [difference for difference in known if difference.metric == metric]
     if len(differences) == 1:
         return f"{_clause(differences[0])}."
     if winner := _best(comparison, differences):
@@ -71,8 +71,7 @@ def with_verdict(difference: Difference, settings: ComparisonSettings) -> Differ
 def _outcome(difference: Difference, settings: ComparisonSettings) -> Outcome:
     if excludes_0(difference):
         return "better" if difference.gain > 0 else "worse"
-    within, margin = difference.within, settings.margin(difference.metric)
-    return "alike" if within is not None and within <= margin else "can't tell"
+    return "alike" if difference.at_most <= settings.margin(difference.metric) else "can't tell"
 
 
 def _clause(difference: Difference) -> str:
@@ -177,7 +176,7 @@ def _of_group(
     if kind == "same":
         return f"{names} {'score' if others else 'scores'} exactly the same as {baseline}"
     if kind == "alike":
-        bound = _bound(max(group, key=lambda each: each.within or 0.0))
+        bound = _bound(max(group, key=lambda each: each.at_most))
         return f"{names} {'differ' if others else 'differs'} from {baseline} by less than {bound}"
     return f"{names} {'are' if others else 'is'} {kind} than {baseline}"
 
@@ -199,8 +198,7 @@ def _best(comparison: Comparison, differences: Sequence[Difference]) -> str | No
 
 def _bound(difference: Difference) -> str:
     """What an alike system differs by at most, rounded up."""
-    within = difference.within or 0.0
-    return rounded_up(within, decimals_of(-within, within))
+    return rounded_up(difference.at_most, decimals_of(-difference.at_most, difference.at_most))
 
 
 def _these(differences: Sequence[Difference]) -> str:

@@ -97,11 +97,9 @@ class Difference(Sentence):
         p_wilcoxon: of Wilcoxon's signed-rank test, which tests symmetry about 0, not the mean.
         p_corrected: that of the test chosen, corrected for `comparisons`, this one among them.
         significant: whether p_corrected is at most 1 - confidence. It decides nothing.
-        outcome: "better" or "worse" where the interval leaves out 0, else "alike" where `within` is
-            at most the margin of `compare(alike=)`, else "can't tell". `verdict` is the same as a
+        outcome: "better" or "worse" where the interval leaves out 0, else "alike" where it lies
+            within ± the margin of `compare(alike=)`, else "can't tell". `verdict` is the same as a
             sentence.
-        within: the farthest end from 0 of the interval that reckons with any score the metric
-            allows, where `low` and `high` go by the scores seen; None where they are.
         effect_size: mean / standard deviation of the paired differences, 0 when all are 0; None
             where they don't vary about another value.
         wins: on how many queries the system is better, which may be lower.
@@ -137,7 +135,6 @@ class Difference(Sentence):
     primary: bool = True
     comparisons: int = 1
     outcome: Outcome = "can't tell"
-    within: float | None = None
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -148,6 +145,11 @@ class Difference(Sentence):
     def gain(self) -> float:
         """The difference with the sign that is above 0 where the system is better."""
         return -self.difference if lower_is_better(self.metric) else self.difference
+
+    @property
+    def at_most(self) -> float:
+        """The farthest end of the interval from 0; infinite without an interval."""
+        return np.inf if self.low is None or self.high is None else max(-self.low, self.high)
 
     @property
     def changed(self) -> int:

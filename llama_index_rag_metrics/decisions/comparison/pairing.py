@@ -18,20 +18,21 @@ from llama_index_rag_metrics.decisions.calibration import (
     split,
 )
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
-from llama_index_rag_metrics.metrics.metric_names import limits_of
+from llama_index_rag_metrics.metrics.metric_names import limits_of, worst_of
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput, unawaited
 from llama_index_rag_metrics.runtime.masking import join_first
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.mappings import name_among
 from llama_index_rag_metrics.statistics import prediction_powered as ppi
+from llama_index_rag_metrics.statistics.differences import widest_apart
 from llama_index_rag_metrics.statistics.intervals import (
     MeanInterval,
     mean_intervals,
     number_clusters,
     without_noise,
 )
-from llama_index_rag_metrics.statistics.resampling import NOISE, Units
+from llama_index_rag_metrics.statistics.resampling import Units
 
 Results: TypeAlias = "EvaluationResults | Scores | Calibration"
 Clusters: TypeAlias = "str | Mapping[str, Hashable]"
@@ -133,7 +134,7 @@ class Paired:
         return ordered, number_clusters(self.clusters[order].tolist())
 
     def widest(self, system: str, metric: str, baseline: str) -> float:
-        """How far two scores of these systems are apart; where none are, as far as can be."""
+        """How far two scores of these systems can be apart, by those seen."""
         seen = [
             part.values(name, metric)
             for part in (self, self.judged)
@@ -141,11 +142,9 @@ class Paired:
             for name in (system, baseline)
         ]
         scores = np.concatenate(seen)
-        scores = scores[~np.isnan(scores)]
-        if len(scores) and (apart := float(np.ptp(scores))) > NOISE:
-            return apart
-        limit = self.limit(metric)
-        return limit if math.isfinite(limit) else float(np.abs(scores).max(initial=0.0)) or 1.0
+        scores = scores[~np.isnan(scores)] if not np.isnan(scores).all() else np.zeros(1)
+        limit, worst = self.limit(metric), worst_of(metric)
+        return float(widest_apart(scores.min(), scores.max(), limit, worst))
 
     def limit(self, metric: str) -> float:
         """The widest true difference that there can be; infinite where a metric has no limits."""
@@ -156,39 +155,30 @@ class Paired:
     def possible(self, keys: Sequence[tuple[str, str, str]], confidence: float) -> FloatArray:
         """(keys, 2) the lowest and the highest true difference of (system, metric, baseline).
 
-        Who has little can't lose more than that, nor who is good gain more than is left. Means are
-        known within their own intervals, over the queries that both score. Infinite where a metric
-        has no limits.
+        Who has little can't lose more than that, nor gain more than is left who is good. The
+        baseline's mean is known within its own interval, over the queries that both score; a cut by
+        the system's, too, would call systems alike of which one question in fifty fails. Infinite
+        where a metric has no limits.
         """
         columns: dict[tuple[str, str, bytes], FloatArray] = {}
-        sides = []
+        bases = []
         for system, metric, baseline in keys:
             lacks = np.isnan(self.values(system, metric, baseline))
-            sides.append([(name, metric, lacks.tobytes()) for name in (system, baseline)])
-            for side in sides[-1]:
-                columns[side] = np.where(lacks, np.nan, self.values(side[0], metric))
+            bases.append((baseline, metric, lacks.tobytes()))
+            columns[bases[-1]] = np.where(lacks, np.nan, self.values(baseline, metric))
         if self.judged is not None:
             means = [self.calibrated_mean(name, metric, confidence) for name, metric, _ in columns]
         else:
             limits = [limits_of(metric) for _, metric, _ in columns]
             ordered, clusters = self.in_order([*columns.values()])
             means = mean_intervals(ordered, limits=limits, confidence=confidence, clusters=clusters)
-        ends = {
-            side: (
-                -math.inf if mean.low is None else mean.low,
-                math.inf if mean.high is None else mean.high,
-            )
-            for side, mean in zip(columns, means, strict=True)
-        }
+        mean_of = dict(zip(columns, means, strict=True))
         possible = np.tile([-math.inf, math.inf], (len(keys), 1))
-        for row, (side, base) in enumerate(sides):
-            lowest, highest = limits_of(keys[row][1])
-            if math.isfinite(highest - lowest):
-                (low, high), (base_low, base_high) = ends[side], ends[base]
-                possible[row] = (
-                    max(lowest - base_high, low - highest),
-                    min(highest - base_low, high - lowest),
-                )
+        for row, base in enumerate(bases):
+            lowest, highest = limits_of(base[1])
+            low, high = mean_of[base].low, mean_of[base].high
+            if math.isfinite(highest - lowest) and low is not None and high is not None:
+                possible[row] = lowest - high, highest - low
         return possible
 
     def slices(self, key: str) -> dict[Hashable, Paired]:
@@ -322,7 +312,7 @@ def _queries(systems: Mapping[str, Scores], on_missing: str) -> tuple[set[str], 
 
 
 def _column(scores: Scores, metric: str, query_ids: Sequence[str]) -> FloatArray:
-    by_query = scores.by_query(metric)
+    by_query = scores.by_query(metric) if scores.is_measured else {}
     return np.array([by_query.get(query_id, np.nan) for query_id in query_ids], np.float64)
 
 

@@ -32,7 +32,7 @@ from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import GateFailed, InconclusiveGate, InvalidInput
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.deciding import nothing_measured
-from llama_index_rag_metrics.scores.systems import System, query_answers
+from llama_index_rag_metrics.scores.systems import query_answers
 
 _Side: TypeAlias = "tuple[Baseline, Sequence[str]]"
 """The baseline or the anchor, and the queries in common."""
@@ -113,9 +113,12 @@ def check_rules(
         replace(verdict, worst=tuple(_worst_queries(results, rule, measure, worst)))
         for verdict, (rule, measure) in zip(decide(measured, min_coverage), measured, strict=True)
     ]
-    if scores.failed and not System.of(scores).is_measured:
+    if scores.failed and not scores.is_measured:
         notes.insert(0, nothing_measured(scores.counts, [*scores.failed.values()]))
-    if any(verdict.metric == "failed" and verdict.outcome != "pass" for verdict in verdicts):
+    if any(
+        verdict.outcome != "pass" and (verdict.metric == "failed" or verdict.n < verdict.expected)
+        for verdict in verdicts
+    ):
         failed = [Failure("", *pair) for pair in scores.failed.items()]
         notes += [f"failed: {line.text}" for line in failure_lines(failed) if worst]
     notes += _remarks(verdicts)

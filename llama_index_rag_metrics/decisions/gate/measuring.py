@@ -100,7 +100,8 @@ class PairedEvidence:
 
         if self._says_nothing:
             return None
-        assumed = replace(self._assumed, centre=np.zeros(1))
+        nothing = np.zeros(1)
+        assumed = replace(self._assumed, mean=nothing, centre=nothing)
         loss = float(assumed.bounds(confidence)[1][0] + ndtri(POWER) * assumed.error[0])
         return loss if loss <= TOLERABLE * self.widest else None
 
@@ -276,7 +277,8 @@ def measure_alone(
         return Measured(rule.metric, counts[rule.metric], n, n, {})
     metric = name_in(scores, rule.metric)
     check_finite(scores, [metric])
-    columns = {query_id: (score, None) for query_id, score in scores.by_query(metric).items()}
+    by_query = scores.by_query(metric) if scores.is_measured else {}
+    columns = {query_id: (score, None) for query_id, score in by_query.items()}
     expected = _expected(scores, metric)
     measured = Measured(metric, scores.means[metric], len(columns), expected, columns)
     if not columns or (rule.confidence is None and judge is None):

@@ -16,7 +16,7 @@ from llama_index_rag_metrics.decisions.comparison.pairing import pair
 from llama_index_rag_metrics.decisions.sweeps.sweep_sentences import decision, saves
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.evaluation.results.results_report import system_of
-from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
+from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better, worst_of
 from llama_index_rag_metrics.report.model import Report
 from llama_index_rag_metrics.report.reportable import Reportable, Sentence
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
@@ -228,13 +228,14 @@ class Sweep(Reportable, Sequence[Configuration]):
 
     @cached_property
     def recommended(self) -> Configuration | None:
-        """The cheapest of the evaluated configurations within the tolerance; None if none is.
+        """The cheapest of the configurations within the tolerance, or of all if all are the same.
 
+        None if none is within.
         It has the fewest tokens, then the lowest p95, then the best mean; fewer by less than 5 %,
         or a p95 lower by less than half, isn't cheaper. Where none is shown to be within, the
         safest choice is the best mean, the first of `ranked`.
         """
-        left = list(self.within)
+        left = list(self.finished if self.is_same else self.within)
         for cost in self.costs:
             least = min((getattr(each, cost) for each in left), default=0.0)
             left = [each for each in left if not saves(cost, getattr(each, cost), least)]
@@ -343,6 +344,13 @@ class Sweep(Reportable, Sequence[Configuration]):
         return len(self._scores)
 
     @property
+    def is_same(self) -> bool:
+        """Whether two configurations or more score the same on two questions or more."""
+        if len(self.finished) < 2 or self.n_questions < 2:
+            return False
+        return bool(np.ptp(self._scores, axis=1).max() <= NOISE)
+
+    @property
     def questions_needed(self) -> int | None:
         """About how many questions like these would show one to be within the tolerance.
 
@@ -370,9 +378,14 @@ class Sweep(Reportable, Sequence[Configuration]):
 
     @cached_property
     def _shortfalls(self) -> Shortfalls:
-        lowest, highest = limits_of(self.primary)
-        alpha = round(1 - self.confidence, 12)
-        return shortfalls(self._scores, self.tolerance, span=highest - lowest, alpha=alpha)
+        (lowest, highest), worst = limits_of(self.primary), worst_of(self.primary)
+        return shortfalls(
+            self._scores,
+            self.tolerance,
+            span=highest - lowest,
+            worst=None if worst is None else self._sign * worst,
+            alpha=round(1 - self.confidence, 12),
+        )
 
     @property
     def _sign(self) -> float:

@@ -53,7 +53,7 @@ def decision(sweep: Sweep) -> str:
 def costs(sweep: Sweep) -> str:
     """What the recommended configuration costs, beside the best mean; "" where none is."""
     chosen = sweep.recommended
-    if chosen is None or not sweep.costs or len(sweep.finished) < 2:
+    if chosen is None or not sweep.costs or len(sweep.finished) < 2 or sweep.is_same:
         return ""
     best = sweep.ranked[0]
     if chosen is best:
@@ -74,10 +74,10 @@ def costs(sweep: Sweep) -> str:
 def tied(sweep: Sweep) -> str:
     """How many are statistically tied; "" where there is a winner, or nothing to go by."""
     n, n_tied = len(sweep.finished), len(sweep.undefeated)
-    if n_tied < 2 or not sweep.n_questions:
+    if n_tied < 2 or not sweep.n_questions or sweep.is_same:
         return ""
     if n_tied == n:
-        return f"All {n} are statistically tied."
+        return f"{'Both' if n == 2 else f'All {n}'} are statistically tied."
     return f"{n_tied} of {n} are statistically tied; the others are shown to be worse."
 
 
@@ -85,6 +85,15 @@ def _among_finished(sweep: Sweep) -> str:
     n, chosen, asked = len(sweep.finished), sweep.recommended, questions(sweep.n_questions)
     if not sweep.n_questions:
         return f"Nothing can be compared: no question has a value for all {n} configurations."
+    if sweep.is_same and chosen is not None:
+        costs = ", ".join(_cost(each, chosen) for each in sweep.costs)
+        is_cheaper = any(
+            saves(cost, getattr(each, cost), getattr(chosen, cost))
+            for cost in sweep.costs
+            for each in sweep.finished
+        )
+        take = f"take the cheapest, {chosen.name} ({costs})" if is_cheaper else "take any of them"
+        return f"The {n} configurations score the same on {sweep.primary}, on all {asked}: {take}."
     (first, *others) = sweep.undefeated
     if not others:
         start = f"{first.name} is the best of {n} on {sweep.primary}"

@@ -257,12 +257,14 @@ def _has_value(
 ) -> BoolArray | None:
     """(queries,) whether a metric has a value; None where every scored query has one.
 
-    Leaks need no relevance, and have no value where the retriever failed: 0 would be the best.
+    Of which less is better, none has where the retriever failed: 0 would be the best. Leaks need no
+    relevance.
     """
     has_value = metric.has_value(judged)
-    if "forbidden" in metric.needs and not metric.needs_relevance:
-        return ~is_failed if has_value is None else has_value & ~is_failed
-    return None if has_value is None else has_value & (reason == 0)
+    if metric.lower_is_better:
+        has_value = ~is_failed if has_value is None else has_value & ~is_failed
+    is_leak = "forbidden" in metric.needs and not metric.needs_relevance
+    return has_value if has_value is None or is_leak else has_value & (reason == 0)
 
 
 def ranking_metrics(metrics: Metrics) -> list[RankingMetric]:
