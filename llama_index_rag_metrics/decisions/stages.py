@@ -40,7 +40,6 @@ from llama_index_rag_metrics.evaluation.source import (
     as_retriever,
     retrieval_depth,
 )
-from llama_index_rag_metrics.metrics.base import GroupMetric
 from llama_index_rag_metrics.metrics.metric_names import DEFAULT_METRICS
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn, names_of
@@ -62,10 +61,11 @@ from llama_index_rag_metrics.report.reportable import Reportable, Sentence
 from llama_index_rag_metrics.runtime.amounts import WORKERS
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.sync import synchronous
+from llama_index_rag_metrics.scores.counted import Reading
 from llama_index_rag_metrics.scores.deciding import MEANS, with_failures
 from llama_index_rag_metrics.scores.scores_report import listed, systems_report
 from llama_index_rag_metrics.scores.scoring.batches import Metrics
-from llama_index_rag_metrics.scores.systems import System, known_metric, query_answers
+from llama_index_rag_metrics.scores.systems import System, query_answers
 
 if TYPE_CHECKING:
     from llama_index.core.base.base_retriever import BaseRetriever
@@ -187,7 +187,7 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
             for results in (before, after)
         )
         failed = {**before.run.failed, **after.run.failed}
-        is_by_group = isinstance(known_metric(self._metric), GroupMetric)
+        reading = Reading.of(self._metric)
         for query_id, judged in earlier.relevance.items():
             if query_id in failed or query_id not in later.run:
                 continue
@@ -195,13 +195,11 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
                 {item: rank for rank, item in enumerate(dict.fromkeys(run[query_id].ids), 1)}
                 for run in (earlier.run, later.run)
             ]
-            grades = judged.grades
-            needs = (judged.alternatives if is_by_group else None) or [(item,) for item in grades]
-            for need in needs:
-                relevant = [item for item in need if grades[item] >= 1]
+            for need in reading.wanted(judged, {}, None):
+                grades = {item.id: item.grade for item in need if item.grade > 0}
                 (was, before_it), (now, after_it) = (
                     min(
-                        ((rank_of[item], item) for item in relevant if item in rank_of),
+                        ((rank_of[item], item) for item in grades if item in rank_of),
                         default=_NOWHERE,
                     )
                     for rank_of in ranks

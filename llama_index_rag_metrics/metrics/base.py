@@ -160,6 +160,7 @@ class RankingMetric(NamedMetric):
     match: str | None = Field(default=None, description="how items are recognised, such as by text")
 
     recognises: ClassVar[bool] = True
+    in_groups: ClassVar[bool] = False
 
     @field_validator("match")
     @classmethod
@@ -321,6 +322,7 @@ class LabelFreeMetric(RankingMetric):
 
     needs_relevance: ClassVar[bool] = False
     recognises: ClassVar[bool] = False
+    in_groups: ClassVar[bool] = True
     lower_is_better: ClassVar[bool] = True
 
 
@@ -385,6 +387,8 @@ class GroupMetric(ThresholdMetric, CutMetric, RankingMetric):
         >>> GroupRecall().compute("", Relevance.groups([["a1", "a2"], ["b"]]), ["a2", "c"]).score
         0.5
     """
+
+    in_groups: ClassVar[bool] = True
 
     def _score(self, judged: JudgedRankings) -> FloatArray:
         return self.score(judged.groups_at(self.cutoff, self.min_grade))

@@ -69,22 +69,22 @@ def _cell(cell: m.Cell) -> str:
 
 
 def _listed(listing: m.Listing) -> Iterator[str]:
-    """A question with what was expected and what came; the calls of agents come first."""
+    """A question with what is labelled and what came; the calls of agents come first."""
     for query in listing.queries:
         text = excerpt(query.text, _QUESTION_CHARACTERS)
         yield f"- {escape.markdown(query.query_id)}: {escape.markdown(text)}".removesuffix(": ")
-        parts = [list(_expected(query)), list(_came(query, listing.most))]
+        parts = [list(_labelled(query)), list(_came(query, listing.most))]
         yield from chain.from_iterable(reversed(parts) if has_calls(query) else parts)
         yield from (f"  - {escape.markdown(remark)}" for remark in query.remarks)
     if listing.more > 0:
         yield f"- and {listing.more:,} more"
 
 
-def _expected(query: m.QueryAnswers) -> Iterator[str]:
+def _labelled(query: m.QueryAnswers) -> Iterator[str]:
     for wanted in wanted_lines(query):
-        yield f"  - expected {escape.markdown(str(wanted))}"
+        yield f"  - labelled {escape.markdown(str(wanted))}"
     if more := more_wanted(query):
-        yield f"  - and {more:,} more expected"
+        yield f"  - and {more:,} more labelled"
 
 
 def _came(query: m.QueryAnswers, most: int) -> Iterator[str]:

@@ -6,7 +6,7 @@ nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -139,6 +139,7 @@ class Item(NamedTuple):
     """A wanted item.
 
     Attributes:
+        grade: 0 of a group, or a facet, that no labelled passage meets; its name is the id.
         passage: the text or place that it is recognised by, if not by its id.
         text: what it says, from the corpus or from any system that retrieved it.
     """
@@ -154,13 +155,19 @@ class ReportedItem(NamedTuple):
 
     Attributes:
         grade: the best grade of what it stands for; None where nothing of it was judged.
-        stands_for: the wanted items that it was recognised as; empty where it is itself.
+        stands_for: the labelled items that it was recognised as; empty where it is itself.
+        least: the grade from which the metric takes an item as relevant.
     """
 
     id: str
     grade: float | None
     text: str | None = None
     stands_for: Sequence[Item] = ()
+    least: float = 1.0
+
+    @property
+    def is_hit(self) -> bool:
+        return self.grade is not None and self.grade >= self.least
 
     @property
     def why(self) -> Literal["id", "text", "place", ""]:
@@ -178,7 +185,7 @@ class CallAnswer(NamedTuple):
 
     Attributes:
         asked_by: the tool or the step that asked; "" where that isn't known.
-        is_new: of each retrieved item, whether no earlier call had it.
+        is_new: of each retrieved item, whether it stands for anything that no earlier one did.
     """
 
     query: str
@@ -209,11 +216,14 @@ class Answer(NamedTuple):
     Attributes:
         retrieved: best first; None where no ranking is known. Of stored scores, the first items.
         calls: the retrievals that it is the sum of, in order; None where it is one.
-        tokens: of each retrieved item, where they were counted.
         found: id of each wanted item that is anywhere in the ranking to its place; None where that
             isn't known.
         same_text: id of each wanted item that came under another id, as after a new ingestion.
         more: how many items came beyond `retrieved`, of stored scores.
+        ranks: of each retrieved item its rank as metrics count, None where it counts at an earlier
+            one: a copy. None for 1, 2, 3 and so on.
+        in_call: id of each wanted item that only calls had to the number of the first of them.
+        known: of stored scores that don't keep all, the ids of which it is known where they are.
     """
 
     system: str
@@ -222,10 +232,16 @@ class Answer(NamedTuple):
     error: str | None = None
     latency: float | None = None
     calls: Sequence[CallAnswer] | None = None
-    tokens: Sequence[int] | None = None
     found: Mapping[str, Found] | None = None
     same_text: Mapping[str, SameText] = {}
     more: int = 0
+    ranks: Sequence[int | None] | None = None
+    in_call: Mapping[str, int] = {}
+    known: Collection[str] | None = None
+
+    @property
+    def all_ranks(self) -> Sequence[int | None]:
+        return range(1, len(self.retrieved or ()) + 1) if self.ranks is None else self.ranks
 
 
 class Cutoff(NamedTuple):
@@ -318,8 +334,9 @@ class Queries:
         scores: by metric, by system, by query; None where there is no value.
         failed_or_empty: by "failed" and "empty", by system: positions of queries.
         unanswerable: by "unanswerable" and "unjudged": positions of queries.
-        matcher_of_metric: the number of each metric's matcher.
-        answer: (position, number of a matcher) to what was wanted and what came; None where no
+        matcher_of_metric: the number of each metric's way to see a query: its matcher, and which
+            labels count for it.
+        answer: (position, number of such a way) to what was wanted and what came; None where no
             rankings are known.
         cutoffs: of each metric, None where it reads the whole ranking; empty if nobody knows.
         stages: whether the systems are the stages of one pipeline, in order: what an earlier one

@@ -16,14 +16,12 @@ from llama_index_rag_metrics.report.query_lines import (
     came_lines,
     excerpt,
     has_calls,
-    is_hit,
     is_sum,
     most_wanted,
     retrieved_name,
     short_names,
     titled,
     wanted_lines,
-    with_new,
 )
 
 _STYLES: dict[m.Tone, str] = {
@@ -157,30 +155,30 @@ def _listed(listing: m.Listing) -> str:
 
 
 def _unfolding(query: m.QueryAnswers) -> str:
-    """A question with its scores; unfolded, what was expected and what each system returned.
+    """A question with its scores; unfolded, what is labelled and what each system returned.
 
     The calls of agents come first.
     """
     names = short_names(query)
-    lines = list(map(_expected, wanted_lines(query, len(query.wanted) or None)))
+    lines = list(map(_labelled, wanted_lines(query, len(query.wanted) or None)))
     first = most_wanted(query)
     further = [*lines[first:], *([f"and {query.more:,} more"] if query.more else [])]
     more = _folded(f"{len(lines[first:]) + query.more:,} more", _list(further)) if further else ""
-    expected = f"<p>Expected</p>{_list(lines[:first])}{more}" if lines else ""
+    labelled = f"<p>Labelled</p>{_list(lines[:first])}{more}" if lines else ""
     scores, came = [], []
     for answer in query.answers:
         score = f"<b>{escape(shown(answer.score))}</b>"
         scores.append(f"{escape(answer.system)} {score}" if len(query.answers) > 1 else score)
         came.append(f"<p>{escape(answer.system)} {score}</p>{_came(query, answer, names)}")
-    parts = [*came, expected] if has_calls(query) else [expected, *came]
+    parts = [*came, labelled] if has_calls(query) else [labelled, *came]
     parts.append(_list(map(escape, query.remarks)))
     summary = f"{_asked(query)} &nbsp;{' · '.join(scores)}"
     inner = f'<div style="padding-left:1.5em">{"".join(parts)}</div>'
     return f"<details><summary>{summary}</summary>{inner}</details>"
 
 
-def _expected(line: WantedLine) -> str:
-    """An expected passage, with more of its text where a system lost it."""
+def _labelled(line: WantedLine) -> str:
+    """A labelled passage, with more of its text where a system lost it."""
     most = _MISSED_CHARACTERS if line.is_missed else EXCERPT_CHARACTERS
     where = _styled(line.where, "alarm" if line.is_missed else "quiet")
     return f"<code>{escape(line.name)}</code> {where} {_passage(line.passage, most)}"
@@ -194,9 +192,9 @@ def _passage(text: str | None, most: int = EXCERPT_CHARACTERS) -> str:
 def _came(query: m.QueryAnswers, answer: m.Answer, names: Mapping[str, str]) -> str:
     """The calls; the first items with the beginnings of their texts, unless the calls show them."""
     calls = "".join(
-        f"<li>“{escape(excerpt(call.query))}” → {escape(call_outcome(call, is_new))}"
+        f"<li>“{escape(excerpt(call.query))}” → {escape(call_outcome(call))}"
         f"{_items(call.retrieved, answer, names)}</li>"
-        for call, is_new in with_new(answer.calls or ())
+        for call in answer.calls or ()
     )
     calls = f"<ol>{calls}</ol>" if calls else ""
     if answer.error is not None or not answer.retrieved:
@@ -213,11 +211,13 @@ def _items(
 ) -> str:
     """The first items, and how many more there are; names of hits are bold."""
     lines = []
-    for item in items[:_ITEMS]:
-        name = _styled(retrieved_name(item, names, answer), "best" if is_hit(item) else "normal")
-        lines.append(f"<code>{name}</code> {_passage(item.text)}")
+    ranks = answer.all_ranks if items is answer.retrieved else range(1, len(items) + 1)
+    for item, rank in zip(items[:_ITEMS], ranks, strict=False):
+        name = _styled(retrieved_name(item, names, answer), "best" if item.is_hit else "normal")
+        place = '<li style="list-style:none">again:' if rank is None else f'<li value="{rank}">'
+        lines.append(f"{place}<code>{name}</code> {_passage(item.text)}</li>")
     n = len(items) - len(lines) + more
-    listed = f"<ol>{''.join(f'<li>{line}</li>' for line in lines)}</ol>" if lines else ""
+    listed = f"<ol>{''.join(lines)}</ol>" if lines else ""
     return listed + (f"<p>and {n:,} more</p>" if n else "")
 
 

@@ -1,9 +1,9 @@
-"""A question's story in lines of text: what was wanted and where it was lost, and what came."""
+"""A question's story in lines of text: what is labelled and where it was lost, and what came."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from rich.cells import cell_len
@@ -28,7 +28,7 @@ _REST_CHARACTERS = 20
 """With less room, a title stands alone."""
 
 WANTED = 5
-"""How many wanted passages are listed."""
+"""How many labelled passages are listed."""
 
 _WANTED_OF_CALLS = 2
 """How many are listed below the calls of an agent."""
@@ -48,12 +48,16 @@ BELOW = "below the cutoff"
 OVER = "over the token budget"
 OTHER_ID = "under another id"
 DROPPED = "dropped by a later stage"
-LOSSES = (NEVER, BELOW, OVER, OTHER_ID, DROPPED)
-"""The ways in which a wanted passage is lost."""
+IN_CALL = "in a call, not in the result"
+LOSSES = (NEVER, BELOW, OVER, OTHER_ID, DROPPED, IN_CALL)
+"""The ways in which a labelled passage is lost."""
+
+UNMET = "no labelled passage meets it"
+"""What is said of a group, or a facet, that nothing can meet."""
 
 
 class Place(NamedTuple):
-    """Where a system has a wanted passage, in words, "" where nobody knows; `loss` is how it was
+    """Where a system has a labelled passage, in words, "" where nobody knows; `loss` is how it was
     lost, "" where it wasn't.
     """
 
@@ -61,11 +65,34 @@ class Place(NamedTuple):
     loss: str = ""
 
 
-class WantedLine(NamedTuple):
-    """A wanted passage: its name, an excerpt, and where the systems had it or lost it.
+class Standing(NamedTuple):
+    """A need, by its position among those of a query, and where each system met it or didn't.
 
     Attributes:
-        is_missed: whether any system lost it.
+        is_missed: whether every system lost it; of stages, whether the last one has lost it.
+    """
+
+    need: int
+    places: Sequence[Place]
+    is_missed: bool
+
+    def words(self, names: Iterable[str]) -> list[tuple[str, str]]:
+        """Each place in words, with the systems for which it holds: "" for all of them."""
+        systems: dict[str, list[str]] = {}
+        for place, name in zip(self.places, names, strict=True):
+            if place.words:
+                systems.setdefault(place.words, []).append(name)
+        return [
+            (words, "" if len(of) == len(self.places) else ", ".join(of))
+            for words, of in systems.items()
+        ]
+
+
+class WantedLine(NamedTuple):
+    """A labelled passage: its name, an excerpt, and where the systems had it or lost it.
+
+    Attributes:
+        is_missed: as of its `Standing`.
         passage: its whole text.
     """
 
@@ -164,19 +191,36 @@ def more_wanted(query: QueryAnswers) -> int:
 
 
 def most_wanted(query: QueryAnswers) -> int:
-    """How many wanted passages are listed: fewer where calls are."""
+    """How many labelled passages are listed: fewer where calls are."""
     return _WANTED_OF_CALLS if has_calls(query) else WANTED
 
 
 def has_calls(query: QueryAnswers) -> bool:
-    """Whether any system called its retrievers itself; then calls come before what is expected."""
+    """Whether any system called its retrievers itself; then calls come before what is labelled."""
     return any(answer.calls is not None for answer in query.answers)
+
+
+def standings(query: QueryAnswers, names: Mapping[str, str] | None = None) -> list[Standing]:
+    """Where each need was met or lost, those first that the fewest systems met; `names` of ids."""
+    found = []
+    for number, need in enumerate(query.wanted):
+        places = [where_found(query, system, need, names) for system in range(len(query.answers))]
+        known = [place for place in places if place.words]
+        deciding = known[-1:] if query.stages else known
+        is_missed = bool(known) and all(place.loss for place in deciding)
+        found.append(Standing(number, places, is_missed))
+    return sorted(found, key=_n_meeting)
+
+
+def _n_meeting(standing: Standing) -> tuple[bool, int]:
+    n_met = sum(bool(place.words) and not place.loss for place in standing.places)
+    return not standing.is_missed, n_met
 
 
 def wanted_lines(
     query: QueryAnswers, most: int | None = None, names: Mapping[str, str] | None = None
 ) -> list[WantedLine]:
-    """The first wanted passages, those that were lost before the others; `names` of ids.
+    """The first labelled passages, in the order of `standings`; `names` of ids.
 
     >>> found = {"io": Found(23)}
     >>> answer = Answer("bm25", score=None, retrieved=[], found=found)
@@ -187,12 +231,12 @@ def wanted_lines(
     rhea [1]: never retrieved
     """
     known = short_names(query) if names is None else names
-    lines = [_wanted_line(query, need, known) for need in query.wanted]
-    return sorted(lines, key=lambda line: not line.is_missed)[: most or most_wanted(query)]
+    shown = standings(query, known)[: most or most_wanted(query)]
+    return [_wanted_line(query, standing, known) for standing in shown]
 
 
 def wanted_item(query: QueryAnswers, item: Item, number: int) -> str:
-    """One wanted passage, and where the system of this number had it or lost it."""
+    """One labelled passage, and where the system of this number had it or lost it."""
     names = short_names(query)
     place = where_found(query, number, [item], names)
     name = _wanted_name(item, names)
@@ -200,49 +244,66 @@ def wanted_item(query: QueryAnswers, item: Item, number: int) -> str:
 
 
 def found_line(query: QueryAnswers) -> str:
-    """How much of what was wanted each system found, in one sentence.
+    """How many of the labelled passages each system found, in one sentence.
 
     >>> answer = Answer("bm25", score=None, retrieved=[], found={"io": Found(2)})
     >>> found_line(QueryAnswers("q1", "", [[Item("io", 1)], [Item("rhea", 1)]], [answer]))
-    'bm25 found 1 of 2 expected passages.'
+    'bm25 found 1 of 2 labelled passages.'
     """
-    n = f"{len(query.wanted)} expected passages{' that are stored' if query.more else ''}"
     parts = []
-    for number, answer in enumerate(query.answers):
-        places = [where_found(query, number, need) for need in query.wanted]
+    for answer, places in zip(query.answers, _places_by_system(query), strict=True):
         known = [bool(place.loss) for place in places if place.words]
         name = plain(answer.system)
         if answer.error is not None:
             parts.append(f"{name} failed: {plain(answer.error)}")
         elif known:
-            parts.append(f"{name} found {known.count(False)} of {n}")
+            n = f"{len(known)} labelled passage{'' if len(known) == 1 else 's'}"
+            stored = " that are stored" if query.more or len(known) < len(places) else ""
+            parts.append(f"{name} found {known.count(False)} of {n}{stored}")
     if parts:
         return f"{'; '.join(parts)}."
     return "No ranking is known." if query.wanted else "Nothing is labelled as relevant."
 
 
+def _places_by_system(query: QueryAnswers) -> list[list[Place]]:
+    return [
+        [where_found(query, number, need) for need in query.wanted]
+        for number in range(len(query.answers))
+    ]
+
+
 def where_found(
     query: QueryAnswers, number: int, need: Sequence[Item], names: Mapping[str, str] | None = None
 ) -> Place:
-    """Where the system of this number had a wanted item, or lost it.
+    """Where the system of this number met a need, or lost what would.
 
     Of alternatives, the best placed one counts.
     """
     answer = query.answers[number]
-    if answer.found is None:
+    known = answer.known is None or any(item.id in answer.known for item in need)
+    if answer.found is None or not known:
         return Place("")
-    if (best := _best(answer, need)) is not None:
+    if not any(item.grade for item in need):
+        return Place(UNMET, UNMET)
+    if (best := best_place(answer, need)) is not None:
         return _of_rank(best, query.cutoff)
     if query.stages:
         for earlier in range(number - 1, -1, -1):
-            if (before := _best(query.answers[earlier], need)) is not None:
+            if (before := best_place(query.answers[earlier], need)) is not None:
                 stage = plain(query.answers[earlier + 1].system)
                 return Place(f"dropped by {stage} (was {before.rank})", DROPPED)
-    if same := min(
-        (answer.same_text[i.id] for i in need if i.id in answer.same_text), default=None
-    ):
+    ids = [item.id for item in need]
+    if call := min((answer.in_call[item] for item in ids if item in answer.in_call), default=0):
+        return Place(f"call {call} had it, the result doesn't", IN_CALL)
+    if same := min((answer.same_text[i] for i in ids if i in answer.same_text), default=None):
         return Place(f"rank {same.rank:,}, {OTHER_ID} ({_named(same.id, names)})", OTHER_ID)
     return Place(NEVER, NEVER)
+
+
+def best_place(answer: Answer, need: Sequence[Item]) -> Found | None:
+    """The first place of what meets a need, wherever the metric stops reading."""
+    known = answer.found or {}
+    return min((known[item.id] for item in need if item.id in known), default=None)
 
 
 class Line(NamedTuple):
@@ -265,7 +326,7 @@ def came_lines(
         return calls or [Line("no search was made")]
     shown = (answer.retrieved or ())[:most]
     texts = retrieved_lines(query, answer, most, known)
-    hits = [is_hit(item) for item in shown] or [False]
+    hits = [item.is_hit for item in shown] or [False]
     lines = [Line(text, hit) for text, hit in zip(texts, hits, strict=False)]
     n = len(answer.retrieved or ()) - len(shown) + answer.more
     more = [Line(f"and {n:,} more")] if n and most > 1 else []
@@ -290,7 +351,10 @@ def retrieved_lines(
         f"{retrieved_name(item, known, answer)}  {passage_line(item.text)}".rstrip()
         for item in answer.retrieved[:most]
     ]
-    return items if most == 1 else [f"{rank}. {item}" for rank, item in enumerate(items, 1)]
+    if most == 1:
+        return items
+    pairs = zip(answer.all_ranks, items, strict=False)
+    return [f"{'again:' if rank is None else f'{rank}.'} {item}" for rank, item in pairs]
 
 
 def retrieved_name(
@@ -313,10 +377,6 @@ def retrieved_name(
     return known + grade + (f" (same text as {', '.join(same)})" if same else "")
 
 
-def is_hit(item: ReportedItem) -> bool:
-    return (item.grade or 0) >= 1
-
-
 def call_lines(answer: Answer, most: int = 0, names: Mapping[str, str] | None = None) -> list[Line]:
     """One line a call: what was asked, and how much of what came is relevant; then its first items.
 
@@ -327,41 +387,29 @@ def call_lines(answer: Answer, most: int = 0, names: Mapping[str, str] | None = 
     '1. “moons” → 2 passages, 1 relevant and new (search)'
     """
     lines = []
-    for number, (call, is_new) in enumerate(with_new(answer.calls or ()), 1):
+    for number, call in enumerate(answer.calls or (), 1):
         by = f" ({plain(call.asked_by)})" if call.asked_by else ""
-        lines.append(Line(f"{number}. “{excerpt(call.query)}” → {call_outcome(call, is_new)}{by}"))
-        for item, new in list(zip(call.retrieved, is_new, strict=True))[:most]:
-            again = ", again" if is_hit(item) and not new else ""
+        lines.append(Line(f"{number}. “{excerpt(call.query)}” → {call_outcome(call)}{by}"))
+        for item, new in list(zip(call.retrieved, call.is_new, strict=True))[:most]:
+            again = ", again" if item.is_hit and not new else ""
             text = f"   {retrieved_name(item, names, answer)}{again}  {passage_line(item.text)}"
-            lines.append(Line(text.rstrip(), is_hit(item)))
+            lines.append(Line(text.rstrip(), item.is_hit))
         if most and (n := len(call.retrieved) - most) > 0:
             lines.append(Line(f"   and {n:,} more"))
     return lines
 
 
-def call_outcome(call: CallAnswer, is_new: Sequence[bool]) -> str:
+def call_outcome(call: CallAnswer) -> str:
     """How many passages a call returned, and how many of them are relevant."""
     if call.error is not None:
         return f"failed: {plain(call.error)}"
     if not call.retrieved:
         return "nothing retrieved"
-    hits = [new for item, new in zip(call.retrieved, is_new, strict=True) if is_hit(item)]
+    hits = [new for item, new in zip(call.retrieved, call.is_new, strict=True) if item.is_hit]
     words = {"relevant and new": hits.count(True), "relevant again": hits.count(False)}
     known = ", ".join(f"{n} {word}" for word, n in words.items() if n) or "none relevant"
     n = len(call.retrieved)
     return f"{n} passage{'' if n == 1 else 's'}, {known}"
-
-
-def with_new(calls: Iterable[CallAnswer]) -> Iterator[tuple[CallAnswer, list[bool]]]:
-    """Each call, and of its items whether they bring anything that no earlier one brought."""
-    seen: set[str] = set()
-    for call in calls:
-        is_new = []
-        for item in call.retrieved:
-            brought = {wanted.id for wanted in item.stands_for} or {item.id}
-            is_new.append(not brought <= seen)
-            seen |= brought
-        yield call, is_new
 
 
 def is_sum(answer: Answer) -> bool:
@@ -385,30 +433,19 @@ def place_of(span: Span) -> str:
     return f"{plain(span.source)}, characters {span.start} to {span.end}"
 
 
-def _wanted_line(query: QueryAnswers, need: Sequence[Item], names: Mapping[str, str]) -> WantedLine:
+def _wanted_line(query: QueryAnswers, standing: Standing, names: Mapping[str, str]) -> WantedLine:
+    need = query.wanted[standing.need]
     name = " or ".join(_wanted_name(item, names) for item in need)
     passage = next((item.text for item in need if item.text), "")
-    places = [where_found(query, number, need, names) for number in range(len(query.answers))]
-    systems: dict[str, list[str]] = {}
-    for place, answer in zip(places, query.answers, strict=True):
-        if place.words:
-            systems.setdefault(place.words, []).append(plain(answer.system))
-    if len(systems) > 1:
-        words = "; ".join(f"{', '.join(of)}: {where}" for where, of in systems.items())
-    else:
-        words = next(iter(systems), "")
-    is_missed = any(place.loss for place in places)
-    return WantedLine(name, excerpt(passage), words, is_missed, passage)
+    places = standing.words(plain(answer.system) for answer in query.answers)
+    where = "; ".join(f"{of}: {words}" if of else words for words, of in places)
+    return WantedLine(name, excerpt(passage), where, standing.is_missed, passage)
 
 
 def _wanted_name(item: Item, names: Mapping[str, str]) -> str:
     place = f" ({place_of(item.passage)})" if isinstance(item.passage, Span) else ""
-    return f"{_named(item.id, names)}{place} [{item.grade:g}]"
-
-
-def _best(answer: Answer, need: Sequence[Item]) -> Found | None:
-    known = answer.found or {}
-    return min((known[item.id] for item in need if item.id in known), default=None)
+    grade = f" [{item.grade:g}]" if item.grade else ""
+    return f"{_named(item.id, names)}{place}{grade}"
 
 
 def _of_rank(found: Found, cutoff: Cutoff | None) -> Place:

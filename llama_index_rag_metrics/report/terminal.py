@@ -296,9 +296,9 @@ def _listed(listing: m.Listing) -> Grid:
 
 
 def _answers(query: m.QueryAnswers, most: int) -> Grid:
-    """What was expected, then what came; the calls of agents come first."""
+    """What is labelled, then what came; the calls of agents come first."""
     grid = _borderless_grid(_NAME_WIDTH, None)
-    for part in (_add_came, _add_expected) if has_calls(query) else (_add_expected, _add_came):
+    for part in (_add_came, _add_labelled) if has_calls(query) else (_add_labelled, _add_came):
         part(grid, query, most)
     return grid
 
@@ -312,8 +312,8 @@ def _add_came(grid: Grid, query: m.QueryAnswers, most: int) -> None:
             head = (Text(), Text())
 
 
-def _add_expected(grid: Grid, query: m.QueryAnswers, most: int) -> None:
-    label = Text("expected", "dim")
+def _add_labelled(grid: Grid, query: m.QueryAnswers, most: int) -> None:
+    label = Text("labelled", "dim")
     for wanted in wanted_lines(query):
         where = Text(wanted.where, "red" if wanted.is_missed else "dim")
         if text := passage_line(wanted.passage):
@@ -326,7 +326,7 @@ def _add_expected(grid: Grid, query: m.QueryAnswers, most: int) -> None:
             grid.add_row(label, "", where)
         label = Text()
     if more := more_wanted(query):
-        grid.add_row("", "", Text(f"and {more:,} more expected", "dim"))
+        grid.add_row("", "", Text(f"and {more:,} more labelled", "dim"))
 
 
 def _failures(failures: Sequence[m.Failure]) -> Grid:

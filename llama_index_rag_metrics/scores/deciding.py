@@ -20,9 +20,10 @@ from llama_index_rag_metrics.report.numbers import (
     two_digits_up,
 )
 from llama_index_rag_metrics.report.query_lines import BELOW, NEVER
-from llama_index_rag_metrics.scores.losses import losses
+from llama_index_rag_metrics.scores.counted import Reading
+from llama_index_rag_metrics.scores.losses import Losses, losses
 from llama_index_rag_metrics.scores.scores import Counts, Scores
-from llama_index_rag_metrics.scores.systems import System, cutoff_of, metrics_of, own_matcher
+from llama_index_rag_metrics.scores.systems import System, metrics_of
 from llama_index_rag_metrics.statistics.intervals import (
     SAME,
     UNIT_RANGE,
@@ -30,9 +31,6 @@ from llama_index_rag_metrics.statistics.intervals import (
     exact_mean,
     mean_interval,
 )
-
-_MOST_QUESTIONS = 5_000
-"""Of more questions it isn't looked up where their passages are."""
 
 _WIDEST = 0.25
 """With a wider interval of a score from 0 to 1, the questions are called too few."""
@@ -44,13 +42,18 @@ MEANS = "Means with 95 % intervals"
 """The heading of the section that the sentences rest on."""
 
 
-def decisions(systems: Sequence[System], metric: str) -> list[Statement]:
-    """What a report begins with; of several systems that nothing compares, what failed."""
+def decisions(
+    systems: Sequence[System], metric: str, lost: Sequence[Losses] | None = None
+) -> list[Statement]:
+    """What a report begins with; of several systems that nothing compares, what failed.
+
+    `lost` is on the metric.
+    """
     names = [metric, *metrics_of(systems)] if metric else metrics_of(systems)
     known = (name for name in names if any(system.mean(name) is not None for system in systems))
     shown = next(known, None)
     if len(systems) == 1:
-        return [*_of_one(systems[0], shown)]
+        return [*_of_one(systems[0], shown, lost if shown == metric else None)]
     return failing(systems, shown)
 
 
@@ -101,7 +104,9 @@ def nothing_measured(counts: Counts, errors: Sequence[str]) -> str:
     return f"{NOTHING} on {questions(n)}{f': {listed}' if listed else ''}."
 
 
-def _of_one(system: System, metric: str | None) -> Iterator[Statement]:
+def _of_one(
+    system: System, metric: str | None, lost: Sequence[Losses] | None
+) -> Iterator[Statement]:
     scores = system.scores
     if metric is None:
         yield Statement(_nothing(scores), "alarm", evidence="questions")
@@ -115,26 +120,24 @@ def _of_one(system: System, metric: str | None) -> Iterator[Statement]:
     tone: Tone = "open" if len(parts) > 1 else "normal"
     yield Statement(f"{'; '.join(parts)}.", tone, evidence=MEANS)
     if not invalid:
-        yield from _lost(system, metric)
+        yield from _lost(system, metric, lost)
         for remark in _uncertain(mean, limits_of(metric)):
             yield Statement(f"{remark}.", "open", evidence=MEANS)
 
 
 def _invalid(system: System, metric: str) -> str:
     """Why a metric that compares ids has no valid score; "" where it has one."""
-    if own_matcher(metric) not in (None, BY_ID) or system.judged_by(metric).matcher != BY_ID:
+    if Reading.of(metric).matcher not in (None, BY_ID) or system.judged_by(metric).matcher != BY_ID:
         return ""
     return next((note for note in system.scores.notes if note.startswith(NOT_VALID)), "")
 
 
-def _lost(system: System, metric: str) -> Iterator[Statement]:
-    """How many questions got nothing that they want, where it was lost, and what could find it."""
+def _lost(system: System, metric: str, known: Sequence[Losses] | None) -> Iterator[Statement]:
+    """How many questions got no labelled passage, where it was lost, and what could find it."""
     if lower_is_better(metric) or limits_of(metric) != UNIT_RANGE:
         return
-    if system.scores.n(metric) > _MOST_QUESTIONS:
-        return
-    cutoff = cutoff_of(metric)
-    for lost in losses([system], metric):
+    cutoff = Reading.of(metric).cutoff
+    for lost in losses([system], metric) if known is None else known:
         where = "at all"
         if cutoff is not None:
             items = cutoff.unit == "items"
@@ -143,10 +146,8 @@ def _lost(system: System, metric: str) -> Iterator[Statement]:
         get = "gets" if lost.without == 1 else "get"
         parts = [f"{some} {get} no labelled passage {where}"]
         if not lost.without:
-            parts = [f"every question gets a labelled passage {where}"]
-        lost_so = ", ".join(f"{n:,} {loss}" for loss, n in lost.by_loss.items())
-        of = f"of {lost.wanted:,} labelled passages"
-        parts.append(f"lost {of}: {lost_so}" if lost_so else f"none {of} is lost")
+            parts = [f"every question gets a labelled passage {where}".removesuffix(" at all")]
+        parts.append(str(lost))
         text = "; ".join(parts)
         text = text[0].upper() + text[1:]
         deepest = max((len(ranking.ids) for ranking in system.run.values()), default=0)

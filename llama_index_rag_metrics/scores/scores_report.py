@@ -23,20 +23,21 @@ from llama_index_rag_metrics.report.numbers import counted, shown
 from llama_index_rag_metrics.report.query_lines import LEGEND
 from llama_index_rag_metrics.runtime.errors import RagMetricsError
 from llama_index_rag_metrics.scores import rows
+from llama_index_rag_metrics.scores.counted import Reading
 from llama_index_rag_metrics.scores.deciding import MEANS, decisions
 from llama_index_rag_metrics.scores.facet_rows import facet_remarks, facet_sections
 from llama_index_rag_metrics.scores.hardest import hardest, listing_title
-from llama_index_rag_metrics.scores.losses import losses, losses_line
+from llama_index_rag_metrics.scores.losses import Losses, losses, losses_line
 from llama_index_rag_metrics.scores.scores import Scores
 from llama_index_rag_metrics.scores.scores_export import per_query
 from llama_index_rag_metrics.scores.systems import (
     System,
     best_first,
     check_systems,
-    cutoff_of,
     metrics_of,
     query_answers,
     query_text,
+    readings_of,
 )
 from llama_index_rag_metrics.statistics.intervals import MeanInterval
 
@@ -68,7 +69,8 @@ def systems_report(
     interval_of = own_intervals(systems)
     scored = max(system.scores.counts.scored for system in systems)
     total = max(system.scores.counts.queries for system in systems)
-    said = decisions(systems, chosen) if decision is None else decision
+    lost = losses(systems, chosen, stages=stages) if chosen else []
+    said = decisions(systems, chosen, lost) if decision is None else decision
     lead = f"{scored:,}" if scored == total else f"{scored:,} of {total:,}"
     slices = [
         table
@@ -98,7 +100,7 @@ def systems_report(
             *facet_sections(systems),
             m.Section("Slices", slices),
         ],
-        listings=[_hardest(systems, chosen, worst, stages=stages)] if chosen else (),
+        listings=[_hardest(systems, chosen, worst, lost, stages=stages)] if chosen else (),
         failures=failures(systems),
         notes=unsaid(remarks(systems), said),
         glossary=glossary(metrics),
@@ -237,14 +239,16 @@ def about(systems: Sequence[System]) -> list[tuple[str, str]]:
     return lines
 
 
-def _hardest(systems: Sequence[System], metric: str, worst: int, *, stages: bool) -> m.Listing:
+def _hardest(
+    systems: Sequence[System], metric: str, worst: int, lost: Sequence[Losses], *, stages: bool
+) -> m.Listing:
     remarks_of = facet_remarks(systems)
     queries = [
         story._replace(remarks=[*story.remarks, *remarks_of(story.query_id)])
         for story in hardest(systems, metric, worst, stages=stages)
     ]
     remark = f"{'on average; ' if len(systems) > 1 else ''}{LEGEND}"
-    lead = losses_line(losses(systems, metric, stages=stages)) if queries else ""
+    lead = losses_line(lost) if queries else ""
     return m.Listing(listing_title(metric), queries, remark, on_request=True, lead=lead)
 
 
@@ -360,19 +364,19 @@ def queries_of(
     )
     left_out = (query_id for system in systems for query_id in system.scores.excluded)
     ids = list(dict.fromkeys([*known, *left_out]))
-    matchers = [tuple(system.judged_by(metric).matcher for system in systems) for metric in metrics]
-    distinct = list(dict.fromkeys(matchers))
+    readings = readings_of(systems, metrics)
+    distinct = list(dict.fromkeys(readings))
     remarks_of = facet_remarks(systems)
-    examples = [metrics[matchers.index(each)] for each in distinct]
+    examples = [metrics[readings.index(each)] for each in distinct]
     # the first items of a ranking, which scores keep, don't say what was never retrieved
     ranked = [
         system if system.run else system._replace(scores=system.scores.replace(answers={}))
         for system in systems
     ]
 
-    def answer(position: int, matcher: int) -> m.QueryAnswers:
+    def answer(position: int, reading: int) -> m.QueryAnswers:
         query_id = ids[position]
-        answers = query_answers(query_id, ranked, examples[matcher], stages=stages)
+        answers = query_answers(query_id, ranked, examples[reading], stages=stages)
         return answers._replace(remarks=[*answers.remarks, *remarks_of(query_id)])
 
     def positions(chosen: Collection[str]) -> list[int]:
@@ -403,10 +407,10 @@ def queries_of(
             "unjudged": positions(excluded("unjudged")),
         },
         slices=_slices(systems, ids),
-        matcher_of_metric=[distinct.index(each) for each in matchers],
+        matcher_of_metric=[distinct.index(each) for each in readings],
         lower_is_better=[lower_is_better(metric) for metric in metrics],
         answer=answer if any(system.run for system in systems) else None,
-        cutoffs=[cutoff_of(metric) for metric in metrics],
+        cutoffs=[Reading.of(metric).cutoff for metric in metrics],
         stages=stages,
     )
 

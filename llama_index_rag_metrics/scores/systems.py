@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, repeat
 from typing import NamedTuple, TypeAlias
 
 from llama_index_rag_metrics.metrics.metric_names import lower_is_better
-from llama_index_rag_metrics.metrics.metric_names import metric as resolve
-from llama_index_rag_metrics.rankings.judging.judged import TokenBudget
 from llama_index_rag_metrics.rankings.matching.matcher_names import BY_ID, Matched
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Call, Items, Ranking, Run
@@ -18,7 +16,8 @@ from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.figure import MOST_ABREAST
-from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError
+from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.scores.counted import PLAIN, Labels, Reading
 from llama_index_rag_metrics.scores.kept_answers import (
     KEPT_ITEMS,
     KEPT_START,
@@ -122,56 +121,123 @@ def query_answers(
     *,
     stages: bool = False,
 ) -> m.QueryAnswers:
-    """What was asked, wanted and retrieved, as the matcher of a metric sees it.
+    """What was asked, wanted and retrieved, as a metric sees it.
 
     Every report, page and gate takes it from here; a system without rankings has what its scores
     keep. `scores` are query id to score, one a system.
     """
-    stories = [
-        _story(system, query_id, metric, known.get(query_id))
+    reading = Reading.of(metric)
+    sights = [
+        _sight(system, query_id, metric, reading, known.get(query_id))
         for system, known in zip(systems, scores or [{}] * len(systems), strict=True)
     ]
-    answers = [answer for _, _, answer in stories]
-    wanted, more = next(((wanted, more) for wanted, more, _ in stories if wanted), ([], 0))
-    text_of = _texts(systems, answers)
-    wanted = [[item._replace(text=item.text or text_of(item)) for item in need] for need in wanted]
-    answers = [
-        answer._replace(same_text=_under_other_ids(wanted, answer)) if system.run else answer
-        for system, answer in zip(systems, answers, strict=True)
-    ]
+    query = _together(systems, sights)
+    wanted = [[item._replace(text=query.text_of(item)) for item in need] for need in query.wanted]
+    is_graded = any(system.judged_by(metric).relevance.get(query_id) for system in systems)
+    short = f"No label reaches the grade {reading.least:g} that {metric} asks for."
     return m.QueryAnswers(
         query_id,
         query_text(query_id, systems),
         wanted,
-        answers,
-        cutoff=cutoff_of(metric),
-        stages=stages,
-        more=more,
+        query.answers,
+        [short] if is_graded and not wanted and not reading.permitted else [],
+        reading.cutoff,
+        stages,
+        query.more,
     )
 
 
-def _under_other_ids(wanted: Sequence[Sequence[m.Item]], answer: m.Answer) -> dict[str, m.SameText]:
-    """Where the texts are that were missed by their ids: after a new ingestion, under others."""
-    missed = {
-        item.id: item.text
-        for item in chain.from_iterable(wanted)
-        if answer.found is not None and item.id not in answer.found and not item.passage
-    }
-    return _same_texts(missed, [(item.id, item.text) for item in answer.retrieved or ()])
+def placed_answers(
+    systems: Sequence[System], metric: str, *, stages: bool = False
+) -> Callable[[str], m.QueryAnswers]:
+    """The same by query id, without what came: where each wanted passage was found or lost."""
+    reading = Reading.of(metric)
+
+    def answers(query_id: str) -> m.QueryAnswers:
+        sights = [_sight(each, query_id, metric, reading, None, brief=True) for each in systems]
+        query = _together(systems, sights)
+        return m.QueryAnswers(
+            query_id, "", query.wanted, query.answers, (), reading.cutoff, stages, query.more
+        )
+
+    return answers
+
+
+class _Sight(NamedTuple):
+    """What is wanted of one system, its answer, and what came.
+
+    Attributes:
+        parts: (id, names, text) of each item of the ranking, and of each call; empty without one.
+        places: each name's place; None where nobody knows.
+    """
+
+    wanted: Sequence[Sequence[m.Item]]
+    answer: m.Answer
+    parts: Sequence[Sequence[tuple[str, Sequence[str], str | None]]] = ()
+    places: Mapping[str, m.Found] | None = None
+    more: int = 0
+
+
+class _Together(NamedTuple):
+    wanted: Sequence[Sequence[m.Item]]
+    answers: Sequence[m.Answer]
+    text_of: Callable[[m.Item], str | None]
+    more: int
+
+
+def _together(systems: Sequence[System], sights: Sequence[_Sight]) -> _Together:
+    """The answers of all systems, with the texts that one of them knows."""
+    wanted, more = next(((each.wanted, each.more) for each in sights if each.wanted), ([], 0))
+    corpora = [system.text_of for system in systems if system.text_of is not None]
+
+    def text_of(item: m.Item) -> str | None:
+        places = (item.id,) if item.passage is None else (item.passage, item.id)
+        known = (corpus(place) for place in places for corpus in corpora)
+        came = chain.from_iterable(part for sight in sights for part in sight.parts)
+        texts = (text for _, names, text in came if item.id in names)
+        return item.text or next(filter(None, chain(known, texts)), None)
+
+    answers = [_placed(sight, wanted, text_of) if sight.parts else sight.answer for sight in sights]
+    return _Together(wanted, answers, text_of, more)
+
+
+def _placed(
+    sight: _Sight,
+    wanted: Sequence[Sequence[m.Item]],
+    text_of: Callable[[m.Item], str | None],
+) -> m.Answer:
+    """The answer, with where it has what is wanted: in the ranking, in a call, under another id."""
+    if (places := sight.places) is None:
+        return sight.answer
+    items = {item.id: item for need in wanted for item in need if item.grade}
+    lost = {name: item for name, item in items.items() if name not in places}
+    ranking, *calls = sight.parts
+    in_call: dict[str, int] = {}
+    for number, call in enumerate(calls if lost else (), 1):
+        for name in filter(lost.__contains__, chain.from_iterable(names for _, names, _ in call)):
+            in_call.setdefault(name, number)
+    # after a new ingestion, texts are under other ids
+    missed = {name: text_of(item) for name, item in lost.items() if not item.passage}
+    return sight.answer._replace(
+        found={name: places[name] for name in items if name in places},
+        in_call=in_call,
+        same_text=_same_texts(missed, ((item, text) for item, _, text in ranking)),
+    )
 
 
 def _same_texts(
     missed: Mapping[str, str | None], came: Iterable[tuple[str, str | None]]
 ) -> dict[str, m.SameText]:
+    known = {name: text.strip() for name, text in missed.items() if text}
     texts: dict[str, str | None] = {}
-    for item, text in came:
+    for item, text in came if known else ():
         texts.setdefault(item, text)
     same: dict[str, m.SameText] = {}
-    for wanted, text in missed.items():
-        for rank, (item, other) in enumerate(texts.items(), 1):
-            if text and other and _is_same(text.strip(), other.strip()):
+    for rank, (item, text) in enumerate(texts.items(), 1):
+        other = (text or "").strip()
+        for wanted, own in known.items():
+            if wanted not in same and _is_same(own, other):
                 same[wanted] = m.SameText(rank, item)
-                break
     return same
 
 
@@ -182,211 +248,166 @@ def _is_same(wanted: str, came: str) -> bool:
     return len(came) >= max(_TELLING, len(wanted) / 2) and came in wanted
 
 
-def cutoff_of(metric: str) -> m.Cutoff | None:
-    """Where a metric stops reading a ranking; None where it reads all of it, or isn't known."""
-    cutoff = getattr(known_metric(metric), "cutoff", None)
-    if isinstance(cutoff, TokenBudget):
-        return m.Cutoff(cutoff.tokens, "tokens")
-    return m.Cutoff(cutoff) if isinstance(cutoff, int) else None
-
-
-def _story(
-    system: System, query_id: str, metric: str, score: float | None
-) -> tuple[list[list[m.Item]], int, m.Answer]:
-    """What was wanted of one system, how many needs more, and its answer.
-
-    The answer is its ranking, or what its scores keep of it.
-    """
+def _sight(
+    system: System,
+    query_id: str,
+    metric: str,
+    reading: Reading,
+    score: float | None,
+    *,
+    brief: bool = False,
+) -> _Sight:
+    """What is wanted of one system, and its answer: its ranking, or what its scores keep of it."""
     cell = m.Cell.of(score, "score")
-    wanted = _wanted(system, query_id, metric)
-    ranking = system.run.get(query_id)
-    if ranking is not None:
-        return wanted, 0, _answer(system, ranking, query_id, metric, cell)
-    kept = system.scores.answers
-    by_query = kept.get(own_matcher(metric) or "", next(iter(kept.values()), {}))
-    error = system.scores.failed.get(query_id)
-    if (answer := by_query.get(query_id)) is None:
-        return wanted, 0, m.Answer(system.name, cell, error=error)
-    read = read_answer(answer)
-    known = m.Answer(
-        system.name,
-        cell,
-        read.got,
-        error,
-        found=read.found,
-        same_text=read.same_text,
-        more=read.further,
-    )
-    return (wanted, 0, known) if wanted else (read.wanted, read.more, known)
-
-
-def _wanted(system: System, query_id: str, metric: str) -> list[list[m.Item]]:
-    """The needs of a query: its groups, or each relevant item, best grade first."""
-    matched = system.judged_by(metric)
-    judged, passages = matched.relevance.get(query_id), matched.passages.get(query_id, {})
-    if judged is None:
-        return []
-    grades = judged.grades
-    best_first = sorted(judged, key=lambda item: -grades[item])
-    needs = judged.alternatives or [(item,) for item in best_first]
-    spans = judged.spans or {}
-    return [
-        [_item(item, grades[item], passages.get(item) or spans.get(item)) for item in need]
-        for need in needs
-        if need
-    ]
-
-
-def _item(item: str, grade: float, passage: str | Span | None) -> m.Item:
-    return m.Item(item, grade, passage, passage if isinstance(passage, str) else None)
-
-
-def _texts(
-    systems: Sequence[System], answers: Sequence[m.Answer]
-) -> Callable[[m.Item], str | None]:
-    """The texts of wanted items: from a corpus, or from any system that retrieved them."""
-    corpora = [system.text_of for system in systems if system.text_of is not None]
-
-    def text_of(item: m.Item) -> str | None:
-        places = (item.id,) if item.passage is None else (item.passage, item.id)
-        known = (text_of(place) for place in places for text_of in corpora)
-        came = (
-            retrieved.text
-            for answer in answers
-            for retrieved in answer.retrieved or ()
-            if item.id in ([wanted.id for wanted in retrieved.stands_for] or [retrieved.id])
-        )
-        return next(filter(None, chain(known, came)), None)
-
-    return text_of
-
-
-def _answer(system: System, ranking: Ranking, query_id: str, metric: str, cell: m.Cell) -> m.Answer:
-    matched = system.judged_by(metric)
-    judged = matched.relevance.get(query_id, Relevance())
+    matched, ranking = system.judged_by(metric), system.run.get(query_id)
+    judged = matched.relevance.get(query_id) or Relevance()
     passages = {**(judged.spans or {}), **matched.passages.get(query_id, {})}
-    known = {name: m.Item(name, grade, passages.get(name)) for name, grade in judged.grades.items()}
-    names = matched.stands_for.get(query_id) or _by_place(ranking, judged, metric)
-    retrieved = _retrieved(ranking, names, known, system.text_of)
-    calls = None
-    if ranking.calls is not None:
-        by_item = dict(zip(ranking.ids, names, strict=False))
-        calls = list(_call_answers(ranking.calls, by_item, known, system.text_of))
+    wanted = reading.wanted(judged, passages, ranking.forbidden if ranking else None)
+    if ranking is None:
+        return _stored(system, query_id, reading, cell, wanted)
+    in_calls = None
+    if matched.matcher == BY_ID:
+        names = reading.names(ranking, judged, None)
+    else:
+        names = list(matched.stands_for.get(query_id) or repeat((), len(ranking.ids)))
+        in_calls = {
+            **dict(zip(ranking.ids, names, strict=True)),
+            **matched.in_calls.get(query_id, {}),
+        }
+    calls = ranking.calls or ()
+    of_calls = [reading.names(call, judged, in_calls) for call in calls]
+    placed = reading.placed(ranking, names)
+    lists = zip((ranking, *calls), (names, *of_calls), strict=True)
+    parts = [list(zip(items.ids, of, _texts(items, system), strict=True)) for items, of in lists]
     # where the matcher failed, nobody knows what was found
     is_known = ranking.error is None and query_id not in matched.errors
-    return m.Answer(
-        system.name,
-        cell,
-        retrieved,
-        ranking.error,
-        ranking.latency,
-        calls,
-        ranking.tokens,
-        _found(ranking, names, set(judged)) if is_known else None,
+    places = placed.places if is_known else None
+    answer = m.Answer(system.name, cell, None, ranking.error, ranking.latency)
+    if brief:
+        return _Sight(wanted, answer, parts, places)
+    known = {name: m.Item(name, grade, passages.get(name)) for name, grade in judged.grades.items()}
+    retrieved, *called = ([_reported(*each, known, reading) for each in items] for items in parts)
+    n = len(ranking.ids)
+    answer = answer._replace(
+        retrieved=retrieved,
+        calls=None if ranking.calls is None else list(_call_answers(calls, called, of_calls)),
+        ranks=None if placed.ranks == list(range(1, n + 1)) else placed.ranks,
     )
+    return _Sight(wanted, answer, parts, places)
 
 
-def _by_place(ranking: Ranking, judged: Relevance, metric: str) -> list[list[str]]:
-    """The ids that each item stands for: its own; for a metric of spans, those that it overlaps."""
-    if not (
-        judged.spans and ranking.spans and "spans" in getattr(known_metric(metric), "needs", ())
-    ):
-        return [[item] for item in ranking.ids]
-    return [
-        [name for name, wanted in judged.spans.items() if span and _overlap(span, wanted)] or [item]
-        for item, span in zip(ranking.ids, ranking.spans, strict=True)
-    ]
+def _stored(
+    system: System, query_id: str, reading: Reading, cell: m.Cell, wanted: list[list[m.Item]]
+) -> _Sight:
+    error = system.scores.failed.get(query_id)
+    answer = m.Answer(system.name, cell, error=error)
+    if (kept := _kept_by(system.scores.answers, reading).get(query_id)) is None:
+        return _Sight(wanted, answer)
+    own, known, more = read_answer(kept, answer, reading.least)
+    return _Sight(wanted, known) if wanted else _Sight(own, known, more=more)
 
 
-def _overlap(one: Span, other: Span) -> bool:
-    return one.source == other.source and one.start < other.end and other.start < one.end
-
-
-def _found(
-    ranking: Ranking, stands_for: Sequence[Sequence[str]], wanted: Collection[str]
-) -> dict[str, m.Found]:
-    """The rank of each wanted item as metrics count ranks: what repeats counts once."""
-    found: dict[str, m.Found] = {}
-    seen: set[str] = set()
-    paid: set[str] = set()
-    spent = 0
-    for item, names, cost in zip(
-        ranking.ids, stands_for, ranking.tokens or repeat(0), strict=False
-    ):
-        spent += 0 if item in paid else cost
-        paid.add(item)
-        for name in names:
-            if name not in seen:
-                seen.add(name)
-                if name in wanted:
-                    tokens = None if ranking.tokens is None else spent
-                    found[name] = m.Found(len(seen), tokens)
-    return found
+def _texts(items: Items, system: System) -> Iterable[str | None]:
+    if items.texts is not None:
+        return items.texts
+    return [system.text_of and system.text_of(item) for item in items.ids]
 
 
 def _call_answers(
     calls: Sequence[Call],
-    by_item: Mapping[str, Sequence[str]],
-    known: Mapping[str, m.Item],
-    text_of: TextOf | None,
+    retrieved: Iterable[list[m.ReportedItem]],
+    names: Iterable[Sequence[Sequence[str]]],
 ) -> Iterator[m.CallAnswer]:
     seen: set[str] = set()
-    for call in calls:
-        names = [by_item.get(item, [item]) for item in call.ids]
-        is_new = [item not in seen for item in call.ids]
-        seen.update(call.ids)
-        retrieved = _retrieved(call, names, known, text_of)
-        yield m.CallAnswer(call.query, call.asked_by, retrieved, is_new, call.error, call.latency)
+    for call, items, of_items in zip(calls, retrieved, names, strict=True):
+        is_new = []
+        for item, of_item in zip(call.ids, of_items, strict=True):
+            brought = set(of_item) or {f"{item} itself"}
+            is_new.append(not brought <= seen)
+            seen |= brought
+        yield m.CallAnswer(call.query, call.asked_by, items, is_new, call.error, call.latency)
 
 
-def _retrieved(
-    items: Items,
-    stands_for: Sequence[Sequence[str]],
+def _reported(
+    item: str,
+    names: Sequence[str],
+    text: str | None,
     known: Mapping[str, m.Item],
-    text_of: TextOf | None,
-) -> list[m.ReportedItem]:
-    texts: Sequence[str | None] = items.texts or [text_of and text_of(item) for item in items.ids]
-    retrieved = []
-    for item, text, names in zip(items.ids, texts, stands_for, strict=True):
-        judged = [known[name] for name in names if name in known]
-        grade = max((item.grade for item in judged), default=None)
-        is_itself = list(names) == [item] or not judged
-        retrieved.append(m.ReportedItem(item, grade, text, () if is_itself else judged))
-    return retrieved
+    reading: Reading,
+) -> m.ReportedItem:
+    judged = [known[name] for name in names if name in known]
+    grade = max((item.grade for item in judged), default=None)
+    is_itself = list(names) == [item] or not judged
+    return m.ReportedItem(item, grade, text, () if is_itself else judged, reading.least)
+
+
+def readings_of(systems: Sequence[System], metrics: Iterable[str]) -> list[Hashable]:
+    """Of each metric how it reads the systems' labels: equal where two see the same of a query."""
+    labels: dict[tuple[int, str], Labels] = {}
+    readings: list[Hashable] = []
+    for metric in metrics:
+        reading, seen = Reading.of(metric), []
+        for number, system in enumerate(systems):
+            matched = system.judged_by(metric)
+            place = number, matched.matcher
+            if place not in labels:
+                labels[place] = Labels.of(matched.relevance.values())
+            seen.append((matched.matcher, reading.on(labels[place])))
+        readings.append(tuple(seen))
+    return readings
 
 
 def keep_answers(system: System) -> dict[str, Mapping[str, KeptAnswer]]:
     """Matcher, the default first, to query id to what was wanted and what came, kept with scores.
 
-    Of each ranking the first items are kept with the beginnings of their texts.
+    Metrics that read the labels otherwise than passage by passage, of every grade, have answers of
+    their own. Of each ranking the first items are kept with the beginnings of their texts.
     """
+    labels: dict[str, Labels] = {}
     examples: dict[str, str] = {}
-    for metric in sorted(system.scores, key=lambda metric: own_matcher(metric) is not None):
-        examples.setdefault(system.judged_by(metric).matcher, metric)
+    for metric in sorted(system.scores, key=lambda metric: Reading.of(metric).matcher is not None):
+        matched, reading = system.judged_by(metric), Reading.of(metric)
+        if matched.matcher not in labels:
+            labels[matched.matcher] = Labels.of(matched.relevance.values())
+        known = labels[matched.matcher]
+        is_plain = reading.on(known) == PLAIN.on(known)
+        examples.setdefault(matched.matcher if is_plain else reading.key(matched.matcher), metric)
     first = {query_id: _first(ranking) for query_id, ranking in system.run.items()}
     kept = system._replace(run=Run(first))
     same = {query_id: _kept_same_texts(system, query_id) for query_id in first}
     return {
-        matcher: LazyMapping(
+        key: LazyMapping(
             system.scores.query_ids,
             partial(_kept_answer, kept, metric, same if metric not in system.matched else {}),
         )
-        for matcher, metric in examples.items()
+        for key, metric in examples.items()
     }
 
 
+def _kept_by(
+    kept: Mapping[str, Mapping[str, KeptAnswer]], reading: Reading
+) -> Mapping[str, KeptAnswer]:
+    first = next(iter(kept), "")
+    matcher = reading.matcher or first.partition(";")[0]
+    return next((kept[key] for key in (reading.key(matcher), matcher, first) if key in kept), {})
+
+
 def _first(ranking: Ranking) -> Ranking:
-    """A ranking without its calls, and with the beginnings of the first texts alone."""
+    """A ranking with the beginnings of the first texts alone, and calls only with ids it lacks."""
     texts = ranking.texts
     if texts is not None:
         first = [text and text[:KEPT_START] for text in texts[:KEPT_ITEMS]]
         texts = [*first, *repeat("", len(texts) - KEPT_ITEMS)]
+    calls = [Call(list(call.ids), spans=call.spans) for call in ranking.calls or ()]
+    is_sum = set(ranking.ids).issuperset(chain.from_iterable(call.ids for call in calls))
     return Ranking(
         list(ranking.ids),
         texts=texts,
         error=ranking.error,
         spans=ranking.spans,
         tokens=ranking.tokens,
+        calls=None if is_sum else calls,
+        forbidden=ranking.forbidden,
     )
 
 
@@ -406,16 +427,3 @@ def _kept_answer(
     story = query_answers(query_id, [system], metric)
     answers = [answer._replace(same_text=same.get(query_id, {})) for answer in story.answers]
     return kept_answer(story._replace(answers=answers))
-
-
-def own_matcher(metric: str) -> str | None:
-    """The matcher that a metric names itself."""
-    return getattr(known_metric(metric), "match", None)
-
-
-def known_metric(metric: str) -> object:
-    """The metric of a name; None for one that the package doesn't know."""
-    try:
-        return resolve(metric)
-    except (RagMetricsError, ImportError):
-        return None

@@ -44,12 +44,12 @@ def test_systems_stand_side_by_side_with_texts_of_the_dataset(folder: Path) -> N
     assert result.exit_code == 0, result.output
     # recall@1: neither of two relevant ones in the first place; triton first of two
     assert words(result).startswith(
-        "Question q1 moons found 0 of 2 expected passages; rings found 1 of 2 expected passages."
+        "Question q1 moons found 0 of 2 labelled passages; rings found 1 of 2 labelled passages."
     )
     for line in (
         "moons 0.0000 1. io Io has lava. 2. enceladus [2] Enceladus has geysers.",
         "rings 0.5000 1. triton [1]",
-        "expected enceladus [2] Enceladus has geysers. "
+        "labelled enceladus [2] Enceladus has geysers. "
         "moons: rank 2, below the cutoff 1; rings: never retrieved",
         "triton [1]: moons: never retrieved; rings: rank 1",
     ):
@@ -58,7 +58,7 @@ def test_systems_stand_side_by_side_with_texts_of_the_dataset(folder: Path) -> N
 
 def test_a_part_of_the_question_names_it(folder: Path) -> None:
     result = show("HAS  lakes", "moons.run", "--dataset", "dataset.json")
-    assert "Question q2 moons found 0 of 1 expected passages." in words(result)
+    assert "Question q2 moons found 0 of 1 labelled passage." in words(result)
 
 
 @pytest.mark.parametrize(

@@ -126,7 +126,7 @@ class TestWhatIsShown:
         assert "q0 where?" in lines
         # recall@5 was 1 of 2 relevant ones, good and fine
         assert "new 0.0000 1. x" in lines
-        assert "expected good [2]: never retrieved" in lines
+        assert "labelled good [2]: never retrieved" in lines
         assert "fine [1]: never retrieved" in lines
 
     def test_inconclusive_is_a_warning_or_with_strict_a_failure(self) -> None:
@@ -249,8 +249,8 @@ class TestMarkdown:
         assert f"Retrieval gate of {NASTY}: ❌ fail" in shown
         assert {
             f"q|<1>: {NASTY}",
-            "expected <b>|x [1]: never retrieved",
-            "expected a|b [1]: rank 1",
+            "labelled <b>|x [1]: never retrieved",
+            "labelled a|b [1]: rank 1",
             f"{NASTY} 0.5000",
             "1. a|b [1]",
             f"2. {NASTY}",

@@ -163,7 +163,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert row["queries"] == ["63", "63"]
     assert row["scored"] == ["58", "58"]
     assert "no relevant 5 5" in {" ".join(line.split()) for line in lines}
-    assert {"latency", "ndcg@10", "keyword", "zh", "q36", "expected"} <= row.keys()
+    assert {"latency", "ndcg@10", "keyword", "zh", "q36", "labelled"} <= row.keys()
     assert sum(line.startswith(" q") and "queries" not in line for line in lines) == 2
 
     saved = {

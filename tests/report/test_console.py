@@ -154,10 +154,10 @@ def test_the_hardest_queries_say_what_came_first_and_what_was_wanted(
     start = next(number for number, line in enumerate(lines) if line.startswith("Lowest mrr"))
 
     # mrr reads all of a ranking; what failed has none
-    assert lines[start + 1].startswith("Lost by good, of 4 expected passages: none; by bad, of")
+    assert lines[start + 1].startswith("good: none of 4 labelled passages is lost; bad: 2 of 3")
     assert lines[start + 3].startswith("q2  志工林雅惠")  # (1/2 + 0) / 2, the lowest average
     # its text in the corpus is "c"
-    assert lines[start + 4].split() == ["expected", "c", "[1]", "c"]
+    assert lines[start + 4].split() == ["labelled", "c", "[1]", "c"]
     assert lines[start + 5] == "good: rank 2; bad: never retrieved"
     assert lines[start + 6].split() == ["good", "0.5000", "x", "x"]
     assert lines[start + 7].split(maxsplit=2) == ["bad", "0.0000", "nothing retrieved"]
@@ -314,30 +314,30 @@ class TestMatched:
     def below(text: str, query: str) -> list[str]:
         lines = [" ".join(line.split()) for line in text.splitlines()]
         start = next(number for number, line in enumerate(lines) if query in line)
-        return [line for line in lines[start + 1 : start + 6] if line.startswith(("score", "exp"))][
-            :2
-        ]
+        return [
+            line for line in lines[start + 1 : start + 6] if line.startswith(("score", "labelled"))
+        ][:2]
 
     def test_what_came_first_says_what_it_stands_for(self, matched: EvaluationResults) -> None:
         text = shown(matched, metric="mrr(match=text)", width=200)
         assert self.below(text, "methane?") == [
-            f"expected titan [2] {self.TITAN}",
+            f"labelled titan [2] {self.TITAN}",
             f"score 1.0000 c1 = titan [2, by text], io [1, by text] {self.TITAN} {self.IO}",
         ]
         assert self.below(text, "volcanoes?") == [
-            f"expected io [1] {self.IO}",
+            f"labelled io [1] {self.IO}",
             "score 0.0000 c2 Rhea is an icy body.",
         ]
         # of c2 no text is known: it is recognised by its id all the same
         assert self.below(text, "by id?") == [
-            "expected c2 [1] Rhea is an icy body.",
+            "labelled c2 [1] Rhea is an icy body.",
             "score 1.0000 c2 [1] Rhea is an icy body.",
         ]
 
     def test_a_metric_of_ids_beside_it_shows_ids(self, matched: EvaluationResults) -> None:
         text = shown(matched, metric="mrr", width=200)
         assert self.below(text, "volcanoes?") == [
-            f"expected io [1] {self.IO}",
+            f"labelled io [1] {self.IO}",
             "score 0.0000 c2 Rhea is an icy body.",
         ]
 
@@ -349,7 +349,7 @@ class TestMatched:
         text = shown(results, width=120)
         assert "\x1b" not in text
         assert self.below(text, "q volcanoes?") == [
-            "expected expected text 1 [1] “Io has” volcanoes",
+            "labelled expected text 1 [1] “Io has” volcanoes",
             "score 1.0000 c1 = expected text 1 [1, by text] Io has volcanoes. [31m",
         ]
 
@@ -361,7 +361,7 @@ class TestMatched:
         dataset = RetrievalDataset({"q": "geysers?"}, {"q": ["geysers"]})
         results = evaluate(Scripted({"geysers?": [chunk]}), dataset, ["mrr"], matcher=matcher)
         assert self.below(shown(results, width=120), "q geysers?") == [
-            "expected geysers (moons.txt, characters 10 to 40) [1] text of c1",
+            "labelled geysers (moons.txt, characters 10 to 40) [1] text of c1",
             "score 1.0000 c1 = geysers [1, by place] text of c1",
         ]
 

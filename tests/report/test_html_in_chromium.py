@@ -184,7 +184,7 @@ def test_a_gate_shows_its_evidence(open_report: Callable[..., Tab]) -> None:
     worst = tab.page.locator("li", has_text="the retriever fails")
     assert [line for line in worst.inner_text().split("\n") if line] == [
         "the retriever fails q4",
-        "expected: d [1]",
+        "labelled: d [1]",
         f"{EVIL} 0.0000",
         f"failed: ValueError: {EVIL}",
     ]
@@ -290,7 +290,7 @@ def test_results_without_a_baseline_show_no_movement(open_report: Callable[..., 
     tab = open_report(reported)
     place = tab.unfold("q1")
     assert place.locator(".move").count() == 0
-    assert place.get_by_text("Expected passages: 1 of 2 missed").count() == 1
+    assert place.get_by_text("Labelled passages: 1 of 2 missed").count() == 1
     assert tab.page.locator("#queries thead th").all_inner_texts() == ["question", "one"]
     assert tab.page.locator("#metric option").all_inner_texts() == METRICS
 

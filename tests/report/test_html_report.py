@@ -142,7 +142,19 @@ def test_the_rankings_are_those_of_the_runs(html: str) -> None:
     (before, after), (seen,) = first["answers"], first["seen"]
     assert (seen["wanted"]["ids"], seen["wanted"]["grades"]) == (["a", "b"], [2.0, 1.0])
     assert before["ids"] == ["x", "a", "b"]
-    assert seen["answers"][0] == {"grades": [None, 2.0, 1.0]}  # x isn't judged
+    # x isn't judged; a is second, b third
+    assert seen["answers"][0] == {
+        "grades": [None, 2.0, 1.0],
+        "why": [None, "id", "id"],
+        "found": {"0": 2, "1": 3},
+    }
+    # the second a counts at its first rank
+    assert seen["answers"][1]["ranks"] == [1, 2, None]
+    # what the other found, "other" lacks: b
+    assert first["where"][0] == [
+        [1, 0, [["rank 3", "baseline"], ["never retrieved", EVIL]]],
+        [0, 0, [["rank 2", "baseline"], ["rank 1", EVIL]]],
+    ]
     assert after["ids"] == ["a", "y", "a"]
     assert before["latency"] == 0.01
     assert "error" not in before

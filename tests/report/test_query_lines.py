@@ -14,12 +14,14 @@ from rich.console import Console
 from support.retrievers import Scripted, node
 
 from llama_index_rag_metrics import (
+    Call,
     EvaluationResults,
     Ranking,
     Relevance,
     RetrievalDataset,
     Run,
     Span,
+    combine_calls,
     evaluate,
     evaluate_stages,
     match_run,
@@ -43,7 +45,6 @@ from llama_index_rag_metrics.report.query_lines import (
     found_line,
     short_ids,
     wanted_lines,
-    with_new,
 )
 from llama_index_rag_metrics.report.terminal import print_report, to_text
 from llama_index_rag_metrics.scores import Scores
@@ -139,22 +140,25 @@ def test_calls_say_how_much_is_relevant_and_show_their_first_items() -> None:
 
 
 def test_what_is_new_is_what_no_earlier_item_stands_for() -> None:
-    """Two chunks with the same expected text: the second one brings nothing."""
-    io = [Item("io", 1.0, "Io has volcanoes.")]
-    calls = [
-        CallAnswer("q", "", [ReportedItem(name, 1.0, None, io)], [True]) for name in ("c1", "c2")
-    ]
-    assert [is_new for _, is_new in with_new(calls)] == [[True], [False]]
+    """Two chunks with the same labelled text: the second one brings nothing."""
+    io = "Io has volcanoes."
+    dataset = RetrievalDataset({"q": "x?"}, expected_texts={"q": [io]})
+    calls = [Call([name], texts=[io]) for name in ("c1", "c2")]
+    run = Run({"q": combine_calls(calls)})
+    matched = match_run(run, dataset, "text")
+    system = System("agent", Scores([], {}), run, {}, {"recall": matched}, {})
+    (answer,) = query_answers("q", [system], "recall").answers
+    assert [call.is_new for call in answer.calls or ()] == [[True], [False]]
 
 
-def test_searches_come_first_then_two_expected_passages() -> None:
+def test_searches_come_first_then_two_labelled_passages() -> None:
     call = CallAnswer("moons", "", [ReportedItem("x", None)], [True])
     answer = Answer("agent", Cell(0.0, "score"), [ReportedItem("x", None)], calls=[call], found={})
     wanted = [[Item(name, 1.0)] for name in "abc"]
     report = Report("", listings=[Listing("", [QueryAnswers("q", "x?", wanted, [answer])], most=3)])
     expected = (
         "q x? agent 0.0000 1. “moons” → 1 passage, none relevant x "
-        "expected a [1]: never retrieved b [1]: never retrieved and 1 more expected"
+        "labelled a [1]: never retrieved b [1]: never retrieved and 1 more labelled"
     )
     assert " ".join(to_text(report, width=100).split()) == expected
     # what the system made of its calls is shown where it isn't what they returned
@@ -196,10 +200,12 @@ def test_hits_are_green_in_a_terminal() -> None:
 
 def test_any_alternative_meets_a_need() -> None:
     groups = Relevance.groups([["a", "b"], ["c"]])
-    assert where(Run({"q": ["x", "b", "a"]}), "recall@5", groups) == {
-        "c": "never retrieved",
-        "a or b": "rank 2",
-    }
+    run = Run({"q": ["x", "b", "a"]})
+    met = {"c": "never retrieved", "a or b": "rank 2"}
+    assert where(run, "group_recall@5", groups) == met
+    # recall counts each passage, whatever its group
+    by_item = {"c": "never retrieved", "a": "rank 3", "b": "rank 2"}
+    assert where(run, "recall@5", groups) == by_item
 
 
 def test_a_metric_of_spans_finds_what_overlaps() -> None:
@@ -229,7 +235,7 @@ def test_stages_say_which_one_dropped_it() -> None:
         "a": "rank 2",
     }
     assert found_line(story) == (
-        "retriever found 2 of 3 expected passages; rerank found 1 of 3 expected passages."
+        "retriever found 2 of 3 labelled passages; rerank found 1 of 3 labelled passages."
     )
     assert "b [1] “text of b”: dropped by rerank (was 4)" in str(stages)
 
@@ -258,7 +264,7 @@ def test_a_text_that_came_under_another_id_is_pointed_out() -> None:
     missed = results({"a": f"  {text}\n", "b": "Too short to tell."}, node("x"), again)
     for worst in (missed.worst("recall@5"), missed.scores.worst("recall@5")):
         printed = " ".join(repr(worst).split())
-        assert "1 expected passage came under another id. Evaluate with matcher='text'" in printed
+        assert "1 labelled passage came under another id. Evaluate with matcher='text'" in printed
         assert "rank 2, under another id (n7)" in printed
         assert "2. n7 (same text as a) Io has volcanoes" in printed
     other = results({"a": "Rhea is an icy body, without an atmosphere to speak of."}, again)

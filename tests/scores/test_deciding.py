@@ -93,13 +93,14 @@ def test_what_was_lost_and_what_could_find_it() -> None:
     }
     deep = evaluate(ranked.__getitem__, dataset, ["recall@2"])
     assert sentences(deep)[1] == (
-        "2 of 4 questions get no labelled passage in the first 2; lost of 4 labelled passages: "
-        "1 never retrieved, 1 below the cutoff. A reranker could lift 1 of them."
+        "2 of 4 questions get no labelled passage in the first 2; 1 of 4 labelled passages was "
+        "never retrieved, 1 is below the cutoff. A reranker could lift 1 of them."
     )
     # of 2 items each, nobody knows what a third would be
     cut = evaluate(lambda query: ranked[query][:2], dataset, ["recall@2"])
     assert sentences(cut)[1].endswith(
-        "2 never retrieved. Retrieve more than 2 to see whether a reranker could lift them."
+        "2 of 4 labelled passages were never retrieved. Retrieve more than 2 to see whether a "
+        "reranker could lift them."
     )
 
 

@@ -53,11 +53,11 @@ def test_they_print_question_wanted_and_got(results: EvaluationResults) -> None:
     worst = results.worst("recall@5", 1)
     for printed in (repr(worst), str(worst), repr(worst[0])):
         text = " ".join(printed.split())
-        expected = "expected enceladus [2] Enceladus has geysers. never retrieved triton [1]"
+        expected = "labelled enceladus [2] Enceladus has geysers. never retrieved triton [1]"
         assert f"q1 Which moon has geysers? {expected}" in text
         assert "rank 2 bm25 0.5000 1. io text of io 2. triton [1]" in text
-    # two of q1 and one of q2 were expected
-    assert "Lost of 3 expected passages: 1 never retrieved." in str(worst)
+    # two of q1 and one of q2 are labelled
+    assert "1 of 3 labelled passages was never retrieved." in str(worst)
     assert repr(worst).startswith(
         " Lowest recall@5\n The worst of 2 questions scores 0.50 on recall@5."
     )

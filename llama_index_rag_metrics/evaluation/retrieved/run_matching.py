@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, repeat
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from llama_index_rag_metrics.evaluation.retrieved.places import Places, unplaced_note
@@ -69,6 +69,7 @@ class Matching:
             query_id: _expected(matcher, dataset, query_id) for query_id in dataset.queries
         }
         self._stands_for: dict[str, list[list[str]]] = {}
+        self._in_calls: dict[str, dict[str, list[str]]] = {}
         self._errors: dict[str, str] = {}
         self._finds_any = self._could_find = False
         self._notes = self._check()
@@ -83,6 +84,9 @@ class Matching:
         """Match the items retrieved for a query; an error of the matcher is recorded."""
         try:
             stands_for = await within(timeout, self._match(query_id, ranking, in_thread))
+            if further := _only_in_calls(ranking):
+                of_calls = await within(timeout, self._match(query_id, further, in_thread))
+                self._in_calls[query_id] = dict(zip(further.ids, of_calls, strict=True))
         except Exception as error:  # noqa: BLE001 - any matcher, any error: recorded by query
             self._errors[query_id] = describe_error(error)
         else:
@@ -130,6 +134,7 @@ class Matching:
             (*self._notes, *self._failures()),
             nothing if self._could_find and not self._finds_any else None,
             self.matcher.usage,
+            dict(self._in_calls),
         )
 
     def _passages(self, expected: Expected) -> dict[str, Any]:
@@ -244,6 +249,21 @@ def knows_texts(dataset: RetrievalDataset, query_id: str) -> bool:
         return bool(_expected_by_text(dataset, query_id).ids)
     except InvalidInput:  # the texts don't go with the ids
         return False
+
+
+def _only_in_calls(ranking: Ranking) -> Ranking | None:
+    """What the calls retrieved and the ranking lacks, each once, as far as texts or spans tell."""
+    known = set(ranking.ids)
+    rows = {
+        item: (text, span)
+        for call in reversed(ranking.calls or ())
+        for item, text, span in zip(
+            call.ids, call.texts or repeat(None), call.spans or repeat(None), strict=False
+        )
+        if item not in known and (text is not None or span is not None)
+    }
+    texts, spans = [text or "" for text, _ in rows.values()], [span for _, span in rows.values()]
+    return Ranking(list(rows), texts=texts, spans=spans) if rows else None
 
 
 def _flattened(ranking: Ranking, stands_for: list[list[str]] | None) -> Ranking:

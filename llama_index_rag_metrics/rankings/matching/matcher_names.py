@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -139,6 +139,7 @@ class Matched:
         relevance: query id to relevance; expected items known by text alone have ids of their own.
         stands_for: query id to, for each retrieved item, the ids that it stands for: of the
             expected items that it covers, or its own.
+        in_calls: query id to the same by id, of what only the calls of a ranking retrieved.
         passages: query id to expected id to its text or span, where it is known.
         errors: query id to error, where the matcher failed.
         notes: what a reader of the scores should know.
@@ -166,6 +167,7 @@ class Matched:
     notes: tuple[str, ...] = ()
     label_note: str | None = None
     usage: Usage | None = None
+    in_calls: Mapping[str, Mapping[str, list[str]]] = field(default_factory=dict)
 
 
 def recognise(

@@ -39,22 +39,22 @@ const copyButton = (label, text) => {
 const commandOf = (command) =>
   make("p", { class: "command" }, make("code", {}, command), copyButton("Copy", () => command));
 
-// data stays text in Markdown, too
+// data stays text in Markdown, too: one line, without signs that steer
 const escaped = (text) =>
-  text.trim().replace(/\s+/g, " ").replace(/[\\`*_[\]<>#@|~&]/g, (sign) => `&#${sign.codePointAt(0)};`);
+  text.replace(/[\s\p{Cc}\p{Cf}]+/gu, " ").trim().replace(/[\\`*_[\]<>#@|~&]/g, (sign) => `&#${sign.codePointAt(0)};`);
 const COPIED = 10;
 const itemMarkdown = (id, text, ...remarks) => {
-  const name = /[`\n]/.test(id) ? escaped(id) : `\`${id}\``;
+  const name = /[`\s\p{Cc}\p{Cf}]/u.test(id) ? escaped(id) : `\`${id}\``;
   const words = [...remarks.filter(Boolean), text ? escaped(excerptOf(text).excerpt) : ""].filter(Boolean);
   return [name, ...words].join(" · ");
 };
 const questionMarkdown = (index, question) => {
   const lines = [`**${escaped(question.text || question.id)}** (${escaped(question.id)})`, ""];
-  const expected = expectedOf(index, question).map(({ id, text, where }) => {
+  const labelled = labelledOf(question).map(({ id, text, where }) => {
     const places = where.map(([place, systems]) => escaped(systems ? `${systems}: ${place}` : place));
     return `- ${itemMarkdown(id, text, places.join("; "))}`;
   });
-  if (expected.length) lines.push("Expected:", "", ...expected.slice(0, COPIED), "");
+  if (labelled.length) lines.push("Labelled:", "", ...labelled.slice(0, COPIED), "");
   question.answers.forEach((answer, system) => {
     const score = `${index.metrics[byId("metric").value]} ${number(question.scores[system])}`;
     lines.push(`${escaped(index.systems[system])}, ${escaped(score)}:`, "");
@@ -62,8 +62,9 @@ const questionMarkdown = (index, question) => {
       lines.push(answer?.error != null ? `failed: ${escaped(answer.error)}` : answer ? "nothing retrieved" : "no ranking known");
     } else {
       lines.push(...answer.ids.slice(0, COPIED).map((id, position) => {
-        const isHit = answer.grades?.[position] >= 1;
-        return `${position + 1}. ${itemMarkdown(id, question.textOf(answer.texts, position), isHit ? "**hit**" : "")}`;
+        const [rank, isHit] = [ranksOf(answer)[position], answer.why?.[position]];
+        const item = itemMarkdown(id, question.textOf(answer.texts, position), isHit ? "**hit**" : "");
+        return rank == null ? `- again: ${item}` : `${rank}. ${item}`;
       }));
     }
     lines.push("");

@@ -18,7 +18,15 @@ from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.html.assets import packed
 from llama_index_rag_metrics.report.numbers import kept_score, kept_seconds
-from llama_index_rag_metrics.report.query_lines import LOSSES, place_of, where_found, with_new
+from llama_index_rag_metrics.report.query_lines import (
+    LOSSES,
+    Standing,
+    best_place,
+    call_outcome,
+    place_of,
+    short_names,
+    standings,
+)
 
 CUT = 2000
 """How many characters of each text are kept by default."""
@@ -108,7 +116,7 @@ class Content:
 def content_of(queries: m.Queries, metric: str, cut: int | None) -> Content:
     """Gather what the page shows: `metric` first, texts cut to `cut` characters."""
     texts = Texts(cut)
-    matchers = range(max(queries.matcher_of_metric, default=0) + 1)
+    readings = range(max(queries.matcher_of_metric, default=0) + 1)
     rows = []
     remarks: dict[int, list[str]] = {}
     cutoffs = queries.cutoffs or [None] * len(queries.metrics)
@@ -116,13 +124,19 @@ def content_of(queries: m.Queries, metric: str, cut: int | None) -> Content:
     lost: dict[tuple[int, m.Cutoff | None], dict[str, list[int]]] = {way: {} for way in ways}
     if queries.answer is not None:
         for position in range(len(queries.ids)):
-            by_matcher = [queries.answer(position, matcher) for matcher in matchers]
-            rows.append(_query(by_matcher, texts))
-            for (matcher, cutoff), positions in lost.items():
-                for loss in _losses(by_matcher[matcher]._replace(cutoff=cutoff)):
+            by_reading = [queries.answer(position, reading) for reading in readings]
+            where: list[Any] = []  # or the position of what is equal
+            for (reading, cutoff), positions in lost.items():
+                query = by_reading[reading]._replace(cutoff=cutoff)
+                found = standings(query, _names(query))
+                told = [_where(query, standing, queries.systems) for standing in found]
+                where.append(where.index(told) if told in where else told)
+                losses = {place.loss for standing in found for place in standing.places}
+                for loss in filter(losses.__contains__, LOSSES):
                     positions.setdefault(loss, []).append(position)
-            if by_matcher[0].remarks:
-                remarks[position] = list(by_matcher[0].remarks)
+            rows.append({**_query(by_reading, texts), "where": where})
+            if said := dict.fromkeys(remark for query in by_reading for remark in query.remarks):
+                remarks[position] = list(said)
     index = {
         "systems": list(queries.systems),
         "compared": queries.compared,
@@ -132,7 +146,7 @@ def content_of(queries: m.Queries, metric: str, cut: int | None) -> Content:
         "matcherOfMetric": list(queries.matcher_of_metric),
         "cutoffs": [cutoff and cutoff._asdict() for cutoff in queries.cutoffs],
         "lost": list(lost.values()),
-        "lostOfMetric": [list(lost).index(way) for way in ways],
+        "wayOfMetric": [list(lost).index(way) for way in ways],
         "stages": queries.stages,
         "ids": [str(query_id) for query_id in queries.ids],
         "queries": list(queries.texts),
@@ -154,20 +168,37 @@ def content_of(queries: m.Queries, metric: str, cut: int | None) -> Content:
     return Content(index, [rows[start : start + _CHUNK_QUERIES] for start in starts], texts)
 
 
-def _losses(query: m.QueryAnswers) -> list[str]:
-    """The ways in which any system lost any passage."""
-    systems = range(len(query.answers))
-    lost = {where_found(query, number, need).loss for number in systems for need in query.wanted}
-    return [loss for loss in LOSSES if loss in lost]
+def _names(query: m.QueryAnswers) -> dict[str, str] | None:
+    """The short ids of a query where a place names one."""
+    return short_names(query) if any(answer.same_text for answer in query.answers) else None
 
 
-def _query(by_matcher: Sequence[m.QueryAnswers], texts: Texts) -> dict[str, Any]:
-    """What each system answered, and what each matcher made of it."""
+def _where(query: m.QueryAnswers, standing: Standing, systems: Sequence[str]) -> list[Any]:
+    """[position of the need, whether it was missed, [[place in words, whose], ...], which item]
+
+    The item is the best placed of alternatives, if there are any.
+    """
+    items = query.wanted[standing.need]
+    found = [
+        (place, number)
+        for number, item in enumerate(items if len(items) > 1 else ())
+        for answer in query.answers
+        if (place := best_place(answer, [item])) is not None
+    ]
+    best = [min(found)[1]] if found else []
+    return [standing.need, int(standing.is_missed), standing.words(systems), *best]
+
+
+def _query(by_reading: Sequence[m.QueryAnswers], texts: Texts) -> dict[str, Any]:
+    """What each system answered, and how each way of reading the labels sees it."""
     return {
-        "answers": [_answer(answer, texts) for answer in by_matcher[0].answers],
+        "answers": [_answer(answer, texts) for answer in by_reading[0].answers],
         "seen": [
-            {"wanted": _wanted(each, texts), "answers": list(map(_judged, each.answers))}
-            for each in by_matcher
+            {
+                "wanted": _wanted(each, texts),
+                "answers": [_judged(answer, each.wanted) for answer in each.answers],
+            }
+            for each in by_reading
         ],
     }
 
@@ -189,49 +220,61 @@ def _wanted(query: m.QueryAnswers, texts: Texts) -> dict[str, list[Any]]:
 def _answer(answer: m.Answer, texts: Texts) -> dict[str, Any] | None:
     if answer.retrieved is None:
         return None
-    calls = None
-    if answer.calls is not None:
-        calls = [_call(call, is_new, texts) for call, is_new in with_new(answer.calls)]
+    calls = None if answer.calls is None else [_call(call, texts) for call in answer.calls]
     return {
         "ids": [str(item.id) for item in answer.retrieved],
-        **_columns(
-            texts=[_kept(item.text, texts) for item in answer.retrieved],
-            tokens=list(answer.tokens or ()),
-        ),
+        **_columns(texts=[_kept(item.text, texts) for item in answer.retrieved]),
         **_known(latency=kept_seconds(answer.latency), error=answer.error, calls=calls),
     }
 
 
-def _call(call: m.CallAnswer, is_new: Sequence[bool], texts: Texts) -> dict[str, Any]:
+def _call(call: m.CallAnswer, texts: Texts) -> dict[str, Any]:
     return {
         "query": " ".join(call.query.split()),
         "askedBy": call.asked_by,
         "ids": [str(item.id) for item in call.retrieved],
-        "grades": [item.grade for item in call.retrieved],
-        "isNew": list(map(int, is_new)),
         **_columns(texts=[_kept(item.text, texts) for item in call.retrieved]),
-        **_known(latency=kept_seconds(call.latency), error=call.error),
+        **_known(latency=kept_seconds(call.latency)),
     }
 
 
-def _judged(answer: m.Answer) -> dict[str, Any]:
-    """Grades, what isn't itself but stands for what is wanted, and what isn't known by its id.
+def _judged(answer: m.Answer, wanted: Sequence[Sequence[m.Item]]) -> dict[str, Any]:
+    """Grades, why an item is a hit, ranks unless they are 1, 2, 3 and so on, and names that differ.
 
-    `sameText` is the position of what has the text of a wanted item under another id.
+    `found` is the rank of what meets a need, by the need's position; `sameText` the position of
+    what has the text of a wanted item under another id.
     """
     retrieved = answer.retrieved or ()
     ids = [item.id for item in retrieved]
     same = {str(wanted): ids.index(came.id) for wanted, came in answer.same_text.items()}
+    places = {need: best_place(answer, items) for need, items in enumerate(wanted)}
+    found = {str(need): place.rank for need, place in places.items() if place is not None}
+    calls = None
+    if answer.calls is not None:
+        calls = [
+            {
+                **_graded(call.retrieved),
+                "isNew": list(map(int, call.is_new)),
+                "outcome": call_outcome(call),
+            }
+            for call in answer.calls
+        ]
     return {
+        **_graded(retrieved),
         **_columns(
-            grades=[item.grade for item in retrieved],
             standsFor=[
                 [str(wanted.id) for wanted in item.stands_for] or None for item in retrieved
             ],
-            why=[item.why if item.why in ("text", "place") else None for item in retrieved],
         ),
-        **_known(sameText=same or None),
+        **_known(ranks=answer.ranks, found=found or None, sameText=same or None, calls=calls),
     }
+
+
+def _graded(items: Sequence[m.ReportedItem]) -> dict[str, list[Any]]:
+    return _columns(
+        grades=[item.grade for item in items],
+        why=[item.why if item.is_hit else None for item in items],
+    )
 
 
 def _kept(text: str | None, texts: Texts) -> int | None:

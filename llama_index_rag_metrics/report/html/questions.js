@@ -14,7 +14,7 @@ const toCheck = (index) => ({
   empty: new Set(index.empty.flat()),
   unanswerable: new Set(index.unanswerable),
   unjudged: new Set(index.unjudged),
-  elsewhere: new Set(index.lost[index.lostOfMetric[index.shown]][OTHER_ID]),
+  elsewhere: new Set(index.lost[index.wayOfMetric[index.shown]][OTHER_ID]),
 });
 const signed = (value) => {
   if (value == null) return NONE;
@@ -128,7 +128,7 @@ const drawTable = async (index, checks) => {
       data: (row, kind) => (kind === "display" ? "" : `${index.queries[row.at]} ${index.ids[row.at]}`),
       createdCell: (cell, _, row) => {
         const text = index.queries[row.at] || index.ids[row.at];
-        const inner = make("span", {}, text, make("small", {}, index.ids[row.at]));
+        const inner = make("span", {}, make("bdi", {}, text), make("small", {}, index.ids[row.at]));
         for (const [kind, members] of Object.entries(checks)) {
           if (kind !== "elsewhere" && members.has(row.at)) inner.lastChild.append(" ", make("span", { class: `mark ${kind}` }, LABELS[kind]));
         }
@@ -169,7 +169,7 @@ const drawTable = async (index, checks) => {
     if (only && !only.ids.has(index.ids[at])) return false;
     if (what in checks && !checks[what].has(at)) return false;
     const changes = deltas.map((system) => delta(system, at)).filter((value) => value != null);
-    if (losses.has(what) && !lost[index.lostOfMetric[metric.value]].get(what)?.has(at)) return false;
+    if (losses.has(what) && !lost[index.wayOfMetric[metric.value]].get(what)?.has(at)) return false;
     if (what === "worse" && !changes.some((value) => value && !isGain(value))) return false;
     if (what === "better" && !changes.some(isGain)) return false;
     if (what === "same" && !(changes.length && changes.every((value) => value === 0))) return false;

@@ -202,9 +202,9 @@ def _query(query: m.QueryAnswers, most: int, known: Collection[str]) -> Element:
         )
         for answer in query.answers
     ]
-    expected = [f"expected: {line}" for line in wanted_lines(query)]
-    expected += [f"and {more:,} more expected"] if (more := more_wanted(query)) else []
-    before = [element("p", line, class_="quiet") for line in expected]
+    labelled = [f"labelled: {line}" for line in wanted_lines(query)]
+    labelled += [f"and {more:,} more labelled"] if (more := more_wanted(query)) else []
+    before = [element("p", line, class_="quiet") for line in labelled]
     lines = [*lines, *before] if has_calls(query) else [*before, *lines]
     lines += [element("p", plain(remark), class_="quiet") for remark in query.remarks]
     name: Element | str = plain(query.query_id)

@@ -1,0 +1,346 @@
+"""A question's story tells what its metric scored: inputs on which it didn't, and a property."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.retrievers import node
+
+from llama_index_rag_metrics import (
+    Call,
+    EvaluationResults,
+    Ranking,
+    Relevance,
+    RetrievalDataset,
+    Run,
+    Scores,
+    combine_calls,
+    evaluate,
+    match_run,
+    score_rankings,
+)
+from llama_index_rag_metrics.evaluation.results.results_report import system_of
+from llama_index_rag_metrics.rankings.matching.matcher_names import Matched
+from llama_index_rag_metrics.rankings.span import Span
+from llama_index_rag_metrics.report.html.page_content import content_of
+from llama_index_rag_metrics.report.model import QueryAnswers
+from llama_index_rag_metrics.report.query_lines import (
+    found_line,
+    retrieved_lines,
+    standings,
+    wanted_lines,
+)
+from llama_index_rag_metrics.scores.counted import Labels, Reading
+from llama_index_rag_metrics.scores.losses import losses
+from llama_index_rag_metrics.scores.scores_report import queries_of
+from llama_index_rag_metrics.scores.systems import System, keep_answers, query_answers
+
+IO = "Io is the most volcanic moon of Jupiter and has hundreds of volcanoes."
+GEYSERS = "Enceladus has geysers which come from an ocean under the ice of it."
+TITAN = "Titan has lakes of methane and a thick atmosphere of nitrogen gas."
+
+
+def system(
+    ranking: Ranking | Sequence[str],
+    labels: Relevance,
+    *metrics: str,
+    name: str = "bm25",
+    matched: Matched | None = None,
+) -> System:
+    """One question q, scored."""
+    run = Run({"q": ranking})
+    judged = {"q": labels} if matched is None else matched.relevance
+    scores = score_rankings(judged, run if matched is None else matched.run, list(metrics))
+    recognised = {} if matched is None else dict.fromkeys(metrics, matched)
+    return System(name, scores, run, {"q": labels}, recognised, {})
+
+
+def told(ranking: Ranking | Sequence[str], labels: Relevance, metric: str) -> list[str]:
+    return lines(query_answers("q", [system(ranking, labels, metric)], metric))
+
+
+def lines(story: QueryAnswers) -> list[str]:
+    return list(map(str, wanted_lines(story)))
+
+
+# ---- what counts
+
+
+def test_a_label_below_the_grade_isnt_missed() -> None:
+    # recall counts grades from 1: a doesn't count, so that recall is 1
+    labels = Relevance({"a": 0.5, "b": 1})
+    assert told(["b"], labels, "recall@5") == ["b [1]: rank 1"]
+    assert told(["b"], labels, "ndcg@5") == ["a [0.5]: never retrieved", "b [1]: rank 1"]
+    graded = Relevance({"a": 1, "b": 2})
+    assert told(["b"], graded, "recall(min_grade=2)@5") == ["b [2]: rank 1"]
+
+
+def test_where_no_label_counts_the_story_says_so() -> None:
+    story = query_answers("q", [system(["a"], Relevance({"a": 0.5}), "recall@5")], "recall@5")
+    assert story.wanted == []
+    assert story.remarks == ["No label reaches the grade 1 that recall@5 asks for."]
+
+
+def test_an_item_that_counts_for_the_metric_is_a_hit() -> None:
+    labels = Relevance({"a": 1, "b": 2, "c": 0.5})
+    for metric, hits in {
+        "recall@5": [True, True, False],
+        "recall(min_grade=2)@5": [False, True, False],
+        "ndcg@5": [True, True, True],
+    }.items():
+        (answer,) = query_answers("q", [system(["a", "b", "c"], labels, metric)], metric).answers
+        assert [item.is_hit for item in answer.retrieved or ()] == hits
+
+
+def test_groups_are_met_once_where_the_metric_has_groups() -> None:
+    labels = Relevance.groups([["a1", "a2"], ["b"]])
+    assert told(["a1", "b"], labels, "group_recall@5") == [
+        "a1 [1] or a2 [1]: rank 1",
+        "b [1]: rank 2",
+    ]
+    # recall is 2/3: a2 is missed
+    assert told(["a1", "b"], labels, "recall@5")[0] == "a2 [1]: never retrieved"
+
+
+def test_a_member_of_too_low_a_grade_meets_no_group() -> None:
+    labels = Relevance.groups([["a1", "a2"]], {"a1": 1, "a2": 3})
+    ranking = ["a1", *(f"x{n}" for n in range(8)), "a2"]
+    metric = "group_recall(min_grade=2)@5"
+    assert told(ranking, labels, metric) == ["a2 [3]: rank 10, below the cutoff 5"]
+    assert told(["a1"], Relevance.groups([["a1"]]), metric) == [
+        "group 1: no labelled passage meets it"
+    ]
+
+
+def test_a_facet_without_passages_is_named() -> None:
+    # facet_recall is 2/3
+    labels = Relevance.facets({"x": ["a"], "y": [], "z": ["a"]})
+    one = system(["a", "b"], labels, "facet_recall@5")
+    story = query_answers("q", [one], "facet_recall@5")
+    assert lines(story) == ["y: no labelled passage meets it", "a [1]: rank 1", "a [1]: rank 1"]
+    # it isn't a passage that could be counted as lost
+    (lost,) = losses([one], "facet_recall@5")
+    assert (lost.wanted, lost.lost, str(lost)) == (2, 0, "none of 2 labelled passages is lost")
+
+
+def test_what_the_asker_may_not_see_isnt_missed() -> None:
+    ranking = Ranking(["a"], forbidden=["secret"])
+    assert told(ranking, Relevance(["a", "secret"]), "permitted_recall@5") == ["a [1]: rank 1"]
+
+
+@pytest.mark.parametrize("metrics", [["recall@5", "span_recall"], ["span_recall", "recall@5"]])
+def test_the_story_doesnt_depend_on_the_order_of_metrics(metrics: list[str]) -> None:
+    labels = Relevance.of_spans([("doc", 100, 200), ("doc", 500, 600)])
+    # c1 overlaps the first; no id is that of a label
+    spans = [Span("doc", 50, 220), Span("doc", 800, 900)]
+    live = system(Ranking(["c1", "c2"], spans=spans), labels, *metrics)
+    answers = {key: dict(kept) for key, kept in keep_answers(live).items()}
+    stored = System.of(Scores.from_json(live.scores.replace(answers=answers).to_json()), "stored")
+    found = {"recall@5": ["never retrieved"] * 2, "span_recall": ["never retrieved", "rank 1"]}
+    queries = queries_of([live], metrics)
+    assert queries.answer is not None
+    for metric, places in found.items():
+        for each in (live, stored):
+            story = query_answers("q", [each], metric)
+            assert [line.where for line in wanted_lines(story)] == places
+        on_page = queries.answer(0, queries.matcher_of_metric[metrics.index(metric)])
+        assert [line.where for line in wanted_lines(on_page)] == places
+
+
+def test_a_chunk_that_covers_two_places_has_one_rank() -> None:
+    labels = Relevance.of_spans([("doc", 0, 10), ("doc", 20, 30), ("doc", 40, 50)])
+    spans = [Span("doc", 0, 30), Span("doc", 40, 50)]
+    places = told(Ranking(["c1", "c2"], spans=spans), labels, "span_recall@2")
+    assert [line.rpartition(": ")[2] for line in places] == ["rank 1", "rank 1", "rank 2"]
+
+
+def test_an_id_that_clashes_with_a_labels_isnt_found_by_place() -> None:
+    labels = Relevance(["c1"]).with_spans({"c1": ("doc", 0, 10)})
+    ranking = Ranking(["c1"], spans=[Span("doc", 500, 600)])
+    (line,) = told(ranking, labels, "span_recall@5")
+    assert line.endswith("never retrieved")
+
+
+def test_readings_are_alike_where_labels_have_nothing_to_tell_apart() -> None:
+    labels = Labels.of([Relevance({"a": 1, "b": 2, "c": 0})])
+    names = ["recall@5", "ndcg@10", "mrr", "group_recall@3", "recall(min_grade=0.5)", "span_recall"]
+    assert len({Reading.of(name).on(labels) for name in names}) == 1
+    assert Reading.of("recall(min_grade=2)").on(labels) != Reading.of("recall").on(labels)
+    groups = Labels.of([Relevance.groups([["a"]])])
+    assert Reading.of("group_recall").on(groups) != Reading.of("recall").on(groups)
+
+
+# ---- ids that clash after a new ingestion
+
+
+@pytest.fixture
+def rechunked() -> EvaluationResults:
+    """doc#1 has another text now, and doc#2's is in doc#7, a copy of it, and doc#8."""
+    dataset = RetrievalDataset(
+        {"q": "which moons?"},
+        {"q": ["doc#1", "doc#2"]},
+        {"doc#1": IO, "doc#2": GEYSERS, "doc#3": TITAN},
+    )
+    texts = [("doc#1", TITAN), ("doc#7", GEYSERS), ("doc#7", GEYSERS), ("doc#8", GEYSERS)]
+    nodes = [node(name) for name, _ in texts]
+    for each, (_, text) in zip(nodes, texts, strict=True):
+        each.node.text = text  # type: ignore[attr-defined]
+    return evaluate(lambda query: nodes, dataset, ["recall@5"], matcher="text")
+
+
+def test_the_page_has_the_places_of_the_terminal(rechunked: EvaluationResults) -> None:
+    assert rechunked.scores.by_query("recall@5") == {"q": 0.5}
+    story = query_answers("q", [system_of(rechunked)], "recall@5")
+    assert [line.where for line in wanted_lines(story)] == ["never retrieved", "rank 2"]
+    assert story.wanted[0][0].text == IO
+    queries = queries_of([system_of(rechunked)], ["recall@5"])
+    content = content_of(queries, "recall@5", None)
+    ((row,),) = json.loads(json.dumps(content.rankings))
+    assert row["where"] == [[[0, 1, [["never retrieved", ""]]], [1, 0, [["rank 2", ""]]]]]
+    (seen,) = row["seen"][0]["answers"]
+    # doc#8 stands for what doc#7 stands for
+    assert (row["answers"][0]["ids"], seen["ranks"]) == (["doc#1", "doc#7", "doc#8"], [1, 2, None])
+    assert seen["grades"] == [None, 1, 1]
+
+
+# ---- ranks
+
+
+def test_a_copy_has_no_rank() -> None:
+    one = system(["x", "a", "x", "y", "b"], Relevance(["b"]), "recall@4")
+    story = query_answers("q", [one], "recall@4")
+    # recall@4 is 1: x, a, y, b
+    assert lines(story) == ["b [1]: rank 4"]
+    shown = retrieved_lines(story, story.answers[0], 10)
+    assert shown == ["1. x", "2. a", "again: x", "3. y", "4. b [1]"]
+
+
+def test_a_chunk_that_stands_for_two_has_two_ranks() -> None:
+    texts = {"d1": IO, "d2": GEYSERS, "d3": TITAN}
+    dataset = RetrievalDataset({"q": "which moons?"}, {"q": list(texts)}, texts)
+    ranking = Ranking(["n1", "n2", "n3"], texts=[f"{IO} {GEYSERS}", IO, TITAN])
+    matched = match_run(Run({"q": ranking}), dataset, "text")
+    one = system(ranking, Relevance(list(texts)), "recall@2", matched=matched)
+    story = query_answers("q", [one], "recall@2")
+    starts = [line.split()[0] for line in retrieved_lines(story, story.answers[0], 10)]
+    assert starts == ["1.", "again:", "3."]
+    assert "rank 3, below the cutoff 2" in lines(story)[0]
+
+
+# ---- calls whose passages aren't all in the result
+
+CALLS = [
+    Call(["a", "b"], texts=[IO, GEYSERS], query="moons", asked_by="search"),
+    Call(["c"], texts=[TITAN], query="titan", asked_by="search"),
+]
+
+
+@pytest.mark.parametrize("how", ["last", "context"])
+def test_what_only_a_call_had_says_so(how: str) -> None:
+    context = Ranking(["c"], texts=[TITAN])
+    ranking = combine_calls(CALLS, how, context)  # type: ignore[arg-type]
+    one = system(ranking, Relevance(["a", "c"]), "recall@5", name="agent")
+    story = query_answers("q", [one], "recall@5")
+    lost = f"a [1] “{IO}”: call 1 had it, the result doesn't"
+    assert lines(story) == [lost, f"c [1] “{TITAN}”: rank 1"]
+    (counted,) = losses([one], "recall@5")
+    assert dict(counted.by_loss) == {"in a call, not in the result": 1}
+    # scores keep that
+    kept = {key: dict(rows) for key, rows in keep_answers(one).items()}
+    stored = System.of(one.scores.replace(answers=kept), "stored")
+    (line, _) = wanted_lines(query_answers("q", [stored], "recall@5"))
+    assert line.where == "call 1 had it, the result doesn't"
+
+
+def test_so_it_is_where_texts_are_recognised_and_ids_clash() -> None:
+    """The label b has the text of a; b's own text isn't labelled."""
+    dataset = RetrievalDataset({"q": "?"}, {"q": ["b", "x2"]}, {"b": IO, "x2": TITAN})
+    ranking = combine_calls(CALLS, "last")
+    matched = match_run(Run({"q": ranking}), dataset, "text")
+    one = system(ranking, Relevance(["b", "x2"]), "recall@5", name="agent", matched=matched)
+    story = query_answers("q", [one], "recall@5")
+    places = [line.where for line in wanted_lines(story)]
+    assert places == ["call 1 had it, the result doesn't", "rank 1"]
+    first = (story.answers[0].calls or [])[0]
+    assert [item.grade for item in first.retrieved] == [1.0, None]
+
+
+# ---- several systems, and what is stored
+
+
+def test_a_place_says_whose_it_is_where_another_failed() -> None:
+    labels = Relevance(["a"])
+    failed = system(Ranking(error="TimeoutError: late"), labels, "recall@5", name="x")
+    found = system(["z", "c", "a"], labels, "recall@5", name="y")
+    story = query_answers("q", [failed, found], "recall@5")
+    assert lines(story) == ["a [1]: y: rank 3"]
+
+
+def test_missed_is_what_every_system_missed_and_of_stages_the_last() -> None:
+    labels = Relevance(["a", "b", "c"])
+    first = system(["a", "b"], labels, "recall@5", name="first")
+    last = system(["b"], labels, "recall@5", name="last")
+    for stages, missed in ((False, {"c"}), (True, {"a", "c"})):
+        story = query_answers("q", [first, last], "recall@5", stages=stages)
+        named = {line.name[0] for line in wanted_lines(story) if line.is_missed}
+        assert named == missed
+
+
+def test_stored_answers_stay_small() -> None:
+    """A thousand labelled passages a question, all of them found."""
+    ids = [f"passage-{n:06}" for n in range(1000)]
+    labels = {f"q{n}": ids for n in range(20)}
+    dataset = RetrievalDataset({key: f"{key}?" for key in labels}, labels)
+    found = evaluate(lambda query: ids, dataset, ["recall@1000"])
+    data = json.loads(found.scores.to_json())["answers"]
+    # 5 needs, 5 items, and 25 places of some 30 characters
+    assert len(json.dumps(data)) < 20 * 2500
+    stored = Scores.from_json(found.scores.to_json())
+    story = query_answers("q0", [System.of(stored)], "recall@1000")
+    assert found_line(story) == "score found 5 of 5 labelled passages that are stored."
+
+
+# ---- the property
+
+NAMES = "abcdefg"
+
+
+@st.composite
+def labelled(draw: st.DrawFn) -> Relevance:
+    grades = draw(st.dictionaries(st.sampled_from(NAMES), st.sampled_from([0, 0.5, 1, 2, 3])))
+    kind = draw(st.sampled_from(["plain", "groups", "facets"]))
+    if kind == "plain":
+        return Relevance(grades)
+    members = st.lists(st.sampled_from(NAMES), unique=True, min_size=kind == "groups", max_size=3)
+    groups = draw(st.lists(members, min_size=1, max_size=3))
+    known = {name: grade or 1 for name, grade in grades.items()}
+    if kind == "groups":
+        return Relevance.groups(groups, known)
+    return Relevance.facets({f"facet {n}": group for n, group in enumerate(groups)}, grades=known)
+
+
+@given(
+    st.lists(st.sampled_from(NAMES + "xyz"), max_size=9),
+    labelled(),
+    st.sampled_from(["recall", "group_recall", "facet_recall"]),
+    st.sampled_from([0.5, 1, 2, 3]),
+    st.integers(1, 6),
+)
+def test_recall_is_1_where_nothing_is_missed_and_0_where_all_is(
+    ranking: list[str], labels: Relevance, name: str, least: float, k: int
+) -> None:
+    metric = f"{name}(min_grade={least})@{k}"
+    one = system(ranking, labels, metric)
+    for score in one.by_query(metric).values():
+        story = query_answers("q", [one], metric)
+        if not story.wanted:  # nothing reaches the grade
+            assert story.remarks
+            assert score == 0
+            continue
+        missed = [standing.is_missed for standing in standings(story)]
+        assert (score == 1) == (not any(missed))
+        assert (score == 0) == all(missed)
