@@ -20,10 +20,13 @@ def main() -> None:
     is_ours = spec is not None and PACKAGE not in sys.modules
     if spec is not None and is_ours:
         sys.modules[PACKAGE] = module_from_spec(spec)
-    from llama_index_rag_metrics.cli import main as run
-
     try:
+        from llama_index_rag_metrics.cli import main as run
+
         run()
+    except KeyboardInterrupt:  # while it starts; a command says itself what it kept
+        sys.stderr.write("rag-metrics: interrupted: nothing was written\n")
+        sys.exit(130)
     finally:
         if is_ours:  # whoever imports the package later gets all of it
             for name in [name for name in sys.modules if name.partition(".")[0] == PACKAGE]:

@@ -27,7 +27,7 @@ print()
 for difference in comparison:
     print(difference.verdict)
 
-print(f"\n{DECIDES} by language: difference from keyword, queries won and lost")
+print(f"\n{DECIDES} by language: difference from keyword, questions won and lost")
 for language, part in comparison.slices.items():
     for one in part:
         print(f"  {language}  {one.system:<7}{one.difference:+.4f}  +{one.wins} -{one.losses}")

@@ -25,7 +25,7 @@ dataset = RetrievalDataset(
 
 
 def retriever(seed, lost=0.0):
-    """Finds the right passage at one of the first ranks; loses it in a share of the queries."""
+    """Finds the right passage at one of the first ranks; loses it in a share of the questions."""
 
     def retrieve(query):
         number = int(query.removeprefix("question "))

@@ -181,7 +181,7 @@ _CALLED = {
 """Arguments of the package that a command calls otherwise."""
 
 _REMEDIES = {
-    "texts": "A metric of texts needs the query and the texts, which `rag-metrics evaluate` has.",
+    "texts": "A metric of texts needs questions and texts, which `rag-metrics evaluate` has.",
     "matcher": "A matcher needs what it compares: `rag-metrics score --matcher` and `rag-metrics "
     "evaluate --matcher` have it.",
     "llm": "Set Settings.llm in the module of --retriever.",

@@ -176,7 +176,7 @@ def run_pool(
         runs (RUN): Stored rankings, as `score` takes them.
         output (-o): Where to write the passages to label: JSON lines of query_id, query, doc_id and
             text; systems and ranks are hidden.
-        qrels: The judgements so far. Default: the labels of the dataset.
+        qrels: The labels so far. Default: those of the dataset.
         dataset (-d, DATASET): The dataset that holds the questions and the texts.
         n: How many passages to write. Default: all.
         metric (-m, METRIC): ndcg@k, precision@k, recall, recall@k, ap or ap@k.
@@ -280,7 +280,7 @@ def run_agree(
     Args:
         first: Judgements of one reviewer.
         second: Judgements of another.
-        output (-o): Write a pool of the items on which they differ, for a third reviewer: needs
+        output (-o): Write a pool of what they grade differently, for a third reviewer: needs
             --pool.
         pool: The pool that both reviewed.
         json: Write every disagreement.

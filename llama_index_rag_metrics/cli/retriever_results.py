@@ -22,7 +22,7 @@ from llama_index_rag_metrics.cli.retriever_factories import built, find, names_o
 from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
 from llama_index_rag_metrics.files.lines import OnError
-from llama_index_rag_metrics.report.numbers import counted
+from llama_index_rag_metrics.report.numbers import counted, questions
 from llama_index_rag_metrics.report.terminal import print_heading
 from llama_index_rag_metrics.runtime.atomic_files import write_text
 from llama_index_rag_metrics.runtime.errors import InvalidInput, JournalMismatch, LabelWarning
@@ -52,12 +52,12 @@ def open_retrievers(
     dataset = RetrievalDataset.load(path, split=split, on_error=on_error)
     needed = all(getattr(metric, "needs_relevance", True) for metric in metrics)
     if needed and not any(dataset.relevance.values()) and not any(dataset.expected_texts.values()):
-        expected = "judgements of at least one query, with something relevant"
+        expected = "labels of at least one question, with a relevant passage"
         raise InvalidInput("--dataset", str(path), expected)
     known = sorted({key for row in dataset.metadata.values() for key in row})
     for key in slice_by:
         if key not in known:
-            raise InvalidInput("--slice", key, f"a key of the queries' metadata: {known}")
+            raise InvalidInput("--slice", key, f"a key of the questions' metadata: {known}")
     retrievers: dict[str, Source] = {
         name: built("--retriever", names[name], factory, dataset, k, as_retriever)
         for name, factory in factories.items()
@@ -170,4 +170,4 @@ def write_runs(path: Path | None, results: Sequence[EvaluationResults]) -> None:
 def print_dataset(dataset: RetrievalDataset) -> None:
     """Print what a dataset holds, and what to check before trusting its scores."""
     passages = counted(len(dataset.corpus), "passage", "passages")
-    print_heading(dataset.name, f"{counted(len(dataset.queries))} · {passages}", dataset.check())
+    print_heading(dataset.name, f"{questions(len(dataset.queries))} · {passages}", dataset.check())

@@ -82,7 +82,7 @@ def score_all(runs: Sequence[Path], qrels: Path | None, request: ScoreRequest) -
         is_beside = relevance is None and request.asked.matcher is None
         if is_beside and not run.is_dir() and kind_of(run) not in _WITH_RELEVANCE:
             expected = "a kind of file that has expected_ids beside its rankings"
-            remedy = "Or give the judgements with --qrels FILE."
+            remedy = "Or give the labels with --qrels FILE."
             raise InvalidInput("RUN", str(run), expected, remedy)
         is_streamed = not request.needs_whole and _is_large(run)
         systems.append((_score_large if is_streamed else _score_small)(run, relevance, request))
@@ -142,7 +142,7 @@ class TraceQuestions:
             }
             dataset = replace(dataset, relevance=known, expected_texts={})
         if not (dataset.relevance or dataset.expected_texts):
-            expected = "labels to recognise: in --questions, or in a file of judgements"
+            expected = "labels to recognise: in --questions or --qrels"
             raise InvalidInput("--matcher", self.matcher, expected)
         return match_run(run, dataset, self.matcher)
 
@@ -243,7 +243,7 @@ def read_relevance(path: Path, on_error: OnError) -> Mapping[str, Relevance]:
     with _report_skipped():
         relevance = read_qrels(path, on_error=on_error)
     if not relevance:
-        raise InvalidInput("--qrels", str(path), "a file with at least one judgement")
+        raise InvalidInput("--qrels", str(path), "a file with at least one label")
     return relevance
 
 
@@ -257,7 +257,7 @@ def relevance_beside(
     except (LacksField, MistakenFile):
         pass
     judge = "rag-metrics judge RUN --llm package.module:factory"
-    remedy = f"Give the judgements with --qrels FILE; if you have none, let an LLM judge: {judge}."
+    remedy = f"Give the labels with --qrels FILE; if you have none, let an LLM judge: {judge}."
     raise InvalidInput("RUN", str(path), "expected_ids beside its rankings", remedy)
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Output: TypeAlias = Literal["table", "markdown"]
 
 
-@command(app, "show")
+@command(app, "show", needs_llama_index=False)
 def run_show(
     question: str,
     runs: list[Path],
@@ -41,8 +41,8 @@ def run_show(
     Args:
         question: Its id, or a part of its text that no other question has.
         runs (RUN): Stored rankings, of any kind that `rag-metrics score` reads; or scores, as
-            `rag-metrics evaluate --json` writes them, which hold the first items of each ranking.
-            Several stand side by side.
+            `rag-metrics evaluate --json` writes them, which hold the first passages of each
+            ranking. Several are shown side by side.
         dataset: The questions, the labels and the passages' texts: a BEIR folder, or a file that
             RetrievalDataset.load reads. Default: what each RUN holds.
         qrels: What is relevant: TREC or BEIR qrels, JSONL, CSV, JSON, Parquet or Arrow. Default:
@@ -52,7 +52,7 @@ def run_show(
         matcher: Recognise the labelled passages of --dataset in RUN by this instead of ids, as
             after a change of chunks: text, exact, tokens, edit or embedding, with a threshold if
             you like: 'text>=0.6'. Default: ids, or text where --dataset has labels by text alone.
-        depth: How many items of each ranking are shown.
+        depth: How many passages of each ranking are shown.
 
     Examples:
         rag-metrics show q23 bm25.jsonl hybrid.jsonl --dataset my-dataset
@@ -131,7 +131,7 @@ def _scored(
     dataset: RetrievalDataset | None,
     matcher: str | None,
 ) -> System:
-    """The system with the score of one question, by ids or as the matcher recognises items."""
+    """The system with the score of one question, by ids or as the matcher recognises passages."""
     from llama_index_rag_metrics.scores.scoring.score_rankings import score_rankings
 
     if query_id not in system.run:

@@ -12,7 +12,14 @@ import numpy as np
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.metrics.metric_names import limits_of
 from llama_index_rag_metrics.report import model as m
-from llama_index_rag_metrics.report.numbers import counted, estimate, percent, score
+from llama_index_rag_metrics.report.numbers import (
+    counted,
+    estimate,
+    mean_of,
+    percent,
+    questions,
+    score,
+)
 from llama_index_rag_metrics.report.reportable import Reportable, Sentence
 from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
@@ -37,17 +44,17 @@ _MOST_VALUES = 10
 """With more different scores, two of them being exactly equal says little."""
 
 _COUNT_NOTHING = (
-    'Score both sides with no_relevant="zero": who leaves questions out by their labels has no '
-    "random sample."
+    'Score both sides with no_relevant="zero": without the questions that labels leave out, the '
+    "sample isn't random."
 )
 
 _UNLIKE = 0.01
 """Below this p value, the questions that people scored look unlike the others."""
 
 EXPLAINED = (
-    "Calibrated means take from the judge only what people's scores of the same questions bear out "
-    "(prediction-powered inference). Worth: how many questions scored by people would tell as "
-    "much. The judge's own mean is shown to be told apart; it isn't evidence."
+    "Calibrated means use the judge only as far as people's scores of the same questions confirm "
+    "it (prediction-powered inference). Worth: how many questions scored by people would be as "
+    "precise. The judge's own mean is shown for comparison; it isn't evidence."
 )
 _HEAD = ("calibrated", "people alone", "judge alone", "worth", "kappa", "weighted kappa")
 
@@ -302,7 +309,7 @@ def _check_pairs(judge: Scores, human: Scores, metric: str) -> None:
         raise InvalidInput(
             f"judge_scores by {metric}",
             f"none for {join_first(missing)}",
-            f"one for each of the {counted(len(by_people))} that people scored",
+            f"one for each of the {questions(len(by_people))} that people scored",
             remedy,
         )
 
@@ -313,7 +320,7 @@ def _notes(judge: Scores, human: Scores, metrics: Sequence[str]) -> Iterator[str
 
     for side, name in ((human, "people"), (judge, "the judge")):
         if n_without := list(side.excluded.values()).count("no_relevant"):
-            yield f"{name} found nothing relevant for {counted(n_without)}. {_COUNT_NOTHING}"
+            yield f"{name} found nothing relevant for {questions(n_without)}. {_COUNT_NOTHING}"
     for metric in metrics:
         _, same, others = split(judge.by_query(metric), human.by_query(metric))
         if min(len(same), len(others)) < 2:
@@ -324,7 +331,7 @@ def _notes(judge: Scores, human: Scores, metrics: Sequence[str]) -> Iterator[str
             yield (
                 f"the judge's {metric} is {score(exact_mean(same))} on the questions that people "
                 f"scored and {score(exact_mean(others))} on the others: they don't look drawn at "
-                "random, which calibration takes for granted"
+                "random, which calibration assumes"
             )
 
 
@@ -361,9 +368,9 @@ def _row(metric: Calibrated) -> m.Row:
     return m.Row(
         metric.metric,
         [
-            m.Cell(_known(metric.mean), "score", low=metric.low, high=metric.high),
-            m.Cell(_known(human.mean), "score", low=human.low, high=human.high),
-            m.Cell(_known(metric.judge_mean), "score", "quiet"),
+            _mean(metric.mean, metric.n_human, metric.low, metric.high),
+            _mean(human.mean, metric.n_human, human.low, human.high),
+            _mean(metric.judge_mean, metric.n_human)._replace(tone="quiet"),
             m.Cell(math.floor(metric.worth), "count", "best" if metric.helps else "quiet"),
             _kappa(metric.kappa),
             _kappa(metric.weighted_kappa),
@@ -374,11 +381,12 @@ def _row(metric: Calibrated) -> m.Row:
 def _kappa(kappa: Kappa | None) -> m.Cell:
     if kappa is None or math.isnan(kappa.kappa):
         return m.Cell(None, tone="quiet")
-    return m.Cell(kappa.kappa, "score", low=kappa.low, high=kappa.high)
+    return _mean(kappa.kappa, kappa.n, kappa.low, kappa.high)
 
 
-def _known(value: float) -> float | None:
-    return None if math.isnan(value) else value
+def _mean(value: float, n: int, low: float | None = None, high: float | None = None) -> m.Cell:
+    known = None if math.isnan(value) else value
+    return mean_of(m.Cell(known, "score", low=low, high=high), n)
 
 
 def _records(calibration: Calibration) -> m.Records:

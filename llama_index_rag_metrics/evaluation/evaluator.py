@@ -74,7 +74,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
     )
     match_on: Any = Field("node_id", description="which id of a node is compared with the labels")
     matcher: Annotated[Any, AfterValidator(as_matcher)] = Field(
-        None, description="how expected items are recognised, if not by id"
+        None, description="how labelled passages are recognised, if not by id"
     )
 
     @field_validator("retriever", mode="before")
@@ -249,7 +249,7 @@ async def aevaluate(
         match_on: which id of a retrieved node is compared with the labels: "node_id", "ref_doc_id",
             a key of its metadata, or a function of the node. Several chunks of one document count
             once, at the best rank.
-        matcher: how expected items are recognised, if not by id: a matcher, or the name of one:
+        matcher: how labelled passages are recognised, if not by id: a matcher, or the name of one:
             "text", "exact", "tokens", "edit", "embedding", "span", "group". A metric's own `match`
             takes precedence.
         workers: how many queries are asked at once.

@@ -189,8 +189,8 @@ class Permissions:
                 }
                 notes.append(
                     f"{metric.metric_name}: no value for {len(unknown):,} of {len(values):,} "
-                    f"questions, since nobody knows who may see {item!r}, which {query_id!r} "
-                    f"expects: give the dataset document_metadata with {self._key!r}"
+                    f"questions, since it isn't known who may see {item!r}, a label of "
+                    f"{query_id!r}: give the dataset document_metadata with {self._key!r}"
                 )
         return columns, notes
 
@@ -227,7 +227,7 @@ def permissions_for(
             raise InvalidInput("forbidden", forbidden, sentence=sentence, remedy=remedy)
         return None
     if forbidden is None and not dataset.forbidden:
-        expected = f"what the asker of each query may not see, for {needy[0].metric_name}"
+        expected = f"what the asker of each question may not see, for {needy[0].metric_name}"
         remedy = (
             "Give {query id: ids}, a key that questions and nodes have in their metadata, or a "
             "function of the question's metadata and the node; or a dataset with forbidden ids."
@@ -241,9 +241,9 @@ def permissions_for(
             got = metric.match or str(matcher)
             raise InvalidInput(f"matcher of {metric.metric_name}", got, expected)
         if (item := permissions.lacks()) is not None:
-            expected = "expected ids of documents in the dataset's corpus"
+            expected = "labelled ids of documents in the dataset's corpus"
             remedy = (
-                "Without the document, and its document_metadata, nobody can tell whether it is "
+                "Without the document and its document_metadata, it isn't known whether it is "
                 "permitted."
             )
             raise InvalidInput(metric.metric_name, item, expected, remedy)

@@ -35,7 +35,7 @@ from llama_index_rag_metrics.rankings.matching.matcher import Matcher
 from llama_index_rag_metrics.rankings.matching.matcher_names import BY_ID
 from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.rankings.tokens import TokenCounter, Tokenizer
-from llama_index_rag_metrics.report.numbers import counted
+from llama_index_rag_metrics.report.numbers import counted, questions
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import LabelWarning
 from llama_index_rag_metrics.runtime.sync import in_thread
@@ -100,9 +100,9 @@ def describe(plan: Plan, run: Run, retriever: str) -> dict[str, str]:
     from llama_index_rag_metrics import __version__
 
     dataset, metrics, counter = plan.questions, plan.metrics, plan.counter
-    size = counted(len(dataset.queries))
+    size = questions(len(dataset.queries))
     if documents := len(dataset.corpus):
-        size += f", {counted(documents, 'document', 'documents')}"
+        size += f", {counted(documents, 'passage', 'passages')}"
     depth = max((len(ranking.ids) for ranking in run.values()), default=0)
     recognising = [metric for metric in metrics if getattr(metric, "recognises", True)]
     stages = [type(postprocessor).__qualname__ for postprocessor in plan.postprocessors]
@@ -115,7 +115,7 @@ def describe(plan: Plan, run: Run, retriever: str) -> dict[str, str]:
         "dataset": f"{dataset.name}: {size}" if dataset.name else size,
         "evaluated": f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC",
         **({"retriever": " → ".join([name, *stages])} if name else {}),
-        "retrieved": f"up to {counted(depth, 'item', 'items')} a query",
+        "retrieved": f"up to {counted(depth, 'passage', 'passages')} a question",
         "metrics": ", ".join(metric.metric_name for metric in metrics),
         "matched by": ", ".join(group_by_matcher(recognising, plan.options.matcher)),
         **({} if counter is None else {"tokens by": counter.name}),

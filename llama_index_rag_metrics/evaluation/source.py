@@ -165,8 +165,8 @@ class QueryEngineRetriever(BaseRetriever):
             expected = "a response with source_nodes"
             raise UnusableAnswer(f"answer of {self._name}", type(answer), expected, remedy)
         notes = [
-            f"{self._name} can't retrieve without answering: the source nodes of its answers, "
-            "without texts that it wrote itself, are what it retrieved"
+            f"{self._name} can't retrieve without answering: what it retrieved are the source "
+            "nodes of its answers, without texts that it wrote itself"
         ]
         if not sources:
             notes.append(f"{self._name} gave answers without source nodes: nothing was retrieved")

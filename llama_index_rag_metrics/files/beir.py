@@ -15,7 +15,6 @@ from llama_index_rag_metrics.files.lines import (
     Faults,
     Place,
     from_json,
-    is_broken,
     read_lines,
     to_json,
     write_lines,
@@ -28,6 +27,7 @@ from llama_index_rag_metrics.files.records import (
     take_metadata,
 )
 from llama_index_rag_metrics.rankings.relevance import Relevance
+from llama_index_rag_metrics.runtime.atomic_files import is_broken
 from llama_index_rag_metrics.runtime.errors import FormatTooNarrow, InvalidInput
 
 HEADER = ("query-id", "corpus-id", "score")
@@ -111,7 +111,7 @@ def _each_object(path: Path, faults: Faults, read: Callable[[Any, Place], None])
 
 def read_query(content: DatasetContent, record: object, place: Place) -> None:
     if not isinstance(record, dict) or not isinstance(record.get("text"), str):
-        raise place.wrong('a query, {"_id": …, "text": …}', record)
+        raise place.wrong('a question, {"_id": …, "text": …}', record)
     fields = {key: value for key, value in record.items() if value is not None}
     query_id = read_id(take(fields, QUERY_ID), place)
     if query_id in content.queries:

@@ -54,7 +54,7 @@ def _rows(collection: str, names: Sequence[str], split: str | None) -> Rows:
     configuration = next((name for name in names if name in known), None)
     if configuration is None:
         expected = f"a collection with the configuration {' or '.join(names)}"
-        remedy = f"It has {sorted(known)}. Judgements that lie elsewhere: qrels='…'."
+        remedy = f"It has {sorted(known)}. Labels from elsewhere: qrels='…'."
         raise InvalidInput("name", collection, expected, remedy)
     splits = datasets.get_dataset_split_names(collection, configuration)
     chosen = _choose(split, splits, configuration)
@@ -74,7 +74,7 @@ def _choose(split: str | None, splits: Sequence[str], configuration: str) -> str
 
 
 def _read_judgements(rows: Rows, content: DatasetContent, faults: Faults) -> dict[str, Relevance]:
-    judgements = Judgements(content.queries, "a query id of queries")
+    judgements = Judgements(content.queries, "the id of one of its questions")
 
     def read(row: dict[str, Any], place: Place) -> None:
         query_id, document_id, grade = (first_of(row, names) for names in (QUERY_ID, DOC_ID, GRADE))
@@ -92,7 +92,7 @@ def read_ir_dataset(source: Any, *, corpus: bool = True, faults: Faults) -> Data
     """Read a collection; its judgements by subtopic become facets."""
     name = source.dataset_id() if callable(getattr(source, "dataset_id", None)) else ""
     if not source.has_queries():
-        expected = "a collection with queries"
+        expected = "a collection with questions"
         raise InvalidInput("dataset", name or source, expected, "Choose one of its subsets.")
     content = DatasetContent(name=name)
     for query in source.queries_iter():
@@ -112,7 +112,7 @@ def read_ir_dataset(source: Any, *, corpus: bool = True, faults: Faults) -> Data
 
 
 def _read_qrels(source: Any, content: DatasetContent, faults: Faults) -> dict[str, Relevance]:
-    judgements = Judgements(content.queries, "the id of one of its queries")
+    judgements = Judgements(content.queries, "the id of one of its questions")
 
     def read(judgement: Any, place: Place) -> None:
         facet = getattr(judgement, "subtopic_id", None)

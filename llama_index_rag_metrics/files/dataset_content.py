@@ -90,10 +90,10 @@ _PARTS: Mapping[str, tuple[str, Callable[[DatasetContent], Iterable[str]]]] = {
     "groups": ("groups of alternatives", _judged(lambda judged: judged.alternatives is not None)),
     "spans": ("places in documents", _judged(lambda relevance: relevance.spans is not None)),
     "nothing relevant": (
-        "a judgement of no document at all",
+        "questions of which no passage is labelled",
         _judged(lambda judged: not judged.grades),
     ),
-    "metadata": ("metadata of queries", attrgetter("metadata")),
+    "metadata": ("metadata of questions", attrgetter("metadata")),
     "expected texts": ("expected texts", attrgetter("expected_texts")),
     "document metadata": ("metadata of documents", attrgetter("document_metadata")),
     "forbidden ids": ("forbidden ids", attrgetter("forbidden")),

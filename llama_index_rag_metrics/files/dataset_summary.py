@@ -15,7 +15,7 @@ from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.report.escape import html as escape
 from llama_index_rag_metrics.report.model import Cell, Row, Table
 from llama_index_rag_metrics.report.notebook import set_table
-from llama_index_rag_metrics.report.numbers import counted
+from llama_index_rag_metrics.report.numbers import counted, questions
 
 _SHOWN = 5
 
@@ -30,11 +30,11 @@ def findings(dataset: DatasetContent) -> list[str]:
     blank = [query_id for query_id, text in queries.items() if not text.strip()]
     bare = [document_id for document_id in corpus if not dataset.indexed_text(document_id).strip()]
     remarks = [
-        _share(_unjudged(dataset), queries, "queries are unjudged"),
-        _share(nothing, queries, "queries have nothing relevant"),
-        _share(absent if corpus else (), expected, "expected ids aren't in the corpus"),
-        _share(blank, queries, "queries have no text"),
-        _share(bare, corpus, "documents have no text"),
+        _share(_unlabelled(dataset), queries, "questions have no labels"),
+        _share(nothing, queries, "questions have nothing relevant"),
+        _share(absent if corpus else (), expected, "labelled ids aren't in the corpus"),
+        _share(blank, queries, "questions have no text"),
+        _share(bare, corpus, "passages have no text"),
     ]
     return [*dataset.notes, *filter(None, remarks), *unread_labels(dataset)]
 
@@ -47,7 +47,7 @@ def unread_labels(dataset: DatasetContent) -> list[str]:
         return remarks
     held = ", ".join(map(repr, list(keys)[:_SHOWN]))
     names = " or ".join(map(repr, RELEVANCE))
-    return [f"no query has labels, which are read from fields called {names}, not from {held}"]
+    return [f"no question has labels, which are read from fields called {names}, not from {held}"]
 
 
 def misnamed_fields(dataset: DatasetContent) -> list[str]:
@@ -55,7 +55,7 @@ def misnamed_fields(dataset: DatasetContent) -> list[str]:
     queries = dataset.queries
     numbered = all(query_id == f"q{number}" for number, query_id in enumerate(queries, 1))
     lacking = {
-        "labels": (_unjudged(dataset), meant_as_labels),
+        "labels": (_unlabelled(dataset), meant_as_labels),
         "forbidden ids": (
             queries.keys() - dataset.forbidden.keys(),
             lambda key: nearest(key, FORBIDDEN_FIELDS[:1]),
@@ -71,7 +71,7 @@ def misnamed_fields(dataset: DatasetContent) -> list[str]:
         for key, held in holders.items():
             if (field := meant(key)) is not None:
                 unread = f"a field {key!r} that isn't read (did you mean {field!r}?)"
-                remarks.append(_share(held, queries, f"queries have no {what}, but {unread}"))
+                remarks.append(_share(held, queries, f"questions have no {what}, but {unread}"))
     return remarks
 
 
@@ -82,16 +82,16 @@ def _is_there(item: str, relevance: Relevance, corpus: Mapping[str, str]) -> boo
 
 
 def summary(dataset: DatasetContent) -> str:
-    """How many queries, judgements and documents there are."""
+    """How many questions, labels and passages there are."""
     n = len(dataset.queries)
-    judged = n - len(_unjudged(dataset))
+    judged = n - len(_unlabelled(dataset))
     judgements = sum(len(relevance.grades) for relevance in dataset.relevance.values())
-    extent = "judged" if judged == n else f"{judged} of them judged"
-    counts = [f"{counted(n)}, {extent}"]
+    extent = "labelled" if judged == n else f"{judged} of them labelled"
+    counts = [f"{questions(n)}, {extent}"]
     if dataset.relevance:
-        counts[0] += f" ({counted(judgements, 'judgement', 'judgements')})"
+        counts[0] += f" ({counted(judgements, 'label', 'labels')})"
     if dataset.corpus:
-        counts.append(counted(len(dataset.corpus), "document", "documents"))
+        counts.append(counted(len(dataset.corpus), "passage", "passages"))
     return ", ".join(counts)
 
 
@@ -101,7 +101,7 @@ def as_html(dataset: DatasetContent) -> str:
         Row(query_id, [Cell(dataset.queries[query_id]), Cell(_relevant(dataset, query_id))])
         for query_id in list(dataset.queries)[:_SHOWN]
     ]
-    table = Table("", ["query", "relevant"], [rows], first="id", text_columns=2)
+    table = Table("", ["question", "relevant"], [rows], first="id", text_columns=2)
     more = len(dataset.queries) - _SHOWN
     return (
         f"<p><b>{escape(dataset.name or 'RetrievalDataset')}</b>: {escape(summary(dataset))}</p>"
@@ -110,7 +110,7 @@ def as_html(dataset: DatasetContent) -> str:
     )
 
 
-def _unjudged(dataset: DatasetContent) -> list[str]:
+def _unlabelled(dataset: DatasetContent) -> list[str]:
     judged = {*dataset.relevance, *dataset.expected_texts}
     return [query_id for query_id in dataset.queries if query_id not in judged]
 
@@ -118,7 +118,7 @@ def _unjudged(dataset: DatasetContent) -> list[str]:
 def _relevant(dataset: DatasetContent, query_id: str) -> str:
     if query_id in dataset.relevance:
         return ", ".join(dataset.relevance[query_id]) or "nothing"
-    return "by text" if query_id in dataset.expected_texts else "unjudged"
+    return "by text" if query_id in dataset.expected_texts else "no labels"
 
 
 def _share(found: Collection[str], whole: Collection[str], what: str) -> str:

@@ -12,7 +12,7 @@ from itertools import count, takewhile
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
-from llama_index_rag_metrics.runtime.atomic_files import whole_file
+from llama_index_rag_metrics.runtime.atomic_files import json_text, whole_file
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput, LinesSkipped
 
@@ -27,7 +27,6 @@ MOST_UNPACKED = 32
 """A .gz file that is read whole may unpack to so many times its size, or to a line's bytes."""
 
 _STEP = 1 << 20
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _BROKEN_GZIP = (EOFError, gzip.BadGzipFile, zlib.error)
 _JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:]', re.DOTALL)
 
@@ -63,7 +62,7 @@ class Place(NamedTuple):
         return LacksField(self.path, self.line, field, sorted(map(str, names)))
 
     def item(self, number: int) -> Place:
-        return self._replace(path=f"{self.path}, item {number}", line=None)
+        return self._replace(path=f"{self.path}, record {number}", line=None)
 
     def numbered(self, items: Iterable[T], word: str = "item") -> Iterator[tuple[Place, T]]:
         """What is read one after another from here, and where each of it is."""
@@ -224,17 +223,10 @@ def from_json(text: str, place: Place) -> Any:
 
 
 def to_json(value: object, *, ascii_only: bool = False, indent: int | None = None) -> str:
-    """JSON as legible as UTF-8 allows: half a surrogate pair is escaped."""
     try:
-        text = json.dumps(value, ensure_ascii=ascii_only, indent=indent)
+        return json_text(value, ascii_only=ascii_only, indent=indent, allow_nan=True)
     except TypeError as error:
         raise InvalidInput("metadata", str(error), "values that JSON can hold") from error
-    return to_json(value, ascii_only=True, indent=indent) if is_broken(text) else text
-
-
-def is_broken(text: str) -> bool:
-    """Whether the text has half a surrogate pair, which UTF-8 can't hold."""
-    return _SURROGATE.search(text) is not None
 
 
 def open_bytes(path: Path, mode: Literal["rb", "wb"] = "rb") -> IO[bytes]:

@@ -169,7 +169,7 @@ def read_cell(text: str, place: Place) -> object:
         except _NO_LITERAL:
             continue
         if read is not json.loads and _has_lost_commas(text):
-            expected = "commas between the items of a list, which a numpy array loses"
+            expected = "commas between the members of a list, which a numpy array loses"
             raise place.wrong(expected, text)
         return value
     return text

@@ -11,12 +11,12 @@ from llama_index_rag_metrics.files.judgements import Judgements, format_grade
 from llama_index_rag_metrics.files.lines import (
     Faults,
     Place,
-    is_broken,
     read_lines,
     read_text,
     write_lines,
 )
 from llama_index_rag_metrics.rankings.relevance import Relevance
+from llama_index_rag_metrics.runtime.atomic_files import is_broken
 from llama_index_rag_metrics.runtime.errors import FormatTooNarrow
 
 COMMENT = "#"

@@ -374,9 +374,9 @@ def _twins(
     for kind, items in kinds.items():
         if items:
             named = join_first([*map(repr, items)])
-            sentence = f"{label.id!r} and {named} say the same"
+            sentence = f"{label.id!r} and {named} are near-duplicates"
             if kind == "unlabelled":
-                sentence = f"{named} says what {label.id!r} says, without a label"
+                sentence = f"{named} is a near-duplicate of {label.id!r}, without a label"
             score = max(twins[item] for item in items)
             yield Finding(kind, label.id, (query_id,), tuple(items), score, sentence)
 

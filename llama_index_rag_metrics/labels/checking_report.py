@@ -16,7 +16,7 @@ from llama_index_rag_metrics.labels.checking import (
     Share,
 )
 from llama_index_rag_metrics.report import model as m
-from llama_index_rag_metrics.report.numbers import counted
+from llama_index_rag_metrics.report.numbers import counted, mean_of, questions
 from llama_index_rag_metrics.report.query_lines import difference, excerpt
 
 _MOST_SHOWN, _MOST_ON_PAGE = 5, 200
@@ -33,7 +33,7 @@ def findings_report(findings: LabelFindings, *, full: bool = False) -> m.Report:
     table = m.Table("", head, [_kind_rows(findings)], first="", text_columns=0)
     return m.Report(
         title=f"Labels of {findings.name}" if findings.name else "Labels",
-        lead=f"{counted(len(labels))}, {n_labels}",
+        lead=f"{questions(len(labels))}, {n_labels}",
         outcome=m.Cell(outcome, "outcome", "alarm" if n_errors else "open" if n else "best"),
         decision=[_decision(findings)],
         sections=[
@@ -92,14 +92,15 @@ def _coverage_tables(coverage: Coverage) -> list[m.Table]:
     asked_about = sum(1 for share in documents.values() if share.labelled)
     overlaps = coverage.overlaps.values()
     cells = {
-        "passages asked about": _asked(coverage.total),
-        "documents asked about": m.Cell((asked_about, len(documents)), "share"),
+        "passages with a question": _asked(coverage.total),
+        "documents with a question": m.Cell((asked_about, len(documents)), "share"),
         "questions without a label": m.Cell((counts.count(0), len(coverage.labels)), "share"),
         "labels a question, least": m.Cell(counts[0], "count"),
         "labels a question, median": m.Cell(median(counts), "count"),
         "labels a question, most": m.Cell(counts[-1], "count"),
-        "question's words in passage": m.Cell(
-            math.fsum(overlaps) / len(overlaps) if overlaps else None, "score"
+        "question's words in passage": mean_of(
+            m.Cell(math.fsum(overlaps) / len(overlaps) if overlaps else None, "score"),
+            len(overlaps),
         ),
     }
     rows = [m.Row(label, [cell]) for label, cell in cells.items()]
@@ -122,7 +123,7 @@ def _shares(title: str, first: str, shares: Mapping[str, Share], remark: str = "
         m.Row(name, [_asked(share), m.Cell(share.questions, "count")])
         for name, share in shares.items()
     ]
-    head = ("passages asked about", "questions")
+    head = ("passages with a question", "questions")
     return m.Table(title, head, [rows], first=first, place="detail", remark=remark)
 
 
@@ -148,10 +149,10 @@ def _remarks(finding: Finding) -> list[str]:
     remarks = [finding.text]
     if further > 0 and finding.kind not in ("contradicting", "repeated"):
         others = counted(further, "more question", "more questions")
-        remarks = [f"{finding.text} (also expected by {others})"]
+        remarks = [f"{finding.text} (also a label of {others})"]
     if finding.kind == "lost" and finding.old_text:
-        remarks.append(f"it said “{excerpt(finding.old_text)}”")
+        remarks.append(f"before: “{excerpt(finding.old_text)}”")
     elif finding.kind == "changed" and finding.old_text and finding.new_text:
         was, now = difference(finding.old_text, finding.new_text)
-        remarks += [f"it said “{was}”", f"it says “{now}”"]
+        remarks += [f"before: “{was}”", f"now: “{now}”"]
     return remarks

@@ -28,7 +28,7 @@ from llama_index_rag_metrics.metrics.texts.llm_judge import HIGHEST, TextJudge
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.report.model import Report
-from llama_index_rag_metrics.report.numbers import counted
+from llama_index_rag_metrics.report.numbers import counted, questions
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.amounts import WORKERS, check_integer
 from llama_index_rag_metrics.runtime.arrays import FloatArray
@@ -217,9 +217,9 @@ async def acheck_judge(
     await each(_numbered(by_query), check.grade, workers)
     by_query = [of_query for of_query in by_query if of_query.alone]
     if not by_query:
-        remedy = "Do the ids of the queries occur in the run, and does it have texts?"
+        remedy = "Are the questions' ids in the run, and does it have texts?"
         if not check.failures:
-            raise InvalidInput("run", run.name, "texts of the queries that can be graded", remedy)
+            raise InvalidInput("run", run.name, "texts of the questions that can be graded", remedy)
         failure = check.failures[0]
         if isinstance(failure, RagMetricsError):
             raise failure
@@ -352,7 +352,7 @@ class _Check:
 
     def notes(self, n_missing: int) -> Iterator[str]:
         if n_missing:
-            yield f"nothing could be graded of {counted(n_missing)}"
+            yield f"nothing could be graded of {questions(n_missing)}"
         for failures, noun, failed in (
             (self.failures, "text", "got no grade"),
             (self.failed_calls, "call", "with several texts gave no grades"),
@@ -471,6 +471,6 @@ def _scale_note(graded: Sequence[tuple[str, int, float]]) -> Iterator[str]:
     by_people = max((grade for *_, grade in graded), default=0.0)
     if by_people > HIGHEST or by_people <= 1 < highest:
         yield (
-            f"people's grades go up to {by_people:g} and the judge's to {highest}: kappa means "
-            f"something on one scale only, from 0 to {HIGHEST}"
+            f"people's grades go up to {by_people:g} and the judge's to {highest}: kappa needs "
+            f"one scale, from 0 to {HIGHEST}"
         )

@@ -11,8 +11,11 @@ from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.numbers import (
     between,
     counted,
+    digits_for,
     kappa_in_words,
+    mean_of,
     percent,
+    questions,
     score,
     signed,
     whole_percent,
@@ -38,7 +41,7 @@ def judge_check_report(check: JudgeCheck) -> m.Report:
     }
     known = {label: change for label, change in changes.items() if change is not None}
     table = m.Table("", _HEAD, [[_row(*change) for change in known.items()]], "the same passages")
-    level = f"{percent(check.confidence)} intervals, with queries as units."
+    level = f"{percent(check.confidence)} intervals, with questions as units."
     passages = counted(check.repeated.n, "passage", "passages")
     requests = counted(check.usage.requests, "request", "requests")
     records = [
@@ -52,7 +55,7 @@ def judge_check_report(check: JudgeCheck) -> m.Report:
         records.append({**record, "p_value": place.p_value})
     return m.Report(
         title=f"Check of the judge {check.model}".rstrip(),
-        lead=f"{counted(check.n_queries)}, {passages}, {requests}",
+        lead=f"{questions(check.n_queries)}, {passages}, {requests}",
         decision=[_decision(check), *_statements(check)],
         sections=[m.Section(_STEADINESS, [table], f"{_EXPLAINED} {level}")],
         notes=[*check.notes, str(check.usage)],
@@ -64,9 +67,11 @@ def _row(label: str, change: GradeChange) -> m.Row:
     changed, difference = change.changed, change.difference
     cells = [
         m.Cell(change.n, "count"),
-        m.Cell(changed.mean, "score", low=changed.low, high=changed.high),
-        m.Cell(difference.mean, "signed"),
-        m.Cell(None, "range", low=difference.low, high=difference.high),
+        mean_of(m.Cell(changed.mean, "score", low=changed.low, high=changed.high), change.n),
+        m.Cell(difference.mean, "signed", digits=_digits(difference)),
+        m.Cell(None, "range", "normal", difference.low, difference.high)._replace(
+            digits=_digits(difference)
+        ),
     ]
     return m.Row(label, cells)
 
@@ -130,7 +135,7 @@ def _statements(check: JudgeCheck) -> Iterator[m.Statement]:
         ends = "" if shift.low is None else f" ({_ends(shift)})"
         yield m.Statement(
             f"In calls of {check.texts_per_call} instead of alone, {_changed(together)}, on "
-            f"average by {signed(shift.mean)}{ends}.",
+            f"average by {_signed(shift)}{ends}.",
             "alarm" if excludes_0(shift) else "normal",
         )
 
@@ -139,26 +144,26 @@ def _of_moved(moved: GradeChange, extra: MeanInterval | None, confidence: float)
     sentence = f"At another place in the call, {_changed(moved)}{_share(moved, confidence)}"
     if extra is None or extra.low is None:
         return m.Statement(f"{sentence}.", "open")
-    beyond = f"a share of {signed(extra.mean)} ({_ends(extra)}) compared with asking again"
+    beyond = f"a share of {_signed(extra)} ({_ends(extra)}) compared with asking again"
     return m.Statement(f"{sentence}: {beyond}.", "open" if excludes_0(extra) else "normal")
 
 
 def _of_place(place: PlaceEffect) -> m.Statement:
     slope = place.slope
     if slope.low is None:
-        texts = f"{counted(slope.n)} with texts at several places"
+        texts = f"{questions(slope.n)} with texts at several places"
         return m.Statement(f"Too few to tell whether the place matters: {texts}.", "open")
     ends = f"({_ends(slope)})"
     if excludes_0(slope):
         verb = "raises" if slope.mean > 0 else "lowers"
         return m.Statement(
             f"The place in a call matters: each place further back {verb} the grade of the same "
-            f"text by {score(abs(slope.mean))} {ends}.",
+            f"text by {score(abs(slope.mean), digits=_digits(slope))} {ends}.",
             "alarm",
         )
     return m.Statement(
         f"No trend over the places is shown: each place further back changes the grade of the "
-        f"same text by {signed(slope.mean)} {ends}."
+        f"same text by {_signed(slope)} {ends}."
     )
 
 
@@ -175,4 +180,12 @@ def _share(change: GradeChange, confidence: float) -> str:
 
 
 def _ends(interval: MeanInterval) -> str:
-    return f"interval {between(interval.low, interval.high)}"
+    return f"interval {between(interval.low, interval.high, _digits(interval))}"
+
+
+def _signed(interval: MeanInterval) -> str:
+    return signed(interval.mean, digits=_digits(interval))
+
+
+def _digits(interval: MeanInterval) -> int:
+    return digits_for(interval.n, interval)

@@ -46,7 +46,7 @@ class Move(Sentence):
     def __str__(self) -> str:
         remark = ", ".join(map(str, self.pieces))
         if self.fate == "lost":
-            remark = "its text isn't known, or by a hash that no node has"
+            remark = "its text isn't known, or only by a hash that no node has"
             if self.score is not None:
                 remark = f"{whole_percent(self.score)} of its text is left"
         return f"{self.item!r} is {self.fate}: {remark}"
@@ -213,9 +213,9 @@ def _notes(moves: Sequence[Move], n_forbidden: int) -> list[str]:
     n, of = questions(len(lost)), counted(len(moves), "label", "labels")
     forbidden = questions(n_forbidden)
     notes = {
-        f"{fates['lost']:,} of {of} lost, of {n}: the text isn't there any more": lost,
-        f"{unsure:,} of {of} can't be followed: the text isn't known, or by a hash that no node "
-        "has, and a hash can't tell an edit from a split": unsure,
+        f"{fates['lost']:,} of {of} lost, of {n}: the text is gone": lost,
+        f"{unsure:,} of {of} can't be followed: the text isn't known, or only by a hash, "
+        "which finds no edited or split text": unsure,
         f"{fates['changed']:,} of {of} moved to a text that was edited since": fates["changed"],
         f"forbidden ids of {forbidden} aren't moved: give them anew, or forbidden= by "
         "metadata": n_forbidden,

@@ -9,7 +9,7 @@ from typing import Any
 from llama_index_rag_metrics.labels.locating import By, Fate
 from llama_index_rag_metrics.labels.moving import Move, MovedLabels
 from llama_index_rag_metrics.report import model as m
-from llama_index_rag_metrics.report.numbers import counted
+from llama_index_rag_metrics.report.numbers import counted, whole_percent
 from llama_index_rag_metrics.report.query_lines import excerpt
 
 _MEANINGS: Mapping[Fate, str] = {
@@ -57,7 +57,7 @@ def moves_report(moved: MovedLabels, *, full: bool = False) -> m.Report:
 
 
 def _remarks(move: Move) -> list[str]:
-    said = f"it said “{excerpt(move.old_text)}”"
+    said = f"before: “{excerpt(move.old_text)}”"
     return [str(move), said] if move.fate == "lost" and move.old_text else [str(move)]
 
 
@@ -90,6 +90,6 @@ def _row(fate: Fate, moves: Sequence[Move], n: int) -> m.Row:
     cells = [
         m.Cell((len(moves), n), "share", tone),
         *(m.Cell(found_by.count(by), "count", "quiet") for by in _FOUND_BY),
-        m.Cell(sum(known) / len(known) if known else None, "score"),
+        m.Cell(whole_percent(sum(known) / len(known)) if known else None, tone="quiet"),
     ]
     return m.Row(f"{fate}: {_MEANINGS[fate]}", cells)

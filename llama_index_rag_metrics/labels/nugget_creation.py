@@ -170,7 +170,7 @@ def _answers(
 
 def _check_depth(depth: object) -> None:
     if depth is not None:
-        check_count("depth", depth, "items of each ranking")
+        check_count("depth", depth, "passages of each ranking")
 
 
 async def aassign_nuggets(

@@ -117,7 +117,7 @@ def _retrieved(
     if unknown := [item for item in ids if item not in texts]:
         argument = f"texts of what was retrieved for {query_id!r}"
         remedy = "Give a run with texts, or corpus={id: text}."
-        raise InvalidInput(argument, unknown[0], "the text of every item", remedy)
+        raise InvalidInput(argument, unknown[0], "the text of every passage", remedy)
     return {item: texts[item] for item in ids}
 
 

@@ -9,7 +9,7 @@ from llama_index_rag_metrics.labels.nuggets import Nuggets
 from llama_index_rag_metrics.rankings.relevance import Nugget
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.failures import errors_in_words
-from llama_index_rag_metrics.report.numbers import counted
+from llama_index_rag_metrics.report.numbers import counted, questions
 
 _MOST_SHOWN, _MOST_ON_PAGE = 5, 500
 
@@ -24,7 +24,7 @@ def nuggets_report(nuggets: Nuggets, *, full: bool = False) -> m.Report:
         remarks["Without a passage that supports it"] = grouped(missing)
     return m.Report(
         title="Nuggets",
-        lead=f"{counted(len(nuggets))}, {counted(len(every), 'nugget', 'nuggets')}",
+        lead=f"{questions(len(nuggets))}, {counted(len(every), 'nugget', 'nuggets')}",
         decision=[_decision(nuggets, every, is_assigned=is_assigned)],
         sections=[m.Section("Nuggets", [_table(every, is_assigned=is_assigned)])],
         listings=[

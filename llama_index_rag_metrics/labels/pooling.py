@@ -27,7 +27,7 @@ from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings, best_first
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.rankings.run import Run
-from llama_index_rag_metrics.report.numbers import score, signed
+from llama_index_rag_metrics.report.numbers import between, digits_of, score
 from llama_index_rag_metrics.report.reportable import Reportable, Sentence
 from llama_index_rag_metrics.runtime.amounts import check_amount, check_integer
 from llama_index_rag_metrics.runtime.arrays import FloatArray
@@ -54,8 +54,9 @@ class PoolItem:
 class PairOutlook(Sentence):
     """How far the comparison of two systems is decided; `first` is ahead.
 
-    `difference` is that of their means with unjudged items as not relevant; however the rest is
-    judged, it stays from `low` to `high`, and changes its sign with the given `chance`.
+    `difference` is that of their means over `n` questions, with unlabelled passages as not
+    relevant; however the rest is labelled, it stays from `low` to `high`, and changes its sign with
+    the given `chance`.
     """
 
     first: str
@@ -65,11 +66,14 @@ class PairOutlook(Sentence):
     high: float
     chance: float
     state: State
+    n: int
 
     def __str__(self) -> str:
+        digits = digits_of(self.n)
+        ahead = score(self.difference, 0.0, digits)
         return (
-            f"{self.first} is {score(self.difference)} ahead of {self.second}; however the rest is "
-            f"labelled, that stays between {signed(self.low)} and {signed(self.high)}"
+            f"{self.first} is {ahead} ahead of {self.second}; however the rest is labelled, that "
+            f"stays at {between(self.low, self.high, digits)}"
         )
 
 
@@ -303,7 +307,8 @@ def _outlooks(
     level: float,
 ) -> list[PairOutlook]:
     """How far each comparison is decided, the system ahead first."""
-    now = scores_if(metric, items, items.known[None])[0].mean(axis=0)
+    now_by_query = scores_if(metric, items, items.known[None])[0]
+    now = now_by_query.mean(axis=0)
     highest = np.zeros((2, len(compared)))
     if queries and compared:
         both = np.array([*compared, *((b, a) for a, b in compared)]).T
@@ -323,7 +328,9 @@ def _outlooks(
         elif difference > _TIE and chance <= level and items.tells_rates:
             state = "likely"
         outlooks.append(
-            PairOutlook(names[first], names[second], difference, low, high, chance, state)
+            PairOutlook(
+                names[first], names[second], difference, low, high, chance, state, len(now_by_query)
+            )
         )
     return outlooks
 
@@ -390,7 +397,7 @@ def check_request(
     """The metric, after a check of `pool`'s arguments except the rankings."""
     chosen = checked_metric(metric)
     if n is not None:
-        check_integer("n", n, 1, "a number of items, from 1 on, or None for all")
+        check_integer("n", n, 1, "a number of passages, from 1 on, or None for all")
     if strategy not in ("decisive", "depth"):
         raise InvalidInput("strategy", strategy, "'decisive' or 'depth'")
     check_amount("level", level, "a chance between 0 and 1", lambda value: 0 < value < 1)

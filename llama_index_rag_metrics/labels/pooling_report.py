@@ -8,7 +8,7 @@ from typing import Any
 
 from llama_index_rag_metrics.labels.pooling import Pool, State
 from llama_index_rag_metrics.report import model as m
-from llama_index_rag_metrics.report.numbers import counted, percent
+from llama_index_rag_metrics.report.numbers import counted, digits_of, percent
 
 _STATES: Mapping[State, m.Cell] = {
     "certain": m.Cell("certain", tone="best"),
@@ -27,8 +27,8 @@ def pool_report(pool: Pool) -> m.Report:
             f"{pair.first} > {pair.second}",
             [
                 _STATES[pair.state],
-                m.Cell(pair.difference, "signed"),
-                m.Cell("signed", "bounds", low=pair.low, high=pair.high),
+                m.Cell(pair.difference, "signed", limit=0.0, digits=digits_of(pair.n)),
+                m.Cell(None, "range", low=pair.low, high=pair.high, digits=digits_of(pair.n)),
                 m.Cell(pair.chance, "p"),
             ],
         )
@@ -49,8 +49,8 @@ def pool_report(pool: Pool) -> m.Report:
     ]
     outcome: tuple[str, m.Tone] = ("enough", "best") if pool.is_enough else ("not enough", "open")
     return m.Report(
-        title=f"Judgements for {pool.metric}",
-        lead=f"{pool.n_judged:,} labelled, {pool.n_unjudged:,} unlabelled in sight",
+        title=f"Labels for {pool.metric}",
+        lead=f"{pool.n_judged:,} labelled, {pool.n_unjudged:,} unlabelled passages retrieved",
         outcome=m.Cell(outcome[0], "outcome", outcome[1]),
         decision=[_decision(pool)],
         sections=[m.Section(_COMPARISONS, [m.Table("", _HEAD, [rows], pool.metric)], explained)],

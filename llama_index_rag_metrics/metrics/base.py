@@ -143,7 +143,7 @@ class NamedMetric(BaseRetrievalMetric):
 
 
 class RankingMetric(NamedMetric):
-    """A metric of the ranks at which relevant items were retrieved.
+    """A metric of the ranks at which relevant passages were retrieved.
 
     Attributes:
         recognises: whether it depends on which retrieved items are expected ones. If not, no
@@ -157,7 +157,9 @@ class RankingMetric(NamedMetric):
         ('ndcg@10', (0.0, 1.0))
     """
 
-    match: str | None = Field(default=None, description="how items are recognised, such as by text")
+    match: str | None = Field(
+        default=None, description="how passages are recognised, such as by text"
+    )
 
     recognises: ClassVar[bool] = True
     in_groups: ClassVar[bool] = False
@@ -271,7 +273,7 @@ class RankingMetric(NamedMetric):
         metadata = dict(details[0]) if details else {}
         lowest = None if score else getattr(self, "min_grade", None)
         if lowest is not None and not judged.count_judgements(lowest)[0]:
-            metadata["note"] = f"no grade reaches min_grade={lowest:g}, so the query scores 0"
+            metadata["note"] = f"no grade reaches min_grade={lowest:g}, so the question scores 0"
         return RetrievalMetricResult(score=score, metadata=metadata)
 
 
@@ -310,7 +312,7 @@ class CutMetric(NamedMetric):
 
 
 class ThresholdMetric(NamedMetric):
-    """A metric with a grade from which items are relevant."""
+    """A metric with a grade from which passages are relevant."""
 
     min_grade: float = Field(
         default=1.0, gt=0, allow_inf_nan=False, description="relevant from this grade"
@@ -342,7 +344,7 @@ class WholeRankingMetric(ThresholdMetric, RankingMetric):
 
 
 class BinaryMetric(CutMetric, WholeRankingMetric):
-    """A metric of binary relevance: an item is relevant if its grade is at least `min_grade`.
+    """A metric of binary relevance: a passage is relevant if its grade is at least `min_grade`.
 
     Examples:
         >>> from llama_index_rag_metrics import BinaryMetric, Recall
@@ -358,7 +360,7 @@ class BinaryMetric(CutMetric, WholeRankingMetric):
 
 
 class GainMetric(CutMetric, RankingMetric):
-    """A metric of graded relevance: every item with a grade above 0 counts, by its grade.
+    """A metric of graded relevance: every passage with a grade above 0 counts, by its grade.
 
     Examples:
         >>> from llama_index_rag_metrics import DCG, GainMetric

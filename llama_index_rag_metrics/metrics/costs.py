@@ -21,7 +21,7 @@ __all__ = ["Calls", "NewRelevant", "RepeatedCalls", "Tokens", "WastedCalls"]
 
 
 class Tokens(CutMetric, LabelFreeMetric):
-    """The tokens of what was retrieved, which a model has to read; @k: of the first k items.
+    """The tokens of what was retrieved, which a model has to read; @k: of the first k passages.
 
     Unbounded, and no measure of quality: less is cheaper. Copies of an item cost nothing.
 
@@ -86,7 +86,7 @@ class RepeatedCalls(LabelFreeMetric, CallMetric):
 
 
 class NewRelevant(ThresholdMetric, CallMetric):
-    """The relevant items that a call brings and no earlier one had: mean over a question's calls.
+    """The relevant passages that a call is the first to bring: mean over a question's calls.
 
     Unbounded; 0 where there is no call.
 
@@ -114,7 +114,7 @@ class NewRelevant(ThresholdMetric, CallMetric):
 
 
 class WastedCalls(ThresholdMetric, CallMetric):
-    """The share of a question's calls that bring no new relevant item. Less is better.
+    """The share of a question's calls that bring no new relevant passage. Less is better.
 
     0 where there is no call.
 

@@ -96,7 +96,7 @@ class NDCG(GainMetric):
 
 
 class ERR(GainMetric):
-    """Expected reciprocal rank: the expected 1 / rank of the item that satisfies a reader.
+    """Expected reciprocal rank: the expected 1 / rank of the passage that satisfies a reader.
 
     Σ 1/rank · stop(rank) · Π(1 - stop before), with stop = (2^grade - 1) / 2^max_grade. Chapelle et
     al., "Expected reciprocal rank for graded relevance", CIKM 2009.

@@ -75,7 +75,7 @@ class GroupMRR(GroupMetric):
 
 
 class GroupAP(GroupMetric):
-    """The mean over the groups of the mean precision at the group's found items.
+    """The mean over the groups of the mean precision at the group's found passages.
 
     Within a group only its own items count as relevant; the mean is over those that were found.
 

@@ -16,7 +16,7 @@ __all__ = ["Leak", "Leaked", "PermittedRecall"]
 
 
 class LeakMetric(CutMetric, LabelFreeMetric):
-    """A metric of forbidden items among those retrieved; it needs no relevance."""
+    """A metric of forbidden passages among those retrieved; it needs no relevance."""
 
     @property
     def needs(self) -> frozenset[str]:
@@ -34,7 +34,7 @@ class LeakMetric(CutMetric, LabelFreeMetric):
 
 
 class Leak(LeakMetric):
-    """The share of forbidden items among those retrieved; @k: in the top k / items there.
+    """The share of forbidden passages among those retrieved; @k: in the top k / passages there.
 
     Less is better. Forbidden is what the asker may not see; what is relevant doesn't matter.
 
@@ -51,7 +51,7 @@ class Leak(LeakMetric):
 
 
 class Leaked(LeakMetric):
-    """1 if a forbidden item was retrieved, else 0; @k: within rank k.
+    """1 if a forbidden passage was retrieved, else 0; @k: within rank k.
 
     Less is better: the mean is the share of the questions whose asker was shown something
     forbidden.
@@ -68,7 +68,7 @@ class Leaked(LeakMetric):
 
 
 class PermittedRecall(BinaryMetric):
-    """The share of the permitted relevant items that was retrieved; @k: within rank k.
+    """The share of the permitted relevant passages that was retrieved; @k: within rank k.
 
     Plain recall would blame a retriever for keeping back what it must. Forbidden items keep their
     ranks. A query whose relevant items are all forbidden has no value.

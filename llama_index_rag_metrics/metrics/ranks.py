@@ -55,7 +55,7 @@ class AveragePrecision(BinaryMetric):
 
 
 class RPrecision(WholeRankingMetric):
-    """The precision at rank R, R being the number of relevant items (trec_eval Rprec).
+    """The precision at rank R, R being the number of relevant passages (trec_eval Rprec).
 
     Examples:
         >>> RPrecision().compute(expected_ids=["a", "b"], retrieved_ids=["a", "x", "b"]).score
@@ -90,7 +90,7 @@ class RBP(BinaryMetric):
 
 
 class BPref(WholeRankingMetric):
-    """How often judged non-relevant items stand above relevant ones; 1 means never.
+    """How often judged non-relevant passages are above relevant ones; 1 means never.
 
     Σ over hits of 1 - min(judged non-relevant above, R) / min(judged non-relevant, R), over R;
     unjudged items are skipped. As trec_eval's bpref, counting all judged non-relevant items, not

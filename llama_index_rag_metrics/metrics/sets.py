@@ -18,7 +18,7 @@ __all__ = ["Accuracy", "FScore", "HitRate", "Judged", "Precision", "Recall"]
 
 
 class HitRate(BinaryMetric):
-    """1 if a relevant item was retrieved, else 0; granular: hits / R, the same as recall.
+    """1 if a relevant passage was retrieved, else 0; granular: hits / R, the same as recall.
 
     trec_eval's success_k. `granular_hit_rate` is LlamaIndex's name for recall.
 
@@ -39,7 +39,7 @@ class HitRate(BinaryMetric):
 
 
 class Precision(BinaryMetric):
-    """The share of relevant items among those retrieved; @k: hits within k / k.
+    """The share of relevant passages among those retrieved; @k: hits within k / k.
 
     With a cutoff, missing ranks count as non-relevant (trec_eval P_k); without, the denominator is
     what was retrieved (trec_eval set_P).
@@ -56,7 +56,7 @@ class Precision(BinaryMetric):
 
 
 class Recall(BinaryMetric):
-    """The share of the relevant items that was retrieved: hits / R.
+    """The share of the relevant passages that was retrieved: hits / R.
 
     trec_eval's recall_k and set_recall.
 
@@ -102,14 +102,14 @@ class FScore(BinaryMetric):
 
 
 class JudgedItemsMetric(GainMetric):
-    """A metric of all judged items, those with grade 0 included."""
+    """A metric of all judged passages, those with grade 0 included."""
 
     def _score(self, judged: JudgedRankings) -> FloatArray:
         return self.score(judged.at(self.cutoff, 0.0))
 
 
 class Judged(JudgedItemsMetric):
-    """The share of the retrieved items that were judged (grade 0 or more); @k: within min(k, n).
+    """The share of the retrieved passages that were judged (grade 0 or more); @k: within min(k, n).
 
     It shows how far to trust the other metrics where judgements have holes (ir_measures' Judged).
 
@@ -126,7 +126,7 @@ class Judged(JudgedItemsMetric):
 
 
 class Accuracy(BinaryMetric):
-    """(TP + TN) / corpus size, where the retrieved items are those predicted to be relevant.
+    """(TP + TN) / corpus size, where the retrieved passages are those predicted to be relevant.
 
     Large by nature: nearly every item of a corpus is a true negative. Where nothing is relevant, or
     nothing reaches min_grade, it is 0 as every metric is, though (TP + TN) / corpus size would be
@@ -144,7 +144,7 @@ class Accuracy(BinaryMetric):
     """
 
     name = "accuracy"
-    corpus_size: int = Field(default=..., gt=0, strict=True, description="items in the corpus")
+    corpus_size: int = Field(default=..., gt=0, strict=True, description="passages in the corpus")
 
     def score(self, hits: Hits) -> FloatArray:
         confusion = self._confusion(hits)
@@ -161,7 +161,9 @@ class Accuracy(BinaryMetric):
         retrieved_judged = np.bincount(judged.item_query, minlength=len(judged))
         seen = judged.depth + judged.n_judged - retrieved_judged
         if (most := seen.max(initial=0)) > self.corpus_size:
-            expected = f"at least {most}, the distinct items retrieved or judged for one query"
+            expected = (
+                f"at least {most}, the distinct passages retrieved or labelled for one question"
+            )
             raise InvalidInput("corpus_size", self.corpus_size, expected)
         tp, fp, fn = hits.count, hits.depth - hits.count, hits.n_relevant - hits.count
         return {"tp": tp, "fp": fp, "fn": fn, "tn": self.corpus_size - tp - fp - fn}

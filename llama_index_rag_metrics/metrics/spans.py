@@ -52,7 +52,7 @@ class SpanMetric(ThresholdMetric, CutMetric, RankingMetric):
 
 
 class SpanRecall(SpanMetric):
-    """The share of the expected characters that was retrieved: |E∩T| / |E|.
+    """The share of the labelled characters that was retrieved: |E∩T| / |E|.
 
     Examples:
         >>> from llama_index_rag_metrics import Ranking, Relevance, Span, score_rankings
@@ -69,7 +69,7 @@ class SpanRecall(SpanMetric):
 
 
 class SpanPrecision(SpanMetric):
-    """The share of the retrieved characters that was expected: |E∩T| / |T|.
+    """The share of the retrieved characters that is labelled: |E∩T| / |T|.
 
     Examples:
         >>> from llama_index_rag_metrics import Ranking, Relevance, Span, score_rankings
@@ -103,7 +103,7 @@ class SpanF1(SpanMetric):
 
 
 class SpanIoU(SpanMetric):
-    """What is both expected and retrieved, over what is either: |E∩T| / |E∪T|.
+    """What is both labelled and retrieved, over what is either: |E∩T| / |E∪T|.
 
     Chroma's chunking evaluation sums the lengths of the retrieved chunks instead, so that what two
     of them share counts twice.

@@ -29,7 +29,7 @@ _LEVELS = ":".join(f"{tenth / 10}" for tenth in range(11))
 
 
 class RetrievedCount(WholeRankingMetric):
-    """How many distinct items were retrieved (trec_eval num_ret)."""
+    """How many distinct passages were retrieved (trec_eval num_ret)."""
 
     name = "num_ret"
     bounds = (0.0, math.inf)
@@ -39,7 +39,7 @@ class RetrievedCount(WholeRankingMetric):
 
 
 class RelevantCount(WholeRankingMetric):
-    """How many items are relevant, retrieved or not (trec_eval num_rel)."""
+    """How many passages are relevant, retrieved or not (trec_eval num_rel)."""
 
     name = "num_rel"
     bounds = (0.0, math.inf)
@@ -49,7 +49,7 @@ class RelevantCount(WholeRankingMetric):
 
 
 class HitCount(BinaryMetric):
-    """How many relevant items were retrieved, within rank k (trec_eval num_rel_ret, ranx hits)."""
+    """How many relevant passages are within rank k (trec_eval num_rel_ret, ranx hits)."""
 
     name = "num_rel_ret"
     bounds = (0.0, math.inf)
@@ -59,7 +59,7 @@ class HitCount(BinaryMetric):
 
 
 class NonrelevantCount(WholeRankingMetric):
-    """How many items judged not relevant were retrieved (trec_eval num_nonrel_judged_ret)."""
+    """How many passages judged not relevant were retrieved (trec_eval num_nonrel_judged_ret)."""
 
     name = "num_nonrel_judged_ret"
     bounds = (0.0, math.inf)
@@ -70,14 +70,14 @@ class NonrelevantCount(WholeRankingMetric):
 
 
 class InterpolatedPrecision(WholeRankingMetric):
-    """The highest precision at any rank by which a share of the relevant items was found.
+    """The highest precision at any rank by which a share of the relevant passages was found.
 
     trec_eval's iprec_at_recall; 0 where fewer items were retrieved than the share stands for. That
     is ⌊recall · R + 0.9⌋ hits ("up", trec_eval up to version 9) or ⌊recall · R + 0.5⌋ ("nearest").
     """
 
     name = "iprec_at_recall"
-    recall: float = Field(ge=0, le=1, description="a share of the relevant items")
+    recall: float = Field(ge=0, le=1, description="a share of the relevant passages")
     rounding: Rounding = Field(default="up", description="how the share is rounded: up or nearest")
 
     def score(self, hits: Hits) -> FloatArray:
@@ -146,7 +146,7 @@ class PrecisionAtMultiple(WholeRankingMetric):
 
 
 class BinaryG(WholeRankingMetric):
-    """Σ over hits of 1 / log2(2 + non-relevant items above), over R (trec_eval binG)."""
+    """Σ over hits of 1 / log2(2 + non-relevant passages above), over R (trec_eval binG)."""
 
     name = "bin_g"
 
@@ -156,7 +156,7 @@ class BinaryG(WholeRankingMetric):
 
 
 class Utility(WholeRankingMetric):
-    """Relevant items retrieved less others retrieved (trec_eval utility, with its defaults)."""
+    """Relevant passages retrieved less others retrieved (trec_eval utility, with its defaults)."""
 
     name = "utility"
     bounds = (-math.inf, math.inf)
@@ -166,7 +166,7 @@ class Utility(WholeRankingMetric):
 
 
 class Unjudged(JudgedItemsMetric):
-    """How many of the first k items are unjudged, over k (trec_eval 10 unj); without k, over n.
+    """How many of the first k passages have no label, over k (trec_eval 10 unj); without k, over n.
 
     Missing ranks count as judged. An item with a negative grade isn't judged.
     """

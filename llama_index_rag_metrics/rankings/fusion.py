@@ -110,7 +110,7 @@ def _fuse_query(
     if len(errors) == len(rankings):
         return Ranking(error="; ".join(errors))
     parts = [
-        (weights[name], shares_of(f"run {name!r}, query {query_id!r}", ranking))
+        (weights[name], shares_of(f"run {name!r}, question {query_id!r}", ranking))
         for name, ranking in rankings.items()
         if ranking.ids
     ]
@@ -168,7 +168,7 @@ def _scores(where: str, ranking: Ranking) -> dict[str, float]:
     known = [score for score in ranking.scores or () if score is not None]
     if len(known) != len(ranking.ids):
         remedy = "Fuse by ranks: method='rrf'."
-        raise InvalidInput(f"scores of {where}", ranking.scores, "a score of every item", remedy)
+        raise InvalidInput(f"scores of {where}", ranking.scores, "a score of every passage", remedy)
     scores: dict[str, float] = {}
     for item, score in zip(ranking.ids, known, strict=True):
         scores.setdefault(item, float(score))

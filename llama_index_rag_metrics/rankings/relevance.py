@@ -423,7 +423,7 @@ def _read_id(item: Any) -> Any:
         remedy = "For groups, use Relevance.groups(...); for grades, {id: grade}."
         raise InvalidInput("expected_ids", item, "an id", id_remedy(item) or remedy)
     if item is None:
-        raise InvalidInput("expected_ids", item, "an id", "Leave out items without an id.")
+        raise InvalidInput("expected_ids", item, "an id", "Leave out passages without an id.")
     return item
 
 

@@ -274,7 +274,7 @@ class Run(Mapping[str, Ranking]):
 
     def __repr__(self) -> str:
         name = "".join(filter(str.isprintable, self.name)) or "unnamed"
-        return f"<Run {name}: {len(self):,} queries, {len(self.failed):,} failed>"
+        return f"<Run {name}: {len(self):,} questions, {len(self.failed):,} failed>"
 
 
 def item_columns(items: Items) -> dict[str, Any]:
@@ -303,7 +303,7 @@ def _ranking(query_id: str, ranking: Ranking | Sequence[str]) -> Ranking:
         return ranking
     if not has_order(ranking):
         remedy = "`read_run` takes {query id: {document id: score}}."
-        argument = f"ranking of query {query_id!r}"
+        argument = f"ranking of question {query_id!r}"
         is_scored = isinstance(ranking, Mapping)
         raise InvalidInput(argument, ranking, "a list of ids, best first", remedy * is_scored)
     return Ranking(ids=list(ranking))

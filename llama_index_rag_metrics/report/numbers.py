@@ -286,11 +286,11 @@ def kept_seconds(value: float | None) -> float | None:
     return None if value is None else round(value, 6)
 
 
-def counted(n: int, noun: str = "query", plural: str = "queries") -> str:
+def counted(n: int, noun: str, plural: str) -> str:
     """How many of something, in words.
 
-    >>> counted(1), counted(2000)
-    ('1 query', '2,000 queries')
+    >>> counted(1, "rule", "rules"), counted(2000, "rule", "rules")
+    ('1 rule', '2,000 rules')
     """
     return f"{n:,} {noun if n == 1 else plural}"
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from abc import abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from llama_index_rag_metrics.report.escape import csv_line, html, spreadsheet, terminal
-from llama_index_rag_metrics.runtime.atomic_files import write_text
+from llama_index_rag_metrics.runtime.atomic_files import json_text, write_text
 from llama_index_rag_metrics.runtime.errors import MissingExtra
 from llama_index_rag_metrics.runtime.jsonable import jsonable
 
@@ -99,7 +98,7 @@ class Reportable:
             for row in zip(*records.columns.values(), strict=True)
         ]
         plain = jsonable(rows, "records")
-        return written(json.dumps(plain, ensure_ascii=False, allow_nan=False), path)
+        return written(json_text(plain), path)
 
     def to_pandas(self) -> pd.DataFrame:
         """The unrounded numbers as a data frame."""

@@ -1,17 +1,21 @@
-"""Writing files: each appears whole or not at all, whoever else writes it at the same time."""
+"""Writing files, each whole or not at all, whoever else writes it at the same time; and JSON."""
 
 from __future__ import annotations
 
 import errno
+import json
 import os
+import re
 import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 _DEVICES = (Path("/dev"), Path("/dev/fd"))
 _PROCESSES = Path("/proc")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @contextmanager
@@ -107,3 +111,14 @@ def naming_errors(path: Path, partial: Path | None = None) -> Iterator[None]:
             raise
         reason = error.strerror or str(error)
         raise OSError(error.errno or errno.EIO, reason, str(path)) from error
+
+
+def json_text(value: Any, *, ascii_only: bool = False, **options: Any) -> str:
+    """JSON as legible as UTF-8 allows: half a surrogate pair is escaped."""
+    text = json.dumps(value, ensure_ascii=ascii_only, **{"allow_nan": False} | options)
+    return json_text(value, ascii_only=True, **options) if is_broken(text) else text
+
+
+def is_broken(text: str) -> bool:
+    """Whether the text has half a surrogate pair, which UTF-8 can't hold."""
+    return _SURROGATE.search(text) is not None

@@ -126,7 +126,7 @@ class NotJudged(RagMetricsError, ValueError):
     """The metric needs relevance and none was given."""
 
     template = (
-        "expected_ids is None: the query is unjudged, and this metric needs relevance. "
+        "expected_ids is None: the question has no labels, and this metric needs relevance. "
         "Pass the relevant ids, a {{id: grade}} mapping or a Relevance."
     )
 
@@ -136,7 +136,7 @@ class NothingRelevant(RagMetricsError, ValueError):
 
     template = (
         "expected_ids holds nothing relevant (it is empty, or every grade is 0 or less), "
-        "so the metric has no value. Score a dataset instead: it leaves such queries out of "
+        "so the metric has no value. Score a dataset instead: it leaves such questions out of "
         "the means and counts them (no_relevant='exclude')."
     )
 
@@ -330,7 +330,7 @@ class RetrievalFailed(RagMetricsError):
 
     def __init__(self, query_id: str, error: str) -> None:
         self.query_id = query_id
-        super().__init__(f"retrieval failed on query {query_id!r}: {error}")
+        super().__init__(f"retrieval failed on question {query_id!r}: {error}")
 
 
 class StrayError(RagMetricsError):
@@ -451,7 +451,7 @@ class BaselineMismatch(RagMetricsError, ValueError):
         )
         way_out = f", or compare the {in_common} in common (on_missing='intersect')"
         super().__init__(
-            f"the baseline has other queries: {listed or 'it has none'}. "
+            f"the baseline has other questions: {listed or 'it has none'}. "
             f"Store a new baseline{way_out if in_common else ''}."
         )
 

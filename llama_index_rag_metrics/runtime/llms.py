@@ -127,7 +127,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     record = dict(pairs)
     for key, value in pairs:
         if record[key] != value:
-            raise ValueError(f"{key!r} is there twice, and differs")
+            raise ValueError(f"{key!r} is given twice, with different values")
     return record
 
 
@@ -304,7 +304,7 @@ async def structured_answer(
         except ValueError as error:
             problem = _problem(error)
             question = prompt + REPAIR.format(problem=problem, reminder=reminder)
-    raise BadAnswer(asked_by, f"no answer that fits, asked twice: {problem}")
+    raise BadAnswer(asked_by, f"no usable answer in two tries: {problem}")
 
 
 def _ask(

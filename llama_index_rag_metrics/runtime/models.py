@@ -56,7 +56,7 @@ class Embedder:
         """The embeddings of texts, and of queries, which many models embed otherwise."""
         model = self.model
         of_queries = await self._fetch(
-            "embedding of a query",
+            "embedding of a question",
             queries,
             lambda batch: [model.get_query_embedding(text) for text in batch],
             batch_size=1,

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from llama_index_rag_metrics.metrics.metric_names import metric as resolve
 from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.model import Cell, Row, Section, Table
+from llama_index_rag_metrics.report.numbers import mean_of
 from llama_index_rag_metrics.runtime.errors import RagMetricsError
 from llama_index_rag_metrics.runtime.masking import join_first
 from llama_index_rag_metrics.scores.rows import mark_best
@@ -36,7 +37,7 @@ def facet_sections(systems: Sequence[System]) -> list[Section]:
     tallies = [_Tally(system.scores) for system in systems]
     wanted = Counter[str]()
     for tally in tallies:
-        wanted |= tally.wanted
+        wanted |= Counter({name: len(query_ids) for name, query_ids in tally.asked.items()})
     names = [name for name, n in wanted.items() if n > 1]
     if not names:
         return []
@@ -44,15 +45,22 @@ def facet_sections(systems: Sequence[System]) -> list[Section]:
     shown = names[:_SHOWN_FACETS]
     metrics = list(dict.fromkeys(tally.metric for tally in tallies if tally.metric))
     left_out = f"; {len(names) - len(shown)} more" if len(names) > len(shown) else ""
-    cells = [mark_best(metrics[0], [tally.share(name) for tally in tallies]) for name in shown]
+    cells = [
+        mark_best(
+            metrics[0],
+            [tally.share(name) for tally in tallies],
+            [tally.asked[name] for tally in tallies],
+        )
+        for name in shown
+    ]
     labels = [f"{plain(name)} ({wanted[name]})" for name in shown]
     table = Table(
-        f"Facets by {', '.join(metrics)}",
+        f"Facets on {', '.join(metrics)}",
         [system.name for system in systems],
         [list(map(Row, labels, cells))],
         first="facet",
         by_system=True,
-        remark=f"(share of the queries with it in which it was found{left_out})",
+        remark=f"(share of the questions with it in which it was found{left_out})",
     )
     by_call = [
         call_table
@@ -61,7 +69,9 @@ def facet_sections(systems: Sequence[System]) -> list[Section]:
     ]
     sentences = []
     for system, tally in zip(systems, tallies, strict=True):
-        never = [name for name, n in tally.wanted.items() if n > 1 and tally.share(name) == 0]
+        never = [
+            name for name, asked in tally.asked.items() if len(asked) > 1 and not tally.share(name)
+        ]
         if never:
             is_or_are = "is" if len(never) == 1 else "are"
             sentences.append(f"{plain(system.name)}: {_quoted(never)} {is_or_are} never found.")
@@ -77,7 +87,7 @@ def facet_remarks(systems: Sequence[System]) -> Callable[[str], list[str]]:
         for system, metric in zip(systems, metrics, strict=True):
             row = system.scores.details[metric].get(query_id, {}) if metric else {}
             if missed := row.get("missed"):
-                lines.append(f"{system.name}: {_quoted(missed)} not found, by {metric}")
+                lines.append(f"{system.name}: {_quoted(missed)} not found, on {metric}")
         return lines
 
     return remarks
@@ -100,7 +110,8 @@ def _by_call(system: System, names: Sequence[str], of_system: str) -> Iterator[T
         total = counts.total()
         found_by = [sum(counts[number] for number in range(1, end + 1)) for end in ends]
         shares = [n / total if total else None for n in found_by]
-        rows.append(Row(f"{plain(name)} ({total})", [Cell.of(share, "score") for share in shares]))
+        cells = [mean_of(Cell.of(share, "score"), total) for share in shares]
+        rows.append(Row(f"{plain(name)} ({total})", cells))
     yield Table(
         f"Facets by call{of_system}",
         head,
@@ -137,18 +148,19 @@ def _first_calls(system: System) -> dict[str, Counter[int]]:
 
 
 class _Tally:
-    """How many queries of a system have each facet, and in how many it was found."""
+    """The questions of a system that ask for each facet, and in how many it was found."""
 
     def __init__(self, scores: Scores) -> None:
         self.metric = facet_metric(scores)
-        self.wanted = Counter[str]()
+        self.asked: dict[str, set[str]] = defaultdict(set)
         self._found = Counter[str]()
-        for row in scores.details[self.metric].values() if self.metric else ():
+        for query_id, row in scores.details[self.metric].items() if self.metric else ():
             self._found.update(row.get("found", ()))
-            self.wanted.update((*row.get("found", ()), *row.get("missed", ())))
+            for name in (*row.get("found", ()), *row.get("missed", ())):
+                self.asked[name].add(query_id)
 
     def share(self, name: str) -> float | None:
-        return self._found[name] / self.wanted[name] if self.wanted[name] else None
+        return self._found[name] / len(self.asked[name]) if self.asked[name] else None
 
 
 def _quoted(names: Sequence[str]) -> str:

@@ -15,8 +15,14 @@ from llama_index_rag_metrics.scores.systems import System
 Intervals: TypeAlias = Callable[[int, str], Any]
 """(position of a system, metric) to its `MeanInterval`; None where there is no mean."""
 
-_COUNTS = ("queries", "scored", "no_relevant", "unjudged", "empty", "failed")
-"""The counts in the order of reports."""
+_COUNTS = {
+    "questions": "queries",
+    "scored": "scored",
+    "none relevant": "no_relevant",
+    "no labels": "unjudged",
+    "empty": "empty",
+    "failed": "failed",
+}
 
 _USAGE = {
     "requests sent": "requests",
@@ -104,17 +110,17 @@ def mark_best(
 
 
 def count_rows(counts: Sequence[Counts]) -> Iterator[Row]:
-    for name in _COUNTS:
+    for label, name in _COUNTS.items():
         tone: Tone = "alarm" if name in ("empty", "failed") else "normal"
         cells = [Cell.of(getattr(of_system, name), "count", tone) for of_system in counts]
-        yield Row(name.replace("_", " "), cells)
+        yield Row(label, cells)
 
 
 def cost_rows(systems: Sequence[System]) -> Iterator[Row]:
     """Tokens a query and their price, where they are known."""
     tokens = [Cell.of(system.run.mean_tokens, "count") for system in systems]
     prices = [Cell.of(system.price, "score") for system in systems]
-    for label, cells in {"tokens a query": tokens, "price of 1,000 queries": prices}.items():
+    for label, cells in {"tokens a question": tokens, "price of 1,000 questions": prices}.items():
         if any(cell.value is not None for cell in cells):
             yield Row(label, cells)
 
@@ -128,7 +134,7 @@ def latency_rows(systems: Sequence[System]) -> Iterator[Row]:
         yield Row(f"latency {percentile}", [Cell.of(value, "seconds") for value in seconds])
     at_once = [None if latency is None else latency.concurrency for latency in latencies]
     if any(at_once):
-        yield Row("queries at once", [Cell(n, "count") for n in at_once])
+        yield Row("questions at once", [Cell(n, "count") for n in at_once])
 
 
 def usage_rows(systems: Sequence[System]) -> Iterator[Row]:

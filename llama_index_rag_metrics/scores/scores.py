@@ -15,9 +15,10 @@ import numpy as np
 
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
 from llama_index_rag_metrics.report.escape import terminal
-from llama_index_rag_metrics.report.numbers import estimate, score
+from llama_index_rag_metrics.report.numbers import estimate, questions, score
 from llama_index_rag_metrics.report.reportable import Reportable, Sentence, written
 from llama_index_rag_metrics.runtime.arrays import FloatArray
+from llama_index_rag_metrics.runtime.atomic_files import json_text
 from llama_index_rag_metrics.runtime.cache.fetching import Usage
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.jsonable import jsonable
@@ -71,12 +72,12 @@ class Counts(Total):
         if self.scored:
             return []
         why = {
-            "unjudged": self.unjudged,
+            "without labels": self.unjudged,
             "without anything relevant": self.no_relevant,
             "failed": self.queries - self.unjudged - self.no_relevant,
         }
         parts = [f"{n:,} {what}" for what, n in why.items() if n]
-        listed = f"of {self.queries:,} queries, {' and '.join(parts)}" if parts else "no queries"
+        listed = f"of {questions(self.queries)}, {' and '.join(parts)}" if parts else "no questions"
         return [f"no ranking metric has a value: {listed}"]
 
 
@@ -353,7 +354,7 @@ class Scores(Reportable):
             members.setdefault(name, []).append(query_id)
         if set(members) <= {None}:
             known = sorted({key for row in self.metadata.values() for key in row})
-            raise InvalidInput("key", key, f"a key of the queries' metadata: {known}")
+            raise InvalidInput("key", key, f"a key of the questions' metadata: {known}")
         return {value: self.select(query_ids) for value, query_ids in members.items()}
 
     def report(self, *, full: bool = False) -> Report:
@@ -383,7 +384,7 @@ class Scores(Reportable):
             "usage": {metric: asdict(usage) for metric, usage in self.usage.items()},
         }
         plain = {part: jsonable(value, part) for part, value in data.items()}
-        return written(json.dumps(plain, ensure_ascii=False, allow_nan=False), path)
+        return written(json_text(plain), path)
 
     def log_to(self, tracker: Any, **options: Any) -> dict[str, float]:
         """Hand the scores to "mlflow", "wandb" or a callable; see `tracking.log_to`."""
@@ -427,7 +428,7 @@ class Scores(Reportable):
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        queries = f"{self.counts.scored} queries"
+        queries = questions(self.counts.scored)
         name = terminal(self.name) or "unnamed"
         return f"<Scores {name}: {queries}; {listed_means(self.means)}>"
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from llama_index_rag_metrics.report.model import Records
 from llama_index_rag_metrics.report.reportable import csv_text, written
-from llama_index_rag_metrics.runtime.atomic_files import whole_file
+from llama_index_rag_metrics.runtime.atomic_files import json_text, whole_file
 from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra
 from llama_index_rag_metrics.scores.scores import FORMAT, Scores
 from llama_index_rag_metrics.scores.systems import System, metrics_of
@@ -21,7 +21,7 @@ ENDINGS = (".parquet", ".csv", ".json")
 def to_json(systems: Sequence[Scores]) -> str:
     """{name: scores}, each as `Scores.from_json` reads it."""
     parts = {scores.name: json.loads(scores.to_json()) for scores in systems}
-    return json.dumps(parts, ensure_ascii=False, indent=1)
+    return json_text(parts, indent=1)
 
 
 def read_json(path: Path) -> dict[str, Scores] | None:

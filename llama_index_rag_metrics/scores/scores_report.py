@@ -19,7 +19,7 @@ from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.drawing import short_names, without_prefix
 from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.figure import MOST_ABREAST, Axis, Draw, Figure, Series
-from llama_index_rag_metrics.report.numbers import counted, shown
+from llama_index_rag_metrics.report.numbers import counted, questions, shown
 from llama_index_rag_metrics.report.query_lines import LEGEND
 from llama_index_rag_metrics.runtime.errors import RagMetricsError
 from llama_index_rag_metrics.scores import rows
@@ -41,7 +41,9 @@ from llama_index_rag_metrics.scores.systems import (
 )
 from llama_index_rag_metrics.statistics.intervals import MeanInterval
 
-_SIGNS = "R: how many items are relevant to the query. P: precision. n: how many were retrieved."
+_SIGNS = (
+    "R: how many passages are relevant to the question. P: precision. n: how many were retrieved."
+)
 _QUANTILES = 201
 _SLICE_VALUES, _SLICE_KEYS = 30, 5
 
@@ -71,7 +73,7 @@ def systems_report(
     total = max(system.scores.counts.queries for system in systems)
     lost = losses(systems, chosen, stages=stages) if chosen else []
     said = decisions(systems, chosen, lost) if decision is None else decision
-    lead = f"{scored:,}" if scored == total else f"{scored:,} of {total:,}"
+    lead = f"{'' if scored == total else f'{scored:,} of '}{questions(total)}"
     slices = [
         table
         for key in slice_by
@@ -82,7 +84,7 @@ def systems_report(
                 [rows.slice_rows(systems, key, chosen)],
                 first=plain(key),
                 by_system=True,
-                remark="(scored queries)",
+                remark="(scored questions)",
             ),
             systems,
             chosen,
@@ -92,7 +94,7 @@ def systems_report(
         title="Retrieval evaluation"
         if names == ["score"]
         else f"Retrieval of {listed([*short_names(names).values()])}",
-        lead=f"{lead} queries scored by {counted(len(metrics), 'metric', 'metrics')}",
+        lead=f"{lead} scored on {counted(len(metrics), 'metric', 'metrics')}",
         decision=said,
         about=about(systems),
         sections=[
@@ -122,10 +124,10 @@ def queries_report(systems: Sequence[System]) -> m.Report:
     check_systems(systems)
     metrics = metrics_of(systems)
     names = [system.name for system in systems]
-    of_queries = partial(m.Table, first="query", by_system=True)
+    of_queries = partial(m.Table, first="question", by_system=True)
     if len(systems) > 1:
         tables = [
-            of_queries(f"{metric} by query", names, [rows.query_rows(systems, metric)])
+            of_queries(f"{metric} by question", names, [rows.query_rows(systems, metric)])
             for metric in metrics
         ]
     else:
@@ -134,8 +136,8 @@ def queries_report(systems: Sequence[System]) -> m.Report:
             m.Row(query_id, [m.Cell.of(column.get(query_id), "score") for column in columns])
             for query_id in systems[0].scores.query_ids
         ]
-        tables = [of_queries("By query", metrics, [part])]
-    return m.Report("Scores by query", sections=[m.Section("Scores by query", tables)])
+        tables = [of_queries("By question", metrics, [part])]
+    return m.Report("Scores by question", sections=[m.Section("Scores by question", tables)])
 
 
 def summary_section(
@@ -453,16 +455,16 @@ def _own_denominators(scores: Scores) -> Iterator[str]:
     for metric in scores:
         n, scored = scores.n(metric), scores.counts.scored
         if n > scored:
-            yield f"{metric} needs no labels: it has a value for {counted(n)}, not only {scored:,}"
+            yield f"{metric} needs no labels: it has a value for {questions(n)}, not {scored:,}"
         elif n < scored:
-            yield f"{metric} has a value for {n:,} of {scored:,} scored queries"
+            yield f"{metric} has a value for {n:,} of {scored:,} scored questions"
 
 
 def _meaning(metric: NamedMetric) -> Iterator[str]:
     yield cleandoc(metric.__doc__ or "").split("\n\n")[0].replace("\n", " ")
     cutoff = getattr(metric, "k", None)
     if cutoff is not None:
-        yield f"Cut off at k = {cutoff}: what comes later doesn't count."
+        yield f"Only the first {cutoff} passages count."
     for name in sorted(metric.model_fields_set - {"k"}):
         field = type(metric).model_fields[name]
         if field.description:

@@ -105,10 +105,10 @@ def mean_intervals(
 def reason_no_interval(units: Units, position: int) -> str:
     """Why a column can't have an interval; "" where it can."""
     if not units.n[position]:
-        return "no query has a value"
+        return "no question has a value"
     if units.n_units[position] > 1:
         return ""
-    return f"only 1 {'cluster' if units.clustered else 'query'}: too few for an interval"
+    return f"only 1 {'cluster' if units.clustered else 'question'}: too few for an interval"
 
 
 class HasEnds(Protocol):
@@ -203,7 +203,7 @@ def _interval(
         ends = wilson(int(values.sum()), n, confidence)
         method = "modified Wilson" if 0 < rare <= _few_hits(n) else "Wilson"
         if 0 < rare < ROUGH:
-            note = f"only {rare} of {n} queries differ: a rough interval"
+            note = f"only {rare} of {n} questions differ: a rough interval"
     # a mean at a limit stands at the end of its interval, which may be a rounding off
     return MeanInterval(mean, min(ends[0], mean), max(ends[1], mean), n, method, note)
 
@@ -268,7 +268,7 @@ def units_of(columns: FloatArray, clusters: Sequence[Hashable] | IntArray | None
     if clusters is None:
         return Units.of(columns)
     if len(clusters) != len(columns):
-        raise InvalidInput("clusters", len(clusters), f"one for each of {len(columns)} queries")
+        raise InvalidInput("clusters", len(clusters), f"one for each of {len(columns)} questions")
     return Units.of(columns, number_clusters(clusters))
 
 

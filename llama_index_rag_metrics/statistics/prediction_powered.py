@@ -30,7 +30,7 @@ from llama_index_rag_metrics.statistics.resampling import Units
 FEWEST_HUMAN = 20
 """With fewer human scores, λ is too uncertain for the intervals to hold."""
 
-TOO_POOR = "the judge's scores tell too little about people's"
+TOO_POOR = "the judge's scores hardly follow people's"
 
 
 @dataclass(frozen=True)

@@ -84,6 +84,7 @@ COMPARED = ("score", "a.run", "b.run", "--qrels", "q.txt", "-m", "ndcg@10")
         ("gate", "scores.json", "--rule", "mrr >= 0.5", "--format", "junit", "--html", "gate.html"),
         ("labels", "pool", "a.run", "b.run", "-d", "d.json", "-o", "pool.jsonl"),
         ("labels", "review", "items.jsonl", "-o", "judged.jsonl"),
+        ("show", "q1", "a.run", "scores.json", "--qrels", "q.txt"),
     ],
     ids=" ".join,
 )
@@ -108,6 +109,24 @@ def test_what_needs_no_retriever_starts_without_llama_index(
 
     assert printed
     assert {name for name in loaded if name.startswith("llama_index.core")} == set()
+
+
+def test_ctrl_c_while_it_starts_is_one_line() -> None:
+    code = """
+import sys
+class Interrupting:
+    def find_spec(self, name, *_):
+        if name == "typer":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupting())
+import llama_index_rag_metrics_cli as script
+script.main()
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 130
+    assert ended.stderr == "rag-metrics: interrupted: nothing was written\n"
 
 
 def test_the_script_imports_llama_index_where_it_is_needed() -> None:
@@ -146,7 +165,7 @@ def failing():
     assert ended.returncode == 1
     assert ended.stderr.splitlines()[:-1] == [
         "rag-metrics: FutureWarning: an option is gone",
-        "rag-metrics: retrieval failed on every query, 2 times with: ConnectionError: refused",
+        "rag-metrics: retrieval failed on every question, 2 times with: ConnectionError: refused",
     ]
 
 

@@ -64,9 +64,10 @@ def test_runs_side_by_side(folder: Path) -> None:
     assert values["bm25"] == ["dense"]
     # means over q1, q2 and q3: 1/2 and 1, over 3
     assert values["mrr"] == values["ap"] == ["0.17", "0.33"]
-    counts = ("queries", "scored", "unjudged", "empty", "failed")
-    assert [values[name][0] for name in counts] == ["5", "3", "1", "2", "0"]
-    assert values["no"] == ["relevant", "1", "1"]
+    counts = ("questions", "scored", "empty", "failed")
+    assert [values[name][0] for name in counts] == ["5", "3", "2", "0"]
+    assert values["none"] == ["relevant", "1", "1"]
+    assert values["no"] == ["labels", "1", "1"]
 
 
 def test_the_usual_metrics_unless_others_are_named(folder: Path) -> None:
@@ -79,9 +80,9 @@ def test_every_query_of_one_run_and_of_several(folder: Path) -> None:
     assert values["q1"] == ["0.5000", "0.5000"]
     two = score("bm25.run", "dense.run", "-m", "mrr", "-m", "precision@2", "--per-query")
     assert rows(two)["q1"] == ["0.5000", "1.0000"]
-    assert "mrr by query" in two.stdout
-    assert "precision@2 by query" in two.stdout
-    assert "(scored queries)" not in two.stdout
+    assert "mrr by question" in two.stdout
+    assert "precision@2 by question" in two.stdout
+    assert "(scored questions)" not in two.stdout
 
 
 def test_several_metrics_with_commas(folder: Path) -> None:
@@ -183,7 +184,7 @@ def test_relevance_beside_the_rankings(folder: Path) -> None:
     assert rows(score("run.jsonl", "-m", "mrr", qrels=""))["mrr"] == ["0.75"]
     assert refusal(score("bm25.run", qrels="")) == (
         "RUN: expected a kind of file that has expected_ids beside its rankings, got 'bm25.run'. "
-        "Or give the judgements with --qrels FILE."
+        "Or give the labels with --qrels FILE."
     )
 
 
@@ -242,7 +243,7 @@ def test_judged_documents_only_and_at_most_so_many(folder: Path) -> None:
     # q1: b isn't judged, so that a is first; cut to one first, nothing judged is left of b
     values = rows(score("bm25.run", "-m", "mrr,num_ret", "-J", "-q"))
     assert values["q1"] == ["1.0000", "1.0000"]
-    assert values["queries"] == ["5"]
+    assert values["questions"] == ["5"]
     assert rows(score("bm25.run", "-m", "mrr,num_ret", "-J", "-M", "1", "-q"))["q1"] == [
         "0.0000", "0.0000",
     ]  # fmt: skip
@@ -273,7 +274,7 @@ def test_measures_that_trec_eval_has_and_this_has_not(folder: Path) -> None:
 REFUSALS = [
     (["none.run"], "none.run: No such file or directory"),
     (["empty"], "RUN: expected a file with at least one ranking, got 'empty'."),
-    (["other"], "queries of other: expected some that the qrels have, too, which are like 'q1', "
+    (["other"], "query ids of other: expected some that the qrels have, too, which are like 'q1', "
      "got 'q01'. Query ids compare exactly."),
     (["bm25.run", "bm25.run"], "RUN: expected each run once, got 'bm25.run'."),
     (["bm25.run", "-m", "ngcd@10"], "unknown metric 'ngcd@10'. Did you mean 'ndcg@10'?"),
@@ -298,7 +299,7 @@ def test_what_cannot_be_scored_is_one_line_and_exit_code_2(
 def test_qrels_that_cannot_be_used(folder: Path) -> None:
     Path("empty").write_bytes(b"")
     assert refusal(score("bm25.run", qrels="none")) == "none: No such file or directory"
-    expected = "--qrels: expected a file with at least one judgement, got 'empty'."
+    expected = "--qrels: expected a file with at least one label, got 'empty'."
     assert refusal(score("bm25.run", qrels="empty")) == expected
     assert refusal(score("bm25.run", qrels="bm25.run")).startswith(
         "bm25.run isn't qrels but a run. read_run() reads it; on the command line it is the RUN of"

@@ -30,11 +30,11 @@ def test_evaluate_built_in_retrievers_side_by_side(folder: Path) -> None:
     )
 
     assert result.exit_code == 0, result.output
-    assert "beir  3 queries · 3 passages" in result.stdout
+    assert "beir  3 questions · 3 passages" in result.stdout
     assert ["bm25", "lsa"] in [line.split() for line in result.stdout.splitlines()]
     assert row(result, "mrr")[0] == "1.00"
     assert row(result, "ndcg@10")[0] == "1.00"
-    assert row(result, "queries") == ["3", "3"]
+    assert row(result, "questions") == ["3", "3"]
     assert row(result, "zh (1)")[0] == "1.00"
     assert result.stderr == ""
 
@@ -137,7 +137,7 @@ def test_labels_that_match_nothing_are_a_note_and_no_warning(folder: Path) -> No
         (["-r", "my_factories:not_a_factory"], "got 7"),
         (
             ["-r", "bm25", "--slice", "lang"],
-            "a key of the queries' metadata: ['language'], got 'lang'",
+            "a key of the questions' metadata: ['language'], got 'lang'",
         ),
         (["-r", "bm25", "--split", "dev"], "expected one of ['test'], got 'dev'"),
         (["-r", "bm25", "--json", "nowhere/scores.json"], "a file in a folder that exists"),
@@ -175,7 +175,7 @@ def test_qrels_without_anything_relevant_are_refused(folder: Path, judgements: s
     qrels = folder / "beir" / "qrels" / "test.tsv"
     qrels.write_text("query-id\tcorpus-id\tscore\n" + judgements)
     assert refusal(evaluate("-r", "bm25")) == (
-        "--dataset: expected judgements of at least one query, with something relevant, got 'beir'."
+        "--dataset: expected labels of at least one question, with a relevant passage, got 'beir'."
     )
 
 
@@ -221,10 +221,10 @@ def test_cranfield() -> None:
     )  # fmt: skip
 
     assert result.exit_code == 0, result.output
-    assert row(result, "queries") == ["225"]
+    assert row(result, "questions") == ["225"]
     assert row(result, "scored") == ["225"]
     assert 0.40 < float(row(result, "ndcg@10")[0]) < 0.46
-    assert "2 of 1400 documents have no text" in result.stdout
+    assert "2 of 1400 passages have no text" in result.stdout
 
 
 def test_evaluate_writes_runs_and_html_and_says_which_is_better(folder: Path) -> None:

@@ -118,7 +118,7 @@ class TestExitCodes:
         assert listed in refusal(gate(*arguments))
         result = gate(*arguments, "--on-missing", "intersect")
         assert result.exit_code == 0
-        assert "decided by 1 query" in result.stdout
+        assert "decided by 1 question" in result.stdout
 
 
 class TestBaseline:

@@ -57,7 +57,7 @@ class TestCheck:
         strict = run("check", "dataset.json", "twice.jsonl", "--strict")
 
         assert (result.exit_code, strict.exit_code) == (0, 1)
-        assert "'d3' says what 'd1' says, without a label" in result.stdout
+        assert "'d3' is a near-duplicate of 'd1', without a label" in result.stdout
 
     def test_what_programs_read(self, folder: Path) -> None:
         result = run(

@@ -63,7 +63,7 @@ WITH_LLM = ("--llm", "my_llm:ready")
 def test_from_labels_to_a_score() -> None:
     ended = nuggets("dataset.json", "bm25.jsonl", "dense.jsonl", *WITH_LLM)
     assert ended.exit_code == 0, ended.output
-    assert "2 queries, 3 nuggets" in ended.stdout
+    assert "2 questions, 3 nuggets" in ended.stdout
     loaded = Nuggets.load("nuggets.jsonl")
     assert [nugget.text for nugget in loaded["q1"]] == ["It is 500 km wide", "Enceladus has jets"]
     assert dict(loaded["q1"][0].supports) == {"d2": "none", "d3": "none", "d1": "full"}
@@ -203,7 +203,7 @@ class TestReview:
         (("dataset.json", "bm25.jsonl", *WITH_LLM, "--to-review", "bm25.jsonl"), "--to-review"),
         (("dataset.json", *WITH_LLM, "--reviewed", "absent.jsonl"), "absent.jsonl"),
         (("dataset.json", *WITH_LLM, "--reviewed", "grades.jsonl"), "--reviewed"),
-        (("dataset.json", "elsewhere.jsonl", *WITH_LLM), "the text of every item"),
+        (("dataset.json", "elsewhere.jsonl", *WITH_LLM), "the text of every passage"),
     ],
 )
 def test_wrong_usage_is_one_sentence(arguments: tuple[str, ...], message: str) -> None:

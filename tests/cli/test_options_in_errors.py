@@ -48,7 +48,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
          "--retriever: expected a retriever"),
         ((*SCORE, "bm25_similarity"),
          "--metric: expected metrics of rankings, got 'bm25_similarity'. A metric of texts needs "
-         "the query and the texts, which `rag-metrics evaluate` has."),
+         "questions and texts, which `rag-metrics evaluate` has."),
         ((*SCORE, "recall(match=text)"),
          "`rag-metrics score --matcher` and `rag-metrics evaluate --matcher` have it."),
         ((*SCORE, "span_recall"), "Give RUN as JSON lines with retrieved_spans."),

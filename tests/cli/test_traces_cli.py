@@ -180,7 +180,7 @@ class TestJudge:
         shown = " ".join(ended.stdout.split())
         assert "Check of the judge judge" in shown
         assert "Asked twice, the judge changed its grade on 0 of 4 passages" in shown
-        assert "Too few to tell whether the place matters: 1 query with texts" in shown
+        assert "Too few to tell whether the place matters: 1 question with texts" in shown
         # q1: 3 texts twice, and 4 calls in 3 orders; q2: 1 text twice
         assert Path("asked.txt").read_text().count("asked") == 3 * 2 + 4 + 2
         assert "at another place in the call" in Path("c.json").read_text()
@@ -229,7 +229,7 @@ class TestJudge:
         )
         ended = run("judge", "traces.jsonl", "--llm", "my_judge:Judge")
         assert ended.exit_code == 1
-        assert "1 of 2 queries couldn't be graded" in ended.output
+        assert "1 of 2 questions couldn't be graded" in ended.output
 
     def test_a_run_without_texts_takes_them_from_the_dataset(self) -> None:
         write_run(Run({"q1": ["d1", "d2"]}), "bm25.run")

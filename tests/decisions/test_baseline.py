@@ -158,7 +158,7 @@ class TestOtherQueries:
         with pytest.raises(BaselineMismatch) as caught:
             check_rules(Scores(["c", "d"], {"mrr": [1, 1]}), "mrr >= baseline", baseline=baseline)
         assert str(caught.value) == (
-            "the baseline has other queries: 2 missing now (a, b); 1 new (d). Store a new "
+            "the baseline has other questions: 2 missing now (a, b); 1 new (d). Store a new "
             "baseline, or compare the 1 in common (on_missing='intersect')."
         )
 
@@ -171,7 +171,7 @@ class TestOtherQueries:
     @pytest.mark.parametrize("labels", [{"d2": 1, "d1": 1}, ["d2"], [["d2", "d1"]]])
     def test_other_judgements_make_another_query(self, labels: Any) -> None:
         before, now = evaluated(self.LABELS), evaluated({**self.LABELS, "q2": labels})
-        with pytest.raises(BaselineMismatch, match=r"1 with other judgements \(q2\)"):
+        with pytest.raises(BaselineMismatch, match=r"1 with other labels \(q2\)"):
             check_rules(now, "recall@5 >= baseline", baseline=before)
 
     def test_the_order_of_judgements_makes_no_other_query(self) -> None:
@@ -191,7 +191,8 @@ class TestOtherQueries:
         report = check_rules(now, "recall@5 >= baseline", baseline=before, on_missing="intersect")
         assert [verdict.n for verdict in report] == [2]
         assert (
-            "2 queries, those that are the same now (3) and in the baseline (3)" in report.notes[0]
+            "2 questions, those that are the same now (3) and in the baseline (3)"
+            in report.notes[0]
         )
 
     def test_none_in_common_is_refused_in_any_case(self) -> None:
@@ -343,12 +344,12 @@ class TestDrift:
         update_baseline(path, both, rules=rules)
         report = check_rules(both, rules, baseline=path)
         assert [verdict.metric for verdict in report] == ["mrr", "mrr", "recall@5"]
-        assert any("the anchor has no scores by recall@5" in note for note in report.notes)
+        assert any("the anchor has no scores on recall@5" in note for note in report.notes)
 
     def test_other_queries_need_a_new_anchor(self, tmp_path: Path) -> None:
         path = self.stored(tmp_path, 1)
         others = Scores([f"x{n}" for n in range(self.N)], {"mrr": [0.5] * self.N})
-        with pytest.raises(InvalidInput, match=r"only 0 of 200 queries are.*new_anchor=True"):
+        with pytest.raises(InvalidInput, match=r"only 0 of 200 questions are.*new_anchor=True"):
             update_baseline(path, others)
         update_baseline(path, others, new_anchor=True)
         again = Baseline.load(path)

@@ -129,7 +129,7 @@ class TestWords:
         calibrated = calibrate(judge, human)["hit_rate@5"]
         assert not calibrated.helps
         assert calibrated.sentence.endswith(
-            "by 60 human questions alone: the judge's scores tell too little about people's."
+            "by 60 human questions alone: the judge's scores hardly follow people's."
         )
         assert (calibrated.mean, calibrated.low, calibrated.high, calibrated.worth) == (
             calibrated.human.mean,
@@ -225,7 +225,7 @@ class TestWhereThereIsNothingRelevant:
         )
         assert calibration["mrr"].n_human == 20
         (note,) = [note for note in calibration.notes if "nothing relevant" in note]
-        assert note.startswith("people found nothing relevant for 10 queries. Score both sides")
+        assert note.startswith("people found nothing relevant for 10 questions. Score both sides")
 
 
 class TestStagesAndSweeps:

@@ -40,7 +40,7 @@ class TestClusters:
         )
         assert mapped.differences == named.differences
         assert mapped["b", "ndcg@10"].method == "cluster-robust t with pseudo-queries"
-        assert "120 queries in 40 clusters" in mapped.notes[-1]
+        assert "120 questions in 40 clusters" in mapped.notes[-1]
         assert (mapped.settings.clusters, named.settings.clusters) == ("given", "document")
 
     def test_the_order_of_the_queries_doesnt_matter(self) -> None:
@@ -101,7 +101,7 @@ class TestClusters:
     def test_every_query_needs_one(self, systems: dict[str, Scores]) -> None:
         with pytest.raises(InvalidInput, match="none for q1, q10, q100, q101, q102 and 114 more"):
             compare(systems, "bm25", clusters={"q0": 1})
-        with pytest.raises(InvalidInput, match="a key of the queries' metadata"):
+        with pytest.raises(InvalidInput, match="a key of the questions' metadata"):
             compare(systems, "bm25", clusters="document")
         with pytest.raises(InvalidInput, match=r"clusters: expected a key .*, or a mapping"):
             compare(systems, "bm25", clusters=["d1"])  # type: ignore[arg-type]
@@ -153,7 +153,7 @@ class TestSlices:
         assert [row.p_corrected for row in rows] == correct([row.p_t for row in rows]).tolist()
 
     def test_an_unknown_key(self, systems: dict[str, Scores]) -> None:
-        with pytest.raises(InvalidInput, match="slices: expected a key of the queries' metadata"):
+        with pytest.raises(InvalidInput, match="slices: expected a key of the questions' metadata"):
             compare(systems, "bm25", slices="language")
 
     def test_they_come_along(self, sliced: Comparison) -> None:

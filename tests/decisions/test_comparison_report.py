@@ -36,7 +36,7 @@ def comparison_text(comparison: Comparison, width: int = 100) -> str:
 
 
 def large(**options: Any) -> Comparison:
-    """120 queries: b is better than a by both metrics, c is as good."""
+    """120 questions: b is better than a by both metrics, c is as good."""
     rng = np.random.default_rng(11)
     ids = [f"q{number}" for number in range(120)]
     first = rng.beta(2, 2, (2, 120))
@@ -61,11 +61,11 @@ def test_facts_go_with_the_names_of_the_systems_that_they_hold_for() -> None:
         for name, workers in (("a", 1), ("b", 1), ("c", 2))
     }
     about = dict(compare(systems, "a").report().about)
-    assert about["dataset"] == "moons: 1 query"
+    assert about["dataset"] == "moons: 1 question"
     assert about["workers"] == "a and b: 1; c: 2"
     # nothing is known of how bare scores came about
     about = dict(compare({**systems, "bare": Scores(["q"], {"mrr": [0.5]})}, "a").report().about)
-    assert about["dataset"] == "a, b and c: moons: 1 query"
+    assert about["dataset"] == "a, b and c: moons: 1 question"
 
 
 def test_the_terminal_shows_verdict_numbers_settings_and_notes(
@@ -161,7 +161,7 @@ def test_a_notebook_shows_the_same_and_escapes() -> None:
     assert "script" not in page.tags
     assert compared[EVIL, "ndcg@3"].verdict in page.words
     assert "Means with 95 % intervals" in page.words
-    assert f"{compared[EVIL, 'mrr'].mean:.4f}" in page.words
+    assert f"{compared[EVIL, 'mrr'].mean:.2f}" in page.words
 
 
 def test_counts_stand_beside_the_means() -> None:
@@ -169,15 +169,15 @@ def test_counts_stand_beside_the_means() -> None:
     # for another
     compared = comparison()
     lines = [line.split() for line in comparison_text(compared).splitlines()]
-    table = lines[lines.index(["Means,", "queries,", "latency"]) :]
-    assert [line[-2:] for line in table if line[:1] in (["queries"], ["scored"])] == [
+    table = lines[lines.index(["Means,", "questions,", "latency"]) :]
+    assert [line[-2:] for line in table if line[:1] in (["questions"], ["scored"])] == [
         ["5", "5"],
         ["4", "4"],
     ]
     assert ["failed", "0", "1"] in table
     assert ["empty", "0", "1"] in table
     assert "| failed | 0 | **1** |" in compared.to_markdown()
-    assert "no relevant" in Page(compared._repr_html_()).words
+    assert "none relevant" in Page(compared._repr_html_()).words
 
 
 def test_a_mean_without_an_interval_says_why() -> None:

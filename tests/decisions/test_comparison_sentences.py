@@ -263,7 +263,7 @@ def test_several_systems_without_queries_to_compare(values: list[float], decisio
 def test_a_single_query_says_that_it_is_one() -> None:
     a, b = (Scores(["q"], {"mrr": [score]}) for score in (0.5, 1.0))
     difference = compare({"a": a, "b": b}, "a")["b", "mrr"]
-    assert difference.note == "only 1 query: too few for an interval"
+    assert difference.note == "only 1 question: too few for an interval"
     assert difference.verdict == "A single question can't tell b and a apart on mrr."
 
 

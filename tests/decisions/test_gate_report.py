@@ -78,10 +78,10 @@ class TestWhatIsShown:
     @pytest.mark.parametrize(
         ("width", "label", "left_out"),
         [
-            (40, 19, ["now", "baseline", "difference", "bounds", "queries"]),
-            (60, 19, ["difference", "bounds", "queries"]),
-            (79, 19, ["bounds", "queries"]),
-            (83, 19, ["queries"]),
+            (40, 19, ["now", "baseline", "difference", "bounds", "questions"]),
+            (60, 19, ["difference", "bounds", "questions"]),
+            (79, 19, ["bounds", "questions"]),
+            (83, 19, ["questions"]),
             (93, 19, []),
             (107, 33, []),
         ],
@@ -98,7 +98,7 @@ class TestWhatIsShown:
         n_lines = 1 if label == len(rule) else 2
         label_lines = [line[: 1 + label].strip() for line in lines[start + 2 :][:n_lines]]
         assert " ".join(label_lines) == rule
-        columns = ["verdict", "now", "baseline", "difference", "bounds", "queries"]
+        columns = ["verdict", "now", "baseline", "difference", "bounds", "questions"]
         shown = columns[: len(columns) - len(left_out)]
         assert lines[start].split() == ["rule", *shown]
         remark = f"too narrow for: {', '.join(left_out)}"
@@ -118,7 +118,7 @@ class TestWhatIsShown:
             )
         lines = [" ".join(line.split()) for line in str(caught.value).splitlines()]
         assert any(
-            line.startswith("Retrieval gate of new: fail 2 rules · 2 queries") for line in lines
+            line.startswith("Retrieval gate of new: fail 2 rules · 2 questions") for line in lines
         )
         assert "recall@5 >= 0.6 fail 0.50 – – – 2" in lines
         first = "1 of 2 rules failed: recall@5 is 0.50, must be at least 0.6 (2 questions)."
@@ -288,7 +288,7 @@ class TestNotes:
         now = Scores(["q2", "q3", "q4"], {"mrr": [0.5, 0.0, 0.0]})
         report = check_rules(now, "mrr >= baseline", baseline=before, on_missing="intersect")
         assert [verdict.n for verdict in report] == [1]
-        assert report.notes[0].startswith("rules against the baseline are decided by 1 query")
+        assert report.notes[0].startswith("rules against the baseline are decided by 1 question")
 
     def test_another_version_says_so(self) -> None:
         baseline = Baseline(scores([1.0]), version="0.0.9")

@@ -18,8 +18,8 @@ class TestMissing:
         with pytest.raises(InvalidInput) as caught:
             compare({"a": a, "b": b}, "a")
         assert str(caught.value) == (
-            "systems have other queries: a lacks 1 (q4); b lacks 1 (q1). "
-            "Evaluate all on the same queries, or pass on_missing='intersect'."
+            "systems have other questions: a lacks 1 (q4); b lacks 1 (q1). "
+            "Evaluate all on the same questions, or pass on_missing='intersect'."
         )
 
     def test_a_long_difference_is_cut(self) -> None:
@@ -36,11 +36,11 @@ class TestMissing:
         # b - a on q2 and q3: 1 - 0.5 and 0.5 - 0
         assert shared["b", "mrr"].difference == 0.5
         assert shared.means["a", "mrr"].mean == 0.25
-        assert shared.notes[0].startswith("only the 2 queries that all systems have are compared")
+        assert shared.notes[0].startswith("only the 2 questions that all systems have are compared")
 
     def test_nothing_in_common(self) -> None:
         a, b = Scores(["q1"], {"mrr": [1]}), Scores(["q2"], {"mrr": [1]})
-        with pytest.raises(InvalidInput, match="no query in common"):
+        with pytest.raises(InvalidInput, match="no question in common"):
             compare({"a": a, "b": b}, "a", on_missing="intersect")
 
     def test_excluded_queries_are_known_queries(self) -> None:
@@ -51,7 +51,7 @@ class TestMissing:
         assert (comparison["b", "mrr"].n, comparison["b", "mrr"].difference) == (1, -0.5)
         assert comparison.means["a", "mrr"].mean == 0.75
         assert comparison.notes[0] == (
-            "queries that b leaves out of its means (failed) aren't compared with it: 1"
+            "questions that b leaves out of its means (failed) aren't compared with it: 1"
         )
 
     def test_a_metric_without_a_value_pairs_where_both_have_one(self) -> None:

@@ -261,7 +261,7 @@ def test_what_has_the_id_of_its_query_is_left_out_of_every_stage() -> None:
     stages = evaluate_stages(script, [CUTOFF], dataset, ["mrr"], ignore_identical_ids=True)
     assert [results.scores.means["mrr"] for results in stages.values()] == [1.0, 1.0]
     assert all(
-        any("1 of 1 queries" in note for note in results.scores.notes)
+        any("1 of 1 questions" in note for note in results.scores.notes)
         for results in stages.values()
     )
 

@@ -160,9 +160,9 @@ def test_the_command(tmp_path: Path) -> None:
     row: dict[str, list[str]] = {}
     for first, *rest in filter(None, map(str.split, lines)):
         row.setdefault(first, rest)
-    assert row["queries"] == ["63", "63"]
+    assert row["questions"] == ["63", "63"]
     assert row["scored"] == ["58", "58"]
-    assert "no relevant 5 5" in {" ".join(line.split()) for line in lines}
+    assert "none relevant 5 5" in {" ".join(line.split()) for line in lines}
     assert {"latency", "ndcg@10", "keyword", "zh", "q36", "labelled"} <= row.keys()
     assert sum(line.startswith(" q") and "queries" not in line for line in lines) == 2
 

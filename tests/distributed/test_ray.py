@@ -371,7 +371,7 @@ def test_what_is_forbidden_and_what_tokens_cost(
     words = [6 if number % 11 == 0 else 30 for number in range(N)]
     assert ours.run.mean_tokens == theirs.run.mean_tokens == sum(words) / N
     price = f"{1000 * sum(words) / N * 500 / 1e6:.4f}"
-    assert f"price of 1,000 queries {price}" in " ".join(str(ours).split())
+    assert f"price of 1,000 questions {price}" in " ".join(str(ours).split())
 
 
 def test_labels_that_fit_something_else_are_pointed_out(cluster: Cluster, log: Path) -> None:

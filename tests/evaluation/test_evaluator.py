@@ -92,7 +92,7 @@ def test_a_failing_query_is_recorded_and_scores_zero(dataset: RetrievalDataset) 
 
 def test_raise_on_error_names_the_query(dataset: RetrievalDataset) -> None:
     retriever = Scripted({**SCRIPT, "second?": RuntimeError("the index is gone")})
-    with pytest.raises(RetrievalFailed, match="query 'q2': RuntimeError: the index is gone"):
+    with pytest.raises(RetrievalFailed, match="question 'q2': RuntimeError: the index is gone"):
         evaluate(retriever, dataset, ["mrr"], raise_on_error=True)
 
 
@@ -215,7 +215,9 @@ def test_a_failing_metric_loses_only_its_own_value(dataset: RetrievalDataset) ->
     assert results.scores.by_query("explodes") == {"q1": 0.25, "q3": 0.25, "q4": 0.25}
     assert results.scores.n("explodes") == 3
     assert results.scores.by_query("mrr") == {"q1": 1.0, "q2": 0.5, "q3": 0.0}
-    assert any("explodes has no value for 1 queries; 'q2'" in note for note in results.scores.notes)
+    assert any(
+        "explodes has no value for 1 question; 'q2'" in note for note in results.scores.notes
+    )
     assert "explodes" not in results[1].metric_dict
 
 

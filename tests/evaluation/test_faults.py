@@ -314,7 +314,7 @@ def test_a_metric_loses_one_value(place: str, fault: Fault, recorded: str) -> No
     assert results.scores.by_query(name).keys() == QUERIES.keys() - {UNLUCKY}
     (note,) = (note for note in results.scores.notes if note.startswith(name))
     begin, _, error = note.partition(f"'{UNLUCKY}': ")
-    assert begin == f"{name} has no value for 1 queries; "
+    assert begin == f"{name} has no value for 1 question; "
     assert is_recorded(error, recorded)
     assert KEY not in note
     assert len(note) < 1_200
@@ -370,7 +370,7 @@ class TestLimits:
             "the last with ValueError: no index"
         )
         assert any(
-            note.startswith(f"the retriever wasn't asked for {12 - n_asked} of 12 queries, which")
+            note.startswith(f"the retriever wasn't asked for {12 - n_asked} of 12 questions, which")
             for note in results.scores.notes
         )
 
@@ -406,7 +406,7 @@ class TestLimits:
         assert n_asked == {"retriever": 1, "metric": 1}
         assert results.scores.means["recall"] == 1
         reason = "the service refuses the key: RuntimeError: wrapped"
-        assert f"own wasn't asked for 11 of 12 queries, since {reason}" in results.scores.notes
+        assert f"own wasn't asked for 11 of 12 questions, since {reason}" in results.scores.notes
 
     def test_a_key_that_cohere_refuses_is_sent_once(self) -> None:
         pytest.importorskip("cohere", reason="the component itself")
@@ -418,7 +418,7 @@ class TestLimits:
         assert results.scores.means["recall"] == 1
         assert results.scores.n("cohere_rerank_relevancy") == 0
         (note,) = (
-            note for note in results.scores.notes if "wasn't asked for 11 of 12 queries" in note
+            note for note in results.scores.notes if "wasn't asked for 11 of 12 questions" in note
         )
         assert "the service refuses the key: " in note
         assert "status 401: invalid api token" in note
@@ -528,7 +528,8 @@ def test_queries_that_were_never_asked_have_no_error_of_their_own() -> None:
     with pytest.warns(EveryQueryFailed) as warned:
         evaluate(retrieve, dataset, ["mrr"], max_failures=3, workers=1)
     assert (
-        str(warned[0].message) == "retrieval failed on every query, 4 times with: ValueError: down"
+        str(warned[0].message)
+        == "retrieval failed on every question, 4 times with: ValueError: down"
     )
 
 

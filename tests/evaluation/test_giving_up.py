@@ -124,7 +124,7 @@ RUN = Run({query_id: Ranking(["a", "b"], texts=["one", "two"]) for query_id in Q
 def test_a_judge_asks_once(refused: tuple[Any, OpenAIServer]) -> None:
     llm, server = refused
     judge = LLMRelevancy(llm=llm)
-    with pytest.warns(LabelWarning, match=r"12 of 12 queries .*provided: \*\*\*"):
+    with pytest.warns(LabelWarning, match=r"12 of 12 questions .*provided: \*\*\*"):
         assert judge.grade(QUERIES, RUN) == {}
     assert len(server.requests) == 1
     assert judge.usage is not None

@@ -42,9 +42,9 @@ def test_reports_name_how_many_queries_were_asked_at_once() -> None:
     assert latency.concurrency == 4
     # a query waits for the three before it
     assert latency.p50 > 2 * SECONDS
-    [row] = [line for line in str(results).splitlines() if "queries at once" in line]
+    [row] = [line for line in str(results).splitlines() if "questions at once" in line]
     assert "4" in row
-    assert "queries at once" in results._repr_html_()
+    assert "questions at once" in results._repr_html_()
 
 
 @pytest.mark.parametrize(("sample", "timed"), [(None, N), (3, 3), (100, N)])

@@ -49,14 +49,14 @@ RUN = Run(
 @pytest.mark.parametrize(
     ("item", "expected", "sentence"),
     [
-        ("titan", None, "Matched: id 'titan' is expected."),
-        ("titan", "io", "Not matched: id 'titan' isn't expected; expected: 'io'."),
+        ("titan", None, "Matched: id 'titan' is labelled."),
+        ("titan", "io", "Not matched: id 'titan' isn't labelled; labelled: 'io'."),
         (
             "rhea 7",
             None,
-            "Not matched: id 'rhea 7' isn't expected; 'Rhea-7' is, which differs only in case",
+            "Not matched: id 'rhea 7' isn't labelled; 'Rhea-7' is, which differs only in case",
         ),
-        ("whole", None, "Not matched: id 'whole' isn't expected; expected: 'titan', 'io', "),
+        ("whole", None, "Not matched: id 'whole' isn't labelled; labelled: 'titan', 'io', "),
     ],
 )
 def test_ids(item: str, expected: str | None, sentence: str) -> None:
@@ -71,7 +71,7 @@ def test_a_document_that_is_expected_instead_of_its_node() -> None:
     run = Run({"q": Ranking(["n1"], spans=[Span("titan", 0, 20)])})
     explained = explain_match(run, DATASET, "q", "n1")
     assert str(explained) == (
-        "Not matched: id 'n1' isn't expected; its document 'titan' is: use match_on='ref_doc_id'."
+        "Not matched: id 'n1' isn't labelled; its document 'titan' is: use match_on='ref_doc_id'."
     )
 
 
@@ -121,8 +121,8 @@ def test_matchers(
     name = matcher if isinstance(matcher, str) else matcher.name
     start = f"{'Matched' if is_match else 'Not matched'}: "
     if likeness is None:
-        assert str(explained).startswith(f"{start}by {name}, '{item}' stands for ")
-        assert str(explained).endswith("none of 4 expected items.") == (nearest is None)
+        assert str(explained).startswith(f"{start}by {name}, '{item}' matches ")
+        assert str(explained).endswith("none of 4 labelled passages.") == (nearest is None)
     else:
         assert str(explained).startswith(f"{start}{name} finds a likeness of {likeness:.4f} betwee")
     # the same decision as the evaluation's
@@ -137,12 +137,12 @@ def test_one_expected_item_among_several() -> None:
     assert explained.compared == (RETRIEVED["part"], IO)
     assert explained.likeness == 0
     lost = explain_match(RUN, DATASET, "q", "part", "lost", matcher="text")
-    assert str(lost).endswith("of 1 expected items; no text or place of 'lost' is known.")
+    assert str(lost).endswith("of 1 labelled passages; no text or place of 'lost' is known.")
 
 
 def test_texts_without_ids() -> None:
     explained = explain_match(RUN, DATASET, "text alone", "x", matcher="exact")
-    assert str(explained) == "Matched: by exact, 'x' stands for 'expected text 1'."
+    assert str(explained) == "Matched: by exact, 'x' matches 'expected text 1'."
     assert explained.compared == (IO.upper(), IO)
 
 
@@ -157,15 +157,15 @@ def test_an_own_matcher() -> None:
 
     explained = explain_match(RUN, DATASET, "q", "part", matcher=SameLength())
     assert str(explained) == (
-        "Not matched: by length, 'part' stands for none of 4 expected items; "
+        "Not matched: by length, 'part' matches none of 4 labelled passages; "
         "the nearest is 'titan'."
     )
 
 
 def test_what_cannot_be_explained() -> None:
-    with pytest.raises(InvalidInput, match="item: expected an item that was retrieved for 'q'"):
+    with pytest.raises(InvalidInput, match="item: expected a passage that was retrieved for 'q'"):
         explain_match(RUN, DATASET, "q", "elsewhere")
-    with pytest.raises(InvalidInput, match=r"expected_id: expected an expected item of 'q': 'tit"):
+    with pytest.raises(InvalidInput, match=r"expected a labelled passage of 'q': 'tit"):
         explain_match(RUN, DATASET, "q", "titan", "rhea")
     with pytest.raises(InvalidInput, match="texts of what was retrieved"):
         explain_match(Run({"q": ["titan"]}), DATASET, "q", "titan", matcher="text")
@@ -186,4 +186,4 @@ def test_a_matcher_that_decides_by_more_than_its_likeness() -> None:
 def test_nothing_is_expected_by_id() -> None:
     dataset = RetrievalDataset({"q": "?"}, {"q": []})
     explained = explain_match(Run({"q": ["a"]}), dataset, "q", "a")
-    assert explained.sentence == "Not matched: id 'a' isn't expected; nothing is, by id."
+    assert explained.sentence == "Not matched: id 'a' isn't labelled; nothing is, by id."

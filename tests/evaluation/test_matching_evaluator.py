@@ -172,14 +172,16 @@ def test_expected_ids_without_a_text_are_counted() -> None:
     )
     results = evaluate(Scripted(SCRIPT), dataset, ["recall"], matcher="text")
     assert results.scores.means["recall"] == 0.5
-    assert results.scores.notes == ("1 of 2 expected items have no text, so text can't find them",)
+    assert results.scores.notes == (
+        "1 of 2 labelled passages have no text, so text can't find them",
+    )
 
 
 def test_texts_that_match_nothing_are_reported() -> None:
     dataset = RetrievalDataset(
         queries={"q1": "methane?"}, expected_texts={"q1": ["Mars is red and rather cold."]}
     )
-    with pytest.warns(LabelWarning, match="text finds nothing expected in what was retrieved"):
+    with pytest.warns(LabelWarning, match="text finds no labelled passage in what was retrieved"):
         results = evaluate(Scripted(SCRIPT), dataset, ["recall"], matcher="text")
     assert results.scores.means["recall"] == 0
 
@@ -281,7 +283,7 @@ def test_a_matcher_that_fails_loses_the_values_of_that_query(by_text: RetrievalD
     assert results.matched["fails"].errors == {"q2": "ConnectionError: the server is gone"}
     assert results.scores.counts.queries == 3
     assert results.scores.counts.empty == 0
-    assert any("fails failed on 1 queries" in note for note in results.scores.notes)
+    assert any("fails failed on 1 question," in note for note in results.scores.notes)
     assert "mrr" not in results[1].metric_dict
 
 
@@ -291,7 +293,7 @@ def test_how_deep_the_retriever_went_is_said_of_what_it_retrieved() -> None:
     dataset = RetrievalDataset({"q": "methane?"}, expected_texts={"q": [TITAN]})
     assert evaluate(Scripted(script), dataset, ["mrr@3"], matcher="text").scores.notes == ()
     (note,) = evaluate(Scripted(script), dataset, ["mrr@5"], matcher="text").scores.notes
-    assert note.startswith("no ranking is longer than 3")
+    assert note.startswith("no ranking has more than 3 passages")
 
 
 def test_a_failed_retrieval_scores_zero(by_text: RetrievalDataset) -> None:

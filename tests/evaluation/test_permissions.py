@@ -203,8 +203,8 @@ def test_recall_says_why_it_has_no_value(tmp_path: Path) -> None:
         "permitted"
     ) in results.scores.notes
     assert (
-        f"{metric}: no value for 1 of 1 questions, since nobody knows who may see 'n2', which 'q1' "
-        "expects: give the dataset document_metadata with 'tenant'"
+        f"{metric}: no value for 1 of 1 questions, since it isn't known who may see 'n2', a label "
+        "of 'q1': give the dataset document_metadata with 'tenant'"
     ) in results.scores.notes
     # a label that isn't relevant needn't be known
     graded = dataset(relevance={"q1": {"n1": 1, "n2": 0}}, document_metadata=names)
@@ -266,7 +266,7 @@ def test_a_journal_of_other_tenants_is_another_run(forbidden: Any, tmp_path: Pat
 
 
 def test_what_can_not_be() -> None:
-    with pytest.raises(InvalidInput, match="what the asker of each query may not see"):
+    with pytest.raises(InvalidInput, match="what the asker of each question may not see"):
         evaluate(retrieve, dataset(), METRICS)
     lacking = dataset(metadata={"q1": {"tenant": "acme"}})
     with pytest.raises(InvalidInput, match="'q2' lacks it"):

@@ -267,7 +267,7 @@ class TestNothingIsLost:
     def test_wrong_options_are_refused_before_anything_is_asked(self, options: Any) -> None:
         retriever = Scripted({})
         dataset = RetrievalDataset(queries={"q": "?"}, relevance={"q": {"d": 0}})
-        with pytest.raises(ValueError, match=next(iter(options)) + "|relevance of query 'q'"):
+        with pytest.raises(ValueError, match=next(iter(options)) + "|relevance of question 'q'"):
             evaluate(retriever, dataset, ["mrr"], **options)
         assert retriever.asked == []
 
@@ -290,7 +290,7 @@ class TestNothingIsLost:
         assert results.scores.by_query("mrr") == {"q": 0.0, "r": 1.0}
 
     def test_a_retriever_that_never_works_is_a_warning(self) -> None:
-        message = "retrieval failed on every query, 13 times with: ValueError: no index"
+        message = "retrieval failed on every question, 13 times with: ValueError: no index"
 
         def ask(query: str) -> list[str]:
             raise ValueError("no index")

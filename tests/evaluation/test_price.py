@@ -47,15 +47,15 @@ def test_beside_the_means_and_in_comparisons() -> None:
     results = evaluate(first, DATASET, ["mrr"], **options)
     # 4 words a query: 1,000 queries read 4,000 of a million tokens at 500
     shown = " ".join(str(both).split())
-    assert "tokens a query 4 price of 1,000 queries 2.0000" in shown
+    assert "tokens a question 4 price of 1,000 questions 2.0000" in shown
     assert both.about["tokens by"] == "str.split"
     compared = compare({"both": both, "one": results}, "both").to_markdown()
-    assert "| tokens a query | 4 | 3 |" in compared
-    assert "| price of 1,000 queries | 2.0000 | 1.5000 |" in compared
+    assert "| tokens a question | 4 | 3 |" in compared
+    assert "| price of 1,000 questions | 2.0000 | 1.5000 |" in compared
 
 
 def test_nothing_is_counted_unasked() -> None:
-    assert "tokens a query" not in str(evaluate(retrieve, DATASET, ["mrr"]))
+    assert "tokens a question" not in str(evaluate(retrieve, DATASET, ["mrr"]))
     assert "price" not in str(evaluate(retrieve, DATASET, ["mrr", "tokens"], tokenizer=str.split))
 
 
@@ -70,4 +70,4 @@ def test_the_command_line(tmp_path: Path) -> None:
     DATASET.save(tmp_path / "questions.json")
     arguments = ["evaluate", "-d", str(tmp_path / "questions.json"), "-r", "bm25", "-m", "mrr"]
     result = CliRunner().invoke(app, [*arguments, "--price-per-million", "0.5", "--no-progress"])
-    assert "price of 1,000 queries" in result.output
+    assert "price of 1,000 questions" in result.output

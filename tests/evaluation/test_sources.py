@@ -146,7 +146,7 @@ def test_the_sources_of_answers_are_what_was_retrieved(make: Any) -> None:
     }
     if make is transformed:  # its class retrieves, by asking another that can't
         [note] = results.scores.notes
-        assert "can't retrieve without answering: the source nodes of its answers" in note
+        assert "can't retrieve without answering: what it retrieved are the source" in note
     else:
         assert calls == {"q1": [["a", "x"]], "q2": [["y", "b"]]}
 
@@ -262,8 +262,8 @@ def test_a_coroutine_isnt_what_it_gives() -> None:
 def test_labels_under_another_name_are_pointed_to() -> None:
     frame = [{"query": "kiln", "wanted": ["a"]}, {"query": "glaze", "wanted": ["b"]}]
     note = (
-        "no query has labels, which are read from fields called 'relevance' or 'relevant_docs' or "
-        "'expected_ids' or 'relevant_ids' or 'reference_context_ids' or 'retrieval_gt' or "
+        "no question has labels, which are read from fields called 'relevance' or 'relevant_docs' "
+        "or 'expected_ids' or 'relevant_ids' or 'reference_context_ids' or 'retrieval_gt' or "
         "'nuggets', not from 'wanted'"
     )
     assert note in evaluate(scripted(), frame, ["recall"]).scores.notes
@@ -276,7 +276,7 @@ def test_a_field_nearly_called_like_labels_is_noted_with_the_scores() -> None:
         {"query_id": "q2", "query": "glaze", "expected_id": ["b"]},
     ]
     note = (
-        "1 of 2 queries have no labels, but a field 'expected_id' that isn't read (did you mean "
+        "1 of 2 questions have no labels, but a field 'expected_id' that isn't read (did you mean "
         "'expected_ids'?): 'q2'"
     )
     with pytest.warns(FieldsUnread) as caught:
@@ -323,7 +323,7 @@ def test_a_decorator_supplies_arguments(function: Any) -> None:
 def test_metrics_without_relevance_need_no_labels() -> None:
     dataset = RetrievalDataset({"q1": "kiln"}, {}, metadata={"q1": {"role": "guest"}})
     results = evaluate(scripted(), dataset, ["calls"])
-    assert not any("no query has labels" in note for note in results.scores.notes)
+    assert not any("no question has labels" in note for note in results.scores.notes)
 
 
 def test_a_name_is_a_text() -> None:

@@ -210,7 +210,7 @@ def test_no_warning_of_a_text(recwarn: pytest.WarningsRecorder) -> None:
     ["['a' 'b']", "['a'\n 'b']", "['a''b']", '["a" r"b"]', "['a' \"b\"]", "['a' \\\n 'b']"],
 )
 def test_lost_commas_are_refused(text: str) -> None:
-    with pytest.raises(FileFormatError, match="expected commas between the items of a list"):
+    with pytest.raises(FileFormatError, match="expected commas between the members of a list"):
         read_field("expected_texts", text, PLACE)
 
 

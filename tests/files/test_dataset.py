@@ -158,11 +158,11 @@ def test_check_names_what_deserves_a_look(dataset: RetrievalDataset) -> None:
     dataset.notes.append("made by hand")
     assert dataset.check() == [
         "made by hand",
-        "1 of 5 queries are unjudged: 'q5'",
-        "1 of 5 queries have nothing relevant: 'q3'",
-        "1 of 3 expected ids aren't in the corpus: 'd9'",
-        "1 of 5 queries have no text: 'q5'",
-        "1 of 3 documents have no text: 'd3'",
+        "1 of 5 questions have no labels: 'q5'",
+        "1 of 5 questions have nothing relevant: 'q3'",
+        "1 of 3 labelled ids aren't in the corpus: 'd9'",
+        "1 of 5 questions have no text: 'q5'",
+        "1 of 3 passages have no text: 'd3'",
     ]
     assert RetrievalDataset({"q": "?"}, {"q": ["d"]}).check() == []
 
@@ -170,7 +170,7 @@ def test_check_names_what_deserves_a_look(dataset: RetrievalDataset) -> None:
 def test_check_shows_five_examples() -> None:
     queries = {f"q{n}": "?" for n in range(7)}
     assert RetrievalDataset(queries).check() == [
-        "7 of 7 queries are unjudged: 'q0', 'q1', 'q2', 'q3', 'q4', …"
+        "7 of 7 questions have no labels: 'q0', 'q1', 'q2', 'q3', 'q4', …"
     ]
 
 
@@ -331,10 +331,10 @@ def test_what_converts_itself_to_pandas_is_taken() -> None:
 
 
 def test_repr_counts(dataset: RetrievalDataset) -> None:
+    assert repr(dataset) == "<RetrievalDataset moons: 4 questions, labelled (3 labels), 3 passages>"
     assert (
-        repr(dataset) == "<RetrievalDataset moons: 4 queries, judged (3 judgements), 3 documents>"
+        repr(RetrievalDataset({"q": "?"})) == "<RetrievalDataset: 1 question, 0 of them labelled>"
     )
-    assert repr(RetrievalDataset({"q": "?"})) == "<RetrievalDataset: 1 query, 0 of them judged>"
     assert len(dataset) == 4
 
 

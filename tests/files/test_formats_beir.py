@@ -184,7 +184,7 @@ def test_another_split_stays(folder: Path) -> None:
     ("parts", "wording"),
     [
         ({"relevance": {"q": [["a"], ["b"]]}}, "groups of alternatives ('q')"),
-        ({"relevance": {"q": []}}, "a judgement of no document at all ('q')"),
+        ({"relevance": {"q": []}}, "questions of which no passage is labelled ('q')"),
         ({"expected_texts": {"q": ["t"]}}, "expected texts ('q')"),
     ],
 )
@@ -214,7 +214,7 @@ def test_cranfield() -> None:
     assert (len(dataset), sum(judgements), len(dataset.corpus)) == (225, 1837, 1400)
     assert dataset.relevance["1"].grades["12"] == 2
     assert dataset.indexed_text("1").startswith("experimental investigation of the aerodynamics")
-    assert dataset.check() == ["2 of 1400 documents have no text: '471', '995'"]
+    assert dataset.check() == ["2 of 1400 passages have no text: '471', '995'"]
 
 
 @pytest.mark.skipif(

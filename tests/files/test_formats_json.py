@@ -237,7 +237,7 @@ def test_errors_in_jsonl(tmp_path: Path, text: str, line: int, expected: str) ->
         ('{"queries": {}, "relevance": {"a": []}}', "", "only ids of \"queries\", got 'a'"),
         ('{"queries": {}, "corpus": []}', "", '"corpus" to be an object'),
         ('{"format": "other", "queries": {}}', "", '"format": "llama-index-rag-metrics dataset'),
-        ('{"examples": [{"query": "a"}, {}]}', ", item 2", "a question"),
+        ('{"examples": [{"query": "a"}, {}]}', ", record 2", "a question"),
     ],
 )
 def test_errors_in_json(tmp_path: Path, text: str, where: str, expected: str) -> None:
@@ -294,7 +294,7 @@ def test_labelled_rag_json(tmp_path: Path) -> None:
     assert dataset.expected_texts == {"q1": ["because", "since"]}
     assert dataset.metadata["q1"]["reference_answer"] == "so"
     assert dataset.metadata["q1"]["query_by"] == {"model_name": "m", "type": "ai"}
-    assert dataset.check() == ["1 of 2 queries are unjudged: 'q2'"]
+    assert dataset.check() == ["1 of 2 questions have no labels: 'q2'"]
     assert RetrievalDataset.of(LABELLED) == dataset
 
 
@@ -344,7 +344,7 @@ def test_contexts_beside_an_answer_are_what_was_retrieved() -> None:
 def test_csv_of_a_numpy_array_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("user_input,reference_contexts\nwhy?,\"['c1'\n 'c2']\"\n")
-    with pytest.raises(FileFormatError, match="line 3: expected commas between the items"):
+    with pytest.raises(FileFormatError, match="line 3: expected commas between the members"):
         RetrievalDataset.load(path)
 
 

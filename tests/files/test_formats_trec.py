@@ -100,7 +100,7 @@ def test_a_dataset_of_qrels_and_topics(files: Path) -> None:
     dataset = RetrievalDataset.from_trec(files / "qrels", files / "topics", {"d1": "text"})
     assert dataset.relevance == {"301": Relevance({"d1": 2})}
     assert dataset.corpus == {"d1": "text"}
-    assert dataset.check() == ["1 of 2 queries are unjudged: '302'"]
+    assert dataset.check() == ["1 of 2 questions have no labels: '302'"]
 
 
 def test_a_judgement_of_no_topic_names_the_line(files: Path) -> None:
@@ -144,7 +144,7 @@ def test_what_would_break_the_files_is_refused(
 
 def test_metadata_is_refused_unless_lossy(tmp_path: Path) -> None:
     dataset = RetrievalDataset({"q": "?"}, {"q": ["d"]}, metadata={"q": {"lang": "en"}})
-    with pytest.raises(FormatTooNarrow, match=r"metadata of queries \('q'\).*lossy=True"):
+    with pytest.raises(FormatTooNarrow, match=r"metadata of questions \('q'\).*lossy=True"):
         dataset.to_trec(tmp_path)
     dataset.to_trec(tmp_path, lossy=True)
     assert RetrievalDataset.load(tmp_path).metadata == {}

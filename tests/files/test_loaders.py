@@ -183,5 +183,5 @@ def test_a_subtopic_s_judgement_that_is_repeated(irds: Any, tmp_path: Path) -> N
     formats, local = irds.formats, irds.util.LocalDownload
     queries = formats.TsvQueries(local(files["queries_tsv"]))
     collection = irds.Dataset(queries, formats.TrecSubQrels(local(path), {}))
-    with pytest.raises(FileFormatError, match="item 2: expected every judgement once"):
+    with pytest.raises(FileFormatError, match="record 2: expected every judgement once"):
         RetrievalDataset.of(collection)

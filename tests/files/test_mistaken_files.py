@@ -258,7 +258,7 @@ def test_queries_that_are_called_as_the_parts_of_a_dataset(tmp_path: Path, name:
     assert read_qrels(judged) == read_qrels(path) == expected
     path.write_text(json.dumps({**judged, "q3": {"d1": "bad"}}))
     for read in (read_qrels, read_run):
-        with pytest.raises(FileFormatError, match="query 'q3'"):
+        with pytest.raises(FileFormatError, match="question 'q3'"):
             read(path)
 
 

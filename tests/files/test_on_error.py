@@ -107,7 +107,10 @@ def test_documents_of_the_querys_own_id_can_be_ignored() -> None:
     ignoring = evaluate(lambda query: ["a", "x"], dataset, list(names), ignore_identical_ids=True)
     assert ignoring.scores.by_query("mrr") == {"a": 1.0, "b": 0.5}
     assert list(ignoring.run["a"].ids) == ["x"]
-    assert "1 of 2 queries retrieved a document of the query's own id" in ignoring.scores.notes[0]
+    assert (
+        "1 of 2 questions retrieved a document with the question's own id"
+        in ignoring.scores.notes[0]
+    )
 
 
 def test_a_ranking_without_an_item_keeps_its_columns_together() -> None:

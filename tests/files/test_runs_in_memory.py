@@ -88,7 +88,7 @@ def test_iterables_of_scored_documents_and_judgements() -> None:
     judged = [Qrel("q", "a", 2), Qrel("q", "b", 0)]
     assert read_qrels(iter(judged)) == {"q": Relevance({"a": 2, "b": 0})}
     assert ids_of(read_run([{"query_id": "q", "retrieved_ids": ["a"]}])) == {"q": ["a"]}
-    with pytest.raises(FileFormatError, match="item 2: expected every judgement once, got 'q a'"):
+    with pytest.raises(FileFormatError, match="record 2: expected every judgement once, got 'q a'"):
         read_qrels([judged[0], judged[0]])
 
 
@@ -122,12 +122,12 @@ def test_nested_dicts() -> None:
 @pytest.mark.parametrize(
     ("nested", "wording"),
     [
-        ({"q": {"a": float("nan")}}, "query 'q': expected a score, a number, got nan"),
-        ({"q": {"a": "high"}}, "query 'q': expected a score, a number, got 'high'"),
-        ({"q": {1: 0.5, "1": 0.7}}, "query 'q': expected every document once"),
-        ({1: ["a"], "1": ["b"]}, "query '1': expected every query id once"),
-        ({"q": "a"}, "query 'q': expected a list, got 'a'"),
-        ({"q": None}, "query 'q': expected a list, got None"),
+        ({"q": {"a": float("nan")}}, "question 'q': expected a score, a number, got nan"),
+        ({"q": {"a": "high"}}, "question 'q': expected a score, a number, got 'high'"),
+        ({"q": {1: 0.5, "1": 0.7}}, "question 'q': expected every document once"),
+        ({1: ["a"], "1": ["b"]}, "question '1': expected every query id once"),
+        ({"q": "a"}, "question 'q': expected a list, got 'a'"),
+        ({"q": None}, "question 'q': expected a list, got None"),
     ],
 )
 def test_errors_in_nested_dicts(nested: dict[Any, Any], wording: str) -> None:

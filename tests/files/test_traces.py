@@ -141,7 +141,7 @@ class TestSessions:
         asked = request(span("root"), retrieval("r", "Who?", ["d1"], "root"))
         read = read_traces(write_lines(path, asked, asked), questions={"q1": "Who?"})
         assert (read["q1"].ids, read["q1"].calls) == (["d1"], None)
-        assert read.notes == ("spans that came again, which count once: 2",)
+        assert read.notes == ("repeated spans, counted once: 2",)
 
     def test_spans_without_an_id_are_told_apart_by_nothing_so_each_counts(self, path: Path) -> None:
         write_lines(path, request(retrieval("", "Who?", ["d1"]), retrieval("", "Who?", ["d2"])))
@@ -453,7 +453,7 @@ class TestQuestions:
         )
         run = read_traces(path, questions={"q": "Who?"})
         assert run["q"].ids == ["new"]
-        assert run.notes == ("questions asked several times, of which the last time counts: 1",)
+        assert run.notes == ("questions asked several times; the last time counts: 1",)
 
     def test_a_question_without_any_call_is_empty(self, path: Path) -> None:
         write_lines(
@@ -731,7 +731,7 @@ class TestFiles:
     def test_an_id_that_is_none_costs_its_span_alone(self, key: str) -> None:
         odd = mlflow_trace("[]", trace="t2", **{key: {"a": 1}})
         good = mlflow_trace(json.dumps([{"page_content": "t", "id": "d1"}]))
-        with pytest.raises(FileFormatError, match="item 2: expected an id"):
+        with pytest.raises(FileFormatError, match="record 2: expected an id"):
             read_traces([good, odd])
         with pytest.warns(LinesSkipped, match="1 skipped: .*expected an id"):
             run = read_traces([good, odd], on_error="skip")
@@ -739,13 +739,13 @@ class TestFiles:
 
     def test_a_trace_in_memory_that_is_no_json_costs_itself_alone(self) -> None:
         good = mlflow_trace(json.dumps([{"page_content": "t", "id": "d1"}]))
-        with pytest.warns(LinesSkipped, match="1 skipped: this list, item 1.*expected JSON"):
+        with pytest.warns(LinesSkipped, match="1 skipped: this list, record 1.*expected JSON"):
             run = read_traces(['{"info": 5,', json.dumps(good)], on_error="skip")
         assert list(run) == ["t1"]
 
     def test_a_parent_in_phoenix_that_is_no_id(self) -> None:
         record = {"context": {"trace_id": "t1", "span_id": "s1"}, "parent_id": {"a": 1}}
-        with pytest.raises(FileFormatError, match="item 1: expected an id"):
+        with pytest.raises(FileFormatError, match="record 1: expected an id"):
             read_traces([record])
 
     def test_what_is_nothing_of_these(self, tmp_path: Path) -> None:
@@ -753,7 +753,7 @@ class TestFiles:
             read_traces(tmp_path)
         with pytest.raises(UnknownFormat, match="this int isn't traces"):
             read_traces(5)
-        with pytest.raises(FileFormatError, match="this list, item 1: expected one of"):
+        with pytest.raises(FileFormatError, match="this list, record 1: expected one of"):
             read_traces([{"id": 1, "observations": []}])
         with pytest.raises(FileNotFoundError):
             read_traces(tmp_path / "none.jsonl")

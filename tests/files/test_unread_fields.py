@@ -70,7 +70,7 @@ def test_labels_of_another_name(tmp_path: Path, source: Source, name: str, meant
     with pytest.warns(FieldsUnread) as caught:
         dataset = RetrievalDataset.of(source(path, {"id": "x", "question": "What?", name: ["d1"]}))
     note = (
-        f"1 of 1 queries have no labels, but a field {name!r} that isn't read (did you mean "
+        f"1 of 1 questions have no labels, but a field {name!r} that isn't read (did you mean "
         f"{meant!r}?)"
     )
     assert str(caught[0].message).startswith(note)

@@ -126,7 +126,7 @@ class TestCreation:
             ({"q": "?"}, {"passages": {"q": {}}}, "questions: expected something to read"),
             ({"q": "?"}, {"passages": {"q": ["d"]}}, "passages of 'q'"),
             ({"q": "?"}, {"passages": "run.jsonl"}, "passages: expected a Run"),
-            ({"q": "?"}, {"passages": Run({"q": ["d1"]})}, "the text of every item, got 'd1'"),
+            ({"q": "?"}, {"passages": Run({"q": ["d1"]})}, "the text of every passage, got 'd1'"),
             ({"q": "?"}, {"answers": "reference"}, "answers: .*It has no metadata"),
             ({"q": "?"}, {"passages": TEXTS, "most": 0}, "most"),
             ({"q": "?"}, {"passages": TEXTS, "depth": 0}, "depth"),

@@ -412,7 +412,7 @@ def test_lost_and_edited_passages_are_read_in_the_report() -> None:
     (changed,), (lost,) = findings.of("changed"), findings.of("lost")
     assert (changed.old_text, lost.old_text) == (old["kiln"], old["saw"])
     text = " ".join(str(findings).split())
-    assert "it said “Only members who took the course may use the saw. [31m”" in text
+    assert "before: “Only members who took the course may use the saw. [31m”" in text
     # both from a few words before the number on, in which they differ
-    assert "it said “…nights, and glaze goes to 980 degrees, not above.”" in text
-    assert "it says “…nights, and glaze goes to 1060 degrees, not above.”" in text
+    assert "before: “…nights, and glaze goes to 980 degrees, not above.”" in text
+    assert "now: “…nights, and glaze goes to 1060 degrees, not above.”" in text

@@ -311,4 +311,4 @@ def test_a_lost_label_says_what_it_said() -> None:
     dataset = RetrievalDataset({"q": "Who?"}, {"q": ["saw"]}, {"saw": "Members may use the saw."})
     moved = move_labels(dataset, {"x": "Something else."})
     assert [move.old_text for move in moved.of("lost")] == ["Members may use the saw."]
-    assert "it said “Members may use the saw.”" in str(moved)
+    assert "before: “Members may use the saw.”" in str(moved)

@@ -201,7 +201,7 @@ def test_a_nugget_does_not_change() -> None:
 class TestReport:
     def test_says_what_nothing_supports(self) -> None:
         text = str(MOONS)
-        assert "3 queries, 3 nuggets" in text
+        assert "3 questions, 3 nuggets" in text
         assert "1 question has errors" in text
         assert "vital: not compared yet" in text
         assert "BadAnswer: no answer that fits" in text

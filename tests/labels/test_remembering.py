@@ -136,8 +136,9 @@ class TestMove:
         ]
         assert moved.dataset.relevance == {"q1": ["n1"], "q2": []}
         assert any("1 of 2 labels can't be followed" in note for note in moved.notes)
-        assert "'triton' is lost: its text isn't known, or by a hash that no node has" in " ".join(
-            str(moved).split()
+        assert (
+            "'triton' is lost: its text isn't known, or only by a hash that no node has"
+            in " ".join(str(moved).split())
         )
 
     def test_what_has_its_id_and_another_text_keeps_its_label(

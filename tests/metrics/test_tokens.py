@@ -151,7 +151,7 @@ def test_counts_that_can_not_be(tokens: list[list[float]], message: str) -> None
 
 
 def test_nothing_is_known_of_tokens() -> None:
-    with pytest.raises(InvalidInput, match=r"ranking of query '0'.*texts"):
+    with pytest.raises(InvalidInput, match=r"ranking of question '0'.*texts"):
         score_rankings([["a"]], [["a"]], "recall@5tokens")
     table = pl.DataFrame({"retrieved_ids": [["a"]], "expected_ids": [["a"]]})
     with pytest.raises(InvalidInput, match="a column retrieved_tokens"):

@@ -142,24 +142,24 @@ def test_agreed_order_is_kept(rankings: list[list[str]]) -> None:
         (
             {**RUNS, "bare": {"q": ["a"]}},
             {"method": "minmax"},
-            "scores of run 'bare', query 'q': expected a score of every item, got None. "
+            "scores of run 'bare', question 'q': expected a score of every passage, got None. "
             "Fuse by ranks: method='rrf'.",
         ),
         (
             {**RUNS, "part": {"q": Ranking(["a", "b"], scores=[1.0, None])}},
             {"method": "zscore"},
-            "scores of run 'part', query 'q': expected a score of every item",
+            "scores of run 'part', question 'q': expected a score of every passage",
         ),
         (
             {**RUNS, "odd": {"q": Ranking(["a"], scores=[math.nan])}},
             {"method": "minmax"},
-            "scores of run 'odd', query 'q': expected finite scores",
+            "scores of run 'odd', question 'q': expected finite scores",
         ),
         (
             {**RUNS, "far": {"q": Ranking(["a", "b"], scores=[0.1, 0.9])}},
             {"method": "minmax"},
-            "scores of run 'far', query 'q': expected higher scores first, got [0.1, 0.9]. If they "
-            "are distances, negate them, or fuse by ranks: method='rrf'.",
+            "scores of run 'far', question 'q': expected higher scores first, got [0.1, 0.9]. If "
+            "they are distances, negate them, or fuse by ranks: method='rrf'.",
         ),
         ([["a"], ["b"]], {}, "runs: expected a mapping of name to run, got"),
         ({"a": {}, "b": {}}, {"k": "60"}, "k: expected a number of at least 0, got '60'."),

@@ -141,7 +141,9 @@ class TestEvaluator:
         )
         results = evaluate(Scripted({"?": self.chunks()}), dataset, ["recall"], matcher="span")
         assert results.scores.means["recall"] == 0.5
-        assert "1 of 2 expected items have no span, so span can't find them" in results.scores.notes
+        assert (
+            "1 of 2 labelled passages have no span, so span can't find them" in results.scores.notes
+        )
 
     def test_no_span_at_all_is_an_error_before_anything_is_asked(self) -> None:
         retriever = Scripted({"?": self.chunks()})

@@ -107,7 +107,7 @@ def test_labels_stay_whole_at_any_width(width: int) -> None:
     two = [Scores(["q1"], {"mrr": [0.5]}, name=name) for name in ("a-long-name", "b-long-name")]
     lines = to_text(two, width=width).splitlines()
     assert max(map(len, lines)) <= width
-    assert any(line.startswith(" no relevant ") for line in lines)
+    assert any(line.startswith(" none relevant ") for line in lines)
 
 
 def test_means_counts_and_latency_stand_in_one_table(
@@ -119,10 +119,10 @@ def test_means_counts_and_latency_stand_in_one_table(
     assert table["mrr"] == ["* 0.83", "0.17"]
     # good: all found within 2; bad: a of {a, b} for q1
     assert table["recall@2"] == ["* 1.00", "0.17"]
-    assert table["queries"] == ["4", "4"]
+    assert table["questions"] == ["4", "4"]
     assert table["scored"] == ["3", "3"]
-    assert table["no relevant"] == ["1", "1"]
-    assert table["unjudged"] == ["0", "0"]
+    assert table["none relevant"] == ["1", "1"]
+    assert table["no labels"] == ["0", "0"]
     assert table["empty"] == ["0", "1"]
     assert table["failed"] == ["0", "1"]
     assert table["latency p50"] == ["131 ms", "10.0 ms"]  # between 12.4 and 250 ms
@@ -234,7 +234,7 @@ def test_a_metric_with_a_denominator_of_its_own_says_so() -> None:
     text = shown(scores)
 
     assert rows(text)["sim"] == ["0.25"]
-    assert "sim has a value for 1 of 2 scored queries" in text
+    assert "sim has a value for 1 of 2 scored questions" in text
 
 
 def test_data_can_neither_style_nor_steer_the_terminal(
@@ -285,7 +285,7 @@ def test_what_needs_no_labels_says_so() -> None:
     metrics = ["mrr", "bm25_similarity"]
     dataset = RetrievalDataset({"q1": "text", "q2": "text of c"}, {"q1": ["c"]}, {"c": "text of c"})
     results = evaluate(lambda query: ["c"], dataset, metrics)
-    assert "bm25_similarity needs no labels: it has a value for 2 queries, not only 1" in shown(
+    assert "bm25_similarity needs no labels: it has a value for 2 questions, not 1" in shown(
         results, width=100
     )
 

@@ -79,7 +79,7 @@ def test_names_of_one_query_only_make_no_table() -> None:
 
 def test_console_markdown_and_page_say_it() -> None:
     reported = bm25_results()
-    remark = "bm25: 'hop 1' not found, by complete@2"
+    remark = "bm25: 'hop 1' not found, on complete@2"
     console = str(results_report([reported], worst=5))
     listing = results_report([reported], worst=5).listings[0]
     assert remark in {line for query in listing.queries for line in query.remarks}
@@ -87,7 +87,7 @@ def test_console_markdown_and_page_say_it() -> None:
     assert "hop &#60;2&#62;" in reported.to_markdown()
     content = content_of(results_report([reported]).queries(), "ndcg@5", None)  # type: ignore[misc]
     remarks = content.index["remarks"]
-    assert remarks[0] == ["bm25: 'hop <2>' not found, by complete@2"]
+    assert remarks[0] == ["bm25: 'hop <2>' not found, on complete@2"]
     assert set(remarks) == {0, 1, 2}
 
 
@@ -126,7 +126,7 @@ def test_a_metric_that_isnt_registered_has_no_table_by_call() -> None:
         [], run=Run(rankings), relevance=dict.fromkeys(rankings, HOPS), scores=scores
     )
     (section,) = facet_sections([system_of(agent)])
-    assert [table.title for table in section.tables] == ["Facets by my_facets@3"]
+    assert [table.title for table in section.tables] == ["Facets on my_facets@3"]
 
 
 def test_many_calls_end_in_one_column() -> None:

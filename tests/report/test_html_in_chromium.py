@@ -162,9 +162,9 @@ def test_on_paper_nothing_is_cut_off(
         assert heading in first
     effect = next(iter(comparison())).effect_size
     assert f"{effect:+.2f}".replace("-", "−") in first  # in the last column
-    assert "Unjudged items" in " ".join(pages)
+    assert "Unlabelled passages" in " ".join(pages)
     # what is folded on the screen, since paper can't be clicked
-    for folded in ("latency p95", "if not relevant", "What the metrics mean", "Range 0 to 1."):
+    for folded in ("latency p95", "all irrelevant", "What the metrics mean", "Range 0 to 1."):
         assert folded in " ".join(" ".join(pages).split())
     assert tab.page.locator("main > .card > details[open]").count() == 0
 

@@ -77,7 +77,7 @@ def test_the_table_has_means_counts_and_latency() -> None:
 
     assert page.rows[0] == ["one", "two"]
     assert rows["mrr"] == ["0.25", "0.75"]  # one: 1/2, and 0 where it failed
-    assert rows["queries"] == ["2", "1"]
+    assert rows["questions"] == ["2", "1"]
     assert rows["failed"] == ["1", "0"]
     assert rows["latency p50"] == ["500 ms", "–"]
 

@@ -103,7 +103,7 @@ def test_a_refused_answer_is_asked_for_once_more(
     if said or isinstance(asked, Completing):
         assert problem in second.removeprefix(first.partition("\n\n")[0])
     stubborn = llm(said)
-    with pytest.raises(BadAnswer, match="towns: no answer that fits, asked twice: ") as raised:
+    with pytest.raises(BadAnswer, match="towns: no usable answer in two tries: ") as raised:
         town(stubborn)
     assert len(stubborn.asked) == 2
     if said or isinstance(asked, Completing):
@@ -134,7 +134,7 @@ def test_an_answer_to_another_question_is_refused(llm: Any) -> None:
     def check(answer: Town) -> None:
         raise ValueError(f"{answer.name} isn't on the map")
 
-    with pytest.raises(BadAnswer, match="asked twice: Forlì isn't on the map"):
+    with pytest.raises(BadAnswer, match="in two tries: Forlì isn't on the map"):
         town(llm, check=check, reminder="Look at the map.")
     assert "Forlì isn't on the map\nLook at the map." in llm.asked[1]
 

@@ -204,14 +204,14 @@ def test_a_long_value_is_shortened() -> None:
 MESSAGES: list[tuple[Callable[[], Any], str]] = [
     (
         lambda: MRR().compute("", None, ["a"]),
-        "expected_ids is None: the query is unjudged, and this metric needs relevance. Pass the "
-        "relevant ids, a {id: grade} mapping or a Relevance.",
+        "expected_ids is None: the question has no labels, and this metric needs relevance. Pass "
+        "the relevant ids, a {id: grade} mapping or a Relevance.",
     ),
     (
         lambda: MRR().compute("", {"a": 0}, ["a"]),
         "expected_ids holds nothing relevant (it is empty, or every grade is 0 or less), so the "
-        "metric has no value. Score a dataset instead: it leaves such queries out of the means and "
-        "counts them (no_relevant='exclude').",
+        "metric has no value. Score a dataset instead: it leaves such questions out of the means "
+        "and counts them (no_relevant='exclude').",
     ),
     (
         lambda: MRR().compute("", ["a"], None),
@@ -245,8 +245,8 @@ MESSAGES: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: Accuracy(corpus_size=2).compute("", ["a"], ["b", "c"]),
-        "corpus_size: expected at least 3, the distinct items retrieved or judged for one query, "
-        "got 2.",
+        "corpus_size: expected at least 3, the distinct passages retrieved or labelled for one "
+        "question, got 2.",
     ),
     (
         lambda: metric("ngcd@10"),
@@ -300,8 +300,8 @@ MESSAGES: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: score_rankings({"q7": {"a": 0}}, {"q7": []}, "mrr", no_relevant="error"),
-        "relevance of query 'q7': expected a grade above 0, got {'a': 0}. Leave such queries out "
-        "of the means with no_relevant='exclude'.",
+        "relevance of question 'q7': expected a grade above 0, got {'a': 0}. Leave such questions "
+        "out of the means with no_relevant='exclude'.",
     ),
 ]
 

@@ -76,12 +76,12 @@ class TestRun:
 
     @pytest.mark.parametrize("ranking", ["abc", 5, None])
     def test_a_ranking_is_a_list_of_ids(self, ranking: Any) -> None:
-        with pytest.raises(InvalidInput, match="ranking of query 'q': expected a list of ids"):
+        with pytest.raises(InvalidInput, match="ranking of question 'q': expected a list of ids"):
             Run({"q": ranking})
 
     def test_repr_says_what_it_is(self) -> None:
         run = Run({"q1": ["a"], "q2": Ranking(error="x")}, name="bm25")
-        assert repr(run) == "<Run bm25: 2 queries, 1 failed>"
+        assert repr(run) == "<Run bm25: 2 questions, 1 failed>"
 
 
 SCORES = Scores(
@@ -238,6 +238,12 @@ class TestScores:
         scores = Scores([str(n) for n in range(len(column))], {"m": column})
         assert Scores.from_json(scores.to_json())["m"].tobytes() == scores["m"].tobytes()
 
+    def test_half_a_surrogate_pair_in_an_id_is_escaped(self, tmp_path: Path) -> None:
+        scores = Scores(["q\ud800", "é"], {"m": [0.5, 1.0]})
+        scores.to_json(tmp_path / "scores.json")
+        assert "q\\ud800" in (tmp_path / "scores.json").read_text("ascii")
+        assert Scores.from_json(tmp_path / "scores.json") == scores
+
     @pytest.mark.parametrize(
         ("value", "plain"),
         [
@@ -335,13 +341,13 @@ class TestScores:
             Scores(["q1", "q2"], {"m": [1.0]})
 
     def test_repr_shows_the_means(self) -> None:
-        assert repr(SCORES) == "<Scores bm25: 3 queries; mrr: 0.5833, similarity: 0.7500>"
+        assert repr(SCORES) == "<Scores bm25: 3 questions; mrr: 0.5833, similarity: 0.7500>"
 
     def test_a_metric_without_a_value_has_no_mean(self) -> None:
         scores = Scores(["q1", "q2"], {"m": [math.nan, math.nan], "mrr": [1.0, 0.5]})
         assert math.isnan(scores.means["m"])
         assert scores.n("m") == 0
-        assert repr(scores) == "<Scores unnamed: 2 queries; m: –, mrr: 0.7500>"
+        assert repr(scores) == "<Scores unnamed: 2 questions; m: –, mrr: 0.7500>"
         assert json.loads(scores.to_json())["means"] == {"m": None, "mrr": 0.75}
         assert Scores.from_json(scores.to_json()) == scores
         assert math.isnan(scores.intervals()["m"].mean)

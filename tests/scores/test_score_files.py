@@ -228,7 +228,7 @@ def test_groups(tmp_path: Path) -> None:
         ("q1 Q0 e f 4 0.1 bm25", "line 4: expected 6 columns"),
         ("q1 Q0 e 4 high bm25", "line 4: expected a score, a number"),
         ("q1 Q0 e 4 nan bm25", "line 4: expected a score, a number"),
-        ("q1 Q0 a 4 0.1 bm25", "line 4: expected every document once a query, got 'q1 a'"),
+        ("q1 Q0 a 4 0.1 bm25", "line 4: expected every document once a question, got 'q1 a'"),
         ("q1 Q0 \udcff 4 0.1 bm25", "line 4: expected UTF-8 text"),
     ],
 )

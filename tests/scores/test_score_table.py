@@ -93,7 +93,7 @@ def test_totals_count_like_scores() -> None:
     counts = totals.counts
     assert (counts.queries, counts.scored, counts.failed, counts.empty) == (6, 4, 1, 1)
     assert (counts.no_relevant, counts.unjudged) == (1, 1)
-    assert repr(totals) == "<ScoreTotals bm25: 4 queries; recall: 0.1250>"
+    assert repr(totals) == "<ScoreTotals bm25: 4 questions; recall: 0.1250>"
 
 
 def test_failed_and_barren_queries_by_choice() -> None:
@@ -104,7 +104,7 @@ def test_failed_and_barren_queries_by_choice() -> None:
 
 
 def test_nothing_relevant_as_an_error() -> None:
-    with pytest.raises(InvalidInput, match="relevance of query 'barren'"):
+    with pytest.raises(InvalidInput, match="relevance of question 'barren'"):
         score_table(MIXED, "recall", no_relevant="error")
 
 

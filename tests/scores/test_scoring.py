@@ -142,9 +142,12 @@ class TestWhatTheMeansLeaveOut:
     @pytest.mark.parametrize(
         ("expected", "note"),
         [
-            ({}, "no queries"),
-            ({"q1": None, "q2": None}, "of 2 queries, 2 unjudged"),
-            ({"q1": None, "q2": []}, "of 2 queries, 1 unjudged and 1 without anything relevant"),
+            ({}, "no questions"),
+            ({"q1": None, "q2": None}, "of 2 questions, 2 without labels"),
+            (
+                {"q1": None, "q2": []},
+                "of 2 questions, 1 without labels and 1 without anything relevant",
+            ),
         ],
     )
     def test_a_note_says_why_nothing_is_scored(
@@ -169,7 +172,7 @@ class TestWhatTheMeansLeaveOut:
         assert (scores.counts.no_relevant, scores.counts.scored) == (2, 3)
 
     def test_nothing_relevant_as_an_error(self) -> None:
-        with pytest.raises(InvalidInput, match="relevance of query 'nothing'"):
+        with pytest.raises(InvalidInput, match="relevance of question 'nothing'"):
             score_rankings(self.EXPECTED, self.RETRIEVED, "mrr", no_relevant="error")
 
     def test_unjudged_is_no_error(self) -> None:
@@ -191,8 +194,8 @@ class TestWhatTheMeansLeaveOut:
         assert scores["precision(min_grade=2)@1"].tolist() == [0, 1]
         assert scores["precision@1"].tolist() == [1, 1]
         assert scores.notes == (
-            "1 of 2 queries have positive grades but none of at least 2: metrics with min_grade=2 "
-            "score them 0",
+            "1 of 2 questions have positive grades but none of at least 2: metrics with "
+            "min_grade=2 score them 0",
         )
 
     def test_a_query_with_nothing_relevant_is_not_told_of_as_below_min_grade(self) -> None:
@@ -203,7 +206,7 @@ class TestWhatTheMeansLeaveOut:
     def test_compute_tells_of_grades_below_min_grade(self) -> None:
         result = Precision(min_grade=2).compute("", {"a": 1}, ["a"])
         assert result.score == 0
-        assert result.metadata == {"note": "no grade reaches min_grade=2, so the query scores 0"}
+        assert result.metadata == {"note": "no grade reaches min_grade=2, so the question scores 0"}
         assert Precision(min_grade=2).compute("", {"b": 2}, ["a"]).metadata == {}
 
     def test_all_metrics_share_one_denominator(self) -> None:
@@ -344,7 +347,7 @@ class TestIds:
             call(expected, retrieved)
 
     def test_lists_of_one_query_are_told_from_lists_of_lists(self) -> None:
-        with pytest.raises(InvalidInput, match=r"expected has, 1, got 2\. Of one query"):
+        with pytest.raises(InvalidInput, match=r"expected has, 1, got 2\. Even for one question"):
             score_rankings(["a"], ["a", "b"], "recall")
         with pytest.raises(
             InvalidInput, match="retrieved: expected as many rankings as expected has, 1, got 2"

@@ -177,7 +177,7 @@ class TestIntervals:
     def test_one_query_has_none(self) -> None:
         (interval,) = difference_intervals(Units.of(np.array([[0.4]])), widest=1.0)
         assert (interval.low, interval.high) == (None, None)
-        assert interval.note == "only 1 query: too few for an interval"
+        assert interval.note == "only 1 question: too few for an interval"
         (interval,) = difference_intervals(Units.of(DENSE[:, None], np.zeros(60, np.int64)))
         assert interval.note == "only 1 cluster: too few for an interval"
 

@@ -42,7 +42,7 @@ def test_a_column_of_zeros_and_ones_has_wilsons_interval(
 
 def test_wilsons_interval_of_few_misses_is_rough() -> None:
     assert mean_interval([1.0] * 96 + [0.0] * 4).note == (
-        "only 4 of 100 queries differ: a rough interval"
+        "only 4 of 100 questions differ: a rough interval"
     )
     assert mean_interval([1.0] * 95 + [0.0] * 5).note == ""
 
@@ -172,7 +172,7 @@ def test_no_interval_leaves_the_limits(low: float, high: float, clusters: list[i
 def test_one_query_has_no_interval() -> None:
     interval = mean_interval([0.5])
     assert (interval.low, interval.high) == (None, None)
-    assert interval.note == "only 1 query: too few for an interval"
+    assert interval.note == "only 1 question: too few for an interval"
     assert mean_interval([0.5, 0.7], clusters=["a", "a"]).note == (
         "only 1 cluster: too few for an interval"
     )
@@ -193,7 +193,7 @@ def test_missing_values_have_no_part() -> None:
     assert with_holes.n == 300
     ends = (with_holes.low, with_holes.high)
     assert ends == pytest.approx((without.low, without.high), abs=1e-14)
-    assert mean_interval([math.nan] * 3).note == "no query has a value"
+    assert mean_interval([math.nan] * 3).note == "no question has a value"
     assert mean_interval([]).n == 0
 
 
@@ -251,7 +251,7 @@ class TestClusters:
         assert width(few) > width(many)
 
     def test_one_for_each_query(self) -> None:
-        with pytest.raises(InvalidInput, match="clusters: expected one for each of 300 queries"):
+        with pytest.raises(InvalidInput, match="clusters: expected one for each of 300 questions"):
             mean_interval(SKEWED, clusters=["a"])
 
 

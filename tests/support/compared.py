@@ -1,4 +1,4 @@
-"""Systems to compare: the scores of 120 queries, with known shifts between the systems."""
+"""Systems to compare: the scores of 120 questions, with known shifts between the systems."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def test_negative_grades_are_mentioned_once() -> None:
     expected = {"q1": {"a": 1, "b": -1}, "q2": {"a": 1, "b": -2, "c": -1}}
     scores = score_rankings(expected, {"q1": ["a"], "q2": ["a"]}, ["mrr", "bpref", "ap"])
     (note,) = [note for note in scores.notes if "negative" in note]
-    assert note.startswith("3 judgements have a negative grade")
+    assert note.startswith("3 labels have a negative grade")
 
 
 def test_a_bare_ndcg_over_short_rankings_says_how_many_and_the_other_mean() -> None:
@@ -117,7 +117,7 @@ def test_a_bare_ndcg_over_short_rankings_says_how_many_and_the_other_mean() -> N
     (note,) = [note for note in scores.notes if "ideal=all" in note]
     # only q1 retrieved something and less than is relevant: 1 / (1 + 1/log2(3) + 1/2) = .469279;
     # q2 1, q3 0, q4 1/log2(3) = .630930; the mean is .525052
-    assert note.startswith("1 of 4 queries retrieved fewer items than are relevant, and ndcg")
+    assert note.startswith("1 of 4 questions got fewer passages than are relevant, and ndcg")
     assert note.endswith("ndcg(ideal=all) has the mean 0.5251")
     whole = score_rankings(expected, retrieved, ["ndcg(ideal=all)", "ndcg@3"])
     assert whole.means["ndcg(ideal=all)"] == pytest.approx(0.525052, abs=5e-7)

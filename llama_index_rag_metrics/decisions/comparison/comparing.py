@@ -261,8 +261,8 @@ def _notes(paired: Paired, settings: ComparisonSettings) -> tuple[str, ...]:
     if paired.clusters is not None:
         n = len(set(paired.clusters.tolist()))
         notes.append(
-            f"{len(paired.query_ids)} queries in {n} clusters: these are flipped as a whole, t is "
-            "cluster-robust, and Wilcoxon's test takes their means"
+            f"{len(paired.query_ids)} questions in {n} clusters: these are flipped as a whole, t "
+            "is cluster-robust, and Wilcoxon's test takes their means"
         )
     return tuple(notes)
 

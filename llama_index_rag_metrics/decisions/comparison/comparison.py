@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -22,6 +21,7 @@ from llama_index_rag_metrics.evaluation.results.evaluation_results import Evalua
 from llama_index_rag_metrics.report.escape import terminal
 from llama_index_rag_metrics.report.model import Report
 from llama_index_rag_metrics.report.reportable import Reportable, written
+from llama_index_rag_metrics.runtime.atomic_files import json_text
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.jsonable import jsonable
 from llama_index_rag_metrics.scores import Scores
@@ -171,7 +171,7 @@ class Comparison(Reportable):
             ],
         }
         plain = jsonable(content, "comparison")
-        return written(json.dumps(plain, ensure_ascii=False, allow_nan=False), path)
+        return written(json_text(plain), path)
 
     def __repr__(self) -> str:
         return f"<Comparison: {terminal(self.decision)}>"

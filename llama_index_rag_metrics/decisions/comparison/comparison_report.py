@@ -109,7 +109,7 @@ def _sections(comparison: Comparison, systems: list[System]) -> list[m.Section]:
             systems,
             comparison.metric_names,
             peoples_interval_of,
-            title=f"{'Means by people alone' if calibrations else 'Means'}, queries, latency",
+            title=f"{'Means by people alone' if calibrations else 'Means'}, questions, latency",
             place="detail",
             primary=comparison.settings.primary,
             digits={metric: _digits(comparison, metric) for metric in comparison.metric_names},
@@ -117,7 +117,7 @@ def _sections(comparison: Comparison, systems: list[System]) -> list[m.Section]:
         m.Section("Human and judged questions", calibrated, CALIBRATED),
         m.Section("Slices", list(_slices(comparison)), aside=True),
         _pairs_section(comparison),
-        m.Section("Unjudged items", holes, EXPLAINED, aside=True, folded=True),
+        m.Section("Unlabelled passages", holes, EXPLAINED, aside=True, folded=True),
     ]
 
 

@@ -31,7 +31,7 @@ from llama_index_rag_metrics.metrics import (
 from llama_index_rag_metrics.rankings.matching.matcher_names import Matched
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.report import model as m
-from llama_index_rag_metrics.report.numbers import carried
+from llama_index_rag_metrics.report.numbers import carried, mean_of
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.amounts import check_amount
 from llama_index_rag_metrics.runtime.errors import InvalidInput
@@ -41,14 +41,14 @@ from llama_index_rag_metrics.scores.scoring.score_rankings import score_with
 from llama_index_rag_metrics.statistics.intervals import exact_mean
 
 EXPLAINED = (
-    "What each mean would be if the unjudged items that it counts had been judged. Bounds hold "
-    "whatever the judgements are; the two cases are examples."
+    "How each mean could change if the unlabelled passages that it counts were labelled. Bounds "
+    "hold whatever the labels are; the two cases are examples."
 )
 _View: TypeAlias = "tuple[str | None, int | None, float, tuple[str, ...]]"
 """What metrics see alike: the name of a matcher, a cutoff, the grade of relevance, the queries."""
 
 _Scored: TypeAlias = "tuple[RankingMetric, Mapping[str, float]]"
-_HEAD = ("unjudged within k", "as scored", "if not relevant", "if relevant", "")
+_HEAD = ("unlabelled within k", "current", "all irrelevant", "all relevant", "")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -85,9 +85,9 @@ class JudgementHoles(Reportable, tuple[Holes, ...]):
         """A row a metric."""
         table = m.Table("", _HEAD, [[_row(hole.metric, hole) for hole in self]])
         return m.Report(
-            title="Unjudged items",
+            title="Unlabelled passages",
             decision=[self._decision()],
-            sections=[m.Section("Unjudged items", [table], EXPLAINED)],
+            sections=[m.Section("Unlabelled passages", [table], EXPLAINED)],
             metrics=[hole.metric for hole in self],
             records=m.Records.of_fields(self, [field.name for field in fields(Holes)]),
         )
@@ -227,7 +227,7 @@ def hole_tables(by_system: Mapping[str, Sequence[Holes]]) -> list[m.Table]:
         for hole in holes
         if hole.unjudged
     ]
-    return [m.Table("Unjudged items", _HEAD, [rows], place="detail")] if rows else []
+    return [m.Table("Unlabelled passages", _HEAD, [rows], place="detail")] if rows else []
 
 
 def _row(label: str, holes: Holes) -> m.Row:
@@ -235,9 +235,10 @@ def _row(label: str, holes: Holes) -> m.Row:
         label,
         [
             m.Cell((holes.unjudged, holes.retrieved), "share"),
-            m.Cell(holes.mean, "score"),
-            m.Cell(holes.not_relevant, "score"),
-            m.Cell(holes.relevant, "score"),
+            *(
+                mean_of(m.Cell(mean, "score"), holes.n)
+                for mean in (holes.mean, holes.not_relevant, holes.relevant)
+            ),
             m.Cell("bounds" if holes.bounds else "two cases", tone="quiet"),
         ],
     )

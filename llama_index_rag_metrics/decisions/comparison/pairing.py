@@ -184,7 +184,7 @@ class Paired:
     def slices(self, key: str) -> dict[Hashable, Paired]:
         """The queries by a value of their metadata; those without the key under None."""
         if not isinstance(key, str):
-            raise InvalidInput("slices", key, "one key of the queries' metadata, a text")
+            raise InvalidInput("slices", key, "one key of the questions' metadata, a text")
         members: dict[Hashable, list[int]] = {}
         for row, query_id in enumerate(self.query_ids):
             value = self.metadata.get(query_id, {}).get(key)
@@ -247,7 +247,7 @@ def pair(
         if missing := every - have:
             reasons = sorted({systems[name].excluded[query_id] for query_id in missing})
             notes.append(
-                f"queries that {name} leaves out of its means ({', '.join(reasons)}) aren't "
+                f"questions that {name} leaves out of its means ({', '.join(reasons)}) aren't "
                 f"compared with it: {len(missing)}"
             )
     query_ids = [query_id for query_id in systems[baseline].query_ids if query_id in every]
@@ -279,7 +279,7 @@ def check_finite(
     for metric in metrics:
         for query_id, score in scores.by_query(metric).items():
             if not abs(score) < _TOO_LARGE and (query_ids is None or query_id in query_ids):
-                remedy = "Fix the metric, or give the query no value (NaN)."
+                remedy = "Fix the metric, or give the question no value (NaN)."
                 argument = f"score of {query_id!r} by {metric}"
                 expected = "a finite number" if math.isinf(score) else f"less than {_TOO_LARGE:g}"
                 raise InvalidInput(argument, score, expected, remedy)
@@ -297,15 +297,15 @@ def _queries(systems: Mapping[str, Scores], on_missing: str) -> tuple[set[str], 
         if every - have
     ]
     if lacking and on_missing == "error":
-        remedy = "Evaluate all on the same queries, or pass on_missing='intersect'."
-        sentence = f"systems have other queries: {'; '.join(lacking)}."
+        remedy = "Evaluate all on the same questions, or pass on_missing='intersect'."
+        sentence = f"systems have other questions: {'; '.join(lacking)}."
         raise InvalidInput("systems", lacking, sentence=sentence, remedy=remedy)
     if not common:
-        raise InvalidInput("systems", list(systems), sentence="systems have no query in common.")
+        raise InvalidInput("systems", list(systems), sentence="systems have no question in common.")
     if not lacking:
         return common, []
     note = (
-        f"only the {len(common)} queries that all systems have are compared, and means are "
+        f"only the {len(common)} questions that all systems have are compared, and means are "
         f"taken over these: {'; '.join(lacking)}"
     )
     return common, [note]
@@ -328,10 +328,10 @@ def _clusters(
     elif isinstance(clusters, Mapping):
         of_query = dict(clusters)
     else:
-        expected = "a key of the queries' metadata, or a mapping of query id to cluster"
+        expected = "a key of the questions' metadata, or a mapping of query id to cluster"
         raise InvalidInput("clusters", clusters, expected)
     if missing := [query_id for query_id in query_ids if query_id not in of_query]:
-        expected = f"one for each of {len(query_ids)} queries"
+        expected = f"one for each of {len(query_ids)} questions"
         raise InvalidInput("clusters", f"none for {_listed(missing)}", expected)
     return number_clusters([of_query[query_id] for query_id in query_ids])
 
@@ -340,7 +340,7 @@ def _unknown_key(
     argument: str, key: str, metadata: Mapping[str, Mapping[str, Any]]
 ) -> InvalidInput:
     known = sorted({str(key) for row in metadata.values() for key in row})
-    return InvalidInput(argument, key, f"a key of the queries' metadata: {known}")
+    return InvalidInput(argument, key, f"a key of the questions' metadata: {known}")
 
 
 def _listed(query_ids: Iterable[str]) -> str:

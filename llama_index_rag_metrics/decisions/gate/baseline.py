@@ -31,7 +31,7 @@ from llama_index_rag_metrics.files.lines import Place, from_json, read_text
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.report.escape import terminal
 from llama_index_rag_metrics.report.numbers import questions, score
-from llama_index_rag_metrics.runtime.atomic_files import write_text
+from llama_index_rag_metrics.runtime.atomic_files import json_text, write_text
 from llama_index_rag_metrics.runtime.errors import BaselineMismatch, FileFormatError, InvalidInput
 from llama_index_rag_metrics.runtime.jsonable import jsonable
 from llama_index_rag_metrics.scores import Scores
@@ -188,7 +188,7 @@ class Baseline:
     def to_json(self) -> str:
         """The text of the file."""
         head = self._head(rules=[str(rule) for rule in self.rules])
-        updates = [f"  {_line(asdict(update))}" for update in self.history]
+        updates = [f"  {json_text(asdict(update))}" for update in self.history]
         parts = [*_fields({"format": _FORMAT, **head}), _block("history", "[", "]", updates)]
         parts += [_block("queries", "{", "}", self._rows()), *self._judged()]
         if self.anchor is None:
@@ -259,7 +259,7 @@ class Baseline:
             "missing now": before - after,
             "new": after - before,
             "with another question": changed("question"),
-            "with other judgements": changed("judgements"),
+            "with other labels": changed("judgements"),
         }
         same = common.difference(*differences.values())
         if (not same and (before or after)) or (any(differences.values()) and not intersect):
@@ -288,13 +288,14 @@ class Baseline:
                 row["excluded"] = self.scores.excluded[query_id]
             else:
                 row["scores"] = [by_query.get(query_id) for by_query in columns]
-            yield f"  {_line(query_id)}: {_line(row)}"
+            yield f"  {json_text(query_id)}: {json_text(row)}"
 
     def _judged(self) -> Iterator[str]:
         if self.judged is not None:
             columns = [self.judged.by_query(metric) for metric in self.scores]
             rows = (
-                f"  {_line(query_id)}: {_line([by_query.get(query_id) for by_query in columns])}"
+                f"  {json_text(query_id)}: "
+                f"{json_text([by_query.get(query_id) for by_query in columns])}"
                 for query_id in sorted(self.judged.query_ids)
             )
             yield _block("judged", "{", "}", rows)
@@ -317,17 +318,13 @@ def _kept(scores: Scores, metrics: Sequence[str]) -> Scores:
 
 
 def _fields(values: Mapping[str, Any]) -> list[str]:
-    return [f" {_line(key)}: {_line(value)}" for key, value in values.items()]
+    return [f" {json_text(key)}: {json_text(value)}" for key, value in values.items()]
 
 
 def _block(key: str, start: str, end: str, lines: Iterable[str]) -> str:
     listed = ",\n".join(lines)
     value = f"{start}\n{listed}\n {end}" if listed else start + end
-    return f" {_line(key)}: {value}"
-
-
-def _line(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    return f" {json_text(key)}: {value}"
 
 
 def _read(data: Mapping[str, Any]) -> Baseline:
@@ -356,7 +353,7 @@ def _columns(
     rows: Mapping[str, Sequence[float | None]], metrics: Sequence[str]
 ) -> dict[str, list[float]]:
     if any(len(row) != len(metrics) for row in rows.values()):
-        raise ValueError(f"a query without {len(metrics)} scores")
+        raise ValueError(f"a question without {len(metrics)} scores")
     if any(score is not None and math.isnan(score) for row in rows.values() for score in row):
         raise ValueError("a score that is NaN, where null stands for none")
     columns = zip(*rows.values(), strict=True) if rows else [()] * len(metrics)

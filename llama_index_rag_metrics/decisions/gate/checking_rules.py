@@ -25,7 +25,7 @@ from llama_index_rag_metrics.evaluation.results.evaluation_results import Evalua
 from llama_index_rag_metrics.evaluation.results.results_report import system_of
 from llama_index_rag_metrics.report.failures import failure_lines
 from llama_index_rag_metrics.report.model import Failure
-from llama_index_rag_metrics.report.numbers import counted
+from llama_index_rag_metrics.report.numbers import questions
 from llama_index_rag_metrics.report.terminal import to_text
 from llama_index_rag_metrics.runtime.amounts import check_amount, check_integer
 from llama_index_rag_metrics.runtime.callers import warn_caller
@@ -213,7 +213,7 @@ def _sides(
         before = reference.scores.counts.queries
         if not len(common) == now == before:
             notes.append(
-                f"rules against the {name} are decided by {counted(len(common))}, those that are "
+                f"rules against the {name} are decided by {questions(len(common))}, those that are "
                 f"the same now ({now:,}) and in the {name} ({before:,})"
             )
     return sides
@@ -241,7 +241,7 @@ def _measured(
         again = replace(rule, anchor=True)
         if metric not in sides["anchor"][0].scores:
             notes.append(
-                f"the anchor has no scores by {metric}, so losses in small steps go unnoticed; "
+                f"the anchor has no scores on {metric}, so losses in small steps go unnoticed; "
                 "store a new anchor to notice them"
             )
         elif again not in rules:
@@ -293,7 +293,7 @@ def _remarks(verdicts: Sequence[Verdict]) -> Iterator[str]:
         for verdict in open_ones
     ):
         yield (
-            "equal scores prove little with few queries; only identical rankings pass without "
+            "equal scores prove little with few questions; only identical rankings pass without "
             "proof. Rankings are known to scores of `evaluate`, `score` and score_rankings; score "
             "older ones again"
         )
@@ -370,6 +370,6 @@ def _check_anchor(anchor: Baseline, results: Results, min_coverage: float) -> No
     common = len(anchor.common_queries(results))
     fewer, more = sorted(side.counts.queries for side in (anchor.scores, scores_of(results)))
     if common < min_coverage * fewer:
-        expected = f"the same queries as now: only {common:,} of {counted(more)} are"
+        expected = f"the same questions as now: only {common:,} of {questions(more)} are"
         remedy = "new_anchor=True, or --new-anchor, makes these scores the anchor."
-        raise InvalidInput("anchor", f"{fewer:,} queries", expected, remedy)
+        raise InvalidInput("anchor", questions(fewer), expected, remedy)

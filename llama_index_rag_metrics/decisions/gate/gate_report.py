@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     )
 
 _VERDICTS = "Verdicts"
-_HEAD = ("verdict", "now", "baseline", "difference", "bounds", "queries")
+_HEAD = ("verdict", "now", "baseline", "difference", "bounds", "questions")
 _TONES: dict[Outcome, m.Tone] = {"pass": "best", "fail": "alarm", "inconclusive": "open"}
 ORDER: tuple[Outcome, ...] = ("fail", "inconclusive", "pass")
 MOST_ITEMS = 3

@@ -8,7 +8,6 @@ there are. Rules that test the same numbers against the same limit count once.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import chain
@@ -26,6 +25,7 @@ from llama_index_rag_metrics.decisions.gate.rules import Rule
 from llama_index_rag_metrics.report.model import QueryAnswers, Report
 from llama_index_rag_metrics.report.query_lines import retrieved_lines, wanted_lines
 from llama_index_rag_metrics.report.reportable import Reportable, Sentence, written
+from llama_index_rag_metrics.runtime.atomic_files import json_text
 from llama_index_rag_metrics.runtime.jsonable import jsonable
 from llama_index_rag_metrics.statistics.resampling import NOISE
 
@@ -175,7 +175,7 @@ class GateReport(Reportable):
             "verdicts": [verdict.record() for verdict in self],
             "notes": self.notes,
         }
-        text = json.dumps(jsonable(content, "gate"), ensure_ascii=False, indent=1, allow_nan=False)
+        text = json_text(jsonable(content, "gate"), indent=1)
         written(f"{text}\n", path)
         return text
 

@@ -19,8 +19,10 @@ from llama_index_rag_metrics.report.figure import Axis, Figure, Series
 from llama_index_rag_metrics.report.numbers import (
     counted,
     given,
+    mean_of,
     percent,
     questions,
+    rounded_up,
     score,
     seconds,
 )
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.decisions.sweeps.sweep_result import Configuration, Sweep
 
 _MOST_LISTED, _MOST_PAIRS = 3, 15
+_DIGITS = 3
 _CONFIGURATIONS, _FAILED = "Configurations", "Failed"
 _COSTS: Sequence[tuple[str, str, m.Form]] = (
     ("tokens per question", "tokens", "count"),
@@ -105,16 +108,17 @@ def _table(sweep: Sweep) -> m.Table:
     }
     rows = []
     for rank, configuration in enumerate(sweep.ranked, 1):
-        interval = sweep.interval(configuration)
+        interval, bound = sweep.interval(configuration), _bound(sweep, configuration)
+        at_most = None if bound is None else float(rounded_up(bound, _DIGITS))
         cells = [
             _standing(sweep, configuration),
             *(m.Cell(configuration.shown.get(name, "")) for name in parameters),
-            m.Cell.of(configuration.mean(sweep.primary), "score"),
-            m.Cell.of(_bound(sweep, configuration), "score"),
+            _mean(sweep, configuration, sweep.primary),
+            m.Cell.of(at_most, "score")._replace(digits=_DIGITS),
             *(m.Cell.of(getattr(configuration, name), kind) for name, kind in costs.values()),
             m.Cell("yes" if configuration in sweep.front else ""),
-            m.Cell("score", "bounds", low=interval.low, high=interval.high),
-            *(m.Cell.of(configuration.mean(metric), "score") for metric in others),
+            m.Cell("score", "bounds", low=interval.low, high=interval.high, digits=_DIGITS),
+            *(_mean(sweep, configuration, metric) for metric in others),
         ]
         rows.append(m.Row(str(rank), cells))
     interval_head = f"{percent(sweep.confidence)} interval"
@@ -127,6 +131,10 @@ def _table(sweep: Sweep) -> m.Table:
         text_columns=1 + len(parameters),
         sortable=True,
     )
+
+
+def _mean(sweep: Sweep, configuration: Configuration, metric: str) -> m.Cell:
+    return mean_of(m.Cell.of(configuration.mean(metric), "score"), sweep.n_questions, _DIGITS)
 
 
 def _standing(sweep: Sweep, configuration: Configuration) -> m.Cell:

@@ -227,7 +227,7 @@ async def _source(
 
 
 def _never_asked(query: str) -> list[str]:
-    raise AssertionError("the journal has the answer to every query")
+    raise AssertionError("the journal has the answer to every question")
 
 
 async def _never_asked_for_calls(query: str) -> list[str]:

@@ -102,8 +102,8 @@ async def aevaluate(
     """
     ray = import_ray("distributed.ray.evaluate()")
     check_known(aevaluate, options)
-    check_count("workers", workers, "actors that ask queries")
-    check_count("concurrency", concurrency, "queries that an actor asks at once")
+    check_count("workers", workers, "actors that ask questions")
+    check_count("concurrency", concurrency, "questions that an actor asks at once")
     if not callable(retriever_factory):
         remedy = "Wrap it: lambda: retriever. It is then built anew on every worker."
         raise InvalidInput("retriever_factory", retriever_factory, "a function", remedy)

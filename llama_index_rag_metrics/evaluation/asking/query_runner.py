@@ -93,7 +93,7 @@ class FailedQueries:
         """Components that we stopped asking, with the reason."""
         for component, reason in self._reasons.items():
             if n := self._unasked[component]:
-                queries = f"{n} of {self._total} queries"
+                queries = f"{n} of {self._total} questions"
                 counted = ", which count as failed" if component == RETRIEVER else ""
                 yield f"{component} wasn't asked for {queries}{counted}, since {reason}"
 
@@ -224,8 +224,8 @@ class QueryRunner:
         rankings = {query_id: self._rankings[query_id] for query_id in queries}
         collected.run = Run(rankings, name=self.options.name)
         if self._n_identical:
-            what = "retrieved a document of the query's own id, which is left out"
-            self._notes[f"{self._n_identical:,} of {len(queries):,} queries {what}"] = None
+            what = "retrieved a document with the question's own id, which is left out"
+            self._notes[f"{self._n_identical:,} of {len(queries):,} questions {what}"] = None
         collected.notes = (*self._notes, *self._failures.notes, *self.asker.notes)
         collected.matched = {
             matching.matcher.name: matching.finish(collected.run) for matching in self.matchings

@@ -176,7 +176,7 @@ class RunOptions:
         return cls(**{**options, **further, "cache": cache})
 
     def __post_init__(self) -> None:
-        check_count("workers", self.workers, "queries to ask at once")
+        check_count("workers", self.workers, "questions to ask at once")
         if not isinstance(self.name, str):
             raise InvalidInput("name", self.name, "a text, what to call the system in reports")
         _ = self.scoring  # checks what it is made of
@@ -186,7 +186,7 @@ class RunOptions:
         if (limit := self.max_failures) is not None:
             is_share = isinstance(limit, float) and 0 < limit < 1
             if not is_share and not (type(limit) is int and limit >= 0):
-                expected = "a number of queries from 0 on, or a share of them between 0 and 1"
+                expected = "a number of questions from 0 on, or a share of them between 0 and 1"
                 raise InvalidInput("max_failures", limit, expected)
         if self.use_async is not None and not isinstance(self.use_async, bool):
             expected = "True, False, or None to find out which works"
@@ -198,7 +198,7 @@ class RunOptions:
             raise InvalidInput("latency", self.latency, "'load' or 'alone'")
         if self.latency_sample is None:
             return
-        check_count("latency_sample", self.latency_sample, "queries to ask alone")
+        check_count("latency_sample", self.latency_sample, "questions to ask alone")
         if self.latency == "load":
             sentence = "latency_sample can only be given with latency='alone'."
             raise InvalidInput("latency_sample", self.latency_sample, sentence=sentence)

@@ -15,6 +15,7 @@ from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.rankings.matching.matcher_names import Matched
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Run
+from llama_index_rag_metrics.report.numbers import questions
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.errors import EveryQueryFailed
 from llama_index_rag_metrics.runtime.garbage import collection_paused
@@ -225,7 +226,7 @@ def every_query_failed(run: Run) -> EveryQueryFailed | None:
     if not errors or len(run.failed) < len(run):
         return None
     error, times = errors.most_common(1)[0]
-    return EveryQueryFailed(f"retrieval failed on every query, {times} times with: {error}")
+    return EveryQueryFailed(f"retrieval failed on every question, {times} times with: {error}")
 
 
 def _notes(
@@ -243,9 +244,9 @@ def _notes(
     for name, errors in collected.metric_errors.items():
         if errors:
             query_id, error = next(iter(errors.items()))
-            yield f"{name} has no value for {len(errors):,} queries; {query_id!r}: {error}"
+            yield f"{name} has no value for {questions(len(errors))}; {query_id!r}: {error}"
     for name, results in collected.results.items():
         if any(math.isnan(result.score) for result in results.values()):
-            yield f"{name} gave NaN for some queries: they have no value"
+            yield f"{name} gave NaN for some questions, which have no value"
         if n := sum(map(_is_empty, results.values())):
-            yield f"{name} has no value where nothing was retrieved: {n} queries"
+            yield f"{name} has no value where nothing was retrieved: {n} questions"

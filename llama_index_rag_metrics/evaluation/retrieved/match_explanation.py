@@ -92,7 +92,7 @@ def explain_match(
     """
     ranking = run.get(query_id, Ranking())
     if item not in ranking.ids:
-        raise InvalidInput("item", item, f"an item that was retrieved for {query_id!r}")
+        raise InvalidInput("item", item, f"a passage that was retrieved for {query_id!r}")
     place = list(ranking.ids).index(item)
     texts = ranking.texts and [ranking.texts[place]]
     spans = ranking.spans and [ranking.spans[place]]
@@ -114,7 +114,7 @@ def explain_match(
         own, passages = [item], {label: label for label in grades}
     asked = [label for label in grades if expected_id in (None, label)]
     if expected_id is not None and not asked:
-        expected = f"an expected item of {query_id!r}: {join_first(list(map(repr, grades)))}"
+        expected = f"a labelled passage of {query_id!r}: {join_first(list(map(repr, grades)))}"
         raise InvalidInput("expected_id", expected_id, expected)
     known = {label: passages[label] for label in asked if label in passages}
     likeness = _likeness(ready, known, own)
@@ -127,15 +127,15 @@ def explain_match(
     if found and not is_match:
         reason = f"{item!r} is {label!r}, whose grade is {numbers.given(grades[label])}"
     elif ready is None:
-        reason = f"id {item!r} is expected" if is_match else _other_id(item, label, asked, spans)
+        reason = f"id {item!r} is labelled" if is_match else _other_id(item, label, asked, spans)
     elif threshold is not None:
         value = numbers.score(likeness[label], threshold)
         reason = f"{ready.name} finds a likeness of {value} between {item!r} and {label!r}"
         reason += f"; {numbers.given(threshold)} is needed"
     elif is_match:
-        reason = f"by {ready.name}, {item!r} stands for {label!r}"
+        reason = f"by {ready.name}, {item!r} matches {label!r}"
     else:
-        reason = f"by {ready.name}, {item!r} stands for none of {len(asked)} expected items"
+        reason = f"by {ready.name}, {item!r} matches none of {len(asked)} labelled passages"
         near = f"; the nearest is {label!r}" if label in known else ""
         reason += near if near or not label else f"; no text or place of {label!r} is known"
     return MatchExplanation(
@@ -170,13 +170,13 @@ def _likeness(
 
 
 def _other_id(item: str, near: str, asked: list[str], spans: Sequence[Span | None] | None) -> str:
-    """What is expected instead of an id."""
+    """What is labelled instead of an id."""
     source = spans[0].source if spans and spans[0] else None
-    reason = f"expected: {join_first(list(map(repr, asked)))}" if asked else "nothing is, by id"
+    reason = f"labelled: {join_first(list(map(repr, asked)))}" if asked else "nothing is, by id"
     if source in asked and source != item:
         reason = f"its document {source!r} is: use match_on='ref_doc_id'"
     elif near and letters(near) == letters(item):
         reason = f"{near!r} is, which differs only in case, spaces or punctuation"
     elif near and len(asked) > 1:
         reason = f"the nearest is {near!r}"
-    return f"id {item!r} isn't expected; {reason}"
+    return f"id {item!r} isn't labelled; {reason}"

@@ -104,5 +104,5 @@ def unplaced_note(run: Run) -> list[str]:
     lost = len(placed) - sum(placed)
     if not lost:
         return []
-    what = f"{lost:,} of {len(placed):,} retrieved items have no place in a document"
+    what = f"{lost:,} of {len(placed):,} retrieved passages have no place in a document"
     return [f"{what}, so span metrics leave them out"]

@@ -32,6 +32,7 @@ from llama_index_rag_metrics.rankings.matching.text_matchers import ContainmentM
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Call, Ranking, Run
 from llama_index_rag_metrics.rankings.span import read_span
+from llama_index_rag_metrics.report.numbers import questions
 from llama_index_rag_metrics.runtime.cache.fetching import Cache
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import describe_error
@@ -114,7 +115,7 @@ class Matching:
     def finish(self, run: Run) -> Matched:
         """Collect all matches, as rankings of the run's queries."""
         name = self.matcher.name
-        nothing = f"{name} finds nothing expected in what was retrieved: all scores are 0"
+        nothing = f"{name} finds no labelled passage in what was retrieved: all scores are 0"
         rankings = {
             query_id: _flattened(ranking, self._stands_for.get(query_id))
             for query_id, ranking in run.items()
@@ -176,7 +177,7 @@ class Matching:
         if known < relevant:
             lost = relevant - known
             return (
-                f"{lost} of {relevant} expected items have no {what}, so {self.matcher.name} "
+                f"{lost} of {relevant} labelled passages have no {what}, so {self.matcher.name} "
                 "can't find them",
             )
         return ()
@@ -186,7 +187,7 @@ class Matching:
             return []
         query_id, error = next(iter(self._errors.items()))
         what = (
-            f"{self.matcher.name} failed on {len(self._errors):,} queries, where its metrics have"
+            f"{self.matcher.name} failed on {questions(len(self._errors))}, where its metrics have"
         )
         return [f"{what} no value; {query_id!r}: {error}"]
 

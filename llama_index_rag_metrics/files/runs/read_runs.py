@@ -147,7 +147,7 @@ class Reader(ABC, Generic[T]):
     def read_value(self, data: object, place: Place, faults: Faults) -> None:
         if isinstance(data, Mapping):
             entries = (
-                (Place(f"{place.path}, query {entry[0]!r}"), entry) for entry in data.items()
+                (Place(f"{place.path}, question {entry[0]!r}"), entry) for entry in data.items()
             )
             faults.each(entries, self._entry)
         elif isinstance(data, list):
@@ -322,7 +322,7 @@ class _RunReader(Reader[Ranking]):
     held = "run"
     understood = (
         "a TREC run",
-        "JSONL, CSV, TSV, Parquet, Arrow or a data frame, one row per query (query_id, "
+        "JSONL, CSV, TSV, Parquet, Arrow or a data frame, one row per question (query_id, "
         "retrieved_ids) or a document (query_id, doc_id, score or rank)",
         "{query id: {document id: score}}, as a mapping or in JSON",
     )
@@ -364,7 +364,7 @@ class _RunReader(Reader[Ranking]):
         rows = self._rows.setdefault(query_id, {})
         key = rank if order == "rank" else item if order == "score" else len(rows)
         if key in rows:
-            once = f"every {'rank' if order == 'rank' else 'document'} once a query"
+            once = f"every {'rank' if order == 'rank' else 'document'} once a question"
             raise place.wrong(once, f"{query_id} {key}")
         rows[key] = item, score
 
@@ -395,7 +395,7 @@ class _QrelsReader(Reader[Relevance]):
     understood = (
         "TREC qrels",
         "BEIR's qrels",
-        "JSONL, CSV, Parquet, Arrow or a data frame, one row per query (query_id, expected_ids) "
+        "JSONL, CSV, Parquet, Arrow or a data frame, one row per question (query_id, expected_ids) "
         "or a judgement (query_id, doc_id, grade)",
         "{query id: {document id: grade}}, as a mapping or in JSON",
     )

@@ -74,7 +74,7 @@ class StoredRun:
         self._is_wide = self._needed[:2] == [*_COLUMNS[:2]]
         if path.is_dir() and not self._is_wide:
             why = f"{self._files[0].name} has the columns {', '.join(names) or 'none'}"
-            wanted = ["query_id and retrieved_ids, a row a query"]
+            wanted = ["query_id and retrieved_ids, a row a question"]
             raise UnknownFormat(str(path), why, wanted, "a run")
         if lacking := [name for name in further if name not in names]:
             expected = f"columns of {path}, which has {', '.join(names) or 'none'}"

@@ -19,7 +19,7 @@ from llama_index_rag_metrics.runtime.errors import FileFormatError
 
 _BEGINS_COMMENT = COMMENT.encode()
 _UNNAMED = "run"
-ONCE = "every document once a query"
+ONCE = "every document once a question"
 
 
 def by_score(scores: Mapping[str, float]) -> Ranking:

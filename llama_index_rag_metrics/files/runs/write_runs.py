@@ -12,7 +12,7 @@ from typing import Any
 from llama_index_rag_metrics.files.beir import judgement_rows
 from llama_index_rag_metrics.files.file_kinds import check_format, kind_by_name
 from llama_index_rag_metrics.files.judgements import format_grade
-from llama_index_rag_metrics.files.lines import is_broken, name_of, to_json, write_lines
+from llama_index_rag_metrics.files.lines import name_of, to_json, write_lines
 from llama_index_rag_metrics.files.runs.arrow_runs import write_arrow
 from llama_index_rag_metrics.files.runs.run_fields import plain_score, ranking_record
 from llama_index_rag_metrics.files.runs.run_records import relevance_record
@@ -21,6 +21,7 @@ from llama_index_rag_metrics.files.trec import qrels_rows
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.report.escape import csv_line
+from llama_index_rag_metrics.runtime.atomic_files import is_broken
 from llama_index_rag_metrics.runtime.errors import FormatTooNarrow, InvalidInput
 
 _WHOLE = ("jsonl", "parquet", "arrow")
@@ -143,7 +144,7 @@ def write_qrels(
         if judgements.alternatives is not None and form not in ("jsonl", "json"):
             raise _narrow(form, f"groups of alternatives ({query_id!r})")
         if not judgements.grades and form in ("trec", "beir", "csv", "tsv"):
-            raise _narrow(form, f"a judgement of no document at all ({query_id!r})")
+            raise _narrow(form, f"a question of which no passage is labelled ({query_id!r})")
     if form in _WHOLE:
         _write_records(target, form, None, relevance)
     elif form == "json":

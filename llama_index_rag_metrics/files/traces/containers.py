@@ -167,7 +167,7 @@ def spans_in(source: Any, faults: Faults) -> Iterator[TraceSpan]:
         for here, item in place.numbered(items):
             yield from _of_value(item, here, faults)
     else:
-        why = "it is nothing of these"
+        why = "it is none of these"
         raise UnknownFormat(f"this {type(source).__name__}", why, UNDERSTOOD, "traces")
 
 

@@ -24,18 +24,18 @@ class Remark(Enum):
     LEFT_OUT = "questions left out, since a retrieval for them isn't known"
     UNKNOWN = "traces with retrievals for no known question"
     BESIDE = (
-        "retrievals left out: only an attribute, question_id=, could tell which question of "
-        "their trace they are for"
+        "retrievals left out: their trace has several questions, and only an attribute, "
+        "question_id=, says which one they are for"
     )
     FAILED_RERANKINGS = "rerankings that failed, so the order before them counts"
     SILENT_RERANKINGS = "rerankings without documents, so the order before them counts"
     STRAY = "rerankings left out, since they aren't of one retrieval"
-    ASKED_AGAIN = "questions asked several times, of which the last time counts"
+    ASKED_AGAIN = "questions asked several times; the last time counts"
     NAMELESS = (
-        "documents without an id, which go by a digest of their text (labels find them by "
+        "documents without an id, known by a digest of their text (labels find them by "
         "match_on= and a key of their metadata, or by a matcher)"
     )
-    REPEATED = "spans that came again, which count once"
+    REPEATED = "repeated spans, counted once"
 
 
 class Remarks:

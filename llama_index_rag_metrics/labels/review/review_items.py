@@ -148,8 +148,8 @@ def _choice(record: object, place: Place) -> Choice:
 
 
 _DECIDED = (
-    "A pool is empty where every verdict is decided; strategy='depth' (--strategy depth) lists "
-    "what is unjudged all the same."
+    "A pool is empty if every comparison is decided; strategy='depth' (--strategy depth) lists "
+    "unlabelled passages all the same."
 )
 
 PoolLike: TypeAlias = "ReviewPool | Pool | str | os.PathLike[str]"
@@ -209,10 +209,10 @@ class ReviewPool:
             raise InvalidInput("pool", pool, "a Pool, or a path to what its to_jsonl() wrote")
         if not read.items:
             source = "none" if isinstance(pool, Pool) else str(pool)
-            raise InvalidInput("pool", source, "at least one item to review", _DECIDED)
+            raise InvalidInput("pool", source, "at least one passage or nugget to review", _DECIDED)
         if not any(item.text or item.key.doc_id is None for item in read.items):
             remedy = "pool(..., dataset=...) and `labels pool --dataset` bring the texts."
-            raise InvalidInput("pool", "items without any text", "texts to judge", remedy)
+            raise InvalidInput("pool", "passages without any text", "texts to judge", remedy)
         return read
 
     def __len__(self) -> int:

@@ -117,7 +117,7 @@ def read_judgements(*reviews: ReviewsLike) -> MergedJudgements:
         warn_caller(
             LabelWarning(
                 f"reviewers differ on {len(undecided):,} of {len(graded):,} passages, which stay "
-                "unjudged; `compare_reviewers` lists them for a third pass"
+                "unlabelled; `compare_reviewers` lists them for a third pass"
             )
         )
     return merged

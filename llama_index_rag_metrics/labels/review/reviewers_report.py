@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from llama_index_rag_metrics.files.judgements import format_grade
 from llama_index_rag_metrics.labels.review.review_items import ItemKey
 from llama_index_rag_metrics.report import model as m
-from llama_index_rag_metrics.report.numbers import counted, kappa_in_words, percent
+from llama_index_rag_metrics.report.numbers import counted, kappa_in_words, mean_of, percent
 from llama_index_rag_metrics.statistics.kappa import MODERATE
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def _sentence(scale: ScaleAgreement, *, is_one: bool) -> m.Statement:
     if kappa.is_moderate is False:
         advice = "Make the rubric clearer, and judge what they disagree on again."
         return m.Statement(f"They hardly {found}. {advice}", "alarm", evidence=_AGREEMENT)
-    text = f"They {found}. From {MODERATE} on that is moderate; more of them would tell."
+    text = f"They {found}. From {MODERATE} on that is moderate; more grades would decide it."
     return m.Statement(text, "open", evidence=_AGREEMENT)
 
 
@@ -90,7 +90,9 @@ def _table(scale: ScaleAgreement, *, is_one: bool) -> m.Table:
             m.Cell(n, "count", "best" if other == grade else "normal")
             for other, n in counts.items()
         ]
-        rows.append(m.Row(_text(grade), [*cells, m.Cell(scale.specific(grade), "score")]))
+        rows.append(
+            m.Row(_text(grade), [*cells, mean_of(m.Cell(scale.specific(grade), "score"), scale.n)])
+        )
     head = [*map(_text, scale.grades), "specific agreement"]
     return m.Table("" if is_one else scale.scale, head, [rows], first="grade")
 

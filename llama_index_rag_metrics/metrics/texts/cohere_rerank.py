@@ -116,7 +116,7 @@ def _check_redirect(request: httpx.Request, response: httpx.Response) -> None:
     upgraded = target.host == url.host and (url.scheme, target.scheme) == ("http", "https")
     if not same_place and not upgraded:
         where = f"{target.scheme}://{target.host}"
-        raise AnswerRefused(f"a redirect to {where}, which would get the query and the texts")
+        raise AnswerRefused(f"a redirect to {where}, which would get the question and the texts")
 
 
 async def _read(response: httpx.Response) -> bytes:
@@ -202,7 +202,7 @@ def _close_soon(loop: asyncio.AbstractEventLoop, closers: list[Closer]) -> None:
 
 
 class CohereRerankRelevancy(RerankerMetric):
-    """The relevance of the retrieved texts to the query by Cohere's reranker, max over the texts.
+    """Relevance of the retrieved texts to the question by Cohere's reranker, max over the texts.
 
     Scores are in [0, 1]. They depend on the model, and those of different models can't be compared.
     Nothing retrieved scores 0. It computes the same as LlamaIndex core's metric of that name, and

@@ -38,7 +38,7 @@ _MOST_TEXTS = 50
 
 
 class LLMRelevancy(TextMetric):
-    """The relevance of the retrieved texts to the query as graded by an LLM, mean over the texts.
+    """Relevance of the retrieved texts to the question as graded by an LLM, mean over the texts.
 
     Grades are whole numbers from 0 to 3, by UMBRELA's rubric: nothing to do with the query, on the
     subject, something of an answer, the exact answer (https://arxiv.org/abs/2406.06519). Nothing
@@ -139,7 +139,7 @@ class LLMRelevancy(TextMetric):
             self._count(judge.usage)
         if errors:
             query_id, error = next((key, errors[key]) for key in queries if key in errors)
-            extent = f"{len(errors):,} of {len(queries):,} queries couldn't be graded"
+            extent = f"{len(errors):,} of {len(queries):,} questions couldn't be graded"
             warn_caller(LabelWarning(f"{extent}; {query_id!r}: {describe_error(error)}"))
         return {query_id: relevance[query_id] for query_id in queries if query_id in relevance}
 

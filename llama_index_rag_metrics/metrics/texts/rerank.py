@@ -78,7 +78,7 @@ class RerankerMetric(TextMetric):
 
 
 class RerankRelevancy(RerankerMetric):
-    """The relevance of the retrieved texts to the query by a reranker, max over the texts.
+    """The relevance of the retrieved texts to the question by a reranker, max over the texts.
 
     The range is the reranker's: [1, 10] for LlamaIndex's LLMRerank, unbounded for cross-encoders. A
     text that the reranker leaves out of its answer scores 0, as does nothing retrieved. A `top_n`

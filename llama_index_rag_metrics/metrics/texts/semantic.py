@@ -39,7 +39,7 @@ __all__ = ["BM25Similarity", "EmbeddingSimilarity"]
 
 
 class EmbeddingSimilarity(TextMetric):
-    """The similarity of the retrieved texts to the query by their embeddings, mean over the texts.
+    """Similarity of the retrieved texts to the question by their embeddings, mean over the texts.
 
     cosine is in [-1, 1], dot unbounded, euclidean 1 / (1 + distance), in (0, 1]. Nothing retrieved
     has no value. Texts are embedded in the model's batches, in a thread, each distinct text once.
@@ -70,7 +70,9 @@ class EmbeddingSimilarity(TextMetric):
     mode: Literal["cosine", "dot", "euclidean"] = Field(
         default="cosine", description="the comparison"
     )
-    of: Literal["query", "expected"] = Field(default="query", description="query or expected texts")
+    of: Literal["query", "expected"] = Field(
+        default="query", description="compare with the question or with expected texts"
+    )
     embed_model: BaseEmbedding | None = service("model")
     label: str = Field(default="", description="tells several models apart")
 
@@ -111,7 +113,7 @@ class EmbeddingSimilarity(TextMetric):
 
 
 class BM25Similarity(TextMetric):
-    """The BM25 score of the retrieved texts for the query, mean over the texts; unbounded.
+    """The BM25 score of the retrieved texts for the question, mean over the texts; unbounded.
 
     Σ over the query's words of idf · tf·(k1+1) / (tf + k1·(1 − b + b·length/average length)), with
     Lucene's idf = ln(1 + (N − df + 0.5) / (df + 0.5)); bm25s calls that method="atire" with

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 FORBIDDEN, UNKNOWN = "forbidden_ids", "forbidden_unknown_ids"
 
-_CONTENT = ", the ids that the asker of each query may not see"
+_CONTENT = ", the ids that the asker of each question may not see"
 
 _PLACE = 32
 
@@ -129,7 +129,7 @@ class Forbidden(JudgedColumn):
 def forbidden_in(judged: JudgedRankings) -> Forbidden:
     """What is forbidden in judged rankings."""
     if (forbidden := judged.column(Forbidden)) is None:
-        expected = "the ids that the asker of each query may not see"
+        expected = "the ids that the asker of each question may not see"
         remedy = f"Give them as forbidden={{query id: ids}}, or in a column {FORBIDDEN}."
         raise InvalidInput("forbidden", None, expected, remedy, lacks="forbidden")
     return forbidden
@@ -139,11 +139,11 @@ def _aligned(query_ids: Sequence[Any], forbidden: ForbiddenIds) -> list[Collecti
     if isinstance(forbidden, Mapping):
         known = set(query_ids)
         if unknown := [query_id for query_id in forbidden if query_id not in known]:
-            raise InvalidInput("forbidden", unknown, "only ids of the queries that are scored")
+            raise InvalidInput("forbidden", unknown, "only ids of the questions that are scored")
         return [forbidden.get(query_id) for query_id in query_ids]
     listed = list(forbidden)
     if isinstance(forbidden, (str, bytes)) or len(listed) != len(query_ids):
-        expected = f"{len(query_ids)} collections of ids, one a query, or {{query id: ids}}"
+        expected = f"{len(query_ids)} collections of ids, one a question, or {{query id: ids}}"
         raise InvalidInput("forbidden", forbidden, expected)
     return listed
 
@@ -153,7 +153,9 @@ def _forbidden_ids(query_id: object, ids: Collection[str] | None) -> frozenset[s
         return frozenset()
     if isinstance(ids, (str, bytes, Mapping)) or not isinstance(ids, Iterable):
         remedy = "Write one id as ['id']."
-        raise InvalidInput(f"forbidden of query {query_id!r}", ids, "a collection of ids", remedy)
+        raise InvalidInput(
+            f"forbidden of question {query_id!r}", ids, "a collection of ids", remedy
+        )
     return frozenset(ids)
 
 

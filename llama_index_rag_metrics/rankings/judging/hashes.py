@@ -224,7 +224,7 @@ class IdLists:
         self._check_same(copies, self, before)
         if grade is not None and (wrong := np.flatnonzero(grade[copies] != grade[before])).size:
             item = self.ids[int(copies[wrong[0]])]
-            remedy = "Keep one of its judgements."
+            remedy = "Keep one of its grades."
             raise InvalidInput("expected_ids", item, "one grade for each id", remedy)
         kept = np.delete(np.arange(len(self.query)), copies)
         counts = self.counts - np.bincount(self.query[copies], minlength=len(self.counts))
@@ -283,7 +283,7 @@ def list_lengths(frame: pl.DataFrame, column: str) -> IntArray:
 
 
 def row_name(frame: pl.DataFrame, row: int) -> str:
-    return f"query {frame['query_id'][row]!r}" if "query_id" in frame.columns else f"row {row}"
+    return f"question {frame['query_id'][row]!r}" if "query_id" in frame.columns else f"row {row}"
 
 
 def _comparable(ids: pl.Series, column: str) -> pl.Series:

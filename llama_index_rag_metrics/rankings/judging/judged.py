@@ -131,7 +131,7 @@ class JudgedRankings:
     def _spent(self) -> tuple[IntArray, IntArray]:
         """The tokens of all items above each one, and where each query's items begin."""
         if (tokens := self.column(TokenCounts)) is None:
-            expected = "the number of tokens of every retrieved item"
+            expected = "the number of tokens of every retrieved passage"
             remedy = "Give texts or token counts, or use a cutoff by rank, such as @10."
             raise InvalidInput("tokens", None, expected, remedy, lacks="tokens")
         spent = np.concatenate([[0], np.cumsum(tokens.counts)])

@@ -57,7 +57,7 @@ class ColumnSources:
     def lacks(self, column: str, query: int, ids: object, expected: str, remedy: str) -> Exception:
         """The error of a ranking that doesn't have a column."""
         query_id = query if self.query_ids is None else self.query_ids[query]
-        where = f"ranking of query {query_id!r}"
+        where = f"ranking of question {query_id!r}"
         return InvalidInput(where, ids, expected, remedy, lacks=column)
 
 

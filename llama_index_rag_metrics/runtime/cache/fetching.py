@@ -304,7 +304,7 @@ class Usage:
     def __str__(self) -> str:
         to = f" to {self.model}" if self.model else ""
         billed = f", {self.units:,g} units billed" if self.units else ""
-        texts = f"{self.fresh:,} texts fresh, {self.cached:,} cached"
+        texts = f"{self.fresh:,} texts sent, {self.cached:,} from the cache"
         return f"{self.requests:,} requests{to}, {texts}{billed}{self.tokens}"
 
     @property

@@ -69,10 +69,10 @@ EVERY_QUERY = ScoringOptions("zero", "zero", checks_ids=False)
 
 def nothing_relevant(query_id: object, relevance: object) -> InvalidInput:
     return InvalidInput(
-        f"relevance of query {query_id!r}",
+        f"relevance of question {query_id!r}",
         relevance,
         "a grade above 0",
-        "Leave such queries out of the means with no_relevant='exclude'.",
+        "Leave such questions out of the means with no_relevant='exclude'.",
     )
 
 
@@ -278,7 +278,7 @@ def _ranking_metric(metric: BaseRetrievalMetric) -> RankingMetric:
             "metrics",
             metric.metric_name,
             "metrics of rankings",
-            "A metric of texts needs the query and the texts: use evaluate().",
+            "A metric of texts needs the questions and the texts: use evaluate().",
             lacks="texts",
         )
     if metric.match not in {None, BY_ID}:
@@ -295,4 +295,4 @@ def _ranking_metric(metric: BaseRetrievalMetric) -> RankingMetric:
 def no_common_query(run: object, ours: str, theirs: str) -> InvalidInput:
     """The error of a run whose queries, such as `ours`, aren't those of the qrels."""
     expected = f"some that the qrels have, too, which are like {theirs!r}"
-    return InvalidInput(f"queries of {run}", ours, expected, "Query ids compare exactly.")
+    return InvalidInput(f"query ids of {run}", ours, expected, "Query ids compare exactly.")

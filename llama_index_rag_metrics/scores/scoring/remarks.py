@@ -222,19 +222,19 @@ class Remarks(Total):
     def notes(self) -> list[str]:
         notes = self.label_notes()
         notes += [
-            f"{n} of {self.n_scored} queries have positive grades but none of at least "
+            f"{n} of {self.n_scored} questions have positive grades but none of at least "
             f"{min_grade:g}: metrics with min_grade={min_grade:g} score them 0"
             for min_grade, n in sorted(self.below.items())
             if n
         ]
         if self.n_negative:
             notes.append(
-                f"{self.n_negative:,} judgements have a negative grade: pooled but unjudged, "
+                f"{self.n_negative:,} labels have a negative grade: pooled but not judged, "
                 "without gain and not relevant"
             )
         if self.n_short:
             notes += [
-                f"{self.n_short} of {self.n_scored} queries retrieved fewer items than are "
+                f"{self.n_short} of {self.n_scored} questions got fewer passages than are "
                 f"relevant, and {name} measures them against the best ranking of that length; "
                 f"{name[:-1] + ', ' if name.endswith(')') else name + '('}ideal=all) has the mean "
                 f"{score(total / self.n_scored)}"
@@ -249,8 +249,8 @@ class Remarks(Total):
         beyond = sorted(k for k in self.cutoffs if k > self.deepest)
         if self.deepest and beyond:
             notes.append(
-                f"no ranking is longer than {self.deepest}, so metrics at "
-                f"{', '.join(map(str, beyond))} see no more either: a retriever's similarity_top_k "
-                "may be too small"
+                f"no ranking has more than {self.deepest} passages, so metrics at "
+                f"{', '.join(map(str, beyond))} see no more: a retriever's similarity_top_k may "
+                "be too small"
             )
         return notes

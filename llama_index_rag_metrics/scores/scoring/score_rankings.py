@@ -199,7 +199,7 @@ def _align(
     relevance, rankings = list(expected), list(retrieved)
     if len(relevance) != len(rankings):
         has_texts = any(isinstance(item, str) for item in (*relevance, *rankings))
-        remedy = "Of one query, too, give lists of lists: [[id, …]]." if has_texts else ""
+        remedy = "Even for one question, give lists of lists: [[id, …]]." if has_texts else ""
         wanted = f"as many rankings as expected has, {len(relevance)}"
         raise InvalidInput("retrieved", len(rankings), wanted, remedy)
     _check_labels(expected, retrieved)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -26,6 +25,7 @@ from llama_index_rag_metrics.report.model import (
 )
 from llama_index_rag_metrics.report.numbers import carried, counted, mean_of, questions
 from llama_index_rag_metrics.report.reportable import Reportable, written
+from llama_index_rag_metrics.runtime.atomic_files import json_text
 from llama_index_rag_metrics.runtime.jsonable import jsonable
 from llama_index_rag_metrics.scores import Counts, listed_means
 from llama_index_rag_metrics.scores.deciding import nothing_measured
@@ -183,7 +183,7 @@ class ScoreTotals(Reportable):
         values = {"run": self.name, **means, **asdict(counts)}
         return Report(
             title=f"Retrieval of {name}",
-            lead=f"{counted(counts.scored)} scored by {counted(len(metrics), 'metric', 'metrics')}",
+            lead=f"{questions(counts.scored)} on {counted(len(metrics), 'metric', 'metrics')}",
             decision=[self._decision()],
             sections=[Section("Means", [table])],
             notes=self.notes,
@@ -237,9 +237,9 @@ class ScoreTotals(Reportable):
             "counts": asdict(self.counts),
             "notes": self.notes,
         }
-        return written(json.dumps(parts, ensure_ascii=False, allow_nan=False), path)
+        return written(json_text(parts), path)
 
     def __repr__(self) -> str:
-        queries = f"{self.counts.scored} queries"
+        queries = questions(self.counts.scored)
         name = terminal(self.name) or "unnamed"
         return f"<ScoreTotals {name}: {queries}; {listed_means(self.means)}>"

@@ -1,4 +1,4 @@
-"""The Cohere metric in evaluators: many queries at once, limiters, event loops, core's names."""
+"""The Cohere metric in evaluators: many questions at once, limiters, event loops, core's names."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class TestEvaluator:
         self, server: CohereServer, dataset: RetrievalDataset, retriever: Scripted
     ) -> None:
         results = evaluate(retriever, dataset, [of(server)], workers=4)
-        line = "24 requests to rerank-v3.5, 72 texts fresh, 0 cached, 24 units billed"
+        line = "24 requests to rerank-v3.5, 72 texts sent, 0 from the cache, 24 units billed"
         assert str(results.scores.usage["cohere_rerank_relevancy"]) == line
         shown = " ".join(str(results).split())
         assert "requests sent 24 texts asked 72 texts cached 0 units billed 24" in shown

@@ -121,7 +121,7 @@ def test_two_bad_answers_fail_the_query_and_keep_the_rest(tmp_path: Path) -> Non
     llm = judge(answer)
     retriever = Scripted({"of text": ["d1", "bad", "d2"], "of what": ["d1", "d3"]})
     dataset = RetrievalDataset({"q1": "of text", "q2": "of what"})
-    with pytest.raises(BadAnswer, match="llm_relevancy: no answer that fits, asked twice: "):
+    with pytest.raises(BadAnswer, match="llm_relevancy: no usable answer in two tries: "):
         LLMRelevancy(llm=llm).compute("q", retrieved_texts=["text of bad"])
     llm.asked.clear()
     cache = tmp_path / "cache.sqlite"
@@ -165,7 +165,7 @@ class TestGradesAsRelevance:
 
     def test_what_can_not_be_graded_is_left_out_with_a_warning(self) -> None:
         llm = judge(lambda query, passage, again: "?" if passage == "x" else '{"grade": 1}')
-        with pytest.warns(LabelWarning, match="1 of 3 queries couldn't be graded; 'q2'"):
+        with pytest.warns(LabelWarning, match="1 of 3 questions couldn't be graded; 'q2'"):
             relevance = LLMRelevancy(llm=llm).grade(self.QUERIES, self.RUN)
         assert relevance.keys() == {"q1", "q3"}
 

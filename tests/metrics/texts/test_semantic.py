@@ -174,7 +174,7 @@ class TestEmbeddings:
         dataset = RetrievalDataset({"q1": "query", "q2": "near", "q3": "zero"})
         results = evaluate(retriever, dataset, [scorer])
         assert results.scores.by_query("embedding_similarity") == {"q1": 1}
-        note = "embedding_similarity has no value where nothing was retrieved: 2 queries"
+        note = "embedding_similarity has no value where nothing was retrieved: 2 questions"
         assert note in results.scores.notes
         assert results[1].metric_dict == {}
 
