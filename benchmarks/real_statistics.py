@@ -32,6 +32,7 @@ SIZES = (25, 50, 100, 200, 500)
 DATA_SETS, PAIRED_DATA_SETS = 4_000, 2_000
 FLIPS = 2_000
 ALPHA = 0.05
+MARGIN = 0.02
 FEWEST_SIZES = 6
 """With as many changes, each of another size, two flips of 64 are as extreme as all gains: 3 %."""
 Z = 1.959964
@@ -354,6 +355,45 @@ def detectable_table(data_sets: int = 3, checks: int = 300) -> list[str]:
     return [head, "|---|---|---|---|---|", *lines]
 
 
+def alike_table(data_sets: int = 400) -> list[str]:
+    """Markdown: how often a true difference of 0.02 lies in an interval within ±0.02."""
+    rng, lines = np.random.default_rng(8), []
+    for n in SIZES:
+        real = [
+            pair[rng.choice(len(pair), (n, data_sets), p=tilted(gains(pair), mean))]
+            for pair in scored_pairs().values()
+            for mean in (-MARGIN, MARGIN)
+            if gains(pair).min() < mean < gains(pair).max()
+        ]
+        hidden = [
+            near_the_best(rng, n, data_sets, least, share)
+            for least in (0.5, 0.8, 0.95, 1.0)
+            for share in (0.02, 0.04, 0.0667)
+        ]
+        for name, samples in (("real", real), ("failures, hidden", hidden)):
+            cells = []
+            for reach in (lambda sample: np.maximum(np.ptp(sample, axis=(0, 2)), 1e-9), widest):
+                shares = []
+                for sample in samples:
+                    evidence = pseudo_queries(Units.of(gains(sample)), reach(sample))
+                    low, high = evidence.bounds(1 - ALPHA / 2)
+                    shares.append(np.mean((low >= -MARGIN) & (high <= MARGIN)))
+                cells.append(f"{np.mean(shares):.1%} ({np.max(shares):.1%})")
+            lines.append(f"| {name} | {n} | {' | '.join(cells)} |")
+            print(lines[-1], file=sys.stderr)
+    return ["| population | n | by scores seen | and the worst |", "|---|---|---|---|", *lines]
+
+
+def near_the_best(
+    rng: np.random.Generator, n: int, data_sets: int, least: float, share: float
+) -> Columns:
+    """(n, data sets, 2) scores from `least` to 1; a share of the questions loses 0.02 in all."""
+    base = least + (1 - least) * rng.random((n, data_sets))
+    moved = np.where(rng.random(base.shape) < 0.1, base - 0.002, base)
+    failed = rng.random(base.shape) < share
+    return np.stack([base, np.where(failed, base - MARGIN / share, moved)], axis=2).clip(0, 1)
+
+
 def tilted(values: Columns, mean: float) -> Columns:
     """Weights ∝ exp(λ × value) under which the mean is as wanted, by bisection."""
     low, high = -60.0, 60.0
@@ -373,6 +413,7 @@ if __name__ == "__main__":
         ("A true null, t", null_table()),
         ("t and mid-p", compared_tests()),
         ("Corrections", family_table()),
+        ("Alike", alike_table()),
         ("Detectable differences", detectable_table()),
     ):
         print("\n".join((f"\n{title}\n", *lines)))

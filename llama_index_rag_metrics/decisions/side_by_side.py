@@ -45,6 +45,13 @@ def print_results(
     """Print the report of one or several retrievers, side by side, each against the first.
 
     `per_query` prints every query's scores, too; `options` are those of `systems_report`.
+
+    Examples:
+        >>> from llama_index_rag_metrics import Scores, print_results
+        >>> first, second = (Scores(["q1", "q2"], {"mrr": [high, 0.5]}) for high in (0.5, 1.0))
+        >>> print_results({"bm25": first, "hybrid": second}, worst=0)
+         Retrieval of bm25 and hybrid ...
+         These 2 questions can't tell: hybrid may be ...
     """
     print_report(_side_by_side(reported, is_page=False, **options), console=console)
     if per_query:

@@ -302,7 +302,7 @@ def unregister_format(name: str) -> None:
 
 
 DATASET, RUN, QRELS = "a dataset", "a run", "qrels"
-POOL, REVIEW, FACTS = "a pool of passages to label", "reviewers' judgements", "nuggets"
+POOL, REVIEW, FACTS = "a pool to be judged", "reviewers' judgements", "nuggets"
 
 _POOLED, _PASSAGE, _NUGGET = {"query_id", "query"}, {"doc_id", "text"}, {"nugget_id", "nugget"}
 """The fields of an item of a pool, which has no others but its scale."""

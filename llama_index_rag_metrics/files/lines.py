@@ -64,7 +64,7 @@ class Place(NamedTuple):
     def item(self, number: int) -> Place:
         return self._replace(path=f"{self.path}, record {number}", line=None)
 
-    def numbered(self, items: Iterable[T], word: str = "item") -> Iterator[tuple[Place, T]]:
+    def numbered(self, items: Iterable[T], word: str = "record") -> Iterator[tuple[Place, T]]:
         """What is read one after another from here, and where each of it is."""
         return ((Place(f"{self.path}, {word} {n}"), item) for n, item in enumerate(items, 1))
 

@@ -37,7 +37,7 @@ from llama_index_rag_metrics.rankings.judging.judged import (
     JudgedRankings,
     TokenBudget,
 )
-from llama_index_rag_metrics.rankings.judging.judged_column import JudgedColumn, TokenCounts
+from llama_index_rag_metrics.rankings.judging.judged_column import TokenCounts
 from llama_index_rag_metrics.rankings.judging.lists import judge_one
 from llama_index_rag_metrics.rankings.matching.matcher_names import BY_ID, named_matcher, recognise
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike
@@ -248,20 +248,17 @@ class RankingMetric(NamedMetric):
             )
         if expected_ids is None and self.needs_relevance:
             raise NotJudged
-        beside: dict[type[JudgedColumn], Any] = {}
-        if columns:
-            given = {
-                "tokens": tokens,
-                "spans": None
-                if retrieved_spans is None
-                else [
-                    span if span is None else read_span("retrieved", span)
-                    for span in retrieved_spans
-                ],
-                "forbidden": forbidden_ids,
-                "calls": retrieved_calls,
-            }
-            beside = {kind: given[kind.name] for kind in columns if given[kind.name] is not None}
+        given = {
+            "tokens": tokens,
+            "spans": None
+            if retrieved_spans is None
+            else [
+                None if span is None else read_span("retrieved", span) for span in retrieved_spans
+            ],
+            "forbidden": forbidden_ids,
+            "calls": retrieved_calls,
+        }
+        beside = {kind: given[kind.name] for kind in columns if given[kind.name] is not None}
         judged = judge_one(expected_ids, retrieved_ids, beside)
         if self.needs_relevance and not judged.n_gaining[0]:
             raise NothingRelevant

@@ -47,7 +47,7 @@ def decisions(
 ) -> list[Statement]:
     """What a report begins with; of several systems that nothing compares, what failed.
 
-    `lost` is on the metric.
+    `lost` is on the metric, where it is known.
     """
     names = [metric, *metrics_of(systems)] if metric else metrics_of(systems)
     known = (name for name in names if any(system.mean(name) is not None for system in systems))

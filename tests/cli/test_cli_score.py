@@ -361,4 +361,4 @@ def test_what_is_written_tells_why_a_question_failed(folder: Path) -> None:
     kept = Scores.from_json(json.dumps(json.loads(result.stdout)["bm25"]))
     # q1 wants a, the second of b, a, c
     question = " ".join(repr(kept.worst("recall@1", 1)[0]).split())
-    assert "expected a [2]: rank 2, below the cutoff 1 bm25 0.0000 1. b 2. a [2] 3. c" in question
+    assert "labelled a [2]: rank 2, below the cutoff 1 bm25 0.0000 1. b 2. a [2] 3. c" in question

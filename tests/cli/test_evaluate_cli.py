@@ -224,7 +224,7 @@ def test_cranfield() -> None:
     assert row(result, "questions") == ["225"]
     assert row(result, "scored") == ["225"]
     assert 0.40 < float(row(result, "ndcg@10")[0]) < 0.46
-    assert "2 of 1400 passages have no text" in result.stdout
+    assert "2 of 1,400 passages have no text" in result.stdout
 
 
 def test_evaluate_writes_runs_and_html_and_says_which_is_better(folder: Path) -> None:

@@ -220,7 +220,7 @@ class TestOutput:
             "",
             "The rule is kept: recall&#64;5 is 1.00, must be at least 0.8 (50 questions).",
             "",
-            "| rule | verdict | now | baseline | difference | bounds | queries |",
+            "| rule | verdict | now | baseline | difference | bounds | questions |",
             "| :-- | --: | --: | --: | --: | --: | --: |",
             "| recall&#64;5 &#62;= 0.8 | ✅ pass | 1.00 | – | – | – | 50 |",
         ]

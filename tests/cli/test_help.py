@@ -75,7 +75,7 @@ def test_it_is_as_wide_as_the_terminal(columns: int) -> None:
         (["evaluate"], "--workers N How many questions to ask at once. Default: 8."),
         (["evaluate"], "RetrievalDataset.load reads. Required."),
         (["gate"], "Repeatable. Default: all of them."),
-        (["labels", "pool"], "Default: the labels of the dataset."),
+        (["labels", "pool"], "Default: those of the dataset."),
         (["labels", "check"], "Default: the dataset's own corpus."),
         (["score"], "Default: table."),
     ],

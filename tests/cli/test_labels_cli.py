@@ -329,7 +329,7 @@ class TestPool:
         assert "Labelling can stop" in result.stdout
         assert (folder / "pool.jsonl").read_text() == ""
         empty = " ".join(refusal(run("review", "pool.jsonl", "-o", "said.jsonl")).split())
-        assert "A pool is empty where every verdict is decided" in empty
+        assert "A pool is empty if every comparison is decided" in empty
 
     def test_wrong_usage(self) -> None:
         assert "metric" in refusal(run("pool", "a.run", "b.run", "-o", "p.jsonl", "-m", "mrr"))

@@ -73,8 +73,8 @@ class TestWhatIsShown:
         alike = scores([0.0, 0.0, 1.0], failed=dict.fromkeys(("q0000", "q0001"), "timeout"))
         assert check_rules(alike, "failed <= 0").notes == ("failed: 2 × timeout (q0000, q0001)",)
 
-    # the columns are 12, 4, 8, 10, 14 and 7 wide and take 3 more each, the margin 1; the rule takes
-    # 33, or in two lines 19: 107 and 93 in all, 83 without the queries, 66 without the bounds
+    # the columns are 12, 4, 8, 10, 14 and 9 wide and take 3 more each, the margin 1; the rule takes
+    # 33, or in two lines 19: 109 and 95 in all, 83 without the questions, 66 without the bounds
     @pytest.mark.parametrize(
         ("width", "label", "left_out"),
         [
@@ -82,8 +82,8 @@ class TestWhatIsShown:
             (60, 19, ["difference", "bounds", "questions"]),
             (79, 19, ["bounds", "questions"]),
             (83, 19, ["questions"]),
-            (93, 19, []),
-            (107, 33, []),
+            (95, 19, []),
+            (109, 33, []),
         ],
     )
     def test_a_rule_takes_two_lines_at_most(

@@ -21,6 +21,7 @@ from llama_index_rag_metrics import (
     write_html,
 )
 from llama_index_rag_metrics.rankings.run import Call, Ranking, Run
+from llama_index_rag_metrics.report.html.page import html_page
 from llama_index_rag_metrics.scores.rows import mark_best
 
 IDS = [f"q{number:02}" for number in range(40)]
@@ -86,6 +87,8 @@ class TestFailures:
         assert nothing.tone == "alarm"
         assert verdicts
         assert not any("crashed" in each.text for each in verdicts)
+        html = html_page(compare({"good": good, "fair": fair, "crashed": crashed}, "good").report())
+        assert "Nothing was measured of crashed" in html
         lines = first_lines({"good": good, "crashed": crashed}, 2)
         assert lines[0].startswith("Nothing was measured of crashed")
         assert lines[1].startswith(f"good: {metric} is 3.00")

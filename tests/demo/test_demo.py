@@ -164,7 +164,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert row["scored"] == ["58", "58"]
     assert "none relevant 5 5" in {" ".join(line.split()) for line in lines}
     assert {"latency", "ndcg@10", "keyword", "zh", "q36", "labelled"} <= row.keys()
-    assert sum(line.startswith(" q") and "queries" not in line for line in lines) == 2
+    assert sum(line.startswith(" q") and "questions" not in line for line in lines) == 2
 
     saved = {
         name: Scores.from_json(json.dumps(scores))

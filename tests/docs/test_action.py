@@ -79,7 +79,7 @@ def test_a_retriever_is_evaluated_and_judged(tmp_path: Path) -> None:
 
     kept = run_step("Gate", tmp_path, rules="recall@5 >= 0.5\nfailed <= 0\n")
     assert kept.returncode == 0, kept.stderr
-    assert "0.5621" in (tmp_path / "summary.md").read_text(encoding="utf-8")
+    assert "| 0.56 |" in (tmp_path / "summary.md").read_text(encoding="utf-8")
     # the mean is 0.5621, as the demo shows
     assert run_step("Gate", tmp_path, rules="recall@5 >= 0.9").returncode == 1
 

@@ -21,6 +21,7 @@ RETIRED = {
     r"quer(?:y|ies)": "question",
     r"items?": "passage",
     r"unjudged": "unlabelled, without labels",
+    r"expected (?:passages?|items?)": "labelled passages",
     r"by ndcg\S*": "on ndcg",
 }
 """Patterns of words, and what is said instead."""

@@ -113,7 +113,7 @@ def test_without_qrels_no_query_is_judged(folder: Path) -> None:
             2,
             "query id once",
         ),
-        ("queries.jsonl", '\n{"_id": "q1"}', 2, "a query"),
+        ("queries.jsonl", '\n{"_id": "q1"}', 2, "a question"),
         ("queries.jsonl", '{"_id": "q1", "text": "a"', 1, "JSON"),
         ("queries.jsonl", '{"_id": "", "text": "a"}', 1, "an id"),
         (
@@ -214,7 +214,7 @@ def test_cranfield() -> None:
     assert (len(dataset), sum(judgements), len(dataset.corpus)) == (225, 1837, 1400)
     assert dataset.relevance["1"].grades["12"] == 2
     assert dataset.indexed_text("1").startswith("experimental investigation of the aerodynamics")
-    assert dataset.check() == ["2 of 1400 passages have no text: '471', '995'"]
+    assert dataset.check() == ["2 of 1,400 passages have no text: '471', '995'"]
 
 
 @pytest.mark.skipif(

@@ -97,7 +97,7 @@ def test_judgements_in_a_collection_of_their_own_as_beir_has_them(tmp_path: Path
     qrels.mkdir()
     (qrels / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq2\td1\t1\n", encoding="utf-8")
     card(beir, {"corpus": {"corpus": "corpus.jsonl"}, "queries": {"queries": "queries.jsonl"}})
-    with pytest.raises(InvalidInput, match="Judgements that lie elsewhere: qrels="):
+    with pytest.raises(InvalidInput, match="Labels from elsewhere: qrels="):
         RetrievalDataset.from_hugging_face(beir)
     dataset = RetrievalDataset.from_hugging_face(beir, qrels=qrels)
     assert dataset.relevance == {"q2": Relevance({"d1": 1})}
@@ -114,7 +114,9 @@ def test_a_judgement_of_a_query_that_isn_t_there(tmp_path: Path) -> None:
     folder = mteb_folder(tmp_path / "moons")
     rows = [{"query-id": "q9", "corpus-id": "d1", "score": 1}, *JUDGEMENTS["test"]]
     write_rows(folder / "qrels" / "test.jsonl", rows)
-    with pytest.raises(FileFormatError, match="default, test, row 1: expected a query id"):
+    with pytest.raises(
+        FileFormatError, match="default, test, row 1: expected the id of one of its questions"
+    ):
         RetrievalDataset.from_hugging_face(folder)
     with pytest.warns(UserWarning, match="1 skipped"):
         dataset = RetrievalDataset.from_hugging_face(folder, on_error="skip")

@@ -231,8 +231,8 @@ class TestRewrittenSearches:
     """An agent that isn't recorded with its question, and first searches for the question."""
 
     LOST = (
-        "retrievals left out: only an attribute, question_id=, could tell which question of their "
-        "trace they are for: 1",
+        "retrievals left out: without an attribute, question_id=, it isn't known which question "
+        "of their trace they are for: 1",
     )
 
     def searches(self, parent: str = "root") -> list[dict[str, Any]]:
@@ -504,7 +504,7 @@ class TestDocuments:
         assert first == "text-ca978112ca1bbdca"  # SHA-256 of "a"
         assert run["t1"].texts == ["a", "b", "a"]
         assert run.notes == (
-            "documents without an id, which go by a digest of their text (labels find them by "
+            "documents without an id, known by a digest of their text (labels find them by "
             "match_on= and a key of their metadata, or by a matcher): 3",
         )
 

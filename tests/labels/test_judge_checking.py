@@ -117,9 +117,9 @@ def test_a_judge_that_likes_the_first() -> None:
     # one of five gets 1 more than alone
     assert check.together is not None
     assert check.together.difference.mean == pytest.approx(1 / 5)
-    assert "a share of +0.4000 (interval" in shown(check)
+    assert "a share of +0.400 (interval" in shown(check)
     expected = "The place in a call matters: each place further back lowers the grade of the same"
-    assert f"{expected} text by 0.2000 (interval −0.2" in shown(check)
+    assert f"{expected} text by 0.20 (interval −0.2" in shown(check)
 
 
 @pytest.mark.parametrize("orders", [2, 3, 4, 5])
@@ -342,7 +342,7 @@ def test_what_fails_is_noted() -> None:
     assert check.together is not None
     assert check.together.n == 119 - 5
     first, second = check.notes
-    assert first.startswith("1 text got no grade, such as: BadAnswer: llm_relevancy: no answer")
+    assert first.startswith("1 text got no grade, such as: BadAnswer: llm_relevancy: no usable")
     assert second == "4 calls with several texts gave no grades, such as: ConnectionError: down"
     assert "1 text got no grade" in shown(check)
 

@@ -149,7 +149,7 @@ class TestPool:
             ReviewPool.of(write(tmp_path / "p.jsonl", {**ITEM, "scale": own}))
 
     def test_nothing_to_review(self, tmp_path: Path) -> None:
-        with pytest.raises(InvalidInput, match="at least one item"):
+        with pytest.raises(InvalidInput, match="at least one passage"):
             ReviewPool.of(write(tmp_path / "pool.jsonl"))
         with pytest.raises(InvalidInput, match="labels pool --dataset"):
             ReviewPool.of(write(tmp_path / "pool.jsonl", {**ITEM, "text": ""}))

@@ -146,7 +146,7 @@ def test_nothing_retrieved_and_nothing_expected() -> None:
         ),
         (
             {"query_id": ["q7"], "retrieved_ids": [["a", None]], "expected_ids": [["a"]]},
-            "retrieved_ids of query 'q7': expected a list of ids, without None",
+            "retrieved_ids of question 'q7': expected a list of ids, without None",
         ),
         (
             {"retrieved_ids": [["a"]], "expected_ids": [["a", "b"]], "grades": [[1.0]]},

@@ -137,8 +137,8 @@ def test_a_table_folds_its_further_parts() -> None:
     shown, _, inside = html.partition("<summary>Counts and latency</summary>")
 
     assert ">mrr<" in shown
-    assert ">queries<" not in shown
-    assert inside.index(">queries<") < inside.index("</details>")
+    assert ">questions<" not in shown
+    assert inside.index(">questions<") < inside.index("</details>")
 
 
 def test_a_next_step_can_be_copied() -> None:

@@ -88,7 +88,7 @@ def test_an_llm_without_functions_is_told_the_schema() -> None:
         ("Forlì, I think.", "no JSON in 'Forlì, I think.'"),
         ('{"name": "Forlì", "people": 0}', "people: Input should be greater than or equal to 1"),
         ('{"name": "Forlì", "people": 117000,}', "no JSON in"),
-        ('{"name": "Forlì", "people": 1, "people": 2}', "'people' is there twice"),
+        ('{"name": "Forlì", "people": 1, "people": 2}', "'people' is given twice"),
         (f'{SAID} or {{"name": "Rimini", "people": 150000}}', "two answers that differ"),
         ("", "no JSON in ''"),
     ],

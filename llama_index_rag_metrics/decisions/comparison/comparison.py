@@ -57,7 +57,7 @@ class Comparison(Reportable):
         >>> systems = {name: score_rankings(expected, run, "mrr") for name, run in lists.items()}
         >>> comparison = compare(systems, baseline="bm25")
         >>> comparison.decision
-        "These 3 questions can't tell: hybrid may be 0.36 worse or 0.76 better than bm25 on mrr."
+        "These 3 questions can't tell: hybrid may be 0.51 worse or 0.91 better than bm25 on mrr."
         >>> round(comparison["hybrid", "mrr"].difference, 4)
         0.3333
     """

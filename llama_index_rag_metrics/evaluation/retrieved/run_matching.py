@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import islice, repeat
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -85,13 +86,17 @@ class Matching:
         """Match the items retrieved for a query; an error of the matcher is recorded."""
         try:
             stands_for = await within(timeout, self._match(query_id, ranking, in_thread))
-            if further := _only_in_calls(ranking):
-                of_calls = await within(timeout, self._match(query_id, further, in_thread))
-                self._in_calls[query_id] = dict(zip(further.ids, of_calls, strict=True))
         except Exception as error:  # noqa: BLE001 - any matcher, any error: recorded by query
             self._errors[query_id] = describe_error(error)
-        else:
-            self._stands_for[query_id] = stands_for
+            return
+        self._stands_for[query_id] = stands_for
+        labels = frozenset(self._expected[query_id].ids)
+        self._finds_any |= any(not labels.isdisjoint(names) for names in stands_for)
+        self._could_find |= bool(labels and ranking.ids)
+        if further := _only_in_calls(ranking):
+            with suppress(Exception):  # the scores, which the ranking has, don't depend on it
+                of_calls = await within(timeout, self._match(query_id, further, in_thread))
+                self._in_calls[query_id] = dict(zip(further.ids, of_calls, strict=True))
 
     async def match_one(
         self, ranking: Ranking, in_thread: InThread
@@ -108,8 +113,6 @@ class Matching:
             matches = await in_thread(self.matcher.match, expected.passages, retrieved)
         else:
             matches = await self.matcher.amatch(expected.passages, retrieved)
-        self._finds_any |= any(matches)
-        self._could_find |= bool(expected.ids and ranking.ids)
         return stand_ins(expected.ids, matches, ranking.ids)
 
     def finish(self, run: Run) -> Matched:

@@ -24,8 +24,8 @@ class Remark(Enum):
     LEFT_OUT = "questions left out, since a retrieval for them isn't known"
     UNKNOWN = "traces with retrievals for no known question"
     BESIDE = (
-        "retrievals left out: their trace has several questions, and only an attribute, "
-        "question_id=, says which one they are for"
+        "retrievals left out: without an attribute, question_id=, it isn't known which question "
+        "of their trace they are for"
     )
     FAILED_RERANKINGS = "rerankings that failed, so the order before them counts"
     SILENT_RERANKINGS = "rerankings without documents, so the order before them counts"

@@ -160,7 +160,7 @@ def test_some_may_be_missing(text: str, graded: dict[int, int]) -> None:
         ("[3, 0, 1, 1]", "4 grades for 3 passages"),
         ('{"1": 3, "4": 0}', "there is no passage 4"),
         ("1: 3\n1: 3\n2: 0", "passage 1 is graded twice"),
-        ('{"1": 3, "1": 2}', "'1' is there twice"),
+        ('{"1": 3, "1": 2}', "'1' is given twice"),
         ('{"1": 4}', "4 isn't a grade"),
         ('{"1": "high"}', "isn't a whole number"),
         ('{"1": 3, "2": 0} or {"1": 3, "2": 1}', "differ"),

@@ -153,7 +153,7 @@ def test_a_text_left_out_is_graded_alone() -> None:
 @pytest.mark.parametrize(
     ("said", "problem"),
     [
-        ('{"1": 0, "2": 0, "2": 1, "3": 0, "4": 0}', "'2' is there twice"),
+        ('{"1": 0, "2": 0, "2": 1, "3": 0, "4": 0}', "'2' is given twice"),
         ('[{"passage": 1, "grade": 0}, {"passage": 1, "grade": 0}]', "passage 1 is graded twice"),
         ('{"1": 0, "5": 0}', "there is no passage 5: they are 1 to 4"),
         ("[0, 1, 2]", "3 grades for 4 passages"),
