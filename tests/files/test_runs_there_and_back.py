@@ -243,7 +243,7 @@ def test_nothing_relevant_and_no_document_judged(tmp_path: Path) -> None:
         write_qrels({"q": []}, file_of(tmp_path, form))
         assert read_qrels(file_of(tmp_path, form)) == {"q": Relevance([])}
     for form in ("trec", "beir", "csv"):
-        with pytest.raises(FormatTooNarrow, match="questions of which no passage is labelled"):
+        with pytest.raises(FormatTooNarrow, match="a question of which no passage is labelled"):
             write_qrels({"q": []}, tmp_path / "x", form)
 
 

@@ -97,7 +97,6 @@ def test_sessions_are_read_back_as_they_were(tmp_path: Path, form: str) -> None:
     assert scores.by_query("calls") == {
         "two calls": 3.0,
         "no call": 0.0,
-        "failed": 1.0,
         "plain": 1.0,
     }
     whole = again.select(["two calls"])

@@ -255,9 +255,9 @@ def test_what_can_not_be() -> None:
     table = pl.DataFrame({"retrieved_ids": [["a"]], "expected_ids": [["a"]]})
     with pytest.raises(InvalidInput, match="a column forbidden_ids"):
         score_table(table, "leak")
-    with pytest.raises(InvalidInput, match="only ids of the queries"):
+    with pytest.raises(InvalidInput, match="only ids of the questions"):
         score_rankings({"q": ["a"]}, {"q": ["a"]}, "leak", forbidden={"other": ["a"]})
-    with pytest.raises(InvalidInput, match="1 collections of ids, one a query"):
+    with pytest.raises(InvalidInput, match="1 collections of ids, one a question"):
         score_rankings([["a"]], [["a"]], "leak", forbidden=[["a"], ["b"]])
     with pytest.raises(InvalidInput, match=r"Write one id as \['id'\]"):
         score_rankings([["a"]], [["a"]], "leak", forbidden=["a"])
