@@ -27,10 +27,11 @@ from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.rankings.tokens import Tokenizer
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LinesSkipped, MistakenFile
 from llama_index_rag_metrics.scores import Scores
+from llama_index_rag_metrics.scores.keeping_answers import keep_answers
 from llama_index_rag_metrics.scores.scoring.batches import no_common_query
 from llama_index_rag_metrics.scores.scoring.score_files import score_files
 from llama_index_rag_metrics.scores.scoring.score_rankings import score_rankings
-from llama_index_rag_metrics.scores.systems import System, keep_answers
+from llama_index_rag_metrics.scores.systems import System
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset

@@ -79,7 +79,7 @@ def write_html(
         The path.
 
     Raises:
-        MissingExtra: plotly or itables isn't installed.
+        MissingExtra: itables isn't installed.
         InvalidInput: `cut` isn't a number of characters.
 
     Examples:

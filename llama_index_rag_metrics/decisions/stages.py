@@ -65,7 +65,8 @@ from llama_index_rag_metrics.scores.counted import Reading
 from llama_index_rag_metrics.scores.deciding import MEANS, with_failures
 from llama_index_rag_metrics.scores.scores_report import listed, systems_report
 from llama_index_rag_metrics.scores.scoring.batches import Metrics
-from llama_index_rag_metrics.scores.systems import System, query_answers
+from llama_index_rag_metrics.scores.stories import query_answers
+from llama_index_rag_metrics.scores.systems import System
 
 if TYPE_CHECKING:
     from llama_index.core.base.base_retriever import BaseRetriever

@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from importlib.metadata import version
+from itertools import chain
 from typing import Any
 
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
@@ -32,14 +33,14 @@ from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.metrics.texts import TextMetric
 from llama_index_rag_metrics.rankings.matching.matcher import Matcher
-from llama_index_rag_metrics.rankings.matching.matcher_names import BY_ID
+from llama_index_rag_metrics.rankings.matching.matcher_names import BY_ID, Matched
 from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.rankings.tokens import TokenCounter, Tokenizer
 from llama_index_rag_metrics.report.numbers import counted, questions
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import LabelWarning
 from llama_index_rag_metrics.runtime.sync import in_thread
-from llama_index_rag_metrics.scores.systems import keep_answers
+from llama_index_rag_metrics.scores.keeping_answers import keep_answers
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,9 @@ def token_counter(
     return TokenCounter.of(tokenizer)
 
 
-def describe(plan: Plan, run: Run, retriever: str) -> dict[str, str]:
+def describe(
+    plan: Plan, run: Run, retriever: str, matched: Mapping[str, Matched]
+) -> dict[str, str]:
     """The head of a report: label to value, in order."""
     from llama_index_rag_metrics import __version__
 
@@ -117,12 +120,29 @@ def describe(plan: Plan, run: Run, retriever: str) -> dict[str, str]:
         **({"retriever": " → ".join([name, *stages])} if name else {}),
         "retrieved": f"up to {counted(depth, 'passage', 'passages')} a question",
         "metrics": ", ".join(metric.metric_name for metric in metrics),
-        "matched by": ", ".join(group_by_matcher(recognising, plan.options.matcher)),
+        "matched by": ", ".join(
+            _recognised(matched[matcher]) if matcher in matched else matcher
+            for matcher in group_by_matcher(recognising, plan.options.matcher)
+        ),
         **({} if counter is None else {"tokens by": counter.name}),
         "workers": str(plan.options.workers),
         "versions": f"llama-index-rag-metrics {__version__}, "
         f"llama-index-core {version('llama-index-core')}",
     }
+
+
+def _recognised(matched: Matched) -> str:
+    """The matcher, and how many of the distinct texts or places it recognised anywhere."""
+    passages = matched.passages
+    labelled = {passage for known in passages.values() for passage in known.values()}
+    found = {
+        passages[query_id][name]
+        for query_id, by_item in matched.stands_for.items()
+        for name in chain.from_iterable(by_item)
+        if name in passages.get(query_id, ())
+    }
+    n = counted(len(labelled), "labelled passage", "labelled passages")
+    return f"{matched.matcher}: {len(found):,} of {n} came" if labelled else matched.matcher
 
 
 async def prepare_matchers(plan: Plan) -> list[Matcher[Any]]:
@@ -165,7 +185,7 @@ async def run_evaluation(
     if stored is None:
         warn_of(collected)
     results = build_results(plan, collected)
-    results.about = describe(plan, collected.run, str(retriever_id))
+    results.about = describe(plan, collected.run, str(retriever_id), collected.matched)
     results.scores = results.scores.replace(answers=keep_answers(system_of(results)))
     return results
 

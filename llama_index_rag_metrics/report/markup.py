@@ -16,6 +16,7 @@ from llama_index_rag_metrics.report.query_lines import (
     more_wanted,
     wanted_lines,
 )
+from llama_index_rag_metrics.report.why import why_lines
 
 _SIGNS: Mapping[m.Tone, str] = {"best": "✅", "alarm": "❌", "open": "⚠️"}
 _BOLD: tuple[m.Tone, ...] = ("best", "leading", "alarm")
@@ -51,8 +52,8 @@ def _blocks(report: m.Report) -> Iterator[str]:
     yield "\n".join(f"- {escape.markdown(note)}" for note in report.notes)
     for listing in report.listings:
         title = f"{listing.title} ({listing.remark})" if listing.remark else listing.title
-        lead = f"{escape.markdown(listing.lead)}\n\n" if listing.lead else ""
-        yield _folded(title, lead + "\n".join(_listed(listing)))
+        above = map(escape.markdown, filter(None, (listing.lead, listing.legend)))
+        yield _folded(title, "\n\n".join([*above, "\n".join(_listed(listing))]))
     if report.failures:
         rows = [tuple(map(escape.markdown, line)) for line in failure_lines(report.failures)]
         lines = _pipes(("system", "error"), ["---"] * 2, *rows)
@@ -69,22 +70,23 @@ def _cell(cell: m.Cell) -> str:
 
 
 def _listed(listing: m.Listing) -> Iterator[str]:
-    """A question with what is labelled and what came; the calls of agents come first."""
+    """A question with what is relevant and what came; the calls of agents come first."""
     for query in listing.queries:
         text = excerpt(query.text, _QUESTION_CHARACTERS)
         yield f"- {escape.markdown(query.query_id)}: {escape.markdown(text)}".removesuffix(": ")
-        parts = [list(_labelled(query)), list(_came(query, listing.most))]
+        yield from (f"  - {escape.markdown(line)}" for line in why_lines(query))
+        parts = [list(_relevant(query)), list(_came(query, listing.most))]
         yield from chain.from_iterable(reversed(parts) if has_calls(query) else parts)
         yield from (f"  - {escape.markdown(remark)}" for remark in query.remarks)
     if listing.more > 0:
         yield f"- and {listing.more:,} more"
 
 
-def _labelled(query: m.QueryAnswers) -> Iterator[str]:
+def _relevant(query: m.QueryAnswers) -> Iterator[str]:
     for wanted in wanted_lines(query):
-        yield f"  - labelled {escape.markdown(str(wanted))}"
+        yield f"  - relevant {escape.markdown(str(wanted))}"
     if more := more_wanted(query):
-        yield f"  - and {more:,} more labelled"
+        yield f"  - {more}"
 
 
 def _came(query: m.QueryAnswers, most: int) -> Iterator[str]:

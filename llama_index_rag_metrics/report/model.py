@@ -139,7 +139,7 @@ class Item(NamedTuple):
     """A wanted item.
 
     Attributes:
-        grade: 0 of a group, or a facet, that no labelled passage meets; its name is the id.
+        grade: 0 of a group, or a facet, that no relevant passage meets; its name is the id.
         passage: the text or place that it is recognised by, if not by its id.
         text: what it says, from the corpus or from any system that retrieved it.
     """
@@ -224,6 +224,7 @@ class Answer(NamedTuple):
             one: a copy. None for 1, 2, 3 and so on.
         in_call: id of each wanted item that only calls had to the number of the first of them.
         known: of stored scores that don't keep all, the ids of which it is known where they are.
+        is_stored: whether it has only what stored scores keep, such as the beginnings of texts.
     """
 
     system: str
@@ -238,6 +239,7 @@ class Answer(NamedTuple):
     ranks: Sequence[int | None] | None = None
     in_call: Mapping[str, int] = {}
     known: Collection[str] | None = None
+    is_stored: bool = False
 
     @property
     def all_ranks(self) -> Sequence[int | None]:
@@ -290,6 +292,26 @@ class Listing:
     most: int = 1
     on_request: bool = False
     lead: str = ""
+
+    @property
+    def legend(self) -> str:
+        """What the grades in brackets mean, with the largest of these questions; "" without any.
+
+        >>> answer = Answer("bm25", Cell(None), [ReportedItem("a", 3.0), ReportedItem("b", None)])
+        >>> Listing("Worst questions", [QueryAnswers("q1", "", answers=[answer])]).legend
+        '[grade] 0 to 3; none: unlabelled'
+        """
+        needs = (item.grade for query in self.queries for need in query.wanted for item in need)
+        answers = [answer for query in self.queries for answer in query.answers]
+        rankings = [call.retrieved for answer in answers for call in answer.calls or ()]
+        rankings += [answer.retrieved or () for answer in answers]
+        came = (item.grade for ranking in rankings for item in ranking)
+        grades = {*filter(None, needs), *(grade for grade in came if grade is not None)}
+        if not grades:
+            return ""
+        scale = "[1] relevant" if grades == {1} else f"[grade] 0 to {max(grades):g}"
+        order = "searches, then what is relevant; " if any(each.calls for each in answers) else ""
+        return f"{order}{scale}; none: unlabelled"
 
     @classmethod
     def of(

@@ -20,9 +20,11 @@ from llama_index_rag_metrics.report.query_lines import (
     most_wanted,
     retrieved_name,
     short_names,
+    shown_positions,
     titled,
     wanted_lines,
 )
+from llama_index_rag_metrics.report.why import why_lines
 
 _STYLES: dict[m.Tone, str] = {
     "normal": "",
@@ -105,8 +107,10 @@ def _in_sight(table: m.Table, title_above: str) -> str:
 def _titled(part: m.Table | m.Listing) -> str:
     remark = _styled(part.remark, "quiet")
     title = f"<p><b>{escape(part.title)}</b> {remark}</p>" if part.title else ""
-    lead = part.lead if isinstance(part, m.Listing) else ""
-    return title + (f"<p>{escape(lead)}</p>" if lead else "")
+    if isinstance(part, m.Table):
+        return title
+    lead = f"<p>{escape(part.lead)}</p>" if part.lead else ""
+    return title + lead + (f"<p>{_styled(part.legend, 'quiet')}</p>" if part.legend else "")
 
 
 def set_table(table: m.Table) -> str:
@@ -155,30 +159,31 @@ def _listed(listing: m.Listing) -> str:
 
 
 def _unfolding(query: m.QueryAnswers) -> str:
-    """A question with its scores; unfolded, what is labelled and what each system returned.
+    """A question with its scores; unfolded, what is relevant and what each system returned.
 
     The calls of agents come first.
     """
     names = short_names(query)
-    lines = list(map(_labelled, wanted_lines(query, len(query.wanted) or None)))
+    lines = list(map(_relevant, wanted_lines(query, len(query.wanted) or None)))
     first = most_wanted(query)
     further = [*lines[first:], *([f"and {query.more:,} more"] if query.more else [])]
     more = _folded(f"{len(lines[first:]) + query.more:,} more", _list(further)) if further else ""
-    labelled = f"<p>Labelled</p>{_list(lines[:first])}{more}" if lines else ""
+    relevant = f"<p>Relevant</p>{_list(lines[:first])}{more}" if lines else ""
     scores, came = [], []
     for answer in query.answers:
         score = f"<b>{escape(shown(answer.score))}</b>"
         scores.append(f"{escape(answer.system)} {score}" if len(query.answers) > 1 else score)
         came.append(f"<p>{escape(answer.system)} {score}</p>{_came(query, answer, names)}")
-    parts = [*came, labelled] if has_calls(query) else [labelled, *came]
+    parts = [*came, relevant] if has_calls(query) else [relevant, *came]
+    parts = [*(f"<p>{escape(line)}</p>" for line in why_lines(query)), *parts]
     parts.append(_list(map(escape, query.remarks)))
     summary = f"{_asked(query)} &nbsp;{' · '.join(scores)}"
     inner = f'<div style="padding-left:1.5em">{"".join(parts)}</div>'
     return f"<details><summary>{summary}</summary>{inner}</details>"
 
 
-def _labelled(line: WantedLine) -> str:
-    """A labelled passage, with more of its text where a system lost it."""
+def _relevant(line: WantedLine) -> str:
+    """A relevant passage, with more of its text where a system lost it."""
     most = _MISSED_CHARACTERS if line.is_missed else EXCERPT_CHARACTERS
     where = _styled(line.where, "alarm" if line.is_missed else "quiet")
     return f"<code>{escape(line.name)}</code> {where} {_passage(line.passage, most)}"
@@ -209,14 +214,17 @@ def _came(query: m.QueryAnswers, answer: m.Answer, names: Mapping[str, str]) -> 
 def _items(
     items: Sequence[m.ReportedItem], answer: m.Answer, names: Mapping[str, str], more: int = 0
 ) -> str:
-    """The first items, and how many more there are; names of hits are bold."""
-    lines = []
-    ranks = answer.all_ranks if items is answer.retrieved else range(1, len(items) + 1)
-    for item, rank in zip(items[:_ITEMS], ranks, strict=False):
+    """The first items and hits, and how many more there are; names of hits are bold."""
+    lines, last = [], -1
+    is_ranking = items is answer.retrieved
+    ranks = answer.all_ranks if is_ranking else range(1, len(items) + 1)
+    shown = shown_positions(answer, _ITEMS) if is_ranking else range(min(_ITEMS, len(items)))
+    for last in shown:
+        item, rank = items[last], ranks[last]
         name = _styled(retrieved_name(item, names, answer), "best" if item.is_hit else "normal")
         place = '<li style="list-style:none">again:' if rank is None else f'<li value="{rank}">'
         lines.append(f"{place}<code>{name}</code> {_passage(item.text)}</li>")
-    n = len(items) - len(lines) + more
+    n = len(items) - last - 1 + more
     listed = f"<ol>{''.join(lines)}</ol>" if lines else ""
     return listed + (f"<p>and {n:,} more</p>" if n else "")
 

@@ -6,7 +6,7 @@ A bare `g` elsewhere writes a number that somebody gave, such as a limit or a gr
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from llama_index_rag_metrics.report.model import Cell, Form
@@ -44,9 +44,9 @@ def interval_of(cell: Cell) -> str:
     >>> interval_of(Cell(0.52523, "score", low=0.43101, high=0.6194, digits=2))
     ' (0.43 to 0.62)'
     """
-    if cell.form != "score" or cell.low is None or cell.high is None:
+    if cell.form != "score" or cell.low is None or cell.high is None or math.isnan(cell.low):
         return ""
-    return f" ({_bounds(score, cell)})"
+    return f" ({_bounds(score, cell._replace(limit=None))})"
 
 
 def digits_of(n: int) -> int:
@@ -81,6 +81,20 @@ def mean_of(cell: Cell, n: int, digits: int = 0) -> Cell:
     return cell._replace(digits=max(digits_of(n), digits), limit=limit)
 
 
+def digits_apart(values: Iterable[float | None], n: int) -> int:
+    """How many decimals a question's scores carry, beside means over n questions.
+
+    As many as these, or as tell different scores from each other, and from 0 and 1; at most 4.
+
+    >>> digits_apart([0.5, None], 58), digits_apart([0.5, 0.503], 58), digits_apart([0.998], 58)
+    (2, 3, 3)
+    """
+    known = {0.0, 1.0, *(value for value in values if value is not None)}
+    fewest = digits_of(n)
+    enough = (d for d in range(fewest, DIGITS) if len({round(v, d) for v in known}) == len(known))
+    return next(enough, DIGITS)
+
+
 def score(value: float, limit: float | None = None, digits: int = DIGITS) -> str:
     """A score to four decimals, or to as many as tell it from a limit, up to nine.
 
@@ -104,7 +118,7 @@ def estimate(
     'ndcg@10 is 0.64 (0.56 to 0.71 with 95 % confidence)'
     """
     ends = ""
-    if low is not None and high is not None:
+    if low is not None and high is not None and not math.isnan(low):
         ends = f" ({_ends(low, high, n)} with {percent(confidence)} confidence)"
     return f"{name} is {carried(value, n)}{ends}"
 
@@ -344,7 +358,7 @@ _FORMS: Mapping[Form, Callable[[Any, Cell], str]] = {
     "signed": lambda value, cell: signed(value, cell.limit, cell.digits),
     "range": lambda _, cell: between(cell.low, cell.high, cell.digits),
     "bounds": lambda value, cell: _bounds(signed if value == "signed" else score, cell),
-    "change": lambda value, _: " → ".join(map(score, value)),
+    "change": lambda value, cell: " → ".join(score(each, digits=cell.digits) for each in value),
     "p": lambda value, cell: p_value(value) + f" {DISPUTED}" * (cell.tone == "quiet"),
     "effect": lambda value, _: f"{value:+.2f}".replace("-", MINUS),
     "count": lambda value, _: count(value),

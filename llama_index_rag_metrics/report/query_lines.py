@@ -1,4 +1,4 @@
-"""A question's story in lines of text: what is labelled and where it was lost, and what came."""
+"""A question's story in lines of text: what is relevant and where it was lost, and what came."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from llama_index_rag_metrics.report.model import (
     QueryAnswers,
     ReportedItem,
 )
+from llama_index_rag_metrics.report.words import is_unspaced, where_most, words_of
 
 EXCERPT_CHARACTERS = 120
 _TITLE_CELLS = 4
@@ -28,12 +29,20 @@ _REST_CHARACTERS = 20
 """With less room, a title stands alone."""
 
 WANTED = 5
-"""How many labelled passages are listed."""
+"""How many relevant passages are listed."""
 
-_WANTED_OF_CALLS = 2
+_WANTED_OF_CALLS = 3
 """How many are listed below the calls of an agent."""
 
-LEGEND = "what came [its grade; none: unlabelled]"
+_FIRST_MISSED = 2
+"""So many of those that were missed are listed, whatever else was found."""
+
+_FURTHER_HITS = 3
+"""How many relevant passages are shown beyond the first items."""
+
+_WINDOW, _BEFORE_WORD = 60, 8
+_LOOKED_THROUGH = 4_000
+"""How many characters are in sight, come before the first word sought, and are looked through."""
 
 _RANDOM = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{24,}", re.IGNORECASE)
 """A UUID or a digest."""
@@ -50,14 +59,14 @@ OTHER_ID = "under another id"
 DROPPED = "dropped by a later stage"
 IN_CALL = "in a call, not in the result"
 LOSSES = (NEVER, BELOW, OVER, OTHER_ID, DROPPED, IN_CALL)
-"""The ways in which a labelled passage is lost."""
+"""The ways in which a relevant passage is lost."""
 
-UNMET = "no labelled passage meets it"
+UNMET = "no relevant passage meets it"
 """What is said of a group, or a facet, that nothing can meet."""
 
 
 class Place(NamedTuple):
-    """Where a system has a labelled passage, in words, "" where nobody knows; `loss` is how it was
+    """Where a system has a relevant passage, in words, "" where nobody knows; `loss` is how it was
     lost, "" where it wasn't.
     """
 
@@ -89,7 +98,7 @@ class Standing(NamedTuple):
 
 
 class WantedLine(NamedTuple):
-    """A labelled passage: its name, an excerpt, and where the systems had it or lost it.
+    """A relevant passage: its name, an excerpt, and where the systems had it or lost it.
 
     Attributes:
         is_missed: as of its `Standing`.
@@ -140,13 +149,20 @@ def beginning(text: str | None, most: int = EXCERPT_CHARACTERS) -> str:
     return "\n".join(filter(None, titled(text, most)))
 
 
-def passage_line(text: str | None) -> str:
-    r"""The beginning of a passage in one line, its title in quotation marks.
+def passage_line(text: str | None, question: str = "") -> str:
+    r"""A passage in one line, its title in quotation marks.
+
+    It begins where it has most words of a question.
 
     >>> passage_line("Geysers of Enceladus\nThey come from an ocean under the ice.")
     '“Geysers of Enceladus” They come from an ocean under the ice.'
     """
     title, rest = titled(text)
+    body = (text or "")[:_LOOKED_THROUGH]
+    body = plain(body.lstrip().partition("\n")[2] if title else body)
+    if start := where_most(body, {word.stem for word in words_of(question)}, _WINDOW):
+        word = body.find(" ", max(0, start - _BEFORE_WORD), start) + 1
+        rest = f"…{cut(body[word or start :])}"
     return f"“{title}” {rest}".rstrip() if title else rest
 
 
@@ -185,23 +201,27 @@ def short_ids(ids: Iterable[str]) -> dict[str, str]:
     return {name: shorter.get(known, known) for name, known in short.items()}
 
 
-def more_wanted(query: QueryAnswers) -> int:
-    """How many needs there are beyond those that are listed."""
-    return max(len(query.wanted) - most_wanted(query), 0) + query.more
+def more_wanted(query: QueryAnswers) -> str:
+    """How many needs there are beyond those that are listed, in words; "" for none."""
+    n = max(len(query.wanted) - most_wanted(query), 0) + query.more
+    return f"and {n:,} more relevant" if n else ""
 
 
 def most_wanted(query: QueryAnswers) -> int:
-    """How many labelled passages are listed: fewer where calls are."""
+    """How many relevant passages are listed: fewer where calls are."""
     return _WANTED_OF_CALLS if has_calls(query) else WANTED
 
 
 def has_calls(query: QueryAnswers) -> bool:
-    """Whether any system called its retrievers itself; then calls come before what is labelled."""
+    """Whether any system called its retrievers itself; then calls come before what is relevant."""
     return any(answer.calls is not None for answer in query.answers)
 
 
 def standings(query: QueryAnswers, names: Mapping[str, str] | None = None) -> list[Standing]:
-    """Where each need was met or lost, those first that the fewest systems met; `names` of ids."""
+    """Where each need was met or lost, those first that the fewest systems met; `names` of ids.
+
+    Those that are listed (`most_wanted`) come before the others, whatever was met among them.
+    """
     found = []
     for number, need in enumerate(query.wanted):
         places = [where_found(query, system, need, names) for system in range(len(query.answers))]
@@ -209,7 +229,12 @@ def standings(query: QueryAnswers, names: Mapping[str, str] | None = None) -> li
         deciding = known[-1:] if query.stages else known
         is_missed = bool(known) and all(place.loss for place in deciding)
         found.append(Standing(number, places, is_missed))
-    return sorted(found, key=_n_meeting)
+    found.sort(key=_n_meeting)
+    n_missed = sum(standing.is_missed for standing in found)
+    missed, met = found[:n_missed], found[n_missed:]
+    n_first = max(_FIRST_MISSED, most_wanted(query) - len(met))
+    n_met = max(0, most_wanted(query) - n_first)
+    return [*missed[:n_first], *met[:n_met], *missed[n_first:], *met[n_met:]]
 
 
 def _n_meeting(standing: Standing) -> tuple[bool, int]:
@@ -220,7 +245,7 @@ def _n_meeting(standing: Standing) -> tuple[bool, int]:
 def wanted_lines(
     query: QueryAnswers, most: int | None = None, names: Mapping[str, str] | None = None
 ) -> list[WantedLine]:
-    """The first labelled passages, in the order of `standings`; `names` of ids.
+    """The first relevant passages, in the order of `standings`; `names` of ids.
 
     >>> found = {"io": Found(23)}
     >>> answer = Answer("bm25", score=None, retrieved=[], found=found)
@@ -236,7 +261,7 @@ def wanted_lines(
 
 
 def wanted_item(query: QueryAnswers, item: Item, number: int) -> str:
-    """One labelled passage, and where the system of this number had it or lost it."""
+    """One relevant passage, and where the system of this number had it or lost it."""
     names = short_names(query)
     place = where_found(query, number, [item], names)
     name = _wanted_name(item, names)
@@ -244,11 +269,11 @@ def wanted_item(query: QueryAnswers, item: Item, number: int) -> str:
 
 
 def found_line(query: QueryAnswers) -> str:
-    """How many of the labelled passages each system found, in one sentence.
+    """How many of the relevant passages each system found, in one sentence.
 
     >>> answer = Answer("bm25", score=None, retrieved=[], found={"io": Found(2)})
     >>> found_line(QueryAnswers("q1", "", [[Item("io", 1)], [Item("rhea", 1)]], [answer]))
-    'bm25 found 1 of 2 labelled passages.'
+    'bm25 found 1 of 2 relevant passages.'
     """
     parts = []
     for answer, places in zip(query.answers, _places_by_system(query), strict=True):
@@ -257,7 +282,7 @@ def found_line(query: QueryAnswers) -> str:
         if answer.error is not None:
             parts.append(f"{name} failed: {plain(answer.error)}")
         elif known:
-            n = f"{len(known)} labelled passage{'' if len(known) == 1 else 's'}"
+            n = f"{len(known)} relevant passage{'' if len(known) == 1 else 's'}"
             stored = " that are stored" if query.more or len(known) < len(places) else ""
             parts.append(f"{name} found {known.count(False)} of {n}{stored}")
     if parts:
@@ -324,13 +349,28 @@ def came_lines(
     calls = call_lines(answer, 0 if most == 1 else most, known)
     if answer.error is None and answer.calls is not None and is_sum(answer):
         return calls or [Line("no search was made")]
-    shown = (answer.retrieved or ())[:most]
-    texts = retrieved_lines(query, answer, most, known)
-    hits = [item.is_hit for item in shown] or [False]
-    lines = [Line(text, hit) for text, hit in zip(texts, hits, strict=False)]
-    n = len(answer.retrieved or ()) - len(shown) + answer.more
+    items, ranks = answer.retrieved or (), answer.all_ranks
+    if not items or answer.error is not None:
+        return [*calls, *map(Line, retrieved_lines(query, answer, most, known))]
+    lines, last = [], -1
+    for position in shown_positions(answer, most):
+        if between := [rank for rank in ranks[last + 1 : position] if rank is not None]:
+            ends = dict.fromkeys((between[0], between[-1]))
+            lines.append(Line(f"{' to '.join(f'{rank}.' for rank in ends)} none relevant"))
+        text = _item_line(answer, position, known, is_numbered=most > 1)
+        lines.append(Line(text, items[position].is_hit))
+        last = position
+    n = len(items) - last - 1 + answer.more
     more = [Line(f"and {n:,} more")] if n and most > 1 else []
-    return [*calls, *([Line("together:")] if calls and lines else []), *lines, *more]
+    return [*calls, *([Line("together:")] if calls else []), *lines, *more]
+
+
+def shown_positions(answer: Answer, most: int) -> list[int]:
+    """Positions of the first items, and of more than one also of the first hits beyond them."""
+    items, ranks = answer.retrieved or (), answer.all_ranks
+    further = range(most, len(items) if most > 1 else 0)
+    hits = [n for n in further if items[n].is_hit and ranks[n] is not None]
+    return [*range(min(most, len(items))), *hits[:_FURTHER_HITS]]
 
 
 def retrieved_lines(
@@ -347,14 +387,18 @@ def retrieved_lines(
     if not answer.retrieved:
         return [] if answer.retrieved is None else ["nothing retrieved"]
     known = short_names(query) if names is None else names
-    items = [
-        f"{retrieved_name(item, known, answer)}  {passage_line(item.text)}".rstrip()
-        for item in answer.retrieved[:most]
-    ]
-    if most == 1:
-        return items
-    pairs = zip(answer.all_ranks, items, strict=False)
-    return [f"{'again:' if rank is None else f'{rank}.'} {item}" for rank, item in pairs]
+    positions = range(min(most, len(answer.retrieved)))
+    return [_item_line(answer, n, known, is_numbered=most > 1) for n in positions]
+
+
+def _item_line(
+    answer: Answer, position: int, names: Mapping[str, str], *, is_numbered: bool
+) -> str:
+    item, rank = (answer.retrieved or ())[position], answer.all_ranks[position]
+    line = f"{retrieved_name(item, names, answer)}  {passage_line(item.text)}".rstrip()
+    if not is_numbered:
+        return line
+    return f"{'again:' if rank is None else f'{rank}.'} {line}"
 
 
 def retrieved_name(
@@ -368,9 +412,9 @@ def retrieved_name(
     if item.stands_for:
         by = "" if item.why == "id" else f", by {item.why}"
         wanted = ", ".join(
-            f"{_named(wanted.id, names)} [{wanted.grade:g}{by}]" for wanted in item.stands_for
+            f"{_named(wanted.id, names)} [{wanted.grade:g}]" for wanted in item.stands_for
         )
-        return f"{known} = {wanted}"
+        return f"{known} is {wanted}{by}"
     same_text = answer.same_text if answer else {}
     same = [_named(wanted, names) for wanted, came in same_text.items() if came.id == item.id]
     grade = "" if item.grade is None else f" [{item.grade:g}]"
@@ -462,12 +506,17 @@ def _named(item: str, names: Mapping[str, str] | None) -> str:
 
 
 def cut(line: str, most: int = EXCERPT_CHARACTERS) -> str:
-    """At most so many characters, ended between words where that keeps half of them."""
+    """At most so many characters, ended between words where that keeps half of them.
+
+    Where no blanks part words, any character may be the last.
+    """
     if len(line) <= most:
         return line
     start = line[: most - 1]
+    if is_unspaced(start[-1:]):
+        return f"{start}…"
     whole = start.rpartition(" ")[0] if line[most - 1] != " " else start
-    return f"{whole if len(whole) > most // 2 else start}…".replace(" …", "…")
+    return f"{(whole if len(whole) > most // 2 else start).rstrip()}…"
 
 
 def _shared(names: Sequence[str]) -> str:

@@ -9,7 +9,14 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from rich import box
 from rich.cells import cell_len, chop_cells
-from rich.console import Console, ConsoleOptions, JustifyMethod, RenderableType, RenderResult
+from rich.console import (
+    Console,
+    ConsoleOptions,
+    Group,
+    JustifyMethod,
+    RenderableType,
+    RenderResult,
+)
 from rich.measure import Measurement
 from rich.padding import Padding
 from rich.segment import Segment
@@ -30,6 +37,7 @@ from llama_index_rag_metrics.report.query_lines import (
     short_names,
     wanted_lines,
 )
+from llama_index_rag_metrics.report.why import why_lines
 
 _STYLES: dict[m.Tone, str] = {
     "normal": "",
@@ -44,6 +52,7 @@ _MARGIN, _DIVIDER = 1, 1
 _GAP_BY_SYSTEM, _GAP = 3, 2
 _LABEL_WIDTH, _NAME_WIDTH, _ID_WIDTH = 28, 16, 12
 _LEAST_WIDTH = 40
+_SHORT_NAME = 8
 _BREAK = re.compile(r"(?<=\s)(?=\S)|(?<=[^\W_][-_/])(?=[^\W_])")
 
 
@@ -139,8 +148,8 @@ def _parts(report: m.Report, width: int, *, on_request: bool) -> Iterator[Render
     for listing in report.listings:
         if on_request or not listing.on_request:
             yield _heading(listing.title, listing.remark)
-            yield from map(_indented, map(Text, filter(None, [plain(listing.lead)])))
-            yield _indented(_listed(listing))
+            above = Text(plain(listing.lead)), Text(listing.legend, "dim")
+            yield _indented(Group(*filter(None, above), _listed(listing)))
     if report.failures:
         yield _heading(f"Failed: {len(report.failures):,}")
         yield _indented(_failures(report.failures))
@@ -248,7 +257,9 @@ def _total(columns: Sequence[int]) -> int:
 
 
 def _in_two_lines(text: str) -> int:
-    """The least width that holds a text in two lines, its words whole."""
+    """The least width that holds a text in two lines, its words whole; short names stay in one."""
+    if cell_len(text) <= _SHORT_NAME and " " not in text:
+        return cell_len(text)
     words = _words(text)
     pairs = (("".join(words[:n]), "".join(words[n:])) for n in range(1, len(words) + 1))
     return min((_widest(line.rstrip() for line in pair) for pair in pairs), default=0)
@@ -286,6 +297,8 @@ def _listed(listing: m.Listing) -> Grid:
     grid = _borderless_grid(_ID_WIDTH, dim=0)
     for query in listing.queries:
         grid.add_row(Text(plain(query.query_id)), _OneLine(plain(query.text), "bold"))
+        for line in why_lines(query):
+            grid.add_row("", Text(line, "yellow"))
         if query.answers or query.wanted:
             grid.add_row("", _answers(query, listing.most))
         for remark in query.remarks:
@@ -296,9 +309,9 @@ def _listed(listing: m.Listing) -> Grid:
 
 
 def _answers(query: m.QueryAnswers, most: int) -> Grid:
-    """What is labelled, then what came; the calls of agents come first."""
+    """What is relevant, then what came; the calls of agents come first."""
     grid = _borderless_grid(_NAME_WIDTH, None)
-    for part in (_add_came, _add_labelled) if has_calls(query) else (_add_labelled, _add_came):
+    for part in (_add_came, _add_relevant) if has_calls(query) else (_add_relevant, _add_came):
         part(grid, query, most)
     return grid
 
@@ -312,11 +325,11 @@ def _add_came(grid: Grid, query: m.QueryAnswers, most: int) -> None:
             head = (Text(), Text())
 
 
-def _add_labelled(grid: Grid, query: m.QueryAnswers, most: int) -> None:
-    label = Text("labelled", "dim")
+def _add_relevant(grid: Grid, query: m.QueryAnswers, most: int) -> None:
+    label = Text("relevant", "dim")
     for wanted in wanted_lines(query):
         where = Text(wanted.where, "red" if wanted.is_missed else "dim")
-        if text := passage_line(wanted.passage):
+        if text := passage_line(wanted.passage, query.text):
             # the text is cut at the right edge; where it was lost is shown in full
             grid.add_row(label, "", _OneLine(f"{wanted.name}  {text}"))
             label = Text()
@@ -326,7 +339,7 @@ def _add_labelled(grid: Grid, query: m.QueryAnswers, most: int) -> None:
             grid.add_row(label, "", where)
         label = Text()
     if more := more_wanted(query):
-        grid.add_row("", "", Text(f"and {more:,} more labelled", "dim"))
+        grid.add_row("", "", Text(more, "dim"))
 
 
 def _failures(failures: Sequence[m.Failure]) -> Grid:

@@ -1,4 +1,4 @@
-"""What counts for a metric: which labelled passages it wants, and where a ranking has them."""
+"""What counts for a metric: which relevant passages it wants, and where a ranking has them."""
 
 from __future__ import annotations
 

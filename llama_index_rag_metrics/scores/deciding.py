@@ -8,8 +8,6 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
-from llama_index_rag_metrics.rankings.matching.id_matcher import NOT_VALID
-from llama_index_rag_metrics.rankings.matching.matcher_names import BY_ID
 from llama_index_rag_metrics.report.failures import errors_in_words
 from llama_index_rag_metrics.report.model import Statement, Tone
 from llama_index_rag_metrics.report.numbers import (
@@ -71,7 +69,7 @@ def failing(systems: Sequence[System], metric: str | None) -> list[Statement]:
     nothing, some = [], []
     alike: dict[str, list[str]] = {}
     for system in systems:
-        if metric and (invalid := _invalid(system, metric)):
+        if metric and (invalid := system.invalid(metric)):
             nothing.append(Statement(f"{system.name}: {invalid}.", "alarm"))
         if all(system.mean(name) is None for name in system.scores):
             alike.setdefault(_nothing(system.scores), []).append(system.name)
@@ -111,29 +109,25 @@ def _of_one(
     if metric is None:
         yield Statement(_nothing(scores), "alarm", evidence="questions")
         return
-    if invalid := _invalid(system, metric):
-        yield Statement(f"{invalid}.", "alarm")
+    if invalid := system.invalid(metric):
+        yield Statement(f"{invalid}.", "alarm", evidence="questions")
+        if failed := "; ".join(_unanswered(scores, metric)):
+            yield Statement(f"{failed}.", "open", evidence="questions")
+        return
     mean = mean_interval(scores.column(metric), limits=limits_of(metric))
     value = estimate(metric, mean.mean, mean.low, mean.high, mean.n)
-    measured = f"{value} on {questions(mean.n)}"
+    few = ", too few for an interval" if mean.n == 1 else ""
+    measured = f"{value} on {questions(mean.n)}{few}"
     parts = [measured, *_unanswered(scores, metric)]
     tone: Tone = "open" if len(parts) > 1 else "normal"
     yield Statement(f"{'; '.join(parts)}.", tone, evidence=MEANS)
-    if not invalid:
-        yield from _lost(system, metric, lost)
-        for remark in _uncertain(mean, limits_of(metric)):
-            yield Statement(f"{remark}.", "open", evidence=MEANS)
-
-
-def _invalid(system: System, metric: str) -> str:
-    """Why a metric that compares ids has no valid score; "" where it has one."""
-    if Reading.of(metric).matcher not in (None, BY_ID) or system.judged_by(metric).matcher != BY_ID:
-        return ""
-    return next((note for note in system.scores.notes if note.startswith(NOT_VALID)), "")
+    yield from _lost(system, metric, lost)
+    for remark in _uncertain(mean, limits_of(metric)):
+        yield Statement(f"{remark}.", "quiet", evidence=MEANS)
 
 
 def _lost(system: System, metric: str, known: Sequence[Losses] | None) -> Iterator[Statement]:
-    """How many questions got no labelled passage, where it was lost, and what could find it."""
+    """How many questions got no relevant passage, where it was lost, and what could find it."""
     if lower_is_better(metric) or limits_of(metric) != UNIT_RANGE:
         return
     cutoff = Reading.of(metric).cutoff
@@ -142,12 +136,14 @@ def _lost(system: System, metric: str, known: Sequence[Losses] | None) -> Iterat
         if cutoff is not None:
             items = cutoff.unit == "items"
             where = f"in the first {cutoff.at:,}{'' if items else ' tokens'}"
-        some = f"{lost.without:,} of {questions(lost.questions)}"
-        get = "gets" if lost.without == 1 else "get"
-        parts = [f"{some} {get} no labelled passage {where}"]
-        if not lost.without:
-            parts = [f"every question gets a labelled passage {where}".removesuffix(" at all")]
-        parts.append(str(lost))
+        parts = [str(lost)]
+        if lost.without:
+            get = "gets" if lost.without == 1 else "get"
+            some = f"{lost.without:,} of {questions(lost.questions)}"
+            parts.insert(0, f"{some} {get} no relevant passage {where}")
+        elif lost.by_loss and lost.questions > 1:
+            every = f"every question gets a relevant passage {where}".removesuffix(" at all")
+            parts.insert(0, every)
         text = "; ".join(parts)
         text = text[0].upper() + text[1:]
         deepest = max((len(ranking.ids) for ranking in system.run.values()), default=0)
@@ -160,7 +156,7 @@ def _lost(system: System, metric: str, known: Sequence[Losses] | None) -> Iterat
 
 def _uncertain(mean: MeanInterval, limits: tuple[float, float]) -> Iterator[str]:
     """Why the interval says little: all scores are the same, or it is wide, or there is none."""
-    if mean.low is None or mean.high is None or mean.note.endswith(SAME):
+    if mean.n > 1 and (mean.low is None or mean.high is None or mean.note.endswith(SAME)):
         yield mean.note[:1].upper() + mean.note[1:]
     if mean.low is None or mean.high is None or limits != UNIT_RANGE:
         return
@@ -168,8 +164,8 @@ def _uncertain(mean: MeanInterval, limits: tuple[float, float]) -> Iterator[str]
         enough = two_digits_up(math.ceil(mean.n * (width / _WIDEST) ** 2))
         now, then = (score(each, digits=2) for each in (width, _WIDEST))
         yield (
-            f"{questions(mean.n)} are too few to judge by: the interval is {now} wide; with about "
-            f"{enough} it would be {then}"
+            f"{questions(mean.n)} are too few: the interval is {now} wide; with about {enough} it "
+            f"would be {then}"
         )
 
 

@@ -10,12 +10,13 @@ from typing import NamedTuple
 from llama_index_rag_metrics.metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.numbers import digits_of, questions, score
-from llama_index_rag_metrics.report.query_lines import LEGEND, OTHER_ID, found_line
+from llama_index_rag_metrics.report.query_lines import OTHER_ID, found_line
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.amounts import check_integer
 from llama_index_rag_metrics.runtime.errors import UnknownMetric
 from llama_index_rag_metrics.scores.losses import Losses, losses, losses_line, remedy
-from llama_index_rag_metrics.scores.systems import System, metrics_of, query_answers
+from llama_index_rag_metrics.scores.stories import query_answers
+from llama_index_rag_metrics.scores.systems import System, metrics_of
 
 _ITEMS = 3
 _QUESTIONS = "Questions"
@@ -90,23 +91,28 @@ class HardQuestions(Reportable, list[HardQuestion]):
         n: int,
         n_lowest: int,
         lost: Sequence[Losses] = (),
+        invalid: str = "",
     ) -> None:
         super().__init__(worst)
         self.metric, self.n, self.n_lowest, self.lost = metric, n, n_lowest, lost
+        self.invalid = invalid
 
     def report(self, *, full: bool = False) -> m.Report:
         """What was asked, wanted and retrieved; as a table, one row per question."""
         stories = [question.story for question in self]
         rows = [question._asdict() | {"question": question.question} for question in self]
+        if self.invalid:  # the first is an example of all
+            decision = [m.Statement(f"{self.invalid}.", "alarm")]
+            more = self.n_lowest - 1
+            listing = m.Listing(_QUESTIONS, stories[:1], more=more, most=_ITEMS)
+        else:
+            n_elsewhere = sum(each.by_loss.get(OTHER_ID, 0) for each in self.lost)
+            decision = [self._decision(), *remedy(n_elsewhere)]
+            listing = m.Listing(_QUESTIONS, stories, most=_ITEMS, lead=losses_line(self.lost))
         return m.Report(
             title=listing_title(self.metric),
-            decision=[
-                self._decision(),
-                *remedy(sum(each.by_loss.get(OTHER_ID, 0) for each in self.lost)),
-            ],
-            listings=[
-                m.Listing(_QUESTIONS, stories, LEGEND, most=_ITEMS, lead=losses_line(self.lost))
-            ],
+            decision=decision,
+            listings=[listing],
             records=m.Records.of(rows, ("query_id", "score", "question")),
         )
 
@@ -148,7 +154,8 @@ def worst_of(system: System, metric: str | None, n: int) -> HardQuestions:
     stories = hardest([system], metric, n)
     worst = [HardQuestion(each.query_id, scores[each.query_id], each) for each in stories]
     n_lowest = sum(each == worst[0].score for each in scores.values()) if worst else 0
-    return HardQuestions(worst, metric, len(scores), n_lowest, losses([system], metric))
+    lost = losses([system], metric)
+    return HardQuestions(worst, metric, len(scores), n_lowest, lost, system.invalid(metric))
 
 
 def story_report(query_id: str, systems: Sequence[System], metric: str, depth: int) -> m.Report:
@@ -159,7 +166,7 @@ def story_report(query_id: str, systems: Sequence[System], metric: str, depth: i
         m.Statement(found_line(story)),
         *remedy(sum(len(answer.same_text) for answer in story.answers)),
     ]
-    listing = m.Listing(metric, [story], f"the score, and {LEGEND}", most=depth)
+    listing = m.Listing(metric, [story], most=depth)
     return m.Report(f"Question {query_id}", decision=decision, listings=[listing])
 
 

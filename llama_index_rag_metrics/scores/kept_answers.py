@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.query_lines import beginning
+from llama_index_rag_metrics.scores.counted import Reading
 
 KEPT_ITEMS, KEPT_START = 5, 320
 """Of how many items the texts are looked at, and how much of each text."""
@@ -100,6 +101,7 @@ def read_answer(
         ranks=kept.get("ranks"),
         in_call=kept.get("in_call", {}),
         known={*(found or ()), *(item.id for need in needs for item in need)} if more else None,
+        is_stored=True,
     )
     return needs, read, more
 
@@ -134,3 +136,11 @@ def _read_item(record: Mapping[str, Any]) -> m.Item:
     by, text = record.get("by"), record.get("text")
     passage = None if by is None else text or "" if by == "text" else Span(*by)
     return m.Item(record["id"], record["grade"], passage, text)
+
+
+def kept_by(
+    kept: Mapping[str, Mapping[str, KeptAnswer]], reading: Reading
+) -> Mapping[str, KeptAnswer]:
+    first = next(iter(kept), "")
+    matcher = reading.matcher or first.partition(";")[0]
+    return next((kept[key] for key in (reading.key(matcher), matcher, first) if key in kept), {})

@@ -1,4 +1,4 @@
-"""Where labelled passages are lost, counted over all questions."""
+"""Where relevant passages are lost, counted over all questions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.figure import MOST_ABREAST
 from llama_index_rag_metrics.report.query_lines import DROPPED, LOSSES, NEVER, UNMET, where_found
-from llama_index_rag_metrics.scores.systems import System, placed_answers
+from llama_index_rag_metrics.scores.stories import placed_answers
+from llama_index_rag_metrics.scores.systems import System
 
 MOVE = "rag-metrics labels move dataset.json storage/ -o moved.json"
 """Moves labels to the nodes of a new index."""
@@ -20,14 +21,14 @@ MOST_QUESTIONS = 20_000
 
 
 class Losses(NamedTuple):
-    """What one system lost of the labelled passages, over the questions of one metric.
+    """What one system lost of the relevant passages, over the questions of one metric.
 
     Attributes:
-        wanted: how many are labelled where it is known what came; of alternatives, one.
+        wanted: how many are relevant where it is known what came; of alternatives, one.
         by_loss: "never retrieved", "below the cutoff" and the others of `LOSSES` to how many were
             lost so; in this order, without those that don't occur.
         questions: how many questions there are, and
-        without: how many of them got no labelled passage.
+        without: how many of them got no relevant passage.
     """
 
     system: str
@@ -43,11 +44,12 @@ class Losses(NamedTuple):
     def __str__(self) -> str:
         """
         >>> str(Losses("bm25", 152, {"never retrieved": 73, "below the cutoff": 1}))
-        '73 of 152 labelled passages were never retrieved, 1 is below the cutoff'
+        '73 of 152 relevant passages were never retrieved, 1 is below the cutoff'
         """
-        of = f"of {self.wanted:,} labelled passage{'' if self.wanted == 1 else 's'}"
         if not self.by_loss:
-            return f"none {of} is lost"
+            many = f"all {self.wanted:,} relevant passages were found"
+            return many if self.wanted > 1 else "the relevant passage was found"
+        of = f"of {self.wanted:,} relevant passage{'' if self.wanted == 1 else 's'}"
         (loss, n), *others = self.by_loss.items()
         first = f"{n:,} {of} {_is(loss, n)} {loss}"
         return ", ".join([first, *(f"{n:,} {_is(loss, n)} {loss}" for loss, n in others)])
@@ -69,7 +71,7 @@ def losses(systems: Sequence[System], metric: str, *, stages: bool = False) -> l
     >>> dataset = RetrievalDataset({"q": "x?"}, {"q": ["a", "b"]})
     >>> results = evaluate(lambda query: ["c", "a"], dataset, ["recall@1"], name="bm25")
     >>> losses_line(losses([system_of(results)], "recall@1"))
-    '1 of 2 labelled passages was never retrieved, 1 is below the cutoff.'
+    '1 of 2 relevant passages was never retrieved, 1 is below the cutoff.'
     """
     columns = [system.by_query(metric) for system in systems]
     if max(map(len, columns), default=0) > MOST_QUESTIONS:
@@ -117,9 +119,9 @@ def losses_line(counted: Sequence[Losses]) -> str:
 
 
 def remedy(n: int) -> list[m.Statement]:
-    """What to do about labelled passages that came under other ids, if there are any."""
+    """What to do about relevant passages that came under other ids, if there are any."""
     if not n:
         return []
-    came = "1 labelled passage" if n == 1 else f"{n:,} labelled passages"
+    came = "1 relevant passage" if n == 1 else f"{n:,} relevant passages"
     text = f"{came} came under another id. Evaluate with matcher='text', or move the labels:"
     return [m.Statement(text, "open", command=MOVE)]

@@ -18,9 +18,9 @@ Intervals: TypeAlias = Callable[[int, str], Any]
 _COUNTS = {
     "questions": "queries",
     "scored": "scored",
-    "none relevant": "no_relevant",
-    "no labels": "unjudged",
-    "empty": "empty",
+    "no relevant passage": "no_relevant",
+    "without labels": "unjudged",
+    "nothing retrieved": "empty",
     "failed": "failed",
 }
 
@@ -32,6 +32,9 @@ _USAGE = {
     "tokens read by an LLM": "tokens_in",
     "tokens written by it": "tokens_out",
 }
+_SHARES = {"wasted_calls": "share of calls"}
+_FEWEST_TIMED = {"p50": 1, "p95": 20, "p99": 100}
+_NOT_VALID = Cell("not valid", tone="quiet")
 _ALWAYS_SHOWN = ("requests", "fresh", "cached")
 
 
@@ -54,7 +57,7 @@ def slice_rows(systems: Sequence[System], key: str, metric: str) -> list[Row]:
         label = "without" if value is None else plain(str(value))
         columns = [
             member.by_query(metric)
-            if system.scores.is_measured and member is not None and metric in member
+            if system.valid_mean(metric) is not None and member is not None and metric in member
             else {}
             for system, member in zip(systems, members, strict=True)
         ]
@@ -74,14 +77,16 @@ def mean_rows(
 ) -> Iterator[Row]:
     """Means in the digits that their questions carry, or in more of a metric."""
     for metric in metrics:
-        means = [system.mean(metric) for system in systems]
+        means = [system.valid_mean(metric) for system in systems]
         columns = [system.by_query(metric) for system in systems]
         cells = mark_best(metric, means, columns, digits.get(metric, 0))
         for number, cell in enumerate(cells):
             if cell.value is not None:
                 interval = interval_of(number, metric)
                 cells[number] = cell._replace(low=interval.low, high=interval.high)
-        yield Row(metric, cells)
+            elif systems[number].invalid(metric):
+                cells[number] = _NOT_VALID
+        yield Row(f"{metric} ({_SHARES[metric]})" if metric in _SHARES else metric, cells)
 
 
 def mark_best(
@@ -129,7 +134,9 @@ def latency_rows(systems: Sequence[System]) -> Iterator[Row]:
     latencies = [system.run.latency for system in systems]
     if not any(latencies):
         return
-    for percentile in ("p50", "p95", "p99"):
+    for percentile, fewest in _FEWEST_TIMED.items():
+        if max(latency.n for latency in latencies if latency) < fewest:
+            continue
         seconds = [getattr(latency, percentile, None) for latency in latencies]
         yield Row(f"latency {percentile}", [Cell.of(value, "seconds") for value in seconds])
     at_once = [None if latency is None else latency.concurrency for latency in latencies]

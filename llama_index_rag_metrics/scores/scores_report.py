@@ -8,19 +8,19 @@ from dataclasses import replace
 from functools import cache, partial
 from inspect import cleandoc
 from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
 from llama_index_rag_metrics.metrics.base import NamedMetric
-from llama_index_rag_metrics.metrics.metric_names import lower_is_better
+from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
 from llama_index_rag_metrics.metrics.metric_names import metric as resolve
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.drawing import short_names, without_prefix
 from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.figure import MOST_ABREAST, Axis, Draw, Figure, Series
-from llama_index_rag_metrics.report.numbers import counted, questions, shown
-from llama_index_rag_metrics.report.query_lines import LEGEND
+from llama_index_rag_metrics.report.numbers import questions, shown
 from llama_index_rag_metrics.runtime.errors import RagMetricsError
 from llama_index_rag_metrics.scores import rows
 from llama_index_rag_metrics.scores.counted import Reading
@@ -28,18 +28,17 @@ from llama_index_rag_metrics.scores.deciding import MEANS, decisions
 from llama_index_rag_metrics.scores.facet_rows import facet_remarks, facet_sections
 from llama_index_rag_metrics.scores.hardest import hardest, listing_title
 from llama_index_rag_metrics.scores.losses import Losses, losses, losses_line
-from llama_index_rag_metrics.scores.scores import Scores
+from llama_index_rag_metrics.scores.scores import Counts, Scores
 from llama_index_rag_metrics.scores.scores_export import per_query
+from llama_index_rag_metrics.scores.stories import query_answers, readings_of
 from llama_index_rag_metrics.scores.systems import (
     System,
     best_first,
     check_systems,
     metrics_of,
-    query_answers,
     query_text,
-    readings_of,
 )
-from llama_index_rag_metrics.statistics.intervals import MeanInterval
+from llama_index_rag_metrics.statistics.intervals import UNIT_RANGE, MeanInterval
 
 _SIGNS = (
     "R: how many passages are relevant to the question. P: precision. n: how many were retrieved."
@@ -69,11 +68,8 @@ def systems_report(
     metrics = metrics_of(systems)
     chosen = metric or m.headline(metrics)
     interval_of = own_intervals(systems)
-    scored = max(system.scores.counts.scored for system in systems)
-    total = max(system.scores.counts.queries for system in systems)
     lost = losses(systems, chosen, stages=stages) if chosen else []
     said = decisions(systems, chosen, lost) if decision is None else decision
-    lead = f"{'' if scored == total else f'{scored:,} of '}{questions(total)}"
     slices = [
         table
         for key in slice_by
@@ -94,7 +90,7 @@ def systems_report(
         title="Retrieval evaluation"
         if names == ["score"]
         else f"Retrieval of {listed([*short_names(names).values()])}",
-        lead=f"{lead} scored on {counted(len(metrics), 'metric', 'metrics')}",
+        lead=how_many([system.scores.counts for system in systems]),
         decision=said,
         about=about(systems),
         sections=[
@@ -107,7 +103,9 @@ def systems_report(
         notes=unsaid(remarks(systems), said),
         glossary=glossary(metrics),
         metrics=metrics,
-        figures={
+        figures={}
+        if all(system.invalid(chosen) for system in systems)
+        else {
             "means": lambda name: means_figure(
                 systems, metrics if name is None else [name], interval_of
             ),
@@ -117,6 +115,21 @@ def systems_report(
         queries=partial(queries_of, systems, metrics, stages=stages),
         records=_records(systems),
     )
+
+
+def how_many(counts: Sequence[Counts]) -> str:
+    """How many questions are scored, at most, and why the others aren't.
+
+    >>> how_many([Counts(queries=63, scored=58, no_relevant=5)])
+    '58 questions scored; 5 have no relevant passage'
+    """
+    most = max(counts, key=attrgetter("scored"))
+    others = {
+        ("has no relevant passage", "have no relevant passage"): most.no_relevant,
+        ("has no labels", "have no labels"): most.unjudged,
+    }
+    parts = [f"{n:,} {words[n > 1]}" for words, n in others.items() if n]
+    return "; ".join([f"{questions(most.scored)} scored", *parts])
 
 
 def queries_report(systems: Sequence[System]) -> m.Report:
@@ -222,7 +235,7 @@ def own_intervals(systems: Sequence[System]) -> rows.Intervals:
         return systems[number].scores.intervals()
 
     return lambda number, metric: (
-        None if systems[number].mean(metric) is None else intervals(number)[metric]
+        None if systems[number].valid_mean(metric) is None else intervals(number)[metric]
     )
 
 
@@ -245,12 +258,13 @@ def _hardest(
     systems: Sequence[System], metric: str, worst: int, lost: Sequence[Losses], *, stages: bool
 ) -> m.Listing:
     remarks_of = facet_remarks(systems)
+    is_valid = not all(system.invalid(metric) for system in systems)
     queries = [
         story._replace(remarks=[*story.remarks, *remarks_of(story.query_id)])
-        for story in hardest(systems, metric, worst, stages=stages)
+        for story in hardest(systems, metric, worst if is_valid else min(worst, 1), stages=stages)
     ]
-    remark = f"{'on average; ' if len(systems) > 1 else ''}{LEGEND}"
-    lead = losses_line(lost) if queries else ""
+    remark = "on average" if len(systems) > 1 else ""
+    lead = losses_line(lost) if queries and is_valid else ""
     return m.Listing(listing_title(metric), queries, remark, on_request=True, lead=lead)
 
 
@@ -286,7 +300,7 @@ def glossary(metrics: Iterable[str]) -> list[m.Term]:
     """The meaning of each metric that the package knows, in the metric's own words.
 
     >>> glossary(["mrr@10"])[0].meaning
-    "1 / the rank of the first hit, else 0; granular: the mean of 1 / rank over the hits. Cut ..."
+    '1 / the rank of the first hit, else 0; granular: the mean of 1 / rank over the hits. Only ...'
     """
     terms = []
     for name in metrics:
@@ -306,7 +320,11 @@ def means_figure(
     *,
     compared: bool = False,
 ) -> Figure:
-    """Of many systems the best on the first metric comes first; the first given is the baseline."""
+    """Of many systems the best on the first metric comes first; the first given is the baseline.
+
+    Metrics of another scale than 0 to 1, such as counts, are left out beside those of this one.
+    """
+    metrics = [name for name in metrics if limits_of(name) == UNIT_RANGE] or metrics
     first = [interval_of(number, metrics[0]) if metrics else None for number in range(len(systems))]
     means_of_first = [None if interval is None else interval.mean for interval in first]
     series = []

@@ -67,7 +67,7 @@ def mean_interval(
     >>> mean_interval([1] * 50).low
     0.928...
     >>> mean_interval([0.5]).note
-    'only 1 query: too few for an interval'
+    'only 1 question: too few for an interval'
     """
     column = np.asarray(scores, np.float64).reshape(-1, 1)
     return mean_intervals(column, confidence=confidence, limits=[limits], clusters=clusters)[0]

@@ -64,10 +64,11 @@ def test_runs_side_by_side(folder: Path) -> None:
     assert values["bm25"] == ["dense"]
     # means over q1, q2 and q3: 1/2 and 1, over 3
     assert values["mrr"] == values["ap"] == ["0.17", "0.33"]
-    counts = ("questions", "scored", "empty", "failed")
-    assert [values[name][0] for name in counts] == ["5", "3", "2", "0"]
-    assert values["none"] == ["relevant", "1", "1"]
-    assert values["no"] == ["labels", "1", "1"]
+    counts = ("questions", "scored", "failed")
+    assert [values[name][0] for name in counts] == ["5", "3", "0"]
+    assert values["nothing"] == ["retrieved", "2", "2"]
+    assert values["no"] == ["relevant", "passage", "1", "1"]
+    assert values["without"] == ["labels", "1", "1"]
 
 
 def test_the_usual_metrics_unless_others_are_named(folder: Path) -> None:
@@ -361,4 +362,4 @@ def test_what_is_written_tells_why_a_question_failed(folder: Path) -> None:
     kept = Scores.from_json(json.dumps(json.loads(result.stdout)["bm25"]))
     # q1 wants a, the second of b, a, c
     question = " ".join(repr(kept.worst("recall@1", 1)[0]).split())
-    assert "labelled a [2]: rank 2, below the cutoff 1 bm25 0.0000 1. b 2. a [2] 3. c" in question
+    assert "relevant a [2]: rank 2, below the cutoff 1 bm25 0.00 1. b 2. a [2] 3. c" in question

@@ -62,7 +62,7 @@ class TestExitCodes:
         lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
         assert lines[0].startswith("Retrieval gate of bm25: fail 2 rules")
         assert "q00 question q00" in lines
-        assert "bm25 1.0000 → 0.0000" in lines
+        assert "bm25 1.00 → 0.00" in lines
 
     def test_inconclusive(self) -> None:
         stored()

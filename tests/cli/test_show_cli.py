@@ -44,12 +44,12 @@ def test_systems_stand_side_by_side_with_texts_of_the_dataset(folder: Path) -> N
     assert result.exit_code == 0, result.output
     # recall@1: neither of two relevant ones in the first place; triton first of two
     assert words(result).startswith(
-        "Question q1 moons found 0 of 2 labelled passages; rings found 1 of 2 labelled passages."
+        "Question q1 moons found 0 of 2 relevant passages; rings found 1 of 2 relevant passages."
     )
     for line in (
-        "moons 0.0000 1. io Io has lava. 2. enceladus [2] Enceladus has geysers.",
-        "rings 0.5000 1. triton [1]",
-        "labelled enceladus [2] Enceladus has geysers. "
+        "moons 0.00 1. io Io has lava. 2. enceladus [2] Enceladus has geysers.",
+        "rings 0.50 1. triton [1]",
+        "relevant enceladus [2] Enceladus has geysers. "
         "moons: rank 2, below the cutoff 1; rings: never retrieved",
         "triton [1]: moons: never retrieved; rings: rank 1",
     ):
@@ -58,7 +58,7 @@ def test_systems_stand_side_by_side_with_texts_of_the_dataset(folder: Path) -> N
 
 def test_a_part_of_the_question_names_it(folder: Path) -> None:
     result = show("HAS  lakes", "moons.run", "--dataset", "dataset.json")
-    assert "Question q2 moons found 0 of 1 labelled passage." in words(result)
+    assert "Question q2 moons found 0 of 1 relevant passage." in words(result)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_stored_scores_tell_the_story(folder: Path) -> None:
     script = Scripted({"Which moon has geysers?": [node("io")], "Which moon has lakes?": []})
     results = evaluate(script, DATASET, ["ndcg@10"], name="bm25")
     Path("scores.json").write_text(to_json([results.scores]))
-    assert "bm25 0.0000 1. io text of io" in words(show("geysers", "scores.json"))
+    assert "bm25 0.00 1. io text of io" in words(show("geysers", "scores.json"))
     assert "Enceladus has geysers. never retrieved" in words(show("q1", "scores.json"))
 
 
@@ -97,7 +97,7 @@ def test_labels_are_recognised_by_their_texts(folder: Path) -> None:
     again = Ranking(["n1", "n2"], texts=["Io has lava.", "They say: Enceladus has geysers."])
     write_run(Run({"q1": again}, name="chunks"), "chunks.jsonl")
     result = show("q1", "chunks.jsonl", "--dataset", "dataset.json", "--matcher", "text")
-    assert "2. n2 = enceladus [2, by text] They say: Enceladus has geysers." in words(result)
+    assert "2. n2 is enceladus [2], by text They say: Enceladus has geysers." in words(result)
     assert "enceladus [2] Enceladus has geysers. rank 2" in words(result)
     alone = show("q1", "chunks.jsonl", "--matcher", "text")
     assert "--dataset DATASET beside it" in words(alone)

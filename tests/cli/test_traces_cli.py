@@ -241,7 +241,7 @@ class TestJudge:
         ended = run(*judge, "--questions", "dataset.json")
         assert ended.exit_code == 0, ended.output
         assert "q1 Who?" in " ".join(ended.stdout.split())  # among the hardest queries
-        assert "0.500" in ended.stdout
+        assert "0.50" in ended.stdout
         assert "--questions DATASET has their texts" in run(*judge).output
 
     @pytest.mark.parametrize(

@@ -175,9 +175,9 @@ def test_counts_stand_beside_the_means() -> None:
         ["4", "4"],
     ]
     assert ["failed", "0", "1"] in table
-    assert ["empty", "0", "1"] in table
+    assert ["nothing", "retrieved", "0", "1"] in table
     assert "| failed | 0 | **1** |" in compared.to_markdown()
-    assert "none relevant" in Page(compared._repr_html_()).words
+    assert "no relevant passage" in Page(compared._repr_html_()).words
 
 
 def test_a_mean_without_an_interval_says_why() -> None:

@@ -125,8 +125,8 @@ class TestWhatIsShown:
         assert first in lines
         assert "q0 where?" in lines
         # recall@5 was 1 of 2 relevant ones, good and fine
-        assert "new 0.0000 1. x" in lines
-        assert "labelled good [2]: never retrieved" in lines
+        assert "new 0.00 1. x" in lines
+        assert "relevant good [2]: never retrieved" in lines
         assert "fine [1]: never retrieved" in lines
 
     def test_inconclusive_is_a_warning_or_with_strict_a_failure(self) -> None:
@@ -249,9 +249,9 @@ class TestMarkdown:
         assert f"Retrieval gate of {NASTY}: ❌ fail" in shown
         assert {
             f"q|<1>: {NASTY}",
-            "labelled <b>|x [1]: never retrieved",
-            "labelled a|b [1]: rank 1",
-            f"{NASTY} 0.5000",
+            "relevant <b>|x [1]: never retrieved",
+            "relevant a|b [1]: rank 1",
+            f"{NASTY} 0.50",
             "1. a|b [1]",
             f"2. {NASTY}",
         } <= set(shown)

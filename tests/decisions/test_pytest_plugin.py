@@ -113,8 +113,8 @@ def test_a_failure_shows_the_rule_the_numbers_and_the_worst_queries(with_baselin
             "E*recall@5 >= baseline - 0.02 at 95%*fail*0.42*1.00*−0.58*−0.46*50",
             "E*recall@5 >= 0.3*pass*0.42*",
             "E*q00  question 0",
-            "E*labelled*d0 [[]1[]]: never retrieved",
-            "E*now*1.0000 → 0.0000  1. wrong",
+            "E*relevant*d0 [[]1[]]: never retrieved",
+            "E*now*1.00 → 0.00  1. wrong",
             "E*2. other",
         ]
     )

@@ -21,7 +21,7 @@ RETIRED = {
     r"quer(?:y|ies)": "question",
     r"items?": "passage",
     r"unjudged": "unlabelled, without labels",
-    r"expected (?:passages?|items?)": "labelled passages",
+    r"expected (?:passages?|items?)": "relevant passages",
     r"by ndcg\S*": "on ndcg",
 }
 """Patterns of words, and what is said instead."""
@@ -79,6 +79,15 @@ def test_what_the_package_says() -> None:
         if not name.startswith(tuple(ELSEWHERE))
     }
     assert {name: words for name, words in found.items() if words} == {}
+
+
+@pytest.mark.parametrize("part", ["report", "scores", "decisions"])
+def test_what_counts_for_a_metric_is_relevant(part: str) -> None:
+    """Labelled says only whether there is a label, which may be of grade 0."""
+    found = [text for path in (PACKAGE / part).rglob("*.py") for text in texts(path)]
+    scripts = [path.read_text(encoding="utf-8") for path in (PACKAGE / part).rglob("*.js")]
+    said = re.compile(r"(?<!un)labelled (?:passage|text|item)", re.IGNORECASE)
+    assert [text for text in [*found, *scripts] if said.search(text)] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())

@@ -111,7 +111,7 @@ def test_matchers_and_their_names(matcher: Any, by_text: RetrievalDataset) -> No
 
 def test_one_metric_by_text_and_one_by_id(by_corpus: RetrievalDataset) -> None:
     names = ["recall", "recall(match=text)", "mrr(match=exact)"]
-    with pytest.warns(LabelWarning, match="none of the 4 labelled ids was retrieved"):
+    with pytest.warns(LabelWarning, match="of 4 relevant passages came under other ids"):
         results = evaluate(Scripted(SCRIPT), by_corpus, names)
     assert list(results.scores.means) == names
     assert results.scores.means["recall"] == 0
@@ -173,7 +173,7 @@ def test_expected_ids_without_a_text_are_counted() -> None:
     results = evaluate(Scripted(SCRIPT), dataset, ["recall"], matcher="text")
     assert results.scores.means["recall"] == 0.5
     assert results.scores.notes == (
-        "1 of 2 labelled passages have no text, so text can't find them",
+        "1 of 2 relevant passages have no text, so text can't find them",
     )
 
 
@@ -394,11 +394,9 @@ class Reingested(BaseRetriever):
 
 
 def test_documents_ingested_again_are_told_with_the_cure() -> None:
-    # expected are old-0 to old-5 and gone: of 7, old-4 isn't retrieved and gone has no text
-    message = (
-        "Not a valid score: none of the 7 labelled ids was retrieved, though the texts of 5 were, "
-        "under other ids. Evaluate with matcher='text'"
-    )
+    # q0, q2, q4 and q5 want one passage each, q1 and q3 two: 8; old-4 isn't retrieved, and gone has
+    # no text
+    message = "Not a valid score: 6 of 8 relevant passages came under other ids. Match by text "
     with pytest.warns(LabelWarning, match=message):
         results = evaluate(Reingested(), VOYAGES, ["recall"])
     assert message in results.scores.notes[0]

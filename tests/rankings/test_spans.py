@@ -142,7 +142,7 @@ class TestEvaluator:
         results = evaluate(Scripted({"?": self.chunks()}), dataset, ["recall"], matcher="span")
         assert results.scores.means["recall"] == 0.5
         assert (
-            "1 of 2 labelled passages have no span, so span can't find them" in results.scores.notes
+            "1 of 2 relevant passages have no span, so span can't find them" in results.scores.notes
         )
 
     def test_no_span_at_all_is_an_error_before_anything_is_asked(self) -> None:
@@ -193,7 +193,7 @@ def test_auto_merging_scores_by_span_and_by_text_what_it_loses_by_id() -> None:
     )
     by_leaf = evaluate(Scripted({"?": retrieved}), dataset, ["recall"])
     assert by_leaf.scores.means["recall"] == 1
-    with pytest.warns(LabelWarning, match="none of the 2 labelled ids was retrieved"):
+    with pytest.warns(LabelWarning, match="relevant passages came under other ids"):
         by_id = evaluate(merging, dataset, ["recall"])
     assert by_id.scores.means["recall"] == 0
     for matcher in (SpanMatcher(nodes=nodes), "text"):

@@ -27,7 +27,11 @@ from llama_index_rag_metrics.evaluation.results.evaluation_results import Evalua
 from llama_index_rag_metrics.evaluation.results.results_report import results_report
 from llama_index_rag_metrics.report import terminal
 from llama_index_rag_metrics.report.model import Cell, Report, Row, Section, Table
+from llama_index_rag_metrics.report.numbers import shown as shown_cell
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownMetric
+from llama_index_rag_metrics.scores.rows import latency_rows
+from llama_index_rag_metrics.scores.scores_report import systems_report
+from llama_index_rag_metrics.scores.systems import System
 
 
 def to_text(reported: Any, width: int | None = None) -> str:
@@ -107,7 +111,8 @@ def test_labels_stay_whole_at_any_width(width: int) -> None:
     two = [Scores(["q1"], {"mrr": [0.5]}, name=name) for name in ("a-long-name", "b-long-name")]
     lines = to_text(two, width=width).splitlines()
     assert max(map(len, lines)) <= width
-    assert any(line.startswith(" none relevant ") for line in lines)
+    whole = " no relevant passage" if width >= 34 else " no relevant"  # folded between words
+    assert any(line.rstrip().startswith(whole) for line in lines)
 
 
 def test_means_counts_and_latency_stand_in_one_table(
@@ -121,12 +126,13 @@ def test_means_counts_and_latency_stand_in_one_table(
     assert table["recall@2"] == ["* 1.00", "0.17"]
     assert table["questions"] == ["4", "4"]
     assert table["scored"] == ["3", "3"]
-    assert table["none relevant"] == ["1", "1"]
-    assert table["no labels"] == ["0", "0"]
-    assert table["empty"] == ["0", "1"]
+    assert table["no relevant passage"] == ["1", "1"]
+    assert table["without labels"] == ["0", "0"]
+    assert table["nothing retrieved"] == ["0", "1"]
     assert table["failed"] == ["0", "1"]
     assert table["latency p50"] == ["131 ms", "10.0 ms"]  # between 12.4 and 250 ms
-    assert table["latency p99"][0] == "2.43 s"
+    # of 3 questions the highest percentiles say nothing
+    assert not {"latency p95", "latency p99"} & table.keys()
 
 
 def test_means_that_look_the_same_have_no_best() -> None:
@@ -154,16 +160,17 @@ def test_the_hardest_queries_say_what_came_first_and_what_was_wanted(
     start = next(number for number, line in enumerate(lines) if line.startswith("Lowest mrr"))
 
     # mrr reads all of a ranking; what failed has none
-    assert lines[start + 1].startswith("good: none of 4 labelled passages is lost; bad: 2 of 3")
-    assert lines[start + 3].startswith("q2  志工林雅惠")  # (1/2 + 0) / 2, the lowest average
+    assert lines[start + 1].startswith("good: all 4 relevant passages were found; bad: 2 of 3")
+    assert lines[start + 3] == "[grade] 0 to 2; none: unlabelled"
+    assert lines[start + 4].startswith("q2  志工林雅惠")  # (1/2 + 0) / 2, the lowest average
     # its text in the corpus is "c"
-    assert lines[start + 4].split() == ["labelled", "c", "[1]", "c"]
-    assert lines[start + 5] == "good: rank 2; bad: never retrieved"
-    assert lines[start + 6].split() == ["good", "0.5000", "x", "x"]
-    assert lines[start + 7].split(maxsplit=2) == ["bad", "0.0000", "nothing retrieved"]
+    assert lines[start + 5].split() == ["relevant", "c", "[1]", "c"]
+    assert lines[start + 6] == "good: rank 2; bad: never retrieved"
+    assert lines[start + 7].split() == ["good", "0.50", "x", "x"]
+    assert lines[start + 8].split(maxsplit=2) == ["bad", "0.00", "nothing retrieved"]
     assert "failed: TimeoutError: [red]too late" in " ".join(lines)
-    assert any(line.split() == ["bad", "0.5000", "z", "[0]"] for line in lines)
-    assert any(line.endswith("1.0000  a [2]  “Title of a” and more") for line in lines)
+    assert any(line.split() == ["bad", "0.50", "z", "[0]"] for line in lines)
+    assert any(line.endswith("1.00  a [2]  “Title of a” and more") for line in lines)
 
 
 def test_nothing_is_shown_of_no_queries(good: EvaluationResults) -> None:
@@ -315,30 +322,30 @@ class TestMatched:
         lines = [" ".join(line.split()) for line in text.splitlines()]
         start = next(number for number, line in enumerate(lines) if query in line)
         return [
-            line for line in lines[start + 1 : start + 6] if line.startswith(("score", "labelled"))
+            line for line in lines[start + 1 : start + 6] if line.startswith(("score", "relevant"))
         ][:2]
 
     def test_what_came_first_says_what_it_stands_for(self, matched: EvaluationResults) -> None:
         text = shown(matched, metric="mrr(match=text)", width=200)
         assert self.below(text, "methane?") == [
-            f"labelled titan [2] {self.TITAN}",
-            f"score 1.0000 c1 = titan [2, by text], io [1, by text] {self.TITAN} {self.IO}",
+            f"relevant titan [2] {self.TITAN}",
+            f"score 1.00 c1 is titan [2], io [1], by text {self.TITAN} {self.IO}",
         ]
         assert self.below(text, "volcanoes?") == [
-            f"labelled io [1] {self.IO}",
-            "score 0.0000 c2 Rhea is an icy body.",
+            f"relevant io [1] {self.IO}",
+            "score 0.00 c2 Rhea is an icy body.",
         ]
         # of c2 no text is known: it is recognised by its id all the same
         assert self.below(text, "by id?") == [
-            "labelled c2 [1] Rhea is an icy body.",
-            "score 1.0000 c2 [1] Rhea is an icy body.",
+            "relevant c2 [1] Rhea is an icy body.",
+            "score 1.00 c2 [1] Rhea is an icy body.",
         ]
 
     def test_a_metric_of_ids_beside_it_shows_ids(self, matched: EvaluationResults) -> None:
         text = shown(matched, metric="mrr", width=200)
         assert self.below(text, "volcanoes?") == [
-            f"labelled io [1] {self.IO}",
-            "score 0.0000 c2 Rhea is an icy body.",
+            f"relevant io [1] {self.IO}",
+            "score 0.00 c2 Rhea is an icy body.",
         ]
 
     def test_texts_without_ids_are_shown(self) -> None:
@@ -349,8 +356,8 @@ class TestMatched:
         text = shown(results, width=120)
         assert "\x1b" not in text
         assert self.below(text, "q volcanoes?") == [
-            "labelled expected text 1 [1] “Io has” volcanoes",
-            "score 1.0000 c1 = expected text 1 [1, by text] Io has volcanoes. [31m",
+            "relevant expected text 1 [1] “Io has” volcanoes",
+            "score 1.00 c1 is expected text 1 [1], by text Io has volcanoes. [31m",
         ]
 
     def test_spans_are_shown_as_places(self) -> None:
@@ -361,8 +368,8 @@ class TestMatched:
         dataset = RetrievalDataset({"q": "geysers?"}, {"q": ["geysers"]})
         results = evaluate(Scripted({"geysers?": [chunk]}), dataset, ["mrr"], matcher=matcher)
         assert self.below(shown(results, width=120), "q geysers?") == [
-            "labelled geysers (moons.txt, characters 10 to 40) [1] text of c1",
-            "score 1.0000 c1 = geysers [1, by place] text of c1",
+            "relevant geysers (moons.txt, characters 10 to 40) [1] text of c1",
+            "score 1.00 c1 is geysers [1], by place text of c1",
         ]
 
 
@@ -389,3 +396,49 @@ def test_names_break_between_their_words(by_system: bool, width: int) -> None:
     text = terminal.to_text(Report("Ten", sections=[Section("", [table])]), width=width)
     words = {word for name in names for word in re.split("[-_/]", name)}
     assert words <= set(re.findall(r"[^\W_]+", text))
+
+
+def test_high_percentiles_need_as_many_questions_as_they_divide() -> None:
+    """p95 parts 1 in 20, p99 1 in 100."""
+
+    def percentiles(n: int) -> list[str]:
+        run = Run({f"q{number}": Ranking(["a"], latency=0.01) for number in range(n)})
+        system = System.of(Scores([*run], {"mrr": [1.0] * n}))._replace(run=run)
+        return [row.label.removeprefix("latency ") for row in latency_rows([system])]
+
+    assert [percentiles(n) for n in (19, 20, 99, 100)] == [
+        ["p50"],
+        ["p50", "p95"],
+        ["p50", "p95"],
+        ["p50", "p95", "p99"],
+    ]
+
+
+def test_scores_of_a_question_that_differ_look_different() -> None:
+    """Two digits, as the means over 3 questions have, unless they look alike, or like 0 or 1."""
+    first = Scores(["q1", "q2", "q3"], {"mrr": [0.503, 0.2, 0.998]}, name="a")
+    second = Scores(["q1", "q2", "q3"], {"mrr": [0.5, 0.25, 0.998]}, name="b")
+    lines = [line.split() for line in shown(first, second, worst=3).splitlines()]
+    scores = [
+        line for line in lines if line[:1] in (["a"], ["b"]) and line[1:] and line[1][0] == "0"
+    ]
+    assert sorted(scores) == [
+        *(["a", text] for text in ("0.20", "0.503", "0.998")),
+        *(["b", text] for text in ("0.25", "0.500", "0.998")),
+    ]
+
+
+def test_counts_are_not_drawn_on_the_axis_of_shares() -> None:
+    scores = Scores(["q1", "q2"], {"recall": [1.0, 0.5], "calls": [2.0, 7.0]})
+    figure = systems_report([System.of(scores)]).figures["means"](None)
+    assert figure is not None
+    assert list(figure.series[0].y) == ["recall"]
+
+
+def test_a_page_and_a_sentence_round_an_interval_alike() -> None:
+    """Six questions, of which one scores a third: the lower end is far below 0.01."""
+    report = systems_report([System.of(Scores([*"abcdef"], {"recall": [0.0] * 5 + [1 / 3]}))])
+    (cell,) = report.sections[0].tables[0].rows[0].cells
+    ends = shown_cell(cell).partition(" (")[2].rstrip(")")
+    assert ends.startswith("0.00 to ")
+    assert f"recall is 0.06 ({ends} with 95 % confidence)" in report.decision[0].text

@@ -87,7 +87,7 @@ def test_another_metric_changes_the_scores(tab: Tab) -> None:
     tab.page.select_option("#metric", label="mrr")
     row = tab.page.locator("#queries tbody tr", has_text="q2").first
     # the relevant item moved from rank 1 to 2
-    assert row.locator("td.score").all_inner_texts() == ["1.0000", "0.5000", "▼ 0.5000"]
+    assert row.locator("td.score").all_inner_texts() == ["1.00", "0.50", "▼ 0.50"]
 
 
 def test_a_query_folds_again(tab: Tab) -> None:
@@ -164,7 +164,7 @@ def test_on_paper_nothing_is_cut_off(
     assert f"{effect:+.2f}".replace("-", "−") in first  # in the last column
     assert "Unlabelled passages" in " ".join(pages)
     # what is folded on the screen, since paper can't be clicked
-    for folded in ("latency p95", "all irrelevant", "What the metrics mean", "Range 0 to 1."):
+    for folded in ("latency p50", "all irrelevant", "What the metrics mean", "Range 0 to 1."):
         assert folded in " ".join(" ".join(pages).split())
     assert tab.page.locator("main > .card > details[open]").count() == 0
 
@@ -184,8 +184,8 @@ def test_a_gate_shows_its_evidence(open_report: Callable[..., Tab]) -> None:
     worst = tab.page.locator("li", has_text="the retriever fails")
     assert [line for line in worst.inner_text().split("\n") if line] == [
         "the retriever fails q4",
-        "labelled: d [1]",
-        f"{EVIL} 0.0000",
+        "relevant: d [1]",
+        f"{EVIL} 0.00",
         f"failed: ValueError: {EVIL}",
     ]
     contrasts = tab.page.evaluate(CONTRASTS)
@@ -290,7 +290,7 @@ def test_results_without_a_baseline_show_no_movement(open_report: Callable[..., 
     tab = open_report(reported)
     place = tab.unfold("q1")
     assert place.locator(".move").count() == 0
-    assert place.get_by_text("Labelled passages: 1 of 2 missed").count() == 1
+    assert place.get_by_text("Relevant passages: 1 of 2 missed").count() == 1
     assert tab.page.locator("#queries thead th").all_inner_texts() == ["question", "one"]
     assert tab.page.locator("#metric option").all_inner_texts() == METRICS
 

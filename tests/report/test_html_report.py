@@ -15,7 +15,14 @@ import pytest
 from support.carried import unpacked
 from support.reported import EVIL, LONG, METRICS, QUERIES, baseline, comparison, other, results
 
-from llama_index_rag_metrics import EvaluationResults, Ranking, Scores, check_rules, write_html
+from llama_index_rag_metrics import (
+    EvaluationResults,
+    Ranking,
+    Scores,
+    check_rules,
+    evaluate,
+    write_html,
+)
 from llama_index_rag_metrics.evaluation.results.results_report import results_report, system_of
 from llama_index_rag_metrics.rankings.matching.matcher_names import Matched
 from llama_index_rag_metrics.rankings.run import Run
@@ -38,7 +45,7 @@ from llama_index_rag_metrics.report.model import (
 )
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra
-from llama_index_rag_metrics.scores.systems import query_answers
+from llama_index_rag_metrics.scores.stories import query_answers
 
 
 def html_page(reported: Any, **options: Any) -> str:
@@ -151,7 +158,7 @@ def test_the_rankings_are_those_of_the_runs(html: str) -> None:
     # the second a counts at its first rank
     assert seen["answers"][1]["ranks"] == [1, 2, None]
     # what the other found, "other" lacks: b
-    assert first["where"][0] == [
+    assert first["told"][0][0] == [
         [1, 0, [["rank 3", "baseline"], ["never retrieved", EVIL]]],
         [0, 0, [["rank 2", "baseline"], ["rank 1", EVIL]]],
     ]
@@ -314,7 +321,7 @@ def test_bare_scores_have_a_page_without_rankings() -> None:
 
     assert parts["index"]["queries"] == ["one", ""]
     assert not any(name.startswith(("rankings", "texts")) for name in parts)
-    assert set(parts["figures"]) == {"means"}
+    assert parts["figures"] == {}  # its mean is in the table
 
 
 def test_a_query_that_a_system_does_not_know_has_no_answer() -> None:
@@ -492,3 +499,26 @@ def test_a_listing_links_to_the_questions_of_the_page() -> None:
 
 def test_the_page_carries_the_summary_as_markdown(html: str) -> None:
     assert carried(html)["markdown"] == to_markdown(comparison().report(full=True))
+
+
+def test_what_the_run_was_is_folded_below_the_verdict() -> None:
+    results = evaluate(lambda query: ["d1"], dataset_of_one(), ["mrr"], workers=3)
+    head, _, below = html_page(results).partition("<main")
+    folded = below.partition("<summary>About this run</summary>")[2].partition("</details>")[0]
+    assert "matched by" in head
+    assert "workers" not in head
+    assert "<dt>workers</dt><dd>3</dd>" in folded
+
+
+def test_the_means_of_one_system_are_drawn_where_they_are_many() -> None:
+    def kinds(n_metrics: int, **more: Scores) -> set[str]:
+        values = {f"recall@{k}": [1.0, 0.5] for k in range(1, n_metrics + 1)}
+        return set(carried(html_page({"a": Scores(["q1", "q2"], values), **more}))["figures"])
+
+    assert "means" not in kinds(6)
+    assert "means" in kinds(7)
+    assert "means" in kinds(1, b=Scores(["q1", "q2"], {"recall@1": [1.0, 1.0]}))
+
+
+def dataset_of_one() -> dict[str, Any]:
+    return {"queries": {"q": "x?"}, "corpus": {}, "relevant_docs": {"q": ["d1"]}}

@@ -105,7 +105,7 @@ def test_a_question_unfolds_to_what_was_wanted_and_what_came() -> None:
 
     page = Page(f"<details>{unfolded.partition('</details>')[0]}</details>")
     text = " ".join(" ".join(page.words).split())
-    assert text.startswith("q1 Which moon has volcanoes? 0.0000")
+    assert text.startswith("q1 Which moon has volcanoes? 0.00")
     assert f"io [2] rank 2, below the cutoff 1 Io has volcanoes {EVIL}." in text
     assert "rhea [1] never retrieved Rhea has craters." in text
     assert f"x Saturn. io [2] Io has volcanoes {EVIL}." in text  # what came, best first

@@ -48,7 +48,8 @@ from llama_index_rag_metrics.report.query_lines import (
 )
 from llama_index_rag_metrics.report.terminal import print_report, to_text
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scores.systems import System, query_answers
+from llama_index_rag_metrics.scores.stories import query_answers
+from llama_index_rag_metrics.scores.systems import System
 
 RELEVANT = {"a": 1, "b": 1, "c": 1}
 
@@ -151,14 +152,16 @@ def test_what_is_new_is_what_no_earlier_item_stands_for() -> None:
     assert [call.is_new for call in answer.calls or ()] == [[True], [False]]
 
 
-def test_searches_come_first_then_two_labelled_passages() -> None:
+def test_searches_come_first_then_three_labelled_passages() -> None:
     call = CallAnswer("moons", "", [ReportedItem("x", None)], [True])
     answer = Answer("agent", Cell(0.0, "score"), [ReportedItem("x", None)], calls=[call], found={})
-    wanted = [[Item(name, 1.0)] for name in "abc"]
+    wanted = [[Item(name, 1.0)] for name in "abcd"]
     report = Report("", listings=[Listing("", [QueryAnswers("q", "x?", wanted, [answer])], most=3)])
     expected = (
-        "q x? agent 0.0000 1. “moons” → 1 passage, none relevant x "
-        "labelled a [1]: never retrieved b [1]: never retrieved and 1 more labelled"
+        "searches, then what is relevant; [1] relevant; none: unlabelled "
+        "q x? Its only search brought no relevant passage. "
+        "agent 0.0000 1. “moons” → 1 passage, none relevant x relevant "
+        "a [1]: never retrieved b [1]: never retrieved c [1]: never retrieved and 1 more relevant"
     )
     assert " ".join(to_text(report, width=100).split()) == expected
     # what the system made of its calls is shown where it isn't what they returned
@@ -235,7 +238,7 @@ def test_stages_say_which_one_dropped_it() -> None:
         "a": "rank 2",
     }
     assert found_line(story) == (
-        "retriever found 2 of 3 labelled passages; rerank found 1 of 3 labelled passages."
+        "retriever found 2 of 3 relevant passages; rerank found 1 of 3 relevant passages."
     )
     assert "b [1] “text of b”: dropped by rerank (was 4)" in str(stages)
 
@@ -264,7 +267,7 @@ def test_a_text_that_came_under_another_id_is_pointed_out() -> None:
     missed = results({"a": f"  {text}\n", "b": "Too short to tell."}, node("x"), again)
     for worst in (missed.worst("recall@5"), missed.scores.worst("recall@5")):
         printed = " ".join(repr(worst).split())
-        assert "1 labelled passage came under another id. Evaluate with matcher='text'" in printed
+        assert "1 of 3 relevant passages came under other ids. Match by text" in printed
         assert "rank 2, under another id (n7)" in printed
         assert "2. n7 (same text as a) Io has volcanoes" in printed
     other = results({"a": "Rhea is an icy body, without an atmosphere to speak of."}, again)

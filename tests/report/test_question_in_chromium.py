@@ -30,6 +30,8 @@ from llama_index_rag_metrics.report.model import (
     ReportedItem,
     SameText,
 )
+from llama_index_rag_metrics.report.why import why_lines
+from llama_index_rag_metrics.report.words import words_of
 
 PUMP = "Why does the pump of the garden lose its pressure?"
 RING = "0c4f29de-1e0b-4b53-8f0e-5b3e9f6f0001"
@@ -130,20 +132,20 @@ def test_a_query_unfolds_to_rankings_side_by_side(open_report: Callable[..., Tab
     place = unfolded(open_report(comparison()))
     before, after = (place.locator(".sides .side").nth(n) for n in (0, 1))
 
-    assert before.locator("h4").inner_text().split() == ["baseline", "0.6697", "10.0", "ms"]
+    assert before.locator("h4").inner_text().split() == ["baseline", "0.67", "10.0", "ms"]
     assert [line[2:] for line in lines(before)] == [
         ["x", "unlabelled", "only here"],
-        ["a", "hit by id, grade 2"],
-        ["b", "hit by id, grade 1", "only here"],
+        ["a", "hit, grade 2"],
+        ["b", "hit, grade 1", "only here"],
     ]
     # a moved from 2 to 1; x isn't relevant, so that its loss is none
     assert [line[2:] for line in lines(after)] == [
-        ["a", "hit by id, grade 2", "↑1"],
+        ["a", "hit, grade 2", "↑1"],
         ["y", "unlabelled", "only here"],
         ["a", "again"],
         ["b", "grade 1", "dropped"],
     ]
-    assert after.locator("h5").all_inner_texts() == ["Labelled, dropped"]
+    assert after.locator("h5").all_inner_texts() == ["Relevant, dropped"]
     assert before.locator("li.hit").count() == 2
 
 
@@ -270,6 +272,32 @@ def test_what_is_shared_with_the_matched_text_is_marked(script: Any) -> None:
     assert script.evaluate(MARKED, [text, "", "six seven"]) == [["match", "Six seven"]]
 
 
+def test_where_nearly_all_is_matched_the_words_are_marked(script: Any) -> None:
+    text = "The pumps lose pressure each winter, and the tyres go flat."
+    # 11 words, of which 10 are in the matched text
+    matches = script.evaluate(MARKED, [text, "flat tyre?", text.removesuffix(" flat.")])
+    assert matches == [["word", "tyres"], ["word", "flat"]]
+
+
+def test_the_page_has_the_words_of_python(script: Any) -> None:
+    texts = (
+        "The tyres, courses & bicycles of K80: 油圧ポンプ, batteries while stopping ÉTÉS PLA線材"
+    )
+    names = "text => wordsOf(text).flatMap((_, at, words) => namesOfWord(words, at))"
+    marked = script.evaluate(names, texts)
+    # each two signs in a row are named at both of them
+    assert list(dict.fromkeys(marked)) == [word.stem for word in words_of(texts)]
+
+
+def test_a_question_says_why_it_failed(open_report: Callable[..., Tab]) -> None:
+    query = asked(got(*SOME), wanted=WANTED)
+    place = unfolded(open_report(report(query, "bm25")))
+    assert place.locator(".why").all_inner_texts() == why_lines(query)
+    assert (
+        place.locator("mark.legend").locator("..").inner_text() == "marked: words of the question"
+    )
+
+
 def test_a_hit_says_why_and_the_matched_text_is_marked(open_report: Callable[..., Tab]) -> None:
     passage = "The ring is replaced every year"
     wanted = [
@@ -296,7 +324,7 @@ def test_a_missed_passage_shows_its_text_at_once(open_report: Callable[..., Tab]
     tab = open_report(report(asked(got(*SOME), wanted=WANTED), "bm25"))
     assert expected(tab) == [["", "Seal ring", RING, "grade 1", "never retrieved"]]
     side = tab.page.locator(".side.relevant")
-    assert side.locator("h4").inner_text() == "Labelled passages: 1 of 1 missed"
+    assert side.locator("h4").inner_text() == "Relevant passages: 1 of 1 missed"
     assert "replaced every year" in side.inner_text()
     assert side.locator("li.missed").count() == 1
 
@@ -330,7 +358,7 @@ def test_what_every_system_missed_comes_first(open_report: Callable[..., Tab]) -
         ["p1", "grade 3", "rank 1"],
     ]
     heading = tab.page.locator(".side.relevant h4").inner_text()
-    assert heading == "Labelled passages: 1 of 3 missed by every system"
+    assert heading == "Relevant passages: 1 of 3 missed by every system"
 
 
 def test_one_passage_of_a_need_is_enough(open_report: Callable[..., Tab]) -> None:
@@ -402,9 +430,11 @@ def test_a_text_under_another_id_says_where_and_what_to_do(
     answer = Answer("", Cell(None), [item], found={}, same_text={RING: SameText(1, "n7")})
     tab = open_report(report(asked(answer, wanted=WANTED), "bm25"))
     assert expected(tab)[0][-1] == "rank 1, under another id (n7)"
+    heading = tab.page.locator(".side.relevant h4").inner_text()
+    assert heading == "Relevant passages: 1 of 1 came under another id"
     side = tab.page.locator(".sides .side")
     assert f"same text as {RING}" in side.locator(".names").inner_text().replace("\n", "")
-    check = tab.page.locator("#to-check details", has_text="labelled text under another id (1)")
+    check = tab.page.locator("#to-check details", has_text="relevant text under another id (1)")
     check.locator("summary").first.click()
     command = check.locator(".command code").first.inner_text()
     assert command == "rag-metrics labels move dataset.json storage/ -o moved.json"

@@ -34,10 +34,13 @@ from llama_index_rag_metrics.report.query_lines import (
     standings,
     wanted_lines,
 )
+from llama_index_rag_metrics.report.why import why_lines
 from llama_index_rag_metrics.scores.counted import Labels, Reading
+from llama_index_rag_metrics.scores.keeping_answers import keep_answers
 from llama_index_rag_metrics.scores.losses import losses
 from llama_index_rag_metrics.scores.scores_report import queries_of
-from llama_index_rag_metrics.scores.systems import System, keep_answers, query_answers
+from llama_index_rag_metrics.scores.stories import query_answers
+from llama_index_rag_metrics.scores.systems import System
 
 IO = "Io is the most volcanic moon of Jupiter and has hundreds of volcanoes."
 GEYSERS = "Enceladus has geysers which come from an ocean under the ice of it."
@@ -112,7 +115,7 @@ def test_a_member_of_too_low_a_grade_meets_no_group() -> None:
     metric = "group_recall(min_grade=2)@5"
     assert told(ranking, labels, metric) == ["a2 [3]: rank 10, below the cutoff 5"]
     assert told(["a1"], Relevance.groups([["a1"]]), metric) == [
-        "group 1: no labelled passage meets it"
+        "group 1: no relevant passage meets it"
     ]
 
 
@@ -121,10 +124,10 @@ def test_a_facet_without_passages_is_named() -> None:
     labels = Relevance.facets({"x": ["a"], "y": [], "z": ["a"]})
     one = system(["a", "b"], labels, "facet_recall@5")
     story = query_answers("q", [one], "facet_recall@5")
-    assert lines(story) == ["y: no labelled passage meets it", "a [1]: rank 1", "a [1]: rank 1"]
+    assert lines(story) == ["y: no relevant passage meets it", "a [1]: rank 1", "a [1]: rank 1"]
     # it isn't a passage that could be counted as lost
     (lost,) = losses([one], "facet_recall@5")
-    assert (lost.wanted, lost.lost, str(lost)) == (2, 0, "none of 2 labelled passages is lost")
+    assert (lost.wanted, lost.lost, str(lost)) == (2, 0, "all 2 relevant passages were found")
 
 
 def test_what_the_asker_may_not_see_isnt_missed() -> None:
@@ -200,7 +203,9 @@ def test_the_page_has_the_places_of_the_terminal(rechunked: EvaluationResults) -
     queries = queries_of([system_of(rechunked)], ["recall@5"])
     content = content_of(queries, "recall@5", None)
     ((row,),) = json.loads(json.dumps(content.rankings))
-    assert row["where"] == [[[0, 1, [["never retrieved", ""]]], [1, 0, [["rank 2", ""]]]]]
+    [[where, why]] = row["told"]
+    assert where == [[0, 1, [["never retrieved", ""]]], [1, 0, [["rank 2", ""]]]]
+    assert why == why_lines(story) == ["1 of 2 relevant passages wasn't retrieved."]
     (seen,) = row["seen"][0]["answers"]
     # doc#8 stands for what doc#7 stands for
     assert (row["answers"][0]["ids"], seen["ranks"]) == (["doc#1", "doc#7", "doc#8"], [1, 2, None])
@@ -301,7 +306,7 @@ def test_stored_answers_stay_small() -> None:
     assert len(json.dumps(data)) < 20 * 2500
     stored = Scores.from_json(found.scores.to_json())
     story = query_answers("q0", [System.of(stored)], "recall@1000")
-    assert found_line(story) == "score found 5 of 5 labelled passages that are stored."
+    assert found_line(story) == "score found 5 of 5 relevant passages that are stored."
 
 
 # ---- the property

@@ -28,7 +28,7 @@ from llama_index_rag_metrics.report.model import Item, QueryAnswers
 from llama_index_rag_metrics.report.notebook import to_notebook
 from llama_index_rag_metrics.report.query_lines import retrieved_lines, wanted_lines
 from llama_index_rag_metrics.report.terminal import print_report
-from llama_index_rag_metrics.scores.systems import query_answers
+from llama_index_rag_metrics.scores.stories import query_answers
 
 IO = "Io has volcanoes and lakes of sulphur."
 RHEA = "Rhea is an icy body."
@@ -127,7 +127,7 @@ EXPECTED = {
     "span": (
         by_span,
         "mrr",
-        "c1 = geysers [1, by place]",
+        "c1 is geysers [1], by place",
         [("geysers (moons.txt, characters 10 to 40) [1]", "text of c1", "rank 1")],
     ),
     "two, by id": (by_two, "mrr", "io [1]", [("io [1]", IO, "rank 1")]),
@@ -181,7 +181,7 @@ def test_every_output_of_text_says_what_was_wanted_and_what_came(
     markdown = Words(to_markdown(report)).words
     for page in (terminal, notebook, markdown):
         assert got in page
-        places = page[page.lower().index("labelled", page.index("Lowest")) :]
+        places = page[page.lower().index("relevant", page.index("Lowest")) :]
         for name, *parts in wanted:
             _, found, places = places.partition(name)
             assert found

@@ -72,7 +72,8 @@ def test_files_that_kept_words_are_still_read() -> None:
     (worst,) = Scores.from_json(scores.to_json()).worst("recall@5")
     lines = [" ".join(line.split()) for line in repr(worst).splitlines()]
     # nothing is said of where it was lost, which nobody knows
-    assert lines == ["q1 x?", "labelled a [2] or b [1]", "score 0.5000 1. z", "2. a [2]"]
+    key = "[1] relevant; none: unlabelled"
+    assert lines == [key, "q1 x?", "relevant a [2] or b [1]", "score 0.50 1. z", "2. a [2]"]
 
 
 def test_slices_stay_lazy_and_the_same() -> None:

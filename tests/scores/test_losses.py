@@ -37,7 +37,7 @@ def test_each_kind_of_loss_is_counted(results: EvaluationResults) -> None:
     expected = {"never retrieved": 1, "below the cutoff": 1, "under another id": 1}
     assert (counted.wanted, counted.by_loss, counted.lost) == (4, expected, 3)
     assert losses_line([counted]) == (
-        "1 of 4 labelled passages was never retrieved, 1 is below the cutoff, "
+        "1 of 4 relevant passages was never retrieved, 1 is below the cutoff, "
         "1 is under another id."
     )
 

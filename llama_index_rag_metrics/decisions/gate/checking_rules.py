@@ -32,7 +32,7 @@ from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import GateFailed, InconclusiveGate, InvalidInput
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.deciding import nothing_measured
-from llama_index_rag_metrics.scores.systems import query_answers
+from llama_index_rag_metrics.scores.stories import query_answers
 
 _Side: TypeAlias = "tuple[Baseline, Sequence[str]]"
 """The baseline or the anchor, and the queries in common."""

@@ -10,6 +10,7 @@ from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.numbers import (
     count,
     counted,
+    digits_apart,
     digits_for,
     digits_of,
     given,
@@ -145,7 +146,8 @@ def _listings(worst_first: Sequence[Verdict], name: str) -> Iterator[m.Listing]:
 
 def _query(query: WorstQuery, name: str) -> m.QueryAnswers:
     before = () if query.baseline is None else (query.baseline,)
-    score = m.Cell((*before, query.score), "change")
+    scores = (*before, query.score)
+    score = m.Cell(scores, "change", digits=digits_apart(scores, 1))
     answers = [answer._replace(system=name or "now", score=score) for answer in query.story.answers]
     leaked = [f"forbidden: {item}, at rank {rank}" for rank, item in query.leaked]
     return query.story._replace(answers=answers, remarks=[*query.story.remarks, *leaked])

@@ -37,7 +37,7 @@ _MOST_LISTED, _MOST_PAIRS = 3, 15
 _DIGITS = 3
 _CONFIGURATIONS, _FAILED = "Configurations", "Failed"
 _COSTS: Sequence[tuple[str, str, m.Form]] = (
-    ("tokens per question", "tokens", "count"),
+    ("tokens a question", "tokens", "count"),
     ("p95", "p95", "seconds"),
     ("price of 1,000 questions", "price", "score"),
 )
@@ -240,7 +240,7 @@ def _tradeoff_figure(sweep: Sweep, metric: str) -> Figure | None:
     )
     return Figure(
         "marks",
-        Axis("tokens per question"),
+        Axis("tokens a question"),
         Axis(metric),
         [series, *_line([points[configuration] for configuration in steps])],
         z=Axis("p95, ms"),

@@ -233,9 +233,9 @@ class QueryRunner:
         by_matcher = {name: matched.usage for name, matched in collected.matched.items()}
         collected.usage |= {name: usage for name, usage in by_matcher.items() if usage is not None}
         is_lost = self._labels.are_strange
-        found = await count_by_text(self.dataset, collected.run) if is_lost else (0, 0)
+        came = await count_by_text(self.dataset, collected.run) if is_lost else None
         notes = [matched.label_note for matched in collected.matched.values()]
-        collected.label_note = next(filter(None, [self._labels.note(*found), *notes]), None)
+        collected.label_note = next(filter(None, [self._labels.note(came), *notes]), None)
         return collected
 
     async def _work(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice, repeat
@@ -13,7 +13,11 @@ from llama_index_rag_metrics.evaluation.retrieved.places import Places, unplaced
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.rankings.judging.columns import columns_for
 from llama_index_rag_metrics.rankings.judging.judged_spans import JudgedSpans
-from llama_index_rag_metrics.rankings.matching.id_matcher import GroupMatcher, expected_groups
+from llama_index_rag_metrics.rankings.matching.id_matcher import (
+    Came,
+    GroupMatcher,
+    expected_groups,
+)
 from llama_index_rag_metrics.rankings.matching.matcher import (
     Expected,
     Matcher,
@@ -180,7 +184,7 @@ class Matching:
         if known < relevant:
             lost = relevant - known
             return (
-                f"{lost} of {relevant} labelled passages have no {what}, so {self.matcher.name} "
+                f"{lost} of {relevant} relevant passages have no {what}, so {self.matcher.name} "
                 "can't find them",
             )
         return ()
@@ -343,10 +347,10 @@ _MOST_QUERIES = 500
 """Comparing texts takes about a millisecond a query; this many are enough for a note."""
 
 
-async def count_by_text(dataset: RetrievalDataset, run: Run) -> tuple[int, int]:
-    """How many expected passages were retrieved under other ids alone, and how many by their own.
+async def count_by_text(dataset: RetrievalDataset, run: Run) -> Came:
+    """How many relevant passages were retrieved by their ids, and how many under other ids alone.
 
-    A passage that several queries expect counts once. Of a long run, the first 500 queries count.
+    Of a long run, the first 500 queries count.
     """
     with_texts = (
         query_id
@@ -355,26 +359,21 @@ async def count_by_text(dataset: RetrievalDataset, run: Run) -> tuple[int, int]:
     )
     asked = list(islice(with_texts, _MOST_QUERIES))
     if not asked:
-        return 0, 0
+        return Came()
     matching = Matching(ContainmentMatcher(), dataset.select(asked))
     for query_id in asked:
         await matching.match(query_id, run[query_id], in_thread)
     matched = matching.finish(run.select(asked))
-    expected = _named(dataset, matched.relevance)
-    named = _named(dataset, {query_id: ranking.ids for query_id, ranking in matched.run.items()})
-    by_id = {item for query_id in asked for item in run[query_id].ids}
-    return len((expected & named) - by_id), len(expected & by_id)
-
-
-def _named(
-    dataset: RetrievalDataset, ids: Mapping[str, Sequence[str]]
-) -> set[str | tuple[str, str]]:
-    """The ids of all queries; an id unknown to the dataset means something else in each query."""
-    return {
-        item if item in dataset.relevance.get(query_id, ()) else (query_id, item)
-        for query_id, items in ids.items()
-        for item in items
-    }
+    wanted = [(query_id, {*matched.relevance.get(query_id, ())}) for query_id in asked]
+    by_id = [items & {*run[query_id].ids} for query_id, items in wanted]
+    named = [items & {*matched.run[query_id].ids} for query_id, items in wanted]
+    others = [came - own for came, own in zip(named, by_id, strict=True)]
+    return Came(
+        sum(len(items) for _, items in wanted),
+        sum(map(len, by_id)),
+        sum(map(len, others)),
+        len(set[str]().union(*others)),
+    )
 
 
 def matcher_of(metric: RankingMetric, default: Matcher[Any] | None) -> Matcher[Any] | None:

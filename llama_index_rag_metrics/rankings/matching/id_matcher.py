@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from llama_index_rag_metrics.rankings.matching.matcher import Expected, Matcher
 from llama_index_rag_metrics.rankings.relevance import Relevance
@@ -58,6 +58,19 @@ NOT_VALID = "Not a valid score"
 """What a note begins with of labels that name what was retrieved otherwise than by its ids."""
 
 
+class Came(NamedTuple):
+    """How many relevant passages of the questions came by id, and how many under other ids alone.
+
+    Attributes:
+        texts: how many distinct ones came under other ids.
+    """
+
+    wanted: int = 0
+    by_id: int = 0
+    under_other_ids: int = 0
+    texts: int = 0
+
+
 class LabelCheck:
     """Watches what is retrieved, to see whether it has the kind of ids that the labels name.
 
@@ -103,21 +116,22 @@ class LabelCheck:
         """Whether labels match something else in the nodes."""
         return bool(self._fitting)
 
-    def note(self, under_other_ids: int = 0, by_id: int = 0) -> str | None:
+    def note(self, came: Came | None = None) -> str | None:
         """What is wrong and what would fit; None where most of what came fits the labels.
 
-        Of the expected passages, some were retrieved `under_other_ids`, and others `by_id`.
+        `came` counts the relevant passages that came under other ids.
         """
-        remedy = "Evaluate with matcher='text' (--matcher text)"
-        n = f"{len(self._labels):,} labelled ids"
+        came = came or Came()
+        most = max(map(len, self._fitting.values()), default=0) if self.match_nothing else 0
+        if self.are_strange and came.under_other_ids > came.by_id and came.texts > most:
+            own = f", {came.by_id:,} under their own" if came.by_id else ""
+            return (
+                f"{NOT_VALID}: {came.under_other_ids:,} of {came.wanted:,} relevant passages came "
+                f"under other ids{own}. Match by text (matcher='text', --matcher text), or move "
+                "the labels (rag-metrics labels move)"
+            )
         if not self.match_nothing:
-            some = f"{by_id:,} of the {n} were retrieved"
-            others = f"the texts of {under_other_ids:,} others under other ids"
-            is_rare = self.are_strange and under_other_ids > by_id
-            return f"{NOT_VALID}: {some}, and {others}. {remedy}" if is_rare else None
-        if under_other_ids > max(map(len, self._fitting.values()), default=0):
-            were = f"though the texts of {under_other_ids:,} were, under other ids"
-            return f"{NOT_VALID}: none of the {n} was retrieved, {were}. {remedy}"
+            return None
         sentence = f"0 of {len(self._labels):,} labels match {self._match_on}"
         if not self._fitting:
             nor = ", nor anything else that the retrieved nodes carry" if self._saw_all else ""

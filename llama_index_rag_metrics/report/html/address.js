@@ -49,14 +49,14 @@ const itemMarkdown = (id, text, ...remarks) => {
   return [name, ...words].join(" · ");
 };
 const questionMarkdown = (index, question) => {
-  const lines = [`**${escaped(question.text || question.id)}** (${escaped(question.id)})`, ""];
+  const lines = [`**${escaped(question.text || question.id)}** (${escaped(question.id)})`, "", ...question.why.flatMap((line) => [escaped(line), ""])];
   const labelled = labelledOf(question).map(({ id, text, where }) => {
     const places = where.map(([place, systems]) => escaped(systems ? `${systems}: ${place}` : place));
     return `- ${itemMarkdown(id, text, places.join("; "))}`;
   });
-  if (labelled.length) lines.push("Labelled:", "", ...labelled.slice(0, COPIED), "");
+  if (labelled.length) lines.push("Relevant:", "", ...labelled.slice(0, COPIED), "");
   question.answers.forEach((answer, system) => {
-    const score = `${index.metrics[byId("metric").value]} ${number(question.scores[system])}`;
+    const score = `${index.metrics[byId("metric").value]} ${number(question.scores[system], question.digits)}`;
     lines.push(`${escaped(index.systems[system])}, ${escaped(score)}:`, "");
     if (!answer || answer.error != null || !answer.ids.length) {
       lines.push(answer?.error != null ? `failed: ${escaped(answer.error)}` : answer ? "nothing retrieved" : "no ranking known");

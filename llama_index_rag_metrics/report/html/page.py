@@ -15,6 +15,7 @@ from llama_index_rag_metrics.report.html.page_content import CUT, Content, conte
 from llama_index_rag_metrics.report.markup import to_markdown
 from llama_index_rag_metrics.report.model import Report
 from llama_index_rag_metrics.report.numbers import questions
+from llama_index_rag_metrics.report.words import javascript
 from llama_index_rag_metrics.runtime.atomic_files import write_text
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
@@ -50,7 +51,7 @@ def _assemble(report: Report, content: Content | None, *, heading: str, most: in
     licences = ""
     more = () if content is None else _OF_QUESTIONS
     names = ("carried.js", "sorting.js", *more, "address.js", "plots.js", "page.js")
-    script = "".join(map(asset, names))
+    script = javascript() + "".join(map(asset, names))
     metrics = list(report.metrics)
     index: dict[str, Any] = {"colours": COLOURS, "metrics": metrics}
     index["shown"] = metrics.index(report.headline) if metrics else 0

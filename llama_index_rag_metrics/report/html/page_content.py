@@ -17,7 +17,7 @@ import numpy as np
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.html.assets import packed
-from llama_index_rag_metrics.report.numbers import kept_score, kept_seconds
+from llama_index_rag_metrics.report.numbers import digits_of, kept_score, kept_seconds
 from llama_index_rag_metrics.report.query_lines import (
     LOSSES,
     Standing,
@@ -27,6 +27,7 @@ from llama_index_rag_metrics.report.query_lines import (
     short_names,
     standings,
 )
+from llama_index_rag_metrics.report.why import why_lines
 
 CUT = 2000
 """How many characters of each text are kept by default."""
@@ -125,16 +126,21 @@ def content_of(queries: m.Queries, metric: str, cut: int | None) -> Content:
     if queries.answer is not None:
         for position in range(len(queries.ids)):
             by_reading = [queries.answer(position, reading) for reading in readings]
-            where: list[Any] = []  # or the position of what is equal
+            seen: list[Any] = []  # or the position of what is equal
+            of_reading: list[tuple[int, list[Any]]] = []
             for (reading, cutoff), positions in lost.items():
                 query = by_reading[reading]._replace(cutoff=cutoff)
                 found = standings(query, _names(query))
-                told = [_where(query, standing, queries.systems) for standing in found]
-                where.append(where.index(told) if told in where else told)
+                where = [_where(query, standing, queries.systems) for standing in found]
+                is_new = (reading, where) not in of_reading
+                of_reading.append((reading, where))
+                # equal places have equal reasons
+                told = [where, why_lines(query)] if is_new else of_reading.index((reading, where))
+                seen.append(told)
                 losses = {place.loss for standing in found for place in standing.places}
                 for loss in filter(losses.__contains__, LOSSES):
                     positions.setdefault(loss, []).append(position)
-            rows.append({**_query(by_reading, texts), "where": where})
+            rows.append({**_query(by_reading, texts), "told": seen})
             if said := dict.fromkeys(remark for query in by_reading for remark in query.remarks):
                 remarks[position] = list(said)
     index = {
@@ -143,6 +149,7 @@ def content_of(queries: m.Queries, metric: str, cut: int | None) -> Content:
         "metrics": list(queries.metrics),
         "lowerIsBetter": list(queries.lower_is_better),
         "shown": list(queries.metrics).index(metric),
+        "digits": digits_of(_n_scored(queries, metric)),
         "matcherOfMetric": list(queries.matcher_of_metric),
         "cutoffs": [cutoff and cutoff._asdict() for cutoff in queries.cutoffs],
         "lost": list(lost.values()),
@@ -166,6 +173,11 @@ def content_of(queries: m.Queries, metric: str, cut: int | None) -> Content:
     }
     starts = range(0, len(rows), _CHUNK_QUERIES)
     return Content(index, [rows[start : start + _CHUNK_QUERIES] for start in starts], texts)
+
+
+def _n_scored(queries: m.Queries, metric: str) -> int:
+    by_system = queries.scores[list(queries.metrics).index(metric)]
+    return max((len(column) - list(column).count(None) for column in by_system), default=0)
 
 
 def _names(query: m.QueryAnswers) -> dict[str, str] | None:

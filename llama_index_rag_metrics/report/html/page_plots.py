@@ -10,6 +10,8 @@ from llama_index_rag_metrics.report.elements import Element, element, render
 from llama_index_rag_metrics.report.figure import FIGURES, MOST_ABREAST, Figure
 from llama_index_rag_metrics.report.model import Report
 
+_FEW_MEANS = 6
+
 Figures: TypeAlias = dict[str, dict[str, list[tuple[str, Element]]]]
 """Kind to metric, or "" where all metrics share one, to the names and drawings of variants."""
 
@@ -18,6 +20,8 @@ def figures_of(report: Report, ids: Sequence[str]) -> Figures:
     numbers = {query_id: number for number, query_id in enumerate(ids)}
     figures: Figures = {}
     for kind, draw in report.figures.items():
+        if kind == "means" and _is_in_table(draw(None)):
+            continue
         caption, by_metric, _ = FIGURES[kind]
         for metric in report.metrics if by_metric or _is_long(draw(None)) else [None]:
             figure = draw(metric)
@@ -27,6 +31,11 @@ def figures_of(report: Report, ids: Sequence[str]) -> Figures:
                 drawn = [(each.name, svg.on_page(each, caption_of, numbers)) for each in variants]
                 figures.setdefault(kind, {})[metric or ""] = drawn
     return {kind: figures[kind] for kind in FIGURES if kind in figures}
+
+
+def _is_in_table(figure: Figure | None) -> bool:
+    """Whether the table above shows as much: of one system on a few metrics."""
+    return figure is None or (len(figure.series) == 1 and len(figure.series[0].x) <= _FEW_MEANS)
 
 
 def _is_long(figure: Figure | None) -> bool:

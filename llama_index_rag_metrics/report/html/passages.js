@@ -61,21 +61,15 @@ const shortIds = (ids) => {
 };
 
 // ---- words: of the question, and those that a passage shares with the text it is recognised by
-const STOP_WORDS = new Set(
-  ("a about after all also am an and any are as at be because been before being but by can could did do does for from " +
-  "had has have he her his how i if in into is it its many me most much must my no nor not of off on one only or other " +
-  "our out over she should so some such than that the their them then there these they this those to too up us was we " +
-  "were what when where which who whom whose why will with would you your au aux ce ces dans de des du elle en est et il " +
-  "ils la le les leur par pas pour qu que qui sa ses son sur un une auf aus bei das dem den der die ein eine einem einen " +
-  "einer es für im ist mit nicht oder sich sind und von wie wird zu zum zur con del el las los por para se su una como " +
-  "che di il per sono è da do em na no os um uma").split(" "),
-);
-const UNSPACED = "\\p{Script=Han}\\p{Script=Hiragana}\\p{Script=Katakana}\\p{Script=Thai}";
+const STOP_WORDS = new Set(WORD_RULES.stop);
+const ENDINGS = WORD_RULES.endings.map(([pattern, end]) => [new RegExp(pattern, "u"), end]);
+const UNSPACED = WORD_RULES.unspaced;
 const WORD = new RegExp(`[${UNSPACED}]|(?:(?![${UNSPACED}])[\\p{L}\\p{N}\\p{M}])+`, "gu");
 const IS_UNSPACED = new RegExp(`^[${UNSPACED}]$`, "u");
 const SHARED_WORDS = 4;
+const NEARLY_ALL = 0.9; // where so much is matched, that says nothing
 
-const stemOf = (word) => word.toLowerCase().replace(/(?<=\p{L}{3})(?:ing|ed|es|s)$/u, "");
+const stemOf = (word) => ENDINGS.reduce((stem, [pattern, end]) => stem.replace(pattern, end), word.toLowerCase());
 const wordsOf = (text) =>
   [...text.matchAll(WORD)].map((found) => {
     const [word, at] = [found[0], found.index];
@@ -103,7 +97,8 @@ const askedWords = (question) => {
 // the text in pieces; what `matched` says too, and the words asked for, are marked
 const marked = (text, asked, matched) => {
   const words = wordsOf(text);
-  const looks = words.map((_, number) => (namesOfWord(words, number).some((name) => asked.has(name)) ? "word" : ""));
+  const asWords = words.map((_, number) => (namesOfWord(words, number).some((name) => asked.has(name)) ? "word" : ""));
+  let looks = [...asWords];
   const sought = matched ? wordsOf(matched) : [];
   const length = Math.min(SHARED_WORDS, sought.length);
   if (length) {
@@ -111,6 +106,7 @@ const marked = (text, asked, matched) => {
     runsOf(words, length).forEach((run, start) => {
       if (known.has(run)) looks.fill("match", start, start + length);
     });
+    if (looks.filter((look) => look === "match").length >= NEARLY_ALL * words.length) looks = asWords;
   }
   const pieces = [];
   let done = 0;

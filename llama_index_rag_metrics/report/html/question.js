@@ -1,23 +1,37 @@
-// ---- one question, unfolded: what is labelled and where it was lost; the rankings side by side
+// ---- one question, unfolded: what is relevant and where it was lost; the rankings side by side
 const OPEN = 3;
 const LISTED = 5;
-const LISTED_BELOW_CALLS = 2;
+const LISTED_BELOW_CALLS = 3;
 const RANKED = 20;
 const MANY_SYSTEMS = 4;
 
-const number = (value) => (value == null ? NONE : value.toFixed(4));
+const MOST_DIGITS = 4;
+const number = (value, digits) => (value == null ? NONE : value.toFixed(digits));
+// as many digits as the means have, or as tell the scores of a question from each other, 0 and 1
+const digitsApart = (scores, fewest) => {
+  const known = [...new Set([0, 1, ...scores.filter((value) => value != null)])];
+  let digits = fewest;
+  while (digits < MOST_DIGITS && new Set(known.map((value) => value.toFixed(digits))).size < known.length) digits += 1;
+  return digits;
+};
 const milliseconds = (seconds) => {
   const [amount, unit] = seconds >= 1 ? [seconds, "s"] : [seconds * 1e3, "ms"];
   return `${amount.toFixed(amount < 10 ? 2 : amount < 100 ? 1 : 0)} ${unit}`;
 };
 const counted = (n, one, many) => `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
 
+const scoresOf = (index, at, metric) => {
+  const scores = index.scores[metric].map((column) => column[at]);
+  return { scores, digits: digitsApart(scores, index.digits) };
+};
+
 // a question as a metric's matcher sees it; null where no rankings are known
 const questionOf = async (index, at, metric) => {
   const rankings = `rankings-${Math.floor(at / index.perChunk)}`;
   if (!carrier(rankings)) return null;
-  const { answers, seen, where } = (await chunk(rankings))[at % index.perChunk];
-  const told = where[index.wayOfMetric[metric]]; // or the position of what is equal
+  const { answers, seen, told } = (await chunk(rankings))[at % index.perChunk];
+  const way = told[index.wayOfMetric[metric]]; // or the position of what is equal
+  const [where, why] = Number.isInteger(way) ? told[way] : way;
   const { wanted, answers: judged } = seen[index.matcherOfMetric[metric]];
   const calls = answers.flatMap((answer) => answer?.calls ?? []);
   const numbers = [...answers, ...calls].flatMap((each) => each?.texts ?? []);
@@ -31,9 +45,10 @@ const questionOf = async (index, at, metric) => {
     id: index.ids[at],
     text: index.queries[at],
     cutoff: index.cutoffs[metric] ?? null,
-    scores: index.scores[metric].map((column) => column[at]),
+    ...scoresOf(index, at, metric),
     textOf: text,
-    where: Number.isInteger(told) ? where[told] : told,
+    where,
+    why,
     wanted: ids.map((id, position) => ({
       id,
       grade: wanted.grades[position],
@@ -51,7 +66,7 @@ const callsOf = (answer, judged) => answer.calls?.map((call, at) => ({ ...call, 
 // by rank, as the metric counts; null where an item counts at an earlier rank
 const ranksOf = ({ ids, ranks }) => ranks ?? ids.map((_, position) => position + 1);
 
-// of each labelled passage: where the systems have it, and whether it was missed; in the order given.
+// of each relevant passage: where the systems have it, and whether it was missed; in the order given.
 // One passage of a need is enough: the best placed comes first, and has the places
 const labelledOf = ({ wanted, where }) => where.flatMap(([need, isMissed, places, best = 0]) => {
   const items = wanted.filter((item) => item.need === need);
@@ -64,9 +79,10 @@ const labelledOf = ({ wanted, where }) => where.flatMap(([need, isMissed, places
 const tag = (look, words, title) => make("span", { class: look, title }, words);
 const gradeOf = (grade, why) => {
   if (grade == null) return tag("grade none", "unlabelled");
-  return why ? tag("grade", `hit by ${why}, grade ${grade}`) : tag("grade none", `grade ${grade}`);
+  const hit = why === "id" ? "hit" : `hit by ${why}`;
+  return why ? tag("grade", `${hit}, grade ${grade}`) : tag("grade none", `grade ${grade}: not relevant`);
 };
-const wantedGrade = (grade) => (grade ? tag(grade > 1 ? "grade" : "grade none", `grade ${grade}`) : null);
+const wantedGrade = (grade, isMissed) => (grade ? tag(isMissed ? "grade none" : "grade", `grade ${grade}`) : null);
 const moveOf = (rank, before, name) => {
   if (before === rank) return tag("move", "=", `also rank ${before} of ${name}`);
   const look = before > rank ? "up" : "down";
@@ -93,6 +109,13 @@ const listOf = (rows, ...heading) => [
 ];
 
 const hasCalls = ({ answers }) => answers.some((answer) => answer?.calls);
+const OTHER_ID = "under another id";
+const lossesOf = ({ where }, by) => {
+  const missed = where.filter(([, isMissed]) => isMissed);
+  const elsewhere = missed.filter(([, , places]) => places.length && places.every(([place]) => place.includes(OTHER_ID))).length;
+  const kinds = [[missed.length - elsewhere, by], [elsewhere, `came ${OTHER_ID}`]];
+  return kinds.filter(([n]) => n).map(([n, how]) => `${n} of ${where.length} ${how}`).join(", ");
+};
 const labelledSide = (view, index, question) => {
   const labelled = labelledOf(question);
   if (!labelled.length) return null;
@@ -101,13 +124,12 @@ const labelledSide = (view, index, question) => {
     if (item.isMissed) missed += 1;
     const where = item.where.map(([place, systems]) =>
       tag(item.isMissed ? "where lost" : "where", systems ? `${systems}: ${place}` : place));
-    const tags = [wantedGrade(item.grade), item.place ? tag("where", item.place) : null, ...where];
+    const tags = [wantedGrade(item.grade, item.isMissed), item.place ? tag("where", item.place) : null, ...where];
     const look = item.isMissed ? "missed" : null;
     return row(view, { id: item.id, text: item.text, rank: item.isAlternative ? "or" : "", tags, look, open: item.isMissed && missed <= OPEN });
   });
-  const lost = question.where.filter(([, isMissed]) => isMissed).length;
   const by = index.systems.length > 1 && !index.stages ? "missed by every system" : "missed";
-  const heading = `Labelled passages${lost ? `: ${lost} of ${question.where.length} ${by}` : ""}`;
+  const heading = ["Relevant passages", lossesOf(question, by)].filter(Boolean).join(": ");
   const most = hasCalls(question) ? LISTED_BELOW_CALLS : LISTED;
   const side = make("div", { class: "side relevant" }, ...listOf(rows.slice(0, most), make("h4", { "aria-level": 3 }, heading)));
   if (rows.length > most) {
@@ -126,7 +148,7 @@ const sideOf = (view, index, question, system) => {
   const answer = answers[system];
   const swatch = tag("swatch", "");
   swatch.style.background = index.colours[system % index.colours.length];
-  const score = tag("quiet", number(question.scores[system]));
+  const score = tag("quiet", number(question.scores[system], question.digits));
   const latency = answer?.latency == null ? null : tag("quiet", milliseconds(answer.latency));
   const head = make("div", {}, make("h4", { "aria-level": 3 }, swatch, index.systems[system], score, latency));
   if (!answer) head.append(make("p", { class: "quiet" }, "no ranking known"));
@@ -151,7 +173,7 @@ const sideOf = (view, index, question, system) => {
     const alike = Object.entries(answer.sameText ?? {}).filter(([, at]) => at === position);
     const tags = [
       alike.length ? make("span", { class: "names" }, "same text as ", ...alike.map(([known]) => view.id(known))) : null,
-      names.length ? make("span", { class: "names" }, "= ", ...names.map(view.id)) : null,
+      names.length ? make("span", { class: "names" }, "is ", ...names.map(view.id)) : null,
       isAgain || !wanted.length ? null : gradeOf(grade, why),
       move,
     ];
@@ -174,9 +196,9 @@ const sideOf = (view, index, question, system) => {
     const [here, there] = [answer.found ?? {}, beside.found ?? {}];
     const dropped = labelledOf(question).filter(({ need, isAlternative }) => need in there && !(need in here) && !isAlternative);
     const lines = dropped.map((item) => row(view, {
-      id: item.id, text: item.text, rank: there[item.need], tags: [wantedGrade(item.grade), tag("move dropped", "dropped")],
+      id: item.id, text: item.text, rank: there[item.need], tags: [wantedGrade(item.grade, true), tag("move dropped", "dropped")],
     }));
-    if (lines.length) rest.append(...listOf(lines, make("h5", { "aria-level": 4 }, "Labelled, dropped")));
+    if (lines.length) rest.append(...listOf(lines, make("h5", { "aria-level": 4 }, "Relevant, dropped")));
   }
   if (!answer.calls) return make("div", { class: "side" }, head, ...listOf(rows), rest);
   const together = answer.ids.length
@@ -202,9 +224,10 @@ const callsSide = (view, question, calls) => {
 };
 
 // what to do where the texts are there under other ids
+const MOVE = "rag-metrics labels move dataset.json storage/ -o moved.json";
 const remedy = () => [
   make("p", { class: "quiet" }, "The labels name other ids than the index. Evaluate with matcher='text', or move the labels:"),
-  commandOf("rag-metrics labels move dataset.json storage/ -o moved.json"),
+  commandOf(MOVE),
 ];
 
 // what isn't labelled counts as not relevant: how to choose what to label
@@ -237,12 +260,15 @@ const unfolded = async (index, at, metric) => {
   for (const side of sides) side.style.setProperty("--rows", longest);
   const labelled = [labelledSide(view, index, question)].filter(Boolean);
   const came = make("div", { class: "sides" }, ...sides);
+  const legend = make("p", { class: "quiet" }, make("mark", { class: "legend" }, "marked"), ": words of the question");
   place.append(
+    ...question.why.map((line) => make("p", { class: "why" }, line)),
     make("p", { class: "actions" },
       copyButton("Copy link", () => linkTo(index, at)),
       copyButton("Copy as Markdown", () => questionMarkdown(index, question))),
-    ...(hasCalls(question) ? [came, ...labelled] : [...labelled, came]),
-    ...(question.answers.some((answer) => answer?.sameText) ? remedy() : []),
+    ...(hasCalls(question) ? [make("p", { class: "quiet" }, "The searches in order, then the relevant passages."), came, ...labelled] : [...labelled, came]),
+    ...(view.asked.size ? [legend] : []),
+    ...(question.answers.some((answer) => answer?.sameText) ? [commandOf(MOVE)] : []),
     ...[labelling(index, question, metric)].filter(Boolean),
     ...(index.remarks[at] ?? []).map((remark) => make("p", { class: "quiet" }, remark)),
   );

@@ -6,9 +6,8 @@ const LABELS = {
   empty: "nothing retrieved",
   unanswerable: "no known relevant passage",
   unjudged: "unlabelled",
-  elsewhere: "labelled text under another id",
+  elsewhere: "relevant text under another id",
 };
-const OTHER_ID = "under another id";
 const toCheck = (index) => ({
   failed: new Set(index.failed.flat()),
   empty: new Set(index.empty.flat()),
@@ -16,10 +15,10 @@ const toCheck = (index) => ({
   unjudged: new Set(index.unjudged),
   elsewhere: new Set(index.lost[index.wayOfMetric[index.shown]][OTHER_ID]),
 });
-const signed = (value) => {
+const signed = (value, digits) => {
   if (value == null) return NONE;
   if (Math.abs(value) < 0.00005) return "0";
-  return (value > 0 ? "▲ " : "▼ ") + Math.abs(value).toFixed(4);
+  return (value > 0 ? "▲ " : "▼ ") + Math.abs(value).toFixed(digits);
 };
 
 // questions by the words of what is asked, and of each passage; passages are unpacked for the first
@@ -112,7 +111,7 @@ const drawTable = async (index, checks) => {
     title,
     className: `score ${look}`,
     type: "score",
-    data: (row, kind) => (kind === "display" ? text(read(row.at)) : read(row.at)),
+    data: (row, kind) => (kind === "display" ? text(read(row.at), scoresOf(index, row.at, metric.value).digits) : read(row.at)),
     createdCell: (cell, _, row) => {
       cell.dataset.label = label;
       const value = read(row.at);

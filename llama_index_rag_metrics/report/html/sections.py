@@ -18,9 +18,13 @@ from llama_index_rag_metrics.report.query_lines import (
     more_wanted,
     wanted_lines,
 )
+from llama_index_rag_metrics.report.why import why_lines
 
 _WIDE_TABLE_COLUMNS = 8
 """A table of more columns than this is set smaller."""
+
+_OF_THE_RUN = ("metrics", "tokens by", "workers", "versions")
+"""What of the header stands folded below the verdict."""
 
 _LONG_SECTION_ROWS = 24
 """In a section of more rows, further tables are folded."""
@@ -36,6 +40,11 @@ def header(report: m.Report) -> list[Element]:
     lead: Element | str = report.lead
     if report.outcome is not None:
         lead = element("b", shown(report.outcome), class_=f"outcome {report.outcome.tone}")
+    above = [line for line in report.about if line[0] not in _OF_THE_RUN or not report.decision]
+    return [element("p", lead, class_="quiet"), *_about(above)]
+
+
+def _about(about: Sequence[tuple[str, str]]) -> list[Element]:
     lines = [
         element(
             "div",
@@ -43,10 +52,9 @@ def header(report: m.Report) -> list[Element]:
             element("dd", plain(value)),
             **({"class_": "long"} if len(value) > _ONE_COLUMN_CHARACTERS else {}),
         )
-        for label, value in report.about
+        for label, value in about
     ]
-    about = [element("dl", *lines, class_="about")] if lines else []
-    return [element("p", lead, class_="quiet"), *about]
+    return [element("dl", *lines, class_="about")] if lines else []
 
 
 def decision(report: m.Report) -> list[Element]:
@@ -65,6 +73,8 @@ def decision(report: m.Report) -> list[Element]:
     rest = [element("li", *_words(each, known), *_command(each)) for each in report.further]
     folded = [_fold("The other metrics in words", element("ul", *rest))] if rest else []
     heading = element("h2", "Decision", class_="unseen")
+    about = _about([line for line in report.about if line[0] in _OF_THE_RUN])
+    folded += [_fold("About this run", *about)] if about else []
     return [element("section", heading, *verdicts, *folded, class_="card")]
 
 
@@ -146,8 +156,8 @@ def _words(statement: m.Statement, known: Collection[str]) -> list[Element | str
 
 def _look(statement: m.Statement) -> str:
     """A statement with a label has its tone there."""
-    is_alarm = statement.tone == "alarm" and not statement.label
-    return "verdict alarm" if is_alarm else "verdict"
+    has_tone = statement.tone in ("alarm", "quiet") and not statement.label
+    return f"verdict {statement.tone}" if has_tone else "verdict"
 
 
 def _command(statement: m.Statement) -> list[Element]:
@@ -188,8 +198,9 @@ def _section(section: m.Section) -> Element:
 def _listing(listing: m.Listing, known: Collection[str]) -> Element:
     more = [element("li", f"and {listing.more:,} more", class_="quiet")] if listing.more > 0 else []
     queries = [_query(query, listing.most, known) for query in listing.queries]
-    lead = [element("p", listing.lead, class_="quiet")] if listing.lead else []
-    return _card(listing.title, *lead, element("ul", *queries, *more, class_="listing"))
+    lines = filter(None, (listing.lead, listing.legend))
+    above = [element("p", plain(line), class_="quiet") for line in lines]
+    return _card(listing.title, *above, element("ul", *queries, *more, class_="listing"))
 
 
 def _query(query: m.QueryAnswers, most: int, known: Collection[str]) -> Element:
@@ -202,10 +213,11 @@ def _query(query: m.QueryAnswers, most: int, known: Collection[str]) -> Element:
         )
         for answer in query.answers
     ]
-    labelled = [f"labelled: {line}" for line in wanted_lines(query)]
-    labelled += [f"and {more:,} more labelled"] if (more := more_wanted(query)) else []
-    before = [element("p", line, class_="quiet") for line in labelled]
+    relevant = [f"relevant: {line}" for line in wanted_lines(query)]
+    relevant += [more] if (more := more_wanted(query)) else []
+    before = [element("p", line, class_="quiet") for line in relevant]
     lines = [*lines, *before] if has_calls(query) else [*before, *lines]
+    lines = [*(element("p", line, class_="why") for line in why_lines(query)), *lines]
     lines += [element("p", plain(remark), class_="quiet") for remark in query.remarks]
     name: Element | str = plain(query.query_id)
     if query.query_id in known:

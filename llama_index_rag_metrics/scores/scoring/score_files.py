@@ -282,7 +282,7 @@ def score_files(
         ...     _ = run.write_text("q1 Q0 d2 1 9.5 bm25\\nq1 Q0 d1 2 8.1 bm25\\n")
         ...     scores = score_files(run, {"q1": {"d1": 2}}, ["mrr", "recall@1"])
         >>> scores
-        <Scores bm25: 1 queries; mrr: 0.5000, recall@1: 0.0000>
+        <Scores bm25: 1 question; mrr: 0.5000, recall@1: 0.0000>
     """
     options = ScoringOptions(no_relevant, failed, Selection(max_retrieved, judged_only))
     chosen = ranking_metrics(metrics)
