@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from llama_index_rag_metrics.report.escape import terminal as plain
-from llama_index_rag_metrics.report.model import Answer, Item, QueryAnswers
+from llama_index_rag_metrics.report.model import Answer, CallAnswer, Item, QueryAnswers
 from llama_index_rag_metrics.report.query_lines import (
     BELOW,
     DROPPED,
@@ -82,7 +82,7 @@ class _Story:
             if self.n == 1:
                 return _sentence(how)
             return f"{self._count(len(dropped))} dropped, the first {how.removeprefix('dropped ')}."
-        return " ".join(filter(None, (self._deep(), self._never())))
+        return " ".join(filter(None, (self._best(), self._deep(), self._never())))
 
     def _of(self, *losses: str) -> list[tuple[Sequence[Item], Place]]:
         return [(need, place) for need, place in self.lost if place.loss in losses]
@@ -90,6 +90,14 @@ class _Story:
     def _count(self, n: int, verb: str = "was were") -> str:
         """Such as "2 of 3 relevant passages were"."""
         return f"{n:,} of {self.n:,} {self.noun} {verb.split()[n > 1]}"
+
+    def _best(self) -> str:
+        """Where the best passage is, if what was lost has lower grades."""
+        lost = [need for need, _ in self.lost]
+        worth = max(_grade(need) for need in lost)
+        better = [need for need in self.query.wanted if need not in lost and _grade(need) > worth]
+        places = [place for need in better if (place := best_place(self.answer, need))]
+        return f"The best is at rank {min(place.rank for place in places):,}." if places else ""
 
     def _other_id(self) -> str:
         same = self.answer.same_text
@@ -119,7 +127,7 @@ class _Story:
         start = "Found" if self.n == 1 else self._count(len(ranks), "is are")
         return f"{start} {where}; {unit}."
 
-    def _calls(self, calls: Sequence[object]) -> str:
+    def _calls(self, calls: Sequence[CallAnswer]) -> str:
         if not calls:
             return "It made no search."
         if in_call := self._of(IN_CALL):
@@ -131,8 +139,21 @@ class _Story:
         if n_found:
             return f"{its} brought {n_found:,} of {self.n:,} {self.noun}."
         if len(calls) == 1:
-            return f"{its} brought no relevant passage."
-        return f"None of its {len(calls):,} searches brought a relevant passage."
+            return f"{its} brought no relevant passage{self._asked(calls)}."
+        return (
+            f"None of its {len(calls):,} searches brought a relevant passage{self._asked(calls)}."
+        )
+
+    def _asked(self, calls: Sequence[CallAnswer]) -> str:
+        """How few of the question's words were searched for, if fewer than half."""
+        asked = shared_words(self.query.text, self.query.text)
+        sought = shared_words(self.query.text, " ".join(call.query for call in calls))
+        if script_of(self.query.text) != LATIN or 2 * len(sought) >= len(asked):
+            return ""
+        it = "it asked" if len(calls) == 1 else "they asked"
+        if not sought:
+            return f"; {it} for none of the question's content words"
+        return f"; {it} for {len(sought):,} of the question's {len(asked):,} content words"
 
     def _never(self) -> str:
         """Of what wasn't retrieved: its script, its words, or else how much it is."""
@@ -140,15 +161,11 @@ class _Story:
         if not never:
             return ""
         missed = [item for need, _ in never for item in need if item.grade]
-        told = [*filter(None, (self._words(missed), self._script(missed)))]
-        if told:
-            return " ".join(told)
-        if self.n == 1:
-            return "The relevant passage wasn't retrieved."
-        if len(never) == self.n:
-            return f"None of the {self.n:,} {self.noun} was retrieved."
-        verb = "wasn't weren't"
-        return f"{self._count(len(never), verb)} retrieved."
+        script = self._script(missed)
+        own = script_of(self.query.text)
+        if script and all(script_of(item.text or "") != own for item in missed):
+            return script
+        return " ".join(filter(None, (self._words(missed, len(never)), script)))
 
     def _script(self, missed: Sequence[Item]) -> str:
         """How many of them are in another script than the question."""
@@ -166,37 +183,59 @@ class _Story:
         is_or_are = "is" if n == 1 else "are"
         return f"{n:,} of {len(missed):,} {self.missed} passages {is_or_are} {end}."
 
-    def _words(self, missed: Sequence[Item]) -> str:
-        """What shares fewer words with the question than what came; "" where that isn't so."""
+    def _words(self, missed: Sequence[Item], n_never: int) -> str:
+        """What they share with the question, beside what came; or else how many they are."""
+        if n_never == self.n:
+            how_many = f"None of the {self.n:,} {self.noun} was retrieved"
+            if self.n == 1:
+                how_many = "The relevant passage wasn't retrieved"
+        else:
+            verb = "wasn't weren't"
+            how_many = f"{self._count(n_never, verb)} retrieved"
+        if not self._are_words_known(missed):
+            return f"{how_many}."
         question = self.query.text
-        texts = [item.text or "" for item in missed]
-        ranked = zip(self.answer.all_ranks, self.answer.retrieved or (), strict=False)
-        others = ((rank, item.text or "") for rank, item in ranked if rank and not item.is_hit)
-        rank, came = next(others, (0, ""))
-        is_known = all(0 < len(text) <= _LONGEST for text in (*texts, *([came] if rank else ())))
-        if not is_known or self.answer.is_stored or len(self.query.answers) > _SYSTEMS:
-            return ""
-        # other scripts inflect words, or don't part them, as these stems can't see
-        if script_of(question) != LATIN or not words_of(question):
-            return ""
-        if all(script_of(text) != LATIN for text in texts):
-            return ""
-        shared = [shared_words(question, text) for text in texts]
-        most = max(shared, key=len)
+        rank, came = self._rival()
+        shared = [shared_words(question, item.text or "") for item in missed]
         rival = shared_words(question, came)
         beside = f"; rank {rank:,} shares {_quoted(rival)}" if rival else ""
-        if not most:
+        if not any(shared):
             one = "passage shares" if len(missed) == 1 else "passages share"
-            return f"The {self.missed} {one} no word with the question{beside}."
-        if len(rival) <= len(most):
-            return ""
-        item = missed[shared.index(most)]
-        name = titled(item.text)[0]
-        named = f"“{name}”" if name else short_names(self.query)[item.id]
+            return f"The {self.missed} {one} no content word with the question{beside}."
+        # the best of them, and of those of one grade what shares most
+        best = max(range(len(missed)), key=lambda at: (missed[at].grade, len(shared[at])))
+        if not shared[best]:
+            return f"{how_many}."
+        name = titled(missed[best].text)[0]
+        named = f"“{name}”" if name else short_names(self.query)[missed[best].id]
         if len(missed) == 1:
-            return f"{named} shares only {_quoted(most)} with the question{beside}."
-        of = f"Of the {len(missed):,} {self.missed} passages, {named} shares most words"
-        return f"{of} with the question: {_quoted(most)}{beside}."
+            named = "it"
+        if len(rival) > len(shared[best]):
+            only = f"{named} shares only {_quoted(shared[best])} with the question"
+            return f"{how_many}: {only}{beside}."
+        return f"{how_many}, though {named} shares {_quoted(shared[best])} with the question."
+
+    def _rival(self) -> tuple[int, str]:
+        """The rank and the text of the first that came and isn't relevant."""
+        ranked = zip(self.answer.all_ranks, self.answer.retrieved or (), strict=False)
+        others = ((rank, item.text or "") for rank, item in ranked if rank and not item.is_hit)
+        return next(others, (0, ""))
+
+    def _are_words_known(self, missed: Sequence[Item]) -> bool:
+        """Whether all texts are known, and in a script whose words these stems can see."""
+        texts = [item.text or "" for item in missed]
+        rank, came = self._rival()
+        if not all(0 < len(text) <= _LONGEST for text in (*texts, *([came] if rank else ()))):
+            return False
+        if self.answer.is_stored or len(self.query.answers) > _SYSTEMS:
+            return False
+        question = self.query.text
+        is_latin = script_of(question) == LATIN and bool(words_of(question))
+        return is_latin and any(script_of(text) == LATIN for text in texts)
+
+
+def _grade(need: Sequence[Item]) -> float:
+    return max((item.grade for item in need), default=0.0)
 
 
 def _sentence(words: str) -> str:

@@ -18,7 +18,7 @@ Intervals: TypeAlias = Callable[[int, str], Any]
 _COUNTS = {
     "questions": "queries",
     "scored": "scored",
-    "no relevant passage": "no_relevant",
+    "no relevant label": "no_relevant",
     "without labels": "unjudged",
     "nothing retrieved": "empty",
     "failed": "failed",

@@ -121,11 +121,11 @@ def how_many(counts: Sequence[Counts]) -> str:
     """How many questions are scored, at most, and why the others aren't.
 
     >>> how_many([Counts(queries=63, scored=58, no_relevant=5)])
-    '58 questions scored; 5 have no relevant passage'
+    '58 questions scored; 5 have no relevant label'
     """
     most = max(counts, key=attrgetter("scored"))
     others = {
-        ("has no relevant passage", "have no relevant passage"): most.no_relevant,
+        ("has no relevant label", "have no relevant label"): most.no_relevant,
         ("has no labels", "have no labels"): most.unjudged,
     }
     parts = [f"{n:,} {words[n > 1]}" for words, n in others.items() if n]

@@ -177,7 +177,7 @@ def test_counts_stand_beside_the_means() -> None:
     assert ["failed", "0", "1"] in table
     assert ["nothing", "retrieved", "0", "1"] in table
     assert "| failed | 0 | **1** |" in compared.to_markdown()
-    assert "no relevant passage" in Page(compared._repr_html_()).words
+    assert "no relevant label" in Page(compared._repr_html_()).words
 
 
 def test_a_mean_without_an_interval_says_why() -> None:

@@ -162,7 +162,7 @@ def test_the_command(tmp_path: Path) -> None:
         row.setdefault(first, rest)
     assert row["questions"] == ["63", "63"]
     assert row["scored"] == ["58", "58"]
-    assert "no relevant passage 5 5" in {" ".join(line.split()) for line in lines}
+    assert "no relevant label 5 5" in {" ".join(line.split()) for line in lines}
     assert {"latency", "ndcg@10", "keyword", "zh", "q36", "relevant"} <= row.keys()
     assert sum(line.startswith(" q") and "questions" not in line for line in lines) == 2
 

@@ -111,7 +111,7 @@ def test_labels_stay_whole_at_any_width(width: int) -> None:
     two = [Scores(["q1"], {"mrr": [0.5]}, name=name) for name in ("a-long-name", "b-long-name")]
     lines = to_text(two, width=width).splitlines()
     assert max(map(len, lines)) <= width
-    whole = " no relevant passage" if width >= 34 else " no relevant"  # folded between words
+    whole = " no relevant label" if width >= 34 else " no relevant"  # folded between words
     assert any(line.rstrip().startswith(whole) for line in lines)
 
 
@@ -126,7 +126,7 @@ def test_means_counts_and_latency_stand_in_one_table(
     assert table["recall@2"] == ["* 1.00", "0.17"]
     assert table["questions"] == ["4", "4"]
     assert table["scored"] == ["3", "3"]
-    assert table["no relevant passage"] == ["1", "1"]
+    assert table["no relevant label"] == ["1", "1"]
     assert table["without labels"] == ["0", "0"]
     assert table["nothing retrieved"] == ["0", "1"]
     assert table["failed"] == ["0", "1"]

@@ -104,8 +104,21 @@ def test_a_token_budget_says_so() -> None:
 @pytest.mark.parametrize(
     ("calls", "in_call", "found", "said"),
     [
-        ([False, False], {}, {}, "None of its 2 searches brought a relevant passage."),
-        ([False], {}, {}, "Its only search brought no relevant passage."),
+        # x is none of soup, clay, pots and right
+        (
+            [False, False],
+            {},
+            {},
+            "None of its 2 searches brought a relevant passage; "
+            "they asked for none of the question's content words.",
+        ),
+        (
+            [False],
+            {},
+            {},
+            "Its only search brought no relevant passage; "
+            "it asked for none of the question's content words.",
+        ),
         ([], {}, {}, "It made no search."),
         ([True, False], {}, {"a": 1}, "Its 2 searches brought 1 of 2 relevant passages."),
         (
@@ -122,6 +135,32 @@ def test_an_agents_searches(
     made = [CallAnswer("x", "", [ReportedItem("c", 1.0 if hit else None)], [hit]) for hit in calls]
     query = story(dict.fromkeys("ab"), found=found, calls=made, in_call=in_call)
     assert why_lines(query) == [said]
+
+
+@pytest.mark.parametrize(
+    ("searches", "asked"),
+    [
+        (["soup"], "; it asked for 1 of the question's 4 content words"),
+        (["soup", "a pot"], ""),  # half of them
+        (["湯"], "; it asked for none of the question's content words"),
+    ],
+)
+def test_searches_that_ask_for_little_of_the_question(searches: list[str], asked: str) -> None:
+    calls = [CallAnswer(search, "", [ReportedItem("c", None)], [False]) for search in searches]
+    line = why(dict.fromkeys("ab"), calls=calls)
+    assert line.endswith(f" relevant passage{asked}.")
+
+
+def test_the_best_passage_is_named_where_lesser_ones_are_lost() -> None:
+    needs = [[Item("best", 3.0)], [Item("other", 1.0)], [Item("third", 1.0)]]
+    lost = story(dict.fromkeys(("best", "other", "third")), found={"best": 2})
+    assert why_lines(lost._replace(wanted=needs)) == [
+        "The best is at rank 2. 2 of 3 relevant passages weren't retrieved."
+    ]
+    # of equal ones none is the best
+    assert why(dict.fromkeys("abc"), found={"a": 2}) == (
+        "2 of 3 relevant passages weren't retrieved."
+    )
 
 
 def test_the_call_that_had_it_is_named() -> None:
@@ -150,24 +189,35 @@ def test_the_stage_that_dropped_it_is_named_as_it_is_written() -> None:
 def test_words_that_only_what_came_shares() -> None:
     # of POT's content words soup, clay, pots, right the second has clay and pot, the first none
     assert why({"glaze": GLAZE}) == (
-        "The missed passage shares no word with the question; rank 1 shares “clay”, “pots”."
+        "The missed passage shares no content word with the question; rank 1 shares “clay”, “pots”."
     )
     assert why({"glaze": f"{GLAZE} No pot."}) == (
-        "“Glazes for tableware” shares only “pots” with the question; rank 1 shares “clay”, “pots”."
+        "The relevant passage wasn't retrieved: it shares only “pots” with the question; "
+        "rank 1 shares “clay”, “pots”."
     )
-    # as many words as what came: words don't tell
+    # as many words as what came: words don't explain it
     both = f"{GLAZE} No pot of clay."
-    assert why({"glaze": both}) == "The relevant passage wasn't retrieved."
-    assert why({"glaze": GLAZE, "other": f"{GLAZE} One pot."}) == (
-        "Of the 2 missed passages, “Glazes for tableware” shares most words with the question: "
-        "“pots”; rank 1 shares “clay”, “pots”."
+    assert why({"glaze": both}) == (
+        "The relevant passage wasn't retrieved, though it shares “clay”, “pots” with the question."
     )
+    assert why({"glaze": GLAZE, "other": f"{GLAZE} One pot."}) == (
+        "None of the 2 relevant passages was retrieved: “Glazes for tableware” shares only “pots” "
+        "with the question; rank 1 shares “clay”, “pots”."
+    )
+
+
+def test_of_missed_passages_the_best_is_compared() -> None:
+    needs = [[Item("a", 1.0, text=f"{GLAZE} Clay pots.")], [Item("b", 3.0, text="Mugs\nOf clay.")]]
+    assert why_lines(story({"a": None})._replace(wanted=needs)) == [
+        "None of the 2 relevant passages was retrieved: “Mugs” shares only “clay” with the "
+        "question; rank 1 shares “clay”, “pots”."
+    ]
 
 
 def test_a_hit_isnt_what_missed_passages_are_compared_with() -> None:
     came = (("hit", "Soup in clay pots is all right."), ("c2", "A clay floor."))
     assert why({"glaze": GLAZE, "hit": None}, found={"hit": 1}, came=came) == (
-        "The missed passage shares no word with the question; rank 2 shares “clay”."
+        "The missed passage shares no content word with the question; rank 2 shares “clay”."
     )
 
 
@@ -205,7 +255,7 @@ def test_beside_what_is_too_deep_missed_is_called_unretrieved() -> None:
     # soup, which nothing else has, is in the one that came too deep
     assert why({"deep": "Soup.", "glaze": GLAZE, "zh": "送燒須知"}, found={"deep": 8}) == (
         "1 of 3 relevant passages is at rank 8; only the first 5 count. "
-        "The unretrieved passages share no word with the question; "
+        "The unretrieved passages share no content word with the question; "
         "rank 1 shares “clay”, “pots”. "
         "1 of 2 unretrieved passages is in another script (Chinese or Japanese)."
     )
@@ -237,7 +287,9 @@ def test_a_line_is_there_just_where_something_came_and_not_all(
 def test_it_stands_under_the_question_everywhere() -> None:
     dataset = RetrievalDataset({"q": POT}, {"q": ["glaze"]}, {"glaze": GLAZE, "c1": THROWING})
     worst = evaluate(lambda query: ["c1"], dataset, ["recall@5"]).worst("recall@5")
-    line = "The missed passage shares no word with the question; rank 1 shares “clay”, “pots”."
+    line = (
+        "The missed passage shares no content word with the question; rank 1 shares “clay”, “pots”."
+    )
     assert f"{POT} {line}" in " ".join(str(worst).split())
     assert f"<p>{line}</p>" in worst._repr_html_()
     assert f"- q: {POT}\n  - {line}" in worst.to_markdown()
