@@ -162,23 +162,24 @@ def label_of(difference: Difference) -> str:
 
 
 def settings_of(comparison: Comparison) -> str:
-    """How the numbers were made, in one sentence."""
+    """How the numbers were made."""
     settings, families = comparison.settings, []
     if len(comparison.others) > 1:
-        families.append(f"those of all systems on {settings.primary}")
+        families.append(f"all systems on {settings.primary}")
     if len(comparison.others) * (len(comparison.metric_names) - 1) > 1:
-        families.append("those on all other metrics")
-    together = ""
+        families.append("all other metrics")
+    adjusted = ""
     if families and settings.correction == "none":
-        together = ", none of them corrected for their number"
+        adjusted = " Neither is adjusted for the number of comparisons;"
     elif families:
-        name = _CORRECTIONS[settings.correction]
-        together = f", corrected together ({name}): {', and apart from them '.join(families)}"
+        of = " and, apart from these, for ".join(families)
+        adjusted = f" Both are adjusted ({_CORRECTIONS[settings.correction]}) for {of};"
     parts = (comparison, *comparison.slices.values())
     is_disputed = any(difference.is_disputed for part in parts for difference in part)
     made = (
-        f"{percent(settings.confidence)} confidence intervals, which decide, and p of the "
-        f"{TESTS[settings.test]}, two-sided{together}; seed {settings.seed}."
+        f"{percent(settings.confidence)} confidence intervals decide; p is of the "
+        f"{TESTS[settings.test]}, two-sided{'.' if adjusted else ';'}{adjusted} "
+        f"seed {settings.seed}."
     )
     return made + (_DAGGER if is_disputed else "")
 
