@@ -321,7 +321,9 @@ def _decimals(value: float, limit: float | None, digits: int) -> int:
     if limit is None:
         return digits
     enough = (digits, DIGITS, 6, 9)
-    return next((n for n in enough if round(value, n) != round(limit, n)), digits)
+    apart = next((n for n in enough if round(value, n) != round(limit, n)), None)
+    # a value that is the limit has its digits
+    return apart or next((n for n in enough if round(limit, n) == limit), digits)
 
 
 def _ends(low: float, high: float, n: int) -> str:

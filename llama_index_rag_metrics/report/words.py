@@ -44,6 +44,7 @@ _UNSPACED = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U
 _FIRST_UNSPACED = _UNSPACED[0]
 _MARKS = "\u0300-\u036f\u0591-\u05bd\u064b-\u065f\u0900-\u0963\u0966-\u0dff"
 _WORD = re.compile(f"[{_UNSPACED}]|(?:(?![{_UNSPACED}])(?:[^\\W_]|[{_MARKS}]))+")
+_IN_WORD = re.compile(f"[^\\W_]|[{_MARKS}]")
 _IS_UNSPACED = re.compile(f"[{_UNSPACED}]")
 
 LATIN = "Latin"
@@ -115,13 +116,13 @@ def shared_words(question: str, text: str) -> Sequence[str]:
 
 def _has(lowered: str, name: str) -> bool:
     """Whether a text has a word of this stem: far faster than to look at all its words."""
-    start = name.removesuffix("i")
+    start = name.removesuffix("i") or name
     at = lowered.find(start)
     while at >= 0:
         before = lowered[at - 1 : at]
         if is_unspaced(start[0]):
             return True
-        if not before.isalnum() or is_unspaced(before):
+        if not _IN_WORD.match(before) or is_unspaced(before):
             word = _WORD.match(lowered, at)
             if word is not None and stem(word[0]) == name:
                 return True

@@ -141,7 +141,7 @@ def _lost(system: System, metric: str, known: Sequence[Losses] | None) -> Iterat
             get = "gets" if lost.without == 1 else "get"
             some = f"{lost.without:,} of {questions(lost.questions)}"
             parts.insert(0, f"{some} {get} no relevant passage {where}")
-        elif lost.by_loss and lost.questions > 1:
+        elif lost.by_loss and lost.questions == system.scores.n(metric) > 1:
             every = f"every question gets a relevant passage {where}".removesuffix(" at all")
             parts.insert(0, every)
         text = "; ".join(parts)

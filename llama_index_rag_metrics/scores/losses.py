@@ -95,7 +95,7 @@ def losses(systems: Sequence[System], metric: str, *, stages: bool = False) -> l
             if story.more and (number or all(place.loss for place in places)):
                 unsure.add(number)
             # those that aren't kept were placed better
-            wanted[number] += story.more
+            wanted[number] += story.more if passages else 0
     return [
         Losses(
             plain(system.name),

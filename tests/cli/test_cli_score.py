@@ -67,7 +67,7 @@ def test_runs_side_by_side(folder: Path) -> None:
     counts = ("questions", "scored", "failed")
     assert [values[name][0] for name in counts] == ["5", "3", "0"]
     assert values["nothing"] == ["retrieved", "2", "2"]
-    assert values["no"] == ["relevant", "passage", "1", "1"]
+    assert values["no"] == ["relevant", "label", "1", "1"]
     assert values["without"] == ["labels", "1", "1"]
 
 

@@ -338,6 +338,14 @@ class TestTheFirstLine:
         first, *_ = check_rules(now, "ndcg@10 >= 0.4").notes
         assert first == "Nothing was measured: all 2 questions failed (timeout)."
 
+    def test_where_all_failed_a_rule_against_the_baseline_has_no_difference(self) -> None:
+        before = scores([1.0, 0.5])
+        now = scores([0.0, 0.0], failed=dict.fromkeys(("q0000", "q0001"), "timeout"))
+        result = check_rules(now, "ndcg@10 >= baseline - 0.02", baseline=before)
+        assert result.outcome == "fail"
+        text = to_text(result.report(), width=120)
+        assert "Nothing was measured: all 2 questions failed (timeout)." in text
+
     def test_ci_tells_commit_and_run(self, monkeypatch: pytest.MonkeyPatch) -> None:
         facts = {
             "GITHUB_SHA": "6102b96f0c0ffee",

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import llama_index_rag_metrics
-from llama_index_rag_metrics.report.numbers import DIGITS
+from llama_index_rag_metrics.report.numbers import DIGITS, score
 
 HOME = Path(llama_index_rag_metrics.__file__).parent
 NUMBERS = "report/numbers.py"
@@ -128,3 +128,8 @@ def test_scripts_round_where_they_are_known_to_and_to_as_many_digits() -> None:
     page = "".join(texts[name] for name in SCRIPTS if name.startswith("report/"))
     # no number of digits but the fewest, which the page is told, and the most
     assert re.findall(r"toFixed\((\d+)\)|MOST_DIGITS = (\d+)", page) == [("", str(DIGITS))]
+
+
+def test_a_value_that_is_the_limit_has_its_digits() -> None:
+    assert score(0.625, limit=0.625, digits=2) == "0.6250"
+    assert score(0.6, limit=0.6, digits=2) == "0.60"

@@ -26,7 +26,7 @@ from llama_index_rag_metrics.report.model import (
 from llama_index_rag_metrics.report.query_lines import came_lines, passage_line, wanted_lines
 from llama_index_rag_metrics.report.terminal import to_text
 from llama_index_rag_metrics.report.why import why_lines
-from llama_index_rag_metrics.report.words import script_of, shared_words, stem
+from llama_index_rag_metrics.report.words import script_of, shared_words, stem, words_of
 from llama_index_rag_metrics.scores.stories import query_answers
 from llama_index_rag_metrics.scores.systems import System
 
@@ -359,3 +359,15 @@ def test_a_text_without_blanks_is_cut_anywhere() -> None:
     (line,) = [line for line in text.splitlines() if "zh [1]" in line]
     assert "” 工坊週二到" in line
     assert line.endswith("…")
+
+
+@pytest.mark.parametrize("word", ["II", "III", "Hawaii", "i", "y", "ss", "e"])
+def test_words_that_are_hardly_more_than_an_ending(word: str) -> None:
+    assert shared_words(f"world {word}", f"No {word.lower()}.") == (word,) * bool(words_of(word))
+    assert shared_words(f"world {word}", "War and peace") == ()
+
+
+def test_a_word_after_a_combining_mark_isnt_one_of_its_own() -> None:
+    # e and the accent, U+0301, are one letter of the word
+    assert shared_words("kilns?", "cafe\u0301kilns") == ()
+    assert shared_words("kilns?", "cafe\u0301 kilns") == ("kilns",)

@@ -7,6 +7,7 @@ import warnings
 import pytest
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+from support.retrievers import Scripted
 
 from llama_index_rag_metrics import RetrievalDataset, Scores, compare, evaluate, score_rankings
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
@@ -196,3 +197,18 @@ def test_a_p_of_a_pair_that_its_interval_contradicts_is_marked_and_explained() -
     lines = str(compared).splitlines()
     assert [line.split()[:3] for line in lines if line.endswith("†")] == [["b", "−", "c"]]
     assert "† The test says another thing than the interval." in " ".join(" ".join(lines).split())
+
+
+def test_every_question_is_said_only_of_all_that_the_mean_has() -> None:
+    # q0 finds its passage, q1 one of two, and q2, which failed, nothing
+    dataset = RetrievalDataset(
+        {f"q{n}": str(n) for n in range(3)}, {"q0": ["a"], "q1": ["a", "b"], "q2": ["a"]}
+    )
+    ranked = {"0": ["a"], "1": ["a"], "2": RuntimeError("boom")}
+    failing = evaluate(Scripted(ranked), dataset, ["recall@5"], max_failures=None)
+    assert failing.scores.by_query("recall@5") == {"q0": 1.0, "q1": 0.5, "q2": 0.0}
+    said = " ".join(sentences(failing))
+    assert "very question" not in said
+    assert "1 of 3 relevant passages was never retrieved" in said
+    answered = evaluate(Scripted(ranked), dataset.select(["q0", "q1"]), ["recall@5"])
+    assert sentences(answered)[1].startswith("Every question gets a relevant passage")

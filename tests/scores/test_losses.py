@@ -62,3 +62,19 @@ def test_what_stored_scores_dont_keep_is_not_guessed() -> None:
     assert (counted.wanted, counted.by_loss) == (8, {"never retrieved": 2})
     nothing = evaluate(Scripted({"x?": ["x"]}), dataset, ["recall@10"])
     assert losses([System.of(Scores.from_json(nothing.scores.to_json()))], "recall@10") == []
+
+
+def test_stored_scores_count_what_live_ones_do() -> None:
+    # seven are relevant to a question that failed: more than scores keep
+    dataset = RetrievalDataset(
+        {"q1": "moons?", "q2": "fails?"}, {"q1": ["a", "b"], "q2": list("abcdefg")}
+    )
+    script = {"moons?": ["a"], "fails?": ConnectionError("refused")}
+    live = evaluate(Scripted(script), dataset, ["recall@2"], max_failures=None)
+    stored = Scores.from_json(live.scores.to_json())
+    assert losses_line(losses([system_of(live)], "recall@2")) == (
+        "1 of 2 relevant passages was never retrieved."
+    )
+    assert losses_line(losses([System.of(stored)], "recall@2")) == (
+        "1 of 2 relevant passages was never retrieved."
+    )
