@@ -136,11 +136,11 @@ def carried(value: float, n: int) -> str:
 def signed(value: float, limit: float | None = None, digits: int = DIGITS) -> str:
     """A difference with its sign, which one that looks like 0 doesn't have.
 
-    >>> signed(0.00006), signed(-0.25), signed(-0.00004)
-    ('+0.0001', '−0.2500', '0.0000')
+    >>> signed(0.00006), signed(-0.25), signed(-0.00004), signed(math.nan)
+    ('+0.0001', '−0.2500', '0.0000', '–')
     """
     text = score(abs(value), None if limit is None else abs(limit), digits)
-    if not float(text):
+    if text == NO_VALUE or not float(text):
         return text
     return f"{'+' if value > 0 else MINUS}{text}"
 

@@ -243,7 +243,7 @@ def _slices(comparison: Comparison) -> Iterator[m.Table]:
 
 def _pairs_section(comparison: Comparison) -> m.Section:
     metric = comparison.settings.primary
-    pairs = [pair for pair in comparison.pairs if pair.metric == metric and pair.n]
+    pairs = [pair for pair in comparison.pairs if pair.metric == metric]
     disputed = [
         pair.low is not None and (pair.p <= comparison.settings.alpha) != excludes_0(pair)
         for pair in pairs

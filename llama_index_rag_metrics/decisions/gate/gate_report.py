@@ -121,7 +121,7 @@ def _row(verdict: Verdict) -> m.Row:
                 digits=digits,
             ),
             m.Cell(verdict.baseline if verdict.n else None, "score", digits=digits),
-            m.Cell(verdict.difference if verdict.n else None, "signed", limit=limit, digits=digits),
+            m.Cell(verdict.difference, "signed", limit=limit, digits=digits),
             bounds._replace(digits=digits),
             m.Cell(verdict.n, "count"),
         ],
