@@ -1,23 +1,28 @@
-"""Do calibrated means and differences hold, and what is a judge worth, on scores of real retrieval?
+"""Do calibrated means and differences hold, and what is a judge worth, on real rankings?
 
-The scores of real_scores.py are people's. A judge is made from them whose agreement is known: its
-score of a question is people's with probability κ, else that of another question, which is a kappa
-of κ exactly. The biased one, moreover, gives 30 % of the questions full marks (in differences: sees
-no change in 30 %). The blind one has a kappa of 0. Each data set is 500 questions drawn with
-replacement, of which 50 or 100 have people's scores.
+Rankings by BM25, BM25 without stemming, and LSA, on the Cranfield collection (three kinds of
+labels) and on 472 questions about spans of five corpora, cut into chunks of 800 characters. People
+judge every passage that a run retrieved, and those that are relevant anyway. A judge errs passage
+by passage: its label is people's with probability κ, else a draw at their rate, which is a kappa of
+κ exactly; the lenient one, moreover, takes 15 % of all passages for relevant. Both sides are scored
+by their own labels. Each data set is 500 questions drawn with replacement, of which a few have
+people's scores.
 
-`python benchmarks/calibration.py` prints the tables of benchmarks/README.md.
+`python benchmarks/calibration.py CRANFIELD SPANS` prints the tables of benchmarks/README.md.
 """
 
 from __future__ import annotations
 
+import csv
+import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from real_scores import CHANGES, differences, load
+from real_scores import bm25, collection, vectors
 
 from llama_index_rag_metrics.statistics.differences import difference_intervals
 from llama_index_rag_metrics.statistics.intervals import mean_interval
@@ -29,29 +34,53 @@ from llama_index_rag_metrics.statistics.prediction_powered import (
 from llama_index_rag_metrics.statistics.resampling import Units
 from llama_index_rag_metrics.statistics.significance import t_p
 
-Columns = npt.NDArray[np.float64]
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+Places = npt.NDArray[np.int64]
 
-QUESTIONS = 500
-HUMAN = (50, 100)
-DATA_SETS = int(sys.argv[1]) if len(sys.argv) > 1 else 500
+QUESTIONS, CHUNK, DEPTH = 500, 800, 10
+HUMAN = (20, 50, 100)
+DATA_SETS = int(sys.argv[3]) if len(sys.argv) > 3 else 300
+LABELLINGS = 20
+"""How often a judge labels everything; a data set draws one of them for each question."""
 ALPHA = 0.05
+DISCOUNTS = 1 / np.log2(np.arange(2, DEPTH + 2))
+IDEALS = np.concatenate([[0], np.cumsum(DISCOUNTS)])
 
 
 class Judge(NamedTuple):
-    """How a judge scores."""
+    """How a judge labels passages."""
 
     name: str
     kappa: float
-    bias: float = 0.0
+    lenient: float = 0.0
 
 
 JUDGES = (
-    Judge("kappa 0.7", 0.7),
-    Judge("kappa 0.5", 0.5),
-    Judge("kappa 0.3", 0.3),
-    Judge("kappa 0.5, biased", 0.5, 0.3),
-    Judge("blind", 0.0),
+    Judge("0.9", 0.9),
+    Judge("0.7", 0.7),
+    Judge("0.5", 0.5),
+    Judge("0.5, lenient", 0.5, 0.15),
+    Judge("0.4", 0.4),
+    Judge("0.2", 0.2),
 )
+
+
+class Pools(NamedTuple):
+    """(questions, passages) whether they are relevant, and are there; (runs, questions, ranks)."""
+
+    relevant: Bools
+    known: Bools
+    retrieved: Places
+
+
+class Population(NamedTuple):
+    """People's scores or differences, (questions,), and a judge's, (labellings, questions)."""
+
+    is_hits: bool
+    people: Floats
+    judge: Floats
+    widest: float
 
 
 class Cell(NamedTuple):
@@ -59,128 +88,176 @@ class Cell(NamedTuple):
 
     covered: float
     width: float
-    wider: float
     worth: float
+    correlation: float
     null: float = 0.0
 
 
-def runs() -> Iterator[tuple[bool, Columns]]:
-    """Whether they are hits, and the scores of two runs by every metric and kind of labels."""
-    for metrics in load().values():
-        for metric, scores in metrics.items():
-            for run in (0, 6):
-                yield metric.startswith("hit"), scores[:, run]
+def chunked(
+    folder: Path,
+) -> tuple[dict[str, dict[str, int]], dict[str, str], dict[str, str]]:
+    """Relevance, documents and questions; a chunk is relevant with half of a reference."""
+    documents = {
+        f"{path.stem}:{start}": text[start : start + CHUNK]
+        for path in sorted((folder / "corpora").glob("*.md"))
+        for text in [path.read_text(encoding="utf-8")]
+        for start in range(0, len(text), CHUNK)
+    }
+    relevant: dict[str, dict[str, int]] = {}
+    questions: dict[str, str] = {}
+    with (folder / "questions.csv").open(newline="", encoding="utf-8") as file:
+        for number, row in enumerate(csv.DictReader(file)):
+            questions[str(number)] = row["question"]
+            relevant[str(number)] = {
+                f"{row['corpus_id']}:{start}": 1
+                for place in json.loads(row["references"])
+                for first, end in [(place["start_index"], place["end_index"])]
+                for start in range(first // CHUNK * CHUNK, end, CHUNK)
+                if 2 * (min(end, start + CHUNK) - max(first, start)) >= end - first
+            }
+    return relevant, documents, questions
 
 
-def changes() -> Iterator[tuple[bool, Columns]]:
-    """Whether they are of hits, and paired differences of two changes."""
-    for metrics in load().values():
-        for metric, scores in metrics.items():
-            for change in (CHANGES[1], CHANGES[5]):
-                changed = differences(scores, change)
-                if changed.any():
-                    yield metric.startswith("hit"), changed
+def pooled(
+    relevant: Mapping[str, Mapping[str, int]], runs: Sequence[Mapping[str, Sequence[str]]]
+) -> Pools:
+    pools = [
+        [*dict.fromkeys([*relevant[key], *(item for run in runs for item in run[key])])]
+        for key in relevant
+    ]
+    shape = len(pools), max(map(len, pools))
+    labels, known = np.zeros(shape, np.bool_), np.zeros(shape, np.bool_)
+    retrieved = np.full((len(runs), len(pools), DEPTH), shape[1])
+    for row, (key, pool) in enumerate(zip(relevant, pools, strict=True)):
+        known[row, : len(pool)] = True
+        labels[row, : len(pool)] = [relevant[key].get(item, 0) > 0 for item in pool]
+        for run, places in zip(runs, retrieved, strict=True):
+            found = [pool.index(item) for item in run[key][:DEPTH]]
+            places[row, : len(found)] = found
+    return Pools(labels, known, retrieved)
 
 
-def judged(
-    rng: np.random.Generator, values: Columns, judge: Judge, full_marks: float, signs: Columns
-) -> tuple[Columns, Columns]:
-    """(questions,) people's scores and the judge's, of one data set."""
-    drawn = rng.integers(0, len(values), QUESTIONS)
-    other = rng.integers(0, len(values), QUESTIONS)
-    agrees = rng.random(QUESTIONS) < judge.kappa
-    seen = np.where(agrees, values[drawn], values[other])
-    seen = np.where(rng.random(QUESTIONS) < judge.bias, full_marks, seen)
-    return values[drawn] * signs, seen * signs
-
-
-def mean_cell(rng: np.random.Generator, values: Columns, judge: Judge, n: int) -> Cell:
-    """Coverage of calibrated means, and their width in that of people's scores alone."""
-    rows, truth, signs = [], values.mean(), np.ones(QUESTIONS)
-    for _ in range(DATA_SETS):
-        human, judge_scores = judged(rng, values, judge, 1.0, signs)
-        mean, interval = prediction_powered_interval(
-            prediction_powered(human[:n], judge_scores[:n], judge_scores[n:])
-        )
-        alone = mean_interval(human[:n])
-        assert None not in (interval.low, interval.high, alone.low, alone.high)
-        low, high = interval.low or 0.0, interval.high or 0.0
-        width = (high - low) / ((alone.high or 0.0) - (alone.low or 0.0))
-        rows.append((low - 1e-12 <= truth <= high + 1e-12, width, mean.worth))
-    covered, widths, worth = np.array(rows, np.float64).T
-    return Cell(covered.mean(), np.median(widths), (widths > 1.05).mean(), np.median(worth))
-
-
-def difference_cell(rng: np.random.Generator, values: Columns, judge: Judge, n: int) -> Cell:
-    """The same of calibrated differences, and how often a true null is rejected."""
-    same = np.ones(QUESTIONS)
-    pairs = [judged(rng, values, judge, 0.0, same) for _ in range(DATA_SETS)]
-    estimates = [prediction_powered(human[:n], scores[:n], scores[n:]) for human, scores in pairs]
-    moved, before = _columns(estimates)
-    ends, alone = (
-        np.array(
-            [
-                (interval.low, interval.high)
-                for interval in difference_intervals(Units.of(columns, changes=before), widest=1.0)
-            ],
-            np.float64,
-        )
-        for columns in (moved, before)
+def scored(labels: Bools, retrieved: Places) -> dict[str, Floats]:
+    """Metric to (..., runs, questions) scores by (..., questions, passages) labels."""
+    beyond = np.zeros((*labels.shape[:-1], 1), np.bool_)
+    padded = np.concatenate([labels, beyond], axis=-1)[..., None, :, :]
+    hits = np.take_along_axis(
+        padded, np.broadcast_to(retrieved, (*labels.shape[:-2], *retrieved.shape)), -1
     )
-    truth = values.mean()
+    ideal = IDEALS[np.minimum(labels.sum(axis=-1), DEPTH)][..., None, :]
+    return {
+        "hit_rate@5": hits[..., :5].any(axis=-1).astype(np.float64),
+        "mrr@10": np.where(hits.any(axis=-1), 1 / (hits.argmax(axis=-1) + 1), 0.0),
+        "ndcg@10": np.divide(hits @ DISCOUNTS, ideal, out=hits * 1.0 @ DISCOUNTS, where=ideal > 0),
+    }
+
+
+def populations(
+    rng: np.random.Generator, pools: Pools, judge: Judge, *, paired: bool
+) -> Iterator[Population]:
+    shape = (LABELLINGS, *pools.relevant.shape)
+    rate = pools.relevant[pools.known].mean()
+    labels = np.where(rng.random(shape) < judge.kappa, pools.relevant, rng.random(shape) < rate)
+    labels = (labels | (rng.random(shape) < judge.lenient)) & pools.known
+    people, judged = (scored(each, pools.retrieved) for each in (pools.relevant, labels))
+    for metric, scores in people.items():
+        for run in (1, 2):
+            yield Population(
+                metric.startswith("hit"),
+                scores[run] - paired * scores[0],
+                judged[metric][:, run] - paired * judged[metric][:, 0],
+                float(np.ptp(scores[[0, run]])),
+            )
+
+
+def drawn(
+    rng: np.random.Generator, population: Population, n: int, signs: bool
+) -> PredictionPowered:
+    which = rng.integers(0, len(population.people), QUESTIONS)
+    labelling = rng.integers(0, LABELLINGS, QUESTIONS)
+    sign = rng.choice([-1.0, 1.0], QUESTIONS) if signs else 1.0
+    people, judge = population.people[which] * sign, population.judge[labelling, which] * sign
+    return prediction_powered(people[:n], judge[:n], judge[n:], widest=population.widest)
+
+
+def measure(rng: np.random.Generator, population: Population, n: int, *, paired: bool) -> Cell:
+    """Coverage, and width in that of people's scores alone."""
+    truth = population.people.mean()
+    estimates = [drawn(rng, population, n, False) for _ in range(DATA_SETS)]
+    null = 0.0
+    if paired:
+        moved, alone = (
+            difference_intervals(
+                Units.of(columns, changes=_stacked(estimates, "human")), widest=population.widest
+            )
+            for columns in (_stacked(estimates, "values"), _stacked(estimates, "human"))
+        )
+        nulls = [drawn(rng, population, n, True) for _ in range(DATA_SETS)]
+        null = float((t_p(Units.of(_stacked(nulls, "values"))) <= ALPHA).mean())
+    else:
+        moved = [prediction_powered_interval(estimate)[1] for estimate in estimates]
+        alone = [mean_interval(estimate.human) for estimate in estimates]
+    ends, ends_alone = (
+        np.array([(interval.low, interval.high) for interval in intervals], np.float64)
+        for intervals in (moved, alone)
+    )
     covered = (ends[:, 0] - 1e-12 <= truth) & (truth <= ends[:, 1] + 1e-12)
-    widths = np.ptp(ends, axis=1) / np.ptp(alone, axis=1)
-    nulls = []
-    for _ in range(DATA_SETS):
-        human, scores = judged(rng, values, judge, 0.0, rng.choice([-1.0, 1.0], QUESTIONS))
-        nulls.append(prediction_powered(human[:n], scores[:n], scores[n:]))
-    p = t_p(Units.of(_columns(nulls)[0]))
+    both = np.corrcoef(np.tile(population.people, LABELLINGS), population.judge.ravel())
     return Cell(
         covered.mean(),
-        np.median(widths),
-        (widths > 1.05).mean(),
-        np.median([estimate.worth for estimate in estimates]),
-        (p <= ALPHA).mean(),
+        float(np.median(np.ptp(ends, axis=1) / np.ptp(ends_alone, axis=1))),
+        float(np.median([estimate.worth for estimate in estimates])),
+        both[0, 1],
+        null,
     )
 
 
-def _columns(estimates: list[PredictionPowered]) -> tuple[Columns, Columns]:
-    """(human, data sets) as a judge moved them, and as they were."""
-    return (
-        np.stack([estimate.values for estimate in estimates], axis=1),
-        np.stack([estimate.human for estimate in estimates], axis=1),
-    )
+def _stacked(estimates: Sequence[PredictionPowered], part: str) -> Floats:
+    return np.stack([getattr(estimate, part) for estimate in estimates], axis=1)
 
 
-def table(*, paired: bool) -> Iterator[str]:
+def table(every: Sequence[Pools], *, paired: bool) -> Iterator[str]:
     """Markdown: a row a judge and number of human scores, hit rates apart."""
     rng = np.random.default_rng(1)
-    populations = [*(changes() if paired else runs())]
     null = " a true null rejected |" if paired else ""
     yield (
-        "| judge | human scores | covered | worst | hit rates | worst | width | over 1.05 | "
-        f"worth |{null}"
+        "| kappa of passages | r | human scores | covered | worst | hit rates | worst | width | "
+        f"worth | by r |{null}"
     )
-    yield "|---|" + "---:|" * (9 if paired else 8)
+    yield "|---|" + "---:|" * (10 if paired else 9)
     for judge in JUDGES:
+        found = [each for pools in every for each in populations(rng, pools, judge, paired=paired)]
         for n in HUMAN:
-            cell = difference_cell if paired else mean_cell
-            cells = [(hits, cell(rng, values, judge, n)) for hits, values in populations]
-            rates = np.array([cell for hits, cell in cells if hits])
-            every = np.array([cell for _, cell in cells])
+            cells = np.array([measure(rng, each, n, paired=paired) for each in found])
+            covered, width, worth, correlation, nulls = cells.T
+            rates = covered[[each.is_hits for each in found]]
+            share = (QUESTIONS - n) / QUESTIONS
+            by_r = float(np.median(n / (1 - np.square(correlation) * share)))
             row = (
-                f"| {judge.name} | {n} | {every[:, 0].mean():.1%} | {every[:, 0].min():.1%} | "
-                f"{rates[:, 0].mean():.1%} | {rates[:, 0].min():.1%} | "
-                f"{np.median(every[:, 1]):.2f} | {every[:, 2].mean():.1%} | "
-                f"{np.median(every[:, 3]):.0f} |"
+                f"| {judge.name} | {np.median(correlation):.2f} | {n} | {covered.mean():.1%} | "
+                f"{covered.min():.1%} | {rates.mean():.1%} | {rates.min():.1%} | "
+                f"{np.median(width):.2f} | {np.median(worth):.0f} | {by_r:.0f} |"
             )
-            row += (
-                f" {every[:, 4].mean():.1%} (at most {every[:, 4].max():.1%}) |" if paired else ""
-            )
-            print(row, file=sys.stderr, flush=True)
-            yield row
+            yield row + (f" {nulls.mean():.1%} (at most {nulls.max():.1%}) |" if paired else "")
+
+
+def load(cranfield: Path, spans: Path) -> Iterator[Pools]:
+    collections = [
+        *((labels, texts, asked) for _, labels, texts, asked in collection(cranfield)),
+        chunked(spans),
+    ]
+    for relevant, documents, questions in collections:
+        runs = (
+            bm25(documents, questions),
+            bm25(documents, questions, stemmed=False),
+            vectors(documents, questions, 200),
+        )
+        yield pooled(relevant, runs)
 
 
 if __name__ == "__main__":
+    judged_by_people = [*load(Path(sys.argv[1]), Path(sys.argv[2]))]
     for title, paired in (("Means", False), ("Differences", True)):
-        print("\n".join((f"\n{title}\n", *table(paired=paired))), flush=True)
+        print(f"\n{title}\n", flush=True)
+        for line in table(judged_by_people, paired=paired):
+            print(line, flush=True)

@@ -29,7 +29,7 @@ def run_check(
     *,
     split: str | None = None,
     match_on: str = "node_id",
-    alike: float = 0.8,
+    alike: float = 0.6,
     giveaway: float = 0.9,
     strict: bool = False,
     form: Form = "table",

@@ -9,11 +9,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from llama_index_rag_metrics.decisions.clusters import Clusters, clusters_of
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.metrics.metric_names import limits_of
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.numbers import (
     counted,
+    digits_of,
     estimate,
     mean_of,
     percent,
@@ -21,7 +23,7 @@ from llama_index_rag_metrics.report.numbers import (
     score,
 )
 from llama_index_rag_metrics.report.reportable import Reportable, Sentence
-from llama_index_rag_metrics.runtime.arrays import FloatArray
+from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import join_first
 from llama_index_rag_metrics.scores import Scores
@@ -34,19 +36,21 @@ from llama_index_rag_metrics.statistics.intervals import (
     exact_mean,
     mean_interval,
 )
-from llama_index_rag_metrics.statistics.kappa import Kappa, cohens_kappa
+from llama_index_rag_metrics.statistics.resampling import NOISE, Units
 
 Scored: TypeAlias = "EvaluationResults | Scores | Mapping[str, float]"
 ONE_SCORE = "score"
 """The name of a metric that was given without one."""
 
-_MOST_VALUES = 10
-"""With more different scores, two of them being exactly equal says little."""
-
 _COUNT_NOTHING = (
     'Score both sides with no_relevant="zero": without the questions that labels leave out, the '
     "sample isn't random."
 )
+
+_ONE_BY_ONE = "Calibrate the systems of stages or of a sweep one by one."
+
+_RELIABLE = 50
+"""From so many human labels on, a judge that agreed on all of them may be relied on."""
 
 _UNLIKE = 0.01
 """Below this p value, the questions that people scored look unlike the others."""
@@ -54,9 +58,10 @@ _UNLIKE = 0.01
 EXPLAINED = (
     "Calibrated means use the judge only as far as people's scores of the same questions confirm "
     "it (prediction-powered inference). Worth: how many questions scored by people would be as "
-    "precise. The judge's own mean is shown for comparison; it isn't evidence."
+    "precise, which goes by the correlation of both sides' scores of a question. The judge's own "
+    "mean is shown for comparison; it isn't evidence."
 )
-_HEAD = ("calibrated", "people alone", "judge alone", "worth", "kappa", "weighted kappa")
+_HEAD = ("calibrated", "people alone", "judge alone", "worth", "correlation")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -72,9 +77,8 @@ class Calibrated(Sentence):
         worth: as many questions scored by people would tell as much.
         weight: how far the judge is trusted, from 0 to 1 (λ of PPI++).
         bias: the judge's mean minus people's, over the questions that both scored.
-        kappa: their agreement beyond chance, any disagreement counting alike; None where there are
-            too many different scores for two to be equal.
-        weighted_kappa: the same, disagreements counting by their squared distance.
+        correlation: of people's and the judge's scores of a question, from -1 to 1, by which the
+            worth goes; None where one side's are all the same.
     """
 
     metric: str
@@ -88,8 +92,7 @@ class Calibrated(Sentence):
     worth: float
     weight: float
     bias: float
-    kappa: Kappa | None
-    weighted_kappa: Kappa
+    correlation: float | None
     sentence: str
 
     @property
@@ -144,12 +147,13 @@ class Calibration(Reportable):
 
 
 def calibrate(
-    judge_scores: Scored,
+    judge_scores: Scored | Mapping[str, Scored],
     human_scores: Scored,
     *,
     metrics: Sequence[str] | None = None,
     confidence: float = 0.95,
     slices: str | None = None,
+    clusters: Clusters | None = None,
 ) -> Calibration:
     """Combine many scores by a judge's labels and a few by people's into one honest number.
 
@@ -161,11 +165,14 @@ def calibrate(
     Twenty are the fewest; 50 to 100 are usual.
 
     Args:
-        judge_scores: of all questions, by the judge's labels.
+        judge_scores: of all questions, by the judge's labels. Several judges, by name, count by the
+            mean of their scores of a question.
         human_scores: of some of them, by people's labels: the same rankings, the same metrics.
         metrics: names of metrics; None for those that both have.
         confidence: of the intervals.
         slices: a key of the queries' metadata; agreement and means of each of its values, too.
+        clusters: what queries belong to, such as the document that they were made from: a key of
+            their metadata, or query id to cluster, of the judge's queries, too.
 
     Raises:
         InvalidInput: the judge didn't score a question that people did, there is no metric in
@@ -177,10 +184,12 @@ def calibrate(
         >>> judge = {f"q{n}": float(n % 3 > 0 or n % 4 == 0) for n in range(400)}  # too lenient
         >>> rate = calibrate(judge, human)["score"]
         >>> round(rate.judge_mean, 4), round(rate.mean, 4), rate.n_human, round(rate.worth)
-        (0.75, 0.6667, 60, 137)
+        (0.75, 0.6667, 60, 133)
     """
     check_options(confidence)
-    judge, human = _scores("judge_scores", judge_scores), _scores("human_scores", human_scores)
+    judges = _judges(judge_scores)
+    human = _scores("human_scores", human_scores)
+    judge = mean_of_judges(judges) if len(judges) > 1 else judges[""]
     if metrics is None:
         names = tuple(metric for metric in human.metric_names if metric in judge)
     else:
@@ -190,21 +199,28 @@ def calibrate(
         raise InvalidInput("judge_scores", list(judge), "a metric that both have", remedy)
     for metric in names:
         _check_pairs(judge, human, metric)
+    metadata = {**human.metadata, **judge.metadata}
     judge, human = (
-        side.replace(columns={metric: side.column(metric) for metric in names})
+        side.replace(columns={metric: side.column(metric) for metric in names}, metadata=metadata)
         for side in (judge, human)
     )
+    numbers = None
+    if clusters is not None:
+        of_query = clusters_of(clusters, judge.query_ids, metadata).tolist()
+        numbers = dict(zip(judge.query_ids, of_query, strict=True))
 
     def calibrated(judge: Scores, human: Scores) -> dict[str, Calibrated]:
-        return {metric: _calibrated(judge, human, metric, confidence) for metric in names}
+        return {metric: _calibrated(judge, human, metric, confidence, numbers) for metric in names}
 
+    notes = [*_notes(judge, human, names, numbers)]
+    if len(judges) > 1:
+        notes.append(_note_on_judges(judges, judge, human, names[0], numbers))
     by_slice = {}
     if slices is not None:
-        metadata = {**human.metadata, **judge.metadata}
-        judged = judge.replace(metadata=metadata).slices(slices)
+        judged = judge.slices(slices)
         by_slice = {
             value: calibrated(judged[value], part)
-            for value, part in human.replace(metadata=metadata).slices(slices).items()
+            for value, part in human.slices(slices).items()
             if value in judged
         }
     return Calibration(
@@ -214,7 +230,7 @@ def calibrate(
         slices=by_slice,
         slice_key=slices,
         confidence=confidence,
-        notes=tuple(_notes(judge, human, names)),
+        notes=tuple(notes),
     )
 
 
@@ -237,29 +253,63 @@ def split(
     )
 
 
-def _calibrated(judge: Scores, human: Scores, metric: str, confidence: float) -> Calibrated:
-    people, same, others = split(judge.by_query(metric), human.by_query(metric))
+def powered(
+    judge: Mapping[str, float],
+    human: Mapping[str, float],
+    clusters: Mapping[str, int] | None = None,
+    widest: float | None = None,
+) -> ppi.PredictionPowered:
+    """People's scores by query, moved by a judge's; `clusters` are of all that the judge scored."""
+    numbers = _numbers(judge, human, clusters)
+    return ppi.prediction_powered(*split(judge, human), widest=widest, clusters=numbers)
+
+
+def _numbers(
+    judge: Mapping[str, float], human: Mapping[str, float], clusters: Mapping[str, int] | None
+) -> IntArray | None:
+    """The clusters of the questions that people scored, then of the others."""
+    if clusters is None:
+        return None
+    query_ids = [*human, *(query_id for query_id in judge if query_id not in human)]
+    return np.array([clusters[query_id] for query_id in query_ids], np.int64)
+
+
+def _calibrated(
+    judge: Scores,
+    human: Scores,
+    metric: str,
+    confidence: float,
+    clusters: Mapping[str, int] | None,
+) -> Calibrated:
+    by_judge, by_people = judge.by_query(metric), human.by_query(metric)
+    people, same, others = split(by_judge, by_people)
     limits = limits_of(metric)
     combined, interval = ppi.prediction_powered_interval(
-        ppi.prediction_powered(people, same, others), confidence=confidence, limits=limits
+        powered(by_judge, by_people, clusters), confidence=confidence, limits=limits
     )
-    is_discrete = len(np.unique(np.concatenate([people, same]))) <= _MOST_VALUES
     return Calibrated(
         metric=metric,
         mean=interval.mean,
         low=interval.low,
         high=interval.high,
-        human=mean_interval(people, confidence=confidence, limits=limits),
+        human=mean_interval(
+            people, confidence=confidence, limits=limits, clusters=combined.clusters
+        ),
         judge_mean=exact_mean(np.concatenate([same, others])),
         n_human=combined.n,
         n_judged=combined.n_judged,
         worth=combined.worth,
         weight=combined.weight,
         bias=exact_mean(same) - exact_mean(people),
-        kappa=cohens_kappa(people, same, confidence=confidence) if is_discrete else None,
-        weighted_kappa=cohens_kappa(people, same, weights="quadratic", confidence=confidence),
+        correlation=_correlation(people, same),
         sentence=_sentence(metric, interval, combined, confidence),
     )
+
+
+def _correlation(people: FloatArray, judge: FloatArray) -> float | None:
+    if min(np.ptp(people), np.ptp(judge)) <= NOISE:
+        return None
+    return float(np.corrcoef(people, judge)[0, 1])
 
 
 def _sentence(
@@ -276,7 +326,59 @@ def describe_worth(combined: ppi.PredictionPowered) -> str:
         people = counted(combined.n, "human question", "human questions")
         return f"{people} alone: {combined.reason_alone}"
     worth = f"{math.floor(combined.worth):,} human ones"
-    return f"{combined.n:,} human and {combined.n_judged:,} judged questions are worth {worth}"
+    if math.floor(combined.worth) == combined.n:
+        worth = "little more than the human ones"
+    sentence = f"{combined.n:,} human and {combined.n_judged:,} judged questions are worth {worth}"
+    if combined.agreed and combined.n < _RELIABLE:
+        agreed = f"the judge agreed with people on all {combined.n}"
+        return f"{sentence}; {agreed}: label {_RELIABLE} before you rely on it"
+    return sentence
+
+
+def _judges(scores: object) -> dict[str, Scores]:
+    """One judge under "", several by name."""
+    are_several = isinstance(scores, Mapping) and any(
+        isinstance(each, (EvaluationResults, Scores, Mapping)) for each in scores.values()
+    )
+    if not isinstance(scores, Mapping) or isinstance(scores, Reportable) or not are_several:
+        return {"": _scores("judge_scores", scores)}
+    judges = {str(name): _scores(f"judge_scores[{name!r}]", each) for name, each in scores.items()}
+    if len(judges) == 1:
+        return {"": next(iter(judges.values()))}
+    first, *others = judges.values()
+    for judge in others:
+        for query_id, ranking in judge.rankings.items():
+            if first.rankings.get(query_id, ranking) != ranking:
+                expected = "scores of the same rankings by each judge"
+                value = f"others for {query_id}"
+                raise InvalidInput("judge_scores", value, expected, _ONE_BY_ONE)
+    return judges
+
+
+def mean_of_judges(judges: Mapping[str, Scores]) -> Scores:
+    """The mean of several judges' scores, of the queries that all of them scored.
+
+    >>> both = {"a": Scores(["q1", "q2"], {"mrr": [1, 0]}), "b": Scores(["q1"], {"mrr": [0.5]})}
+    >>> mean_of_judges(both).by_query("mrr")
+    {'q1': 0.75}
+    """
+    first, *others = judges.values()
+    metrics = [metric for metric in first if all(metric in judge for judge in others)]
+    by_judge = {metric: [judge.by_query(metric) for judge in judges.values()] for metric in metrics}
+    columns = {
+        metric: [
+            exact_mean(np.array([scores.get(query_id, math.nan) for scores in by_query]))
+            for query_id in first.query_ids
+        ]
+        for metric, by_query in by_judge.items()
+    }
+    merged: dict[str, dict[str, Any]] = {
+        part: {
+            key: value for judge in judges.values() for key, value in getattr(judge, part).items()
+        }
+        for part in ("excluded", "metadata")
+    }
+    return first.replace(columns=columns, notes=(), usage={}, **merged)
 
 
 def _scores(argument: str, scores: object) -> Scores:
@@ -289,9 +391,8 @@ def _scores(argument: str, scores: object) -> Scores:
     ):
         return Scores([*scores], {ONE_SCORE: [float(value) for value in scores.values()]})
     expected = "results of an evaluation, Scores, or a mapping of query id to a finite score"
-    remedy = ""
-    if isinstance(scores, (Mapping, Sequence)) and not isinstance(scores, str):
-        remedy = "Calibrate the systems of stages or of a sweep one by one."
+    is_several = isinstance(scores, (Mapping, Sequence)) and not isinstance(scores, str)
+    remedy = _ONE_BY_ONE if is_several else ""
     raise InvalidInput(argument, scores, expected, remedy)
 
 
@@ -314,7 +415,9 @@ def _check_pairs(judge: Scores, human: Scores, metric: str) -> None:
         )
 
 
-def _notes(judge: Scores, human: Scores, metrics: Sequence[str]) -> Iterator[str]:
+def _notes(
+    judge: Scores, human: Scores, metrics: Sequence[str], clusters: Mapping[str, int] | None
+) -> Iterator[str]:
     """Notes where the questions that people scored look unlike the others to the judge."""
     from scipy.special import stdtr
 
@@ -322,17 +425,43 @@ def _notes(judge: Scores, human: Scores, metrics: Sequence[str]) -> Iterator[str
         if n_without := list(side.excluded.values()).count("no_relevant"):
             yield f"{name} found nothing relevant for {questions(n_without)}. {_COUNT_NOTHING}"
     for metric in metrics:
-        _, same, others = split(judge.by_query(metric), human.by_query(metric))
+        by_judge, by_people = judge.by_query(metric), human.by_query(metric)
+        _, same, others = split(by_judge, by_people)
         if min(len(same), len(others)) < 2:
             continue
-        error = math.sqrt(same.var(ddof=1) / len(same) + others.var(ddof=1) / len(others))
+        parts = np.full((len(by_judge), 2), np.nan)
+        parts[: len(same), 0], parts[len(same) :, 1] = same, others
+        units = Units.of(parts, _numbers(by_judge, by_people, clusters))
+        n = int(units.n_units[0])
+        pulls = units.influence[:, 0] - units.influence[:, 1]
+        error = math.sqrt(np.square(pulls).sum() * n / max(1, n - 1))
         apart = exact_mean(same) - exact_mean(others)
-        if error and 2 * stdtr(len(same) - 1, -abs(apart) / error) < _UNLIKE / len(metrics):
+        if error and 2 * stdtr(max(1, n - 1), -abs(apart) / error) < _UNLIKE / len(metrics):
             yield (
                 f"the judge's {metric} is {score(exact_mean(same))} on the questions that people "
                 f"scored and {score(exact_mean(others))} on the others: they don't look drawn at "
                 "random, which calibration assumes"
             )
+
+
+def _note_on_judges(
+    judges: Mapping[str, Scores],
+    judge: Scores,
+    human: Scores,
+    metric: str,
+    clusters: Mapping[str, int] | None,
+) -> str:
+    """What each of several judges would be worth alone, so that a poor one can be left out."""
+    people, common = human.by_query(metric), judge.by_query(metric)
+    listed = []
+    for name, each in judges.items():
+        by_judge = each.by_query(metric)
+        alone = powered({query_id: by_judge[query_id] for query_id in common}, people, clusters)
+        listed.append(f"{math.floor(alone.worth):,} with {name}")
+    return (
+        f"the judge is the mean of {' and '.join(judges)}; with one of them alone, on {metric}, "
+        f"human and judged questions would be worth: {', '.join(listed)}"
+    )
 
 
 def _report(calibration: Calibration) -> m.Report:
@@ -372,16 +501,9 @@ def _row(metric: Calibrated) -> m.Row:
             _mean(human.mean, metric.n_human, human.low, human.high),
             _mean(metric.judge_mean, metric.n_human)._replace(tone="quiet"),
             m.Cell(math.floor(metric.worth), "count", "best" if metric.helps else "quiet"),
-            _kappa(metric.kappa),
-            _kappa(metric.weighted_kappa),
+            m.Cell(metric.correlation, "signed", "quiet", digits=digits_of(metric.n_human)),
         ],
     )
-
-
-def _kappa(kappa: Kappa | None) -> m.Cell:
-    if kappa is None or math.isnan(kappa.kappa):
-        return m.Cell(None, tone="quiet")
-    return _mean(kappa.kappa, kappa.n, kappa.low, kappa.high)
 
 
 def _mean(value: float, n: int, low: float | None = None, high: float | None = None) -> m.Cell:
@@ -397,13 +519,7 @@ def _records(calibration: Calibration) -> m.Records:
 
 
 def _flat(metric: Calibrated) -> dict[str, Any]:
-    """The numbers of nested results under names of their own."""
-    row: dict[str, Any] = {}
-    for key, value in asdict(metric).items():
-        if key not in ("human", "kappa", "weighted_kappa"):
-            row[key] = value
-            continue
-        for part in ("mean" if key == "human" else "kappa", "low", "high"):
-            name = key if part == "kappa" else f"{key}_{part}"
-            row[name] = None if value is None else value[part]
-    return row
+    """The numbers of people alone under names of their own."""
+    row: dict[str, Any] = asdict(metric)
+    human = row.pop("human")
+    return {**row, **{f"human_{part}": human[part] for part in ("mean", "low", "high")}}

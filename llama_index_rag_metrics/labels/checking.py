@@ -231,7 +231,7 @@ def check_labels(
     index_or_nodes: PassagesLike | None = None,
     *,
     match_on: MatchOn = "node_id",
-    alike: float = 0.8,
+    alike: float = 0.6,
     giveaway: float = 0.9,
 ) -> LabelFindings:
     """Check the labels of a dataset against what can be retrieved today.
@@ -452,8 +452,8 @@ def remember_texts(
     another text. Whether a text that is gone was edited, split or dropped, only the text itself
     shows: keep the corpus where you can.
 
-    White space and Unicode form don't count. Earlier hashes are replaced where the passage is
-    there; call it again when you have looked at what changed.
+    White space and typography (ligatures, soft hyphens, quotes, dashes) don't count. Earlier hashes
+    are replaced where the passage is there; call it again when you have looked at what changed.
 
     Args:
         dataset: the labels.

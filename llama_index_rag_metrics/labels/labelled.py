@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -25,7 +26,7 @@ class Label:
 
     `other_text` is without the title: either may have been indexed. A label `by_place` names a part
     of a document, as `Relevance.of_spans` does, or a text, and so no id of a passage. `queries` has
-    query ids and grades.
+    query ids and grades. With an `answer`, only this part of the text has to be found again.
     """
 
     id: str
@@ -35,6 +36,7 @@ class Label:
     place: Span | None = None
     by_place: bool = False
     queries: dict[str, float] = field(default_factory=dict)
+    answer: str = ""
 
     @property
     def is_relevant(self) -> bool:
@@ -48,6 +50,11 @@ class Label:
     @property
     def texts(self) -> list[str]:
         return [text for text in (self.text, self.other_text) if text]
+
+    def part(self, text: str) -> slice:
+        """Where the answer is in a text; all of it where that isn't known."""
+        places = _occurrences(self.answer, text)
+        return slice(*places[0].span()) if len(places) == 1 else slice(None)
 
 
 def labels_of(
@@ -75,7 +82,9 @@ def labels_of(
             name = item if is_named else f"{item} of {query_id}"
             label = by_id.get(name)
             if label is None:
-                place = spans.get(item) or _place(dataset, item, matcher)
+                place = _place(dataset, item, matcher)
+                if place is None or item not in dataset.corpus:
+                    place = spans.get(item) or place
                 label = by_id[name] = _label(dataset, name, place, texts.get(item))
                 label.text_hash = dataset.text_hashes.get(name)
                 label.by_place = not is_named or (item in spans and item not in dataset.corpus)
@@ -83,6 +92,35 @@ def labels_of(
             label.queries[query_id] = grade
             labels[query_id, item] = label
     return labels
+
+
+def answers_in(label: Label, dataset: RetrievalDataset, query_id: str) -> list[str]:
+    """The parts of a passage that answer a question, by the place of its label or expected texts.
+
+    Those that occur there once; none where the whole passage does.
+    """
+    if label.by_place or label.text is None:
+        return []
+    answers = dataset.expected_texts.get(query_id, ())
+    spans = dataset.relevance[query_id].spans or {}
+    if (place := spans.get(label.id)) is not None:
+        here = label.place
+        if here is not None and here.source == place.source and place != here:
+            answers = [label.text[max(0, place.start - here.start) : place.end - here.start]]
+        else:
+            answers = [dataset.corpus.get(place.source, "")[place.start : place.end]]
+    return [
+        answer
+        for answer in dict.fromkeys(answers)
+        if len(answer.split()) < len(label.text.split())
+        and len(_occurrences(answer, label.text)) == 1
+    ]
+
+
+def _occurrences(answer: str, text: str) -> list[re.Match[str]]:
+    """Where a text has the words of an answer, whatever its white space."""
+    words = r"\s+".join(map(re.escape, answer.split()))
+    return [*re.finditer(rf"(?<!\w){words}(?!\w)", text)] if words else []
 
 
 def labels_by_id(labels: Mapping[tuple[str, str], Label]) -> dict[str, Label]:

@@ -29,6 +29,15 @@ Positions = npt.NDArray[np.int64]
 GRAM = 8
 """Letters in a run: long enough that unrelated texts share few, short enough for Chinese."""
 
+_TYPOGRAPHY = str.maketrans(
+    {
+        **dict.fromkeys("\u2018\u2019\u201a\u201b\u2032\u2039\u203a\u00b4`", "'"),
+        **dict.fromkeys("\u201c\u201d\u201e\u201f\u2033\u00ab\u00bb", '"'),
+        **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-"),
+        **dict.fromkeys("\u00ad\u200b\u2060\ufeff"),
+    }
+)
+
 _WINDOW = 5
 _STRETCH = 24
 _SHORT = 4 * _STRETCH
@@ -39,13 +48,34 @@ _COMMON = 256
 """A fingerprint in more passages than this is boilerplate, and doesn't count."""
 
 
+def fold_typography(text: str) -> str:
+    """A text as it would be typed: plain quotes, hyphens and letters, single spaces.
+
+    Ligatures become letters, and soft hyphens and spaces without width go (NFKC for the rest). So
+    a document that is parsed anew has the same text.
+
+    >>> fold_typography("the  \\u201cof\\ufb01\\u00adcial\\u201d\\n rate \\u2013 5 %")
+    'the "official" rate - 5 %'
+    """
+    folded = unicodedata.normalize("NFKC", text.translate(_TYPOGRAPHY))
+    return " ".join(folded.split())
+
+
 def text_hash(text: str) -> str:
-    """A hash of a text, whatever its line breaks, runs of spaces and Unicode form.
+    """A hash of a text, whatever its typography and line breaks.
 
     >>> text_hash("a  pot\\n of tea") == text_hash("a pot of tea")
     True
     """
-    words = " ".join(unicodedata.normalize("NFC", text).split())
+    return _hash(fold_typography(text))
+
+
+def known_hashes(text: str) -> tuple[str, str]:
+    """The hash of a text, and that of earlier versions, which kept its typography."""
+    return text_hash(text), _hash(" ".join(unicodedata.normalize("NFC", text).split()))
+
+
+def _hash(words: str) -> str:
     return f"sha256:{sha256(words.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 

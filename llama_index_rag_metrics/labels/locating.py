@@ -17,7 +17,16 @@ import numpy.typing as npt
 from llama_index_rag_metrics.labels import grouped
 from llama_index_rag_metrics.labels.corpus import Passages
 from llama_index_rag_metrics.labels.labelled import Label
-from llama_index_rag_metrics.labels.likeness import Lookup, Piece, covered, kept_in_order, text_hash
+from llama_index_rag_metrics.labels.likeness import (
+    Lookup,
+    Piece,
+    covered,
+    fold_typography,
+    kept_in_order,
+    known_hashes,
+    text_hash,
+)
+from llama_index_rag_metrics.rankings.matching.normalisation import letters
 from llama_index_rag_metrics.rankings.span import Span
 
 Fate: TypeAlias = Literal["kept", "moved", "split", "changed", "lost"]
@@ -82,15 +91,16 @@ class Finder:
         if today is None:
             return False
         known = [label.hash_alone] if label.hash_alone else [*map(text_hash, label.texts)]
-        return not known or text_hash(today) in known
+        return not known or not set(known).isdisjoint(known_hashes(today))
 
     def _by_hash(self, label: Label) -> Found:
         """Where a label is of whose text only a hash is known: whole in a passage, or unknown."""
         placed = self._at_place(label)
         pieces = placed.pieces if placed else ()
         cuts = ((piece.id, self._passages.cut(piece.id, label.place)) for piece in pieces)
-        hashes = {passage_id: text_hash(text) for passage_id, text in cuts if text is not None}
-        if placed is not None and (not hashes or label.text_hash in hashes.values()):
+        hashes = {passage_id: known_hashes(text) for passage_id, text in cuts if text is not None}
+        is_same = any(label.text_hash in either for either in hashes.values())
+        if placed is not None and (not hashes or is_same):
             return placed
         if holders := self._holders.get(label.text_hash or ""):
             return Found("moved", 1.0, tuple(Piece(holder, 1.0) for holder in holders), "text")
@@ -102,7 +112,11 @@ class Finder:
 
     @cached_property
     def _holders(self) -> Mapping[str, list[str]]:
-        return grouped((text_hash(text), key) for key, text in self._passages.texts.items())
+        return grouped(
+            (known, key)
+            for key, text in self._passages.texts.items()
+            for known in dict.fromkeys(known_hashes(text))
+        )
 
     def _at_place(self, label: Label) -> Found | None:
         """The passages at the label's place that still have its text."""
@@ -114,7 +128,8 @@ class Finder:
                 cover = np.zeros(label.place.end - label.place.start, np.bool_)
                 cover[part.start - label.place.start : part.end - label.place.start] = True
                 held[passage_id] = cover
-        return self._found(label, held, "place") if held else None
+        answer = label.part(label.text or "")
+        return self._found(label, held, "place", answer) if held else None
 
     def _agrees(self, label: Label, passage_id: str, part: Span) -> bool:
         """Whether a passage has the label's characters in a part of the document."""
@@ -124,7 +139,7 @@ class Finder:
             return False
         wanted = label.text[part.start - label.place.start : part.end - label.place.start]
         today = self._passages.cut(passage_id, part) or self._passages.texts[passage_id]
-        return " ".join(wanted.split()) in " ".join(today.split())
+        return fold_typography(wanted) in fold_typography(today)
 
     def _by_text(self, label: Label) -> Found | None:
         """The passages that have the label's text, those of its own document first."""
@@ -137,7 +152,14 @@ class Finder:
             documents = self._passages.documents
             candidates.sort(key=lambda item: item != label.id and documents.get(item) != own)
             held = {item: covered(text, self._passages.texts[item]) for item in candidates}
-            occurrences = [self._found(label, of_one, "text") for of_one in self._occurrences(held)]
+            answer = _in_letters(text, label.part(text))
+            copies = self._occurrences(held)
+            if label.answer and label.place is None and copies:
+                shares = [_share(np.logical_or.reduce([*copy.values()])) for copy in copies]
+                copies = [
+                    copy for copy, share in zip(copies, shares, strict=True) if share == max(shares)
+                ]
+            occurrences = [self._found(label, copy, "text", answer) for copy in copies]
             located = self._chosen(label, occurrences)
             if located is None or located.fate == "lost":
                 located = self._edited(label, text, candidates) or located
@@ -170,7 +192,9 @@ class Finder:
         pieces = tuple(piece for located in good for piece in located.pieces)
         return replace(best, pieces=tuple(sorted(pieces, key=lambda piece: -(piece.share or 0.0))))
 
-    def _found(self, label: Label, held: dict[str, Cover], by: By) -> Found:
+    def _found(self, label: Label, held: dict[str, Cover], by: By, part: slice) -> Found:
+        """What holds a part of the label's text, of which each passage has some."""
+        held = {item: cover[part] for item, cover in held.items()}
         shares = {item: _share(cover) for item, cover in held.items()}
         pieces = self._pieces(held, shares)
         covers = [held[piece.id] for piece in pieces]
@@ -248,6 +272,12 @@ class Finder:
             chosen.append(best)
             together |= left.pop(best)
         return [Piece(item, shares[item]) for item in chosen]
+
+
+def _in_letters(text: str, part: slice) -> slice:
+    if part.start is None:
+        return part
+    return slice(len(letters(text[: part.start])), len(letters(text[: part.stop])))
 
 
 def _score(located: Found) -> float:

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, get_args
 
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.labels import grouped
 from llama_index_rag_metrics.labels.corpus import Passages, PassagesLike
-from llama_index_rag_metrics.labels.labelled import Label, judged, labels_by_id, labels_of
+from llama_index_rag_metrics.labels.labelled import (
+    Label,
+    answers_in,
+    judged,
+    labels_by_id,
+    labels_of,
+)
 from llama_index_rag_metrics.labels.likeness import Piece
 from llama_index_rag_metrics.labels.locating import By, Fate, Finder, Found
 from llama_index_rag_metrics.rankings.relevance import Relevance
@@ -29,8 +35,9 @@ if TYPE_CHECKING:
 class Move(Sentence):
     """What became of one label: `pieces` are the new ids, `others` nodes with too small a share.
 
-    `score` is the share of its text that the new nodes hold together, in [0, 1]; None if only a
-    hash of the text is known, which no new node has. `old_text` is the labelled text, if known.
+    `score` is the share of its text, or of the answer in it where that is known, that the new nodes
+    hold together, in [0, 1]; None if only a hash of the text is known, which no new node has.
+    `old_text` is the labelled text, if known.
     """
 
     query_id: str
@@ -103,7 +110,9 @@ def move_labels(
     """Move labels to new nodes, after documents were split or ingested again.
 
     A label goes to every node that holds at least `threshold` of its text: by its place in the
-    document where that is known and the texts agree there, or else by its text. Where none holds
+    document where that is known and the texts agree there, or else by its text. Where the dataset
+    knows which part of a passage answers the question, by the place of its label
+    (`Relevance.with_spans`) or its expected texts, that part decides. Where none holds
     that much, it goes to several that do together. Several new ids of one label become a group of
     alternatives, any of which meets the need: so metrics of groups score as `matcher="span"` does.
     Grades are kept; of several labels in one node, the best grade counts. Lost labels are dropped,
@@ -136,12 +145,29 @@ def move_labels(
     by_id = labels_by_id(labels)
     finder = Finder(passages, by_id.values(), threshold)
     located = {label_id: finder.find(label) for label_id, label in by_id.items()}
-    moves = [
-        _move(query_id, item, label, located[label.id], threshold)
-        for (query_id, item), label in labels.items()
-    ]
+    moves = []
+    for (query_id, item), label in labels.items():
+        answers = answers_in(label, dataset, query_id) if located[label.id].fate != "kept" else ()
+        found = [finder.find(replace(label, answer=answer)) for answer in answers]
+        of_answers = _together([each for each in found if each.fate != "lost"], len(found))
+        moves.append(_move(query_id, item, label, of_answers or located[label.id], threshold))
     notes = _notes(moves, len(dataset.forbidden))
     return MovedLabels(_relabelled(dataset, moves, passages, notes), moves, notes)
+
+
+def _together(found: Sequence[Found], n: int) -> Found | None:
+    """What became of a passage with several answers, of which these are left; None for none."""
+    if not found or len(found) == n == 1:
+        return found[0] if found else None
+    shares: dict[str, float] = {}
+    for piece in (piece for each in found for piece in each.pieces):
+        shares[piece.id] = max(piece.share or 0.0, shares.get(piece.id, 0.0))
+    pieces = tuple(Piece(*item) for item in sorted(shares.items(), key=lambda item: -item[1]))
+    score = sum(each.score or 0.0 for each in found) / n
+    fate: Fate = "moved" if len(pieces) == 1 else "split"
+    if len(found) < n or any(each.fate == "changed" for each in found):
+        fate = "changed"
+    return Found(fate, score, pieces, found[0].by)
 
 
 def _move(query_id: str, item: str, label: Label, located: Found, threshold: float) -> Move:

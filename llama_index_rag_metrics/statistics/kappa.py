@@ -5,7 +5,9 @@
 o is the observed agreement, e that of the same scores in any pairing (Cohen 1960). Any disagreement
 counts alike, or by its distance, or by that squared (Cohen 1968); so weighted, κ is defined for any
 numbers, and squared it is Lin's concordance (1989). The interval is Wilson's of o with the
-effective number of queries, e as it is. It has a width where they always agreed, too.
+effective number of queries, e as it is. It has a width where they always agreed, too. Few weighted
+disagreements are seldom the large ones, which make most of the variance: one imagined disagreement
+of half the width of the scores is added to those seen.
 """
 
 from __future__ import annotations
@@ -17,12 +19,14 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from llama_index_rag_metrics.runtime.arrays import FloatArray
-from llama_index_rag_metrics.statistics.intervals import mean_interval
-from llama_index_rag_metrics.statistics.resampling import NOISE
+from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray, ratio
+from llama_index_rag_metrics.statistics.intervals import mean_interval, units_of, wilson_ends
+from llama_index_rag_metrics.statistics.resampling import NOISE, Units
 
 MODERATE = 0.41
 """From here on agreement is moderate; below it is fair, slight or poor (Landis and Koch 1977)."""
+
+_IMAGINED = 0.5
 
 Weights: TypeAlias = Literal["linear", "quadratic"]
 """A disagreement counts by its distance, or by that squared."""
@@ -54,7 +58,7 @@ def cohens_kappa(
     *,
     weights: Weights | None = None,
     confidence: float = 0.95,
-    clusters: Sequence[Hashable] | None = None,
+    clusters: Sequence[Hashable] | IntArray | None = None,
 ) -> Kappa:
     """Cohen's kappa of (n,) paired scores; `clusters` are what pairs belong to, such as queries."""
     n, every = len(first), np.concatenate([first, second])
@@ -63,11 +67,24 @@ def cohens_kappa(
         return Kappa(math.nan, None, None, n)
     agreed, chance = _AGREEMENT[weights](first, second, span)
     observed = mean_interval(agreed, confidence=confidence, clusters=clusters)
+    low, high = observed.low, observed.high
+    if low is not None and ((agreed > 0) & (agreed < 1)).any():
+        low, high = _weighted_ends(units_of(agreed.reshape(-1, 1), clusters), confidence)
     ends = [
-        None if end is None else max(-1.0, (end - chance) / (1 - chance))
-        for end in (observed.low, observed.high)
+        None if end is None else max(-1.0, (end - chance) / (1 - chance)) for end in (low, high)
     ]
     return Kappa((observed.mean - chance) / (1 - chance), ends[0], ends[1], n)
+
+
+def _weighted_ends(units: Units, confidence: float) -> tuple[float, float]:
+    """Wilson's of the agreement, between 0 and 1, with one imagined disagreement of a half."""
+    n, share = float(units.n_units[0]), units.means
+    squares = np.square(n * units.influence).sum(axis=0) + _IMAGINED**2
+    most = share * (1 - share)
+    effective = np.maximum(ratio(most, squares / (n * (n + 1)) + most / n**2), n)
+    limits = np.zeros(1), np.ones(1)
+    low, high = wilson_ends(share, limits, effective, units.n_units, confidence)
+    return float(low[0]), float(high[0])
 
 
 def _alike(first: FloatArray, second: FloatArray, span: float) -> tuple[FloatArray, float]:

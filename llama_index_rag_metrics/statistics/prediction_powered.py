@@ -12,8 +12,13 @@ left aside.
 
 Here that is done to every human score, y - λ (f - f'), whose mean is PPI's; its deviations are
 stretched so that their standard error is PPI's, too. Everything that works on scores of n queries
-then works on these: t, the pseudo-queries, max-t. What it was worth is how many human scores would
-have had the same standard error; of a mean, the interval is Wilson's with so many.
+then works on these: t, the pseudo-queries, max-t. Clusters are units as queries are; one that has
+queries of both kinds counts in both parts and in their covariance.
+
+What it is worth is how many human scores would have had the same standard error, two imagined
+disagreements on a question, of half the width of the scores, added to those seen: few questions on
+which a judge erred nowhere don't show that it never errs. Of a mean, the interval is Wilson's with
+so many.
 """
 
 from __future__ import annotations
@@ -23,9 +28,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from llama_index_rag_metrics.runtime.arrays import FloatArray
+from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 from llama_index_rag_metrics.statistics import intervals
-from llama_index_rag_metrics.statistics.resampling import Units
+from llama_index_rag_metrics.statistics.resampling import NOISE, Units
 
 FEWEST_HUMAN = 20
 """With fewer human scores, λ is too uncertain for the intervals to hold."""
@@ -35,10 +40,11 @@ TOO_POOR = "the judge's scores hardly follow people's"
 
 @dataclass(frozen=True)
 class PredictionPowered:
-    """(n,) human scores, and the same moved by what a judge of `n_judged` questions knows.
+    """(n,) human scores, and the same moved by what a judge of `n_judged` queries knows.
 
     `weight` is λ, and `worth` how many human scores would tell as much: 0 and n where people's
-    scores stand alone, which `reason_alone` explains.
+    scores stand alone, which `reason_alone` explains. `clusters` are (n,) those of the human
+    scores, and `agreed` says whether the judge's were the same on every one of these queries.
     """
 
     human: FloatArray
@@ -47,6 +53,8 @@ class PredictionPowered:
     n_judged: int
     worth: float
     reason_alone: str = ""
+    clusters: IntArray | None = None
+    agreed: bool = False
 
     @property
     def n(self) -> int:
@@ -66,31 +74,60 @@ class PredictionPowered:
     @property
     def standard_error(self) -> float:
         """Of the mean; 0 where it can't be estimated."""
-        return float(self.values.std(ddof=1)) / math.sqrt(self.n) if self.n > 1 else 0.0
+        return float(self.units(self.values).standard_errors[0])
+
+    def units(self, values: FloatArray) -> Units:
+        return Units.of(values.reshape(-1, 1), self.clusters)
 
 
 def prediction_powered(
-    human: FloatArray, judge: FloatArray, others: FloatArray
+    human: FloatArray,
+    judge: FloatArray,
+    others: FloatArray,
+    *,
+    widest: float | None = None,
+    clusters: IntArray | None = None,
 ) -> PredictionPowered:
-    """Human scores of n questions drawn at random, moved by a judge's of these and of N others."""
-    n = len(human)
-    unmoved = PredictionPowered(human, human, 0.0, n + len(others), float(n))
-    if n < FEWEST_HUMAN:
-        return unmoved.without_judge(f"fewer than {FEWEST_HUMAN} questions were scored by people")
+    """Human scores of n queries drawn at random, moved by a judge's of these and of N others.
+
+    `widest` is how far two scores can be apart, as far as those given without it; `clusters` are
+    (n + N,) numbers of what the n queries and the others belong to.
+    """
+    n, n_judged = len(human), len(human) + len(others)
+    agreed = bool(n) and float(np.abs(human - judge).max()) <= NOISE
+    unmoved = PredictionPowered(human, human, 0.0, n_judged, float(n), agreed=agreed)
+    if clusters is not None:
+        unmoved = replace(unmoved, clusters=intervals.number_clusters(clusters[:n]))
+    alone = unmoved.units(human)
+    if (n_units := int(alone.n_units[0])) < FEWEST_HUMAN:
+        what = "questions" if clusters is None else "clusters of questions"
+        return unmoved.without_judge(f"fewer than {FEWEST_HUMAN} {what} were scored by people")
     if len(others) < 2:
         return unmoved.without_judge("people scored every question themselves")
     weight = power_tuned(human, judge, others)
     rest = human - weight * judge
-    spread = float(rest.var())
+    parts = np.full((n_judged, 2), np.nan)
+    parts[:n, 0], parts[n:, 1] = rest, weight * others
+    both = Units.of(parts, clusters)
+    pulls, n_others = both.influence, int(both.n_units[1])
+    spread, far = np.square(pulls).sum(axis=0).tolist()
+    if n_others > 1:
+        far *= n_others / (n_others - 1)
+    far += 2 * float(pulls[:, 0] @ pulls[:, 1])
     # λ was fitted to the same scores: a degree of freedom less
-    variance = spread / (n - 2) + weight**2 * float(others.var(ddof=1)) / len(others)
-    before = float(human.var(ddof=1)) / n
+    variance = spread * n_units / (n_units - 2) + far
+    before = float(alone.standard_errors[0]) ** 2
     if not variance < before or spread == 0.0:
         return unmoved.without_judge(TOO_POOR)
-    centre = weight * float(others.mean()) + float(rest.mean())
-    stretched = math.sqrt(variance * (n - 1) / spread)
+    centre = float(both.means.sum())
+    stretched = math.sqrt(variance / spread * (n_units - 1) / n_units)
     values = centre + (rest - rest.mean()) * stretched
-    return replace(unmoved, values=values, weight=weight, worth=n * before / variance)
+    if widest is None:
+        widest = float(np.ptp(np.concatenate([human, judge, others])))
+    imagined = 2 * (widest / 2 * n_units / n) ** 2
+    doubted = (spread * n_units + imagined / n_units) / (n_units + 2) + far
+    worth = max(1.0, before / doubted) * n
+    return replace(unmoved, values=values, weight=weight, worth=worth)
 
 
 def power_tuned(human: FloatArray, judge: FloatArray, others: FloatArray) -> float:
@@ -112,15 +149,18 @@ def prediction_powered_interval(
 
     Where that is wider than people's scores alone would give, these stand alone.
     """
-    alone = intervals.mean_interval(combined.human, confidence=confidence, limits=limits)
+    alone = intervals.mean_interval(
+        combined.human, confidence=confidence, limits=limits, clusters=combined.clusters
+    )
     if not combined.helps:
         return combined, alone
-    column, n = combined.human[:, None], combined.n
-    seen = intervals.limits_seen(column, intervals.bounds_of(column, [limits]))
-    effective = intervals.effective_queries(Units.of(column), *seen) * combined.worth / n
-    ends = intervals.wilson_ends(combined.mean, seen, effective, n, confidence)
+    n, units = combined.n, combined.units(combined.human)
+    seen = intervals.limits_seen(units.values, intervals.bounds_of(units.values, [limits]))
+    effective = intervals.effective_queries(units, *seen) * combined.worth / n
+    ends = intervals.wilson_ends(combined.mean, seen, effective, units.n_units, confidence)
     low, high = (float(end[0]) for end in ends)
-    if alone.low is None or alone.high is None or high - low >= alone.high - alone.low:
+    no_gain = alone.low is None or alone.high is None or high - low >= alone.high - alone.low
+    if no_gain or combined.worth <= n:
         return combined.without_judge(TOO_POOR), alone
     mean = float(np.clip(combined.mean, *seen)[0])
     return combined, intervals.MeanInterval(mean, low, high, n, "Wilson, prediction-powered")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -153,16 +152,32 @@ def test_the_report_tells_them_apart(systems: dict[str, Calibration]) -> None:
     assert comparison.calibrations == systems
 
 
-@pytest.mark.parametrize(
-    ("argument", "value"),
-    [("test", "wilcoxon"), ("clusters", "language")],
-)
-def test_what_calibrated_scores_cant_have(
-    systems: dict[str, Calibration], argument: str, value: str
-) -> None:
-    further: dict[str, Any] = {argument: value}
-    with pytest.raises(InvalidInput, match=f"{argument}.*with calibrated scores"):
-        compare(systems, "bm25", **further)
+def test_wilcoxons_test_isnt_of_calibrated_scores(systems: dict[str, Calibration]) -> None:
+    with pytest.raises(InvalidInput, match=r"test.*with calibrated scores"):
+        compare(systems, "bm25", test="wilcoxon")
+
+
+def test_clusters(systems: dict[str, Calibration]) -> None:
+    documents = {query_id: number // 3 for number, query_id in enumerate(IDS)}
+    comparison = compare(systems, "bm25", clusters=documents)
+    human, judge, unread = sides(systems, "ndcg@10")
+    expected = prediction_powered(human, judge, unread, clusters=np.arange(JUDGED) // 3)
+    row = comparison["hybrid", "ndcg@10"]
+    assert row.difference == pytest.approx(expected.mean)
+    # 60 of the human questions, three to a document
+    t = expected.mean / expected.standard_error
+    assert row.p_t == pytest.approx(2 * stats.t.sf(abs(t), HUMAN // 3 - 1))
+    of_bm25 = calibrate(systems["bm25"].judge, systems["bm25"].human, clusters=documents)
+    mean = comparison.means["bm25", "ndcg@10"]
+    assert (mean.low, mean.high) == pytest.approx((of_bm25["ndcg@10"].low, of_bm25["ndcg@10"].high))
+    by_slice = compare(systems, "bm25", clusters=documents, slices="language")
+    assert {*by_slice.slices} == {"de", "en"}
+
+
+def test_clusters_are_of_judged_questions_too(systems: dict[str, Calibration]) -> None:
+    of_people = {query_id: number // 3 for number, query_id in enumerate(IDS[:HUMAN])}
+    with pytest.raises(InvalidInput, match="one for each of 500 questions"):
+        compare(systems, "bm25", clusters=of_people)
 
 
 def test_metrics_that_werent_calibrated_arent_compared(systems: dict[str, Calibration]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -111,6 +112,25 @@ class TestAgainstABaseline:
             Baseline.load(path)
 
 
-def test_clusters_are_refused() -> None:
-    with pytest.raises(InvalidInput, match="clusters"):
-        check_rules(BEFORE, f"{METRIC} >= 0.4 at 95%", clusters="document")
+class TestClusters:
+    DOCUMENTS: ClassVar = {f"q{number:03}": number // 4 for number in range(JUDGED)}
+
+    def test_alone(self) -> None:
+        rule = f"{METRIC} >= 0.4 at 95%"
+        (verdict,) = check_rules(BEFORE, rule, clusters=self.DOCUMENTS)
+        of_documents = calibrate(
+            BEFORE.judge, BEFORE.human, clusters=self.DOCUMENTS, confidence=0.9
+        )[METRIC]
+        assert (verdict.lower, verdict.upper) == pytest.approx(
+            (of_documents.low, of_documents.high)
+        )
+
+    def test_against_a_baseline(self) -> None:
+        rule = f"{METRIC} >= baseline - 0.03"
+        (verdict,) = check_rules(NOISY, rule, baseline=BEFORE, clusters=self.DOCUMENTS)
+        numbers = np.arange(JUDGED) // 4
+        human, *judge = parts(NOISY)
+        combined = prediction_powered(human, *judge, clusters=numbers)
+        units = Units.of(combined.values[:, None], numbers[:HUMAN])
+        assert verdict.difference == pytest.approx(combined.mean)
+        assert verdict.upper == pytest.approx(float(student(units).bounds(0.95)[1][0]))

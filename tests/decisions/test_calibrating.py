@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from llama_index.core.postprocessor import SimilarityPostprocessor
+from scipy import stats
 
 from llama_index_rag_metrics import (
     Calibration,
@@ -23,6 +24,7 @@ from llama_index_rag_metrics import (
     sweep,
 )
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownFormat, UnknownMetric
+from llama_index_rag_metrics.statistics.intervals import mean_interval
 from llama_index_rag_metrics.statistics.prediction_powered import prediction_powered
 
 METRICS = ("ndcg@10", "hit_rate@5")
@@ -76,14 +78,13 @@ class TestNumbers:
             assert calibrated.bias > 0
             assert calibrated.high - calibrated.low < calibrated.human.high - calibrated.human.low  # type: ignore[operator]
 
-    def test_kappa_of_many_different_scores_is_weighted_alone(
-        self, calibration: Calibration
-    ) -> None:
-        assert calibration["ndcg@10"].kappa is None
-        assert calibration["hit_rate@5"].kappa is not None
-        hits = calibration["hit_rate@5"]
-        # of zeros and ones both are the same
-        assert hits.kappa.kappa == pytest.approx(hits.weighted_kappa.kappa)  # type: ignore[union-attr]
+    def test_the_correlation_of_question_scores(self, calibration: Calibration) -> None:
+        judge, human = sides(0.8, bias=0.3)
+        for metric in METRICS:
+            expected = stats.pearsonr(human[metric], judge.column(metric)[:60]).statistic
+            assert calibration[metric].correlation == pytest.approx(expected)
+        same = {f"q{n}": 1.0 for n in range(30)}
+        assert calibrate({**same, "q99": 0.0}, same)["score"].correlation is None
 
     def test_the_order_of_the_questions_is_nothing(self, calibration: Calibration) -> None:
         judge, human = sides(0.8, bias=0.3)
@@ -107,7 +108,6 @@ class TestNumbers:
         assert {*calibration.slices} == {"en", "de"}
         german = calibration.slices["de"]["hit_rate@5"]
         assert (german.n_human, german.n_judged) == (30, 200)
-        assert german.weighted_kappa.n == 30
         assert "language: de" in str(calibration)
 
 
@@ -144,6 +144,94 @@ class TestWords:
         calibration = calibrate(judge, judge.select(easiest), metrics=["ndcg@10"])
         assert any("drawn at random" in note for note in calibration.notes)
         assert calibrate(*sides(0.8)).notes == ()
+
+
+class TestFewLabelsWithoutADisagreement:
+    def test_it_says_so(self) -> None:
+        truth = {f"q{n:03}": float(n % 3 > 0) for n in range(500)}
+        people = dict([*truth.items()][:20])
+        few = calibrate(truth, people)["score"]
+        assert few.sentence.endswith(
+            f"20 human and 500 judged questions are worth {math.floor(few.worth)} human ones; the "
+            "judge agreed with people on all 20: label 50 before you rely on it."
+        )
+        many = calibrate(truth, dict([*truth.items()][:50]))["score"]
+        assert many.sentence.endswith("human ones.")
+        # nor where it erred once
+        wrong = calibrate({**truth, "q000": 1.0}, people)["score"]
+        assert wrong.sentence.endswith("human ones.")
+
+
+class TestClusters:
+    def test_intervals_and_worth_are_of_clusters(self) -> None:
+        judge, human = sides(0.8)
+        documents = {query_id: int(query_id[1:]) // 3 for query_id in judge.query_ids}
+        plain = calibrate(judge, human)["hit_rate@5"]
+        clustered = calibrate(judge, human, clusters=documents)["hit_rate@5"]
+        assert clustered.mean == pytest.approx(plain.mean)
+        expected = mean_interval(human["hit_rate@5"], clusters=np.arange(60) // 3)
+        assert (clustered.human.low, clustered.human.high) == (expected.low, expected.high)
+        assert clustered.worth != plain.worth
+
+    def test_by_a_key_that_one_side_has(self) -> None:
+        judge, human = sides(0.8)
+        bare = human.replace(metadata={})
+        by_key = calibrate(judge, bare, clusters="language")
+        assert "fewer than 20 clusters" in by_key["ndcg@10"].sentence
+
+    def test_an_unknown_key(self) -> None:
+        with pytest.raises(InvalidInput, match="a key of the questions' metadata"):
+            calibrate(*sides(0.8), clusters="document")
+
+
+class TestSeveralJudges:
+    def test_they_count_by_their_mean(self) -> None:
+        first, human = sides(0.8, seed=2)
+        noise = np.random.default_rng(9).random(400) < 0.3
+        second = first.replace(
+            columns={metric: np.where(noise, 0.5, first.column(metric)) for metric in METRICS}
+        )
+        calibration = calibrate({"gpt": first, "claude": second}, human)
+        mean = (first.column("ndcg@10") + second.column("ndcg@10")) / 2
+        expected = prediction_powered(human["ndcg@10"], mean[:60], mean[60:])
+        assert calibration["ndcg@10"].mean == pytest.approx(expected.mean)
+        assert calibration["ndcg@10"].worth == pytest.approx(expected.worth)
+        alone = [math.floor(calibrate(each, human)["ndcg@10"].worth) for each in (first, second)]
+        assert calibration.notes[0] == (
+            "the judge is the mean of gpt and claude; with one of them alone, on ndcg@10, human "
+            f"and judged questions would be worth: {alone[0]} with gpt, {alone[1]} with claude"
+        )
+        systems = {"a": calibration, "b": calibration}
+        assert compare(systems, "a")["b", "ndcg@10"].difference == 0
+
+    def test_questions_that_one_of_them_skipped_are_left_out(self) -> None:
+        judge, human = sides(0.8)
+        short = judge.select(judge.query_ids[:300])
+        assert calibrate({"a": judge, "b": short}, human)["ndcg@10"].n_judged == 300
+        with pytest.raises(InvalidInput, match=r"judge_scores by ndcg@10.*none for q000"):
+            calibrate({"a": judge, "b": judge.select(judge.query_ids[1:])}, human)
+
+    def test_with_clusters(self) -> None:
+        judge, human = sides(0.8)
+        documents = {query_id: int(query_id[1:]) // 3 for query_id in judge.query_ids}
+        more = judge.replace(query_ids=[*judge.query_ids[:-1], "one that the first one skipped"])
+        both = calibrate({"a": judge, "b": more}, human, clusters=documents)
+        assert both["ndcg@10"].n_judged == 399
+        assert both.notes[0].startswith("the judge is the mean of a and b")
+
+    def test_plain_mappings(self) -> None:
+        judge, human = ({f"q{n}": float(n % 2) for n in range(size)} for size in (90, 30))
+        both = calibrate({"a": judge, "b": judge}, human)["score"]
+        assert both.mean == pytest.approx(calibrate(judge, human)["score"].mean)
+
+    def test_systems_arent_judges(self) -> None:
+        labels = {f"q{n}": ["d"] for n in range(40)}
+        systems = {
+            name: score_rankings(labels, dict.fromkeys(labels, ids), ["mrr"])
+            for name, ids in (("bm25", ["d"]), ("hybrid", ["x", "d"]))
+        }
+        with pytest.raises(InvalidInput, match="scores of the same rankings by each judge"):
+            calibrate(systems, systems["bm25"])
 
 
 class TestReport:

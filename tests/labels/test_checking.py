@@ -16,7 +16,13 @@ from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.schema import NodeWithScore, TextNode
 from support.paths import SHARED
 
-from llama_index_rag_metrics import LabelFindings, Relevance, RetrievalDataset, check_labels
+from llama_index_rag_metrics import (
+    LabelFindings,
+    Relevance,
+    RetrievalDataset,
+    check_labels,
+    remember_texts,
+)
 from llama_index_rag_metrics.labels.checking import KINDS
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
@@ -96,6 +102,25 @@ class TestDrift:
         today = {moon: text.replace(". ", ".\n  ") for moon, text in MOONS.items()}
 
         assert kinds(check_labels(moons(), today)) == []
+
+    @pytest.mark.parametrize(
+        "parsed",
+        [
+            "Of\ufb01cial  \u201crates\u201d: 5\u20136 % a year, says the bank\u2019s report.",
+            'Offi\u00adcial "rates": 5-6 % a\u00a0year, says the bank\u2019s\u200b report.',
+        ],
+    )
+    def test_typography_is_no_change(self, parsed: str) -> None:
+        typed = 'Official "rates": 5-6 % a year, says the bank\'s report.'
+        for before, today in ((typed, parsed), (parsed, typed)):
+            dataset = RetrievalDataset({"q": "How much?"}, {"q": ["r"]}, {"r": before})
+            assert check_labels(dataset, {"r": today}).findings == []
+            (moved,) = check_labels(dataset, {"n": today}).findings
+            assert (moved.kind, moved.others) == ("moved", ("n",))
+            hashed = remember_texts(dataset, keep_corpus=False)
+            assert check_labels(hashed, {"r": today}).findings == []
+        changed = check_labels(dataset, {"r": typed.replace("5-6", "5-7")})
+        assert [error.kind for error in changed.errors] == ["changed"]
 
     def test_chinese(self) -> None:
         corpus = {

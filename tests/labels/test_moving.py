@@ -6,11 +6,12 @@ import csv
 import json
 import random
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from llama_index.core import Document
 from llama_index.core.node_parser import SentenceSplitter
-from llama_index.core.schema import BaseNode
+from llama_index.core.schema import BaseNode, NodeRelationship, RelatedNodeInfo, TextNode
 from support.paths import SHARED
 
 from llama_index_rag_metrics import (
@@ -118,6 +119,79 @@ class TestFates:
         assert moved.dataset.relevance == {"q": ["n"]}
         assert "1 of 2 labels lost, of 1 question:" in moved.dataset.notes[0]
         assert "'t' is lost" in str(moved)
+
+
+class TestAnswers:
+    """The part of a passage that answers the question decides where its label goes."""
+
+    ANSWER = "Its thin air is mostly nitrogen."
+    HALVES: ClassVar = {"a": FIRST, "b": SECOND}
+
+    def test_the_node_with_the_answer_takes_the_label(self) -> None:
+        # without it: the first, with 44 of 70 letters
+        moved = move_labels(moons(["t"], expected_texts={"q": [self.ANSWER]}), self.HALVES)
+        assert moved.dataset.relevance == {"q": ["b"]}
+        (move,) = moved.moves
+        assert (move.fate, move.score, move.by) == ("moved", 1.0, "text")
+
+    def test_by_the_place_of_the_label(self) -> None:
+        place = ("t", TRITON.index("Its"), len(TRITON))
+        relevance = Relevance(["t"]).with_spans({"t": place})
+        moved = move_labels(moons(relevance), self.HALVES)
+        assert moved.dataset.relevance == {"q": ["b"]}
+
+    def test_where_the_places_of_nodes_are_known(self) -> None:
+        document = f"{IO} {TRITON}"
+        start = document.index("Its")
+        nodes = [
+            placed("a", document, 0, start),
+            placed("b", document, start, len(document)),
+        ]
+        dataset = RetrievalDataset(
+            {"q": "Which?"}, {"q": ["t"]}, {"t": TRITON}, expected_texts={"q": [self.ANSWER]}
+        )
+        old = placed("t", document, len(IO) + 1, len(document))
+        (move,) = move_labels(dataset, nodes, old_nodes=[old]).moves
+        assert ([piece.id for piece in move.pieces], move.by) == (["b"], "place")
+
+    def test_several_answers_go_to_several_nodes(self) -> None:
+        answers = ["Triton circles Neptune backwards", self.ANSWER]
+        moved = move_labels(moons(["t"], expected_texts={"q": answers}), self.HALVES)
+        (move,) = moved.moves
+        assert (move.fate, {piece.id for piece in move.pieces}) == ("split", {"a", "b"})
+        assert moved.dataset.relevance["q"] == Relevance.groups([["a", "b"]])
+
+    @pytest.mark.parametrize("answer", ["Nitrogen, mostly.", "the", "", TRITON])
+    def test_what_isnt_part_of_it_once_decides_nothing(self, answer: str) -> None:
+        # paraphrased; not there as words; nothing; all of it
+        moved = move_labels(moons(["t"], expected_texts={"q": [answer]}), self.HALVES)
+        assert moved.dataset.relevance == {"q": ["a"]}
+
+    def test_the_copy_with_more_of_the_passage_is_its_new_place(self) -> None:
+        nodes = {
+            "copy": f"{IO} {self.ANSWER}",
+            "b": f"unlike the others. {self.ANSWER}",
+            "a": FIRST,
+        }
+        moved = move_labels(moons(["t"], expected_texts={"q": [self.ANSWER]}), nodes)
+        assert "a" not in moved.dataset.relevance["q"]
+        assert "b" in moved.dataset.relevance["q"]
+
+    def test_an_answer_that_was_cut_out(self) -> None:
+        moved = move_labels(moons(["t"], expected_texts={"q": [self.ANSWER]}), {"a": FIRST})
+        (move,) = moved.moves
+        assert (move.fate, [piece.id for piece in move.pieces]) == ("changed", ["a"])
+
+
+def placed(node_id: str, document: str, start: int, end: int) -> TextNode:
+    source = RelatedNodeInfo(node_id="handbook")
+    return TextNode(
+        id_=node_id,
+        text=document[start:end],
+        start_char_idx=start,
+        end_char_idx=end,
+        relationships={NodeRelationship.SOURCE: source},
+    )
 
 
 class TestRelevance:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,16 @@ class TestCheck:
 
         assert errors(check_labels(remembered, MOONS)) == []
         assert errors(check_labels(remembered, spaced)) == []
+
+    def test_hashes_of_earlier_versions_kept_typography(self, labels: RetrievalDataset) -> None:
+        text = "Enceladus\u2019s jets \u2013 of water"
+        # NFC and single spaces, nothing else
+        stored = "sha256:" + sha256(text.encode()).hexdigest()
+        content = {**vars(labels), "text_hashes": {"enceladus": stored}}
+        dataset = RetrievalDataset(**content)
+        assert errors(check_labels(dataset, {**MOONS, "enceladus": text})) == []
+        found = check_labels(dataset, {"n": text, "triton": MOONS["triton"]})
+        assert errors(found) == [("moved", "enceladus", ("n",))]
 
     def test_a_text_that_changed(self, remembered: RetrievalDataset) -> None:
         today = {**MOONS, "triton": MOONS["triton"].replace("nitrogen", "hydrogen")}

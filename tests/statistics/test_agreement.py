@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from llama_index_rag_metrics.statistics.kappa import cohens_kappa
 
@@ -66,3 +67,44 @@ def test_the_interval_covers(kappa: float) -> None:
         agreement = cohens_kappa(ours, theirs)
         covered += agreement.low <= kappa <= agreement.high  # type: ignore[operator]
     assert 0.92 <= covered / 400 <= 0.99
+
+
+class TestWeighted:
+    def test_one_imagined_disagreement_of_a_half(self) -> None:
+        # 29 of 30 agree, one is a grade of 3 apart: 1 - 1/9 of full agreement. With n = 30:
+        # o = 1 - (1/9) / 30; Σ(a - o)² = (1/9)² × 29/30, and (1/2)² for the imagined one
+        ours = np.tile([0.0, 1.0, 2.0, 3.0, 3.0], 6)
+        theirs = ours.copy()
+        theirs[0] = 1.0
+        agreement = cohens_kappa(ours, theirs, weights="quadratic")
+        share = 1 - 1 / 9 / 30
+        squares = (1 / 9) ** 2 * 29 / 30 + 0.5**2
+        most = share * (1 - share)
+        n = max(30, most / (squares / (30 * 31) + most / 30**2))
+        apart = ours.var() + theirs.var() + (ours.mean() - theirs.mean()) ** 2
+        chance = 1 - apart / 9
+        # Wilson's: the end differs from the share by t of its own standard errors
+        end = agreement.low * (1 - chance) + chance  # type: ignore[operator]
+        t = stats.t.ppf(0.975, 29)
+        assert share - end == pytest.approx(t * math.sqrt(end * (1 - end) / n), rel=1e-9)
+
+    @pytest.mark.parametrize("n", [50, 100, 300])
+    def test_it_covers_where_few_disagree(self, n: int) -> None:
+        # 83 to 91 % without the imagined disagreement
+        rng, covered = np.random.default_rng(29), 0
+        shares = (0.55, 0.2, 0.15, 0.1)
+        for _ in range(400):
+            ours = rng.choice(4, n, p=shares).astype(float)
+            theirs = np.where(rng.random(n) < 0.9, ours, rng.choice(4, n, p=shares))
+            agreement = cohens_kappa(ours, theirs, weights="quadratic")
+            covered += agreement.low <= 0.9 <= agreement.high  # type: ignore[operator]
+        assert covered / 400 >= 0.92
+
+    def test_of_two_grades_the_weights_change_nothing(self) -> None:
+        ours, theirs = (GRADES > 1).astype(float), (THEIRS > 1).astype(float)
+        plain, *weighted = (
+            cohens_kappa(ours, theirs, weights=weights)  # type: ignore[arg-type]
+            for weights in (None, "linear", "quadratic")
+        )
+        for kappa in weighted:
+            assert (kappa.low, kappa.high) == pytest.approx((plain.low, plain.high))

@@ -53,7 +53,13 @@ class TestAgainstPPIPython:
             )
             error = math.sqrt(spread * N / (N - 2) + far * OTHERS / (OTHERS - 1))
             assert combined.standard_error == pytest.approx(error, rel=1e-9)
-            assert combined.worth == pytest.approx(human.var(ddof=1) / error**2, rel=1e-9)
+            # two imagined disagreements of half the width of the scores: n + 2 residuals
+            width = np.ptp(np.concatenate([human, judge, others]))
+            squares = np.square(human - weight * judge - (human - weight * judge).mean()).sum()
+            doubted = (squares + 2 * (width / 2) ** 2) / (N + 2) / N
+            doubted += far * OTHERS / (OTHERS - 1)
+            worth = max(N, human.var(ddof=1) / doubted)
+            assert combined.worth == pytest.approx(worth, rel=1e-9)
 
     def test_a_bias_cancels(self) -> None:
         human, judge, others = judged(5, 0.05)
@@ -63,6 +69,81 @@ class TestAgainstPPIPython:
         )
         assert shifted.mean == pytest.approx(plain.mean, abs=1e-9)
         assert shifted.standard_error == pytest.approx(plain.standard_error, rel=1e-9)
+
+
+class TestImaginedDisagreements:
+    def test_few_questions_without_one_arent_certainty(self) -> None:
+        # 20 of 500, 10 hits each, the judge never wrong: λ = (1/4) / ((1 + 20/480) s²) with s² =
+        # 125/499, so rest = (1 - λ) y has Σ = 5 (1 - λ)²
+        human, others = np.repeat([0.0, 1.0], 10), np.repeat([0.0, 1.0], 240)
+        combined = prediction_powered(human, human, others)
+        weight = (1 / 4) / ((1 + 20 / 480) * 125 / 499)
+        far = weight**2 * (120 / 479) / 480
+        doubted = (5 * (1 - weight) ** 2 + 2 * 0.5**2) / 22 / 20 + far
+        assert combined.weight == pytest.approx(weight)
+        assert combined.worth == pytest.approx(20 * (5 / 19 / 20) / doubted)
+        undoubted = 5 * (1 - weight) ** 2 / 18 / 20 + far
+        assert combined.worth < 20 * (5 / 19 / 20) / undoubted / 3
+        assert combined.agreed
+
+    def test_they_are_as_large_as_the_scores_are_apart(self) -> None:
+        human, judge, others = judged(3, 0.05)
+        plain, tenfold = (
+            prediction_powered(scale * human, scale * judge, scale * others) for scale in (1, 10)
+        )
+        assert tenfold.worth == pytest.approx(plain.worth)
+        assert prediction_powered(human, judge, others, widest=0.1).worth > plain.worth
+        assert not plain.agreed
+
+
+class TestClusters:
+    def test_the_error_is_the_robust_one_of_both_parts_and_what_they_share(self) -> None:
+        human, judge, others = judged(13, 0.1)
+        clusters = np.random.default_rng(0).integers(0, 150, N + OTHERS)
+        combined = prediction_powered(human, judge, others, clusters=clusters)
+        weight = power_tuned(human, judge, others)
+        rest, far = human - weight * judge, weight * others
+        pulls = np.zeros((150, 2))
+        np.add.at(pulls[:, 0], clusters[:N], (rest - rest.mean()) / N)
+        np.add.at(pulls[:, 1], clusters[N:], (far - far.mean()) / OTHERS)
+        g, h = len(set(clusters[:N].tolist())), len(set(clusters[N:].tolist()))
+        near, away = np.square(pulls).sum(axis=0)
+        variance = near * g / (g - 2) + away * h / (h - 1) + 2 * pulls[:, 0] @ pulls[:, 1]
+        assert combined.helps
+        assert combined.standard_error == pytest.approx(math.sqrt(variance), rel=1e-9)
+        assert combined.mean == pytest.approx(prediction_powered(human, judge, others).mean)
+
+    def test_the_error_of_the_rest_is_statsmodels_of_a_constant(self) -> None:
+        sm = pytest.importorskip("statsmodels.api")
+        human, judge, _ = judged(13, 0.1)
+        # the others are so many, and so alike, that they add nothing
+        others = np.full(10**6, judge.mean()) + np.tile([-1e-4, 1e-4], 500_000)
+        clusters = np.concatenate([np.arange(N) // 2, np.arange(10**6) // 2 + N])
+        combined = prediction_powered(human, judge, others, clusters=clusters)
+        rest = human - combined.weight * judge
+        fitted = sm.OLS(rest, np.ones(N)).fit(
+            cov_type="cluster",
+            cov_kwds={"groups": clusters[:N], "use_correction": False},
+        )
+        g = N // 2  # theirs has no correction; ours g / (g - 2), since λ was fitted as well
+        assert combined.standard_error == pytest.approx(
+            float(fitted.bse[0]) * math.sqrt(g / (g - 2)), rel=1e-4
+        )
+
+    def test_each_query_its_own_cluster_is_none(self) -> None:
+        human, judge, others = judged(13, 0.1)
+        plain = prediction_powered(human, judge, others)
+        single = prediction_powered(human, judge, others, clusters=np.arange(N + OTHERS))
+        assert (single.mean, single.worth) == pytest.approx((plain.mean, plain.worth))
+        np.testing.assert_allclose(single.values, plain.values)
+
+    def test_few_clusters(self) -> None:
+        human, judge, others = judged(7, 0.02)
+        few = np.concatenate([np.arange(N) % (FEWEST_HUMAN - 1), np.arange(OTHERS)])
+        combined = prediction_powered(human, judge, others, clusters=few)
+        assert combined.reason_alone == (
+            f"fewer than {FEWEST_HUMAN} clusters of questions were scored by people"
+        )
 
 
 class TestAlone:

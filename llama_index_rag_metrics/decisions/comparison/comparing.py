@@ -10,6 +10,7 @@ import numpy as np
 
 from llama_index_rag_metrics.decisions import OnMissing
 from llama_index_rag_metrics.decisions.calibration import Calibration
+from llama_index_rag_metrics.decisions.clusters import Clusters
 from llama_index_rag_metrics.decisions.comparison.comparison import Comparison
 from llama_index_rag_metrics.decisions.comparison.comparison_sentences import with_verdict
 from llama_index_rag_metrics.decisions.comparison.difference import (
@@ -17,7 +18,7 @@ from llama_index_rag_metrics.decisions.comparison.difference import (
     Difference,
     Test,
 )
-from llama_index_rag_metrics.decisions.comparison.pairing import Clusters, Paired, pair, scores_of
+from llama_index_rag_metrics.decisions.comparison.pairing import Paired, pair, scores_of
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
@@ -100,11 +101,11 @@ def compare(
     }
     paired = pair(scores, baseline, metrics=metrics, on_missing=on_missing, clusters=clusters)
     if calibrations:
-        _check_calibrated(scores, calibrations, test, clusters)
+        _check_calibrated(scores, calibrations, test)
         judges = {name: calibration.judge for name, calibration in calibrations.items()}
-        judged = pair(judges, baseline, metrics=[*paired.columns], on_missing=on_missing)
-        metadata = {**judged.metadata, **paired.metadata}
-        paired = replace(paired, metadata=metadata, judged=replace(judged, metadata=metadata))
+        names = [*paired.columns]
+        judged = pair(judges, baseline, metrics=names, on_missing=on_missing, clusters=clusters)
+        paired = replace(paired, judged=judged)
     settings = ComparisonSettings(
         confidence=confidence,
         correction=correction or ("holm" if test == "wilcoxon" else "max-t"),
@@ -161,7 +162,6 @@ def _check_calibrated(
     scores: Mapping[str, Scores],
     calibrations: Mapping[str, Calibration],
     test: Test,
-    clusters: Clusters | None,
 ) -> None:
     if alone := [name for name in scores if name not in calibrations]:
         remedy = "Calibrate these, too, or compare human scores: calibration.human."
@@ -169,8 +169,6 @@ def _check_calibrated(
         raise InvalidInput("systems", alone, sentence=sentence, remedy=remedy)
     if test == "wilcoxon":
         raise InvalidInput("test", test, "'t' or 'randomisation' with calibrated scores")
-    if clusters is not None:
-        raise InvalidInput("clusters", clusters, "None with calibrated scores")
 
 
 def _means(

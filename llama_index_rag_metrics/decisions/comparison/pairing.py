@@ -15,13 +15,18 @@ from llama_index_rag_metrics.decisions.calibration import (
     Calibration,
     describe_worth,
     names_in_all,
-    split,
+    powered,
+)
+from llama_index_rag_metrics.decisions.clusters import (
+    Clusters,
+    clusters_of,
+    join_sorted,
+    unknown_key,
 )
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.metrics.metric_names import limits_of, worst_of
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput, unawaited
-from llama_index_rag_metrics.runtime.masking import join_first
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.mappings import name_among
 from llama_index_rag_metrics.statistics import prediction_powered as ppi
@@ -35,8 +40,6 @@ from llama_index_rag_metrics.statistics.intervals import (
 from llama_index_rag_metrics.statistics.resampling import Units
 
 Results: TypeAlias = "EvaluationResults | Scores | Calibration"
-Clusters: TypeAlias = "str | Mapping[str, Hashable]"
-"""A key of the queries' metadata, or query id to cluster."""
 
 _TOO_LARGE = 1e100
 
@@ -100,8 +103,15 @@ class Paired:
     def prediction_powered(
         self, system: str, metric: str, baseline: str | None = None
     ) -> ppi.PredictionPowered:
-        judge = (self.judged or self).by_query(system, metric, baseline)
-        return ppi.prediction_powered(*split(judge, self.by_query(system, metric, baseline)))
+        judged = self.judged or self
+        return powered(
+            judged.by_query(system, metric, baseline),
+            self.by_query(system, metric, baseline),
+            None
+            if judged.clusters is None
+            else dict(zip(judged.query_ids, judged.clusters.tolist(), strict=True)),
+            None if baseline is None else self.widest(system, metric, baseline),
+        )
 
     def calibrated_mean(self, system: str, metric: str, confidence: float = 0.95) -> MeanInterval:
         return ppi.prediction_powered_interval(
@@ -190,7 +200,7 @@ class Paired:
             value = self.metadata.get(query_id, {}).get(key)
             members.setdefault(value if isinstance(value, Hashable) else str(value), []).append(row)
         if set(members) <= {None}:
-            raise _unknown_key("slices", key, self.metadata)
+            raise unknown_key("slices", key, self.metadata)
         judged = {} if self.judged is None else self.judged.slices(key)
         return {
             value: replace(
@@ -267,7 +277,7 @@ def pair(
             for metric in names
         },
         metadata=metadata,
-        clusters=None if clusters is None else _clusters(clusters, query_ids, metadata),
+        clusters=None if clusters is None else clusters_of(clusters, query_ids, metadata),
         notes=tuple(notes),
     )
 
@@ -292,7 +302,7 @@ def _queries(systems: Mapping[str, Scores], on_missing: str) -> tuple[set[str], 
     known = {name: {*scores.query_ids, *scores.excluded} for name, scores in systems.items()}
     common, every = set.intersection(*known.values()), set.union(*known.values())
     lacking = [
-        f"{name} lacks {len(every - have)} ({_listed(every - have)})"
+        f"{name} lacks {len(every - have)} ({join_sorted(every - have)})"
         for name, have in known.items()
         if every - have
     ]
@@ -314,34 +324,3 @@ def _queries(systems: Mapping[str, Scores], on_missing: str) -> tuple[set[str], 
 def _column(scores: Scores, metric: str, query_ids: Sequence[str]) -> FloatArray:
     by_query = scores.by_query(metric) if scores.is_measured else {}
     return np.array([by_query.get(query_id, np.nan) for query_id in query_ids], np.float64)
-
-
-def _clusters(
-    clusters: Clusters, query_ids: Sequence[str], metadata: Mapping[str, Mapping[str, Any]]
-) -> IntArray:
-    if isinstance(clusters, str):
-        of_query = {
-            query_id: row[clusters] for query_id, row in metadata.items() if clusters in row
-        }
-        if not of_query:
-            raise _unknown_key("clusters", clusters, metadata)
-    elif isinstance(clusters, Mapping):
-        of_query = dict(clusters)
-    else:
-        expected = "a key of the questions' metadata, or a mapping of query id to cluster"
-        raise InvalidInput("clusters", clusters, expected)
-    if missing := [query_id for query_id in query_ids if query_id not in of_query]:
-        expected = f"one for each of {len(query_ids)} questions"
-        raise InvalidInput("clusters", f"none for {_listed(missing)}", expected)
-    return number_clusters([of_query[query_id] for query_id in query_ids])
-
-
-def _unknown_key(
-    argument: str, key: str, metadata: Mapping[str, Mapping[str, Any]]
-) -> InvalidInput:
-    known = sorted({str(key) for row in metadata.values() for key in row})
-    return InvalidInput(argument, key, f"a key of the questions' metadata: {known}")
-
-
-def _listed(query_ids: Iterable[str]) -> str:
-    return join_first(sorted(map(str, query_ids)))

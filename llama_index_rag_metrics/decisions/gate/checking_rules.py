@@ -10,7 +10,8 @@ from typing import TypeAlias
 
 from llama_index_rag_metrics.decisions import OnMissing
 from llama_index_rag_metrics.decisions.calibration import Calibration
-from llama_index_rag_metrics.decisions.comparison.pairing import Clusters, Results, scores_of
+from llama_index_rag_metrics.decisions.clusters import Clusters
+from llama_index_rag_metrics.decisions.comparison.pairing import Results, scores_of
 from llama_index_rag_metrics.decisions.gate.baseline import Baseline, Update, judge_of
 from llama_index_rag_metrics.decisions.gate.measuring import (
     Measured,
@@ -96,9 +97,6 @@ def check_rules(
     check_amount("min_coverage", min_coverage, expected, lambda share: 0 <= share <= 1)
     check_integer("worst", worst, 0)
     parsed, scores, judge = parse_rules(rules), scores_of(results), judge_of(results)
-    if judge is not None and clusters is not None:
-        sentence = "clusters can't be given with calibrated scores."
-        raise InvalidInput("clusters", clusters, sentence=sentence)
     stored = _stored(baseline)
     notes: list[str] = []
     sides: dict[str, _Side] = {}

@@ -21,8 +21,8 @@ from typing import TypeAlias
 
 import numpy as np
 
+from llama_index_rag_metrics.decisions.clusters import Clusters
 from llama_index_rag_metrics.decisions.comparison.pairing import (
-    Clusters,
     Paired,
     check_finite,
     pair,
@@ -210,7 +210,7 @@ def measure_against(
     sides = {_BEFORE: stored.scores.select(same), _NOW: now.select(same)}
     paired = pair(sides, _BEFORE, metrics=[metric], clusters=clusters)
     if judge is not None:
-        paired = replace(paired, judged=_judged(rule, judge, stored, metric))
+        paired = replace(paired, judged=_judged(rule, judge, stored, metric, clusters))
     key, scored = (_NOW, metric, _BEFORE), (paired, paired.judged or paired)
     is_same = not any(np.nan_to_num(side.values(*key)).any() for side in scored)
     differences, changes = paired.evidence(*key), paired.values(*key)
@@ -256,12 +256,14 @@ def _metric_of_both(rule: Rule, now: Scores, stored: Baseline) -> str:
     return metric
 
 
-def _judged(rule: Rule, judge: Scores, stored: Baseline, metric: str) -> Paired:
+def _judged(
+    rule: Rule, judge: Scores, stored: Baseline, metric: str, clusters: Clusters | None
+) -> Paired:
     if stored.judged is None:
         expected = "one that was stored from calibrated scores, like these"
         raise InvalidInput(rule.reference, "people's scores alone", expected)
     sides = {_BEFORE: stored.judged, _NOW: judge}
-    return pair(sides, _BEFORE, metrics=[metric], on_missing="intersect")
+    return pair(sides, _BEFORE, metrics=[metric], on_missing="intersect", clusters=clusters)
 
 
 def measure_alone(
@@ -286,7 +288,9 @@ def measure_alone(
     paired = pair({_NOW: scores}, _NOW, metrics=[metric], clusters=clusters)
     calibrated = None
     if judge is not None:
-        paired = replace(paired, judged=pair({_NOW: judge}, _NOW, metrics=[metric]))
+        paired = replace(
+            paired, judged=pair({_NOW: judge}, _NOW, metrics=[metric], clusters=clusters)
+        )
         calibrated = paired.prediction_powered(_NOW, metric)
         mean, worth = paired.calibrated_mean(_NOW, metric).mean, paired.worth(_NOW, metric)
         measured = replace(measured, value=mean, notes=(f"{metric}: {worth}",))

@@ -1,0 +1,44 @@
+"""What queries belong to, such as their documents: given by a key of the metadata or by query."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from llama_index_rag_metrics.runtime.arrays import IntArray
+from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.runtime.masking import join_first
+from llama_index_rag_metrics.statistics.intervals import number_clusters
+
+Clusters: TypeAlias = "str | Mapping[str, Hashable]"
+"""A key of the queries' metadata, or query id to cluster."""
+
+
+def clusters_of(
+    clusters: Clusters, query_ids: Sequence[str], metadata: Mapping[str, Mapping[str, Any]]
+) -> IntArray:
+    """(queries,) the number of each query's cluster, from 0."""
+    if isinstance(clusters, str):
+        of_query = {
+            query_id: row[clusters] for query_id, row in metadata.items() if clusters in row
+        }
+        if not of_query:
+            raise unknown_key("clusters", clusters, metadata)
+    elif isinstance(clusters, Mapping):
+        of_query = dict(clusters)
+    else:
+        expected = "a key of the questions' metadata, or a mapping of query id to cluster"
+        raise InvalidInput("clusters", clusters, expected)
+    if missing := [query_id for query_id in query_ids if query_id not in of_query]:
+        expected = f"one for each of {len(query_ids)} questions"
+        raise InvalidInput("clusters", f"none for {join_sorted(missing)}", expected)
+    return number_clusters([of_query[query_id] for query_id in query_ids])
+
+
+def unknown_key(argument: str, key: str, metadata: Mapping[str, Mapping[str, Any]]) -> InvalidInput:
+    known = sorted({str(key) for row in metadata.values() for key in row})
+    return InvalidInput(argument, key, f"a key of the questions' metadata: {known}")
+
+
+def join_sorted(query_ids: Iterable[str]) -> str:
+    return join_first(sorted(map(str, query_ids)))
