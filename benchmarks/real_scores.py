@@ -12,9 +12,9 @@ from __future__ import annotations
 import gzip
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -138,6 +138,7 @@ def bm25(
     b: float = 0.75,
     *,
     stemmed: bool = True,
+    depth: int = DEPTH,
 ) -> dict[str, list[str]]:
     import bm25s
     import Stemmer
@@ -150,7 +151,7 @@ def bm25(
     index = bm25s.BM25(k1=k1, b=b)
     index.index(bm25s.tokenize([*documents.values()], **options), show_progress=False)
     tokens = bm25s.tokenize([*queries.values()], **options)
-    places, _ = index.retrieve(tokens, k=DEPTH, show_progress=False)
+    places, _ = index.retrieve(tokens, k=depth, show_progress=False)
     item_ids = np.array([*documents])
     return dict(zip(queries, item_ids[places].tolist(), strict=True))
 
@@ -163,14 +164,22 @@ def vectors(
     from sklearn.preprocessing import normalize
 
     terms = TfidfVectorizer(sublinear_tf=True, stop_words="english")
-    indexed, asked = terms.fit_transform(documents.values()), terms.transform(queries.values())
-    if dimensions is not None:
-        svd = TruncatedSVD(dimensions, random_state=0).fit(indexed)
-        indexed, asked = (normalize(svd.transform(tfidf)) for tfidf in (indexed, asked))
-        similarity = asked @ indexed.T
-    else:
-        similarity = (asked @ indexed.T).toarray()
-    order = np.argsort(-similarity, axis=1, kind="stable")[:, :DEPTH]
+    indexed = terms.fit_transform(documents.values())
+    if dimensions is None:
+        return nearest(terms.transform, documents, queries)
+    svd = TruncatedSVD(dimensions, random_state=0).fit(indexed)
+    return nearest(
+        lambda texts: normalize(svd.transform(terms.transform(texts))), documents, queries
+    )
+
+
+def nearest(
+    embed: Callable[[Iterable[str]], Any], documents: Mapping[str, str], queries: Mapping[str, str]
+) -> dict[str, list[str]]:
+    """The items whose features, dense or sparse, are most alike."""
+    similarity = embed(queries.values()) @ embed(documents.values()).T
+    dense = similarity if isinstance(similarity, np.ndarray) else similarity.toarray()
+    order = np.argsort(-dense, axis=1, kind="stable")[:, :DEPTH]
     return dict(zip(queries, np.array([*documents])[order].tolist(), strict=True))
 
 

@@ -397,9 +397,10 @@ def near_the_best(
 def tilted(values: Columns, mean: float) -> Columns:
     """Weights ∝ exp(λ × value) under which the mean is as wanted, by bisection."""
     low, high = -60.0, 60.0
+    sizes = values / np.abs(values).max()
     for _ in range(60):
         middle = (low + high) / 2
-        weights = np.exp(middle * (values - values.max()))
+        weights = np.exp(middle * sizes - np.max(middle * sizes))
         weights /= weights.sum()
         low, high = (middle, high) if float(weights @ values) < mean else (low, middle)
     return np.asarray(weights)

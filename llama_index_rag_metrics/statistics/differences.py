@@ -52,11 +52,16 @@ def widest_apart(
 
 
 def pseudo_queries(
-    units: Units, widest: FloatArray | float = math.inf, limit: FloatArray | float | None = None
+    units: Units,
+    widest: FloatArray | float = math.inf,
+    limit: FloatArray | float | None = None,
+    *,
+    counted: int = 1,
 ) -> Student:
     """Student's t of paired differences with two pseudo-queries, at M and at -M.
 
-    `widest` is R, how far two scores can be apart; the widest change where infinite.
+    `widest` is R, how far two scores can be apart; the widest change where infinite. It is
+    `counted` so often among the changes whose mean square is M².
     """
     count = units.n_units
     scale = ratio(count, units.n)
@@ -65,7 +70,7 @@ def pseudo_queries(
     squares = np.square(changes).sum(axis=0)
     largest = np.where(np.isfinite(widest), widest, changes.max(axis=0, initial=0.0))
     effective = ratio(np.square(changes.sum(axis=0)), squares)
-    pseudo = (squares + np.square(largest)) / (effective + 1)
+    pseudo = (squares + counted * np.square(largest)) / (effective + counted)
     total = count + 2
     centre = values.sum(axis=0) / total
     residuals = np.square(values - units.sizes * scale * centre).sum(axis=0)

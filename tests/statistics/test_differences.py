@@ -69,6 +69,32 @@ def test_many_tiny_changes_hide_no_large_loss() -> None:
     assert bounds_of(among_tiny) == pytest.approx(bounds_of(large), rel=1e-3)
 
 
+def test_r_counted_twice_is_two_of_the_changes_that_matter() -> None:
+    # 4 losses of 0.2 among 20: k = 4, M² = (4 × 0.04 + 2 × 1) / (4 + 2) = 0.36
+    losses = np.array([-0.2] * 4 + [0.0] * 16)
+    sample = np.append(losses, [0.6, -0.6])
+    theirs = stats.ttest_1samp(sample, 0).confidence_interval(0.9)
+    low, high = pseudo_queries(Units.of(losses[:, None]), 1.0, counted=2).bounds(0.95)
+    assert (low[0], high[0]) == pytest.approx((theirs.low, theirs.high), abs=1e-12)
+    # where all changes are as large as R they are its mean square, however often it is counted
+    once, twice = (pseudo_queries(Units.of(HITS[:, None]), 1.0, counted=n) for n in (1, 2))
+    assert once.error == pytest.approx(twice.error)
+
+
+@pytest.mark.parametrize("n", [7, 20, 50, 200, 2_000])
+def test_five_changed_questions_never_decide_as_no_permutation_of_theirs_could(n: int) -> None:
+    # With S = Σd, Q = Σd² and k = S²/Q changes all one way, R >= Q/S, so that M² >= Q/k and
+    # t² <= k²(N - 1) / (N(k + 2) - k²): below Student's for k = 5 and n >= 7. Signs: 2/2⁵ = 6 %.
+    sizes = RNG.lognormal(0, 1, (5, 200)) ** RNG.choice([0, 1, 3], 200)
+    differences = np.vstack([sizes, np.zeros((n - 5, 200))])
+    largest = sizes.max(axis=0)
+    low, _ = pseudo_queries(Units.of(differences), largest).bounds(0.975)
+    assert (low < 0).all()
+    if n >= 20:
+        six = np.where(np.arange(n) < 6, 1.0, 0.0)[:, None]
+        assert pseudo_queries(Units.of(six), 1.0).bounds(0.975)[0] > 0
+
+
 @pytest.mark.parametrize("value", [0.0, 0.25, -0.9])
 def test_a_constant_column_has_bounds_as_wide_as_is_unknown(value: float) -> None:
     few, many = (bounds_of([value] * n) for n in (2, 500))
