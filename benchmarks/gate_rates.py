@@ -9,7 +9,7 @@ can be is looked at, with the chance that it has.
 How often could one pass at all? The last column is a gate that knows the true spread, which nobody
 does, and passes 5 % of the changes at the limit. `python benchmarks/gate_rates.py` prints the table
 for three sizes of the pseudo-queries: M of the number of changes, never below the widest difference
-seen, and of the effective number of changes, as the gate has it.
+seen, and of the effective number of changes with R counted twice, as the gate has it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from real_statistics import changes, tilted
 from scipy.special import ndtr, ndtri, stdtrit
 from scipy.stats import multinomial
 
-from llama_index_rag_metrics.statistics.differences import pseudo_queries
+from llama_index_rag_metrics.statistics.differences import CAUTIOUS, pseudo_queries
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
 from llama_index_rag_metrics.statistics.significance import student
 
@@ -130,7 +130,7 @@ def rates(sample: Sample, effect: float) -> list[float]:
     squares = np.square(changes).sum(axis=0)
     counted = (squares + WIDEST**2) / (np.count_nonzero(changes, axis=0) + 1)
     cautious = np.maximum(counted, np.square(changes).max(axis=0))
-    gate = pseudo_queries(units, WIDEST).bounds(CONFIDENCE)
+    gate = pseudo_queries(units, WIDEST, counted=CAUTIOUS).bounds(CONFIDENCE)
     constant = np.ptp(changes, axis=0) <= NOISE
     highest = np.where(constant, gate[1], student(units).bounds(CONFIDENCE)[1])
     limit = -MARGIN - NOISE

@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.decisions.gate.checking_rules import assert_retrieval, check_rules
     from llama_index_rag_metrics.decisions.gate.rules import Rule
     from llama_index_rag_metrics.decisions.gate.verdicts import GateReport
+    from llama_index_rag_metrics.decisions.questions_needed import Power, power
     from llama_index_rag_metrics.decisions.side_by_side import print_results, write_html
     from llama_index_rag_metrics.decisions.stages import (
         StageChange,
@@ -159,6 +160,7 @@ __all__ = [
     "Nuggets",
     "Plot",
     "Pool",
+    "Power",
     "Qrels",
     "RagMetricsError",
     "Ranking",
@@ -210,6 +212,7 @@ __all__ = [
     "move_labels",
     "plot",
     "pool",
+    "power",
     "print_results",
     "read_judgements",
     "read_qrels",
@@ -256,6 +259,7 @@ _LAZY = {
     "decisions.gate.checking_rules": ("assert_retrieval", "check_rules"),
     "decisions.gate.rules": ("Rule",),
     "decisions.gate.verdicts": ("GateReport",),
+    "decisions.questions_needed": ("Power", "power"),
     "decisions.side_by_side": ("print_results", "write_html"),
     "decisions.stages": ("StageChange", "StageResults", "aevaluate_stages", "evaluate_stages"),
     "decisions.sweeps.sweep_result": ("Configuration", "Sweep"),

@@ -32,6 +32,9 @@ from llama_index_rag_metrics.statistics.intervals import (
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
 from llama_index_rag_metrics.statistics.significance import Student
 
+CAUTIOUS = 2
+"""How often the gate counts R: once, it passes up to 11 % of changes that are at its limit."""
+
 
 def widest_apart(
     lowest: FloatArray | float, highest: FloatArray | float, span: float, worst: float | None = None

@@ -1,13 +1,20 @@
-"""How much this many queries can show, and how many would decide."""
+"""How much this many questions can show, and how many show what somebody wants to know.
+
+A number of questions is reckoned by the interval that will decide: with two pseudo-queries
+(`differences`), whose price shrinks as questions are added. So N solves that interval's own formula
+at N questions, of which the same share changes as far.
+"""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from llama_index_rag_metrics.runtime.arrays import FloatArray
-from llama_index_rag_metrics.statistics.differences import pseudo_queries
+from llama_index_rag_metrics.statistics.differences import CAUTIOUS, pseudo_queries
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
 
 ALPHA = 0.05
@@ -15,6 +22,136 @@ POWER = 0.8
 
 FEWEST_CHANGED = 10
 """With fewer queries changed, their spread says too little about what could be detected."""
+
+MOST_QUESTIONS = 10**7
+
+_UNSEEN = 0.25
+"""How many changes as large as the pseudo-queries are added to those seen, of which few say little.
+
+Without, a number reckoned from 50 questions of which few changed is enough in 68 % of cases; with,
+in 83 % (benchmarks/power.py).
+"""
+
+
+class Aim(NamedTuple):
+    """What questions are to show, by the bound that decides it.
+
+    Attributes:
+        confidence: of the bound on one side.
+        power: how often it is to be shown.
+        counted: as for `pseudo_queries`.
+        is_loss: whether a true difference of 0 is assumed, and a distance from it ruled out; else
+            the distance is the true difference, and 0 is ruled out.
+    """
+
+    confidence: float
+    power: float = POWER
+    counted: int = 1
+    is_loss: bool = True
+
+
+def to_be_better(alpha: float = ALPHA) -> Aim:
+    """`compare` says better."""
+    return Aim(1 - alpha / 2, is_loss=False)
+
+
+def to_be_alike(alpha: float = ALPHA) -> Aim:
+    """`compare` says alike: both ends must lie within, each missed half as often."""
+    return Aim(1 - alpha / 2, (1 + POWER) / 2)
+
+
+def to_be_kept(confidence: float = 1 - ALPHA) -> Aim:
+    """A rule of the gate passes."""
+    return Aim(confidence, counted=CAUTIOUS)
+
+
+@dataclass(frozen=True)
+class Changes:
+    """How questions change from one system to another, as far as it decides how many are needed.
+
+    Attributes:
+        deviation: the standard deviation of the differences, those of 0 among them.
+        share: of questions that change; where they do so unequally, the effective share
+            (Σ|d|)² / (n Σd²).
+        widest: R, how far two scores can be apart.
+        size: questions in a cluster; 1 without clusters.
+
+    Examples:
+        >>> one_in_five = Changes(deviation=0.3, share=0.2)
+        >>> one_in_five.questions(to_be_better(), 0.05)
+        293
+        >>> round(one_in_five.distance(to_be_better(), 293), 3)
+        0.05
+    """
+
+    deviation: float
+    share: float
+    widest: float = 1.0
+    size: float = 1.0
+
+    @classmethod
+    def seen(cls, units: Units, widest: FloatArray) -> list[Changes]:
+        """Of each column of differences with two units or more; of others, as if none changed."""
+        found = []
+        for position, reach in enumerate(widest.tolist()):
+            n, n_units = float(units.n[position]), int(units.n_units[position])
+            size = n / n_units if n_units else 1.0
+            changes = units.changes[:, position] / size
+            moved = float(np.abs(changes).sum())
+            squares = float(np.square(changes).sum())
+            effective = moved**2 / squares if squares else 0.0
+            unseen = _UNSEEN * (squares + reach**2) / (effective + 1)
+            total = n_units + _UNSEEN
+            pull = units.influence[:, position] * n_units
+            variance = (np.square(pull).sum() + unseen) / max(total - 1, _UNSEEN)
+            share = min((effective + _UNSEEN) / total, 1.0)
+            found.append(cls(math.sqrt(variance), share, reach, size))
+        return found
+
+    @property
+    def size_of_change(self) -> float:
+        """The mean size of a change, over all questions."""
+        return math.sqrt(self.share) * self.deviation
+
+    def questions(self, aim: Aim, distance: float) -> int | None:
+        """How many questions show it; None where no number up to `MOST_QUESTIONS` does."""
+        low, high = 1, math.ceil(MOST_QUESTIONS / self.size)
+        if distance <= NOISE or not self._is_shown(aim, distance, high):
+            return None
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self._is_shown(aim, distance, middle):
+                high = middle
+            else:
+                low = middle
+        return math.ceil(high * self.size)
+
+    def distance(self, aim: Aim, questions: float) -> float:
+        """The smallest distance that this many questions show; infinite for fewer than two."""
+        n = questions / self.size
+        if n < 2:
+            return math.inf
+        low, high = 0.0, 4 * (self.widest + self.deviation)
+        for _ in range(60):
+            middle = (low + high) / 2
+            low, high = (low, middle) if self._is_shown(aim, middle, n) else (middle, high)
+        return high
+
+    def _is_shown(self, aim: Aim, distance: float, n: float) -> bool:
+        """Whether n units show it in a share `aim.power` of cases."""
+        from scipy.special import ndtri, stdtrit
+
+        effect = 0.0 if aim.is_loss else distance
+        square = self.deviation**2 + effect**2
+        # so few can't change that far
+        share = max(self.share, effect**2 / square) if square else self.share
+        squares, total = n * square, n + 2
+        pseudo = (squares + aim.counted * self.widest**2) / (n * share + aim.counted)
+        centre = n * effect / total
+        error = math.sqrt(((squares + 2 * pseudo) / total - centre**2) / (total - 1))
+        chance = math.sqrt(n) * self.deviation / total
+        reach = float(stdtrit(total - 1, aim.confidence)) * error + float(ndtri(aim.power)) * chance
+        return reach <= (distance if aim.is_loss else centre)
 
 
 def detectable_differences(
@@ -47,29 +184,3 @@ def detectable_difference(standard_error: float, df: int, *, alpha: float = ALPH
     from scipy.special import ndtri, stdtrit
 
     return float((stdtrit(df, 1 - alpha / 2) + ndtri(POWER)) * standard_error)
-
-
-def queries_to_decide(
-    difference: float,
-    standard_error: float,
-    n: int,
-    margin: float = 0.0,
-    *,
-    confidence: float = 0.95,
-) -> int | None:
-    """How many queries like these n would decide whether the true difference is above -margin.
-
-    As many as give a one-sided bound with this confidence that clears -margin with a power of .8,
-    should the difference and the spread stay as they are: ((z + z') × sd / (difference + margin))².
-    None where the difference is exactly -margin: no number would decide.
-
-    >>> queries_to_decide(-0.005, 0.01, 200, margin=0.02)  # (2.4865 × 0.1414 / 0.015)²
-    550
-    """
-    from scipy.special import ndtri
-
-    distance = abs(difference + margin)
-    if distance == 0:
-        return None
-    factor = float(ndtri(confidence) + ndtri(POWER))
-    return max(2, math.ceil(n * (factor * standard_error / distance) ** 2))

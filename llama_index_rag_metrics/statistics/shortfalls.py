@@ -67,13 +67,13 @@ def shortfalls(
     flipped = np.concatenate([*flipped_sums(Units.of(centred), resamples, seed)])
     highest = int(scores.mean(axis=0).argmax())
     # no level is lower than this one: whom it excludes, any excludes
-    leads = _leads(scores, highest, np.arange(systems), span, worst)
+    leads = leads_over(scores, highest, np.arange(systems), span, worst)[1]
     excluded = leads.bounds(1 - alpha / (systems - 1))[0] > 0
     for best in np.flatnonzero(~excluded).tolist():
         others = np.delete(np.arange(systems), best)
         norms = np.sqrt(np.square(centred[:, [best]] - centred[:, others]).sum(axis=0))
         largest = ratio(flipped[:, [best]] - flipped[:, others], norms).max(axis=1)
-        leads = _leads(scores, best, others, span, worst)
+        leads = leads_over(scores, best, others, span, worst)[1]
         level = level_of_largest(largest, n, alpha, columns=len(others), sides=1)
         below = leads.bounds(1 - level)[1]
         if (below < 0).any():
@@ -87,10 +87,32 @@ def shortfalls(
     return Shortfalls(at_most, math.ceil(n * times) if is_open else None)
 
 
-def _leads(
+def beats_all(
+    scores: FloatArray, best: int, *, span: float, worst: float | None = None, alpha: float = 0.05
+) -> bool:
+    """Whether a system is shown to be the best of several: the interval of each lead is above 0.
+
+    Each interval has the whole level, however many systems there are. A false winner must beat the
+    one that is truly the best and all others as well, and only one system can do that. So it is
+    named in at most alpha of cases, most often where just two are the best: Gutmann and Maymin
+    (1987), Hung and Fithian (2019). How often on real scores: benchmarks/README.md. Arguments are
+    those of `shortfalls`.
+
+    >>> best = np.linspace(0.5, 0.9, 9)
+    >>> beats_all(np.stack([best, best - 0.2, best - 0.3], axis=1), 0, span=1.0)
+    True
+    >>> beats_all(np.stack([best, best - 0.2, best - 0.01], axis=1), 0, span=1.0)
+    False
+    """
+    others = np.delete(np.arange(scores.shape[1]), best)
+    lowest, _ = leads_over(scores, best, others, span, worst)[1].bounds(1 - alpha / 2)
+    return bool((lowest > 0).all())
+
+
+def leads_over(
     scores: FloatArray, best: int, others: IntArray, span: float, worst: float | None
-) -> Student:
-    """How much more one system scores than the others, with pseudo-queries."""
+) -> tuple[Units, Student]:
+    """How much more one system scores than the others; and the same with pseudo-queries."""
     highest, lowest = scores.max(axis=0), scores.min(axis=0)
     widest = widest_apart(
         np.minimum(lowest[best], lowest[others]),
@@ -99,4 +121,4 @@ def _leads(
         worst,
     )
     leads = Units.of(without_noise(scores[:, [best]] - scores[:, others]))
-    return pseudo_queries(leads, widest, span)
+    return leads, pseudo_queries(leads, widest, span)

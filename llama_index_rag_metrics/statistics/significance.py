@@ -47,7 +47,7 @@ class Student:
         )
 
 
-def student(units: Units, limit: FloatArray | float = math.inf) -> Student:
+def student(units: Units) -> Student:
     """Plain paired t; with clusters its robust form, of (clusters - 1) degrees of freedom.
 
     Where every unit changed by the same amount there is no spread to go by: two more are taken to
@@ -62,7 +62,6 @@ def student(units: Units, limit: FloatArray | float = math.inf) -> Student:
         np.where(steady, share * alike, means),
         np.where(steady, mirrored, units.standard_errors),
         np.where(count < 2, 0, np.where(steady, count + 1, count - 1)),
-        limit,
     )
 
 
@@ -106,20 +105,3 @@ def wilcoxon_p(units: Units) -> FloatArray:
             if np.any(present):
                 p[position] = wilcoxon(present).pvalue
     return p
-
-
-def beats_all(leads: Units, alpha: float) -> bool:
-    """Whether a system is shown to be the best of several: it beats each other one by the t-test.
-
-    Each test has the whole level, however many systems there are. A false winner must beat the one
-    that is truly the best and all others as well, and only one system can do that. So it is named
-    in at most alpha of cases, most often where just two are the best: Gutmann and Maymin (1987),
-    Hung and Fithian (2019). How often on real scores: benchmarks/README.md.
-
-    >>> lead = np.linspace(0.01, 0.09, 9)  # the system minus each other one; more is better
-    >>> beats_all(Units.of(np.stack([lead, lead + 0.2], axis=1)), 0.05)
-    True
-    >>> beats_all(Units.of(np.stack([lead, lead - 0.04], axis=1)), 0.05)  # the second: 0.01
-    False
-    """
-    return bool(((leads.means > NOISE) & (t_p(leads) <= alpha)).all())

@@ -22,7 +22,7 @@ def test_no_winner_among_thirty_that_are_equally_good() -> None:
 
 
 def test_no_more_winners_of_two_than_the_level() -> None:
-    # two that are equally good: a winner is named where a two-sided t-test rejects
+    # two that are equally good: a winner is named where the interval leaves out 0
     rng = np.random.default_rng(5)
     named = 0
     for seed in range(200):

@@ -180,7 +180,9 @@ class TestVerdict:
         low, high = ends(few)
         assert few.verdict == (
             f"These 100 questions can't tell: b may be {-low:.3f} worse or {high:.3f} better than "
-            "a on mrr."
+            # 2 of the 4 ways to sign two changes
+            "a on mrr. Only 2 questions changed; 2 changes in one direction happen by chance in "
+            "50 % of cases."
         )
 
     def test_a_note_says_where_t_finds_what_the_interval_doesnt(self) -> None:
@@ -206,7 +208,10 @@ class TestVerdict:
         # five equal changes: the two-sided p of the signed ranks is 2 / 2**5, above 0.05
         row = compare(pair_of([0.0] * 5, [1.0] * 5), "a", test="wilcoxon")["b", "mrr"]
         assert (row.p_corrected, row.significant, row.outcome) == (0.0625, False, "better")
-        assert row.note == "the Wilcoxon signed-rank test finds no difference, the interval one"
+        assert row.note == (
+            "the Wilcoxon signed-rank test finds no difference, the interval one; only 5 questions "
+            "changed; 5 changes in one direction happen by chance in 6 % of cases"
+        )
 
     def test_one_cluster_says_nothing(self) -> None:
         systems = pair_of([0.2, 0.4, 0.6], [0.5, 0.4, 0.9])

@@ -157,12 +157,14 @@ class TestWhatIsShown:
                 [0.5] * 50,
                 [0.5] * 50,
                 "ndcg@10 >= baseline - 0.02",
-                # M = 1: error √(2 / 52 / 51) = 0.027462, t(0.95; 51) = 1.675285, z = 0.841621;
-                # 50 × (2.486475 × 0.027462 / 0.02)² = 582.8; 2.516906 × 0.027462 = 0.0691
+                # M = 1: error √(2 / 52 / 51) = 0.027462, t(0.95; 51) = 1.675285. A quarter of a
+                # change by 1 in 50¼: variance ¼ / 49¼ = 0.005076, share 0.004975; at 181 error
+                # √((0.919 + 2 × 1.006) / 183 / 182) = 0.009382, chance √0.919 / 183 = 0.005238:
+                # 1.653269 × 0.009382 + 0.841621 × 0.005238 = 0.0199; at 50 0.0570
                 "ndcg@10 is 0.50 against 0.50 in the baseline, no change (at worst a loss of 0.05 "
                 "with 95 % confidence); a loss of up to 0.02 is allowed (50 questions). A loss of "
-                "more than 0.02 can't be ruled out with 50 questions. Use about 590, or allow "
-                "0.07.",
+                "more than 0.02 can't be ruled out with 50 questions. Use about 190, or allow "
+                "0.06.",
             ),
             (
                 [0.5],

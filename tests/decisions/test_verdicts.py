@@ -17,6 +17,7 @@ from llama_index_rag_metrics import (
     RetrievalDataset,
     Scores,
     check_rules,
+    compare,
     evaluate,
 )
 from llama_index_rag_metrics.runtime.arrays import FloatArray
@@ -29,7 +30,7 @@ def test_scores_in_per_cent_have_bounds_in_per_cent() -> None:
     before = [80.0, 82.0] * 20
     lost = [80.0, 78.0] * 20
     verdict = verdict_of(lost, before, "ndcg@10 >= baseline - 1.5")
-    pseudo = pseudo_change([0.0, -4.0] * 20, 82.0)
+    pseudo = pseudo_change([0.0, -4.0] * 20, 82.0, counted=2)
     sample = [*[0.0, -4.0] * 20, pseudo, -pseudo]
     expected = stats.ttest_1samp(sample, 0).confidence_interval(0.9)
     assert verdict.lower == pytest.approx(expected.low)
@@ -37,6 +38,22 @@ def test_scores_in_per_cent_have_bounds_in_per_cent() -> None:
         stats.ttest_1samp([0.0, -4.0] * 20, 0).confidence_interval(0.9).high
     )
     assert verdict.outcome == "inconclusive"
+    # nor is a comparison's interval cut at those limits
+    (difference,) = compare({"before": scores(before), "lost": scores(lost)}, "before")
+    low, high = pseudo_bounds([0.0, -4.0] * 20, 0.975, 82.0)
+    assert (difference.low, difference.high) == pytest.approx((low, high))
+
+
+def test_the_gate_and_a_comparison_take_the_same_r() -> None:
+    # 1 of 30 loses 0.01 of scores that are 1.51 apart, on a metric without limits: M² is
+    # (0.0001 + 2 × 1.51²) / 3 in the gate and (0.0001 + 1.51²) / 2 in a comparison
+    before = scores([0.5, *np.linspace(0.5, 2.0, 29)], "dcg@10")
+    now = scores([0.49, *np.linspace(0.5, 2.0, 29)], "dcg@10")
+    (verdict,) = check_rules(now, "dcg@10 >= baseline - 0.1 at 97.5%", baseline=before)
+    (difference,) = compare({"before": before, "now": now}, "before")
+    d, apart = [-0.01] + [0.0] * 29, 2.0 - 0.49
+    assert verdict.lower == pytest.approx(pseudo_bounds(d, 0.975, apart, counted=2)[0])
+    assert difference.low == pytest.approx(pseudo_bounds(d, 0.975, apart)[0])
 
 
 class TestVerdicts:
@@ -111,17 +128,15 @@ class TestVerdicts:
         new, before = (scores([value] * 40, "calls") for value in (now, 3.0))
         (verdict,) = check_rules(new, "calls <= baseline + 0.5", baseline=before)
         assert verdict.outcome == outcome
-        sample = [*[now - 3.0] * 40, now - 3.0, 3.0 - now]
-        expected = stats.ttest_1samp(sample, 0).confidence_interval(0.9)
-        assert verdict.lower == pytest.approx(expected.low)
-        assert verdict.upper == pytest.approx(expected.high)
+        expected = pseudo_bounds([now - 3.0] * 40, widest=now - 3.0, counted=2)
+        assert (verdict.lower, verdict.upper) == pytest.approx(expected)
 
-    def test_a_count_that_never_changed_has_no_scale_to_go_by(self) -> None:
-        same = [3.0] * 40
-        (verdict,) = check_rules(
-            scores(same, "calls"), "calls <= baseline + 0.5", baseline=scores(same, "calls")
-        )
-        assert (verdict.outcome, verdict.lower) == ("inconclusive", None)
+    def test_a_count_that_never_changed_may_change_by_as_much_as_it_is(self) -> None:
+        # M = 3: error √(2 × 9 / 42 / 41) = 0.1022397, t(0.95; 41) = 1.682878
+        same = scores([3.0] * 40, "calls")
+        (verdict,) = check_rules(same, "calls <= baseline + 0.5", baseline=same)
+        assert verdict.outcome == "pass"
+        assert verdict.upper == pytest.approx(1.682878 * 0.1022397, abs=1e-6)
 
     def test_clusters_that_lost_alike_are_no_certainty(self) -> None:
         # two documents; of each, one question lost 0.1 and another 0.3
@@ -137,7 +152,9 @@ class TestVerdicts:
         differences = now - before
         half = stats.t.ppf(0.95, 149) * differences.std(ddof=1) / math.sqrt(150)
         assert verdict.difference == pytest.approx(differences.mean())
-        assert verdict.lower == pytest.approx(pseudo_bounds(differences)[0])
+        reach = max(now.max(), before.max())  # from 0, the worst score
+        expected = pseudo_bounds(differences, widest=reach, counted=2)
+        assert verdict.lower == pytest.approx(expected[0])
         assert verdict.upper == pytest.approx(differences.mean() + half)
         assert (verdict.value, verdict.baseline) == (  # type: ignore[comparison-overlap]
             pytest.approx(now.mean()),
@@ -149,17 +166,27 @@ class TestVerdicts:
     def test_how_many_queries_would_decide_if_nothing_changed(self) -> None:
         rng = np.random.default_rng(8)
         before = rng.uniform(0.3, 0.7, 100)
-        now = np.clip(before + rng.normal(-0.01, 0.2, 100), 0, 1)  # R is 1 within these
+        now = np.clip(before + rng.normal(-0.01, 0.2, 100), 0, 1)
+        reach = max(now.max(), before.max())  # from 0, the worst score
         verdict = verdict_of(now, before)
-        # ((1.644854 + 0.841621) × sd / 0.02)², of 100 differences and two pseudo-queries; the
+        # at N questions with a quarter of a change as large as M imagined, of variance s²; the
         # difference found plays no part
-        d = now - before
-        m = pseudo_change(d)
-        error = np.std([*d, m, -m]) / math.sqrt(101)
+        d, n = now - before, 100
+        effective = np.abs(d).sum() ** 2 / np.square(d).sum()
+        unseen = pseudo_change(d, reach) ** 2 / 4
+        variance = (np.square(d - d.mean()).sum() + unseen) / (n + 0.25 - 1)
+        share = (effective + 0.25) / (n + 0.25)
+
+        def ruled_out(size: int) -> float:
+            pseudo = (size * variance + 2 * reach**2) / (size * share + 2)
+            error = math.sqrt((size * variance + 2 * pseudo) / (size + 2) / (size + 1))
+            chance = math.sqrt(size * variance) / (size + 2)
+            return float(stats.t.ppf(0.95, size + 1) * error + 0.841621 * chance)
+
         assert verdict.outcome == "inconclusive"
-        assert verdict.needed == pytest.approx(100 * (2.486475 * error / 0.02) ** 2, abs=1)
-        # its bound about 0: (t(0.95; 101) + 0.841621) × error
-        assert verdict.decidable == pytest.approx((stats.t.ppf(0.95, 101) + 0.841621) * error)
+        assert verdict.needed is not None
+        assert ruled_out(verdict.needed) <= 0.02 < ruled_out(verdict.needed - 1)
+        assert verdict.decidable == pytest.approx(ruled_out(100))
 
     def test_the_number_named_decides_in_four_of_five_cases(self) -> None:
         rng = np.random.default_rng(2)
@@ -193,7 +220,9 @@ class TestVerdicts:
         )
 
     def test_nothing_shows_that_an_unchanged_system_lost_nothing(self) -> None:
-        # error √(2 / 202 / 201) = 0.007018; (1.652470 + 0.841621) × it = 0.0175
+        # a quarter of a change by 1 in 200¼: variance ¼ / 199¼ = 0.001255, share 0.001248, M² =
+        # (0.251 + 2) / (0.250 + 2) = 1.0006; error √((0.251 + 2.001) / 202 / 201) = 0.007448,
+        # chance √0.251 / 202 = 0.002480: 1.652470 × 0.007448 + 0.841621 × 0.002480 = 0.0144
         verdict = verdict_of([0.5] * 200, [0.5] * 200, "ndcg@10 >= baseline")
         assert verdict.sentence.endswith(
             " A loss can't be ruled out with 200 questions. No number of questions rules out every "
@@ -201,21 +230,23 @@ class TestVerdicts:
         )
 
     def test_no_tolerance_is_proposed_that_nobody_would_have(self) -> None:
-        # of 5: error √(2 / 7 / 6) = 0.2182; (1.9432 + 0.8416) × it = 0.61
+        # of 5: variance ¼ / 4¼ = 0.0588, share 0.0476, M² = 1.0250: error √(2.344 / 7 / 6) =
+        # 0.2362, chance √0.2941 / 7 = 0.0775; 1.9432 × 0.2362 + 0.8416 × 0.0775 = 0.52
         verdict = verdict_of([0.5] * 5, [0.5] * 5)
         assert verdict.decidable is None
         assert verdict.sentence.endswith(
-            "A loss of more than 0.02 can't be ruled out with 5 questions. Use about 3,700."
+            "A loss of more than 0.02 can't be ruled out with 5 questions. Use about 940."
         )
 
     def test_no_bound_lies_beyond_what_the_metric_allows(self) -> None:
         # plain t of two differences at 99.99 %: t(0.9999; 1) = 3183 standard errors
+        # two of 0.5 may be of a mean of 0 or of 1
         verdict = verdict_of([0.6, 0.9], [0.5, 0.5], "ndcg@10 >= baseline at 99.99%")
-        assert (verdict.lower, verdict.upper) == (-1.0, 1.0)
+        assert (verdict.lower, verdict.upper) == pytest.approx((-1.0, 1.0), abs=1e-4)
 
     def test_a_number_that_nobody_would_label_isnt_named(self) -> None:
-        # 5 × (2.486475 × 0.2182 / 0.0001)² = 147 million
-        verdict = verdict_of([0.5] * 5, [0.5] * 5, "ndcg@10 >= baseline - 0.0001")
+        # at 100,000 it is near 2.486475 × √(0.0588 / 100,000) = 0.0019
+        verdict = verdict_of([0.5] * 5, [0.5] * 5, "ndcg@10 >= baseline - 0.0015")
         assert verdict.sentence.endswith("Use more than 100,000.")
 
     def test_of_several_rules_a_bound_has_at_least_the_confidence_asked(self) -> None:

@@ -16,7 +16,7 @@ from support.chromium import AA, axe_violations
 from support.reported import EVIL, METRICS, QUERIES, baseline, comparison, other, results
 from support.tab import DRAWN, Tab
 
-from llama_index_rag_metrics import Ranking, Scores, check_rules, compare
+from llama_index_rag_metrics import Ranking, Scores, check_rules, compare, power
 
 
 @pytest.fixture
@@ -190,6 +190,12 @@ def test_a_gate_shows_its_evidence(open_report: Callable[..., Tab]) -> None:
     ]
     contrasts = tab.page.evaluate(CONTRASTS)
     assert min(contrasts.values()) >= 4.5, contrasts
+
+
+def test_without_plots_and_questions_no_metric_is_chosen(open_report: Callable[..., Tab]) -> None:
+    tab = open_report(power(deviation=0.25, changed=0.5, n=100), "footer")
+    tab.page.locator("#actions button").first.wait_for()
+    assert tab.page.locator("#choice").is_hidden()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from support.intervals import pseudo_change
+from support.intervals import pseudo_bounds, pseudo_change
 
-from llama_index_rag_metrics.statistics.shortfalls import shortfalls
+from llama_index_rag_metrics.statistics.shortfalls import beats_all, shortfalls
 
 SCORES = st.lists(st.tuples(*[st.sampled_from([0.0, 0.25, 0.5, 1.0])] * 4), min_size=2, max_size=30)
 
@@ -90,3 +91,39 @@ def test_equal_scores_may_still_differ_elsewhere() -> None:
     expected = stats.t.ppf(0.95, n + 1) * math.sqrt(2 / (n + 2) / (n + 1))
     at_most = shortfalls(np.ones((n, 2)), span=1).at_most
     np.testing.assert_allclose(at_most, [expected] * 2, rtol=1e-9)
+
+
+class TestBestOfSeveral:
+    @pytest.mark.parametrize("shift", [0.0, 0.05, 0.07, 0.1])
+    def test_of_two_it_is_the_interval_of_their_difference(self, shift: float) -> None:
+        lead = np.linspace(-0.3, 0.3, 50) + shift
+        scores = np.stack([lead, np.zeros(50)], axis=1)
+        low, _ = pseudo_bounds(lead, 0.975, widest=np.ptp(scores))
+        assert beats_all(scores, 0, span=1.0) == (low > 0) == (shift >= 0.07)
+
+    def test_every_other_one_must_be_beaten(self) -> None:
+        lead = np.linspace(0.0, 0.3, 50)
+        assert beats_all(np.stack([lead, lead - 0.2, lead - 0.3], axis=1), 0, span=1.0)
+        other = lead[::-1]  # as good on average
+        assert not beats_all(np.stack([lead, lead - 0.2, other], axis=1), 0, span=1.0)
+
+    @pytest.mark.parametrize(
+        "scores",
+        [
+            lambda noise: noise,
+            # each as far from the next as that from the one after it: one factor orders them all
+            lambda noise: noise[:, :1] * [-2, -1, 0, 1, 2] + 0.01 * noise,
+            # two pairs, alike within and unlike between
+            lambda noise: noise[:, [0, 0, 1, 1, 1]] + 0.2 * noise,
+        ],
+        ids=["independent", "in a row", "in pairs"],
+    )
+    def test_equally_good_ones_have_a_winner_in_at_most_one_of_twenty(self, scores: Any) -> None:
+        rng = np.random.default_rng(33)
+        named = 0
+        for _ in range(1000):
+            drawn = scores(rng.normal(size=(40, 5)))
+            best = int(drawn.mean(axis=0).argmax())
+            named += beats_all(drawn, best, span=math.inf)
+        # 50 at most; 3 standard errors are 21
+        assert named <= 71

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from itertools import product
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,11 +18,9 @@ from llama_index_rag_metrics.statistics.differences import pseudo_queries
 from llama_index_rag_metrics.statistics.power import (
     detectable_difference,
     detectable_differences,
-    queries_to_decide,
 )
 from llama_index_rag_metrics.statistics.resampling import Units, flipped_sums
 from llama_index_rag_metrics.statistics.significance import (
-    beats_all,
     randomisation_p,
     t_p,
     wilcoxon_p,
@@ -271,59 +268,6 @@ class TestPower:
             low, high = pseudo_queries(Units.of(sample), 1.0).bounds(0.975)
             power.append(np.mean((low > 0) | (high < 0)))
         assert 0.75 <= np.mean(power) <= 0.85
-
-    def test_so_many_queries_decide(self) -> None:
-        # (1.64485 + 0.84162)² × 200 × 0.01² / 0.015² = 549.55
-        assert queries_to_decide(-0.005, 0.01, 200, margin=0.02) == 550
-        assert queries_to_decide(-0.035, 0.01, 200, margin=0.02) == 550
-        assert queries_to_decide(-0.02, 0.01, 200, margin=0.02) is None
-
-    def test_with_so_many_queries_the_bound_clears_the_margin(self) -> None:
-        rng = np.random.default_rng(5)
-        pilot = rng.normal(-0.005, 0.14, 200)
-        pilot += -0.005 - pilot.mean()
-        n = queries_to_decide(pilot.mean(), stats.sem(pilot), 200, margin=0.02)
-        assert n is not None
-        draws = rng.normal(-0.005, pilot.std(ddof=1), (n, 2000))
-        lower = draws.mean(axis=0) - 1.6449 * draws.std(axis=0, ddof=1) / math.sqrt(n)
-        # 3 standard errors of a share of 0.8 of 2,000 are 0.027
-        assert np.mean(lower > -0.02) == pytest.approx(0.8, abs=0.03)
-
-
-class TestBestOfSeveral:
-    @pytest.mark.parametrize("shift", [0.0, 0.05, 0.1])
-    def test_of_two_it_is_scipys_t_test(self, shift: float) -> None:
-        lead = DIFFERENCES[:, 0] - DIFFERENCES[:, 0].mean() + shift
-        beaten = shift > 0 and stats.ttest_1samp(lead, 0).pvalue <= 0.05
-        assert beats_all(Units.of(lead[:, None]), 0.05) == beaten
-
-    def test_every_other_one_must_be_beaten(self) -> None:
-        leads = DIFFERENCES[:, [0]] + [0.3, 0.3, 0.3]
-        assert beats_all(Units.of(leads), 0.05)
-        leads[:, 1] -= leads[:, 1].mean()
-        assert not beats_all(Units.of(leads), 0.05)
-
-    @pytest.mark.parametrize(
-        "scores",
-        [
-            lambda noise: noise,
-            # each as far from the next as that from the one after it: one factor orders them all
-            lambda noise: noise[:, :1] * [-2, -1, 0, 1, 2] + 0.01 * noise,
-            # two pairs, alike within and unlike between
-            lambda noise: noise[:, [0, 0, 1, 1, 1]] + 0.2 * noise,
-        ],
-        ids=["independent", "in a row", "in pairs"],
-    )
-    def test_equally_good_ones_have_a_winner_in_at_most_one_of_twenty(self, scores: Any) -> None:
-        rng = np.random.default_rng(33)
-        named = 0
-        for _ in range(1000):
-            drawn = scores(rng.normal(size=(40, 5)))
-            best = int(drawn.mean(axis=0).argmax())
-            leads = drawn[:, [best]] - np.delete(drawn, best, axis=1)
-            named += beats_all(Units.of(leads), 0.05)
-        # 50 at most; 3 standard errors are 21
-        assert named <= 71
 
 
 @pytest.mark.parametrize("shape", ["continuous", "hit rates", "sparse"])

@@ -19,15 +19,17 @@ from llama_index_rag_metrics.decisions.comparison.difference import (
     Test,
 )
 from llama_index_rag_metrics.decisions.comparison.pairing import Paired, pair, scores_of
+from llama_index_rag_metrics.decisions.questions_needed import changes_of, easier_metric
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
+from llama_index_rag_metrics.report.numbers import given
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownMetric
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.mappings import name_among
 from llama_index_rag_metrics.statistics import corrections, intervals, significance
 from llama_index_rag_metrics.statistics.differences import difference_intervals
-from llama_index_rag_metrics.statistics.power import detectable_differences
+from llama_index_rag_metrics.statistics.power import detectable_differences, to_be_better
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
 
 
@@ -143,8 +145,10 @@ def compare(
     whole = compared(paired)
     parts = {} if slices is None else paired.slices(slices)
     sliced = {value: compared(part) for value, part in parts.items()}
+    decided = _with_verdicts([whole], paired)[0]
     return replace(
-        _with_verdicts([whole], paired)[0],
+        decided,
+        notes=(*decided.notes, *_easier(decided)),
         calibrations=calibrations,
         slices=dict(zip(sliced, _with_verdicts([*sliced.values()], paired), strict=True)),
     )
@@ -263,6 +267,20 @@ def _notes(paired: Paired, settings: ComparisonSettings) -> tuple[str, ...]:
             "is cluster-robust, and Wilcoxon's test takes their means"
         )
     return tuple(notes)
+
+
+def _easier(comparison: Comparison) -> Iterator[str]:
+    """Which metric would decide with fewer questions, where the primary one can't tell."""
+    paired, primary = comparison.paired, comparison.settings.primary
+    margin = comparison.settings.margin(primary)
+    open_ones = [
+        each for each in comparison.measured if each.primary and each.outcome == "can't tell"
+    ]
+    for difference in open_ones[:1]:
+        changes = changes_of(paired, difference.system, difference.baseline)
+        aim = to_be_better(comparison.settings.alpha)
+        if easier := easier_metric(changes, primary, aim, margin, difference.n):
+            yield f"{easier} (to show a difference of {given(margin)} on {primary})"
 
 
 def _with_verdicts(parts: Sequence[Comparison], paired: Paired) -> list[Comparison]:

@@ -60,7 +60,8 @@ def decision(comparison: Comparison) -> str:
 def with_verdict(difference: Difference, settings: ComparisonSettings) -> Difference:
     """The same with its outcome, its sentence, and a note where test and interval differ."""
     decided = replace(difference, outcome=_outcome(difference, settings))
-    notes = [difference.note, _disagreement(difference, settings)]
+    few = _few_changed(decided, settings) if excludes_0(decided) else ""
+    notes = [difference.note, _disagreement(difference, settings), few]
     return replace(
         decided,
         verdict=f"{_clause(decided)}{_evidence(decided, settings)}.",
@@ -110,10 +111,26 @@ def _evidence(difference: Difference, settings: ComparisonSettings) -> str:
     if difference.outcome != "can't tell":
         mean = signed(difference.difference, 0.0, decimals)
         return f": {mean} ({ends(low, high)} {surely})"
+    if few := _few_changed(difference, settings):
+        return f". {few[0].upper()}{few[1:]}"
     if difference.detectable is None:
         return ""
     least = rounded_up(difference.detectable, decimals)
     return f". With {questions(n)} a true difference of {least} would be detected 80 % of the time"
+
+
+def _few_changed(difference: Difference, settings: ComparisonSettings) -> str:
+    """That no permutation of signs could show a difference by the questions that changed."""
+    by_chance = 2.0 ** (1 - difference.changed)
+    if not difference.changed or by_chance <= settings.alpha:
+        return ""
+    if difference.changed == 1:
+        return "only 1 question changed, which can't show a difference"
+    n = difference.changed
+    return (
+        f"only {n} questions changed; {n} changes in one direction happen by chance in "
+        f"{percent(round(by_chance, 2))} of cases"
+    )
 
 
 def _disagreement(difference: Difference, settings: ComparisonSettings) -> str:

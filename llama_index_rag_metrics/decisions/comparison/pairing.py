@@ -168,7 +168,7 @@ class Paired:
         Who has little can't lose more than that, nor gain more than is left who is good. The
         baseline's mean is known within its own interval, over the queries that both score; a cut by
         the system's, too, would call systems alike of which one question in fifty fails. Infinite
-        where a metric has no limits.
+        where a metric has no limits, or scores lie beyond them, such as those in per cent.
         """
         columns: dict[tuple[str, str, bytes], FloatArray] = {}
         bases = []
@@ -187,7 +187,8 @@ class Paired:
         for row, base in enumerate(bases):
             lowest, highest = limits_of(base[1])
             low, high = mean_of[base].low, mean_of[base].high
-            if math.isfinite(highest - lowest) and low is not None and high is not None:
+            is_limited = self.limit(base[1]) <= highest - lowest < math.inf
+            if is_limited and low is not None and high is not None:
                 possible[row] = lowest - high, highest - low
         return possible
 

@@ -15,6 +15,7 @@ from llama_index_rag_metrics.decisions.comparison.pairing import Results, scores
 from llama_index_rag_metrics.decisions.gate.baseline import Baseline, Update, judge_of
 from llama_index_rag_metrics.decisions.gate.measuring import (
     Measured,
+    easier_for,
     measure_against,
     measure_alone,
     name_in,
@@ -120,6 +121,8 @@ def check_rules(
         failed = [Failure("", *pair) for pair in scores.failed.items()]
         notes += [f"failed: {line.text}" for line in failure_lines(failed) if worst]
     notes += _remarks(verdicts)
+    if judge is None:
+        notes += _easier(verdicts, scores, sides, clusters)
     decided = {verdict.metric for verdict in verdicts}
     notes += [
         note for note in scores.notes if decided.intersection(note.partition(": ")[0].split(", "))
@@ -295,6 +298,20 @@ def _remarks(verdicts: Sequence[Verdict]) -> Iterator[str]:
             "proof. Rankings are known to scores of `evaluate`, `score` and score_rankings; score "
             "older ones again"
         )
+
+
+def _easier(
+    verdicts: Sequence[Verdict],
+    scores: Scores,
+    sides: Mapping[str, _Side],
+    clusters: Clusters | None,
+) -> Iterator[str]:
+    """Which metric would decide with fewer questions, where one says how many it needs."""
+    first = next((each for each in verdicts if each.needed), None)
+    if first is not None:
+        side = sides.get(first.rule.reference, sides["baseline"])
+        if easier := easier_for(first.rule, scores, *side, clusters):
+            yield easier
 
 
 def update_baseline(

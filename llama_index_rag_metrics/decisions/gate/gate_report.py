@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from llama_index_rag_metrics.decisions.questions_needed import about
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.numbers import (
@@ -18,7 +19,6 @@ from llama_index_rag_metrics.report.numbers import (
     questions,
     rounded_up,
     score,
-    two_digits_up,
 )
 from llama_index_rag_metrics.scores.deciding import NOTHING
 from llama_index_rag_metrics.scores.scores_report import listed
@@ -41,9 +41,6 @@ MOST_ITEMS = 3
 
 _WORDS = {False: ("gain", "loss"), True: ("rise", "fall")}
 """What up and down are called, by whether lower is better."""
-
-_MOST_QUERIES = 100_000
-"""More than anybody would label."""
 
 
 def gate_report(gate: GateReport) -> m.Report:
@@ -268,9 +265,7 @@ def _way_out(verdict: Verdict) -> str:
         open_question = f" A {loss}{size} can't be ruled out with {n}."
     allow = "" if verdict.decidable is None else f"allow {rounded_up(verdict.decidable, 2)}"
     if verdict.needed is not None:
-        many = verdict.needed > _MOST_QUERIES
-        about = f"more than {_MOST_QUERIES:,}" if many else f"about {two_digits_up(verdict.needed)}"
-        return f"{open_question} Use {about}{f', or {allow}' if allow else ''}."
+        return f"{open_question} Use {about(verdict.needed)}{f', or {allow}' if allow else ''}."
     if allow and not rule.tolerance and not rule.strict:
         return f"{open_question} No number of questions rules out every {loss}: {allow}."
     return open_question

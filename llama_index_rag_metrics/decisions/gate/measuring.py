@@ -2,8 +2,8 @@
 
 A rule asks two questions, and each is answered by the method that errs on its safe side.
 
-* Is it safe to pass? By the interval of differences with two pseudo-queries: where few queries
-  changed, those that change next may lose as much.
+* Is it safe to pass? By the interval of differences with two pseudo-queries that `compare` has, R
+  counted twice: where few queries changed, those that change next may lose as much.
 * Is it safe to fail? By Student's t. Where few queries lose, t errs towards no verdict.
 
 Where all changed alike there is no spread for t; the pseudo-queries decide both then. Rates of
@@ -28,24 +28,26 @@ from llama_index_rag_metrics.decisions.comparison.pairing import (
     pair,
 )
 from llama_index_rag_metrics.decisions.gate.baseline import Baseline, Fingerprint
-from llama_index_rag_metrics.decisions.gate.rules import Rule
+from llama_index_rag_metrics.decisions.gate.rules import CONFIDENCE, Rule
+from llama_index_rag_metrics.decisions.questions_needed import changes_of, easier_metric, is_quality
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
 from llama_index_rag_metrics.metrics.metric_names import metric as metric_of
+from llama_index_rag_metrics.report.numbers import given
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError, UnknownMetric
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.mappings import name_among
 from llama_index_rag_metrics.statistics import prediction_powered as ppi
-from llama_index_rag_metrics.statistics.differences import pseudo_queries
+from llama_index_rag_metrics.statistics.differences import CAUTIOUS, pseudo_queries
 from llama_index_rag_metrics.statistics.intervals import (
     UNIT_RANGE,
     MeanInterval,
     exact_mean,
     mean_interval,
 )
-from llama_index_rag_metrics.statistics.power import POWER, queries_to_decide
+from llama_index_rag_metrics.statistics.power import Changes, to_be_kept
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
-from llama_index_rag_metrics.statistics.significance import Student, student, unvaried
+from llama_index_rag_metrics.statistics.significance import student, unvaried
 
 Bounds: TypeAlias = "tuple[float | None, float | None]"
 
@@ -61,13 +63,15 @@ class PairedEvidence:
 
     Attributes:
         values: (queries,) NaN where there is none.
-        widest: the widest difference that the metric allows; infinite where there is no limit.
+        widest: R, how far two scores can be apart.
+        possible: the lowest and the highest true difference that there can be.
         changes: (queries,) the differences before a judge moved them; None without a judge.
     """
 
     values: FloatArray
     clusters: IntArray | None = None
-    widest: float = math.inf
+    widest: float = 1.0
+    possible: tuple[float, float] = (-math.inf, math.inf)
     changes: FloatArray | None = None
 
     def bounds(self, confidence: float) -> Bounds:
@@ -77,48 +81,43 @@ class PairedEvidence:
         """
         if self._says_nothing:
             return None, None
-        steady = bool(unvaried(self._units)[0])
-        failing = self._assumed if steady else student(self._units, self.widest)
-        lowest, highest = self._assumed.bounds(confidence)[0], failing.bounds(confidence)[1]
-        return float(lowest[0]), float(highest[0])
+        assumed = pseudo_queries(self._units, self.widest, math.inf, counted=CAUTIOUS)
+        failing = assumed if unvaried(self._units)[0] else student(self._units)
+        lowest, highest = assumed.bounds(confidence)[0], failing.bounds(confidence)[1]
+        low, high = np.clip([lowest[0], highest[0]], *self.possible).tolist()
+        return low, high
 
     @property
     def method(self) -> str:
         return f"{'cluster-robust t' if self._units.clustered else 't'} with pseudo-queries"
 
     def needed(self, tolerance: float, confidence: float) -> int | None:
-        """How many more queries would show that nothing changed; None where no number would."""
-        if self._says_nothing or tolerance <= NOISE:
+        """How many questions would show that nothing changed; None where no larger number would."""
+        if self._says_nothing:
             return None
-        n, error = int(self._units.n[0]), float(self._assumed.error[0])
-        needed = queries_to_decide(0.0, error, n, tolerance, confidence=confidence)
-        return needed if needed is not None and needed > n else None
+        needed = self.seen.questions(to_be_kept(confidence), tolerance)
+        return needed if needed is not None and needed > self._units.n[0] else None
 
     def decidable(self, confidence: float) -> float | None:
         """The smallest tolerable loss that these queries rule out with `POWER`, if unchanged."""
-        from scipy.special import ndtri
-
         if self._says_nothing:
             return None
-        nothing = np.zeros(1)
-        assumed = replace(self._assumed, mean=nothing, centre=nothing)
-        loss = float(assumed.bounds(confidence)[1][0] + ndtri(POWER) * assumed.error[0])
+        loss = self.seen.distance(to_be_kept(confidence), float(self._units.n[0]))
         return loss if loss <= TOLERABLE * self.widest else None
+
+    @cached_property
+    def seen(self) -> Changes:
+        """How questions changed."""
+        return Changes.seen(self._units, np.array([self.widest]))[0]
 
     @cached_property
     def _units(self) -> Units:
         changes = None if self.changes is None else self.changes.reshape(-1, 1)
         return Units.of(self.values.reshape(-1, 1), self.clusters, changes)
 
-    @cached_property
-    def _assumed(self) -> Student:
-        return pseudo_queries(self._units, self.widest)
-
     @property
     def _says_nothing(self) -> bool:
-        few = int(self._units.n_units[0]) < 2
-        unscaled = not math.isfinite(self.widest) and not np.nan_to_num(self.values).any()
-        return few or unscaled
+        return int(self._units.n_units[0]) < 2
 
 
 @dataclass(frozen=True)
@@ -226,8 +225,10 @@ def measure_against(
     }
     ordered, numbers = paired.in_order([differences, changes])
     sign = -1.0 if rule.lower_is_better else 1.0
+    possible = paired.possible([key], rule.confidence or CONFIDENCE)[0]
+    low, high = sorted((sign * possible).tolist())
     evidence = PairedEvidence(
-        sign * ordered[:, 0], numbers, widest=paired.limit(metric), changes=ordered[:, 1]
+        sign * ordered[:, 0], numbers, paired.widest(*key), (low, high), ordered[:, 1]
     )
     worth = paired.worth(*key)
     return Measured(
@@ -242,6 +243,21 @@ def measure_against(
         is_same and _is_identical(columns, now, stored),
         (*paired.notes, f"{metric}: {worth}") if worth else paired.notes,
     )
+
+
+def easier_for(
+    rule: Rule, now: Scores, stored: Baseline, same: Sequence[str], clusters: Clusters | None
+) -> str:
+    """Which metric that both have would decide with fewer questions; "" where none would."""
+    sides = {_BEFORE: stored.scores.select(same), _NOW: now.select(same)}
+    metric = name_in(now, rule.metric)
+    both = [name for name in stored.scores if name in now and (is_quality(name) or name == metric)]
+    paired = pair(sides, _BEFORE, metrics=both, clusters=clusters)
+    aim = to_be_kept(rule.confidence or CONFIDENCE)
+    easier = easier_metric(
+        changes_of(paired, _NOW, _BEFORE), metric, aim, rule.tolerance, len(same)
+    )
+    return f"{easier} (to rule out a loss of {given(rule.tolerance)} on {metric})" if easier else ""
 
 
 def _metric_of_both(rule: Rule, now: Scores, stored: Baseline) -> str:

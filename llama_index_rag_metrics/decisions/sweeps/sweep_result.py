@@ -31,44 +31,60 @@ from llama_index_rag_metrics.statistics.intervals import (
     mean_interval,
 )
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
-from llama_index_rag_metrics.statistics.shortfalls import Shortfalls, shortfalls
-from llama_index_rag_metrics.statistics.significance import beats_all, t_p
+from llama_index_rag_metrics.statistics.shortfalls import (
+    Shortfalls,
+    beats_all,
+    leads_over,
+    shortfalls,
+)
+from llama_index_rag_metrics.statistics.significance import Student, t_p
 
 
 def not_beaten(
-    scores: FloatArray, *, alpha: float = 0.05, resamples: int = RESAMPLES, seed: int = SEED
+    scores: FloatArray,
+    *,
+    span: float = 1.0,
+    worst: float | None = 0.0,
+    alpha: float = 0.05,
+    resamples: int = RESAMPLES,
+    seed: int = SEED,
 ) -> IntArray:
     """The positions of the configurations that no other one is shown to beat.
 
-    `scores` are (queries, configurations), more is better, none NaN. If all are equal, one alone is
-    left in at most alpha of cases.
+    `scores` are (queries, configurations), more is better, none NaN; `span` and `worst` as for
+    `shortfalls`. If all are equal, one alone is left in at most alpha of cases.
     """
     n_queries, n = scores.shape
     if n < 2 or n_queries < 2:
         return np.arange(n)
     best = int(scores.mean(axis=0).argmax())
-    if beats_all(Units.of(scores[:, [best]] - np.delete(scores, best, axis=1)), alpha):
+    if beats_all(scores, best, span=span, worst=worst, alpha=alpha):
         return np.array([best])
-    every = (np.delete(scores, each, axis=1) - scores[:, [each]] for each in range(n))
-    beaten = [_any_is_better(Units.of(leads), alpha, resamples, seed) for leads in every]
+    every = (
+        leads_over(scores, each, np.delete(np.arange(n), each), span, worst) for each in range(n)
+    )
+    beaten = [_is_beaten(*leads, alpha, resamples, seed) for leads in every]
     return np.flatnonzero(~np.array(beaten))
 
 
-def _any_is_better(rivals: Units, alpha: float, resamples: int, seed: int) -> bool:
-    """Whether a rival is shown to be better; `rivals` are what they score more.
+def _is_beaten(leads: Units, assumed: Student, alpha: float, resamples: int, seed: int) -> bool:
+    """Whether a rival is shown to be better: an interval of the leads over it is below 0.
 
-    The tests are two-sided: those on the one side that counts have half of alpha.
+    The intervals hold together. They are two-sided: the side that counts has half of alpha.
     """
-    is_better, alone = rivals.means > NOISE, t_p(rivals)
-    # correction makes no p value smaller: most configurations are told without it
-    if not (is_better & (alone <= alpha)).any():
+
+    def is_below(level: float) -> bool:
+        return bool((assumed.bounds(1 - level / 2)[1] < 0).any())
+
+    n = len(assumed.mean)
+    # correction makes none narrower, nor wider than Bonferroni's: flips where neither decides
+    if not is_below(alpha):
         return False
-    # nor larger than Holm's, which is at most this: the flips are drawn where neither decides
-    if (is_better & (alone * len(alone) <= alpha)).any():
+    if is_below(alpha / n):
         return True
-    family = [np.arange(len(alone))]
-    corrected = max_t(rivals, alone, family, alpha=alpha, resamples=resamples, seed=seed)
-    return bool((is_better & (corrected.p_values <= alpha)).any())
+    family, alone = [np.arange(n)], t_p(leads)
+    corrected = max_t(leads, alone, family, alpha=alpha, resamples=resamples, seed=seed)
+    return is_below(corrected.levels[0])
 
 
 def pareto_front(columns: FloatArray) -> IntArray:
@@ -208,7 +224,7 @@ class Sweep(Reportable, Sequence[Configuration]):
         """
         if len(self.finished) < 2:
             return tuple(self.finished)
-        kept = not_beaten(self._scores, alpha=round(1 - self.confidence, 12))
+        kept = not_beaten(self._scores, **self._limits)
         return tuple(self.finished[position] for position in kept)
 
     @property
@@ -378,14 +394,17 @@ class Sweep(Reportable, Sequence[Configuration]):
 
     @cached_property
     def _shortfalls(self) -> Shortfalls:
+        return shortfalls(self._scores, self.tolerance, **self._limits)
+
+    @property
+    def _limits(self) -> dict[str, Any]:
+        """What intervals take for granted."""
         (lowest, highest), worst = limits_of(self.primary), worst_of(self.primary)
-        return shortfalls(
-            self._scores,
-            self.tolerance,
-            span=highest - lowest,
-            worst=None if worst is None else self._sign * worst,
-            alpha=round(1 - self.confidence, 12),
-        )
+        return {
+            "span": highest - lowest,
+            "worst": None if worst is None else self._sign * worst,
+            "alpha": round(1 - self.confidence, 12),
+        }
 
     @property
     def _sign(self) -> float:

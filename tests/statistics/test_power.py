@@ -1,0 +1,117 @@
+"""How many questions show what, by the formula of the interval that decides."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from support.intervals import pseudo_bounds, pseudo_change
+
+from llama_index_rag_metrics.statistics.differences import pseudo_queries
+from llama_index_rag_metrics.statistics.power import (
+    MOST_QUESTIONS,
+    Aim,
+    Changes,
+    to_be_alike,
+    to_be_better,
+    to_be_kept,
+)
+from llama_index_rag_metrics.statistics.resampling import Units
+
+AIMS = [to_be_better(), to_be_alike(), to_be_kept()]
+
+
+def seen(differences: list[float], widest: float = 1.0) -> Changes:
+    column = np.array(differences)[:, np.newaxis]
+    (changes,) = Changes.seen(Units.of(column), np.array([widest]))
+    return changes
+
+
+def test_without_a_change_the_rest_is_what_two_pseudo_queries_cost() -> None:
+    # nothing varies: pseudo-queries at ±1 alone, t(0.95; N + 1) √(2 / (N + 2) / (N + 1)) <= 0.02,
+    # which is 1.6576 × 0.012067 = 0.020002 at N = 115 and 1.6575 × 0.011964 = 0.019831 at 116
+    never = Changes(deviation=0.0, share=0.0)
+    assert never.questions(to_be_kept(), 0.02) == 116
+    low, _ = pseudo_bounds([0.0] * 116, 0.95)
+    assert low >= -0.02
+    assert pseudo_bounds([0.0] * 115, 0.95)[0] < -0.02
+
+
+def test_with_many_questions_it_is_the_formula_of_textbooks() -> None:
+    # all change, so that pseudo-queries cost nothing: ((z + z') sd / δ)²
+    z, power = 1.959964, 0.841621
+    all_of_them = Changes(deviation=0.25, share=1.0, widest=0.25)
+    found = all_of_them.questions(to_be_better(), 0.01)
+    assert found == pytest.approx(((z + power) * 25) ** 2, rel=1e-3)
+    # of both ends of 95 %, each missed in a tenth: (1.959964 + 1.281552) × 25
+    found = all_of_them.questions(to_be_alike(), 0.01)
+    assert found == pytest.approx(((z + 1.281552) * 25) ** 2, rel=1e-3)
+    found = all_of_them.questions(to_be_kept(), 0.01)
+    assert found == pytest.approx(((1.644854 + power) * 25) ** 2, rel=1e-3)
+
+
+@pytest.mark.parametrize("aim", AIMS)
+@pytest.mark.parametrize("distance", [0.02, 0.1, 0.3])
+def test_a_distance_and_its_number_of_questions_belong_together(aim: Aim, distance: float) -> None:
+    changes = Changes(deviation=0.3, share=0.2)
+    n = changes.questions(aim, distance)
+    assert n is not None
+    assert changes.distance(aim, n) <= distance < changes.distance(aim, n - 1)
+
+
+def test_what_can_be_shown_is_shown_in_four_of_five_cases() -> None:
+    # one question in five changes by 1, 0.1 more of them for the better
+    rng = np.random.default_rng(4)
+    changes = Changes(deviation=math.sqrt(0.2 - 0.1**2), share=0.2)
+    n = changes.questions(to_be_better(), 0.1)
+    assert n is not None
+    drawn = rng.choice([-1.0, 1.0, 0.0], (n, 4000), p=[0.05, 0.15, 0.8])
+    low, _ = pseudo_queries(Units.of(drawn), 1.0).bounds(0.975)
+    # 4,000 data sets: three standard errors are 0.019; what a normal approximation costs is less
+    assert np.mean(low > 0) == pytest.approx(0.8, abs=0.03)
+
+
+def test_what_was_seen_has_a_quarter_of_a_change_beside_it() -> None:
+    # 8 of 40 lose 0.5: k = 8, M² = (2 + 1) / 9, so that 1/12 is added; Σ(d - m)² = 2 - 40 × 0.01
+    changes = seen([-0.5] * 8 + [0.0] * 32)
+    assert pseudo_change([-0.5] * 8 + [0.0] * 32) ** 2 == pytest.approx(1 / 3)
+    assert changes.deviation == pytest.approx(math.sqrt((1.6 + 1 / 12) / (40 + 0.25 - 1)))
+    assert changes.share == pytest.approx((8 + 0.25) / (40 + 0.25))
+    # of changes of 0.1 and 0.4, k = 0.5² / 0.17
+    unequal = seen([0.1, -0.4] + [0.0] * 18)
+    assert unequal.share == pytest.approx((0.25 / 0.17 + 0.25) / (20 + 0.25))
+
+
+def test_clusters_are_units() -> None:
+    # the same numbers, each of two questions of one document
+    column = np.array([-0.5, 0.25] * 2 + [0.0] * 36)
+    (alone,) = Changes.seen(Units.of(column[:, np.newaxis]), np.ones(1))
+    twice = Units.of(np.repeat(column, 2)[:, np.newaxis], np.repeat(np.arange(40), 2))
+    (clustered,) = Changes.seen(twice, np.ones(1))
+    assert clustered.size == 2
+    assert clustered.deviation == pytest.approx(alone.deviation)
+    n = alone.questions(to_be_kept(), 0.02)
+    assert n is not None
+    assert clustered.questions(to_be_kept(), 0.02) == 2 * n
+    assert clustered.distance(to_be_kept(), 2 * n) == pytest.approx(alone.distance(to_be_kept(), n))
+
+
+def test_where_few_change_a_large_gain_takes_more_of_them() -> None:
+    # a gain of 0.3 can't come from one question in a hundred: all that change gain, and more do
+    rare = Changes(deviation=0.0, share=0.01)
+    n = rare.questions(to_be_better(), 0.3)
+    assert n is not None
+    # then all differences are 0.3: N of them and two pseudo-queries
+    low, _ = pseudo_bounds([0.3] * n, 0.975)
+    assert low > 0
+    assert pseudo_bounds([0.3] * (n - 1), 0.975)[0] <= 0
+
+
+@pytest.mark.parametrize("aim", AIMS)
+def test_no_number_shows_nothing(aim: Aim) -> None:
+    changes = Changes(deviation=0.3, share=0.2)
+    assert changes.questions(aim, 0.0) is None
+    assert changes.questions(aim, 1e-6) is None
+    assert changes.distance(aim, MOST_QUESTIONS) > 1e-6
+    assert changes.distance(aim, 1) == math.inf
