@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.decisions.comparison.comparing import compare
     from llama_index_rag_metrics.decisions.comparison.comparison import Comparison
     from llama_index_rag_metrics.decisions.comparison.holes import judgement_holes
+    from llama_index_rag_metrics.decisions.draws import Draw, draw_changed
     from llama_index_rag_metrics.decisions.gate.baseline import Baseline
     from llama_index_rag_metrics.decisions.gate.checking_rules import assert_retrieval, check_rules
     from llama_index_rag_metrics.decisions.gate.rules import Rule
@@ -142,6 +143,7 @@ __all__ = [
     "Comparison",
     "Configuration",
     "ContainmentMatcher",
+    "Draw",
     "EditMatcher",
     "EmbeddingMatcher",
     "EvaluateOptions",
@@ -200,6 +202,7 @@ __all__ = [
     "compare",
     "compare_reviewers",
     "create_nuggets",
+    "draw_changed",
     "evaluate",
     "evaluate_stages",
     "explain_match",
@@ -255,6 +258,7 @@ _LAZY = {
     "decisions.comparison.comparing": ("compare",),
     "decisions.comparison.comparison": ("Comparison",),
     "decisions.comparison.holes": ("judgement_holes",),
+    "decisions.draws": ("Draw", "draw_changed"),
     "decisions.gate.baseline": ("Baseline",),
     "decisions.gate.checking_rules": ("assert_retrieval", "check_rules"),
     "decisions.gate.rules": ("Rule",),

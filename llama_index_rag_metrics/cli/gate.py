@@ -44,6 +44,7 @@ def run_gate(
     min_coverage: Annotated[float | None, {"min": 0, "max": 1}] = None,
     strict: bool = False,
     on_missing: OnMissing = "error",
+    drawn: Path | None = None,
     form: Form = "table",
     worst: Natural[int] = 3,
     html: NewFile[Path | None] = None,
@@ -75,11 +76,13 @@ def run_gate(
             0.95, or tool.rag-metrics.gate in pyproject.toml.
         strict: Exit with 1 if a rule is inconclusive, too.
         on_missing: If the baseline has other questions: refuse, or compare those in common.
+        drawn (DRAW): What `labels draw` wrote: rules against the baseline are decided by the drawn
+            questions, for all that were asked.
         form (--format): How the result is printed; junit: as XML, in which GitLab, Jenkins and
             others read each rule as a test.
 
     Groups:
-        Rules: rule, strict, min_coverage, on_missing, system
+        Rules: rule, strict, min_coverage, on_missing, drawn, system
         Baseline: baseline, update_baseline, metric, force, new_anchor
         Output: form, worst, html
 
@@ -93,10 +96,12 @@ def run_gate(
     from llama_index_rag_metrics.cli.gate_junit import to_junit
     from llama_index_rag_metrics.runtime.errors import GateFailed
 
-    check_files({"--html": html}, [scores, baseline])
-    if update_baseline and (html or form != "table"):
-        option, value = ("--html", str(html)) if html else ("--format", form)
-        raise InvalidInput(option, value, "no --update-baseline beside it, which makes no report")
+    check_files({"--html": html}, [scores, baseline, drawn])
+    reported = {"--html": html, "--format": None if form == "table" else form, "--drawn": drawn}
+    for option, value in reported.items():
+        if update_baseline and value is not None:
+            expected = "no --update-baseline beside it, which makes no report"
+            raise InvalidInput(option, str(value), expected)
     settings = gate_files.project_settings(Path("pyproject.toml"))
     measured = gate_files.read_scores(scores, system)
     path = baseline or settings.baseline
@@ -118,6 +123,7 @@ def run_gate(
         on_missing=on_missing,
         min_coverage=coverage,
         worst=worst,
+        drawn=drawn,
     )
     is_strict = strict or settings.strict
     if form != "junit":

@@ -39,6 +39,9 @@ def run_judge(
     qrels: NewFile[Path | None] = None,
     cache: NewFile[Path | None] = None,
     human: Path | None = None,
+    draw: Count[int | None] = None,
+    pool: NewFile[Path | None] = None,
+    seed: Natural[int] = 0,
     check: bool = False,
     workers: Count[int] = WORKERS,
     worst: Natural[int] = 5,
@@ -67,6 +70,11 @@ def run_judge(
             .parquet or .arrow.
         cache: A file that keeps grades, so none is paid for twice.
         human: People's grades of some passages, as qrels, to see how far the LLM agrees.
+        draw: Draw so many of the graded questions at random, for people to label: their scores
+            calibrate the LLM's.
+        pool: Where to write the passages of --draw, for `labels review`. The LLM's grades are not
+            in it.
+        seed: Of the random draw.
         check: Instead of scoring, see how steady the grades are: asked again, at another place in a
             request, with others. Takes some 400 requests.
 
@@ -74,11 +82,12 @@ def run_judge(
         Grading: llm, depth, texts_per_call, cache, workers
         Questions: questions, question_id, match_on, matcher, on_error
         Scores: metric, min_grade
-        Trust in the LLM: human, check
+        Trust in the LLM: human, draw, pool, seed, check
         Output: worst, html, json, qrels
 
     Examples:
         rag-metrics judge traces.jsonl --llm my_package:llm --cache grades.sqlite
+        rag-metrics judge traces.jsonl --llm package:llm --draw 60 --pool people.jsonl
         rag-metrics judge traces.jsonl --llm my_package:llm --check
     """
     from llama_index_rag_metrics import (
@@ -95,11 +104,13 @@ def run_judge(
     from llama_index_rag_metrics.scores.scores_export import to_json
     from llama_index_rag_metrics.scores.trec_eval import at_level
 
-    check_files({"--qrels": qrels, "--json": json, "--html": html})
+    check_files({"--qrels": qrels, "--json": json, "--html": html, "--pool": pool})
+    if (draw is None) != (pool is None):
+        raise InvalidInput("--draw", draw, "a number of questions, and --pool FILE beside it")
     kept = f"grades are kept in {cache}" if cache else "nothing was kept; --cache FILE keeps grades"
     if check:
         kept = "nothing was kept, since --check asks for every grade anew"
-        others = {"--qrels": qrels, "--metric": metric, "--cache": cache}
+        others = {"--qrels": qrels, "--metric": metric, "--cache": cache, "--draw": draw}
         if unfit := [name for name, value in others.items() if value is not None]:
             is_cache = unfit == ["--cache"]
             reason = "every grade is asked for anew" if is_cache else "nothing is scored"
@@ -128,6 +139,8 @@ def run_judge(
         grades, ungraded = judging.grades(workers)
         if qrels is not None:
             write_qrels(grades, qrels)
+        if draw is not None and pool is not None:
+            say(judging.write_pool(pool, grades, draw, seed, depth))
         rankings = judging.run.select(grades)
         scores = score_rankings(grades, rankings, metrics, max_retrieved=depth)
         scores = scores.replace(notes=[*scores.notes, judging.spent], queries=judging.queries)

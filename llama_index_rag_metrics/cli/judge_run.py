@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,8 +23,10 @@ from llama_index_rag_metrics import (
 )
 from llama_index_rag_metrics.cli.commands import say
 from llama_index_rag_metrics.cli.retriever_factories import broken, imported
+from llama_index_rag_metrics.decisions.draws import drawn_at_random
+from llama_index_rag_metrics.files.lines import to_json, write_lines
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike
-from llama_index_rag_metrics.report.numbers import counted
+from llama_index_rag_metrics.report.numbers import counted, questions
 from llama_index_rag_metrics.runtime.cache.fetching import Usage
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
 
@@ -94,6 +96,28 @@ class Judging:
                 f"the texts of {self.n_unknown} of {n} questions aren't known; they are left out"
             )
         return grades, remarks
+
+    def write_pool(self, path: Path, graded: Collection[str], n: int, seed: int, depth: int) -> str:
+        """Write what was graded of n questions drawn at random, for people; say what it is."""
+        drawn = drawn_at_random(graded, n, seed)
+        rows = [
+            {"query_id": query_id, "query": self.queries[query_id], "doc_id": item, "text": text}
+            for query_id in drawn
+            for item, text in self._passages(query_id)[:depth]
+        ]
+        write_lines(path, map(to_json, rows))
+        passages = counted(len(rows), "passage", "passages")
+        all_of_them = "all " if len(drawn) == len(graded) else ""
+        return (
+            f"{path}: {passages} of {all_of_them}{questions(len(drawn))} drawn at random from "
+            f"{len(graded):,}, for people to label"
+        )
+
+    def _passages(self, query_id: str) -> list[tuple[str, str]]:
+        """The retrieved passages with their texts, each once."""
+        ranking = self.run[query_id]
+        texts = dict(zip(reversed(ranking.ids), reversed(ranking.texts or ()), strict=False))
+        return [(item, texts.get(item, "")) for item in dict.fromkeys(ranking.ids)]
 
     @property
     def spent(self) -> str:

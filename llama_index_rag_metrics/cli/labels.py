@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from llama_index_rag_metrics.cli.commands import (
     Count,
     Form,
+    Natural,
     NewFile,
     check_files,
     command,
@@ -20,6 +23,9 @@ from llama_index_rag_metrics.cli.commands import (
 from llama_index_rag_metrics.labels import Strategy
 from llama_index_rag_metrics.runtime.amounts import check_share
 from llama_index_rag_metrics.runtime.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from llama_index_rag_metrics.rankings.run import Run
 
 
 @command(labels, "check", ok="no label is wrong", failed="some labels are wrong")
@@ -167,6 +173,7 @@ def run_pool(
     strategy: Strategy = "decisive",
     baseline: str | None = None,
     level: float = 0.05,
+    drawn: Path | None = None,
     form: Form = "table",
     html: NewFile[Path | None] = None,
 ) -> None:
@@ -178,33 +185,32 @@ def run_pool(
             text; systems and ranks are hidden.
         qrels: The labels so far. Default: those of the dataset.
         dataset (-d, DATASET): The dataset that holds the questions and the texts.
-        n: How many passages to write. Default: all.
+        n (-n, --n): How many passages to write. Default: all.
         metric (-m, METRIC): ndcg@k, precision@k, recall, recall@k, ap or ap@k.
         strategy: What comes first: what changes comparisons most, or ranks highest.
         baseline (RUN): Compare every other run with this one. Default: all of them.
         level: A comparison is decided if the chance that further labels change it is below this.
+        drawn (DRAW): What `labels draw` wrote: only the drawn questions count.
 
     Groups:
-        What is compared: qrels, dataset, metric, baseline, level
+        What is compared: qrels, dataset, metric, baseline, level, drawn
         What to label next: output, n, strategy
         Output: form, html
 
     Examples:
         rag-metrics labels pool a.run b.run -d data.jsonl -n 50 -o pool.jsonl
     """
-    from llama_index_rag_metrics import RetrievalDataset, pool, read_run
-    from llama_index_rag_metrics.cli.run_files import named_apart
+    from llama_index_rag_metrics import Draw, RetrievalDataset, pool
     from llama_index_rag_metrics.labels.pooling import check_request
 
     check_request(metric, n=n, strategy=strategy, level=level)
-    check_files({"--output": output, "--html": html}, [*runs, qrels, dataset])
-    loaded = [read_run(path) for path in runs]
-    for path, run in zip(runs, loaded, strict=True):
-        if not run:
-            raise InvalidInput("runs", str(path), "files with at least one ranking")
-    names = named_apart([run.name for run in loaded], runs)
+    check_files({"--output": output, "--html": html}, [*runs, qrels, dataset, drawn])
+    loaded = _runs_of(runs)
+    if drawn is not None:
+        draw = Draw.load(drawn)
+        loaded = {name: draw.select(run) for name, run in loaded.items()}
     chosen = pool(
-        dict(zip(names, loaded, strict=True)),
+        loaded,
         qrels,
         n=n,
         metric=metric,
@@ -215,6 +221,67 @@ def run_pool(
     )
     chosen.to_jsonl(output)
     show(replace(chosen, file=str(output)), form, html=html)
+
+
+@command(labels, "draw", needs_llama_index=False)
+def run_draw(
+    old: Path,
+    new: Path,
+    *,
+    output: NewFile[Path],
+    k: Count[int] = 10,
+    whole: bool = False,
+    n: Count[int] = 60,
+    any_order: bool = False,
+    dataset: Path | None = None,
+    seed: Natural[int] = 0,
+) -> None:
+    """Draw the questions to label where two runs retrieve something else.
+
+    Where they retrieve the same, their difference is 0 without a label. Take all questions that
+    there are, such as those of a log.
+
+    Args:
+        old: The baseline's rankings, as `score` takes them.
+        new: The other run's, of the same questions.
+        output (-o): The draw, which `labels pool` and `gate` read with --drawn.
+        k (-k, --k): How many passages are compared: the largest cutoff of the metrics that matter.
+        whole: Compare whole rankings, for metrics without a cutoff.
+        n (-n, --n): How many questions to draw.
+        any_order: Count other passages alone as a change, not another order. For hit_rate, recall,
+            precision and their like at this k.
+        dataset (-d, DATASET): A dataset with the questions' metadata, for slices, and the labels
+            so far.
+        seed: Of the random order.
+
+    Examples:
+        rag-metrics labels draw old.run new.run -k 10 -n 60 -o draw.json
+    """
+    from llama_index_rag_metrics import RetrievalDataset, draw_changed
+
+    check_files({"--output": output}, [old, new, dataset])
+    draw = draw_changed(
+        _runs_of([old, new]),
+        k=None if whole else k,
+        n=n,
+        order=not any_order,
+        seed=seed,
+        dataset=None if dataset is None else RetrievalDataset.load(dataset),
+    )
+    draw.save(output)
+    typer.echo(f"{output}: {draw}")
+
+
+def _runs_of(paths: Sequence[Path]) -> dict[str, Run]:
+    """Stored rankings by names that tell them apart."""
+    from llama_index_rag_metrics import read_run
+    from llama_index_rag_metrics.cli.run_files import named_apart
+
+    loaded = [read_run(path) for path in paths]
+    for path, run in zip(paths, loaded, strict=True):
+        if not run:
+            raise InvalidInput("runs", str(path), "files with at least one ranking")
+    return dict(zip(named_apart([run.name for run in loaded], paths), loaded, strict=True))
 
 
 @command(labels, "review", needs_llama_index=False)

@@ -9,13 +9,8 @@ from dataclasses import asdict, dataclass, fields
 import numpy as np
 
 from llama_index_rag_metrics.decisions import OnMissing
-from llama_index_rag_metrics.decisions.comparison.pairing import (
-    Clusters,
-    Paired,
-    Results,
-    pair,
-    scores_of,
-)
+from llama_index_rag_metrics.decisions.clusters import Clusters
+from llama_index_rag_metrics.decisions.comparison.pairing import Paired, Results, pair, scores_of
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better, metric
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.numbers import (

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
+from llama_index_rag_metrics.decisions.draws import RunLike, run_of
 from llama_index_rag_metrics.files.lines import to_json, write_lines
 from llama_index_rag_metrics.files.runs.read_runs import read_qrels
 from llama_index_rag_metrics.labels import Strategy
@@ -170,8 +170,6 @@ def scores_if(metric: RankingMetric, items: PoolItems, grades: FloatArray) -> Fl
         judged.forget_views()
     return scores
 
-
-RunLike: TypeAlias = "Run | EvaluationResults | Mapping[str, Sequence[str]]"
 
 SAMPLES = 500
 """Simulated judgings of the rest."""
@@ -356,16 +354,10 @@ def _systems(runs: Any) -> dict[str, Run]:
         if not all(isinstance(run, Run) and run.name for run in named):
             raise InvalidInput("runs", runs, "name to run, or runs with names")
         runs = {run.name: run for run in named}
-    systems = {name: _run(name, run) for name, run in runs.items()}
+    systems = {name: run_of(name, run) for name, run in runs.items()}
     if len(systems) < 2:
         raise InvalidInput("runs", list(systems), "at least two systems with names of their own")
     return systems
-
-
-def _run(name: str, source: Any) -> Run:
-    if isinstance(source, EvaluationResults):
-        return source.run
-    return source if isinstance(source, Run) else Run(source, name=name)
 
 
 def _texts(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
 import sys
 import warnings
@@ -128,6 +129,27 @@ class TestJudge:
         assert asked == 4
         assert run(*arguments, *kept).exit_code == 0
         assert Path("asked.txt").read_text().count("asked") == asked
+
+    def test_questions_are_drawn_for_people(self) -> None:
+        judge = ["judge", "traces.jsonl", "--llm", "my_judge:Judge", "-m", "mrr"]
+        named = ["--question-id", "question_id", "--pool", "people.jsonl"]
+        drawn = set()
+        for seed in range(8):
+            ended = run(*judge, *named, "--draw", "1", "--seed", str(seed))
+            assert ended.exit_code == 0, ended.output
+            rows = [json.loads(line) for line in Path("people.jsonl").read_text().splitlines()]
+            drawn.add(tuple((row["query_id"], row["query"], row["doc_id"]) for row in rows))
+            assert {tuple(row) for row in rows} == {("query_id", "query", "doc_id", "text")}
+        # a whole question each time, and not always the same
+        assert drawn == {
+            (("q1", "Where?", "bad"), ("q1", "Where?", "good"), ("q1", "Where?", "good2")),
+            (("q2", "When?", "bad"),),
+        }
+        every = " ".join(run(*judge, *named, "--draw", "60").stderr.split())
+        assert "people.jsonl: 4 passages of all 2 questions drawn at random from 2" in every
+        assert run("labels", "review", "people.jsonl", "-o", "judged.jsonl").exit_code == 0
+        assert run(*judge, "--draw", "1").exit_code == 2
+        assert run(*judge, *named, "--draw", "1", "--check").exit_code == 2
 
     def test_several_in_a_request_and_how_far_people_agree(self) -> None:
         Path("people.txt").write_text("q1 0 bad 0\nq1 0 good 3\nq2 0 bad 3\n")

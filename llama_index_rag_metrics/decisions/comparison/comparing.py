@@ -18,7 +18,12 @@ from llama_index_rag_metrics.decisions.comparison.difference import (
     Difference,
     Test,
 )
+from llama_index_rag_metrics.decisions.comparison.drawn_pairing import (
+    DrawnPaired,
+    drawn_pair,
+)
 from llama_index_rag_metrics.decisions.comparison.pairing import Paired, pair, scores_of
+from llama_index_rag_metrics.decisions.draws import DrawLike, as_draw
 from llama_index_rag_metrics.decisions.questions_needed import changes_of, easier_metric
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
@@ -48,6 +53,7 @@ def compare(
     clusters: Clusters | None = None,
     slices: str | None = None,
     alike: float | None = None,
+    drawn: DrawLike | None = None,
 ) -> Comparison:
     """Compare systems with a baseline, paired by query.
 
@@ -77,10 +83,13 @@ def compare(
             values and intervals are corrected for all slices together.
         alike: a difference too small to matter; None is 0.02 for metrics from 0 to 1 and none for
             others, 0 none for all.
+        drawn: what `draw_changed` made of the runs of two systems, or its file. Only the drawn
+            queries count, all of which must be scored, and a difference is that over all queries
+            that were asked: their mean times the share that changed. Means are those of the drawn.
 
     Raises:
         InvalidInput: the systems have different queries, a score is infinite, or an argument can't
-            be used.
+            be used; a drawn query has no score, or a metric isn't determined by what was drawn by.
         UnknownMetric: a system has no scores by a metric that is wanted.
 
     Examples:
@@ -101,7 +110,14 @@ def compare(
     calibrations = {
         name: system for name, system in systems.items() if isinstance(system, Calibration)
     }
-    paired = pair(scores, baseline, metrics=metrics, on_missing=on_missing, clusters=clusters)
+    if drawn is None:
+        paired = pair(scores, baseline, metrics=metrics, on_missing=on_missing, clusters=clusters)
+    elif calibrations:
+        remedy = "Compare people's scores of the drawn questions: calibration.human."
+        raise InvalidInput("drawn", "calibrated systems", "uncalibrated scores", remedy)
+    else:
+        paired = drawn_pair(scores, baseline, as_draw(drawn), metrics, clusters)
+        scores = paired.scores
     if calibrations:
         _check_calibrated(scores, calibrations, test)
         judges = {name: calibration.judge for name, calibration in calibrations.items()}
@@ -121,7 +137,7 @@ def compare(
         alike=alike,
     )
     results = {
-        name: system if isinstance(system, EvaluationResults) else None
+        name: system if isinstance(system, EvaluationResults) and drawn is None else None
         for name, system in systems.items()
     }
 
@@ -258,6 +274,8 @@ def _notes(paired: Paired, settings: ComparisonSettings) -> tuple[str, ...]:
             "means and differences are calibrated, each on its own, so that a difference isn't "
             "exactly that of the means; better, same and worse are counted by people's scores"
         )
+    if isinstance(paired, DrawnPaired) and settings.slices is not None:
+        notes += [paired.draw.by_slice(settings.slices)]
     if settings.test == "wilcoxon":
         notes.append("Wilcoxon's test is of symmetry about 0, not of the mean")
     if paired.clusters is not None:
@@ -300,7 +318,8 @@ def _decide(
     families = [np.flatnonzero(primary), np.flatnonzero(~primary)]
     p_values = np.array([difference.p_of(settings.test) for _, difference in differences])
     corrected, levels = _corrected(p_values, families, units, settings)
-    widest = np.array([paired.widest(*difference.key) for _, difference in differences])
+    weights = np.array([part.weight / paired.weight for part, _ in differences])
+    widest = weights * [paired.widest(*difference.key) for _, difference in differences]
     comparisons, detectable = np.ones(len(differences), np.int64), np.full(len(differences), None)
     confidence, possible = np.ones(len(differences)), np.ones((len(differences), 2))
     for family, level in zip(families, levels, strict=True):
@@ -316,7 +335,8 @@ def _decide(
             part, keys = differences[of_part[0]][0], [differences[row][1].key for row in of_part]
             possible[of_part] = part.possible(keys, 1 - level)
     found = difference_intervals(units, widest=widest, confidence=confidence, possible=possible)
-    for position, ((_, difference), interval) in enumerate(zip(differences, found, strict=True)):
+    for position, (part, difference) in enumerate(differences):
+        interval = part.weighed_ends(found[position], float(confidence[position]))
         yield with_verdict(
             replace(
                 difference,
@@ -339,10 +359,7 @@ def _columns(
     """(queries,) the evidence and the differences; NaN outside the part."""
     rows = {query_id: row for row, query_id in enumerate(paired.query_ids)}
     whole = np.full((2, len(rows)), np.nan)
-    whole[:, [rows[query_id] for query_id in part.query_ids]] = (
-        part.evidence(*key),
-        part.values(*key),
-    )
+    whole[:, [rows[query_id] for query_id in part.query_ids]] = part.weighed(key)
     return whole[0], whole[1]
 
 

@@ -15,8 +15,10 @@ from llama_index_rag_metrics.decisions.comparison.difference import (
     SystemPair,
     all_pairs,
 )
+from llama_index_rag_metrics.decisions.comparison.drawn_pairing import DrawnPaired
 from llama_index_rag_metrics.decisions.comparison.holes import Holes, judgement_holes
 from llama_index_rag_metrics.decisions.comparison.pairing import Paired
+from llama_index_rag_metrics.decisions.draws import Draw
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.report.escape import terminal
 from llama_index_rag_metrics.report.model import Report
@@ -101,7 +103,13 @@ class Comparison(Reportable):
     @property
     def decision(self) -> str:
         """The result of the comparison on the primary metric, as one plain line."""
-        return decision(self)
+        used = "" if self.drawn is None else f"{self.drawn.used} "
+        return f"{used}{decision(self)}"
+
+    @property
+    def drawn(self) -> Draw | None:
+        """The draw that the differences rest on, where questions were drawn."""
+        return self.paired.draw if isinstance(self.paired, DrawnPaired) else None
 
     def by_query(self, system: str, metric: str) -> dict[str, float]:
         """Query id to system minus baseline, of the queries with a value for both."""
@@ -153,6 +161,7 @@ class Comparison(Reportable):
             "baseline": self.baseline,
             "settings": asdict(self.settings),
             "decision": self.decision,
+            "drawn": None if self.drawn is None else str(self.drawn),
             "notes": self.notes,
             "queries": len(self.query_ids),
             "means": [

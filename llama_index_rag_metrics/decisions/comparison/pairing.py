@@ -126,9 +126,22 @@ class Paired:
             return ""
         return describe_worth(self.prediction_powered(system, metric, baseline))
 
+    @property
+    def weight(self) -> float:
+        """What a mean of these queries counts for in a difference."""
+        return 1.0
+
+    def weighed(self, key: tuple[str, str, str]) -> tuple[FloatArray, FloatArray]:
+        """(queries,) the evidence on (system, metric, baseline) and the values, so weighed."""
+        return self.weight * self.evidence(*key), self.weight * self.values(*key)
+
+    def weighed_ends(self, interval: MeanInterval, confidence: float) -> MeanInterval:
+        """The interval of a weighed difference, with how well the weight is known."""
+        return interval
+
     def units(self, keys: Iterable[tuple[str, str, str]]) -> Units:
         """The differences of (system, metric, baseline), a column each."""
-        return self.units_of([(self.evidence(*key), self.values(*key)) for key in keys])
+        return self.units_of([self.weighed(key) for key in keys])
 
     def units_of(self, columns: Iterable[tuple[FloatArray, FloatArray]]) -> Units:
         """The same of columns, each moved by a judge and as it was."""

@@ -12,7 +12,13 @@ from llama_index_rag_metrics.decisions import OnMissing
 from llama_index_rag_metrics.decisions.calibration import Calibration
 from llama_index_rag_metrics.decisions.clusters import Clusters
 from llama_index_rag_metrics.decisions.comparison.pairing import Results, scores_of
+from llama_index_rag_metrics.decisions.draws import DrawLike, as_draw
 from llama_index_rag_metrics.decisions.gate.baseline import Baseline, Update, judge_of
+from llama_index_rag_metrics.decisions.gate.drawn_rules import (
+    check_drawn_rules,
+    drawn_baseline,
+    measure_drawn,
+)
 from llama_index_rag_metrics.decisions.gate.measuring import (
     Measured,
     easier_for,
@@ -55,6 +61,7 @@ def check_rules(
     clusters: Clusters | None = None,
     min_coverage: float = MIN_COVERAGE,
     worst: int = 5,
+    drawn: DrawLike | None = None,
 ) -> GateReport:
     """Check results against rules.
 
@@ -76,10 +83,12 @@ def check_rules(
         min_coverage: the share of the queries, from 0 to 1, that must have a value, or against the
             baseline one on both sides.
         worst: how many of the worst queries to keep in a verdict.
+        drawn: what `draw_changed` made of the baseline's run and this one, or its file: rules
+            against the baseline are then decided by the drawn questions, for all that were asked.
 
     Raises:
         InvalidInput: a rule or an argument can't be used, a score is infinite, or there are no
-            scores by a rule's metric, or no baseline.
+            scores by a rule's metric, or no baseline; a drawn question has no score.
         BaselineMismatch: the baseline is of other queries.
         UnknownMetric: a rule names no metric.
 
@@ -101,12 +110,24 @@ def check_rules(
     stored = _stored(baseline)
     notes: list[str] = []
     sides: dict[str, _Side] = {}
+    draw = None if drawn is None else as_draw(drawn)
+    if draw is not None:
+        if judge is not None:
+            raise InvalidInput("drawn", "calibrated scores", "uncalibrated ones, of people")
+        check_drawn_rules(parsed, draw, scores)
     if relative := [rule for rule in parsed if rule.baseline]:
         if stored is None:
             expected = "a baseline, since the rule compares with it"
             raise InvalidInput("baseline", None, expected, f"The rule is '{relative[0]}'.")
+        if draw is not None:
+            stored, checked = drawn_baseline(stored, scores, draw)
+            notes += checked
         sides = _sides(stored, results, on_missing, notes)
-    measured = list(_measured(parsed, scores, judge, sides, clusters, notes))
+    if draw is None:
+        measured = list(_measured(parsed, scores, judge, sides, clusters, notes))
+    else:
+        against = sides["baseline"][0]
+        measured = [(rule, measure_drawn(rule, scores, against, draw, clusters)) for rule in parsed]
     notes += [note for _, measure in measured for note in measure.notes]
     verdicts = [
         replace(verdict, worst=tuple(_worst_queries(results, rule, measure, worst)))
@@ -121,14 +142,15 @@ def check_rules(
         failed = [Failure("", *pair) for pair in scores.failed.items()]
         notes += [f"failed: {line.text}" for line in failure_lines(failed) if worst]
     notes += _remarks(verdicts)
-    if judge is None:
+    if judge is None and draw is None:
         notes += _easier(verdicts, scores, sides, clusters)
     decided = {verdict.metric for verdict in verdicts}
     notes += [
         note for note in scores.notes if decided.intersection(note.partition(": ")[0].split(", "))
     ]
     distinct = tuple(dict.fromkeys(notes))
-    return GateReport(tuple(verdicts), scores.name, distinct, surroundings(results))
+    used = "" if draw is None else draw.used if draw.changed else f"{draw.found}."
+    return GateReport(tuple(verdicts), scores.name, distinct, surroundings(results), used)
 
 
 def assert_retrieval(
@@ -140,6 +162,7 @@ def assert_retrieval(
     clusters: Clusters | None = None,
     min_coverage: float = MIN_COVERAGE,
     worst: int = 5,
+    drawn: DrawLike | None = None,
 ) -> GateReport:
     """Assert that results satisfy rules.
 
@@ -153,6 +176,7 @@ def assert_retrieval(
         clusters: what queries belong to, as for `compare`.
         min_coverage: the share of the queries that must have a value; see `check_rules`.
         worst: how many of the worst queries to show for each broken rule.
+        drawn: what `draw_changed` made, as for `check_rules`.
 
     Raises:
         GateFailed: an AssertionError: a rule is broken. It shows the rules, the numbers with their
@@ -176,6 +200,7 @@ def assert_retrieval(
         clusters=clusters,
         min_coverage=min_coverage,
         worst=worst,
+        drawn=drawn,
     )
     if report.broken(strict=strict):
         raise GateFailed(f"\n{to_text(report.report(), width=120)}")
