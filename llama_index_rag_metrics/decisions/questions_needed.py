@@ -260,7 +260,7 @@ def easier_metric(
     Of those that say how good a ranking is; `changes` are of all that were asked for. "" where it
     is the primary one, or n questions are enough for that.
     """
-    if primary not in changes or effect <= 0:
+    if primary not in changes or effect <= 0 or not is_quality(primary):
         return ""
     others = {name: seen for name, seen in changes.items() if is_quality(name)}
     ordered = {primary: changes[primary], **others}
@@ -281,8 +281,9 @@ def easier_metric(
 
 
 def is_quality(name: str) -> bool:
-    """Whether a metric goes from 0 to 1, more being better."""
-    return limits_of(name) == UNIT_RANGE and not lower_is_better(name)
+    """Whether a metric says how good a ranking is, from 0 to 1, more being better."""
+    is_of_labels = name.partition("@")[0] in ("judged", "unjudged")
+    return limits_of(name) == UNIT_RANGE and not lower_is_better(name) and not is_of_labels
 
 
 def about(needed: int | None) -> str:

@@ -126,7 +126,7 @@ def prediction_powered(
         widest = float(np.ptp(np.concatenate([human, judge, others])))
     imagined = 2 * (widest / 2 * n_units / n) ** 2
     doubted = (spread * n_units + imagined / n_units) / (n_units + 2) + far
-    worth = max(1.0, before / doubted) * n
+    worth = min(max(1.0, before / doubted) * n, float(n + len(others)))
     return replace(unmoved, values=values, weight=weight, worth=worth)
 
 

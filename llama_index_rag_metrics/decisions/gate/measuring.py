@@ -158,6 +158,7 @@ def _reckoned(values: FloatArray, limits: tuple[float, float]) -> tuple[float, f
     A report gives no interval there; a rule has to be decided.
     """
     low, high = limits
+    values = values[~np.isnan(values)]
     if not len(values) or np.ptp(values) > NOISE:
         return limits
     reach = max(2 * float(np.abs(values).max()), 1.0)
