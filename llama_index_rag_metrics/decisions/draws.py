@@ -23,7 +23,7 @@ from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.metrics.metric_names import metric as metric_of
 from llama_index_rag_metrics.rankings.judging.judged import TokenBudget
 from llama_index_rag_metrics.rankings.run import Ranking, Run
-from llama_index_rag_metrics.report.numbers import percent, questions
+from llama_index_rag_metrics.report.numbers import percent, questions, significant
 from llama_index_rag_metrics.report.reportable import Sentence
 from llama_index_rag_metrics.runtime.amounts import check_integer
 from llama_index_rag_metrics.runtime.arrays import FloatArray
@@ -100,7 +100,7 @@ class Draw(Sentence):
         n = questions(len(self.asked))
         if not self.changed:
             return f"None of {n} retrieves {what}{where}"
-        rounded = float(f"{self.share:.2g}")
+        rounded = significant(self.share, 2)
         share = percent(self.share if rounded == 1 > self.share else rounded)
         return f"{share} of {n} retrieve {what}{where}"
 

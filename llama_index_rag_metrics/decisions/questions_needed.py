@@ -18,6 +18,7 @@ from llama_index_rag_metrics.report.numbers import (
     percent,
     questions,
     rounded_up,
+    significant,
     two_digits_up,
 )
 from llama_index_rag_metrics.report.reportable import Reportable, Sentence
@@ -329,12 +330,16 @@ def _assumed(name: str, effect: float, deviation: float | None, changed: float |
         raise InvalidInput("metrics", name, expected)
     share = percent(changed)
     if effect > changed * span:
-        raise InvalidInput("effect", effect, f"at most {changed * span:.3g}, if {share} change")
+        expected = f"at most {given(significant(changed * span))}, if {share} change"
+        raise InvalidInput("effect", effect, expected)
     most = math.sqrt(changed * span**2 - effect**2)
     least = effect * math.sqrt(1 / changed - 1)
     if not least * (1 - 1e-9) <= deviation <= most * (1 + 1e-9):
-        expected = f"a number from {least:.3g} to {most:.3g}, if {share} change and the mean is "
-        raise InvalidInput("deviation", deviation, f"{expected}{given(effect)}")
+        low, high = given(significant(least)), given(significant(most))
+        expected = (
+            f"a number from {low} to {high}, if {share} change and the mean is {given(effect)}"
+        )
+        raise InvalidInput("deviation", deviation, expected)
     return Changes(deviation, changed, span)
 
 

@@ -133,6 +133,15 @@ def carried(value: float, n: int) -> str:
     return score(value, limit, digits_of(n))
 
 
+def significant(value: float, digits: int = 3) -> float:
+    """A number that keeps so many of its digits, from the first one that isn't 0.
+
+    >>> significant(0.041234), significant(0.41234, 2)
+    (0.0412, 0.41)
+    """
+    return float(f"{value:.{digits}g}")
+
+
 def signed(value: float, limit: float | None = None, digits: int = DIGITS) -> str:
     """A difference with its sign, which one that looks like 0 doesn't have.
 

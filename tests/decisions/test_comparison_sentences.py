@@ -210,7 +210,7 @@ class TestVerdict:
         assert (row.p_corrected, row.significant, row.outcome) == (0.0625, False, "better")
         assert row.note == (
             "the Wilcoxon signed-rank test finds no difference, the interval one; only 5 questions "
-            "changed; 5 changes in one direction happen by chance in 6 % of cases"
+            "changed; 5 changes in one direction happen by chance in 6.25 % of cases"
         )
 
     def test_one_cluster_says_nothing(self) -> None:

@@ -25,6 +25,7 @@ from llama_index_rag_metrics import (
     judgement_holes,
     move_labels,
     pool,
+    power,
     score_rankings,
     sweep,
 )
@@ -106,6 +107,10 @@ EVERY: Mapping[str, Sequence[Callable[[], Reportable]]] = {
         lambda: judgement_holes(baseline(), []),
     ],
     "Calibration": [calibration],
+    "Power": [
+        lambda: power({"old": baseline(), EVIL: baseline()}, effect=0.1),
+        lambda: power(deviation=0.3, changed=0.4, n=200),
+    ],
     "Sweep": [swept, lambda: swept([1])],
     "LabelFindings": [
         lambda: check_labels(MOONS, {"n": TRITON}),

@@ -129,7 +129,7 @@ def _few_changed(difference: Difference, settings: ComparisonSettings) -> str:
     n = difference.changed
     return (
         f"only {n} questions changed; {n} changes in one direction happen by chance in "
-        f"{percent(round(by_chance, 2))} of cases"
+        f"{percent(by_chance)} of cases"
     )
 
 

@@ -16,7 +16,7 @@ from llama_index_rag_metrics.decisions.clusters import Clusters
 from llama_index_rag_metrics.decisions.comparison.pairing import Paired, pair
 from llama_index_rag_metrics.decisions.draws import Draw
 from llama_index_rag_metrics.metrics.metric_names import lower_is_better
-from llama_index_rag_metrics.report.numbers import percent, questions
+from llama_index_rag_metrics.report.numbers import percent, questions, significant
 from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import join_first
@@ -122,7 +122,7 @@ def means_note(draw: Draw) -> str:
     """How means and differences belong together."""
     return (
         f"means are those of the {questions(len(draw.drawn))} drawn; a difference is that of the "
-        f"means times the share that changed, {percent(float(f'{draw.share:.3g}'))}"
+        f"means times the share that changed, {percent(significant(draw.share))}"
     )
 
 
