@@ -142,7 +142,7 @@ class Power(Reportable):
                     m.Cell(each.effect, "score", digits=3),
                     *(m.Cell(_up_to(needed)) for needed in (each.better, each.kept, each.alike)),
                     m.Cell(each.deviation, "score", digits=3),
-                    m.Cell(percent(round(each.changed, 2))),
+                    m.Cell(percent(significant(each.changed, 2))),
                 ],
             )
             for each in self.metrics

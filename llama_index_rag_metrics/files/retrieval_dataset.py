@@ -71,7 +71,7 @@ class RetrievalDataset(DatasetContent):
         ...     corpus={"d1": "Enceladus has geysers.", "d2": "Triton may have geysers."},
         ... )
         >>> dataset
-        <RetrievalDataset: 2 queries, 1 of them judged (2 judgements), 2 documents>
+        <RetrievalDataset: 2 questions, 1 of them labelled (2 labels), 2 passages>
         >>> dataset.relevance["q1"]
         Relevance({'d1': 2.0, 'd2': 1.0})
         >>> dataset.check()
@@ -136,7 +136,7 @@ class RetrievalDataset(DatasetContent):
         Examples:
             >>> from llama_index_rag_metrics import RetrievalDataset
             >>> RetrievalDataset.of({"queries": {"q1": "why?"}, "relevant_docs": {"q1": ["d1"]}})
-            <RetrievalDataset: 1 query, judged (1 judgement)>
+            <RetrievalDataset: 1 question, labelled (1 label)>
         """
         check_on_error(on_error)
         if isinstance(source, cls):

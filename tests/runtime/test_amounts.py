@@ -90,6 +90,7 @@ NUMBERS: Mapping[str, Callable[..., object]] = {
     "create_nuggets": lambda **options: package.create_nuggets(
         QUERIES, MockLLM(), passages=RUN, **options
     ),
+    "draw_changed": lambda **options: package.draw_changed({"a": RUN, "b": OTHER}, **options),
     "evaluate": lambda **options: package.evaluate(retrieve, DATASET, ["mrr"], **options),
     "evaluate_stages": lambda **options: package.evaluate_stages(
         retrieve, [SimilarityPostprocessor()], DATASET, ["mrr"], **options
@@ -101,6 +102,9 @@ NUMBERS: Mapping[str, Callable[..., object]] = {
     "judgement_holes": with_holes,
     "move_labels": lambda **options: package.move_labels(DATASET, {"n": "Lakes."}, **options),
     "pool": lambda **options: package.pool({"a": RUN, "b": OTHER}, RELEVANT, **options),
+    "power": lambda effect=0.1, n=50, deviation=0.3, changed=0.4, **options: package.power(
+        effect=effect, n=n, deviation=deviation, changed=changed, **options
+    ),
     "record_retrieval": lambda **options: package.record_retrieval("x", ["d1"], **options),
     "score_files": lambda **options: package.score_files("x.run", RELEVANT, ["mrr"], **options),
     "score_rankings": lambda **options: package.score_rankings(RELEVANT, RUN, ["mrr"], **options),

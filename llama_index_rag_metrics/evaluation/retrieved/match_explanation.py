@@ -86,7 +86,7 @@ def explain_match(
         >>> dataset = RetrievalDataset({"q": "?"}, {"q": ["a"]}, corpus={"a": "It has geysers."})
         >>> run = Run({"q": Ranking(["n1"], texts=["Geysers? It has geysers."])})
         >>> print(explain_match(run, dataset, "q", "n1"))
-        Not matched: id 'n1' isn't expected; expected: 'a'.
+        Not matched: id 'n1' isn't labelled; labelled: 'a'.
         >>> print(explain_match(run, dataset, "q", "n1", matcher="text"))
         Matched: text finds a likeness of 1.0000 between 'n1' and 'a'; 0.8 is needed.
     """

@@ -286,7 +286,7 @@ class Usage:
     read and wrote tokens, as far as it says.
 
     >>> print(Usage("some model", requests=1, fresh=10) + Usage(requests=2, fresh=5, units=2.0))
-    3 requests to some model, 15 texts fresh, 0 cached, 2 units billed
+    3 requests to some model, 15 texts sent, 0 from the cache, 2 units billed
     """
 
     model: str = ""
