@@ -37,8 +37,14 @@ from real_statistics import tilted
 
 from llama_index_rag_metrics.metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.statistics.differences import CAUTIOUS, pseudo_queries
-from llama_index_rag_metrics.statistics.power import POWER, Aim, Changes, to_be_better, to_be_kept
 from llama_index_rag_metrics.statistics.resampling import Units
+from llama_index_rag_metrics.statistics.sample_size import (
+    POWER,
+    Aim,
+    Changes,
+    to_be_better,
+    to_be_kept,
+)
 from llama_index_rag_metrics.statistics.significance import student
 
 Columns = npt.NDArray[np.float64]

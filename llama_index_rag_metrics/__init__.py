@@ -68,7 +68,8 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.decisions.gate.checking_rules import assert_retrieval, check_rules
     from llama_index_rag_metrics.decisions.gate.rules import Rule
     from llama_index_rag_metrics.decisions.gate.verdicts import GateReport
-    from llama_index_rag_metrics.decisions.questions_needed import Power, power
+    from llama_index_rag_metrics.decisions.power import power
+    from llama_index_rag_metrics.decisions.power_report import Power
     from llama_index_rag_metrics.decisions.side_by_side import print_results, write_html
     from llama_index_rag_metrics.decisions.stages import (
         StageChange,
@@ -263,7 +264,8 @@ _LAZY = {
     "decisions.gate.checking_rules": ("assert_retrieval", "check_rules"),
     "decisions.gate.rules": ("Rule",),
     "decisions.gate.verdicts": ("GateReport",),
-    "decisions.questions_needed": ("Power", "power"),
+    "decisions.power": ("power",),
+    "decisions.power_report": ("Power",),
     "decisions.side_by_side": ("print_results", "write_html"),
     "decisions.stages": ("StageChange", "StageResults", "aevaluate_stages", "evaluate_stages"),
     "decisions.sweeps.sweep_result": ("Configuration", "Sweep"),

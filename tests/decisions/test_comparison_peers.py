@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
-from support.intervals import pseudo_change
+from support.intervals import pseudo_change, smallest_shown
 
 from llama_index_rag_metrics import Ranking, Run, Scores, compare, fuse
 from llama_index_rag_metrics.statistics.corrections import Correction, correct
@@ -56,9 +56,8 @@ def test_all_numbers_by_scipy(systems: dict[str, Scores]) -> None:
         # two more queries, which changed by M in either direction; R as far as scores and 0 are
         pseudo = pseudo_change(paired, float(np.max([base, changed])))
         error = np.append(paired, [pseudo, -pseudo]).std() / math.sqrt(N + 1)
-        # the interval is about the sum over N + 2
-        detectable = (stats.t.ppf(0.95, N + 1) + stats.norm.ppf(0.8)) * error * (N + 2) / N
-        assert row.detectable == pytest.approx(detectable, rel=1e-10)
+        shown = smallest_shown(paired, float(np.max([base, changed])), alpha=0.1)
+        assert row.detectable == pytest.approx(shown, rel=1e-9)
         wide = stats.t.ppf(0.95, N + 1) * error
         centre = paired.sum() / (N + 2)
         assert (row.low, row.high) == pytest.approx((centre - wide, centre + wide), rel=1e-9)

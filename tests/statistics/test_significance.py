@@ -10,15 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-from support.intervals import pseudo_change
 
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.statistics.corrections import correct, max_t
-from llama_index_rag_metrics.statistics.differences import pseudo_queries
-from llama_index_rag_metrics.statistics.power import (
-    detectable_difference,
-    detectable_differences,
-)
 from llama_index_rag_metrics.statistics.resampling import Units, flipped_sums
 from llama_index_rag_metrics.statistics.significance import (
     randomisation_p,
@@ -224,50 +218,6 @@ class TestMaxT:
             rejected += corrected.p_values.min() <= 0.05
         # 20 expected; 3 standard errors are 13
         assert 7 <= rejected <= 33
-
-
-class TestPower:
-    def test_a_t_test_finds_the_detectable_difference_in_four_of_five_cases(self) -> None:
-        n, sd = 50, 0.2
-        smallest = detectable_difference(sd / math.sqrt(n), n - 1)
-        # (2.00958 + 0.84162) × 0.2 / √50
-        assert smallest == pytest.approx(0.0806441, abs=1e-6)
-        noncentral = smallest / (sd / math.sqrt(n))
-        critical = stats.t.ppf(0.975, n - 1)
-        power = stats.nct.sf(critical, n - 1, noncentral)
-        assert power == pytest.approx(0.8, abs=0.005)
-
-    def test_of_a_column_it_rests_on_the_pseudo_queries(self) -> None:
-        column = DIFFERENCES[:, 0]
-        pseudo = pseudo_change(column)
-        error = np.append(column, [pseudo, -pseudo]).std() / math.sqrt(81)
-        (smallest,) = detectable_differences(Units.of(column[:, None]), np.ones(1), alpha=0.01)
-        # the interval is about the sum of 80 over 82
-        expected = (stats.t.ppf(0.995, 81) + stats.norm.ppf(0.8)) * error * 82 / 80
-        assert smallest == pytest.approx(expected, rel=1e-9)
-
-    def test_with_too_few_changes_it_says_nothing(self) -> None:
-        column = np.zeros((80, 2))
-        column[:9, 0] = column[:10, 1] = 0.5
-        nine, ten = detectable_differences(Units.of(column), np.ones(2))
-        assert nine is None
-        assert ten is not None
-
-    @pytest.mark.parametrize("changed", [0.2, 1.0])
-    def test_what_is_said_to_be_detectable_is_found_in_four_of_five_cases(
-        self, changed: float
-    ) -> None:
-        rng = np.random.default_rng(8)
-        values = (rng.random(5000) < changed) * rng.choice([1, -1, 0.5, -0.5], 5000)
-        values -= values.mean()
-        columns = values[rng.integers(0, 5000, (200, 40))]
-        power = []
-        for least in detectable_differences(Units.of(columns), np.ones(40)):
-            assert least is not None
-            sample = values[rng.integers(0, 5000, (200, 500))] + least
-            low, high = pseudo_queries(Units.of(sample), 1.0).bounds(0.975)
-            power.append(np.mean((low > 0) | (high < 0)))
-        assert 0.75 <= np.mean(power) <= 0.85
 
 
 @pytest.mark.parametrize("shape", ["continuous", "hit rates", "sparse"])

@@ -24,7 +24,7 @@ from llama_index_rag_metrics.decisions.comparison.drawn_pairing import (
 )
 from llama_index_rag_metrics.decisions.comparison.pairing import Paired, pair, scores_of
 from llama_index_rag_metrics.decisions.draws import DrawLike, as_draw
-from llama_index_rag_metrics.decisions.questions_needed import changes_of, easier_metric
+from llama_index_rag_metrics.decisions.power import changes_of, easier_metric
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
 from llama_index_rag_metrics.report.numbers import given
@@ -34,8 +34,8 @@ from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.mappings import name_among
 from llama_index_rag_metrics.statistics import corrections, intervals, significance
 from llama_index_rag_metrics.statistics.differences import difference_intervals
-from llama_index_rag_metrics.statistics.power import detectable_differences, to_be_better
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
+from llama_index_rag_metrics.statistics.sample_size import detectable_differences, to_be_better
 
 
 def compare(
@@ -110,20 +110,13 @@ def compare(
     calibrations = {
         name: system for name, system in systems.items() if isinstance(system, Calibration)
     }
+    if calibrations:
+        _check_calibrated(scores, calibrations, test, drawn)
     if drawn is None:
-        paired = pair(scores, baseline, metrics=metrics, on_missing=on_missing, clusters=clusters)
-    elif calibrations:
-        remedy = "Compare people's scores of the drawn questions: calibration.human."
-        raise InvalidInput("drawn", "calibrated systems", "uncalibrated scores", remedy)
+        paired = _paired(scores, baseline, calibrations, metrics, on_missing, clusters)
     else:
         paired = drawn_pair(scores, baseline, as_draw(drawn), metrics, clusters)
         scores = paired.scores
-    if calibrations:
-        _check_calibrated(scores, calibrations, test)
-        judges = {name: calibration.judge for name, calibration in calibrations.items()}
-        names = [*paired.columns]
-        judged = pair(judges, baseline, metrics=names, on_missing=on_missing, clusters=clusters)
-        paired = replace(paired, judged=judged)
     settings = ComparisonSettings(
         confidence=confidence,
         correction=correction or ("holm" if test == "wilcoxon" else "max-t"),
@@ -178,11 +171,33 @@ def primary_of(wanted: str | None, names: Sequence[str]) -> str:
         raise InvalidInput("primary", wanted, " or ".join(map(repr, names))) from None
 
 
+def _paired(
+    scores: Mapping[str, Scores],
+    baseline: str,
+    calibrations: Mapping[str, Calibration],
+    metrics: Sequence[str] | None,
+    on_missing: OnMissing,
+    clusters: Clusters | None,
+) -> Paired:
+    """The scores on the same questions; where they are calibrated, with the judges' beside them."""
+    paired = pair(scores, baseline, metrics=metrics, on_missing=on_missing, clusters=clusters)
+    if not calibrations:
+        return paired
+    judges = {name: calibration.judge for name, calibration in calibrations.items()}
+    names = [*paired.columns]
+    judged = pair(judges, baseline, metrics=names, on_missing=on_missing, clusters=clusters)
+    return replace(paired, judged=judged)
+
+
 def _check_calibrated(
     scores: Mapping[str, Scores],
     calibrations: Mapping[str, Calibration],
     test: Test,
+    drawn: DrawLike | None,
 ) -> None:
+    if drawn is not None:
+        remedy = "Compare people's scores of the drawn questions: calibration.human."
+        raise InvalidInput("drawn", "calibrated systems", "uncalibrated scores", remedy)
     if alone := [name for name in scores if name not in calibrations]:
         remedy = "Calibrate these, too, or compare human scores: calibration.human."
         sentence = f"systems are calibrated, but not {', '.join(map(repr, alone))}."

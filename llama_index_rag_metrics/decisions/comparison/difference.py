@@ -104,7 +104,8 @@ class Difference(Sentence):
             where they don't vary about another value.
         wins: on how many queries the system is better, which may be lower.
         detectable: the smallest true difference that this many queries would detect 80 % of the
-            time, with this level and correction; None where too few queries changed to say.
+            time, with this level and correction; None where too few changed, or there are too few
+            to detect any.
         note: why there is no interval, where the test and the interval differ, or what else to
             know.
         primary: whether it is on the metric that a decision is about.

@@ -29,7 +29,7 @@ from llama_index_rag_metrics.decisions.comparison.pairing import (
 )
 from llama_index_rag_metrics.decisions.gate.baseline import Baseline, Fingerprint
 from llama_index_rag_metrics.decisions.gate.rules import CONFIDENCE, Rule
-from llama_index_rag_metrics.decisions.questions_needed import changes_of, easier_metric, is_quality
+from llama_index_rag_metrics.decisions.power import changes_of, easier_metric, is_quality
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
 from llama_index_rag_metrics.metrics.metric_names import metric as metric_of
 from llama_index_rag_metrics.report.numbers import given
@@ -45,8 +45,8 @@ from llama_index_rag_metrics.statistics.intervals import (
     exact_mean,
     mean_interval,
 )
-from llama_index_rag_metrics.statistics.power import Changes, to_be_kept
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
+from llama_index_rag_metrics.statistics.sample_size import Changes, to_be_kept
 from llama_index_rag_metrics.statistics.significance import student, unvaried
 
 Bounds: TypeAlias = "tuple[float | None, float | None]"
@@ -103,7 +103,7 @@ class PairedEvidence:
         if self._says_nothing:
             return None
         loss = self.seen.distance(to_be_kept(confidence), float(self._units.n[0]))
-        return loss if loss <= TOLERABLE * self.widest else None
+        return None if loss is None or loss > TOLERABLE * self.widest else loss
 
     @cached_property
     def seen(self) -> Changes:
@@ -255,9 +255,8 @@ def easier_for(
     both = [name for name in stored.scores if name in now and (is_quality(name) or name == metric)]
     paired = pair(sides, _BEFORE, metrics=both, clusters=clusters)
     aim = to_be_kept(rule.confidence or CONFIDENCE)
-    easier = easier_metric(
-        changes_of(paired, _NOW, _BEFORE), metric, aim, rule.tolerance, len(same)
-    )
+    n = len(paired.by_query(_NOW, metric, _BEFORE))
+    easier = easier_metric(changes_of(paired, _NOW, _BEFORE), metric, aim, rule.tolerance, n)
     return f"{easier} (to rule out a loss of {given(rule.tolerance)} on {metric})" if easier else ""
 
 

@@ -4,30 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
 
 import numpy as np
 
 from llama_index_rag_metrics.decisions import OnMissing
 from llama_index_rag_metrics.decisions.clusters import Clusters
 from llama_index_rag_metrics.decisions.comparison.pairing import Paired, Results, pair, scores_of
+from llama_index_rag_metrics.decisions.power_report import MetricPower, Power, about
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better, metric
-from llama_index_rag_metrics.report import model as m
-from llama_index_rag_metrics.report.numbers import (
-    given,
-    percent,
-    questions,
-    rounded_up,
-    significant,
-    two_digits_up,
-)
-from llama_index_rag_metrics.report.reportable import Reportable, Sentence
+from llama_index_rag_metrics.report.numbers import given, percent, questions, significant
 from llama_index_rag_metrics.runtime.amounts import check_amount, check_integer
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.statistics.intervals import UNIT_RANGE
-from llama_index_rag_metrics.statistics.power import (
+from llama_index_rag_metrics.statistics.sample_size import (
     ALPHA,
-    POWER,
     Aim,
     Changes,
     to_be_alike,
@@ -35,126 +25,8 @@ from llama_index_rag_metrics.statistics.power import (
     to_be_kept,
 )
 
-_MOST_QUESTIONS = 100_000
-"""More than anybody would label."""
-
 _CLEARLY = 2 / 3
 """Another metric is named where it needs at most this share of the questions."""
-
-_EXPLAINED = (
-    f"Questions by which a decision is reached {percent(POWER)} of the time. Better: compare() "
-    "shows a true difference of this size. Gate: a rule that allows such a loss passes an "
-    "unchanged system. Alike: compare() shows that an unchanged system differs by no more. On "
-    "further metrics the difference is the one that stands out as much from the changes of single "
-    "questions."
-)
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class MetricPower(Sentence):
-    """What a metric needs, and what it can show.
-
-    Attributes:
-        effect: the difference asked for; on further metrics the one that has the same share in the
-            mean size of changes.
-        deviation: the standard deviation of the paired differences.
-        changed: the share of questions that change, by their effective number (Σ|d|)² / Σd².
-        better: questions by which a true difference of `effect` is shown; None for more than ten
-            million, as for `kept` and `alike`.
-        kept: questions by which a rule of the gate that allows a loss of `effect` passes an
-            unchanged system.
-        alike: questions by which an unchanged system is shown to differ by at most `effect`.
-        least_better: the smallest true difference that `Power.questions` show; the others likewise.
-    """
-
-    metric: str
-    effect: float
-    deviation: float
-    changed: float
-    better: int | None
-    kept: int | None
-    alike: int | None
-    least_better: float
-    least_kept: float
-    least_alike: float
-
-    def __str__(self) -> str:
-        return (
-            f"To show {_words(self.metric)[0]} of {given(self.effect)} on {self.metric} you need "
-            f"{about(self.better)} questions ({percent(POWER)} of the time)."
-        )
-
-
-@dataclass(frozen=True, repr=False)
-class Power(Reportable):
-    """How many questions a decision needs, metric by metric.
-
-    Attributes:
-        metrics: the first is the one that `effect` was named for.
-        questions: of which the smallest differences are that they show; None where none were given.
-        source: what the numbers rest on, in words.
-
-    Examples:
-        >>> [round(each.least_kept, 3) for each in power(deviation=0.3, changed=0.4, n=200).metrics]
-        [0.053]
-    """
-
-    metrics: tuple[MetricPower, ...]
-    questions: int | None
-    source: str
-
-    @property
-    def decision(self) -> str:
-        """How many questions the first metric needs, in one sentence."""
-        return str(self.metrics[0])
-
-    def report(self, *, full: bool = False) -> m.Report:
-        """The decision, the other decisions, and a row a metric."""
-        first = self.metrics[0]
-        worse, (gain, loss) = given(first.effect), _words(first.metric)
-        further = [
-            f"A rule of the gate that allows {loss} of {worse} passes an unchanged system with "
-            f"{about(first.kept)} questions; {about(first.alike)} show that it differs by at most "
-            f"{worse}."
-        ]
-        if self.questions is not None:
-            better, kept, alike = _least(first)
-            further.append(
-                f"{questions(self.questions)} show {gain} of {better}, rule out {loss} of {kept}, "
-                f"or show that two are alike within {alike}."
-            )
-        return m.Report(
-            title="Questions needed",
-            lead=self.source,
-            decision=[m.Statement(self.decision), *map(m.Statement, further)],
-            sections=[m.Section("Questions needed", list(self._tables()), _EXPLAINED)],
-            records=m.Records.of(
-                [asdict(each) for each in self.metrics],
-                [field.name for field in fields(MetricPower)],
-            ),
-        )
-
-    def _tables(self) -> Iterable[m.Table]:
-        rows = [
-            m.Row(
-                each.metric,
-                [
-                    m.Cell(each.effect, "score", digits=3),
-                    *(m.Cell(_up_to(needed)) for needed in (each.better, each.kept, each.alike)),
-                    m.Cell(each.deviation, "score", digits=3),
-                    m.Cell(percent(significant(each.changed, 2))),
-                ],
-            )
-            for each in self.metrics
-        ]
-        head = ["difference", "better", "gate", "alike", "deviation", "changed"]
-        yield m.Table("", head, [rows])
-        if self.questions is not None:
-            shown = [
-                m.Row(each.metric, [m.Cell(least) for least in _least(each)])
-                for each in self.metrics
-            ]
-            yield m.Table(f"What {questions(self.questions)} show", head[1:4], [shown])
 
 
 def power(
@@ -180,7 +52,8 @@ def power(
         effect: the difference that matters, on the first metric.
         metrics: names of metrics, the first one decides; None takes those that both systems have,
             or ndcg@10 without systems.
-        n: of so many questions, what they can show; None takes those of the systems.
+        n: of so many questions, what they can show; None takes those that both systems score on the
+            first metric.
         deviation: the standard deviation of the differences, those of 0 among them.
         changed: the share of the questions that change.
         confidence: of the intervals.
@@ -217,10 +90,15 @@ def power(
         before, after = paired.systems
         changes = changes_of(paired, after, before)
         if (primary := next(iter(paired.columns))) not in changes:
-            expected = "a metric on which both systems score two questions or more"
+            apart = "" if clusters is None else " of different clusters"
+            expected = f"a metric on which both systems score two questions or more{apart}"
             raise InvalidInput("metrics", primary, expected)
-        n = len(paired.query_ids) if n is None else n
-        source = f"{before} and {after}, {questions(len(paired.query_ids))}"
+        if effect > (widest := changes[primary].widest):
+            expected = f"at most {given(significant(widest))}, the range of these scores"
+            raise InvalidInput("effect", effect, expected)
+        asked = len(paired.by_query(after, primary, before))
+        n = asked if n is None else n
+        source = f"{before} and {after}, {questions(asked)}"
     sizes = equivalents(changes, effect)
     return Power(
         tuple(_measured(name, seen, sizes[name], n, confidence) for name, seen in changes.items()),
@@ -244,11 +122,12 @@ def equivalents(changes: Mapping[str, Changes], effect: float) -> dict[str, floa
     It stands out as much from the changes of single questions: it has the same share of their mean
     size. Numbers of questions by it come nearer to those by true differences between systems than
     by the same difference, or the same share of the mean, on all metrics (benchmarks/power.py).
+    None is larger than scores can be apart.
     """
     (first, *_) = changes.values()
     typical = first.size_of_change
     return {
-        name: effect * (seen.size_of_change / typical if typical else 1.0)
+        name: min(effect * (seen.size_of_change / typical if typical else 1.0), seen.widest)
         for name, seen in changes.items()
     }
 
@@ -283,20 +162,8 @@ def easier_metric(
 
 def is_quality(name: str) -> bool:
     """Whether a metric says how good a ranking is, from 0 to 1, more being better."""
-    is_of_labels = name.partition("@")[0] in ("judged", "unjudged")
+    is_of_labels = name.startswith(("judged", "unjudged"))
     return limits_of(name) == UNIT_RANGE and not lower_is_better(name) and not is_of_labels
-
-
-def about(needed: int | None) -> str:
-    """A number of questions, such as "about 410"."""
-    number = _up_to(needed)
-    return f"more than {number[1:]}" if number.startswith(">") else f"about {number}"
-
-
-def _up_to(needed: int | None) -> str:
-    if needed is None or needed > _MOST_QUESTIONS:
-        return f">{_MOST_QUESTIONS:,}"
-    return two_digits_up(needed)
 
 
 def _pair(
@@ -335,10 +202,8 @@ def _assumed(name: str, effect: float, deviation: float | None, changed: float |
     most = math.sqrt(changed * span**2 - effect**2)
     least = effect * math.sqrt(1 / changed - 1)
     if not least * (1 - 1e-9) <= deviation <= most * (1 + 1e-9):
-        low, high = given(significant(least)), given(significant(most))
-        expected = (
-            f"a number from {low} to {high}, if {share} change and the mean is {given(effect)}"
-        )
+        ends = f"{given(significant(least))} to {given(significant(most))}"
+        expected = f"a number from {ends}, if {share} change and the mean is {given(effect)}"
         raise InvalidInput("deviation", deviation, expected)
     return Changes(deviation, changed, span)
 
@@ -349,14 +214,5 @@ def _measured(
     alpha = 1 - confidence
     aims = to_be_better(alpha), to_be_kept(confidence), to_be_alike(alpha)
     better, kept, alike = (seen.questions(aim, effect) for aim in aims)
-    least = (math.nan if n is None else seen.distance(aim, n) for aim in aims)
+    least = (None if n is None else seen.distance(aim, n) for aim in aims)
     return MetricPower(name, effect, seen.deviation, seen.share, better, kept, alike, *least)
-
-
-def _least(each: MetricPower) -> list[str]:
-    return [rounded_up(end, 3) for end in (each.least_better, each.least_kept, each.least_alike)]
-
-
-def _words(name: str) -> tuple[str, str]:
-    """What is better is called, and what is worse."""
-    return ("a fall", "a rise") if lower_is_better(name) else ("a gain", "a loss")

@@ -10,9 +10,10 @@ import pytest
 from support.intervals import pseudo_bounds
 
 from llama_index_rag_metrics import Scores, check_rules, compare, power
-from llama_index_rag_metrics.decisions.questions_needed import about, easier_metric, equivalents
+from llama_index_rag_metrics.decisions.power import easier_metric, equivalents
+from llama_index_rag_metrics.decisions.power_report import about
 from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.statistics.power import Changes, to_be_better
+from llama_index_rag_metrics.statistics.sample_size import Changes, to_be_better
 
 N = 60
 IDS = [f"q{number:02d}" for number in range(N)]
@@ -60,7 +61,7 @@ class TestNumbersGiven:
     def test_without_a_number_of_questions_nothing_is_said_of_what_they_show(self) -> None:
         found = power(effect=0.05, deviation=0.25, changed=0.5)
         assert found.questions is None
-        assert math.isnan(found.metrics[0].least_better)
+        assert found.metrics[0].least_better is None
         assert len(found.report().sections[0].tables) == 1
         (row,) = json.loads(found.to_json())
         assert (row["better"], row["least_better"]) == (202, None)
@@ -116,6 +117,52 @@ class TestPastScores:
         with pytest.raises(InvalidInput, match="metrics: expected a metric on which both"):
             power({"a": nothing, "b": nothing})
 
+    @pytest.mark.parametrize("clusters", [None, {query: row // 2 for row, query in enumerate(IDS)}])
+    def test_a_comparison_names_the_same_difference(self, clusters: dict[str, int] | None) -> None:
+        compared = compare(SYSTEMS, "before", metrics=["ndcg@10"], clusters=clusters)
+        found = power(SYSTEMS, metrics=["ndcg@10"], clusters=clusters).metrics[0]
+        assert compared["after", "ndcg@10"].detectable == pytest.approx(found.least_better)
+
+    def test_questions_are_those_that_both_score_on_the_first_metric(self) -> None:
+        # 20 questions have a hit rate in both, 60 have ndcg@10
+        some = np.where(np.arange(N) < 20, OTHER_HIT, np.nan)
+        after = Scores(IDS, {"hit_rate@5": some, "ndcg@10": MOVED})
+        systems = {"before": BEFORE, "after": after}
+        assert power(systems).source == "before and after, 20 questions"
+        assert power(systems).questions == 20
+        assert power(systems, metrics=["ndcg@10"]).questions == 60
+        assert power(systems).metrics[0].least_kept == power(systems, n=20).metrics[0].least_kept
+
+    def test_an_effect_that_scores_cant_be_apart_is_refused(self) -> None:
+        with pytest.raises(InvalidInput, match="effect: expected at most 1, the range of these"):
+            power(SYSTEMS, effect=1.5)
+        # tokens from 100 to 120
+        with pytest.raises(InvalidInput, match="effect: expected at most 20, the range of these"):
+            power(SYSTEMS, metrics=["tokens"], effect=21)
+        # beside the changes of a hit rate that hardly moves, 0.98 is as much as 1.4 on ndcg@10
+        reach = float(max(DENSE.max(), MOVED.max()))
+        found = power(SYSTEMS, metrics=["hit_rate@5", "ndcg@10"], effect=0.98).metrics
+        assert found[1].effect == pytest.approx(reach)
+
+    def test_too_few_questions_to_show_a_difference(self) -> None:
+        few, some = (power(SYSTEMS, metrics=["hit_rate@5"], n=n) for n in (2, 8))
+        assert few.metrics[0].least_better is few.metrics[0].least_alike is None
+        statement = few.report().decision[-1].text
+        assert statement == "2 questions are too few to show any difference on hit_rate@5."
+        assert few.report().sections[0].tables[1].rows[0].cells[0].value == "–"
+        assert json.loads(few.to_json())[0]["least_better"] is None
+        # of two scores that are at most 1 apart, eight questions may rule out a loss of less
+        assert some.metrics[0].least_kept is not None
+        assert some.metrics[0].least_kept < 1
+        assert some.report().decision[-1].text.startswith("8 questions ")
+
+    def test_too_few_clusters_to_show_a_difference(self) -> None:
+        clusters = {query_id: number // 5 for number, query_id in enumerate(IDS)}
+        found = power(SYSTEMS, metrics=["ndcg@10"], clusters=clusters, n=3)
+        assert found.report().decision[-1].text.startswith("3 questions are too few to show any")
+        with pytest.raises(InvalidInput, match="two questions or more of different clusters"):
+            power(SYSTEMS, clusters=dict.fromkeys(IDS, "one"))
+
     def test_a_larger_difference_needs_fewer(self) -> None:
         small, large = (power(SYSTEMS, effect=effect).metrics[0] for effect in (0.02, 0.1))
         assert large.better is not None
@@ -151,12 +198,35 @@ class TestOtherMetrics:
             ("hit_rate@5", 0.0, "ndcg@10"),  # no difference matters
             ("hit_rate@5", 0.02, "tokens"),  # no quality
             ("hit_rate@5", 0.02, "leak@5"),
+            ("hit_rate@5", 0.02, "judged@10"),
+            ("hit_rate@5", 0.02, "judged(match=text)@10"),
+            ("hit_rate@5", 0.02, "unjudged@10"),
         ],
     )
     def test_none_is_named(self, primary: str, effect: float, other: str) -> None:
         changes = {"hit_rate@5": Changes(0.4, 0.16), "ndcg@10": Changes(0.2, 0.5)}
         changes = {primary: changes[primary], other: changes.get(other, Changes(0.2, 1.0))}
         assert easier_metric(changes, primary, to_be_better(), effect, 50) == ""
+
+    @pytest.mark.parametrize("primary", ["leak@5", "judged@10", "unjudged@10", "tokens", "latency"])
+    def test_none_is_named_for_what_isnt_quality(self, primary: str) -> None:
+        changes = {primary: Changes(0.4, 0.16), "ndcg@10": Changes(0.2, 0.5)}
+        assert easier_metric(changes, primary, to_be_better(), 0.02, 50) == ""
+
+    @pytest.mark.parametrize("metric", ["leaked@5", "tokens", "judged@10"])
+    def test_neither_a_comparison_nor_a_rule_on_a_cost_names_quality(self, metric: str) -> None:
+        # few change on the metric, all on ndcg@10, where a decision would take far fewer
+        before, after = (
+            Scores(IDS, {metric: column, "ndcg@10": dense})
+            for column, dense in ((HIT, DENSE), (OTHER_HIT, MOVED))
+        )
+        found = compare({"before": before, "after": after}, "before", primary=metric, alike=0.02)
+        assert found["after", metric].outcome == "can't tell"
+        sign = ">= baseline -" if metric == "judged@10" else "<= baseline +"
+        report = check_rules(after, f"{metric} {sign} 0.02", baseline=before)
+        assert report.outcome == "inconclusive"
+        assert report.verdicts[0].needed
+        assert not any("same decision" in note for note in (*found.notes, *report.notes))
 
     def test_none_is_named_where_there_are_enough_questions(self) -> None:
         changes = {"hit_rate@5": Changes(0.4, 0.16), "ndcg@10": Changes(0.2, 0.5)}

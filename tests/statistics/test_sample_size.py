@@ -6,18 +6,19 @@ import math
 
 import numpy as np
 import pytest
-from support.intervals import pseudo_bounds, pseudo_change
+from support.intervals import pseudo_bounds, pseudo_change, smallest_shown
 
 from llama_index_rag_metrics.statistics.differences import pseudo_queries
-from llama_index_rag_metrics.statistics.power import (
+from llama_index_rag_metrics.statistics.resampling import Units
+from llama_index_rag_metrics.statistics.sample_size import (
     MOST_QUESTIONS,
     Aim,
     Changes,
+    detectable_differences,
     to_be_alike,
     to_be_better,
     to_be_kept,
 )
-from llama_index_rag_metrics.statistics.resampling import Units
 
 AIMS = [to_be_better(), to_be_alike(), to_be_kept()]
 
@@ -26,6 +27,12 @@ def seen(differences: list[float], widest: float = 1.0) -> Changes:
     column = np.array(differences)[:, np.newaxis]
     (changes,) = Changes.seen(Units.of(column), np.array([widest]))
     return changes
+
+
+def distance(changes: Changes, aim: Aim, n: int) -> float:
+    found = changes.distance(aim, n)
+    assert found is not None
+    return found
 
 
 def test_without_a_change_the_rest_is_what_two_pseudo_queries_cost() -> None:
@@ -52,12 +59,12 @@ def test_with_many_questions_it_is_the_formula_of_textbooks() -> None:
 
 
 @pytest.mark.parametrize("aim", AIMS)
-@pytest.mark.parametrize("distance", [0.02, 0.1, 0.3])
-def test_a_distance_and_its_number_of_questions_belong_together(aim: Aim, distance: float) -> None:
+@pytest.mark.parametrize("effect", [0.02, 0.1, 0.3])
+def test_a_distance_and_its_number_of_questions_belong_together(aim: Aim, effect: float) -> None:
     changes = Changes(deviation=0.3, share=0.2)
-    n = changes.questions(aim, distance)
+    n = changes.questions(aim, effect)
     assert n is not None
-    assert changes.distance(aim, n) <= distance < changes.distance(aim, n - 1)
+    assert distance(changes, aim, n) <= effect < distance(changes, aim, n - 1)
 
 
 def test_what_can_be_shown_is_shown_in_four_of_five_cases() -> None:
@@ -94,7 +101,9 @@ def test_clusters_are_units() -> None:
     n = alone.questions(to_be_kept(), 0.02)
     assert n is not None
     assert clustered.questions(to_be_kept(), 0.02) == 2 * n
-    assert clustered.distance(to_be_kept(), 2 * n) == pytest.approx(alone.distance(to_be_kept(), n))
+    assert distance(clustered, to_be_kept(), 2 * n) == pytest.approx(
+        distance(alone, to_be_kept(), n)
+    )
 
 
 def test_where_few_change_a_large_gain_takes_more_of_them() -> None:
@@ -113,5 +122,56 @@ def test_no_number_shows_nothing(aim: Aim) -> None:
     changes = Changes(deviation=0.3, share=0.2)
     assert changes.questions(aim, 0.0) is None
     assert changes.questions(aim, 1e-6) is None
-    assert changes.distance(aim, MOST_QUESTIONS) > 1e-6
-    assert changes.distance(aim, 1) == math.inf
+    assert distance(changes, aim, MOST_QUESTIONS) > 1e-6
+    assert changes.distance(aim, 1) is None
+    assert Changes(0.0, 0.0, size=5).distance(aim, 9) is None  # less than two clusters
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.01])
+def test_the_smallest_difference_of_a_column_by_hand(alpha: float) -> None:
+    column = np.random.default_rng(12).normal(0.02, 0.1, 80)
+    (smallest,) = detectable_differences(Units.of(column[:, None]), np.ones(1), alpha=alpha)
+    assert smallest == pytest.approx(smallest_shown(column, alpha=alpha), rel=1e-9)
+
+
+def test_with_too_few_changes_no_difference_is_named() -> None:
+    column = np.zeros((80, 2))
+    column[:9, 0] = column[:10, 1] = 0.5
+    nine, ten = detectable_differences(Units.of(column), np.ones(2))
+    assert nine is None
+    assert ten is not None
+
+
+@pytest.mark.parametrize("changed", [0.2, 1.0])
+def test_what_is_said_to_be_detectable_is_found_in_four_of_five_cases(changed: float) -> None:
+    rng = np.random.default_rng(8)
+    values = (rng.random(5000) < changed) * rng.choice([1, -1, 0.5, -0.5], 5000)
+    values -= values.mean()
+    columns = values[rng.integers(0, 5000, (200, 40))]
+    power = []
+    for least in detectable_differences(Units.of(columns), np.ones(40)):
+        assert least is not None
+        sample = values[rng.integers(0, 5000, (200, 500))] + least
+        low, high = pseudo_queries(Units.of(sample), 1.0).bounds(0.975)
+        power.append(np.mean((low > 0) | (high < 0)))
+    assert 0.75 <= np.mean(power) <= 0.85
+
+
+def test_no_distance_beyond_what_scores_can_be_apart_is_shown() -> None:
+    # the fewest that show a gain of 1, which is all that there can be; one fewer show none
+    changes = Changes(deviation=0.9, share=1.0)
+    n = changes.questions(to_be_better(), 1.0)
+    assert n is not None
+    shown = distance(changes, to_be_better(), n)
+    assert shown <= 1.0
+    assert changes.distance(to_be_better(), n - 1) is None
+    # scores that are at most 0.5 apart, likewise
+    narrow = Changes(deviation=0.45, share=1.0, widest=0.5)
+    assert distance(narrow, to_be_better(), n) == pytest.approx(shown / 2)
+    assert narrow.distance(to_be_better(), n - 1) is None
+
+
+def test_ten_changed_questions_that_can_show_nothing_name_no_difference() -> None:
+    # ten questions, five won and five lost: t(11) × 1.1 / √11 alone is 0.73
+    column = np.array([1.0, -1.0] * 5)[:, None]
+    assert detectable_differences(Units.of(column), np.ones(1), alpha=0.001) == [None]

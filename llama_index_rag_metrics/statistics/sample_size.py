@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from llama_index_rag_metrics.runtime.arrays import FloatArray
-from llama_index_rag_metrics.statistics.differences import CAUTIOUS, pseudo_queries
+from llama_index_rag_metrics.statistics.differences import CAUTIOUS
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
 
 ALPHA = 0.05
@@ -126,12 +126,11 @@ class Changes:
                 low = middle
         return math.ceil(high * self.size)
 
-    def distance(self, aim: Aim, questions: float) -> float:
-        """The smallest distance that this many questions show; infinite for fewer than two."""
-        n = questions / self.size
-        if n < 2:
-            return math.inf
-        low, high = 0.0, 4 * (self.widest + self.deviation)
+    def distance(self, aim: Aim, questions: float) -> float | None:
+        """The smallest distance that this many questions show; None where none up to R is."""
+        n, low, high = questions / self.size, 0.0, self.widest
+        if n < 2 or not self._is_shown(aim, high, n):
+            return None
         for _ in range(60):
             middle = (low + high) / 2
             low, high = (low, middle) if self._is_shown(aim, middle, n) else (middle, high)
@@ -157,30 +156,14 @@ class Changes:
 def detectable_differences(
     units: Units, widest: FloatArray, *, alpha: float = ALPHA
 ) -> list[float | None]:
-    """`detectable_difference` of each column by an interval with pseudo-queries, which decides.
+    """The smallest true difference that each column shows; None where it shows none.
 
-    Its centre is the sum over n + 2, so that the mean must be that much larger. None with fewer
-    than `FEWEST_CHANGED` changed units.
+    So it is with fewer than `FEWEST_CHANGED` changed units.
     """
-    assumed = pseudo_queries(units, widest)
-    changed = np.count_nonzero(np.abs(units.changes) > NOISE, axis=0)
+    changed = np.count_nonzero(np.abs(units.changes) > NOISE, axis=0).tolist()
     return [
-        detectable_difference(float(error), int(n + 1), alpha=alpha) * float(n + 2) / n
-        if count >= FEWEST_CHANGED
-        else None
-        for error, n, count in zip(assumed.error, units.n_units.tolist(), changed, strict=True)
+        seen.distance(to_be_better(alpha), n) if count >= FEWEST_CHANGED else None
+        for seen, n, count in zip(
+            Changes.seen(units, widest), units.n.tolist(), changed, strict=True
+        )
     ]
-
-
-def detectable_difference(standard_error: float, df: int, *, alpha: float = ALPHA) -> float:
-    """The smallest true difference that would be found significant with a power of .8.
-
-    (t + z) × sd / √n, where t is the two-sided critical value of Student's t with df = n - 1 and z
-    the normal quantile of the power (Webber, Moffat and Zobel 2008).
-
-    >>> detectable_difference(0.2 / math.sqrt(50), 49)  # (2.0096 + 0.8416) × 0.02828
-    0.0806...
-    """
-    from scipy.special import ndtri, stdtrit
-
-    return float((stdtrit(df, 1 - alpha / 2) + ndtri(POWER)) * standard_error)
