@@ -1,9 +1,14 @@
-"""`{public-names}`: autodoc of every public name, from `__all__`, in the order of its module."""
+"""`{public-names}`: autodoc of every public name, from `__all__`, in the order of its module.
+
+Behind a result, autodoc of what it holds.
+"""
 
 from __future__ import annotations
 
 import inspect
 import re
+import sys
+from operator import attrgetter
 
 from docutils import nodes
 from sphinx.application import Sphinx
@@ -38,6 +43,18 @@ TITLES = {
 }
 """The headings of the page in order, by where a name is defined; the longest fit counts."""
 
+PARTS = {
+    "EvaluationResults": ("HardQuestions",),
+    "Scores": ("Counts", "MetricInterval"),
+    "LabelFindings": ("Finding", "Coverage"),
+    "MovedLabels": ("Move",),
+    "Calibration": ("Calibrated",),
+    "Comparison": ("Difference", "SystemPair", "Holes", "MeanInterval"),
+    "Power": ("MetricPower",),
+    "GateReport": ("Verdict", "WorstQuery"),
+}
+"""What results hold, as the modules of their classes name it."""
+
 
 def title_of(name: str) -> str:
     """The heading under which a public name stands."""
@@ -59,9 +76,17 @@ def as_restructured(
             lines[number] = "".join(parts)
 
 
+def parts_of(name: str) -> list[str]:
+    """Where the classes of what a result holds are defined, within the package."""
+    module = sys.modules[getattr(package, name).__module__]
+    parts = [getattr(module, part) for part in PARTS.get(name, ())]
+    inside = f"{package.__name__}."
+    return [f"{part.__module__}.{part.__name__}".removeprefix(inside) for part in parts]
+
+
 def documented(name: str) -> str:
-    """The autodoc directive of a public name."""
-    value = getattr(package, name)
+    """The autodoc directive of a public name, or of a part of one."""
+    value = attrgetter(name)(package)
     if inspect.isclass(value):
         # fields of pydantic stand in the class's own docstring
         options = "" if hasattr(value, "model_fields") else "   :members:\n"
@@ -73,7 +98,7 @@ def documented(name: str) -> str:
 
 def linked(name: str) -> str:
     """A public name that leads to its documentation."""
-    return f"{{py:obj}}`{name} <{package.__name__}.{name}>`"
+    return f"{{py:obj}}`{name.rpartition('.')[2]} <{package.__name__}.{name}>`"
 
 
 class PublicNames(SphinxDirective):
@@ -87,8 +112,9 @@ class PublicNames(SphinxDirective):
         lines: list[str] = []
         for title, names in by_title.items():
             names.sort(key=lambda name: inspect.isclass(getattr(package, name)))  # functions first
-            lines += [f"## {title}", "", " · ".join(map(linked, names)), "", "```{eval-rst}"]
-            lines += [documented(name) for name in names]
+            listed = [each for name in names for each in (name, *parts_of(name))]
+            lines += [f"## {title}", "", " · ".join(map(linked, listed)), "", "```{eval-rst}"]
+            lines += [documented(name) for name in listed]
             lines += ["```", ""]
         return self.parse_text_to_nodes("\n".join(lines), allow_section_headings=True)
 

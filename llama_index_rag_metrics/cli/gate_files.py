@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Sequence
@@ -13,8 +12,8 @@ from pydantic import BaseModel, Field, ValidationError
 
 from llama_index_rag_metrics import Baseline, GateReport, Scores
 from llama_index_rag_metrics.decisions.gate.checking_rules import MIN_COVERAGE, update_baseline
-from llama_index_rag_metrics.files.lines import Place, from_json, read_text
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
+from llama_index_rag_metrics.scores.scores_export import read_json
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -55,27 +54,12 @@ def project_settings(path: Path) -> GateSettings:
 
 def read_scores(path: Path, system: str | None) -> Scores:
     """The scores of one retriever, from what `evaluate --json` or `Scores.to_json` wrote."""
-    text = read_text(path)
-    expected = "scores, as `rag-metrics evaluate --json` or Scores.to_json writes them"
-    try:
-        data = from_json(text, Place(str(path)))
-    except FileFormatError as error:
-        if not text.lstrip().startswith("{"):
-            raise
-        raise FileFormatError(str(path), None, expected) from error
-    if not isinstance(data, dict) or not data:
-        raise FileFormatError(str(path), None, expected)
-    if "format" not in data:
-        if not all(isinstance(part, dict) and "format" in part for part in data.values()):
-            raise FileFormatError(str(path), None, expected, list(data))
-        name = next(iter(data)) if system is None and len(data) == 1 else system
-        if name not in data:
-            raise InvalidInput("--system", name, " or ".join(map(repr, data)))
-        text = json.dumps(data[name])
-    try:
-        return Scores.from_json(text)
-    except (InvalidInput, KeyError, TypeError, AttributeError, OSError) as error:
-        raise FileFormatError(str(path), None, expected) from error
+    systems = read_json(path)
+    if [*systems] == [""] or (system is None and len(systems) == 1):
+        return next(iter(systems.values()))
+    if system not in systems:
+        raise InvalidInput("--system", system, " or ".join(map(repr, systems)))
+    return systems[system]
 
 
 def read_baseline(path: Path | None) -> Baseline | None:

@@ -29,7 +29,7 @@ _WIDEST = 30
 """Of options beside their text; the text of wider ones begins on the next line."""
 
 
-class Row(NamedTuple):
+class HelpRow(NamedTuple):
     """The help of an argument: its flags, what its value is called, its text, and its default."""
 
     flags: list[str]
@@ -93,7 +93,7 @@ class Docstring:
         self.examples = cleandoc(by_name.get("Examples", ""))
 
 
-def read_rows(text: str) -> dict[str, Row]:
+def read_rows(text: str) -> dict[str, HelpRow]:
     """The help of each argument that `Args` describe."""
     rows = {}
     for name, brackets, words in _ROW.findall(text):
@@ -103,7 +103,7 @@ def read_rows(text: str) -> dict[str, Row]:
             flags.insert(0, f"{'-' if len(name) == 1 else '--'}{name.replace('_', '-')}")
         metavar = next((part for part in parts if not part.startswith("-")), None)
         sentence, _, default = " ".join(words.split()).partition(" Default: ")
-        rows[name] = Row(flags, metavar, sentence, default.rstrip("."))
+        rows[name] = HelpRow(flags, metavar, sentence, default.rstrip("."))
     return rows
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from llama_index_rag_metrics.cli.commands import Form, NewFile, app, check_files, command, show
 from llama_index_rag_metrics.decisions import OnMissing
-from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 
 @command(app, "power", needs_llama_index=False)
@@ -54,13 +54,9 @@ def run_power(
 
     files = scores or []
     check_files({"--html": html}, files)
-    found = []
-    for path in files:
-        path.stat()
-        if (systems := read_json(path)) is None:
-            expected = "scores, as `rag-metrics evaluate --json` or Scores.to_json writes them"
-            raise FileFormatError(str(path), None, expected)
-        found += [(name or path.stem, path, each) for name, each in systems.items()]
+    found = [
+        (name or path.stem, path, each) for path in files for name, each in read_json(path).items()
+    ]
     if files and len(found) != 2:
         names = [name for name, _, _ in found]
         raise InvalidInput("SCORES", names, "two systems, in two files or in one")

@@ -28,7 +28,7 @@ BUILT_IN = ("bm25", "lsa")
 _KINDS = f"{', '.join(BUILT_IN)} or package.module:factory"
 
 
-def names_of(specs: Sequence[str]) -> dict[str, str]:
+def specs_by_name(specs: Sequence[str]) -> dict[str, str]:
     """Names for reports to spellings; where two factories have the same name, their paths."""
     short = [spec.rpartition(":")[2] or spec for spec in specs]
     names: dict[str, str] = {}

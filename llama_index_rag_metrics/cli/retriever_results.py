@@ -18,7 +18,7 @@ from llama_index_rag_metrics import (
     write_html,
     write_run,
 )
-from llama_index_rag_metrics.cli.retriever_factories import built, find, names_of
+from llama_index_rag_metrics.cli.retriever_factories import built, find, specs_by_name
 from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
 from llama_index_rag_metrics.files.lines import OnError
@@ -27,6 +27,7 @@ from llama_index_rag_metrics.report.terminal import print_heading
 from llama_index_rag_metrics.runtime.atomic_files import write_text
 from llama_index_rag_metrics.runtime.errors import InvalidInput, JournalMismatch, LabelWarning
 from llama_index_rag_metrics.runtime.journal import read_fingerprint
+from llama_index_rag_metrics.scores.mappings import unknown_key
 from llama_index_rag_metrics.scores.scores_export import to_json
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def open_retrievers(
     slice_by: Iterable[str],
 ) -> tuple[RetrievalDataset, dict[str, Source], dict[str, RetrieverIdentity]]:
     """The dataset, the retrievers by name, and what journals call them."""
-    names = names_of(specs)
+    names = specs_by_name(specs)
     kept = _kept_depths(journal, names)
     k = depth(metrics, top_k, kept)
     _check_depths(journal, kept, k)
@@ -54,10 +55,9 @@ def open_retrievers(
     if needed and not any(dataset.relevance.values()) and not any(dataset.expected_texts.values()):
         expected = "labels of at least one question, with a relevant passage"
         raise InvalidInput("--dataset", str(path), expected)
-    known = sorted({key for row in dataset.metadata.values() for key in row})
     for key in slice_by:
-        if key not in known:
-            raise InvalidInput("--slice", key, f"a key of the questions' metadata: {known}")
+        if not any(key in row for row in dataset.metadata.values()):
+            raise unknown_key("--slice", key, dataset.metadata)
     retrievers: dict[str, Source] = {
         name: built("--retriever", names[name], factory, dataset, k, as_retriever)
         for name, factory in factories.items()

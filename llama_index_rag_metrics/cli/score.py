@@ -22,6 +22,7 @@ from llama_index_rag_metrics.files.lines import OnError
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from llama_index_rag_metrics.scores import Scores
     from llama_index_rag_metrics.scores.trec_eval import Version
 
 Output: TypeAlias = Literal["table", "trec", "trec10", "json", "csv"]
@@ -97,13 +98,12 @@ def run_score(
         rag-metrics score before.run after.run --qrels qrels.txt -m ndcg@10
         rag-metrics score bm25.run --qrels qrels.txt --format trec -m official -q
     """
-    from llama_index_rag_metrics import print_results, write_html
+    from llama_index_rag_metrics import write_html
     from llama_index_rag_metrics.cli import run_files
     from llama_index_rag_metrics.cli.retriever_factories import tokenizer_named
     from llama_index_rag_metrics.files.beir import read_corpus
     from llama_index_rag_metrics.files.dataset_content import DatasetContent
     from llama_index_rag_metrics.rankings.judging.judged import Selection
-    from llama_index_rag_metrics.report.reportable import csv_text
     from llama_index_rag_metrics.scores import scores_export, trec_eval
 
     check_files({"--output": output, "--html": html}, [*runs, qrels])
@@ -117,7 +117,7 @@ def run_score(
     measures = None
     if version is not None:
         measures = trec_eval.columns(metric or ["official"], min_grade, version=version)
-    metrics = chosen_metrics(metric) if measures is None else trec_eval.metrics_of(measures)
+    metrics = chosen_metrics(metric) if measures is None else trec_eval.metrics_behind(measures)
     trec_eval.at_level(metrics, min_grade)
     request = run_files.ScoreRequest(
         metrics,
@@ -138,13 +138,8 @@ def run_score(
     apart = {scores.name: scores for scores in named}
     if html is not None:
         write_html(apart, html)
-    if output_format == "json":
-        typer.echo(scores_export.to_json(named))
-    elif output_format == "csv":
-        records = (scores_export.per_query if per_query else scores_export.means)(named)
-        typer.echo(csv_text(records), nl=False)
-    elif version is None:
-        print_results(apart, worst=0, per_query=per_query)
+    if version is None:
+        _print(apart, output_format, per_query=per_query)
     else:
         options = {"per_query": per_query, "complete": complete, "summary": not no_summary}
         for scores in systems:
@@ -154,6 +149,21 @@ def run_score(
             lacking = ", ".join(trec_eval.LEFT_OUT)
             say(f"trec_eval's all_trec also has {lacking}; these aren't computed")
     fail_if(any(scores.failed for scores in systems))
+
+
+def _print(systems: Mapping[str, Scores], output_format: Output, *, per_query: bool) -> None:
+    from llama_index_rag_metrics import print_results
+    from llama_index_rag_metrics.report.reportable import csv_text
+    from llama_index_rag_metrics.scores import scores_export
+
+    several = [*systems.values()]
+    if output_format == "json":
+        typer.echo(scores_export.to_json(several))
+    elif output_format == "csv":
+        records = (scores_export.per_query if per_query else scores_export.means)(several)
+        typer.echo(csv_text(records), nl=False)
+    else:
+        print_results(systems, worst=0, per_query=per_query)
 
 
 @command(app, "metrics", needs_llama_index=False)

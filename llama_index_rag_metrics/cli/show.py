@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -10,7 +11,7 @@ import typer
 
 from llama_index_rag_metrics.cli.commands import Count, app, command
 from llama_index_rag_metrics.files.lines import OnError
-from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
 from llama_index_rag_metrics.runtime.masking import join_first
 
 if TYPE_CHECKING:
@@ -107,10 +108,11 @@ def _systems(
     from llama_index_rag_metrics.scores.systems import System
 
     text_of = None if dataset is None else PassageTexts(dataset)
-    if (several := read_json(path)) is not None:
-        for name, scores in several.items():
-            yield System.of(scores, name)._replace(text_of=text_of)
-        return
+    if path.suffix.lower() == ".json":
+        with suppress(FileFormatError):
+            for name, scores in read_json(path).items():
+                yield System.of(scores, name)._replace(text_of=text_of)
+            return
     asked = run_files.TraceQuestions(question_id, dataset, NODE_ID, None)
     run = run_files.read_stored(path, on_error, {}, asked)
     relevance: Mapping[str, Relevance]

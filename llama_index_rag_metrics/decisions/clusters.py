@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 from llama_index_rag_metrics.runtime.arrays import IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import join_first
+from llama_index_rag_metrics.scores.mappings import unknown_key
 from llama_index_rag_metrics.statistics.intervals import number_clusters
 
 Clusters: TypeAlias = "str | Mapping[str, Hashable]"
@@ -33,11 +34,6 @@ def clusters_of(
         expected = f"one for each of {len(query_ids)} questions"
         raise InvalidInput("clusters", f"none for {join_sorted(missing)}", expected)
     return number_clusters([of_query[query_id] for query_id in query_ids])
-
-
-def unknown_key(argument: str, key: str, metadata: Mapping[str, Mapping[str, Any]]) -> InvalidInput:
-    known = sorted({str(key) for row in metadata.values() for key in row})
-    return InvalidInput(argument, key, f"a key of the questions' metadata: {known}")
 
 
 def join_sorted(query_ids: Iterable[str]) -> str:

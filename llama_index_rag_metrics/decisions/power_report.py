@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 
+from llama_index_rag_metrics.decisions import better_and_worse
 from llama_index_rag_metrics.metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.numbers import (
@@ -62,7 +63,7 @@ class MetricPower(Sentence):
 
     def __str__(self) -> str:
         return (
-            f"To show {_words(self.metric)[0]} of {given(self.effect)} on {self.metric} you need "
+            f"To show a {_words(self.metric)[0]} of {given(self.effect)} on {self.metric} you need "
             f"{about(self.better)} questions ({percent(POWER)} of the time)."
         )
 
@@ -96,7 +97,7 @@ class Power(Reportable):
         first = self.metrics[0]
         worse, (_, loss) = given(first.effect), _words(first.metric)
         further = [
-            f"A rule of the gate that allows {loss} of {worse} passes an unchanged system with "
+            f"A rule of the gate that allows a {loss} of {worse} passes an unchanged system with "
             f"{about(first.kept)} questions; {about(first.alike)} show that it differs by at most "
             f"{worse}."
         ]
@@ -156,14 +157,13 @@ def _least(each: MetricPower) -> list[str]:
 def _shown(each: MetricPower) -> str:
     """What questions show, such as "show a gain of 0.073, or rule out a loss of 0.064"."""
     gain, loss = _words(each.metric)
-    aims = f"show {gain} of", f"rule out {loss} of", "show that two are alike within"
+    aims = f"show a {gain} of", f"rule out a {loss} of", "show that two are alike within"
     shown = [f"{aim} {end}" for aim, end in zip(aims, _least(each), strict=True) if end != NO_VALUE]
     if not shown:
         return f"are too few to show any difference on {each.metric}"
-    few = f"; they are too few to show {gain}" if each.least_better is None else ""
+    few = f"; they are too few to show a {gain}" if each.least_better is None else ""
     return f"{', '.join(shown[:-1])}{', or ' if shown[1:] else ''}{shown[-1]}{few}"
 
 
 def _words(name: str) -> tuple[str, str]:
-    """What is better is called, and what is worse."""
-    return ("a fall", "a rise") if lower_is_better(name) else ("a gain", "a loss")
+    return better_and_worse(lower_is_better=lower_is_better(name))

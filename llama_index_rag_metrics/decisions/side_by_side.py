@@ -22,8 +22,7 @@ from llama_index_rag_metrics.report.model import Report, Statement
 from llama_index_rag_metrics.report.numbers import questions
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.report.terminal import print_report
-from llama_index_rag_metrics.scores.deciding import decisions as own_decisions
-from llama_index_rag_metrics.scores.deciding import failing, with_failures
+from llama_index_rag_metrics.scores.first_line import failing, first_lines, with_failures
 from llama_index_rag_metrics.scores.scores_report import queries_report
 from llama_index_rag_metrics.scores.systems import System
 from llama_index_rag_metrics.statistics.intervals import RESAMPLES
@@ -133,6 +132,6 @@ def _of_one(systems: Sequence[System]) -> list[Statement]:
     """Of several systems the only one that was measured, below the others."""
     only = [system for system in systems if system.scores.is_measured]
     others = [system for system in systems if not system.scores.is_measured]
-    of_only = own_decisions(only, "") if only else []
+    of_only = first_lines(only, "") if only else []
     named = (each._replace(text=f"{only[0].name}: {each.text}") for each in of_only)
     return [*failing(others, ""), *named]

@@ -61,8 +61,8 @@ from llama_index_rag_metrics.report.reportable import Reportable, Sentence
 from llama_index_rag_metrics.runtime.amounts import WORKERS
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.sync import synchronous
-from llama_index_rag_metrics.scores.counted import Reading
-from llama_index_rag_metrics.scores.deciding import MEANS, with_failures
+from llama_index_rag_metrics.scores.first_line import MEANS, with_failures
+from llama_index_rag_metrics.scores.reading import Reading
 from llama_index_rag_metrics.scores.scores_report import listed, systems_report
 from llama_index_rag_metrics.scores.scoring.batches import Metrics
 from llama_index_rag_metrics.scores.stories import query_answers

@@ -13,7 +13,7 @@ from llama_index_rag_metrics.files.squad import take_answers
 from llama_index_rag_metrics.rankings.relevance import Nugget, Relevance, facets_of, refuse_pairs
 from llama_index_rag_metrics.rankings.span import LONGEST, Span
 from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.runtime.masking import cut
+from llama_index_rag_metrics.runtime.masking import truncated
 
 
 def read_place(value: Any, place: Place) -> Span | None:
@@ -264,7 +264,7 @@ def read_relevance(value: object, place: Place) -> Relevance:
 def _read_only_id(value: object, place: Place) -> str:
     """An id in place of a list, unless it looks like several."""
     if isinstance(value, str) and looks_like_several(value):
-        escaped = cut(to_json([value]))
+        escaped = truncated(to_json([value]))
         expected = f'one id, a list such as ["d1", "d2"], or {escaped} if it is one id'
         raise place.wrong(expected, value)
     return read_id(value, place)

@@ -15,7 +15,7 @@ from llama_index_rag_metrics.labels import grouped
 from llama_index_rag_metrics.labels.corpus import Passages, PassagesLike
 from llama_index_rag_metrics.labels.labelled import Label, judged, labels_by_id, labels_of
 from llama_index_rag_metrics.labels.likeness import likeness, text_hash
-from llama_index_rag_metrics.labels.locating import Finder, Found
+from llama_index_rag_metrics.labels.locating import Finder, Located
 from llama_index_rag_metrics.rankings.matching.id_matcher import (
     NOT_VALID,
     LabelCheck,
@@ -310,7 +310,7 @@ def _drifted(labels: list[Label], finder: Finder, passages: Passages) -> Iterato
         yield Finding(located.fate, label.id, queries, others, located.score, sentence, *texts)
 
 
-def _is_in_place(label: Label, located: Found, passages: Passages) -> bool:
+def _is_in_place(label: Label, located: Located, passages: Passages) -> bool:
     """Whether a label that names no passage, but a place or a text, still finds it."""
     if not label.by_place or located.fate not in ("moved", "split"):
         return False
@@ -318,7 +318,7 @@ def _is_in_place(label: Label, located: Found, passages: Passages) -> bool:
     return not is_elsewhere or not any(piece.id in passages.places for piece in located.pieces)
 
 
-def _sentence(label: Label, located: Found, where: str) -> str:
+def _sentence(label: Label, located: Located, where: str) -> str:
     is_hash = located.score is None and label.text_hash is not None
     if located.fate == "lost":
         if is_hash:

@@ -272,7 +272,7 @@ class Query:
         return np.asarray(np.minimum(best.max(axis=1), 1.0), np.float64)
 
 
-def queries_of(
+def queries_under(
     metric: RankingMetric, items: PoolItems, rate: FloatArray, highest_grade: float
 ) -> list[Query]:
     """Every question's items under a metric that `checked_metric` gave; `rate` is Belief's."""

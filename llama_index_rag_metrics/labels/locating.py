@@ -52,7 +52,7 @@ Cover: TypeAlias = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Found:
+class Located:
     """What became of a label, and the passages that hold it, the largest share first.
 
     `score` is the share of its text that is there, 1 if the text isn't known but its id or place
@@ -75,16 +75,16 @@ class Finder:
         texts = (text for label in labels for text in (*label.texts, today.get(label.id)) if text)
         self.lookup = Lookup(texts, today)
 
-    def find(self, label: Label) -> Found:
+    def find(self, label: Label) -> Located:
         if not label.by_place and self._has_same(label):
-            return Found("kept", 1.0, (Piece(label.id, 1.0),), "id")
+            return Located("kept", 1.0, (Piece(label.id, 1.0),), "id")
         if label.hash_alone is not None:
             return self._by_hash(label)
         placed = self._at_place(label)
         if placed is not None and _score(placed) >= WHOLE:
             return placed
         both = [located for located in (self._by_text(label), placed) if located is not None]
-        return max(both, key=_score, default=Found("lost", 0.0 if label.texts else None))
+        return max(both, key=_score, default=Located("lost", 0.0 if label.texts else None))
 
     def _has_same(self, label: Label) -> bool:
         today = self._passages.texts.get(label.id)
@@ -93,7 +93,7 @@ class Finder:
         known = [label.hash_alone] if label.hash_alone else [*map(text_hash, label.texts)]
         return not known or not set(known).isdisjoint(known_hashes(today))
 
-    def _by_hash(self, label: Label) -> Found:
+    def _by_hash(self, label: Label) -> Located:
         """Where a label is of whose text only a hash is known: whole in a passage, or unknown."""
         placed = self._at_place(label)
         pieces = placed.pieces if placed else ()
@@ -103,12 +103,12 @@ class Finder:
         if placed is not None and (not hashes or is_same):
             return placed
         if holders := self._holders.get(label.text_hash or ""):
-            return Found("moved", 1.0, tuple(Piece(holder, 1.0) for holder in holders), "text")
+            return Located("moved", 1.0, tuple(Piece(holder, 1.0) for holder in holders), "text")
         if hashes:
-            return Found("changed", None, tuple(Piece(item, None) for item in hashes), "place")
+            return Located("changed", None, tuple(Piece(item, None) for item in hashes), "place")
         if not label.by_place and label.id in self._passages.texts:
-            return Found("changed", None, (Piece(label.id, None),), "id")
-        return Found("lost", None)
+            return Located("changed", None, (Piece(label.id, None),), "id")
+        return Located("lost", None)
 
     @cached_property
     def _holders(self) -> Mapping[str, list[str]]:
@@ -118,7 +118,7 @@ class Finder:
             for known in dict.fromkeys(known_hashes(text))
         )
 
-    def _at_place(self, label: Label) -> Found | None:
+    def _at_place(self, label: Label) -> Located | None:
         """The passages at the label's place that still have its text."""
         if label.place is None:
             return None
@@ -141,9 +141,9 @@ class Finder:
         today = self._passages.cut(passage_id, part) or self._passages.texts[passage_id]
         return fold_typography(wanted) in fold_typography(today)
 
-    def _by_text(self, label: Label) -> Found | None:
+    def _by_text(self, label: Label) -> Located | None:
         """The passages that have the label's text, those of its own document first."""
-        found: list[Found] = []
+        found: list[Located] = []
         for text in label.texts:
             candidates = self.lookup.sharing(text)[:_MOST_COMPARED]
             if label.id in self._passages.texts and label.id not in candidates:
@@ -168,7 +168,7 @@ class Finder:
                 break
         return max(found, key=_score, default=None)
 
-    def _edited(self, label: Label, text: str, candidates: Iterable[str]) -> Found | None:
+    def _edited(self, label: Label, text: str, candidates: Iterable[str]) -> Located | None:
         """The passage with its id, or one much like it, that a short text was edited into."""
         today = self._passages.texts
         shares = {item: _share(kept_in_order(text, today[item])) for item in candidates}
@@ -177,9 +177,9 @@ class Finder:
             best = label.id
         elif shares.get(best, 0.0) < max(self._threshold, _MUCH_ALIKE):
             return None
-        return Found("changed", shares[best], (Piece(best, shares[best]),), "text")
+        return Located("changed", shares[best], (Piece(best, shares[best]),), "text")
 
-    def _chosen(self, label: Label, occurrences: list[Found]) -> Found | None:
+    def _chosen(self, label: Label, occurrences: list[Located]) -> Located | None:
         """The occurrence nearest to the label's place, or else the equally good ones together."""
         if not occurrences:
             return None
@@ -192,7 +192,7 @@ class Finder:
         pieces = tuple(piece for located in good for piece in located.pieces)
         return replace(best, pieces=tuple(sorted(pieces, key=lambda piece: -(piece.share or 0.0))))
 
-    def _found(self, label: Label, held: dict[str, Cover], by: By, part: slice) -> Found:
+    def _found(self, label: Label, held: dict[str, Cover], by: By, part: slice) -> Located:
         """What holds a part of the label's text, of which each passage has some."""
         held = {item: cover[part] for item, cover in held.items()}
         shares = {item: _share(cover) for item, cover in held.items()}
@@ -200,13 +200,13 @@ class Finder:
         covers = [held[piece.id] for piece in pieces]
         score = _share(np.logical_or.reduce(covers)) if covers else 0.0
         if score < self._threshold:
-            return Found("lost", score, (), "")
+            return Located("lost", score, (), "")
         whole = max((shares[piece.id] for piece in pieces), default=0.0) >= WHOLE
         fate: Fate = "changed" if score < WHOLE else "moved" if whole else "split"
         own = shares.get(label.id, 0.0)
         if fate == "moved" and not label.by_place and own >= self._threshold:
             fate = "changed"  # what has its id has its text, and more or less than that
-        return Found(fate, score, tuple(pieces), by)
+        return Located(fate, score, tuple(pieces), by)
 
     def _occurrences(self, held: dict[str, Cover]) -> list[dict[str, Cover]]:
         """The passages that hold some of a text, by occurrence: a copy is another one.
@@ -248,7 +248,7 @@ class Finder:
         place = self._passages.places.get(passage_id)
         return None if place is None or place.source == passage_id else place
 
-    def _distance(self, old: Span, located: Found) -> float:
+    def _distance(self, old: Span, located: Located) -> float:
         """The characters between two places; infinite in different documents."""
         here = self._passages.places.get(located.pieces[0].id) if located.pieces else None
         if here is None or here.source != old.source:
@@ -280,7 +280,7 @@ def _in_letters(text: str, part: slice) -> slice:
     return slice(len(letters(text[: part.start])), len(letters(text[: part.stop])))
 
 
-def _score(located: Found) -> float:
+def _score(located: Located) -> float:
     return located.score or 0.0
 
 

@@ -18,7 +18,7 @@ from llama_index_rag_metrics.labels.labelled import (
     labels_of,
 )
 from llama_index_rag_metrics.labels.likeness import Piece
-from llama_index_rag_metrics.labels.locating import By, Fate, Finder, Found
+from llama_index_rag_metrics.labels.locating import By, Fate, Finder, Located
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.report.numbers import counted, questions, whole_percent
 from llama_index_rag_metrics.report.reportable import Reportable, Sentence
@@ -155,7 +155,7 @@ def move_labels(
     return MovedLabels(_relabelled(dataset, moves, passages, notes), moves, notes)
 
 
-def _together(found: Sequence[Found], n: int) -> Found | None:
+def _together(found: Sequence[Located], n: int) -> Located | None:
     """What became of a passage with several answers, of which these are left; None for none."""
     if not found or len(found) == n == 1:
         return found[0] if found else None
@@ -167,10 +167,10 @@ def _together(found: Sequence[Found], n: int) -> Found | None:
     fate: Fate = "moved" if len(pieces) == 1 else "split"
     if len(found) < n or any(each.fate == "changed" for each in found):
         fate = "changed"
-    return Found(fate, score, pieces, found[0].by)
+    return Located(fate, score, pieces, found[0].by)
 
 
-def _move(query_id: str, item: str, label: Label, located: Found, threshold: float) -> Move:
+def _move(query_id: str, item: str, label: Label, located: Located, threshold: float) -> Move:
     enough = tuple(piece for piece in located.pieces if (piece.share or 0.0) >= threshold)
     pieces = enough or located.pieces
     others = tuple(piece for piece in located.pieces if piece not in pieces)

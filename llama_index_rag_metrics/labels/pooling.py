@@ -21,10 +21,10 @@ from llama_index_rag_metrics.labels.decisive import (
     PoolItems,
     Query,
     checked_metric,
-    queries_of,
+    queries_under,
 )
 from llama_index_rag_metrics.metrics import RankingMetric
-from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings, best_first
+from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings, grades_best_first
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.report.numbers import between, digits_of, score
@@ -150,7 +150,7 @@ def scores_if(metric: RankingMetric, items: PoolItems, grades: FloatArray) -> Fl
     sample, place = divmod(np.flatnonzero(grades), len(items.ids) or 1)
     of_query = sample * n_queries + items.query[place]
     counts = np.bincount(of_query, minlength=n_samples * n_queries)
-    judged_grade = best_first(grades[sample, place], counts)
+    judged_grade = grades_best_first(grades[sample, place], counts)
     judged_offset = np.concatenate([[0], np.cumsum(counts)])
     scores = np.empty((n_samples, n_queries, items.rank.shape[1]))
     for system, rank in enumerate(items.rank.T):
@@ -253,7 +253,7 @@ def pool(
     items = PoolItems.of(list(systems.values()), query_ids, judged, depth)
     belief = Belief(items, np.random.default_rng(seed))
     best_grade = max(float(items.known.max(initial=1.0)), highest_grade or 0.0)
-    queries = queries_of(chosen, items, belief.rate, best_grade)
+    queries = queries_under(chosen, items, belief.rate, best_grade)
     compared = [
         (first, second)
         for first, second in combinations(range(len(names)), 2)

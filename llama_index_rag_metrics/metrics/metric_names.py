@@ -334,10 +334,10 @@ def lower_is_better(name: str) -> bool:
     return metric_class is not None and metric_class.lower_is_better
 
 
-def worst_of(name: str) -> float | None:
+def worst_score(name: str) -> float | None:
     """The score of a question that goes wrong, by a metric from 0 to 1; None by others.
 
-    >>> worst_of("recall@5"), worst_of("leak@5"), worst_of("embedding_similarity")
+    >>> worst_score("recall@5"), worst_score("leak@5"), worst_score("embedding_similarity")
     (0.0, 1.0, None)
     """
     return float(lower_is_better(name)) if limits_of(name) == (0.0, 1.0) else None

@@ -19,7 +19,7 @@ from llama_index_rag_metrics.metrics.base import (
 )
 from llama_index_rag_metrics.metrics.gains import discounted_gain
 from llama_index_rag_metrics.metrics.sets import JudgedItemsMetric
-from llama_index_rag_metrics.rankings.judging.judged import Hits, Ranked, best_first
+from llama_index_rag_metrics.rankings.judging.judged import Hits, Ranked, grades_best_first
 from llama_index_rag_metrics.runtime.arrays import FloatArray, ratio
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
@@ -238,7 +238,7 @@ class MappedNDCG(JudgedItemsMetric):
         is_judged = judged.judged_grade >= 0
         query = judged.judged_query[is_judged]
         counts = np.bincount(query, minlength=hits.n_queries)
-        best = best_first(self._mapped(judged.judged_grade[is_judged]), counts)
+        best = grades_best_first(self._mapped(judged.judged_grade[is_judged]), counts)
         ideal = Ranked(hits.n_queries, query, np.empty(0, np.int64), best)
         ideal.rank = ideal.ordinal
         counted = best > 0

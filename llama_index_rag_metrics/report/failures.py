@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.model import Failure
-from llama_index_rag_metrics.runtime.masking import cut, join_first
+from llama_index_rag_metrics.runtime.masking import join_first, truncated
 
 _LISTED = 10
 _NAMED_QUESTIONS = 3
@@ -48,7 +48,7 @@ def errors_in_words(errors: Sequence[str]) -> str:
     if not counts:
         return ""
     error, n = counts[0]
-    first = cut(plain(error))
+    first = truncated(plain(error))
     if len(counts) == 1:
         return first
     others = len(counts) - 1

@@ -34,7 +34,7 @@ Form: TypeAlias = Literal[
 ]
 """What a value is, and so how `numbers.shown` writes it."""
 
-Place: TypeAlias = Literal["summary", "detail", "page"]
+TablePlace: TypeAlias = Literal["summary", "detail", "page"]
 """Where a table is shown: everywhere; not in a paper, and folded where something can be folded; or
 only where something can be folded."""
 
@@ -91,7 +91,7 @@ class Table:
     first: str = "metric"
     fold: str = ""
     by_system: bool = False
-    place: Place = "summary"
+    place: TablePlace = "summary"
     sortable: bool = False
     remark: str = ""
     text_columns: int = 0
@@ -451,7 +451,7 @@ class Report:
     def headline(self) -> str:
         return self.primary or headline(self.metrics)
 
-    def tables(self, *places: Place) -> list[Table]:
+    def tables(self, *places: TablePlace) -> list[Table]:
         return [
             table for section in self.sections for table in section.tables if table.place in places
         ]

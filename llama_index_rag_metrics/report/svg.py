@@ -22,7 +22,7 @@ from llama_index_rag_metrics.report.svg_parts import (
     LINE,
     QUIET,
     RULE,
-    Scale,
+    AxisScale,
     centred,
     mark_of,
     notes_above,
@@ -31,7 +31,7 @@ from llama_index_rag_metrics.report.svg_parts import (
     polyline,
     rect,
     segment,
-    words,
+    svg_text,
     x_axis,
     x_title,
     y_axis,
@@ -69,9 +69,9 @@ def picture(figure: Figure, caption: str = "", width: int = 640) -> str:
     svg = element(
         "svg",
         element("rect", width="100%", height="100%", fill="#fff"),
-        *(words(text, 6, LINE * (n + 1), font_weight="600") for n, text in enumerate(heading)),
+        *(svg_text(text, 6, LINE * (n + 1), font_weight="600") for n, text in enumerate(heading)),
         placed(num(drawn.left), above, *drawn.parts, **inside),
-        *(words(text, 6, below + LINE * n + 10, **QUIET) for n, text in enumerate(remark)),
+        *(svg_text(text, 6, below + LINE * n + 10, **QUIET) for n, text in enumerate(remark)),
         xmlns="http://www.w3.org/2000/svg",
         width=num(width),
         height=num(height),
@@ -114,7 +114,7 @@ _Row: TypeAlias = "tuple[str, str, Series, int]"
 def _points(figure: Figure, _: Numbered) -> _Drawn:
     """A row for each point, in a group for each name of y where series have several."""
     names, systems = drawing.rows_of(figure), figure.series
-    x = Scale.of(figure.x, _numbers(figure, "x", "low", "high"))
+    x = AxisScale.of(figure.x, _numbers(figure, "x", "low", "high"))
     rows: list[_Row] = [
         (
             name if len(names) > 1 < len(systems) else "",
@@ -138,7 +138,7 @@ def _points(figure: Figure, _: Numbered) -> _Drawn:
 
 
 def _boxes(figure: Figure, _: Numbered) -> _Drawn:
-    x = Scale.of(figure.x, [*_numbers(figure, "x"), 0.0])
+    x = AxisScale.of(figure.x, [*_numbers(figure, "x"), 0.0])
 
     def mark(series: Series, _: int, y: float) -> Iterator[Element]:
         low, first, median, third, high = map(float, series.x)
@@ -156,7 +156,7 @@ def _boxes(figure: Figure, _: Numbered) -> _Drawn:
 
 def _rows(
     figure: Figure,
-    x: Scale,
+    x: AxisScale,
     rows: Sequence[_Row],
     mark: Callable[[Series, int, float], Iterator[Element]],
 ) -> _Drawn:
@@ -171,14 +171,14 @@ def _rows(
     above = 12 + LINE * len(parts) if parts else 8
     for heading, name, series, at in rows:
         if heading != last:
-            parts.append(words(plain(heading), 2 - left, y + 14, font_weight="600"))
+            parts.append(svg_text(plain(heading), 2 - left, y + 14, font_weight="600"))
             y, last = y + _ROW, heading
         y += LINE if is_above else 0
         label = short[names.index(plain(name))]
         middle = y + _ROW / 2
         across, down, anchor = (2 - left, y - 1, "start") if is_above else (-8, middle + 4, "end")
         look = {"text_decoration": "underline"} if series.is_baseline else {}
-        parts.append(words(label, across, down, text_anchor=anchor, **look))
+        parts.append(svg_text(label, across, down, text_anchor=anchor, **look))
         parts.append(segment("0", middle, "100%", middle, **RULE))
         parts += mark(series, at, middle)
         y += _ROW
@@ -189,7 +189,7 @@ def _lines(figure: Figure, _: Numbered) -> _Drawn:
     """Curves with their names at their ends; of many, the last ones are grey and have no name."""
     shown = [series for series in figure.series if len(series.x)]
     named = shown[:_MOST_NAMED_LINES]
-    x, y = (Scale.of(getattr(figure, axis), _numbers(figure, axis)) for axis in ("x", "y"))
+    x, y = (AxisScale.of(getattr(figure, axis), _numbers(figure, axis)) for axis in ("x", "y"))
     prefix, names = drawing.without_prefix([plain(series.name) for series in named])
     labels = drawing.shortened(names, _END_CHARACTERS)
     height = max(_PLANE, LINE * len(named))
@@ -205,7 +205,7 @@ def _lines(figure: Figure, _: Numbered) -> _Drawn:
         thin = {"stroke": drawing.colour_of(series), "stroke_opacity": ".5"}
         parts.append(segment(x.across(float(series.x[-1])), end, "100%", end, **thin))
         leader = segment("0", end, "10", place, **thin)
-        parts.append(placed("100%", 0, leader, words(label, 14, place + 4)))
+        parts.append(placed("100%", 0, leader, svg_text(label, 14, place + 4)))
     right = max(map(cell_len, labels), default=0) * _CHARACTER + 26
     more = len(shown) - len(named)
     note = f"grey: {more} more" if more else ""
@@ -214,7 +214,9 @@ def _lines(figure: Figure, _: Numbered) -> _Drawn:
 
 def _marks(figure: Figure, _: Numbered) -> _Drawn:
     """Points of two numbers, a third one by colour, their names where there is room; lines."""
-    x, y = (Scale.of(getattr(figure, axis), _numbers(figure, axis), 0.08) for axis in ("x", "y"))
+    x, y = (
+        AxisScale.of(getattr(figure, axis), _numbers(figure, axis), 0.08) for axis in ("x", "y")
+    )
     height = _PLANE + 70
     known = [value for series in figure.series for value in series.z if value is not None]
     dashed = {**RULE, "stroke_opacity": ".6", "stroke_width": "2", "stroke_dasharray": "4 3"}
@@ -249,7 +251,7 @@ def _label(
         )
         if is_free and begin > -8 and end < _LABELLED_WIDTH + 8:
             taken.append((begin, end, down))
-            yield words(label, shift, -5, text_anchor=anchor)
+            yield svg_text(label, shift, -5, text_anchor=anchor)
             return
 
 
@@ -257,13 +259,13 @@ def _bars(figure: Figure, numbers: Numbered) -> _Drawn:
     """The bars of each series, one below the other."""
     step = max(float(b) - float(a) for series in figure.series for a, b in [series.x[:2]])
     middles = _numbers(figure, "x")
-    x = Scale.of(figure.x, [min(middles) - step / 2, max(middles) + step / 2], 0.01)
-    y = Scale.of(Axis(from_zero=True), [*_numbers(figure, "y"), 1.0])
+    x = AxisScale.of(figure.x, [min(middles) - step / 2, max(middles) + step / 2], 0.01)
+    y = AxisScale.of(Axis(from_zero=True), [*_numbers(figure, "y"), 1.0])
     width = 92 * step / (x.high - x.low)
     height = _BARS if len(figure.series) > 1 else 2 * _BARS
-    parts, top = [words(plain(figure.y.title), "100%", 12, text_anchor="end", **QUIET)], 0.0
+    parts, top = [svg_text(plain(figure.y.title), "100%", 12, text_anchor="end", **QUIET)], 0.0
     for series in figure.series:
-        parts.append(words(plain(series.name), 0, top + 12, font_weight="600"))
+        parts.append(svg_text(plain(series.name), 0, top + 12, font_weight="600"))
         top += _ROW
         parts += y_axis(y, height, top)
         titles = _titles(figure, series)
@@ -291,7 +293,7 @@ def _cells(figure: Figure, _: Numbered) -> _Drawn:
     parts = [*notes_above(left, "", figure.y.title), x_title(figure, height)]
     for row, name in enumerate(rows):
         middle = row * _CELL + _CELL / 2 + 4
-        parts.append(words(names[row], -8, middle, text_anchor="end"))
+        parts.append(svg_text(names[row], -8, middle, text_anchor="end"))
         for column, across in enumerate(columns):
             value = cells.get((across, name))
             fill = _mixed(drawing.CELL_SCALE, value, known)
@@ -319,8 +321,8 @@ _FORMS: Mapping[str, Callable[[Figure, Numbered], _Drawn]] = {
 
 def _plane(
     figure: Figure,
-    x: Scale,
-    y: Scale,
+    x: AxisScale,
+    y: AxisScale,
     height: float,
     parts: Sequence[Element],
     *,

@@ -31,7 +31,7 @@ RULE = {"stroke": "currentColor", "stroke_opacity": ".18"}
 
 
 @dataclass(frozen=True)
-class Scale:
+class AxisScale:
     """From the numbers of an axis to places between 0 and 1."""
 
     axis: Axis
@@ -40,7 +40,7 @@ class Scale:
     ticks: Sequence[float]
 
     @classmethod
-    def of(cls, axis: Axis, values: Sequence[float], room: float = 0.04) -> Scale:
+    def of(cls, axis: Axis, values: Sequence[float], room: float = 0.04) -> AxisScale:
         if axis.is_log:
             ticks = drawing.log_ticks([value for value in values if 0 < value < math.inf])
             return cls(axis, math.log10(ticks[0]), math.log10(ticks[-1]), ticks)
@@ -71,12 +71,12 @@ def notes_above(left: float, prefix: str, *others: str) -> list[Element]:
     begun = f"all names begin with {prefix}" if prefix else ""
     lines = [plain(line) for line in (begun, *others) if line]
     return [
-        words(line, 2 - left, -8 - LINE * above, **QUIET)
+        svg_text(line, 2 - left, -8 - LINE * above, **QUIET)
         for above, line in enumerate(reversed(lines))
     ]
 
 
-def x_axis(figure: Figure, x: Scale, height: float) -> Iterator[Element]:
+def x_axis(figure: Figure, x: AxisScale, height: float) -> Iterator[Element]:
     """Rules and numbers; where these are many, every other one is left out on narrow screens."""
     for number, tick in enumerate(x.ticks):
         is_minor = number % 2 and len(x.ticks) > _LABELLED_TICKS
@@ -91,17 +91,19 @@ def x_axis(figure: Figure, x: Scale, height: float) -> Iterator[Element]:
 
 def x_title(figure: Figure, height: float) -> Element:
     (title,) = drawing.shortened([plain(figure.x.title)], _TITLE_CHARACTERS)
-    return words(title, "100%", height + 32, text_anchor="end", **QUIET)
+    return svg_text(title, "100%", height + 32, text_anchor="end", **QUIET)
 
 
-def y_axis(y: Scale, height: float, top: float = 0.0) -> Iterator[Element]:
+def y_axis(y: AxisScale, height: float, top: float = 0.0) -> Iterator[Element]:
     for tick in y.ticks[:: 1 if height > _LOW else 2]:
         place = top + y.down(tick, height)
         yield segment("0", place, "100%", place, **RULE)
-        yield words(y.label(tick), -6, place + 4, text_anchor="end")
+        yield svg_text(y.label(tick), -6, place + 4, text_anchor="end")
 
 
-def polyline(series: Series, x: Scale, y: Scale, height: float, look: Mapping[str, str]) -> Element:
+def polyline(
+    series: Series, x: AxisScale, y: AxisScale, height: float, look: Mapping[str, str]
+) -> Element:
     """A line through the points, stretched with the plot, though not its width."""
     across, down = map(float, series.x), map(float, series.y)
     places = zip(map(x.at, across), down, strict=True)
@@ -140,12 +142,12 @@ def rect(left: float, top: float, width: float, height: float, **look: str) -> E
     return element("rect", **place, **look)
 
 
-def words(text: str, x: float | str, y: float, **look: str) -> Element:
+def svg_text(text: str, x: float | str, y: float, **look: str) -> Element:
     return element("text", text, x=x if isinstance(x, str) else num(x), y=num(y), **look)
 
 
 def centred(text: str, across: float, y: float, **look: str) -> Element:
-    return words(text, f"{num(across)}%", y, text_anchor="middle", **look)
+    return svg_text(text, f"{num(across)}%", y, text_anchor="middle", **look)
 
 
 def num(value: float) -> str:

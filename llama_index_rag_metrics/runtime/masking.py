@@ -176,16 +176,16 @@ def _fields(component: object) -> Iterator[tuple[str, Any]]:
             yield from ((str(name), value) for name, value in list(holder.items())[:100])
 
 
-def cut(text: str, limit: int = 120) -> str:
+def truncated(text: str, limit: int = 120) -> str:
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 def shorten(value: object) -> str:
     """The `repr` of a value, masked, then shortened."""
-    return cut(mask_beginning(repr(value)))
+    return truncated(mask_beginning(repr(value)))
 
 
 def join_first(parts: Sequence[str], most: int = 5) -> str:
     """The first few of many parts, each shortened, and how many more there are."""
     more = f" and {len(parts) - most:,} more" if len(parts) > most else ""
-    return f"{', '.join(map(cut, parts[:most]))}{more}"
+    return f"{', '.join(map(truncated, parts[:most]))}{more}"

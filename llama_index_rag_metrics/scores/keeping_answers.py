@@ -8,7 +8,6 @@ from itertools import chain, repeat
 
 from llama_index_rag_metrics.rankings.run import Call, Ranking, Run
 from llama_index_rag_metrics.report import model as m
-from llama_index_rag_metrics.scores.counted import PLAIN, Labels, Reading
 from llama_index_rag_metrics.scores.kept_answers import (
     KEPT_ITEMS,
     KEPT_START,
@@ -16,6 +15,7 @@ from llama_index_rag_metrics.scores.kept_answers import (
     kept_answer,
 )
 from llama_index_rag_metrics.scores.mappings import LazyMapping
+from llama_index_rag_metrics.scores.reading import PLAIN, Labels, Reading
 from llama_index_rag_metrics.scores.stories import query_answers, same_texts
 from llama_index_rag_metrics.scores.systems import System
 

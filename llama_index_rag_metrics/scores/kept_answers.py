@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.query_lines import beginning
-from llama_index_rag_metrics.scores.counted import Reading
+from llama_index_rag_metrics.scores.reading import Reading
 
 KEPT_ITEMS, KEPT_START = 5, 320
 """Of how many items the texts are looked at, and how much of each text."""

@@ -1,9 +1,9 @@
-"""The mappings that scores hold: by a metric's name or alias, lazy ones, and frozen ones."""
+"""The mappings that scores hold, by metric, lazy and frozen; and queries by their metadata."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache
 from hashlib import sha256
@@ -14,7 +14,7 @@ from typing_extensions import Self
 
 from llama_index_rag_metrics.metrics.metric_names import metric
 from llama_index_rag_metrics.rankings.run import Ranking
-from llama_index_rag_metrics.runtime.errors import UnknownMetric
+from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownMetric
 
 Value = TypeVar("Value")
 
@@ -36,6 +36,24 @@ def name_among(name: str, names: Collection[str]) -> str:
     if usual not in names:
         raise UnknownMetric(name, get_close_matches(str(name), names) or tuple(names))
     return usual
+
+
+def rows_by(
+    key: str, query_ids: Iterable[str], metadata: Mapping[str, Mapping[str, Any]], argument: str
+) -> dict[Hashable, list[int]]:
+    """Positions of queries by a value of their metadata; of those without the key under None."""
+    rows: dict[Hashable, list[int]] = {}
+    for row, query_id in enumerate(query_ids):
+        value = metadata.get(query_id, {}).get(key)
+        rows.setdefault(value if isinstance(value, Hashable) else str(value), []).append(row)
+    if set(rows) <= {None}:
+        raise unknown_key(argument, key, metadata)
+    return rows
+
+
+def unknown_key(argument: str, key: str, metadata: Mapping[str, Mapping[str, Any]]) -> InvalidInput:
+    known = sorted({str(key) for row in metadata.values() for key in row})
+    return InvalidInput(argument, key, f"a key of the questions' metadata: {known}")
 
 
 class ByMetric(dict[str, Value]):

@@ -29,6 +29,7 @@ from llama_index_rag_metrics.scores.mappings import (
     Total,
     frozen,
     name_among,
+    rows_by,
     thawed,
 )
 from llama_index_rag_metrics.statistics.intervals import MeanInterval, exact_mean, mean_intervals
@@ -347,15 +348,11 @@ class Scores(Reportable):
         Raises:
             InvalidInput: no query has that key.
         """
-        members: dict[Hashable, list[str]] = {}
-        for query_id in (*self.query_ids, *self.excluded):
-            value = self.metadata.get(query_id, {}).get(key)
-            name = value if isinstance(value, Hashable) else str(value)
-            members.setdefault(name, []).append(query_id)
-        if set(members) <= {None}:
-            known = sorted({key for row in self.metadata.values() for key in row})
-            raise InvalidInput("key", key, f"a key of the questions' metadata: {known}")
-        return {value: self.select(query_ids) for value, query_ids in members.items()}
+        query_ids = (*self.query_ids, *self.excluded)
+        rows_of = rows_by(key, query_ids, self.metadata, "key")
+        return {
+            value: self.select(query_ids[row] for row in rows) for value, rows in rows_of.items()
+        }
 
     def report(self, *, full: bool = False) -> Report:
         """Means, counts and notes; as a table, one row per query."""

@@ -8,11 +8,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from llama_index_rag_metrics.files.lines import Place, from_json, read_text
 from llama_index_rag_metrics.report.model import Records
 from llama_index_rag_metrics.report.reportable import csv_text, written
 from llama_index_rag_metrics.runtime.atomic_files import json_text, whole_file
 from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra
-from llama_index_rag_metrics.scores.scores import FORMAT, Scores
+from llama_index_rag_metrics.scores.scores import Scores
 from llama_index_rag_metrics.scores.systems import System, metrics_of
 
 ENDINGS = (".parquet", ".csv", ".json")
@@ -24,19 +25,18 @@ def to_json(systems: Sequence[Scores]) -> str:
     return json_text(parts, indent=1)
 
 
-def read_json(path: Path) -> dict[str, Scores] | None:
-    """What `to_json` wrote, or `Scores.to_json`; None where the file is of another kind."""
-    if not path.is_file() or path.suffix.lower() != ".json":
-        return None
+def read_json(path: Path) -> dict[str, Scores]:
+    """What `to_json` wrote, or `Scores.to_json`, whose scores are under ""."""
+    text, place = read_text(path), Place(str(path))
+    expected = "scores, as `rag-metrics evaluate --json` or Scores.to_json writes them"
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError:
-        return None
-    parts = data if isinstance(data, dict) and "format" not in data else {"": data}
-    is_ours = [isinstance(part, dict) and part.get("format") == FORMAT for part in parts.values()]
-    if not (is_ours and all(is_ours)):
-        return None
-    return {name: Scores.from_json(json.dumps(part)) for name, part in parts.items()}
+        data = from_json(text, place)
+        parts = data if isinstance(data, dict) and data and "format" not in data else {"": data}
+        if all(isinstance(part, dict) for part in parts.values()):
+            return {name: Scores.from_json(json.dumps(part)) for name, part in parts.items()}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise place.wrong(expected) from error
+    raise place.wrong(expected)
 
 
 def means(systems: Sequence[Scores]) -> Records:

@@ -23,11 +23,11 @@ from llama_index_rag_metrics.report.figure import MOST_ABREAST, Axis, Draw, Figu
 from llama_index_rag_metrics.report.numbers import questions, shown
 from llama_index_rag_metrics.runtime.errors import RagMetricsError
 from llama_index_rag_metrics.scores import rows
-from llama_index_rag_metrics.scores.counted import Reading
-from llama_index_rag_metrics.scores.deciding import MEANS, decisions
 from llama_index_rag_metrics.scores.facet_rows import facet_remarks, facet_sections
+from llama_index_rag_metrics.scores.first_line import MEANS, first_lines
 from llama_index_rag_metrics.scores.hardest import hardest, listing_title
 from llama_index_rag_metrics.scores.losses import Losses, losses, losses_line
+from llama_index_rag_metrics.scores.reading import Reading
 from llama_index_rag_metrics.scores.scores import Counts, Scores
 from llama_index_rag_metrics.scores.scores_export import per_query
 from llama_index_rag_metrics.scores.stories import query_answers, readings_of
@@ -69,7 +69,7 @@ def systems_report(
     chosen = metric or m.headline(metrics)
     interval_of = own_intervals(systems)
     lost = losses(systems, chosen, stages=stages) if chosen else []
-    said = decisions(systems, chosen, lost) if decision is None else decision
+    said = first_lines(systems, chosen, lost) if decision is None else decision
     slices = [
         table
         for key in slice_by
@@ -159,7 +159,7 @@ def summary_section(
     interval_of: rows.Intervals,
     *,
     title: str = "",
-    place: m.Place = "summary",
+    place: m.TablePlace = "summary",
     primary: str = "",
     digits: Mapping[str, int] = {},
 ) -> m.Section:

@@ -11,8 +11,8 @@ from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Call, Items
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.numbers import digits_apart
-from llama_index_rag_metrics.scores.counted import Labels, Reading
 from llama_index_rag_metrics.scores.kept_answers import kept_by, read_answer
+from llama_index_rag_metrics.scores.reading import Labels, Reading
 from llama_index_rag_metrics.scores.systems import System, query_text
 
 _TELLING = 40

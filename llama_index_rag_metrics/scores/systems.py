@@ -15,7 +15,7 @@ from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.figure import MOST_ABREAST
 from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.scores.counted import Reading
+from llama_index_rag_metrics.scores.reading import Reading
 from llama_index_rag_metrics.scores.scores import Scores
 
 TextOf: TypeAlias = Callable[[str | Span], str | None]

@@ -226,7 +226,7 @@ def leaves_out(names: Iterable[str]) -> bool:
     return "all_trec" in _single(names)
 
 
-def metrics_of(measures: Iterable[Column]) -> list[BaseRetrievalMetric]:
+def metrics_behind(measures: Iterable[Column]) -> list[BaseRetrievalMetric]:
     """The metrics that compute them, each once; at least one, to have queries to count."""
     pairs = ((measure.metric, measure.of_all_judged) for measure in measures)
     by_name = {metric.metric_name: metric for pair in pairs for metric in pair if metric}

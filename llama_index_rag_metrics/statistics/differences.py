@@ -83,6 +83,11 @@ def pseudo_queries(
     return Student(units.means, centre, error, df, widest if limit is None else limit)
 
 
+def method_of(units: Units) -> str:
+    """What intervals and bounds with pseudo-queries are called."""
+    return f"{'cluster-robust t' if units.clustered else 't'} with pseudo-queries"
+
+
 def difference_intervals(
     units: Units,
     *,
@@ -101,7 +106,7 @@ def difference_intervals(
     means = np.array([exact_mean(values) for values in columns])
     low = np.clip(np.minimum(low, means), lowest, highest)
     high = np.clip(np.maximum(high, means), lowest, highest)
-    method = f"{'cluster-robust t' if units.clustered else 't'} with pseudo-queries"
+    method = method_of(units)
     intervals = []
     for position, values in enumerate(columns):
         mean, n = float(means[position]), len(values)

@@ -12,6 +12,7 @@ from typer.testing import CliRunner, Result
 
 from llama_index_rag_metrics import Baseline, Scores, score_rankings
 from llama_index_rag_metrics.cli import app
+from llama_index_rag_metrics.scores.scores_export import to_json
 
 IDS = [f"q{number:02d}" for number in range(50)]
 
@@ -93,7 +94,7 @@ class TestExitCodes:
             ),
             (["same.json", "--rule", "recal@5 >= 0.5"], "Did you mean 'recall@5'?"),
             (["same.json", "--update-baseline"], "--baseline: expected a file to write"),
-            (["text.json", "--rule", RULE], "text.json, line 1: expected JSON"),
+            (["text.json", "--rule", RULE], "text.json: expected scores, as `rag-metrics evaluate"),
             (["list.json", "--rule", RULE], "list.json: expected scores, as `rag-metrics evaluate"),
             (
                 ["other.json", "--rule", RULE],
@@ -107,7 +108,9 @@ class TestExitCodes:
         (folder / "text.json").write_text("no JSON")
         (folder / "list.json").write_text("[]")
         (folder / "other.json").write_text('{"format": "another"}')
-        (folder / "two.json").write_text('{"bm25": {"format": 1}, "lsa": {"format": 1}}')
+        same = Scores.from_json(folder / "same.json")
+        two = [same, same.replace(name="lsa")]
+        (folder / "two.json").write_text(to_json(two))
         assert message in refusal(gate(*arguments))
 
     def test_other_queries(self, folder: Path) -> None:

@@ -93,6 +93,13 @@ def test_stored_scores_tell_the_story(folder: Path) -> None:
     assert "Enceladus has geysers. never retrieved" in words(show("q1", "scores.json"))
 
 
+def test_a_run_in_json_isnt_taken_for_scores(folder: Path) -> None:
+    Path("run.json").write_text('{"q1": {"io": 2, "enceladus": 1}}')
+    result = show("q1", "run.json", "--dataset", "dataset.json")
+    assert result.exit_code == 0, result.output
+    assert "run found 1 of 2 relevant passages" in words(result)
+
+
 def test_labels_are_recognised_by_their_texts(folder: Path) -> None:
     again = Ranking(["n1", "n2"], texts=["Io has lava.", "They say: Enceladus has geysers."])
     write_run(Run({"q1": again}, name="chunks"), "chunks.jsonl")

@@ -17,7 +17,7 @@ from support import reference
 
 from llama_index_rag_metrics import Relevance, RetrievalDataset, Run, metric, pool, read_qrels
 from llama_index_rag_metrics.labels import pooling as choose
-from llama_index_rag_metrics.labels.decisive import Belief, PoolItems, checked_metric, queries_of
+from llama_index_rag_metrics.labels.decisive import Belief, PoolItems, checked_metric, queries_under
 from llama_index_rag_metrics.labels.pooling import scores_if
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
@@ -114,7 +114,7 @@ def test_weights_and_divisors_come_to_the_score_of_the_metric(name: str, seed: i
     items = PoolItems.of(rankings, ["q"], {"q": Relevance(grades)}, k)
     chosen = checked_metric(name)
 
-    (query,) = queries_of(chosen, items, np.zeros(len(items.ids)), 3.0)
+    (query,) = queries_under(chosen, items, np.zeros(len(items.ids)), 3.0)
 
     gains = np.sort(query.grade[query.grade > 0])[::-1]
     first, second = query.grade @ query.weight

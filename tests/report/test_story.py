@@ -35,9 +35,9 @@ from llama_index_rag_metrics.report.query_lines import (
     wanted_lines,
 )
 from llama_index_rag_metrics.report.why import why_lines
-from llama_index_rag_metrics.scores.counted import Labels, Reading
 from llama_index_rag_metrics.scores.keeping_answers import keep_answers
 from llama_index_rag_metrics.scores.losses import losses
+from llama_index_rag_metrics.scores.reading import Labels, Reading
 from llama_index_rag_metrics.scores.scores_report import queries_of
 from llama_index_rag_metrics.scores.stories import query_answers
 from llama_index_rag_metrics.scores.systems import System

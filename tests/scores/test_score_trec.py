@@ -28,7 +28,7 @@ from llama_index_rag_metrics import (
 from llama_index_rag_metrics.cli import app
 from llama_index_rag_metrics.demo.retrievers import bm25
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownMetric
-from llama_index_rag_metrics.scores.trec_eval import Column, columns, metrics_of
+from llama_index_rag_metrics.scores.trec_eval import Column, columns, metrics_behind
 
 CRANFIELD = SHARED / "data" / "cranfield"
 
@@ -130,7 +130,7 @@ def assert_equal(folder: Path, qrels: Qrels, run: Nested, level: int) -> None:
     scores = score_rankings(
         read_qrels(folder / "qrels"),
         read_run(folder / "run"),
-        metrics_of(measures),
+        metrics_behind(measures),
         no_relevant="zero",
     )
     texts = printed(folder, "-m", "all_trec", "-q", "-l", str(level))
@@ -330,7 +330,9 @@ def test_bm25_on_cranfield(tmp_path: Path, cranfield: tuple[RetrievalDataset, Ru
 
 
 def test_scores_of_the_report_are_ordinary_scores() -> None:
-    scores = score_rankings({"q": ["a"]}, {"q": ["x", "a"]}, metrics_of(ALL), no_relevant="zero")
+    scores = score_rankings(
+        {"q": ["a"]}, {"q": ["x", "a"]}, metrics_behind(ALL), no_relevant="zero"
+    )
     assert isinstance(scores, Scores)
     assert scores.means["num_ret"] == 2.0
     assert scores.means["iprec_at_recall(recall=0.5)"] == 0.5

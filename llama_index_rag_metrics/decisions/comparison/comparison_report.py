@@ -33,7 +33,7 @@ from llama_index_rag_metrics.report.numbers import (
     span_of_bar,
 )
 from llama_index_rag_metrics.scores import scores_report
-from llama_index_rag_metrics.scores.deciding import with_failures
+from llama_index_rag_metrics.scores.first_line import with_failures
 from llama_index_rag_metrics.scores.systems import System, best_first
 from llama_index_rag_metrics.statistics.intervals import HasEnds, excludes_0
 

@@ -17,18 +17,13 @@ from llama_index_rag_metrics.decisions.calibration import (
     names_in_all,
     powered,
 )
-from llama_index_rag_metrics.decisions.clusters import (
-    Clusters,
-    clusters_of,
-    join_sorted,
-    unknown_key,
-)
+from llama_index_rag_metrics.decisions.clusters import Clusters, clusters_of, join_sorted
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
-from llama_index_rag_metrics.metrics.metric_names import limits_of, worst_of
+from llama_index_rag_metrics.metrics.metric_names import limits_of, worst_score
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput, unawaited
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scores.mappings import name_among
+from llama_index_rag_metrics.scores.mappings import name_among, rows_by
 from llama_index_rag_metrics.statistics import prediction_powered as ppi
 from llama_index_rag_metrics.statistics.differences import widest_apart
 from llama_index_rag_metrics.statistics.intervals import (
@@ -166,7 +161,7 @@ class Paired:
         ]
         scores = np.concatenate(seen)
         scores = scores[~np.isnan(scores)] if not np.isnan(scores).all() else np.zeros(1)
-        limit, worst = self.limit(metric), worst_of(metric)
+        limit, worst = self.limit(metric), worst_score(metric)
         return float(widest_apart(scores.min(), scores.max(), limit, worst))
 
     def limit(self, metric: str) -> float:
@@ -209,12 +204,6 @@ class Paired:
         """The queries by a value of their metadata; those without the key under None."""
         if not isinstance(key, str):
             raise InvalidInput("slices", key, "one key of the questions' metadata, a text")
-        members: dict[Hashable, list[int]] = {}
-        for row, query_id in enumerate(self.query_ids):
-            value = self.metadata.get(query_id, {}).get(key)
-            members.setdefault(value if isinstance(value, Hashable) else str(value), []).append(row)
-        if set(members) <= {None}:
-            raise unknown_key("slices", key, self.metadata)
         judged = {} if self.judged is None else self.judged.slices(key)
         return {
             value: replace(
@@ -227,7 +216,7 @@ class Paired:
                 notes=(),
                 judged=judged.get(value),
             )
-            for value, rows in members.items()
+            for value, rows in rows_by(key, self.query_ids, self.metadata, "slices").items()
         }
 
 

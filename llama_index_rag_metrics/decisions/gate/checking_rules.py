@@ -39,7 +39,7 @@ from llama_index_rag_metrics.runtime.amounts import check_amount, check_integer
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import GateFailed, InconclusiveGate, InvalidInput
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scores.deciding import nothing_measured
+from llama_index_rag_metrics.scores.first_line import nothing_measured
 from llama_index_rag_metrics.scores.stories import query_answers
 
 _Side: TypeAlias = "tuple[Baseline, Sequence[str]]"

@@ -38,7 +38,7 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.mappings import name_among
 from llama_index_rag_metrics.statistics import prediction_powered as ppi
-from llama_index_rag_metrics.statistics.differences import CAUTIOUS, pseudo_queries
+from llama_index_rag_metrics.statistics.differences import CAUTIOUS, method_of, pseudo_queries
 from llama_index_rag_metrics.statistics.intervals import (
     UNIT_RANGE,
     MeanInterval,
@@ -89,7 +89,7 @@ class PairedEvidence:
 
     @property
     def method(self) -> str:
-        return f"{'cluster-robust t' if self._units.clustered else 't'} with pseudo-queries"
+        return method_of(self._units)
 
     def needed(self, tolerance: float, confidence: float) -> int | None:
         """How many questions would show that nothing changed; None where no larger number would."""

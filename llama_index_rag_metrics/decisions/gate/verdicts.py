@@ -9,17 +9,13 @@ there are. Rules that test the same numbers against the same limit count once.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from llama_index_rag_metrics.decisions.gate.gate_report import (
-    MOST_ITEMS,
-    ORDER,
-    gate_report,
-    sentence,
-)
+from llama_index_rag_metrics.decisions.gate.gate_report import MOST_ITEMS, ORDER, gate_report
+from llama_index_rag_metrics.decisions.gate.gate_sentences import sentence
 from llama_index_rag_metrics.decisions.gate.measuring import Evidence, Measured, PairedEvidence
 from llama_index_rag_metrics.decisions.gate.rules import Rule
 from llama_index_rag_metrics.report.model import QueryAnswers, Report
@@ -103,7 +99,6 @@ class Verdict(Sentence):
     n: int
     method: str
     needed: int | None
-    sentence: str
     worst: tuple[WorstQuery, ...] = ()
     expected: int = 0
     covered: bool = True
@@ -114,7 +109,12 @@ class Verdict(Sentence):
         """For JSON."""
         parts = {part.name: getattr(self, part.name) for part in fields(self)}
         worst = [query.record() for query in self.worst]
-        return {**parts, "rule": str(self.rule), "worst": worst}
+        return {**parts, "rule": str(self.rule), "sentence": self.sentence, "worst": worst}
+
+    @property
+    def sentence(self) -> str:
+        """What was found, what the rule wants, and where it is undecided, what would decide."""
+        return sentence(self)
 
     @property
     def confidence(self) -> float:
@@ -260,7 +260,7 @@ def _verdict(rule: Rule, measured: Measured, together: int, min_coverage: float)
             needed = evidence.needed(rule.tolerance, confidence)
             decidable = evidence.decidable(confidence)
     lower, upper = (good, bad) if rule.lower_is_better else (bad, good)
-    verdict = Verdict(
+    return Verdict(
         rule=rule,
         metric=measured.metric,
         outcome=outcome or "inconclusive",
@@ -272,13 +272,11 @@ def _verdict(rule: Rule, measured: Measured, together: int, min_coverage: float)
         n=measured.n,
         method=method,
         needed=needed,
-        sentence="",
         expected=measured.expected,
         covered=measured.coverage >= min_coverage - NOISE,
         together=together,
         decidable=decidable,
     )
-    return replace(verdict, sentence=sentence(verdict))
 
 
 def _keeps(rule: Rule, value: float) -> bool:

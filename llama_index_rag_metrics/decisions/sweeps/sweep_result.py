@@ -16,7 +16,7 @@ from llama_index_rag_metrics.decisions.comparison.pairing import pair
 from llama_index_rag_metrics.decisions.sweeps.sweep_sentences import decision, saves
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.evaluation.results.results_report import system_of
-from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better, worst_of
+from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better, worst_score
 from llama_index_rag_metrics.report.model import Report
 from llama_index_rag_metrics.report.reportable import Reportable, Sentence
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
@@ -399,7 +399,7 @@ class Sweep(Reportable, Sequence[Configuration]):
     @property
     def _limits(self) -> dict[str, Any]:
         """What intervals take for granted."""
-        (lowest, highest), worst = limits_of(self.primary), worst_of(self.primary)
+        (lowest, highest), worst = limits_of(self.primary), worst_score(self.primary)
         return {
             "span": highest - lowest,
             "worst": None if worst is None else self._sign * worst,

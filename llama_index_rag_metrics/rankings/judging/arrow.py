@@ -20,7 +20,7 @@ from llama_index_rag_metrics.rankings.judging.hashes import (
     check_lengths,
     row_name,
 )
-from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings, best_first
+from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings, grades_best_first
 from llama_index_rag_metrics.rankings.judging.judged_column import (
     EXPECTED,
     RETRIEVED,
@@ -85,7 +85,7 @@ def _judge_hashed(frame: pl.DataFrame, columns: Sequence[type[JudgedColumn]]) ->
         item_query=retrieved.query[position],
         item_rank=retrieved.rank(position),
         item_grade=grade[found],
-        judged_grade=best_first(grade, expected.counts),
+        judged_grade=grades_best_first(grade, expected.counts),
         judged_offset=np.concatenate([[0], np.cumsum(expected.counts)]),
         columns={kind: column for kind in columns if (column := kind.of_table(table)) is not None},
     )

@@ -356,10 +356,10 @@ def _reaches(grade: FloatArray, min_grade: float | None) -> BoolArray:
     return np.asarray(grade > 0 if min_grade is None else grade >= min_grade, np.bool_)
 
 
-def best_first(grade: FloatArray, counts: npt.ArrayLike) -> FloatArray:
+def grades_best_first(grade: FloatArray, counts: npt.ArrayLike) -> FloatArray:
     """The grades of every query, which stand together, brought into order: best first.
 
-    >>> best_first(np.array([1.0, 2.0, 0.0, 3.0]), [2, 2])
+    >>> grades_best_first(np.array([1.0, 2.0, 0.0, 3.0]), [2, 2])
     array([2., 1., 3., 0.])
     """
     if not grade.size or grade.min() == grade.max():

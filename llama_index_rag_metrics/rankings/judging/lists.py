@@ -17,7 +17,7 @@ from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 
-from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings, best_first
+from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings, grades_best_first
 from llama_index_rag_metrics.rankings.judging.judged_column import (
     NO_SOURCES,
     Batch,
@@ -135,7 +135,7 @@ def _judge_ids(
         item_query=place >> _PLACE,
         item_rank=(place & _POSITION) + 1,
         item_grade=item_grades[order],
-        judged_grade=best_first(judged_grades, n_judged),
+        judged_grade=grades_best_first(judged_grades, n_judged),
         judged_offset=np.cumsum([0, *n_judged]),
         **_groups(grouped, place),
     )

@@ -75,7 +75,7 @@ def _assemble(report: Report, content: Content | None, *, heading: str, most: in
         "script": script,
     }
     chunks = {
-        "figures": packed(page_plots.carried(figures)),
+        "figures": packed(page_plots.plots_data(figures)),
         "markdown": packed(to_markdown(report)),
     }
     notice, on_paper = [], ""

@@ -61,7 +61,7 @@ def section(figures: Figures, metric: str) -> list[Element]:
     return [element("section", element("h2", "Plots"), place, class_="card", id="plots")]
 
 
-def carried(figures: Figures) -> dict[str, dict[str, list[tuple[str, str]]]]:
+def plots_data(figures: Figures) -> dict[str, dict[str, list[tuple[str, str]]]]:
     """The figures as plots.js reads them."""
     return {
         kind: {

@@ -28,7 +28,7 @@ from llama_index_rag_metrics.report.reportable import Reportable, written
 from llama_index_rag_metrics.runtime.atomic_files import json_text
 from llama_index_rag_metrics.runtime.jsonable import jsonable
 from llama_index_rag_metrics.scores import Counts, listed_means
-from llama_index_rag_metrics.scores.deciding import nothing_measured
+from llama_index_rag_metrics.scores.first_line import nothing_measured
 from llama_index_rag_metrics.scores.mappings import ByMetric, added, name_among
 from llama_index_rag_metrics.scores.rows import count_rows
 from llama_index_rag_metrics.scores.scores_report import glossary

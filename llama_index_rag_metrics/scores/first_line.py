@@ -18,8 +18,8 @@ from llama_index_rag_metrics.report.numbers import (
     two_digits_up,
 )
 from llama_index_rag_metrics.report.query_lines import BELOW, NEVER
-from llama_index_rag_metrics.scores.counted import Reading
 from llama_index_rag_metrics.scores.losses import Losses, losses
+from llama_index_rag_metrics.scores.reading import Reading
 from llama_index_rag_metrics.scores.scores import Counts, Scores
 from llama_index_rag_metrics.scores.systems import System, metrics_of
 from llama_index_rag_metrics.statistics.intervals import (
@@ -40,7 +40,7 @@ MEANS = "Means with 95 % intervals"
 """The heading of the section that the sentences rest on."""
 
 
-def decisions(
+def first_lines(
     systems: Sequence[System], metric: str, lost: Sequence[Losses] | None = None
 ) -> list[Statement]:
     """What a report begins with; of several systems that nothing compares, what failed.
