@@ -70,8 +70,8 @@ def run_judge(
             .parquet or .arrow.
         cache: A file that keeps grades, so none is paid for twice.
         human: People's grades of some passages, as qrels, to see how far the LLM agrees.
-        draw: Draw so many of the graded questions at random, for people to label: their scores
-            calibrate the LLM's.
+        draw: Draw this many of the graded questions at random, spread over the LLM's scores, for
+            people to label: their scores calibrate the LLM's.
         pool: Where to write the passages of --draw, for `labels review`. The LLM's grades are not
             in it.
         seed: Of the random draw.
@@ -94,7 +94,6 @@ def run_judge(
         agreement,
         print_results,
         read_qrels,
-        score_rankings,
         write_html,
         write_qrels,
     )
@@ -110,23 +109,15 @@ def run_judge(
     kept = f"grades are kept in {cache}" if cache else "nothing was kept; --cache FILE keeps grades"
     if check:
         kept = "nothing was kept, since --check asks for every grade anew"
-        others = {"--qrels": qrels, "--metric": metric, "--cache": cache, "--draw": draw}
-        if unfit := [name for name, value in others.items() if value is not None]:
-            is_cache = unfit == ["--cache"]
-            reason = "every grade is asked for anew" if is_cache else "nothing is scored"
-            raise InvalidInput("--check", True, f"no {unfit[0]}, since {reason}")
+        _check_alone({"--qrels": qrels, "--metric": metric, "--cache": cache, "--draw": draw})
     with interrupted(kept, cache):
         metrics = chosen_metrics(metric)
         at_level(metrics, min_grade)
         people = None if human is None else read_qrels(human)
         asked = TraceQuestions.of(question_id, questions, on_error, match_on, matcher)
         stored = read_stored(run, on_error, {}, asked)
-        if matcher is not None:
-            labels = asked.relevance if people is None else people
-            every = {query_id: list(judged.grades) for query_id, judged in labels.items()}
-            stored = judge_run.by_labelled_ids(stored, asked.matched(stored, every))
         judging = judge_run.Judging.of(
-            stored,
+            judge_run.by_labelled_ids(stored, asked, people),
             judge_run.llm_of(llm),
             asked.questions,
             depth=depth,
@@ -139,11 +130,9 @@ def run_judge(
         grades, ungraded = judging.grades(workers)
         if qrels is not None:
             write_qrels(grades, qrels)
+        scores = judging.scores(grades, metrics)
         if draw is not None and pool is not None:
-            say(judging.write_pool(pool, grades, draw, seed, depth))
-        rankings = judging.run.select(grades)
-        scores = score_rankings(grades, rankings, metrics, max_retrieved=depth)
-        scores = scores.replace(notes=[*scores.notes, judging.spent], queries=judging.queries)
+            say(judging.write_pool(pool, grades, scores, draw, seed))
         if json is not None:
             write_text(json, to_json([scores]))
         if html is not None:
@@ -154,3 +143,10 @@ def run_judge(
         for remark in ungraded:
             say(remark)
     fail_if(ungraded or scores.failed)
+
+
+def _check_alone(others: dict[str, object]) -> None:
+    if unfit := [name for name, value in others.items() if value is not None]:
+        is_cache = unfit == ["--cache"]
+        reason = "every grade is asked for anew" if is_cache else "nothing is scored"
+        raise InvalidInput("--check", True, f"no {unfit[0]}, since {reason}")

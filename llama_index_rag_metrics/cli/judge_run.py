@@ -14,21 +14,24 @@ from llama_index_rag_metrics import (
     Cache,
     JudgeCheck,
     LLMRelevancy,
-    Matched,
     Ranking,
     Relevance,
     RetrievalDataset,
     Run,
+    Scores,
     check_judge,
+    score_rankings,
 )
 from llama_index_rag_metrics.cli.commands import say
 from llama_index_rag_metrics.cli.retriever_factories import broken, imported
-from llama_index_rag_metrics.decisions.draws import drawn_at_random
+from llama_index_rag_metrics.cli.run_files import TraceQuestions
+from llama_index_rag_metrics.decisions.draws import drawn_along
 from llama_index_rag_metrics.files.lines import to_json, write_lines
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.report.numbers import counted, questions
 from llama_index_rag_metrics.runtime.cache.fetching import Usage
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
+from llama_index_rag_metrics.scores.scoring.batches import Metrics
 
 
 def llm_of(spec: str) -> LLM:
@@ -97,20 +100,34 @@ class Judging:
             )
         return grades, remarks
 
-    def write_pool(self, path: Path, graded: Collection[str], n: int, seed: int, depth: int) -> str:
-        """Write what was graded of n questions drawn at random, for people; say what it is."""
-        drawn = drawn_at_random(graded, n, seed)
+    def scores(self, grades: Mapping[str, Relevance], metrics: Metrics) -> Scores:
+        """What the LLM's grades make of the rankings."""
+        rankings = self.run.select(grades)
+        scores = score_rankings(grades, rankings, metrics, max_retrieved=self.judge.k)
+        return scores.replace(notes=[*scores.notes, self._spent], queries=self.queries)
+
+    def write_pool(
+        self, path: Path, graded: Collection[str], scores: Scores, n: int, seed: int
+    ) -> str:
+        """Write what was graded of n questions drawn at random, for people; say what it is.
+
+        A question without a score has nothing relevant: 0.
+        """
+        metric = scores.metric_names[0]
+        by_query = scores.by_query(metric)
+        drawn = drawn_along({key: by_query.get(key, 0.0) for key in graded}, n, seed)
         rows = [
             {"query_id": query_id, "query": self.queries[query_id], "doc_id": item, "text": text}
             for query_id in drawn
-            for item, text in self._passages(query_id)[:depth]
+            for item, text in self._passages(query_id)[: self.judge.k]
         ]
         write_lines(path, map(to_json, rows))
         passages = counted(len(rows), "passage", "passages")
-        all_of_them = "all " if len(drawn) == len(graded) else ""
+        if len(drawn) == len(graded):
+            return f"{path}: {passages} of all {questions(len(drawn))}, for people to label"
         return (
-            f"{path}: {passages} of {all_of_them}{questions(len(drawn))} drawn at random from "
-            f"{len(graded):,}, for people to label"
+            f"{path}: {passages} of {questions(len(drawn))} drawn at random from {len(graded):,}, "
+            f"spread over their {metric}, for people to label"
         )
 
     def _passages(self, query_id: str) -> list[tuple[str, str]]:
@@ -120,7 +137,7 @@ class Judging:
         return [(item, texts.get(item, "")) for item in dict.fromkeys(ranking.ids)]
 
     @property
-    def spent(self) -> str:
+    def _spent(self) -> str:
         """What grading took, such as "120 judgements, 24 requests"."""
         usage = self.judge.usage or Usage()
         kept = f" and {usage.cached:,} from the cache" if usage.cached else ""
@@ -132,8 +149,10 @@ class Judging:
         return check_judge(self.judge, self.queries, self.run, human=human, workers=workers)
 
 
-def by_labelled_ids(run: Run, matched: Matched | None) -> Run:
+def by_labelled_ids(run: Run, asked: TraceQuestions, people: Mapping[str, Relevance] | None) -> Run:
     """The run, in which what is recognised as a labelled passage goes by that one's id."""
+    labels = asked.relevance if people is None else people
+    matched = asked.matched(run, {key: list(judged.grades) for key, judged in labels.items()})
     if matched is None:
         return run
     rankings = {}

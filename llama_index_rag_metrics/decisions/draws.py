@@ -7,8 +7,9 @@ for a random sample of the changed ones alone.
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 RunLike: TypeAlias = "Run | EvaluationResults | Mapping[str, Sequence[str]]"
 
 _FORMAT = "llama-index-rag-metrics draw, version 1"
+
+_GOLDEN = (math.sqrt(5) - 1) / 2
 
 _OF_ANY_ORDER = frozenset(
     ("hit_rate", "precision", "recall", "f", "complete", "facet_recall", "group_recall", "group_f1")
@@ -326,7 +329,8 @@ def draw_changed(
     changed = [
         query_id for query_id in asked if _retrieves_else(old[query_id], new[query_id], k, order)
     ]
-    drawn = drawn_at_random(changed, n, seed)
+    in_random_order = np.random.default_rng(seed).permutation(np.array(changed, np.object_))
+    drawn: list[str] = in_random_order[:n].tolist()
     labels = {} if dataset is None else dataset.relevance
     metadata = {} if dataset is None else dataset.metadata
     return Draw(
@@ -348,11 +352,23 @@ def draw_changed(
     )
 
 
-def drawn_at_random(query_ids: Iterable[str], n: int, seed: int) -> list[str]:
-    """N of the queries, in random order; the same whatever order they are given in."""
-    ordered = np.array(sorted(query_ids), np.object_)
-    drawn: list[str] = np.random.default_rng(seed).permutation(ordered)[:n].tolist()
-    return drawn
+def drawn_along(scores: Mapping[str, float], n: int, seed: int) -> list[str]:
+    """N of the queries, each as likely as any other, spread over their scores.
+
+    In order of their scores, ties by lot, they lie on a circle; from a random place on it goes
+    round by the golden ratio. Any number of such steps is spread evenly (Weyl 1916), and a larger n
+    only adds queries.
+
+    >>> scores = {f"q{number}": number / 9 for number in range(10)}
+    >>> drawn_along(scores, 4, seed=0), drawn_along(scores, 5, seed=0)
+    (['q6', 'q2', 'q8', 'q4'], ['q6', 'q2', 'q8', 'q4', 'q0'])
+    """
+    rng = np.random.default_rng(seed)
+    ordered = sorted(rng.permutation(np.array(sorted(scores), np.object_)), key=scores.__getitem__)
+    start = rng.random()
+    steps = np.arange(3 * len(ordered))  # enough to meet every query
+    places = ((start + _GOLDEN * steps) % 1 * len(ordered)).astype(np.int64).tolist()
+    return [ordered[place] for place in dict.fromkeys(places)][:n]
 
 
 def run_of(name: str, source: Any) -> Run:

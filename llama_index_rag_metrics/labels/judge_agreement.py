@@ -4,32 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.report.numbers import counted, kappa_in_words
+from llama_index_rag_metrics.report.reportable import Sentence
 from llama_index_rag_metrics.runtime.amounts import check_amount
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.statistics.intervals import check_options
 from llama_index_rag_metrics.statistics.kappa import Kappa, Weights, cohens_kappa
 
 
-class Agreement(NamedTuple):
+@dataclass(frozen=True, slots=True, repr=False)
+class Agreement(Sentence, Kappa):
     """Cohen's kappa of two judges: 1 if they always agree, 0 if as often as by chance."""
 
-    kappa: float
-    n: int
-    low: float | None = None
-    high: float | None = None
-
     def __str__(self) -> str:
-        kappa = kappa_in_words(Kappa(self.kappa, self.low, self.high, self.n))
-        return f"{kappa} on {counted(self.n, 'passage', 'passages')}"
-
-    def __repr__(self) -> str:
-        return f"<Agreement: {self}>"
+        return f"{kappa_in_words(self)} on {counted(self.n, 'passage', 'passages')}"
 
 
 def agreement(
@@ -87,9 +80,9 @@ def agreement(
         remedy = "Or compare by min_grade=...."
         raise InvalidInput("grades", float(broken[0]), "whole grades", remedy)
     if np.ptp(pairs) == 0:  # kappa has no value where nothing varies
-        return Agreement(1.0, len(pairs))
+        return Agreement(1.0, None, None, len(pairs))
     kappa = cohens_kappa(*pairs.T, weights=weights, confidence=confidence, clusters=query_ids)
-    return Agreement(kappa.kappa, kappa.n, kappa.low, kappa.high)
+    return Agreement(kappa.kappa, kappa.low, kappa.high, kappa.n)
 
 
 def judged_grades(judgements: Mapping[str, RelevanceLike], query_id: str) -> dict[str, float]:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from llama_index_rag_metrics.rankings.matching.normalisation import letters
+from llama_index_rag_metrics.rankings.matching.normalisation import compatible, letters
 from llama_index_rag_metrics.rankings.matching.text_matchers import distinct, gram_hashes
 from llama_index_rag_metrics.report.numbers import whole_percent
 
@@ -51,14 +51,13 @@ _COMMON = 256
 def fold_typography(text: str) -> str:
     """A text as it would be typed: plain quotes, hyphens and letters, single spaces.
 
-    Ligatures become letters, and soft hyphens and spaces without width go (NFKC for the rest). So
-    a document that is parsed anew has the same text.
+    Ligatures become letters, and soft hyphens and spaces without width go. So a document that is
+    parsed anew has the same text.
 
     >>> fold_typography("the  \\u201cof\\ufb01\\u00adcial\\u201d\\n rate \\u2013 5 %")
     'the "official" rate - 5 %'
     """
-    folded = unicodedata.normalize("NFKC", text.translate(_TYPOGRAPHY))
-    return " ".join(folded.split())
+    return " ".join(compatible(text.translate(_TYPOGRAPHY)).split())
 
 
 def text_hash(text: str) -> str:

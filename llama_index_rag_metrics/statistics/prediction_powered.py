@@ -17,8 +17,8 @@ queries of both kinds counts in both parts and in their covariance.
 
 What it is worth is how many human scores would have had the same standard error, two imagined
 disagreements on a question, of half the width of the scores, added to those seen: few questions on
-which a judge erred nowhere don't show that it never errs. Of a mean, the interval is Wilson's with
-so many.
+which a judge erred nowhere don't show that it never errs. It is at most n + N. Of a mean, the
+interval is Wilson's with so many.
 """
 
 from __future__ import annotations

@@ -146,7 +146,10 @@ class TestJudge:
             (("q2", "When?", "bad"),),
         }
         every = " ".join(run(*judge, *named, "--draw", "60").stderr.split())
-        assert "people.jsonl: 4 passages of all 2 questions drawn at random from 2" in every
+        assert "people.jsonl: 4 passages of all 2 questions, for people to label" in every
+        one = " ".join(run(*judge, *named, "--draw", "1").stderr.split())
+        assert "1 question drawn at random from 2, spread over their mrr, for people" in one
+        run(*judge, *named, "--draw", "60")
         assert run("labels", "review", "people.jsonl", "-o", "judged.jsonl").exit_code == 0
         assert run(*judge, "--draw", "1").exit_code == 2
         assert run(*judge, *named, "--draw", "1", "--check").exit_code == 2

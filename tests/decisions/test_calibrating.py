@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
@@ -109,6 +110,20 @@ class TestNumbers:
         german = calibration.slices["de"]["hit_rate@5"]
         assert (german.n_human, german.n_judged) == (30, 200)
         assert "language: de" in str(calibration)
+
+    def test_slices_that_none_is_in(self) -> None:
+        judge, human = sides(0.8)
+        expected = "slices: expected a key of the questions' metadata: ['language'], got 'lang'."
+        with pytest.raises(InvalidInput, match=f"^{re.escape(expected)}$"):
+            calibrate(judge, human, slices="lang")
+        asked = {query_id: {"from": None} for query_id in human.query_ids}
+        further = {query_id: {"from": "logs"} for query_id in judge.query_ids[60:]}
+        expected = (
+            "slices: expected a key of the metadata of questions that people scored, got 'from'. "
+            "Let people score some that have it."
+        )
+        with pytest.raises(InvalidInput, match=f"^{re.escape(expected)}$"):
+            calibrate(judge.replace(metadata={**asked, **further}), human, slices="from")
 
 
 class TestWords:

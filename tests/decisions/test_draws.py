@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -33,7 +34,7 @@ from llama_index_rag_metrics import (
     score_rankings,
 )
 from llama_index_rag_metrics.decisions.comparison.drawn_pairing import stretched
-from llama_index_rag_metrics.decisions.draws import _OF_ANY_ORDER
+from llama_index_rag_metrics.decisions.draws import _OF_ANY_ORDER, drawn_along
 from llama_index_rag_metrics.decisions.pytest_plugin import RetrievalAssertion
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
@@ -516,3 +517,30 @@ def test_the_fixture_of_pytest_finds_a_draw_and_leaves_it_aside_to_update(tmp_pa
         fixture = RetrievalAssertion(Path("base.json"), tmp_path, update=update, strict=False)
         report = fixture(systems[name], rule, drawn="draw.json")
         assert report.verdicts[0].n == (40 if update else 5)
+
+
+class TestAlongScores:
+    SCORES: ClassVar = {f"q{number:02}": number // 10 / 9 for number in range(100)}
+
+    def test_a_larger_draw_only_adds_to_a_smaller_one_until_all_are_drawn(self) -> None:
+        turned = dict(reversed(self.SCORES.items()))
+        every = drawn_along(self.SCORES, 200, seed=3)
+        assert sorted(every) == [*self.SCORES]
+        for n in (1, 20, 99):
+            assert drawn_along(turned, n, seed=3) == every[:n]
+        assert drawn_along(self.SCORES, 20, seed=4) != every[:20]
+        assert drawn_along({}, 5, seed=0) == []
+
+    def test_each_is_as_likely_as_any_other(self) -> None:
+        draws = 3000
+        drawn = Counter(q for seed in range(draws) for q in drawn_along(self.SCORES, 30, seed))
+        # binomial, of 3,000 draws with a share of 30 in 100: 900, give or take 4.5 times √630
+        assert len(drawn) == 100
+        assert all(abs(times - 900) < 4.5 * math.sqrt(630) for times in drawn.values())
+
+    @pytest.mark.parametrize("seed", range(5))
+    def test_they_are_spread_over_the_scores(self, seed: int) -> None:
+        # 20 steps of the golden ratio: a tenth of the circle holds 1, 2 or 3 of them
+        drawn = Counter(self.SCORES[query] for query in drawn_along(self.SCORES, 20, seed))
+        assert len(drawn) == 10
+        assert {*drawn.values()} <= {1, 2, 3}

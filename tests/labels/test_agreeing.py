@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from llama_index_rag_metrics import agreement
+from llama_index_rag_metrics.labels.judge_agreement import Agreement
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 
@@ -72,12 +73,13 @@ def test_items_of_one_query_belong_together() -> None:
 
 
 def test_where_nothing_varies() -> None:
-    assert agreement({"q": {"a": 1, "b": 1}}, {"q": ["a", "b"]}) == (1.0, 2, None, None)
+    agreed = agreement({"q": {"a": 1, "b": 1}}, {"q": ["a", "b"]})
+    assert agreed == Agreement(1.0, None, None, 2)
 
 
 def test_one_query_has_no_interval() -> None:
     agreed = agreement({"q": {"a": 1, "b": 0}}, {"q": {"a": 1, "b": 0}})
-    assert agreed == (pytest.approx(1), 2, None, None)  # type: ignore[comparison-overlap]
+    assert agreed == Agreement(pytest.approx(1), None, None, 2)
 
 
 def test_what_can_not_be_compared() -> None:

@@ -122,6 +122,14 @@ class TestDrift:
         changed = check_labels(dataset, {"r": typed.replace("5-6", "5-7")})
         assert [error.kind for error in changed.errors] == ["changed"]
 
+    @pytest.mark.parametrize(("before", "today"), [("10²", "102"), ("1½", "11⁄2")])
+    def test_other_numbers_are_one(self, before: str, today: str) -> None:
+        text = "Bring the glaze to a heat of {} before the kiln is closed again."
+        dataset = RetrievalDataset({"q": "How hot?"}, {"q": ["r"]}, {"r": text.format(before)})
+        for labels in (dataset, remember_texts(dataset, keep_corpus=False)):
+            (changed,) = check_labels(labels, {"r": text.format(today)}).errors
+            assert changed.kind == "changed"
+
     def test_chinese(self) -> None:
         corpus = {
             "a": "窯的溫度約為一千二百四十度，陶藝家通常在第三天打開窯門取出瓷器。",

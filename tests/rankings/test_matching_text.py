@@ -77,6 +77,7 @@ class TestNormalisation:
             ("ｗｉｄｅ　ｔｅｘｔ", "wide text"),
             ("ｶﾀｶﾅ", "カタカナ"),
             ("cafe\u0301", "café"),
+            ("of\ufb01\u00adcial", "official"),
             ("straße", "STRASSE"),
             ("「土星」、", "土星"),
             ("line\r\n\tbreaks\u00a0and\u200bspaces", "line breaks and spaces"),
@@ -87,6 +88,17 @@ class TestNormalisation:
         self, text: str, other: str
     ) -> None:
         assert letters(text) == letters(other)
+
+    @pytest.mark.parametrize(
+        ("text", "other"),
+        [("10² K", "102 K"), ("log₂8", "log28"), ("1½ cups", "11⁄2 cups"), ("xⁿ", "xn")],
+    )
+    def test_what_is_raised_lowered_or_a_fraction_isnt_the_same_on_the_line(
+        self, text: str, other: str
+    ) -> None:
+        assert letters(text) != letters(other)
+        assert words(text) != words(other)
+        assert not TokenOverlapMatcher(threshold=1).match([other], [text])[0]
 
     def test_vowels_and_tones_are_no_punctuation(self) -> None:
         assert letters("น้ำ") != letters("นำ")

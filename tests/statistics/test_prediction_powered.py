@@ -96,6 +96,30 @@ class TestImaginedDisagreements:
         assert not plain.agreed
 
 
+class TestWorth:
+    def test_no_more_than_all_that_were_judged(self) -> None:
+        # 70 hits of 120, none of them missed by the judge; of the 50 that people scored half are
+        # hits, so that their spread is the larger one: s² of these 12.5/49, of all 29.17/119
+        human, others = np.repeat([0.0, 1.0], 25), np.repeat([0.0, 1.0], [25, 45])
+        combined = prediction_powered(human, human, others, widest=1e-9)
+        weight = (1 / 4) / ((1 + 50 / 70) * (70 * 50 / 120) / 119)
+        near = 12.5 * (1 - weight) ** 2 / 52 / 50
+        far = weight**2 * (25 * 45 / 70) / 69 / 70
+        assert 50 * (12.5 / 49 / 50) / (near + far) > 120
+        assert combined.worth == 120
+
+    @pytest.mark.parametrize("size", [1, 4])
+    def test_between_those_that_people_scored_and_all(self, size: int) -> None:
+        rng = np.random.default_rng(0)
+        for _ in range(60):
+            truth = np.repeat((rng.random(200 // size) < 0.7).astype(float), size)
+            judge = np.where(rng.random(200) < 0.02, 1 - truth, truth)
+            combined = prediction_powered(
+                truth[:100], judge[:100], judge[100:], clusters=np.arange(200) // size
+            )
+            assert 100 <= combined.worth <= 200
+
+
 class TestClusters:
     def test_the_error_is_the_robust_one_of_both_parts_and_what_they_share(self) -> None:
         human, judge, others = judged(13, 0.1)

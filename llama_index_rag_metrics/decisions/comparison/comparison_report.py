@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llama_index_rag_metrics.decisions.calibration import EXPLAINED as CALIBRATED
-from llama_index_rag_metrics.decisions.calibration import calibration_table
+from llama_index_rag_metrics.decisions.calibration_report import EXPLAINED as CALIBRATED
+from llama_index_rag_metrics.decisions.calibration_report import calibration_table
 from llama_index_rag_metrics.decisions.comparison.comparison_sentences import TESTS
 from llama_index_rag_metrics.decisions.comparison.difference import Difference, Outcome, SystemPair
 from llama_index_rag_metrics.decisions.comparison.holes import EXPLAINED, hole_tables

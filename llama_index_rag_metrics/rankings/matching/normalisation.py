@@ -32,6 +32,10 @@ _SPACELESS = re.compile(
 )
 
 
+_RAISED = re.compile("([\u00b2\u00b3\u00b9\u00bc-\u00be\u2070-\u209c\u2150-\u215f\u2189]+)")
+"""Superscripts, subscripts and fractions, in whose place NFKC puts digits of the line."""
+
+
 class _Table(dict[int, str | None]):
     """A table for `str.translate` that fills itself by a rule; None drops the character."""
 
@@ -97,17 +101,17 @@ def remembered(limit: int) -> Callable[[Callable[[str], Kept]], Callable[[str], 
 
 @remembered(limit=2**24)
 def letters(text: str) -> str:
-    """The text in NFKC without case, width, spaces and punctuation.
+    """The text without case, width, ligatures, spaces and punctuation.
 
-    A text of nothing but punctuation keeps it.
+    Superscripts, subscripts and fractions stay. A text of nothing but punctuation keeps it.
 
     >>> letters("Ｔhe  Café—\\u00ab1 ½\\u00bb")
-    'thecafé11⁄2'
+    'thecafé1½'
     >>> letters("c'est-à-dire…") == letters("C’EST À DIRE")
     True
     """
     folded = _fold(text)
-    normal = unicodedata.normalize("NFKC", folded.translate(_LEFT_OUT))
+    normal = compatible(folded.translate(_LEFT_OUT))
     return normal or "".join(folded.split())
 
 
@@ -138,5 +142,17 @@ def words(text: str) -> tuple[str, ...]:
     return tuple(parts)
 
 
+def compatible(text: str) -> str:
+    """The text in NFKC, in which 10² doesn't become 102, nor 1½ eleven halves.
+
+    >>> compatible("of\\ufb01cial: 10² Ｋ")
+    'official: 10² K'
+    """
+    parts = enumerate(_RAISED.split(text))
+    return "".join(
+        part if number % 2 else unicodedata.normalize("NFKC", part) for number, part in parts
+    )
+
+
 def _fold(text: str) -> str:
-    return unicodedata.normalize("NFKC", text).casefold()
+    return compatible(text).casefold()
