@@ -16,8 +16,8 @@ from llama_index_rag_metrics.labels.checking import (
     Share,
 )
 from llama_index_rag_metrics.report import model as m
+from llama_index_rag_metrics.report.excerpts import difference, excerpt
 from llama_index_rag_metrics.report.numbers import counted, mean_of, questions
-from llama_index_rag_metrics.report.query_lines import difference, excerpt
 
 _MOST_SHOWN, _MOST_ON_PAGE = 5, 200
 _MOST_DOCUMENTS = 10

@@ -9,8 +9,8 @@ from typing import Any
 from llama_index_rag_metrics.labels.locating import By, Fate
 from llama_index_rag_metrics.labels.moving import Move, MovedLabels
 from llama_index_rag_metrics.report import model as m
+from llama_index_rag_metrics.report.excerpts import excerpt
 from llama_index_rag_metrics.report.numbers import counted, whole_percent
-from llama_index_rag_metrics.report.query_lines import excerpt
 
 _MEANINGS: Mapping[Fate, str] = {
     "kept": "the same id and text",

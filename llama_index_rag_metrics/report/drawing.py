@@ -10,6 +10,7 @@ from itertools import compress, pairwise
 from typing import Any
 
 from llama_index_rag_metrics.report.figure import MOST_ABREAST, Figure, Series
+from llama_index_rag_metrics.report.words import shared_start
 
 COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#888888")
 """Paul Tol's bright scheme: told apart by colour-blind eyes, on white and on black."""
@@ -78,10 +79,7 @@ def without_prefix(names: Sequence[str]) -> tuple[str, list[str]]:
     >>> without_prefix(["call 1", "call 2"])  # a number is no name, but where it has one: k=1
     ('', ['call 1', 'call 2'])
     """
-    first, last = min(names, default=""), max(names, default="")
-    pairs = enumerate(zip(first, last, strict=False))
-    n = next((n for n, (one, other) in pairs if one != other), len(first))
-    prefix = re.sub(r"[^\W_]*$", "", first[:n])
+    prefix = re.sub(r"[^\W_]*$", "", shared_start(names))
     short = [name.removeprefix(prefix) for name in names]
     is_named = all(short) if prefix.endswith("=") else all(map(_NAME.search, short))
     if len(prefix) < _SHORTEST_PREFIX or len(names) < 2 or not is_named:

@@ -19,6 +19,10 @@ class FailureLine(NamedTuple):
     text: str
 
 
+def failures_title(failures: Sequence[Failure]) -> str:
+    return f"Failed: {len(failures):,}"
+
+
 def failure_lines(failures: Iterable[Failure]) -> list[FailureLine]:
     """One line for each error of each system, the most frequent first; at most eleven in all.
 

@@ -7,12 +7,12 @@ from itertools import chain
 
 from llama_index_rag_metrics.report import escape
 from llama_index_rag_metrics.report import model as m
-from llama_index_rag_metrics.report.failures import failure_lines
+from llama_index_rag_metrics.report.excerpts import excerpt
+from llama_index_rag_metrics.report.failures import failure_lines, failures_title
 from llama_index_rag_metrics.report.numbers import shown
 from llama_index_rag_metrics.report.query_lines import (
     came_lines,
-    excerpt,
-    has_calls,
+    in_order,
     more_wanted,
     wanted_lines,
 )
@@ -57,7 +57,7 @@ def _blocks(report: m.Report) -> Iterator[str]:
     if report.failures:
         rows = [tuple(map(escape.markdown, line)) for line in failure_lines(report.failures)]
         lines = _pipes(("system", "error"), ["---"] * 2, *rows)
-        yield _folded(f"Failed: {len(report.failures):,}", lines)
+        yield _folded(failures_title(report.failures), lines)
 
 
 def _cell(cell: m.Cell) -> str:
@@ -70,16 +70,14 @@ def _cell(cell: m.Cell) -> str:
 
 
 def _listed(listing: m.Listing) -> Iterator[str]:
-    """A question with what is relevant and what came; the calls of agents come first."""
     for query in listing.queries:
         text = excerpt(query.text, _QUESTION_CHARACTERS)
         yield f"- {escape.markdown(query.query_id)}: {escape.markdown(text)}".removesuffix(": ")
         yield from (f"  - {escape.markdown(line)}" for line in why_lines(query))
-        parts = [list(_relevant(query)), list(_came(query, listing.most))]
-        yield from chain.from_iterable(reversed(parts) if has_calls(query) else parts)
+        yield from chain(*in_order(query, _relevant(query), _came(query, listing.most)))
         yield from (f"  - {escape.markdown(remark)}" for remark in query.remarks)
-    if listing.more > 0:
-        yield f"- and {listing.more:,} more"
+    if listing.more_in_words:
+        yield f"- {listing.more_in_words}"
 
 
 def _relevant(query: m.QueryAnswers) -> Iterator[str]:

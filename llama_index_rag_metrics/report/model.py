@@ -294,6 +294,10 @@ class Listing:
     lead: str = ""
 
     @property
+    def more_in_words(self) -> str:
+        return f"and {self.more:,} more" if self.more > 0 else ""
+
+    @property
     def legend(self) -> str:
         """What the grades in brackets mean, with the largest of these questions; "" without any.
 

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.escape import html as escape
-from llama_index_rag_metrics.report.failures import failure_lines
+from llama_index_rag_metrics.report.excerpts import EXCERPT_CHARACTERS, excerpt, titled
+from llama_index_rag_metrics.report.failures import failure_lines, failures_title
 from llama_index_rag_metrics.report.numbers import interval_of, shown
 from llama_index_rag_metrics.report.query_lines import (
-    EXCERPT_CHARACTERS,
     WantedLine,
     call_outcome,
     came_lines,
-    excerpt,
-    has_calls,
+    in_order,
     is_sum,
-    most_wanted,
     retrieved_name,
-    short_names,
+    short_ids_of,
     shown_positions,
-    titled,
     wanted_lines,
 )
+from llama_index_rag_metrics.report.whereabouts import most_wanted
 from llama_index_rag_metrics.report.why import why_lines
 
 _STYLES: dict[m.Tone, str] = {
@@ -56,7 +55,7 @@ def to_notebook(report: m.Report) -> str:
         *map(_explained, in_sight),
         *further,
         *map(_listed, report.listings),
-        _folded(f"Failed: {len(report.failures):,}", _list(failures)),
+        _folded(failures_title(report.failures), _list(failures)),
         _folded("Notes", notes) if further else notes,
     ]
     return f"<div>{''.join(parts)}</div>"
@@ -150,7 +149,7 @@ def _cell(tag: str, text: str, side: str, style: str, interval: str = "") -> str
 
 def _listed(listing: m.Listing) -> str:
     """Questions that unfold; without what was wanted and what came, a list that does."""
-    more = f"<p>and {listing.more:,} more</p>" if listing.more > 0 else ""
+    more = f"<p>{listing.more_in_words}</p>" if listing.more_in_words else ""
     if any(query.answers or query.wanted for query in listing.queries):
         questions = "".join(map(_unfolding, listing.queries))
         return f"{_titled(listing)}{questions}{more}"
@@ -159,11 +158,8 @@ def _listed(listing: m.Listing) -> str:
 
 
 def _unfolding(query: m.QueryAnswers) -> str:
-    """A question with its scores; unfolded, what is relevant and what each system returned.
-
-    The calls of agents come first.
-    """
-    names = short_names(query)
+    """A question with its scores; unfolded, what is relevant and what each system returned."""
+    names = short_ids_of(query)
     lines = list(map(_relevant, wanted_lines(query, len(query.wanted) or None)))
     first = most_wanted(query)
     further = [*lines[first:], *([f"and {query.more:,} more"] if query.more else [])]
@@ -174,8 +170,8 @@ def _unfolding(query: m.QueryAnswers) -> str:
         score = f"<b>{escape(shown(answer.score))}</b>"
         scores.append(f"{escape(answer.system)} {score}" if len(query.answers) > 1 else score)
         came.append(f"<p>{escape(answer.system)} {score}</p>{_came(query, answer, names)}")
-    parts = [*came, relevant] if has_calls(query) else [relevant, *came]
-    parts = [*(f"<p>{escape(line)}</p>" for line in why_lines(query)), *parts]
+    why = (f"<p>{escape(line)}</p>" for line in why_lines(query))
+    parts = [*why, *chain(*in_order(query, [relevant], came))]
     parts.append(_list(map(escape, query.remarks)))
     summary = f"{_asked(query)} &nbsp;{' · '.join(scores)}"
     inner = f'<div style="padding-left:1.5em">{"".join(parts)}</div>'

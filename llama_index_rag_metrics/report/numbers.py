@@ -305,10 +305,6 @@ def kept_score(value: float | None) -> float | None:
     return None if value is None else round(value, DIGITS)
 
 
-def kept_seconds(value: float | None) -> float | None:
-    return None if value is None else round(value, 6)
-
-
 def counted(n: int, noun: str, plural: str) -> str:
     """How many of something, in words.
 

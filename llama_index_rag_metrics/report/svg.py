@@ -45,6 +45,7 @@ _NAME_CHARACTERS, _END_CHARACTERS, _LABEL_CHARACTERS = 20, 17, 32
 _LABELLED_WIDTH = 430
 """The width by which the labels of points are kept apart."""
 
+_PICTURE_WIDTH = 640
 _MOST_NAMED_LINES = 10
 
 
@@ -58,14 +59,14 @@ class _Drawn(NamedTuple):
     above: float = 8
 
 
-def picture(figure: Figure, caption: str = "", width: int = 640) -> str:
+def picture(figure: Figure, caption: str = "") -> str:
     """The figure as an SVG file, dark on white, for wherever there is no page around it."""
     drawn = _drawn(figure, {})
-    heading, remark = (_wrapped(plain(text), width) for text in (caption, figure.remark))
+    heading, remark = (_wrapped(plain(text)) for text in (caption, figure.remark))
     above = drawn.above + LINE * len(heading) + 5
     below = above + drawn.height + _BELOW
     height = below + LINE * len(remark)
-    inside = {"width": num(width - drawn.left - drawn.right), "height": num(drawn.height)}
+    inside = {"width": num(_PICTURE_WIDTH - drawn.left - drawn.right), "height": num(drawn.height)}
     svg = element(
         "svg",
         element("rect", width="100%", height="100%", fill="#fff"),
@@ -73,9 +74,9 @@ def picture(figure: Figure, caption: str = "", width: int = 640) -> str:
         placed(num(drawn.left), above, *drawn.parts, **inside),
         *(svg_text(text, 6, below + LINE * n + 10, **QUIET) for n, text in enumerate(remark)),
         xmlns="http://www.w3.org/2000/svg",
-        width=num(width),
+        width=num(_PICTURE_WIDTH),
         height=num(height),
-        viewBox=f"0 0 {num(width)} {num(height)}",
+        viewBox=f"0 0 {num(_PICTURE_WIDTH)} {num(height)}",
         font_family="system-ui, sans-serif",
         font_size="12",
         fill="currentColor",
@@ -86,9 +87,9 @@ def picture(figure: Figure, caption: str = "", width: int = 640) -> str:
     return render(svg)
 
 
-def _wrapped(text: str, width: float) -> list[str]:
-    """The text in lines of at most this many pixels."""
-    signs = width / _CHARACTER * len(text) / max(1, cell_len(text))
+def _wrapped(text: str) -> list[str]:
+    """The text in lines as wide as a picture."""
+    signs = _PICTURE_WIDTH / _CHARACTER * len(text) / max(1, cell_len(text))
     return wrap(text, max(1, int(signs)))
 
 

@@ -9,14 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from rich import box
 from rich.cells import cell_len, chop_cells
-from rich.console import (
-    Console,
-    ConsoleOptions,
-    Group,
-    JustifyMethod,
-    RenderableType,
-    RenderResult,
-)
+from rich.console import Console, ConsoleOptions, Group, JustifyMethod, RenderableType, RenderResult
 from rich.measure import Measurement
 from rich.padding import Padding
 from rich.segment import Segment
@@ -25,16 +18,15 @@ from rich.text import Text
 
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.escape import terminal as plain
-from llama_index_rag_metrics.report.failures import failure_lines
+from llama_index_rag_metrics.report.excerpts import cut_line, passage_line
+from llama_index_rag_metrics.report.failures import failure_lines, failures_title
 from llama_index_rag_metrics.report.numbers import shown
 from llama_index_rag_metrics.report.query_lines import (
     Line,
     came_lines,
-    cut,
-    has_calls,
+    in_order,
     more_wanted,
-    passage_line,
-    short_names,
+    short_ids_of,
     wanted_lines,
 )
 from llama_index_rag_metrics.report.why import why_lines
@@ -69,7 +61,7 @@ class _OneLine:
         line = self.text
         if cell_len(line) > options.max_width:
             whole = chop_cells(line, max(1, options.max_width))[0]
-            line = cut(line, len(whole))
+            line = cut_line(line, len(whole))
             if cell_len(line) > options.max_width:  # the sign of what is left out
                 line = f"{line[:-2]}…"
         yield Text(line, self.style, overflow="crop", no_wrap=True)
@@ -151,7 +143,7 @@ def _parts(report: m.Report, width: int, *, on_request: bool) -> Iterator[Render
             above = Text(plain(listing.lead)), Text(listing.legend, "dim")
             yield _indented(Group(*filter(None, above), _listed(listing)))
     if report.failures:
-        yield _heading(f"Failed: {len(report.failures):,}")
+        yield _heading(failures_title(report.failures))
         yield _indented(_failures(report.failures))
     if report.notes:
         yield _heading("Notes")
@@ -303,21 +295,20 @@ def _listed(listing: m.Listing) -> Grid:
             grid.add_row("", _answers(query, listing.most))
         for remark in query.remarks:
             grid.add_row("", Text(plain(remark), "red"))
-    if listing.more > 0:
-        grid.add_row("", Text(f"and {listing.more:,} more", "dim"))
+    if listing.more_in_words:
+        grid.add_row("", Text(listing.more_in_words, "dim"))
     return grid
 
 
 def _answers(query: m.QueryAnswers, most: int) -> Grid:
-    """What is relevant, then what came; the calls of agents come first."""
     grid = _borderless_grid(_NAME_WIDTH, None)
-    for part in (_add_came, _add_relevant) if has_calls(query) else (_add_relevant, _add_came):
+    for part in in_order(query, _add_relevant, _add_came):
         part(grid, query, most)
     return grid
 
 
 def _add_came(grid: Grid, query: m.QueryAnswers, most: int) -> None:
-    names = short_names(query)
+    names = short_ids_of(query)
     for answer in query.answers:
         head = (Text(plain(answer.system)), _marked(answer.score))
         for line in came_lines(query, answer, most, names) or [Line("")]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from llama_index_rag_metrics.report.escape import terminal as plain
+from llama_index_rag_metrics.report.excerpts import titled
 from llama_index_rag_metrics.report.model import Answer, CallAnswer, Item, QueryAnswers
-from llama_index_rag_metrics.report.query_lines import (
+from llama_index_rag_metrics.report.query_lines import short_ids_of
+from llama_index_rag_metrics.report.whereabouts import (
     BELOW,
     DROPPED,
     IN_CALL,
@@ -14,10 +16,8 @@ from llama_index_rag_metrics.report.query_lines import (
     OTHER_ID,
     OVER,
     UNMET,
-    Place,
+    Whereabouts,
     best_place,
-    short_names,
-    titled,
     where_found,
 )
 from llama_index_rag_metrics.report.words import LATIN, script_of, shared_words, words_of
@@ -84,7 +84,7 @@ class _Story:
             return f"{self._count(len(dropped))} dropped, the first {how.removeprefix('dropped ')}."
         return " ".join(filter(None, (self._best(), self._deep(), self._never())))
 
-    def _of(self, *losses: str) -> list[tuple[Sequence[Item], Place]]:
+    def _of(self, *losses: str) -> list[tuple[Sequence[Item], Whereabouts]]:
         return [(need, place) for need, place in self.lost if place.loss in losses]
 
     def _count(self, n: int, verb: str = "was were") -> str:
@@ -105,10 +105,10 @@ class _Story:
         rank = min(same[item.id].rank for need, _ in elsewhere for item in need if item.id in same)
         remedy = "match by text, or move the labels"
         if self.n == 1:
-            return f"The relevant text came at rank {rank:,} under another id: {remedy}."
+            return f"The relevant text came at rank {rank:,} {OTHER_ID}: {remedy}."
         n = len(elsewhere)
         first = f"the first at rank {rank:,}" if n > 1 else f"at rank {rank:,}"
-        return f"{n:,} of {self.n:,} relevant texts came under another id, {first}: {remedy}."
+        return f"{n:,} of {self.n:,} relevant texts came {OTHER_ID}, {first}: {remedy}."
 
     def _deep(self) -> str:
         """Of what is in the ranking beyond where the metric stops reading."""
@@ -207,7 +207,7 @@ class _Story:
         if not shared[best]:
             return f"{how_many}."
         name = titled(missed[best].text)[0]
-        named = f"“{name}”" if name else short_names(self.query)[missed[best].id]
+        named = f"“{name}”" if name else short_ids_of(self.query)[missed[best].id]
         if len(missed) == 1:
             named = "it"
         if len(rival) > len(shared[best]):

@@ -1,11 +1,10 @@
 """Words of questions and passages: which of them count, and which are the same word.
 
-The page has these rules from here (`javascript`).
+The page has these rules from here (`RULES`).
 """
 
 from __future__ import annotations
 
-import json
 import re
 import unicodedata
 from collections import Counter
@@ -156,7 +155,12 @@ def where_most(text: str, stems: Collection[str], width: int) -> int:
     return best if n_from(best) > n_from(0) else 0
 
 
-def javascript() -> str:
-    """The rules as a line of JavaScript, for the page."""
-    rules = {"stop": sorted(STOP_WORDS), "endings": _ENDINGS, "unspaced": _UNSPACED}
-    return f"const WORD_RULES = {json.dumps(rules)};\n"
+def shared_start(texts: Sequence[str]) -> str:
+    """What all texts begin with."""
+    first, last = min(texts, default=""), max(texts, default="")
+    pairs = enumerate(zip(first, last, strict=False))
+    return first[: next((n for n, (one, other) in pairs if one != other), len(first))]
+
+
+RULES = {"stop": sorted(STOP_WORDS), "endings": _ENDINGS, "unspaced": _UNSPACED}
+"""What scripts need of this."""

@@ -17,7 +17,7 @@ from llama_index_rag_metrics.report.numbers import (
     score,
     two_digits_up,
 )
-from llama_index_rag_metrics.report.query_lines import BELOW, NEVER
+from llama_index_rag_metrics.report.whereabouts import BELOW, NEVER
 from llama_index_rag_metrics.scores.losses import Losses, losses
 from llama_index_rag_metrics.scores.reading import Reading
 from llama_index_rag_metrics.scores.scores import Counts, Scores
@@ -71,7 +71,7 @@ def failing(systems: Sequence[System], metric: str | None) -> list[Statement]:
     for system in systems:
         if metric and (invalid := system.invalid(metric)):
             nothing.append(Statement(f"{system.name}: {invalid}.", "alarm"))
-        if all(system.mean(name) is None for name in system.scores):
+        if is_unmeasured(system.scores):
             alike.setdefault(_nothing(system.scores), []).append(system.name)
         elif text := "; ".join(_unanswered(system.scores, metric or "")):
             some.append(Statement(f"{system.name}: {text}.", "open", evidence="questions"))
@@ -93,12 +93,7 @@ def nothing_measured(counts: Counts, errors: Sequence[str]) -> str:
     why = f" ({errors_in_words(errors)})" if errors else ""
     if failed >= n:
         return f"{NOTHING}: {'all ' if n > 1 else ''}{questions(n)} failed{why}."
-    parts = {
-        f"failed{why}": failed,
-        "without labels": counts.unjudged,
-        "without anything relevant": counts.no_relevant,
-    }
-    listed = ", ".join(f"{part:,} {what}" for what, part in parts.items() if part)
+    listed = ", ".join([*([f"{failed:,} failed{why}"] if failed else []), *counts.left_out])
     return f"{NOTHING} on {questions(n)}{f': {listed}' if listed else ''}."
 
 
@@ -167,6 +162,11 @@ def _uncertain(mean: MeanInterval, limits: tuple[float, float]) -> Iterator[str]
             f"{questions(mean.n)} are too few: the interval is {now} wide; with about {enough} it "
             f"would be {then}"
         )
+
+
+def is_unmeasured(scores: Scores) -> bool:
+    """Whether no metric has a value, but what failed questions count as."""
+    return not scores.is_measured or not any(scores.n(metric) for metric in scores)
 
 
 def _nothing(scores: Scores) -> str:

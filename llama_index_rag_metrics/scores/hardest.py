@@ -10,8 +10,9 @@ from typing import NamedTuple
 from llama_index_rag_metrics.metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.numbers import digits_of, questions, score
-from llama_index_rag_metrics.report.query_lines import OTHER_ID, found_line
+from llama_index_rag_metrics.report.query_lines import found_line
 from llama_index_rag_metrics.report.reportable import Reportable
+from llama_index_rag_metrics.report.whereabouts import OTHER_ID
 from llama_index_rag_metrics.runtime.amounts import check_integer
 from llama_index_rag_metrics.runtime.errors import UnknownMetric
 from llama_index_rag_metrics.scores.losses import Losses, losses, losses_line, remedy

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report import model as m
-from llama_index_rag_metrics.report.query_lines import beginning
+from llama_index_rag_metrics.report.excerpts import beginning
 from llama_index_rag_metrics.scores.reading import Reading
 
 KEPT_ITEMS, KEPT_START = 5, 320

@@ -8,13 +8,18 @@ from typing import NamedTuple
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.figure import MOST_ABREAST
-from llama_index_rag_metrics.report.query_lines import DROPPED, LOSSES, NEVER, UNMET, where_found
+from llama_index_rag_metrics.report.whereabouts import (
+    DROPPED,
+    LOSSES,
+    MOVE,
+    NEVER,
+    OTHER_ID,
+    REMEDY,
+    UNMET,
+    where_found,
+)
 from llama_index_rag_metrics.scores.stories import placed_answers
 from llama_index_rag_metrics.scores.systems import System
-
-MOVE = "rag-metrics labels move dataset.json storage/ -o moved.json"
-"""Moves labels to the nodes of a new index."""
-
 
 MOST_QUESTIONS = 20_000
 """Of more questions it isn't looked up where their passages are."""
@@ -123,5 +128,4 @@ def remedy(n: int) -> list[m.Statement]:
     if not n:
         return []
     came = "1 relevant passage" if n == 1 else f"{n:,} relevant passages"
-    text = f"{came} came under another id. Evaluate with matcher='text', or move the labels:"
-    return [m.Statement(text, "open", command=MOVE)]
+    return [m.Statement(f"{came} came {OTHER_ID}. {REMEDY}", "open", command=MOVE)]

@@ -69,15 +69,17 @@ class Counts(Total):
     unjudged: int = 0
 
     @property
+    def left_out(self) -> list[str]:
+        """How many are left out of the means, and why, in words."""
+        why = {"without labels": self.unjudged, "without a relevant label": self.no_relevant}
+        return [f"{n:,} {what}" for what, n in why.items() if n]
+
+    @property
     def notes(self) -> list[str]:
         if self.scored:
             return []
-        why = {
-            "without labels": self.unjudged,
-            "without anything relevant": self.no_relevant,
-            "failed": self.queries - self.unjudged - self.no_relevant,
-        }
-        parts = [f"{n:,} {what}" for what, n in why.items() if n]
+        n_failed = self.queries - self.unjudged - self.no_relevant
+        parts = [*self.left_out, *([f"{n_failed:,} failed"] if n_failed else [])]
         listed = f"of {questions(self.queries)}, {' and '.join(parts)}" if parts else "no questions"
         return [f"no ranking metric has a value: {listed}"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from inspect import cleandoc
@@ -11,40 +11,29 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any
 
-import numpy as np
-
 from llama_index_rag_metrics.metrics.base import NamedMetric
-from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
 from llama_index_rag_metrics.metrics.metric_names import metric as resolve
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.drawing import short_names, without_prefix
 from llama_index_rag_metrics.report.escape import terminal as plain
-from llama_index_rag_metrics.report.figure import MOST_ABREAST, Axis, Draw, Figure, Series
-from llama_index_rag_metrics.report.numbers import questions, shown
+from llama_index_rag_metrics.report.figure import MOST_ABREAST, Draw
+from llama_index_rag_metrics.report.numbers import questions
 from llama_index_rag_metrics.runtime.errors import RagMetricsError
 from llama_index_rag_metrics.scores import rows
 from llama_index_rag_metrics.scores.facet_rows import facet_remarks, facet_sections
-from llama_index_rag_metrics.scores.first_line import MEANS, first_lines
+from llama_index_rag_metrics.scores.first_line import MEANS, first_lines, is_unmeasured
 from llama_index_rag_metrics.scores.hardest import hardest, listing_title
 from llama_index_rag_metrics.scores.losses import Losses, losses, losses_line
-from llama_index_rag_metrics.scores.reading import Reading
+from llama_index_rag_metrics.scores.page_queries import queries_of
 from llama_index_rag_metrics.scores.scores import Counts, Scores
 from llama_index_rag_metrics.scores.scores_export import per_query
-from llama_index_rag_metrics.scores.stories import query_answers, readings_of
-from llama_index_rag_metrics.scores.systems import (
-    System,
-    best_first,
-    check_systems,
-    metrics_of,
-    query_text,
-)
-from llama_index_rag_metrics.statistics.intervals import UNIT_RANGE, MeanInterval
+from llama_index_rag_metrics.scores.scores_figures import latency_figure, means_figure
+from llama_index_rag_metrics.scores.systems import System, best_first, check_systems, metrics_of
+from llama_index_rag_metrics.statistics.intervals import MeanInterval
 
 _SIGNS = (
     "R: how many passages are relevant to the question. P: precision. n: how many were retrieved."
 )
-_QUANTILES = 201
-_SLICE_VALUES, _SLICE_KEYS = 30, 5
 
 
 def systems_report(
@@ -121,15 +110,10 @@ def how_many(counts: Sequence[Counts]) -> str:
     """How many questions are scored, at most, and why the others aren't.
 
     >>> how_many([Counts(queries=63, scored=58, no_relevant=5)])
-    '58 questions scored; 5 have no relevant label'
+    '58 questions scored; 5 without a relevant label'
     """
     most = max(counts, key=attrgetter("scored"))
-    others = {
-        ("has no relevant label", "have no relevant label"): most.no_relevant,
-        ("has no labels", "have no labels"): most.unjudged,
-    }
-    parts = [f"{n:,} {words[n > 1]}" for words, n in others.items() if n]
-    return "; ".join([f"{questions(most.scored)} scored", *parts])
+    return "; ".join([f"{questions(most.scored)} scored", *most.left_out])
 
 
 def queries_report(systems: Sequence[System]) -> m.Report:
@@ -279,11 +263,15 @@ def failures(systems: Sequence[System]) -> list[m.Failure]:
 def remarks(
     systems: Sequence[System], listed: Callable[[Sequence[str]], str] = ", ".join
 ) -> list[str]:
-    """The notes of all systems, each once, with the systems that it holds for, as `listed`."""
+    """The notes of all systems, each once, with the systems that it holds for, as `listed`.
+
+    Why nothing was measured isn't among them: the first line says that.
+    """
     holders = _holders(
         (plain(note), system.name)
         for system in systems
         for note in (*system.scores.notes, *_own_denominators(system.scores))
+        if not (note in system.scores.counts.notes and is_unmeasured(system.scores))
     )
     return [
         note if len(names) == len(systems) else f"{listed(names)}: {note}"
@@ -311,146 +299,6 @@ def glossary(metrics: Iterable[str]) -> list[m.Term]:
         if isinstance(metric, NamedMetric):
             terms.append(m.Term(name, " ".join(_meaning(metric))))
     return [*terms, m.Term("Signs", _SIGNS)] if terms else []
-
-
-def means_figure(
-    systems: Sequence[System],
-    metrics: Sequence[str],
-    interval_of: rows.Intervals,
-    *,
-    compared: bool = False,
-) -> Figure:
-    """Of many systems the best on the first metric comes first; the first given is the baseline.
-
-    Metrics of another scale than 0 to 1, such as counts, are left out beside those of this one.
-    """
-    metrics = [name for name in metrics if limits_of(name) == UNIT_RANGE] or metrics
-    first = [interval_of(number, metrics[0]) if metrics else None for number in range(len(systems))]
-    means_of_first = [None if interval is None else interval.mean for interval in first]
-    series = []
-    for number in best_first(means_of_first, metrics[0] if metrics else ""):
-        system = systems[number]
-        intervals = {name: interval_of(number, name) for name in metrics}
-        known = {name: interval for name, interval in intervals.items() if interval is not None}
-        ends = ([getattr(each, end) for each in known.values()] for end in ("mean", "low", "high"))
-        means, low, high = ends
-        is_baseline = compared and not number
-        remarks = [
-            f"{name}: {shown(m.Cell(each.mean, 'score', low=each.low, high=each.high))}"
-            for name, each in known.items()
-        ]
-        points = (means, list(known), low, high, remarks)
-        series.append(Series(system.name, number, *points, is_baseline=is_baseline))
-    return Figure("points", Axis("mean"), Axis(), series)
-
-
-def latency_figure(systems: Sequence[System]) -> Figure | None:
-    """The share of the queries that was answered within a time."""
-    series = []
-    for number, system in enumerate(systems):
-        seconds = [
-            ranking.latency
-            for ranking in system.run.values()
-            if ranking.latency is not None and ranking.error is None
-        ]
-        if seconds:
-            share = np.linspace(0, 1, min(_QUANTILES, max(2, len(seconds))))
-            quantiles = np.quantile(seconds, share) * 1e3
-            series.append(Series(system.name, number, quantiles.tolist(), share.tolist()))
-    if not series:
-        return None
-    return Figure(
-        "lines",
-        Axis("milliseconds", is_log=True),
-        Axis("share of questions answered", ends=(0, 1.02), is_share=True),
-        series,
-        markers=False,
-    )
-
-
-def queries_of(
-    systems: Sequence[System],
-    metrics: Sequence[str],
-    *,
-    compared: bool = False,
-    stages: bool = False,
-) -> m.Queries:
-    """The data of every query, for a page; the first of `compared` systems is the baseline."""
-    known = (
-        query_id
-        for system in systems
-        for part in (system.scores.queries, system.run, system.scores.query_ids)
-        for query_id in part
-    )
-    left_out = (query_id for system in systems for query_id in system.scores.excluded)
-    ids = list(dict.fromkeys([*known, *left_out]))
-    readings = readings_of(systems, metrics)
-    distinct = list(dict.fromkeys(readings))
-    remarks_of = facet_remarks(systems)
-    examples = [metrics[readings.index(each)] for each in distinct]
-    # the first items of a ranking, which scores keep, don't say what was never retrieved
-    ranked = [
-        system if system.run else system._replace(scores=system.scores.replace(answers={}))
-        for system in systems
-    ]
-
-    def answer(position: int, reading: int) -> m.QueryAnswers:
-        query_id = ids[position]
-        answers = query_answers(query_id, ranked, examples[reading], stages=stages)
-        return answers._replace(remarks=[*answers.remarks, *remarks_of(query_id)])
-
-    def positions(chosen: Collection[str]) -> list[int]:
-        members = set(chosen)
-        return [position for position, query_id in enumerate(ids) if query_id in members]
-
-    def excluded(reason: str) -> list[str]:
-        pairs = (pair for system in systems for pair in system.scores.excluded.items())
-        return [query_id for query_id, why in pairs if why == reason]
-
-    scored_without = [query_id for system in systems for query_id in system.scores.no_relevant]
-    return m.Queries(
-        ids=ids,
-        texts=[query_text(query_id, systems) for query_id in ids],
-        metrics=metrics,
-        systems=[system.name for system in systems],
-        compared=compared,
-        scores=[
-            [list(map(system.by_query(metric).get, ids)) for system in systems]
-            for metric in metrics
-        ],
-        failed_or_empty={
-            reason: [positions(getattr(system.scores, reason)) for system in systems]
-            for reason in ("failed", "empty")
-        },
-        unanswerable={
-            "unanswerable": positions([*excluded("no_relevant"), *scored_without]),
-            "unjudged": positions(excluded("unjudged")),
-        },
-        slices=_slices(systems, ids),
-        matcher_of_metric=[distinct.index(each) for each in readings],
-        lower_is_better=[lower_is_better(metric) for metric in metrics],
-        answer=answer if any(system.run for system in systems) else None,
-        cutoffs=[Reading.of(metric).cutoff for metric in metrics],
-        stages=stages,
-    )
-
-
-def _slices(systems: Sequence[System], ids: Sequence[str]) -> list[m.SliceKey]:
-    """The keys of the metadata that part the queries into a few groups."""
-    metadata = {
-        query_id: row
-        for system in reversed(systems)
-        for query_id, row in system.scores.metadata.items()
-    }
-    slices = []
-    for key in dict.fromkeys(key for row in metadata.values() for key in row):
-        column = [metadata.get(query_id, {}).get(key) for query_id in ids]
-        texts = [None if value is None else str(value) for value in column]
-        values = list(dict.fromkeys(text for text in texts if text is not None))
-        if 2 <= len(values) <= _SLICE_VALUES:
-            numbers: dict[str | None, int] = {value: n for n, value in enumerate(values)}
-            slices.append(m.SliceKey(str(key), values, list(map(numbers.get, texts))))
-    return slices[:_SLICE_KEYS]
 
 
 def _records(systems: Sequence[System]) -> m.Records:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from support.every_result import ALL_FAILED, EVERY
 
 import llama_index_rag_metrics
-from llama_index_rag_metrics import Scores
+from llama_index_rag_metrics import Scores, score_rankings
 from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.html import html_page
 from llama_index_rag_metrics.report.notebook import to_notebook
@@ -75,6 +75,17 @@ def test_evidence_is_there(build: Callable[[], Reportable]) -> None:
     headings |= {listing.title for listing in report.listings}
     evidence = {statement.evidence for statement in report.decision} - {"", "questions"}
     assert evidence <= headings
+
+
+def test_why_nothing_was_measured_is_said_once() -> None:
+    scores = score_rankings({"q1": None, "q2": []}, {"q1": ["a"], "q2": ["a"]}, "mrr")
+    reason = "1 without labels, 1 without a relevant label"
+    assert f"Nothing was measured on 2 questions: {reason}." in str(scores)
+    assert len(scores.notes) == 1
+    assert "has a value" not in str(scores)
+    # a metric that needs no labels has a value: then the note is needed
+    own = scores.join({"calls": {"q1": 1.0, "q2": 3.0}}, order=["mrr", "calls"])
+    assert "no ranking metric has a value: of 2 questions" in str(own)
 
 
 @pytest.mark.parametrize("build", ALL_FAILED.values(), ids=ALL_FAILED)

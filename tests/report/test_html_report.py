@@ -31,7 +31,7 @@ from llama_index_rag_metrics.report.elements import element, render
 from llama_index_rag_metrics.report.html import assets as libraries
 from llama_index_rag_metrics.report.html import page
 from llama_index_rag_metrics.report.html.assets import packed
-from llama_index_rag_metrics.report.html.page_content import Texts, packed_texts
+from llama_index_rag_metrics.report.html.page_content import Texts, content_of, packed_texts
 from llama_index_rag_metrics.report.markup import to_markdown
 from llama_index_rag_metrics.report.model import (
     Cell,
@@ -130,6 +130,15 @@ def test_the_scores_of_the_table_are_those_of_the_results(html: str) -> None:
             assert column == [None if score is None else round(score, 4) for score in expected]
 
 
+def test_scores_of_a_question_have_the_digits_that_tell_them_apart() -> None:
+    report = comparison().report(full=True)
+    assert report.queries is not None
+    scores = [[0.5, 0.5, None, 0.0, 1.0], [0.503, 0.51, None, 0.998, 1.0]]
+    content = content_of(dataclasses.replace(report.queries(), scores=[scores]), None)
+    # in two digits .503 would be .50, and .998 would be 1.00
+    assert content.index["digits"] == [[3, 2, 2, 3, 2]]
+
+
 def test_failed_empty_and_unanswerable_queries_are_named(html: str) -> None:
     index = carried(html)["index"]
 
@@ -163,10 +172,10 @@ def test_the_rankings_are_those_of_the_runs(html: str) -> None:
         [0, 0, [["rank 2", "baseline"], ["rank 1", EVIL]]],
     ]
     assert after["ids"] == ["a", "y", "a"]
-    assert before["latency"] == 0.01
+    assert before["latency"] == "10.0 ms"
     assert "error" not in before
     assert [texts(html)[number] for number in second["answers"][0]["texts"]] == ["文字", EVIL]
-    assert fourth["answers"][1] == {"ids": [], "latency": 1.0, "error": f"ValueError: {EVIL}"}
+    assert fourth["answers"][1] == {"ids": [], "latency": "1.00 s", "error": f"ValueError: {EVIL}"}
 
 
 def test_each_text_is_carried_once_and_cut(html: str) -> None:

@@ -28,6 +28,7 @@ from llama_index_rag_metrics import (
     score_rankings,
 )
 from llama_index_rag_metrics.evaluation.results.results_report import system_of
+from llama_index_rag_metrics.report.excerpts import excerpt, short_ids
 from llama_index_rag_metrics.report.model import (
     Answer,
     CallAnswer,
@@ -41,9 +42,7 @@ from llama_index_rag_metrics.report.model import (
 from llama_index_rag_metrics.report.query_lines import (
     call_lines,
     came_lines,
-    excerpt,
     found_line,
-    short_ids,
     wanted_lines,
 )
 from llama_index_rag_metrics.report.terminal import print_report, to_text

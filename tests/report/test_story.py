@@ -28,17 +28,13 @@ from llama_index_rag_metrics.rankings.matching.matcher_names import Matched
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report.html.page_content import content_of
 from llama_index_rag_metrics.report.model import QueryAnswers
-from llama_index_rag_metrics.report.query_lines import (
-    found_line,
-    retrieved_lines,
-    standings,
-    wanted_lines,
-)
+from llama_index_rag_metrics.report.query_lines import found_line, retrieved_lines, wanted_lines
+from llama_index_rag_metrics.report.whereabouts import standings
 from llama_index_rag_metrics.report.why import why_lines
 from llama_index_rag_metrics.scores.keeping_answers import keep_answers
 from llama_index_rag_metrics.scores.losses import losses
+from llama_index_rag_metrics.scores.page_queries import queries_of
 from llama_index_rag_metrics.scores.reading import Labels, Reading
-from llama_index_rag_metrics.scores.scores_report import queries_of
 from llama_index_rag_metrics.scores.stories import query_answers
 from llama_index_rag_metrics.scores.systems import System
 
@@ -201,7 +197,7 @@ def test_the_page_has_the_places_of_the_terminal(rechunked: EvaluationResults) -
     assert [line.where for line in wanted_lines(story)] == ["never retrieved", "rank 2"]
     assert story.wanted[0][0].text == IO
     queries = queries_of([system_of(rechunked)], ["recall@5"])
-    content = content_of(queries, "recall@5", None)
+    content = content_of(queries, None)
     ((row,),) = json.loads(json.dumps(content.rankings))
     [[where, why]] = row["told"]
     assert where == [[0, 1, [["never retrieved", ""]]], [1, 0, [["rank 2", ""]]]]

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llama_index_rag_metrics import Call, Ranking, RetrievalDataset, Run, evaluate, score_rankings
+from llama_index_rag_metrics.report.excerpts import passage_line
 from llama_index_rag_metrics.report.model import (
     Answer,
     CallAnswer,
@@ -23,7 +24,7 @@ from llama_index_rag_metrics.report.model import (
     ReportedItem,
     SameText,
 )
-from llama_index_rag_metrics.report.query_lines import came_lines, passage_line, wanted_lines
+from llama_index_rag_metrics.report.query_lines import came_lines, wanted_lines
 from llama_index_rag_metrics.report.terminal import to_text
 from llama_index_rag_metrics.report.why import why_lines
 from llama_index_rag_metrics.report.words import script_of, shared_words, stem, words_of

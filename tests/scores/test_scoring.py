@@ -146,7 +146,7 @@ class TestWhatTheMeansLeaveOut:
             ({"q1": None, "q2": None}, "of 2 questions, 2 without labels"),
             (
                 {"q1": None, "q2": []},
-                "of 2 questions, 1 without labels and 1 without anything relevant",
+                "of 2 questions, 1 without labels and 1 without a relevant label",
             ),
         ],
     )

@@ -32,8 +32,9 @@ from llama_index_rag_metrics.report.numbers import (
     signed,
     span_of_bar,
 )
-from llama_index_rag_metrics.scores import scores_report
+from llama_index_rag_metrics.scores import scores_figures, scores_report
 from llama_index_rag_metrics.scores.first_line import with_failures
+from llama_index_rag_metrics.scores.page_queries import queries_of
 from llama_index_rag_metrics.scores.systems import System, best_first
 from llama_index_rag_metrics.statistics.intervals import HasEnds, excludes_0
 
@@ -85,7 +86,7 @@ def comparison_report(comparison: Comparison) -> m.Report:
         metrics=metrics,
         primary=primary,
         figures=_figures(comparison, systems),
-        queries=partial(scores_report.queries_of, systems, metrics, compared=True),
+        queries=partial(queries_of, systems, metrics, compared=True),
         records=_records(comparison),
     )
 
@@ -346,7 +347,7 @@ def _figures(comparison: Comparison, systems: list[System]) -> dict[str, Draw]:
         return comparison.metric_names if name is None else [name]
 
     return {
-        "means": lambda name: scores_report.means_figure(
+        "means": lambda name: scores_figures.means_figure(
             systems, chosen(name), interval_of, compared=True
         ),
         "differences": lambda name: _difference_figure(comparison, chosen(name)),
@@ -354,7 +355,7 @@ def _figures(comparison: Comparison, systems: list[System]) -> dict[str, Draw]:
             comparison, name or comparison.settings.primary
         ),
         **curve_figures(systems, comparison.query_ids),
-        "latency": lambda _: scores_report.latency_figure(systems),
+        "latency": lambda _: scores_figures.latency_figure(systems),
     }
 
 

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from string import Template
 from typing import Any, Literal, TypeAlias
 
-from llama_index_rag_metrics.report import escape
+from llama_index_rag_metrics.report import escape, excerpts, whereabouts, words
 from llama_index_rag_metrics.report.drawing import COLOURS, without_prefix
 from llama_index_rag_metrics.report.elements import element, render
+from llama_index_rag_metrics.report.figure import MOST_ABREAST
 from llama_index_rag_metrics.report.html import assets, page_plots, sections
 from llama_index_rag_metrics.report.html.assets import asset, packed
 from llama_index_rag_metrics.report.html.page_content import CUT, Content, content_of, packed_texts
 from llama_index_rag_metrics.report.markup import to_markdown
 from llama_index_rag_metrics.report.model import Report
 from llama_index_rag_metrics.report.numbers import questions
-from llama_index_rag_metrics.report.words import javascript
 from llama_index_rag_metrics.runtime.atomic_files import write_text
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
@@ -25,6 +26,18 @@ _MOST_BYTES = 19_900_000
 
 _OF_QUESTIONS = ("passages.js", "question.js", "questions.js")
 """The scripts that a page without questions does without."""
+
+_RULES = {
+    **words.RULES,
+    "abreast": MOST_ABREAST,
+    "excerpt": excerpts.EXCERPT_CHARACTERS,
+    "listed": whereabouts.WANTED,
+    "listedBelowCalls": whereabouts.WANTED_OF_CALLS,
+    "otherId": whereabouts.OTHER_ID,
+    "remedy": whereabouts.REMEDY,
+    "move": whereabouts.MOVE,
+}
+"""What the scripts go by, as all other reports do."""
 
 
 def write_page(
@@ -40,7 +53,7 @@ def html_page(report: Report, *, title: str | None = None, cut: Cut = "auto") ->
     content = None
     if report.queries is not None:
         kept = CUT if cut == "auto" else None if cut == "never" else int(cut)
-        content = content_of(report.queries(), report.headline, kept)
+        content = content_of(report.queries(), kept)
     most = _MOST_BYTES if cut == "auto" else None
     page = _assemble(report, content, heading=title or report.title, most=most)
     return page.encode("utf-8", "replace").decode("utf-8")
@@ -51,7 +64,7 @@ def _assemble(report: Report, content: Content | None, *, heading: str, most: in
     licences = ""
     more = () if content is None else _OF_QUESTIONS
     names = ("carried.js", "sorting.js", *more, "address.js", "plots.js", "page.js")
-    script = javascript() + "".join(map(asset, names))
+    script = f"const RULES = {json.dumps(_RULES)};\n" + "".join(map(asset, names))
     metrics = list(report.metrics)
     index: dict[str, Any] = {"colours": COLOURS, "metrics": metrics}
     index["shown"] = metrics.index(report.headline) if metrics else 0
@@ -92,8 +105,8 @@ def _assemble(report: Report, content: Content | None, *, heading: str, most: in
             chunks[f"texts-{number}"] = chunk
         cut, n_cut = content.texts.cut, content.texts.n_cut
         if n_cut:
-            words = f"{n_cut:,} of {len(content.texts):,} texts are cut at {cut:,} characters."
-            notice = [element("p", f"{words} cut='never' keeps them whole.", class_="quiet")]
+            cuts = f"{n_cut:,} of {len(content.texts):,} texts are cut at {cut:,} characters."
+            notice = [element("p", f"{cuts} cut='never' keeps them whole.", class_="quiet")]
     chunks["index"] = packed(index)
     return Template(asset("page.html")).substitute(
         parts,

@@ -10,23 +10,16 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.html.assets import packed
-from llama_index_rag_metrics.report.numbers import digits_of, kept_score, kept_seconds
-from llama_index_rag_metrics.report.query_lines import (
-    LOSSES,
-    Standing,
-    best_place,
-    call_outcome,
-    place_of,
-    short_names,
-    standings,
-)
+from llama_index_rag_metrics.report.numbers import digits_apart, kept_score, seconds
+from llama_index_rag_metrics.report.query_lines import call_outcome, place_of, short_ids_of
+from llama_index_rag_metrics.report.whereabouts import LOSSES, Standing, best_place, standings
 from llama_index_rag_metrics.report.why import why_lines
 
 CUT = 2000
@@ -39,6 +32,9 @@ _CHUNK_CHARACTERS = 400_000
 """Characters of text in one chunk: more compress better, fewer open faster."""
 
 _CHUNK_QUERIES = 200
+
+_Lost: TypeAlias = dict[tuple[int, m.Cutoff | None], dict[str, list[int]]]
+"""By how a metric reads labels and where it stops: each loss to the positions of queries."""
 
 
 class Texts:
@@ -114,42 +110,31 @@ class Content:
     texts: Texts
 
 
-def content_of(queries: m.Queries, metric: str, cut: int | None) -> Content:
-    """Gather what the page shows: `metric` first, texts cut to `cut` characters."""
+def content_of(queries: m.Queries, cut: int | None) -> Content:
+    """Gather what the page shows, texts cut to `cut` characters."""
     texts = Texts(cut)
     readings = range(max(queries.matcher_of_metric, default=0) + 1)
     rows = []
     remarks: dict[int, list[str]] = {}
     cutoffs = queries.cutoffs or [None] * len(queries.metrics)
     ways = list(zip(queries.matcher_of_metric, cutoffs, strict=True))
-    lost: dict[tuple[int, m.Cutoff | None], dict[str, list[int]]] = {way: {} for way in ways}
+    lost: _Lost = {way: {} for way in ways}
     if queries.answer is not None:
         for position in range(len(queries.ids)):
             by_reading = [queries.answer(position, reading) for reading in readings]
-            seen: list[Any] = []  # or the position of what is equal
-            of_reading: list[tuple[int, list[Any]]] = []
-            for (reading, cutoff), positions in lost.items():
-                query = by_reading[reading]._replace(cutoff=cutoff)
-                found = standings(query, _names(query))
-                where = [_where(query, standing, queries.systems) for standing in found]
-                is_new = (reading, where) not in of_reading
-                of_reading.append((reading, where))
-                # equal places have equal reasons
-                told = [where, why_lines(query)] if is_new else of_reading.index((reading, where))
-                seen.append(told)
-                losses = {place.loss for standing in found for place in standing.places}
-                for loss in filter(losses.__contains__, LOSSES):
-                    positions.setdefault(loss, []).append(position)
-            rows.append({**_query(by_reading, texts), "told": seen})
+            told = _told(by_reading, position, lost, queries.systems)
+            rows.append({**_query(by_reading, texts), "told": told})
             if said := dict.fromkeys(remark for query in by_reading for remark in query.remarks):
                 remarks[position] = list(said)
+    scores = [
+        [[kept_score(score) for score in column] for column in by_system]
+        for by_system in queries.scores
+    ]
     index = {
         "systems": list(queries.systems),
         "compared": queries.compared,
-        "metrics": list(queries.metrics),
         "lowerIsBetter": list(queries.lower_is_better),
-        "shown": list(queries.metrics).index(metric),
-        "digits": digits_of(_n_scored(queries, metric)),
+        "digits": list(map(_digits, scores)),
         "matcherOfMetric": list(queries.matcher_of_metric),
         "cutoffs": [cutoff and cutoff._asdict() for cutoff in queries.cutoffs],
         "lost": list(lost.values()),
@@ -157,10 +142,7 @@ def content_of(queries: m.Queries, metric: str, cut: int | None) -> Content:
         "stages": queries.stages,
         "ids": [str(query_id) for query_id in queries.ids],
         "queries": list(queries.texts),
-        "scores": [
-            [[kept_score(score) for score in column] for column in by_system]
-            for by_system in queries.scores
-        ],
+        "scores": scores,
         **queries.failed_or_empty,
         **queries.unanswerable,
         "slices": [
@@ -175,20 +157,45 @@ def content_of(queries: m.Queries, metric: str, cut: int | None) -> Content:
     return Content(index, [rows[start : start + _CHUNK_QUERIES] for start in starts], texts)
 
 
-def _n_scored(queries: m.Queries, metric: str) -> int:
-    by_system = queries.scores[list(queries.metrics).index(metric)]
-    return max((len(column) - list(column).count(None) for column in by_system), default=0)
+def _told(
+    by_reading: Sequence[m.QueryAnswers], position: int, lost: _Lost, systems: Sequence[str]
+) -> list[Any]:
+    """Of each way where passages are, and why some were missed; or the position of an equal one.
+
+    `lost` gets the position of the query.
+    """
+    told: list[Any] = []
+    before: list[tuple[int, list[Any]]] = []
+    for (reading, cutoff), positions in lost.items():
+        query = by_reading[reading]._replace(cutoff=cutoff)
+        found = standings(query, _names(query))
+        where = [_where(query, standing, systems) for standing in found]
+        seen = (reading, where)
+        # equal places have equal reasons
+        told.append(before.index(seen) if seen in before else [where, why_lines(query)])
+        before.append(seen)
+        losses = {place.loss for standing in found for place in standing.places}
+        for loss in filter(losses.__contains__, LOSSES):
+            positions.setdefault(loss, []).append(position)
+    return told
+
+
+def _digits(by_system: Sequence[Sequence[float | None]]) -> list[int]:
+    """Of each query, how many decimals its scores carry."""
+    n = max((len(column) - list(column).count(None) for column in by_system), default=0)
+    return [digits_apart(scores, n) for scores in zip(*by_system, strict=True)]
 
 
 def _names(query: m.QueryAnswers) -> dict[str, str] | None:
     """The short ids of a query where a place names one."""
-    return short_names(query) if any(answer.same_text for answer in query.answers) else None
+    return short_ids_of(query) if any(answer.same_text for answer in query.answers) else None
 
 
 def _where(query: m.QueryAnswers, standing: Standing, systems: Sequence[str]) -> list[Any]:
-    """[position of the need, whether it was missed, [[place in words, whose], ...], which item]
+    """[position of the need, how it was lost, [[place in words, whose], ...], which item]
 
-    The item is the best placed of alternatives, if there are any.
+    It was met (0), missed (1), or came under another id (2). Of alternatives, the item is the best
+    placed one.
     """
     items = query.wanted[standing.need]
     found = [
@@ -198,7 +205,8 @@ def _where(query: m.QueryAnswers, standing: Standing, systems: Sequence[str]) ->
         if (place := best_place(answer, [item])) is not None
     ]
     best = [min(found)[1]] if found else []
-    return [standing.need, int(standing.is_missed), standing.words(systems), *best]
+    loss = standing.is_missed + standing.is_elsewhere
+    return [standing.need, loss, standing.words(systems), *best]
 
 
 def _query(by_reading: Sequence[m.QueryAnswers], texts: Texts) -> dict[str, Any]:
@@ -236,7 +244,7 @@ def _answer(answer: m.Answer, texts: Texts) -> dict[str, Any] | None:
     return {
         "ids": [str(item.id) for item in answer.retrieved],
         **_columns(texts=[_kept(item.text, texts) for item in answer.retrieved]),
-        **_known(latency=kept_seconds(answer.latency), error=answer.error, calls=calls),
+        **_known(latency=_time(answer.latency), error=answer.error, calls=calls),
     }
 
 
@@ -246,7 +254,7 @@ def _call(call: m.CallAnswer, texts: Texts) -> dict[str, Any]:
         "askedBy": call.asked_by,
         "ids": [str(item.id) for item in call.retrieved],
         **_columns(texts=[_kept(item.text, texts) for item in call.retrieved]),
-        **_known(latency=kept_seconds(call.latency)),
+        **_known(latency=_time(call.latency)),
     }
 
 
@@ -287,6 +295,10 @@ def _graded(items: Sequence[m.ReportedItem]) -> dict[str, list[Any]]:
         grades=[item.grade for item in items],
         why=[item.why if item.is_hit else None for item in items],
     )
+
+
+def _time(latency: float | None) -> str | None:
+    return None if latency is None else seconds(latency)
 
 
 def _kept(text: str | None, texts: Texts) -> int | None:

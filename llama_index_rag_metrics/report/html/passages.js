@@ -1,6 +1,6 @@
 // ---- a passage: its text, what stands for it in one line, and the words worth marking
 const NONE = "–";
-const EXCERPT = 120;
+const EXCERPT = RULES.excerpt;
 const NARROW = 4; // a narrower first line is shown with what follows
 const WIDE = /[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\uff00-\uff60]/u;
 const cellsOf = (text) => [...text].reduce((n, sign) => n + (WIDE.test(sign) ? 2 : 1), 0);
@@ -42,7 +42,6 @@ const startOf = (names) => {
   for (const name of names) while (!name.startsWith(common)) common = common.slice(0, -1);
   return common.replace(/[\p{L}\p{N}]+$/u, "").length;
 };
-const brief = (id) => (id.length > LONG_ID ? `${id.slice(0, 8)}…` : id);
 const shortIds = (ids) => {
   const names = [...new Set(ids)];
   const isShort = names.length < 2 || names.every((name) => name.length <= LONG_ID);
@@ -61,9 +60,9 @@ const shortIds = (ids) => {
 };
 
 // ---- words: of the question, and those that a passage shares with the text it is recognised by
-const STOP_WORDS = new Set(WORD_RULES.stop);
-const ENDINGS = WORD_RULES.endings.map(([pattern, end]) => [new RegExp(pattern, "u"), end]);
-const UNSPACED = WORD_RULES.unspaced;
+const STOP_WORDS = new Set(RULES.stop);
+const ENDINGS = RULES.endings.map(([pattern, end]) => [new RegExp(pattern, "u"), end]);
+const UNSPACED = RULES.unspaced;
 const WORD = new RegExp(`[${UNSPACED}]|(?:(?![${UNSPACED}])[\\p{L}\\p{N}\\p{M}])+`, "gu");
 const IS_UNSPACED = new RegExp(`^[${UNSPACED}]$`, "u");
 const SHARED_WORDS = 4;

@@ -1,29 +1,9 @@
 // ---- one question, unfolded: what is relevant and where it was lost; the rankings side by side
 const OPEN = 3;
-const LISTED = 5;
-const LISTED_BELOW_CALLS = 3;
 const RANKED = 20;
-const MANY_SYSTEMS = 4;
 
-const MOST_DIGITS = 4;
 const number = (value, digits) => (value == null ? NONE : value.toFixed(digits));
-// as many digits as the means have, or as tell the scores of a question from each other, 0 and 1
-const digitsApart = (scores, fewest) => {
-  const known = [...new Set([0, 1, ...scores.filter((value) => value != null)])];
-  let digits = fewest;
-  while (digits < MOST_DIGITS && new Set(known.map((value) => value.toFixed(digits))).size < known.length) digits += 1;
-  return digits;
-};
-const milliseconds = (seconds) => {
-  const [amount, unit] = seconds >= 1 ? [seconds, "s"] : [seconds * 1e3, "ms"];
-  return `${amount.toFixed(amount < 10 ? 2 : amount < 100 ? 1 : 0)} ${unit}`;
-};
 const counted = (n, one, many) => `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
-
-const scoresOf = (index, at, metric) => {
-  const scores = index.scores[metric].map((column) => column[at]);
-  return { scores, digits: digitsApart(scores, index.digits) };
-};
 
 // a question as a metric's matcher sees it; null where no rankings are known
 const questionOf = async (index, at, metric) => {
@@ -45,7 +25,8 @@ const questionOf = async (index, at, metric) => {
     id: index.ids[at],
     text: index.queries[at],
     cutoff: index.cutoffs[metric] ?? null,
-    ...scoresOf(index, at, metric),
+    scores: index.scores[metric].map((column) => column[at]),
+    digits: index.digits[metric][at],
     textOf: text,
     where,
     why,
@@ -66,12 +47,13 @@ const callsOf = (answer, judged) => answer.calls?.map((call, at) => ({ ...call, 
 // by rank, as the metric counts; null where an item counts at an earlier rank
 const ranksOf = ({ ids, ranks }) => ranks ?? ids.map((_, position) => position + 1);
 
+const [MET, MISSED, ELSEWHERE] = [0, 1, 2];
 // of each relevant passage: where the systems have it, and whether it was missed; in the order given.
 // One passage of a need is enough: the best placed comes first, and has the places
-const labelledOf = ({ wanted, where }) => where.flatMap(([need, isMissed, places, best = 0]) => {
+const labelledOf = ({ wanted, where }) => where.flatMap(([need, loss, places, best = 0]) => {
   const items = wanted.filter((item) => item.need === need);
   return [items[best], ...items.filter((_, position) => position !== best)].map((item, position) => ({
-    ...item, isMissed, where: position ? [] : places, isAlternative: position > 0,
+    ...item, isMissed: loss > MET, where: position ? [] : places, isAlternative: position > 0,
   }));
 });
 
@@ -109,12 +91,10 @@ const listOf = (rows, ...heading) => [
 ];
 
 const hasCalls = ({ answers }) => answers.some((answer) => answer?.calls);
-const OTHER_ID = "under another id";
 const lossesOf = ({ where }, by) => {
-  const missed = where.filter(([, isMissed]) => isMissed);
-  const elsewhere = missed.filter(([, , places]) => places.length && places.every(([place]) => place.includes(OTHER_ID))).length;
-  const kinds = [[missed.length - elsewhere, by], [elsewhere, `came ${OTHER_ID}`]];
-  return kinds.filter(([n]) => n).map(([n, how]) => `${n} of ${where.length} ${how}`).join(", ");
+  const kinds = [[MISSED, by], [ELSEWHERE, `came ${RULES.otherId}`]];
+  const counts = kinds.map(([kind, how]) => [where.filter(([, loss]) => loss === kind).length, how]);
+  return counts.filter(([n]) => n).map(([n, how]) => `${n} of ${where.length} ${how}`).join(", ");
 };
 const labelledSide = (view, index, question) => {
   const labelled = labelledOf(question);
@@ -130,7 +110,7 @@ const labelledSide = (view, index, question) => {
   });
   const by = index.systems.length > 1 && !index.stages ? "missed by every system" : "missed";
   const heading = ["Relevant passages", lossesOf(question, by)].filter(Boolean).join(": ");
-  const most = hasCalls(question) ? LISTED_BELOW_CALLS : LISTED;
+  const most = hasCalls(question) ? RULES.listedBelowCalls : RULES.listed;
   const side = make("div", { class: "side relevant" }, ...listOf(rows.slice(0, most), make("h4", { "aria-level": 3 }, heading)));
   if (rows.length > most) {
     side.append(fold([`${rows.length - most} more`], (details) => details.append(...listOf(rows.slice(most)))));
@@ -149,12 +129,12 @@ const sideOf = (view, index, question, system) => {
   const swatch = tag("swatch", "");
   swatch.style.background = index.colours[system % index.colours.length];
   const score = tag("quiet", number(question.scores[system], question.digits));
-  const latency = answer?.latency == null ? null : tag("quiet", milliseconds(answer.latency));
+  const latency = answer?.latency == null ? null : tag("quiet", answer.latency);
   const head = make("div", {}, make("h4", { "aria-level": 3 }, swatch, index.systems[system], score, latency));
   if (!answer) head.append(make("p", { class: "quiet" }, "no ranking known"));
   else head.append(...failureOf(answer));
   if (!answer) return make("div", { class: "side" }, head);
-  const [isPair, isMany] = [answers.length === 2, answers.length > MANY_SYSTEMS];
+  const [isPair, isMany] = [answers.length === 2, answers.length > RULES.abreast];
   const other = system > 0 ? (index.stages ? system - 1 : index.compared || isPair ? 0 : null) : isPair ? 1 : null;
   const isComparable = other != null && answers[other]?.ids.length && answer.ids.length;
   const beside = isComparable ? answers[other] : null; // else everything would be new, or dropped
@@ -211,7 +191,7 @@ const sideOf = (view, index, question, system) => {
 const callsSide = (view, question, calls) => {
   if (!calls.length) return [make("p", { class: "quiet" }, "no search was made")];
   return calls.flatMap((call, at) => {
-    const details = [call.askedBy, call.latency == null ? "" : milliseconds(call.latency)].filter(Boolean);
+    const details = [call.askedBy, call.latency].filter(Boolean);
     const rows = call.ids.map((id, position) => {
       const [grade, isHit, isNew] = [call.grades?.[position], call.why?.[position], call.isNew[position]];
       const tags = [isHit ? tag("grade", `relevant ${isNew ? "and new" : "again"}, grade ${grade}`) : gradeOf(grade)];
@@ -224,10 +204,9 @@ const callsSide = (view, question, calls) => {
 };
 
 // what to do where the texts are there under other ids
-const MOVE = "rag-metrics labels move dataset.json storage/ -o moved.json";
 const remedy = () => [
-  make("p", { class: "quiet" }, "The labels name other ids than the index. Evaluate with matcher='text', or move the labels:"),
-  commandOf(MOVE),
+  make("p", { class: "quiet" }, `The labels name other ids than the index. ${RULES.remedy}`),
+  commandOf(RULES.move),
 ];
 
 // what isn't labelled counts as not relevant: how to choose what to label
@@ -268,7 +247,7 @@ const unfolded = async (index, at, metric) => {
       copyButton("Copy as Markdown", () => questionMarkdown(index, question))),
     ...(hasCalls(question) ? [make("p", { class: "quiet" }, "The searches in order, then the relevant passages."), came, ...labelled] : [...labelled, came]),
     ...(view.asked.size ? [legend] : []),
-    ...(question.answers.some((answer) => answer?.sameText) ? [commandOf(MOVE)] : []),
+    ...(question.answers.some((answer) => answer?.sameText) ? [commandOf(RULES.move)] : []),
     ...[labelling(index, question, metric)].filter(Boolean),
     ...(index.remarks[at] ?? []).map((remark) => make("p", { class: "quiet" }, remark)),
   );

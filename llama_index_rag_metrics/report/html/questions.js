@@ -6,14 +6,14 @@ const LABELS = {
   empty: "nothing retrieved",
   unanswerable: "no known relevant passage",
   unjudged: "unlabelled",
-  elsewhere: "relevant text under another id",
+  elsewhere: `relevant text ${RULES.otherId}`,
 };
 const toCheck = (index) => ({
   failed: new Set(index.failed.flat()),
   empty: new Set(index.empty.flat()),
   unanswerable: new Set(index.unanswerable),
   unjudged: new Set(index.unjudged),
-  elsewhere: new Set(index.lost[index.wayOfMetric[index.shown]][OTHER_ID]),
+  elsewhere: new Set(index.lost[index.wayOfMetric[index.shown]][RULES.otherId]),
 });
 const signed = (value, digits) => {
   if (value == null) return NONE;
@@ -83,7 +83,7 @@ const drawTable = async (index, checks) => {
   const [metric, show, search] = ["metric", "show", "search"].map(byId);
   const others = index.systems.map((_, at) => at).slice(1);
   const deltas = index.compared ? others : [];
-  const isMany = index.systems.length > 4;
+  const isMany = index.systems.length > RULES.abreast;
   byId("queries").classList.toggle("many", isMany);
   const score = (system, at) => index.scores[metric.value][system][at];
   const isGain = (value) => (index.lowerIsBetter[metric.value] ? value < 0 : value > 0);
@@ -99,7 +99,7 @@ const drawTable = async (index, checks) => {
     if (members.size) show.append(option(kind, LABELS[kind]));
   }
   const lost = index.lost.map((each) => new Map(Object.entries(each).map(([loss, at]) => [loss, new Set(at)])));
-  const losses = new Set(lost.flatMap((each) => [...each.keys()]).filter((loss) => loss !== OTHER_ID));
+  const losses = new Set(lost.flatMap((each) => [...each.keys()]).filter((loss) => loss !== RULES.otherId));
   show.append(...[...losses].map((loss) => option(loss, loss)));
   const slices = index.slices.map((slice) => {
     const select = make("select", { "aria-label": slice.key }, option("", "all"));
@@ -111,7 +111,7 @@ const drawTable = async (index, checks) => {
     title,
     className: `score ${look}`,
     type: "score",
-    data: (row, kind) => (kind === "display" ? text(read(row.at), scoresOf(index, row.at, metric.value).digits) : read(row.at)),
+    data: (row, kind) => (kind === "display" ? text(read(row.at), index.digits[metric.value][row.at]) : read(row.at)),
     createdCell: (cell, _, row) => {
       cell.dataset.label = label;
       const value = read(row.at);

@@ -10,11 +10,11 @@ from urllib.parse import urlencode
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.elements import Element, element
 from llama_index_rag_metrics.report.escape import terminal as plain
-from llama_index_rag_metrics.report.failures import failure_lines
+from llama_index_rag_metrics.report.failures import failure_lines, failures_title
 from llama_index_rag_metrics.report.numbers import interval_of, shown
 from llama_index_rag_metrics.report.query_lines import (
     came_lines,
-    has_calls,
+    in_order,
     more_wanted,
     wanted_lines,
 )
@@ -114,7 +114,7 @@ def listings(report: m.Report, known: Collection[str] = ()) -> list[Element]:
     cards = [_listing(listing, known) for listing in report.listings if not listing.on_request]
     if report.failures:
         lines = [": ".join(filter(None, line)) for line in failure_lines(report.failures)]
-        cards.append(_card(f"Failed: {len(report.failures):,}", _bullets(lines)))
+        cards.append(_card(failures_title(report.failures), _bullets(lines)))
     return cards
 
 
@@ -196,7 +196,7 @@ def _section(section: m.Section) -> Element:
 
 
 def _listing(listing: m.Listing, known: Collection[str]) -> Element:
-    more = [element("li", f"and {listing.more:,} more", class_="quiet")] if listing.more > 0 else []
+    more = [element("li", line, class_="quiet") for line in [listing.more_in_words] if line]
     queries = [_query(query, listing.most, known) for query in listing.queries]
     lines = filter(None, (listing.lead, listing.legend))
     above = [element("p", plain(line), class_="quiet") for line in lines]
@@ -216,8 +216,8 @@ def _query(query: m.QueryAnswers, most: int, known: Collection[str]) -> Element:
     relevant = [f"relevant: {line}" for line in wanted_lines(query)]
     relevant += [more] if (more := more_wanted(query)) else []
     before = [element("p", line, class_="quiet") for line in relevant]
-    lines = [*lines, *before] if has_calls(query) else [*before, *lines]
-    lines = [*(element("p", line, class_="why") for line in why_lines(query)), *lines]
+    why = [element("p", line, class_="why") for line in why_lines(query)]
+    lines = [*why, *chain(*in_order(query, before, lines))]
     lines += [element("p", plain(remark), class_="quiet") for remark in query.remarks]
     name: Element | str = plain(query.query_id)
     if query.query_id in known:

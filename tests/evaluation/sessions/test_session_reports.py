@@ -119,7 +119,7 @@ def test_a_page_has_the_calls(results: EvaluationResults) -> None:
     first = calls[0][0]
     assert (first["query"], first["askedBy"], first["ids"]) == ("Saturn", "search", ["a", "x"])
     assert (seen[0][0]["grades"], seen[0][0]["isNew"]) == ([2.0, None], [1, 1])
-    assert first["latency"] == 0.5
+    assert first["latency"] == "500 ms"
     assert "error" not in first
     assert seen[0][1]["isNew"] == [0, 0]
     assert "timeout" in seen[1][0]["outcome"]

@@ -1,0 +1,140 @@
+"""Passages and ids in a line: titles, beginnings, and the parts by which they differ."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from rich.cells import cell_len
+
+from llama_index_rag_metrics.report.escape import terminal as plain
+from llama_index_rag_metrics.report.words import is_unspaced, shared_start, where_most, words_of
+
+EXCERPT_CHARACTERS = 120
+_TITLE_CELLS = 4
+"""A first line that is narrower is no title; a Chinese or Korean sign is two cells wide."""
+
+_REST_CHARACTERS = 20
+"""With less room, a title stands alone."""
+
+_WINDOW, _BEFORE_WORD = 60, 8
+_LOOKED_THROUGH = 4_000
+"""How many characters are in sight, come before the first word sought, and are looked through."""
+
+_BEFORE_CHANGE = 24
+_RANDOM = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{24,}", re.IGNORECASE)
+"""A UUID or a digest."""
+
+_LONG_ID = 24
+_LEAST_PREFIX = 8
+
+
+def excerpt(text: str | None, most: int = EXCERPT_CHARACTERS) -> str:
+    """A passage's title, which is its first line if that is short; else its first characters.
+
+    >>> excerpt("Geysers of Enceladus\\nThey come from an ocean under the ice.")
+    'Geysers of Enceladus'
+    >>> excerpt("Enceladus has geysers, which come from an ocean.", most=30)
+    'Enceladus has geysers, which…'
+    """
+    title, rest = titled(text, most)
+    return title or rest
+
+
+def titled(text: str | None, most: int = EXCERPT_CHARACTERS) -> tuple[str, str]:
+    r"""A passage's title, "" without one, and the beginning of what follows it.
+
+    >>> titled("送燒須知\n素燒排在星期二晚上")
+    ('送燒須知', '素燒排在星期二晚上')
+    """
+    # what is beyond the excerpt isn't looked at: a text may be a book
+    start = (text or "")[: 4 * most].lstrip()[: 2 * most]
+    line, _, further = start.partition("\n")
+    title, rest = plain(re.sub(r"^#+\s+", "", line)), plain(further)
+    if not rest or len(title) > most or cell_len(title) < _TITLE_CELLS:
+        return "", cut_line(plain(start), most)
+    room = most - len(title) - 1
+    return title, cut_line(rest, room) if room >= _REST_CHARACTERS else ""
+
+
+def beginning(text: str | None, most: int = EXCERPT_CHARACTERS) -> str:
+    """A passage cut to about so many characters, its title in a line of its own."""
+    return "\n".join(filter(None, titled(text, most)))
+
+
+def passage_line(text: str | None, question: str = "") -> str:
+    r"""A passage in one line, its title in quotation marks.
+
+    It begins where it has most words of a question.
+
+    >>> passage_line("Geysers of Enceladus\nThey come from an ocean under the ice.")
+    '“Geysers of Enceladus” They come from an ocean under the ice.'
+    """
+    title, rest = titled(text)
+    body = (text or "")[:_LOOKED_THROUGH]
+    body = plain(body.lstrip().partition("\n")[2] if title else body)
+    if start := where_most(body, {word.stem for word in words_of(question)}, _WINDOW):
+        word = body.find(" ", max(0, start - _BEFORE_WORD), start) + 1
+        rest = f"…{cut_line(body[word or start :])}"
+    return f"“{title}” {rest}".rstrip() if title else rest
+
+
+def difference(old: str, new: str) -> tuple[str, str]:
+    """Two texts from a few words before their first difference on.
+
+    >>> difference("a " * 40 + "kiln at 980", "a " * 40 + "kiln at 1060")
+    ('…a a a a a a a a kiln at 980', '…a a a a a a a a kiln at 1060')
+    """
+    old, new = plain(old), plain(new)
+    first = len(shared_start([old, new]))
+    start = old.rfind(" ", 0, max(0, first - _BEFORE_CHANGE)) + 1
+    mark = "…" if start else ""
+    return mark + cut_line(old[start:]), mark + cut_line(new[start:])
+
+
+def cut_line(line: str, most: int = EXCERPT_CHARACTERS) -> str:
+    """At most so many characters, ended between words where that keeps half of them.
+
+    Where no blanks part words, any character may be the last.
+    """
+    if len(line) <= most:
+        return line
+    start = line[: most - 1]
+    if is_unspaced(start[-1:]):
+        return f"{start}…"
+    whole = start.rpartition(" ")[0] if line[most - 1] != " " else start
+    return f"{(whole if len(whole) > most // 2 else start).rstrip()}…"
+
+
+def short_ids(ids: Iterable[str]) -> dict[str, str]:
+    """Each id by the part in which it differs from the others: UUIDs, digests, common prefixes.
+
+    >>> list(short_ids(["0b5cd3f1-9a53-4f0c-8a51-6f7f43ac0f39", "moons"]).values())
+    ['0b5cd3f1…', 'moons']
+    """
+    distinct = list(dict.fromkeys(ids))
+    for cut in (_beginning, _end):
+        short = {name: plain(_RANDOM.sub(cut, str(name))) for name in distinct}
+        if len(set(short.values())) == len(distinct):
+            break
+    else:
+        short = {name: plain(str(name)) for name in distinct}
+    long = [name for name in short.values() if len(name) > _LONG_ID]
+    # up to a sign that parts them
+    shared = re.sub(r"[^/:#_.-]*$", "", shared_start(long)) if len(long) > 1 else ""
+    if len(shared) < _LEAST_PREFIX:
+        return short
+    shorter = {name: f"…{name.removeprefix(shared)}" for name in long}
+    return {name: shorter.get(known, known) for name, known in short.items()}
+
+
+def named(item: str, names: Mapping[str, str] | None) -> str:
+    return (names or {}).get(item) or plain(str(item))
+
+
+def _beginning(match: re.Match[str]) -> str:
+    return f"{match[0][:8]}…"
+
+
+def _end(match: re.Match[str]) -> str:
+    return f"…{match[0][-8:]}"

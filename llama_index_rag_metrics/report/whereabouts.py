@@ -1,0 +1,149 @@
+"""Where systems have what a question wants: at which rank, or how it was lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from llama_index_rag_metrics.report.escape import terminal as plain
+from llama_index_rag_metrics.report.excerpts import named
+from llama_index_rag_metrics.report.model import Answer, Cutoff, Found, Item, QueryAnswers
+
+WANTED = 5
+"""How many relevant passages are listed."""
+
+WANTED_OF_CALLS = 3
+"""How many are listed below the calls of an agent."""
+
+_FIRST_MISSED = 2
+"""So many of those that were missed are listed, whatever else was found."""
+
+NEVER = "never retrieved"
+BELOW = "below the cutoff"
+OVER = "over the token budget"
+OTHER_ID = "under another id"
+DROPPED = "dropped by a later stage"
+IN_CALL = "in a call, not in the result"
+LOSSES = (NEVER, BELOW, OVER, OTHER_ID, DROPPED, IN_CALL)
+"""The ways in which a relevant passage is lost."""
+
+REMEDY = "Evaluate with matcher='text', or move the labels:"
+MOVE = "rag-metrics labels move dataset.json storage/ -o moved.json"
+"""What to do about passages under other ids: the command moves labels to the nodes of an index."""
+
+UNMET = "no relevant passage meets it"
+"""What is said of a group, or a facet, that nothing can meet."""
+
+
+class Whereabouts(NamedTuple):
+    """Where a system has a relevant passage, in words, "" where nobody knows; `loss` is how it was
+    lost, "" where it wasn't.
+    """
+
+    words: str
+    loss: str = ""
+
+
+class Standing(NamedTuple):
+    """A need, by its position among those of a query, and where each system met it or didn't.
+
+    Attributes:
+        is_missed: whether every system lost it; of stages, whether the last one has lost it.
+    """
+
+    need: int
+    places: Sequence[Whereabouts]
+    is_missed: bool
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether it came, but under another id wherever that is known."""
+        return {place.loss for place in self.places if place.words} == {OTHER_ID}
+
+    def words(self, names: Iterable[str]) -> list[tuple[str, str]]:
+        """Each place in words, with the systems for which it holds: "" for all of them."""
+        systems: dict[str, list[str]] = {}
+        for place, name in zip(self.places, names, strict=True):
+            if place.words:
+                systems.setdefault(place.words, []).append(name)
+        return [
+            (words, "" if len(of) == len(self.places) else ", ".join(of))
+            for words, of in systems.items()
+        ]
+
+
+def most_wanted(query: QueryAnswers) -> int:
+    """How many relevant passages are listed: fewer where calls are."""
+    return WANTED_OF_CALLS if has_calls(query) else WANTED
+
+
+def has_calls(query: QueryAnswers) -> bool:
+    return any(answer.calls is not None for answer in query.answers)
+
+
+def standings(query: QueryAnswers, names: Mapping[str, str] | None = None) -> list[Standing]:
+    """Where each need was met or lost, those first that the fewest systems met; `names` of ids.
+
+    Those that are listed (`most_wanted`) come before the others, whatever was met among them.
+    """
+    found = []
+    for number, need in enumerate(query.wanted):
+        places = [where_found(query, system, need, names) for system in range(len(query.answers))]
+        known = [place for place in places if place.words]
+        deciding = known[-1:] if query.stages else known
+        is_missed = bool(known) and all(place.loss for place in deciding)
+        found.append(Standing(number, places, is_missed))
+    found.sort(key=_n_meeting)
+    n_missed = sum(standing.is_missed for standing in found)
+    missed, met = found[:n_missed], found[n_missed:]
+    n_first = max(_FIRST_MISSED, most_wanted(query) - len(met))
+    n_met = max(0, most_wanted(query) - n_first)
+    return [*missed[:n_first], *met[:n_met], *missed[n_first:], *met[n_met:]]
+
+
+def _n_meeting(standing: Standing) -> tuple[bool, int]:
+    n_met = sum(bool(place.words) and not place.loss for place in standing.places)
+    return not standing.is_missed, n_met
+
+
+def where_found(
+    query: QueryAnswers, number: int, need: Sequence[Item], names: Mapping[str, str] | None = None
+) -> Whereabouts:
+    """Where the system of this number met a need, or lost what would.
+
+    Of alternatives, the best placed one counts.
+    """
+    answer = query.answers[number]
+    known = answer.known is None or any(item.id in answer.known for item in need)
+    if answer.found is None or not known:
+        return Whereabouts("")
+    if not any(item.grade for item in need):
+        return Whereabouts(UNMET, UNMET)
+    if (best := best_place(answer, need)) is not None:
+        return _of_rank(best, query.cutoff)
+    if query.stages:
+        for earlier in range(number - 1, -1, -1):
+            if (before := best_place(query.answers[earlier], need)) is not None:
+                stage = plain(query.answers[earlier + 1].system)
+                return Whereabouts(f"dropped by {stage} (was {before.rank})", DROPPED)
+    ids = [item.id for item in need]
+    if call := min((answer.in_call[item] for item in ids if item in answer.in_call), default=0):
+        return Whereabouts(f"call {call} had it, the result doesn't", IN_CALL)
+    if same := min((answer.same_text[i] for i in ids if i in answer.same_text), default=None):
+        return Whereabouts(f"rank {same.rank:,}, {OTHER_ID} ({named(same.id, names)})", OTHER_ID)
+    return Whereabouts(NEVER, NEVER)
+
+
+def best_place(answer: Answer, need: Sequence[Item]) -> Found | None:
+    """The first place of what meets a need, wherever the metric stops reading."""
+    known = answer.found or {}
+    return min((known[item.id] for item in need if item.id in known), default=None)
+
+
+def _of_rank(found: Found, cutoff: Cutoff | None) -> Whereabouts:
+    if cutoff is not None and cutoff.unit == "items" and found.rank > cutoff.at:
+        return Whereabouts(f"rank {found.rank:,}, {BELOW} {cutoff.at:,}", BELOW)
+    is_budget = cutoff is not None and cutoff.unit == "tokens"
+    if cutoff is not None and is_budget and found.tokens is not None and found.tokens > cutoff.at:
+        return Whereabouts(f"over the budget of {cutoff.at:,} tokens", OVER)
+    return Whereabouts(f"rank {found.rank:,}")
