@@ -78,7 +78,7 @@ def write_html(
         The path.
 
     Raises:
-        MissingExtra: itables isn't installed.
+        MissingExtra: itables isn't installed, for a page with questions.
         InvalidInput: `cut` isn't a number of characters.
 
     Examples:

@@ -75,7 +75,7 @@ class RetrievalDataset(DatasetContent):
         >>> dataset.relevance["q1"]
         Relevance({'d1': 2.0, 'd2': 1.0})
         >>> dataset.check()
-        ["1 of 2 queries are unjudged: 'q2'"]
+        ["1 of 2 questions have no labels: 'q2'"]
     """
 
     def __init__(

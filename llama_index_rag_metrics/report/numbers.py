@@ -367,7 +367,7 @@ _FORMS: Mapping[Form, Callable[[Any, Cell], str]] = {
     "bounds": lambda value, cell: _bounds(signed if value == "signed" else score, cell),
     "change": lambda value, cell: " → ".join(score(each, digits=cell.digits) for each in value),
     "p": lambda value, cell: p_value(value) + f" {DISPUTED}" * (cell.tone == "quiet"),
-    "effect": lambda value, _: f"{value:+.2f}".replace("-", MINUS),
+    "effect": lambda value, _: signed(value, digits=2),
     "count": lambda value, _: count(value),
     "tally": lambda value, _: " / ".join(f"{part:,}" for part in value),
     "share": _share,

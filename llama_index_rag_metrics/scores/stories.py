@@ -33,7 +33,10 @@ def query_answers(
     keep. `scores` are query id to score, one a system.
     """
     reading = Reading.of(metric)
-    values = [known.get(query_id) for known in scores or [{}] * len(systems)]
+    values = [
+        None if system.invalid(metric) else known.get(query_id)
+        for system, known in zip(systems, scores or [{}] * len(systems), strict=True)
+    ]
     digits = digits_apart(values, max(map(len, scores), default=0))
     sights = [
         _sight(system, query_id, metric, reading, m.Cell.of(value, "score")._replace(digits=digits))

@@ -4,10 +4,15 @@
 
 o is the observed agreement, e that of the same scores in any pairing (Cohen 1960). Any disagreement
 counts alike, or by its distance, or by that squared (Cohen 1968); so weighted, κ is defined for any
-numbers, and squared it is Lin's concordance (1989). The interval is Wilson's of o with the
-effective number of queries, e as it is. It has a width where they always agreed, too. Few weighted
-disagreements are seldom the large ones, which make most of the variance: one imagined disagreement
-of half the width of the scores is added to those seen.
+numbers, and squared it is Lin's concordance (1989). The interval is Wilson's of o, with as many
+queries as the error of κ allows, so that it has a width where they always agreed, too. Without
+weights that is the error of o. With them it is that of
+
+    o_i + (1 - κ) (2e - e_i),
+
+which is κ's to first order: e_i is how well both scores of pair i agree with any other's, and e
+varies as much as o does where disagreements are alike. Few of them are seldom the large ones, which
+make most of the variance: one imagined disagreement of half the width of the scores is added.
 """
 
 from __future__ import annotations
@@ -65,19 +70,21 @@ def cohens_kappa(
     span = float(np.ptp(every)) if n else 0.0
     if span <= NOISE:
         return Kappa(math.nan, None, None, n)
-    agreed, chance = _AGREEMENT[weights](first, second, span)
+    agreed, by_chance = _AGREEMENT[weights](first, second, span)
     observed = mean_interval(agreed, confidence=confidence, clusters=clusters)
-    low, high = observed.low, observed.high
+    chance, low, high = float(by_chance.mean()), observed.low, observed.high
+    kappa = (observed.mean - chance) / (1 - chance)
     if low is not None and ((agreed > 0) & (agreed < 1)).any():
-        low, high = _weighted_ends(units_of(agreed.reshape(-1, 1), clusters), confidence)
+        pulls = agreed + (1 - kappa) * (2 * chance - by_chance.sum(axis=0))
+        low, high = _weighted_ends(units_of(pulls.reshape(-1, 1), clusters), confidence)
     ends = [
         None if end is None else max(-1.0, (end - chance) / (1 - chance)) for end in (low, high)
     ]
-    return Kappa((observed.mean - chance) / (1 - chance), ends[0], ends[1], n)
+    return Kappa(kappa, ends[0], ends[1], n)
 
 
 def _weighted_ends(units: Units, confidence: float) -> tuple[float, float]:
-    """Wilson's of the agreement, between 0 and 1, with one imagined disagreement of a half."""
+    """Wilson's of a mean between 0 and 1, with one imagined disagreement of a half."""
     n, share = float(units.n_units[0]), units.means
     squares = np.square(n * units.influence).sum(axis=0) + _IMAGINED**2
     most = share * (1 - share)
@@ -87,35 +94,42 @@ def _weighted_ends(units: Units, confidence: float) -> tuple[float, float]:
     return float(low[0]), float(high[0])
 
 
-def _alike(first: FloatArray, second: FloatArray, span: float) -> tuple[FloatArray, float]:
-    """(n,) the agreement on each pair, and its mean over all pairings."""
+def _alike(first: FloatArray, second: FloatArray, span: float) -> tuple[FloatArray, FloatArray]:
+    """(n,) the agreement on each pair; (2, n) that of each score with any of the other side."""
     agreed = (np.abs(first - second) <= NOISE).astype(np.float64)
-    shares = _shares(first, second)[1]
-    return agreed, float(shares[0] @ shares[1])
+    _, places, shares = _shares(first, second)
+    return agreed, np.stack([shares[1][places[0]], shares[0][places[1]]])
 
 
-def _linear(first: FloatArray, second: FloatArray, span: float) -> tuple[FloatArray, float]:
-    values, shares = _shares(first, second)
-    # E|X - Y| is the area between 0 and F(1 - G) + G(1 - F)
-    below, under = (np.cumsum(part)[:-1] for part in shares)
-    apart = float(np.diff(values) @ (below * (1 - under) + under * (1 - below)))
-    return 1 - np.abs(first - second) / span, 1 - apart / span
+def _linear(first: FloatArray, second: FloatArray, span: float) -> tuple[FloatArray, FloatArray]:
+    values, places, shares = _shares(first, second)
+    apart = [_apart(values, shares[1])[places[0]], _apart(values, shares[0])[places[1]]]
+    return 1 - np.abs(first - second) / span, 1 - np.stack(apart) / span
 
 
-def _quadratic(first: FloatArray, second: FloatArray, span: float) -> tuple[FloatArray, float]:
-    # the mean over all pairings, from the moments
-    apart = first.var() + second.var() + (first.mean() - second.mean()) ** 2
-    return 1 - np.square((first - second) / span), 1 - float(apart) / span**2
+def _apart(values: FloatArray, shares: FloatArray) -> FloatArray:
+    """(values,) the mean distance of each from one drawn with these shares."""
+    rising = values - values[0]
+    up_to, below = np.cumsum(shares), np.cumsum(rising * shares)
+    return np.asarray(rising * (2 * up_to - 1) + below[-1] - 2 * below, np.float64)
+
+
+def _quadratic(first: FloatArray, second: FloatArray, span: float) -> tuple[FloatArray, FloatArray]:
+    both = (first, second), (second, first)
+    apart = [other.var() + np.square(own - other.mean()) for own, other in both]
+    return 1 - np.square((first - second) / span), 1 - np.stack(apart) / span**2
 
 
 _AGREEMENT: Mapping[
-    Weights | None, Callable[[FloatArray, FloatArray, float], tuple[FloatArray, float]]
+    Weights | None, Callable[[FloatArray, FloatArray, float], tuple[FloatArray, FloatArray]]
 ] = {None: _alike, "linear": _linear, "quadratic": _quadratic}
 
 
-def _shares(first: FloatArray, second: FloatArray) -> tuple[FloatArray, list[FloatArray]]:
-    """(values,) the distinct scores, and how often each side gave them."""
+def _shares(
+    first: FloatArray, second: FloatArray
+) -> tuple[FloatArray, list[IntArray], list[FloatArray]]:
+    """(values,) the distinct scores; (n,) which ones each side gave, and (values,) how often."""
     n, every = len(first), np.concatenate([first, second])
     values, numbers = np.unique(np.round(every, 12), return_inverse=True)
     parts = np.split(numbers, [n])
-    return values, [np.bincount(part, minlength=len(values)) / n for part in parts]
+    return values, parts, [np.bincount(part, minlength=len(values)) / n for part in parts]

@@ -201,7 +201,7 @@ def test_markdown_is_a_table_that_no_name_can_break() -> None:
         "| difference | 95 % interval | corrected p | better / same / worse | effect size |"
     )
     assert rows[1] == "| :-- |" + " --: |" * 7
-    assert rows[2] == "| mrr | 1.00 | 1.00 | 0.00 | – | 1 | 0 / 1 / 0 | +0.00 |"
+    assert rows[2] == "| mrr | 1.00 | 1.00 | 0.00 | – | 1 | 0 / 1 / 0 | 0.00 |"
     assert "<b>" not in text
 
 

@@ -35,6 +35,8 @@ from llama_index_rag_metrics import (
 )
 from llama_index_rag_metrics.decisions.comparison.drawn_pairing import stretched
 from llama_index_rag_metrics.decisions.draws import _OF_ANY_ORDER, drawn_along
+from llama_index_rag_metrics.decisions.gate.drawn_rules import DrawnEvidence
+from llama_index_rag_metrics.decisions.gate.measuring import PairedEvidence
 from llama_index_rag_metrics.decisions.pytest_plugin import RetrievalAssertion
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
@@ -236,13 +238,13 @@ def test_a_comparison_says_what_was_done() -> None:
     runs = two_runs(2)
     draw = draw_changed(runs, k=8, n=10)
     comparison = compare(scored(runs), "old", drawn=draw)
-    first = (
+    used = (
         f"{draw.share:.0%} of 40 questions".replace("%", " %")
         + " retrieve something else in the first 8; 10 of them, labelled, show the difference "
         "over all 40."
     )
-    assert comparison.decision.startswith(f"{first} ")
-    assert comparison.report().decision[0].text == first
+    assert comparison.decision.endswith(f" {used}")
+    assert comparison.report().decision[-1].text == used
     assert len(comparison.query_ids) == 10
     assert any("means are those of the 10 questions drawn" in note for note in comparison.notes)
 
@@ -431,7 +433,7 @@ def test_the_gate_decides_by_the_drawn_questions() -> None:
     plain = compare(systems, "old", drawn=draw)["new", "ndcg@8"]
     assert verdict.n == 5
     assert verdict.difference == pytest.approx(plain.difference, abs=1e-9)
-    assert report.drawn == draw.used == report.report().decision[0].text
+    assert report.drawn == draw.used == report.report().decision[-1].text
     assert json.loads(report.to_json())["drawn"] == draw.used
     undrawn = check_rules(systems["new"], "ndcg@8 >= baseline - 0.3", baseline=baseline).verdicts
     assert undrawn[0].n == 40
@@ -462,6 +464,16 @@ def test_where_nothing_changed_the_gate_is_kept_and_a_stale_draw_is_noticed() ->
     unknown = {name: each.replace(rankings={}) for name, each in systems.items()}
     with pytest.raises(InvalidInput, match="say what was retrieved"):
         check_rules(unknown["new"], rule, baseline=unknown["old"], drawn=same)
+
+
+def test_passages_that_changed_under_their_ids_are_no_identical_rankings() -> None:
+    # every passage has another text; the drawn ones score as before, which proves little of others
+    old = {query_id: Ranking(["a"], texts=["old"]) for query_id in QUERIES}
+    new = {query_id: Ranking(["a"], texts=["new"]) for query_id in QUERIES}
+    draw = draw_changed({"old": old, "new": new}, n=5)
+    scores = scored({"new": {query_id: ["a"] for query_id in QUERIES}})["new"]
+    (verdict,) = check_rules(scores, "ndcg@8 >= baseline - 0.02", baseline=scores, drawn=draw)
+    assert (verdict.outcome, verdict.n) == ("inconclusive", 5)
 
 
 def test_a_gain_of_less_is_better_keeps_its_sign() -> None:
@@ -507,6 +519,37 @@ def test_questions_needed_are_no_more_than_there_are() -> None:
     # not even all that changed would show that so little is lost
     assert (hopeless.outcome, hopeless.needed) == ("inconclusive", None)
     assert replace(draw, drawn=()).used.startswith(draw.found)
+
+
+def test_a_comparison_asks_for_no_more_questions_than_changed() -> None:
+    # reckoned from the drawn ones, as if any number could be drawn
+    runs = two_runs(8, share=0.9)
+    systems = scored(runs, ["hit_rate@1", "ndcg@8"])
+    draw = draw_changed(runs, k=8, n=30)
+    said = [compare(systems, "old", drawn=drawn).notes for drawn in (None, draw)]
+    assert ["would need" in " ".join(notes) for notes in said] == [True, False]
+
+
+def test_the_tolerance_that_is_named_lets_an_unchanged_system_pass() -> None:
+    # 80 % of the time: other drawn questions of the same kind, and another share that changed
+    rng, passed = np.random.default_rng(5), []
+    asked = tuple(f"q{number:03}" for number in range(300))
+
+    def evidence(n: int) -> DrawnEvidence:
+        changed = asked[: rng.binomial(300, 0.2)]
+        draw = Draw(("old", "new"), 10, True, True, 0, asked, changed, changed[:n])
+        drawn = PairedEvidence(rng.choice([-0.3, -0.1, 0.1, 0.3], n))
+        return DrawnEvidence.of(drawn, draw, None)
+
+    for _ in range(20):
+        seen = evidence(40)
+        loss = seen.decidable(0.95)
+        assert loss is not None
+        lows = [evidence(40).bounds(0.95)[0] for _ in range(20)]
+        passed += [low is not None and low >= -loss for low in lows]
+        needed = seen.needed(0.9 * loss, 0.95)
+        assert needed is None or needed > 40
+    assert 0.75 <= np.mean(passed) <= 0.85
 
 
 def test_the_fixture_of_pytest_finds_a_draw_and_leaves_it_aside_to_update(tmp_path: Path) -> None:

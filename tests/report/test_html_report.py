@@ -269,7 +269,8 @@ def test_a_page_without_plots_and_queries_carries_no_libraries() -> None:
     html = html_page(check_rules(Scores(["q1", "q2"], {"mrr": [0.5, 1.0]}), "mrr >= 0.5"))
     parsed = Parsed(html)
     assert parsed.carried.keys() == {"data-figures", "data-index", "data-markdown"}
-    assert "drawTable = " not in html  # nor the scripts of questions
+    assert "drawTable = " not in html  # nor the scripts and styles of questions
+    assert "#queries .unfold" not in html
     assert "(MIT)" not in parsed.words
 
 
@@ -366,6 +367,7 @@ def test_a_missing_library_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(libraries, "find_spec", lambda _: None)
     with pytest.raises(MissingExtra, match=r"pip install .*\[report\]'"):
         html_page(comparison())
+    assert "data-library-table" not in html_page(check_rules(baseline(), "mrr >= 0.1"))
 
 
 def test_text_in_the_tree_comes_out_escaped() -> None:

@@ -157,7 +157,7 @@ def compare(
     decided = _with_verdicts([whole], paired)[0]
     return replace(
         decided,
-        notes=(*decided.notes, *_easier(decided)),
+        notes=(*decided.notes, *(_easier(decided) if drawn is None else ())),
         calibrations=calibrations,
         slices=dict(zip(sliced, _with_verdicts([*sliced.values()], paired), strict=True)),
     )

@@ -103,8 +103,8 @@ class Comparison(Reportable):
     @property
     def decision(self) -> str:
         """The result of the comparison on the primary metric, as one plain line."""
-        used = "" if self.drawn is None else f"{self.drawn.used} "
-        return f"{used}{decision(self)}"
+        used = "" if self.drawn is None else f" {self.drawn.used}"
+        return f"{decision(self)}{used}"
 
     @property
     def drawn(self) -> Draw | None:

@@ -133,7 +133,7 @@ def decisions(comparison: Comparison) -> list[m.Statement]:
     """The decision by the primary metric, and the verdicts of a few systems that were measured."""
     verdicts = _statements(comparison, comparison.settings.primary)
     if comparison.drawn is not None:
-        return [m.Statement(comparison.drawn.used), *verdicts]
+        return [*verdicts, m.Statement(comparison.drawn.used)]
     if len(verdicts) < 2:
         return verdicts
     decision = m.Statement(comparison.decision)

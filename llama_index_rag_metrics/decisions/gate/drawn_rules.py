@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 
 from llama_index_rag_metrics.decisions.clusters import Clusters
 from llama_index_rag_metrics.decisions.comparison.drawn_pairing import (
@@ -31,6 +32,7 @@ from llama_index_rag_metrics.decisions.gate.rules import Rule
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.statistics.differences import pseudo_queries
+from llama_index_rag_metrics.statistics.sample_size import Aim, Changes
 
 COUNTED, REACH = 3, 1.15
 """How often R counts among the changes seen, and what it is multiplied by to pass a rule.
@@ -66,8 +68,23 @@ class DrawnEvidence(PairedEvidence):
 
     def needed(self, tolerance: float, confidence: float) -> int | None:
         """How many questions to draw would do; None where no more changed."""
-        needed = super().needed(tolerance, confidence)
+        needed = super().needed(tolerance / self._stretch(confidence), confidence)
         return None if needed is None or needed > len(self.draw.changed) else needed
+
+    def decidable(self, confidence: float) -> float | None:
+        loss = super().decidable(confidence)
+        return None if loss is None else loss * self._stretch(confidence)
+
+    @cached_property
+    def seen(self) -> Changes:
+        return replace(super().seen, widest=REACH * self.widest)
+
+    def _aim(self, confidence: float) -> Aim:
+        return super()._aim(confidence)._replace(counted=COUNTED)
+
+    def _stretch(self, confidence: float) -> float:
+        """How much larger a loss is if the share that changed lies at its bound."""
+        return self.draw.share_between(confidence, self.grouped_by)[1] / self.draw.share
 
 
 def check_drawn_rules(rules: Sequence[Rule], draw: Draw, scores: Scores) -> None:
@@ -110,4 +127,5 @@ def measure_drawn(
     if isinstance(evidence, PairedEvidence):
         evidence = DrawnEvidence.of(evidence, draw, clusters)
     difference = draw.share * (measured.difference or 0.0)
-    return replace(measured, difference=difference, evidence=evidence)
+    # what was drawn did change, if not by ids
+    return replace(measured, difference=difference, evidence=evidence, identical=False)

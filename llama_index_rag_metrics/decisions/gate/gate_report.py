@@ -43,8 +43,8 @@ def gate_report(gate: GateReport) -> m.Report:
         outcome=_outcome(gate.outcome),
         decision=[
             *(m.Statement(note, "alarm") for note in nothing),
-            *([m.Statement(gate.drawn)] if gate.drawn else ()),
             *_decision(worst_first),
+            *([m.Statement(gate.drawn)] if gate.drawn else ()),
         ],
         about=[*gate.about.items()],
         sections=[m.Section(_VERDICTS, [m.Table("", _HEAD, [rows], first="rule")])],

@@ -46,7 +46,7 @@ from llama_index_rag_metrics.statistics.intervals import (
     mean_interval,
 )
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
-from llama_index_rag_metrics.statistics.sample_size import Changes, to_be_kept
+from llama_index_rag_metrics.statistics.sample_size import Aim, Changes, to_be_kept
 from llama_index_rag_metrics.statistics.significance import student, unvaried
 
 Bounds: TypeAlias = "tuple[float | None, float | None]"
@@ -95,20 +95,23 @@ class PairedEvidence:
         """How many questions would show that nothing changed; None where no larger number would."""
         if self._says_nothing:
             return None
-        needed = self.seen.questions(to_be_kept(confidence), tolerance)
+        needed = self.seen.questions(self._aim(confidence), tolerance)
         return needed if needed is not None and needed > self._units.n[0] else None
 
     def decidable(self, confidence: float) -> float | None:
         """The smallest tolerable loss that these queries rule out with `POWER`, if unchanged."""
         if self._says_nothing:
             return None
-        loss = self.seen.distance(to_be_kept(confidence), float(self._units.n[0]))
+        loss = self.seen.distance(self._aim(confidence), float(self._units.n[0]))
         return None if loss is None or loss > TOLERABLE * self.widest else loss
 
     @cached_property
     def seen(self) -> Changes:
         """How questions changed."""
         return Changes.seen(self._units, np.array([self.widest]))[0]
+
+    def _aim(self, confidence: float) -> Aim:
+        return to_be_kept(confidence)
 
     @cached_property
     def _units(self) -> Units:

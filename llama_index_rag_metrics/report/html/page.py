@@ -49,9 +49,9 @@ def write_page(
 def html_page(report: Report, *, title: str | None = None, cut: Cut = "auto") -> str:
     if cut not in ("auto", "never") and (type(cut) is not int or cut < 1):
         raise InvalidInput("cut", cut, "a number of characters from 1 on, 'auto' or 'never'")
-    assets.check_libraries()
     content = None
     if report.queries is not None:
+        assets.check_libraries()
         kept = CUT if cut == "auto" else None if cut == "never" else int(cut)
         content = content_of(report.queries(), kept)
     most = _MOST_BYTES if cut == "auto" else None
@@ -76,6 +76,8 @@ def _assemble(report: Report, content: Content | None, *, heading: str, most: in
     summary, details = (sections.sections(report, aside=aside) for aside in (False, True))
     drawn = [("plots", "Plots")] if figures else []
     drawn += [] if content is None else [("all-queries", "Questions")]
+    of_questions = () if content is None else ("questions.css",)
+    styles = ("base.css", *of_questions, "page.css")
     parts = {
         "header": render(*sections.header(report)),
         "contents": render(*sections.contents([*summary, *listings, *drawn, *details])),
@@ -83,7 +85,7 @@ def _assemble(report: Report, content: Content | None, *, heading: str, most: in
         "plots": render(*page_plots.section(figures, report.headline)),
         "details": render(*details),
         "glossary": render(*glossary),
-        "css": asset("base.css") + asset("page.css"),
+        "css": "".join(map(asset, styles)),
         "table_css": "" if content is None else assets.table_library().css,
         "script": script,
     }
