@@ -73,7 +73,7 @@ class Draw(Sentence):
         >>> new = {"q1": ["a", "b"], "q2": ["d", "c"], "q3": ["e"]}
         >>> draw = draw_changed({"old": old, "new": new}, k=10, n=60)
         >>> print(draw)
-        33 % of 3 questions retrieve something else in the first 10: all 1 of these are drawn.
+        33 % of 3 questions retrieve something else in the first 10: 1, which is drawn.
         >>> draw.drawn, round(draw.share, 4)
         (('q2',), 0.3333)
     """
@@ -121,7 +121,7 @@ class Draw(Sentence):
         if not changed:
             return f"{self.found}: there is nothing to label."
         if n == changed:
-            drawn = f": all {n:,} of these are drawn"
+            drawn = ": 1, which is drawn" if n == 1 else f": all {n:,} of these are drawn"
         else:
             drawn = f"; {n:,} of these {changed:,} are drawn"
         labelled = f", {len(self.labelled):,} of them labelled already" if self.labelled else ""
