@@ -201,10 +201,12 @@ def _assumed(name: str, effect: float, deviation: float | None, changed: float |
         raise InvalidInput("effect", effect, expected)
     most = math.sqrt(changed * span**2 - effect**2)
     least = effect * math.sqrt(1 / changed - 1)
-    if not least * (1 - 1e-9) <= deviation <= most * (1 + 1e-9):
-        ends = f"{given(significant(least))} to {given(significant(most))}"
-        expected = f"a number from {ends}, if {share} change and the mean is {given(effect)}"
-        raise InvalidInput("deviation", deviation, expected)
+    ends = f"{given(significant(least))} to {given(significant(most))}"
+    expected = f"a number from {ends}, if {share} change and the mean is {given(effect)}"
+    allowed = least * (1 - 1e-9), most * (1 + 1e-9)
+    check_amount(
+        "deviation", deviation, expected, lambda number: allowed[0] <= number <= allowed[1]
+    )
     return Changes(deviation, changed, span)
 
 
