@@ -78,6 +78,7 @@ def power(
     check_amount("confidence", confidence, expected, lambda level: 0 < level < 1)
     if n is not None:
         check_integer("n", n, 2)
+    metrics = [metrics] if isinstance(metrics, str) else metrics
     if systems is None:
         known = metric(next(iter(metrics or ("ndcg@10",)))).metric_name
         changes = {known: _assumed(known, effect, deviation, changed)}

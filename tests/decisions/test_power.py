@@ -260,3 +260,8 @@ def test_numbers_that_nobody_would_label() -> None:
     assert about(58) == "about 58"
     assert about(1041) == "about 1,100"
     assert about(100_001) == about(None) == "more than 100,000"
+
+
+def test_one_metric_may_be_named_alone() -> None:
+    alone = power(metrics="mrr@10", effect=0.05, deviation=0.3, changed=0.4)
+    assert alone == power(metrics=["mrr@10"], effect=0.05, deviation=0.3, changed=0.4)
