@@ -140,7 +140,7 @@ def came_lines(
     for position in shown_positions(answer, most):
         if between := [rank for rank in ranks[last + 1 : position] if rank is not None]:
             ends = dict.fromkeys((between[0], between[-1]))
-            lines.append(Line(f"{' to '.join(f'{rank}.' for rank in ends)} none relevant"))
+            lines.append(Line(f"{' to '.join(f'{rank}.' for rank in ends)} none labelled relevant"))
         text = _item_line(answer, position, known, is_numbered=most > 1)
         lines.append(Line(text, items[position].is_hit))
         last = position
@@ -235,7 +235,7 @@ def call_outcome(call: CallAnswer) -> str:
         return "nothing retrieved"
     hits = [new for item, new in zip(call.retrieved, call.is_new, strict=True) if item.is_hit]
     words = {"relevant and new": hits.count(True), "relevant again": hits.count(False)}
-    known = ", ".join(f"{n} {word}" for word, n in words.items() if n) or "none relevant"
+    known = ", ".join(f"{n} {word}" for word, n in words.items() if n) or "none labelled relevant"
     n = len(call.retrieved)
     return f"{n} passage{'' if n == 1 else 's'}, {known}"
 

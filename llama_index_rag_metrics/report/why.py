@@ -97,7 +97,11 @@ class _Story:
         worth = max(_grade(need) for need in lost)
         better = [need for need in self.query.wanted if need not in lost and _grade(need) > worth]
         places = [place for need in better if (place := best_place(self.answer, need))]
-        return f"The best is at rank {min(place.rank for place in places):,}." if places else ""
+        return (
+            f"The highest grade is at rank {min(place.rank for place in places):,}."
+            if places
+            else ""
+        )
 
     def _other_id(self) -> str:
         same = self.answer.same_text

@@ -156,7 +156,7 @@ def test_the_best_passage_is_named_where_lesser_ones_are_lost() -> None:
     needs = [[Item("best", 3.0)], [Item("other", 1.0)], [Item("third", 1.0)]]
     lost = story(dict.fromkeys(("best", "other", "third")), found={"best": 2})
     assert why_lines(lost._replace(wanted=needs)) == [
-        "The best is at rank 2. 2 of 3 relevant passages weren't retrieved."
+        "The highest grade is at rank 2. 2 of 3 relevant passages weren't retrieved."
     ]
     # of equal ones none is the best
     assert why(dict.fromkeys("abc"), found={"a": 2}) == (
@@ -339,7 +339,14 @@ def test_hits_beyond_the_first_items_are_shown() -> None:
     came = [(name, "") for name in "tuvwxay"]
     query = story({"a": None}, found={"a": 6}, came=came)
     lines = [line.text for line in came_lines(query, query.answers[0], 3)]
-    assert lines == ["1. t", "2. u", "3. v", "4. to 5. none relevant", "6. a [1]", "and 1 more"]
+    assert lines == [
+        "1. t",
+        "2. u",
+        "3. v",
+        "4. to 5. none labelled relevant",
+        "6. a [1]",
+        "and 1 more",
+    ]
 
 
 def test_a_line_of_a_passage_begins_where_the_question_is_answered() -> None:
