@@ -112,7 +112,6 @@ def run_gate(
             typer.echo(gate_files.store(path, measured, metric, rule, settings, **options))
         except GateFailed as error:
             typer.echo(str(error).strip())
-            say("the baseline stays as it was, since a rule is broken; --force stores it anyway")
             raise typer.Exit(FAILED) from None
         return
     stored = gate_files.read_baseline(path)

@@ -139,7 +139,8 @@ class TestBaseline:
         result = gate("worse.json", "-b", "base.json", "--update-baseline")
         assert result.exit_code == 1
         assert "The rule failed: recall@5 is 0.42 against 1.00 in the baseline" in result.stdout
-        assert result.stderr.endswith("--force stores it anyway\n")
+        assert result.stdout.count("stays as it was") == 1
+        assert result.stdout.endswith("--force or --rag-force.\n")
         assert Baseline.load("base.json").scores.means["recall@5"] == 1.0
         result = gate("worse.json", "-b", "base.json", "--update-baseline", "--force")
         assert result.exit_code == 0

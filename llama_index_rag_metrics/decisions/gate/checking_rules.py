@@ -372,7 +372,10 @@ def update_baseline(
     compared = before if before is None or not new_anchor else replace(before, anchor=None)
     report = _report_on_new(results, compared, judging, min_coverage)
     if report.broken() and not force:
-        refusal = f"{target} stays as it was, since a rule is broken; force stores it anyway."
+        refusal = (
+            f"{target} stays as it was, since a rule is broken. To store it anyway: force=True, "
+            "--force or --rag-force."
+        )
         raise GateFailed(f"\n{to_text(report.report(), width=120)}\n\n{refusal}")
     anchor = None if before is None or new_anchor else before.anchor or before
     if anchor is not None:
