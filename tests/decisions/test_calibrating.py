@@ -206,15 +206,15 @@ class TestSeveralJudges:
         second = first.replace(
             columns={metric: np.where(noise, 0.5, first.column(metric)) for metric in METRICS}
         )
-        calibration = calibrate({"gpt": first, "claude": second}, human)
+        calibration = calibrate({"large": first, "small": second}, human)
         mean = (first.column("ndcg@10") + second.column("ndcg@10")) / 2
         expected = prediction_powered(human["ndcg@10"], mean[:60], mean[60:])
         assert calibration["ndcg@10"].mean == pytest.approx(expected.mean)
         assert calibration["ndcg@10"].worth == pytest.approx(expected.worth)
         alone = [math.floor(calibrate(each, human)["ndcg@10"].worth) for each in (first, second)]
         assert calibration.notes[0] == (
-            "the judge is the mean of gpt and claude; with one of them alone, on ndcg@10, human "
-            f"and judged questions would be worth: {alone[0]} with gpt, {alone[1]} with claude"
+            "the judge is the mean of large and small; with one of them alone, on ndcg@10, human "
+            f"and judged questions would be worth: {alone[0]} with large, {alone[1]} with small"
         )
         systems = {"a": calibration, "b": calibration}
         assert compare(systems, "a")["b", "ndcg@10"].difference == 0
