@@ -138,6 +138,15 @@ def test_an_irrelevant_tail_never_helps(name: str, data: st.DataObject, length: 
         assert after[0] <= before[0]
 
 
+def regrouped(relevance: Relevance, groups: Sequence[Sequence[str]]) -> Relevance:
+    """Other members of the same groups or facets, whose weights stay."""
+    names, weights = relevance.facet_names, relevance.weights
+    if names is None or weights is None:
+        return Relevance.groups(groups)
+    members = dict(zip(names, groups, strict=True))
+    return Relevance.facets(members, weights=dict(zip(names, weights, strict=True)))
+
+
 @given(drawn=chosen(), query=queries(), seed=st.integers())
 @settings(max_examples=200, deadline=None)
 def test_names_of_ids_have_no_effect(drawn: Chosen, query: Query, seed: int) -> None:
@@ -149,7 +158,7 @@ def test_names_of_ids_have_no_effect(drawn: Chosen, query: Query, seed: int) -> 
     if groups is None:
         renamed = Relevance({rename[item]: g for item, g in query.relevance.grades.items()})
     else:
-        renamed = Relevance.groups([[rename[item] for item in group] for group in groups])
+        renamed = regrouped(query.relevance, [[rename[item] for item in group] for group in groups])
     other = Query(renamed, [rename[item] for item in query.ranking])
     assert score(drawn.metric, [other]).tobytes() == score(drawn.metric, [query]).tobytes()
 
@@ -164,7 +173,7 @@ def test_the_order_of_judgements_has_no_effect(
         relevance = Relevance(dict(grades))
     else:
         groups = [data.draw(st.permutations(group)) for group in query.relevance.alternatives]
-        relevance = Relevance.groups(groups)
+        relevance = regrouped(query.relevance, groups)
     other = Query(relevance, query.ranking)
     assert score(drawn.metric, [other]).tobytes() == score(drawn.metric, [query]).tobytes()
 
