@@ -79,7 +79,8 @@ def test_where_nothing_varies() -> None:
 
 def test_one_query_has_no_interval() -> None:
     agreed = agreement({"q": {"a": 1, "b": 0}}, {"q": {"a": 1, "b": 0}})
-    assert agreed == Agreement(pytest.approx(1), None, None, 2)
+    assert agreed == Agreement(agreed.kappa, None, None, 2)
+    assert agreed.kappa == pytest.approx(1)
 
 
 def test_what_can_not_be_compared() -> None:

@@ -50,7 +50,7 @@ def story(
     places = {name: Found(rank) for name, rank in found.items()}
     answer = Answer("bm25", Cell(0.0, "score"), items, found=places)._replace(**further)
     needs = [[Item(name, 1.0, text=body)] for name, body in wanted.items()]
-    return QueryAnswers("q", text, needs, [answer], cutoff=at and Cutoff(at))
+    return QueryAnswers("q", text, needs, [answer], cutoff=None if at is None else Cutoff(at))
 
 
 def why(*args: Any, **options: Any) -> str:

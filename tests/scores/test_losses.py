@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from support.retrievers import Scripted, node
 
@@ -22,7 +24,7 @@ def results() -> EvaluationResults:
     )
     again = node("n7")
     again.node.text = f"{IO} And more."  # type: ignore[attr-defined]
-    script = {
+    script: dict[str, Any] = {
         "moons?": ["x", again, "a"],
         "rings?": ["c"],
         "fails?": ConnectionError("refused"),
@@ -69,7 +71,7 @@ def test_stored_scores_count_what_live_ones_do() -> None:
     dataset = RetrievalDataset(
         {"q1": "moons?", "q2": "fails?"}, {"q1": ["a", "b"], "q2": list("abcdefg")}
     )
-    script = {"moons?": ["a"], "fails?": ConnectionError("refused")}
+    script: dict[str, Any] = {"moons?": ["a"], "fails?": ConnectionError("refused")}
     live = evaluate(Scripted(script), dataset, ["recall@2"], max_failures=None)
     stored = Scores.from_json(live.scores.to_json())
     assert losses_line(losses([system_of(live)], "recall@2")) == (

@@ -85,7 +85,7 @@ class TestWeighted:
         # Wilson's: the end differs from the share by t of its own standard errors
         t = stats.t.ppf(0.975, 29)
         for value in (agreement.low, agreement.high):
-            end = value * (1 - chance) + chance  # type: ignore[operator]
+            end = value * (1 - chance) + chance
             assert abs(share - end) == pytest.approx(t * math.sqrt(end * (1 - end) / n), rel=1e-9)
 
     @pytest.mark.parametrize("weights", ["linear", "quadratic"])
@@ -116,7 +116,7 @@ class TestWeighted:
         for _ in range(400):
             drawn = rng.choice(16, 300, p=pairs.ravel())
             agreement = cohens_kappa(grades[drawn // 4], grades[drawn % 4], weights=weights)
-            covered += agreement.low <= kappa <= agreement.high  # type: ignore[operator]
+            covered += agreement.low <= kappa <= agreement.high
         assert 0.92 <= covered / 400 <= 0.99
 
     @pytest.mark.parametrize("n", [50, 100, 300])
@@ -134,8 +134,7 @@ class TestWeighted:
     def test_of_two_grades_the_weights_change_nothing(self) -> None:
         ours, theirs = (GRADES > 1).astype(float), (THEIRS > 1).astype(float)
         plain, *weighted = (
-            cohens_kappa(ours, theirs, weights=weights)  # type: ignore[arg-type]
-            for weights in (None, "linear", "quadratic")
+            cohens_kappa(ours, theirs, weights=weights) for weights in (None, "linear", "quadratic")
         )
         for kappa in weighted:
             assert (kappa.low, kappa.high) == pytest.approx((plain.low, plain.high))
