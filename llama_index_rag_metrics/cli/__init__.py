@@ -32,9 +32,11 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
-    warnings.showwarning = _say_warning
     called = Path(sys.argv[0]).stem
-    app(prog_name=called if called in SCRIPTS else SCRIPTS[0])
+    with warnings.catch_warnings():
+        warnings.showwarning = _say_warning
+        warnings.filterwarnings("ignore", module=r"pydantic\.")  # of models, for who wrote them
+        app(prog_name=called if called in SCRIPTS else SCRIPTS[0])
 
 
 def _say_warning(

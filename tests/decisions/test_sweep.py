@@ -519,7 +519,9 @@ def test_configurations_that_score_the_same() -> None:
     dataset = RetrievalDataset({each: f"{each}?" for each in ids}, {each: ["d1"] for each in ids})
 
     def build(n: int) -> Any:
-        nodes = [TextNode(id_=f"d{rank}", text="word " * 10) for rank in range(1, n + 1)]
+        nodes = [
+            TextNode(id_=f"d{rank}", text=f"{rank} " + "word " * 9) for rank in range(1, n + 1)
+        ]
         return lambda query: [NodeWithScore(node=node) for node in nodes]
 
     same = sweep(build, {"n": [3, 1]}, dataset, ["mrr"], tokenizer=split, workers=1)
