@@ -61,7 +61,12 @@ def queries_of(
         systems=[system.name for system in systems],
         compared=compared,
         scores=[
-            [list(map(system.by_query(metric).get, ids)) for system in systems]
+            [
+                [None] * len(ids)
+                if system.invalid(metric)
+                else list(map(system.by_query(metric).get, ids))
+                for system in systems
+            ]
             for metric in metrics
         ],
         failed_or_empty={
