@@ -310,10 +310,9 @@ def test_nothing_on_standard_error_steers_a_terminal() -> None:
 def test_nor_does_a_warning(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # and restored afterwards
-    monkeypatch.setattr(sys, "argv", ["rag-metrics", "--version"])
-    with pytest.raises(SystemExit):
-        main()
-    capsys.readouterr()
-    warnings.showwarning(UserWarning(f"a{STEERING}b"), UserWarning, "file.py", 1)
+    def command(prog_name: str) -> None:
+        warnings.showwarning(UserWarning(f"a{STEERING}b"), UserWarning, "file.py", 1)
+
+    monkeypatch.setattr("llama_index_rag_metrics.cli.app", command)
+    main()
     assert capsys.readouterr().err == "rag-metrics: a [31m b\n"
