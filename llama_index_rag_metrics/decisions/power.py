@@ -85,8 +85,8 @@ def power(
         source = "by the deviation and the share of changed questions given"
     else:
         if deviation is not None or changed is not None:
-            given_as = "deviation" if changed is None else "changed"
-            raise InvalidInput(given_as, deviation or changed, "None beside scores, which tell it")
+            given_as = ("deviation", deviation) if changed is None else ("changed", changed)
+            raise InvalidInput(*given_as, "None beside scores, which tell it")
         paired = _pair(systems, metrics, on_missing, clusters)
         before, after = paired.systems
         changes = changes_of(paired, after, before)

@@ -61,12 +61,7 @@ def queries_of(
         systems=[system.name for system in systems],
         compared=compared,
         scores=[
-            [
-                [None] * len(ids)
-                if system.invalid(metric)
-                else list(map(system.by_query(metric).get, ids))
-                for system in systems
-            ]
+            [list(map(system.valid_by_query(metric).get, ids)) for system in systems]
             for metric in metrics
         ],
         failed_or_empty={

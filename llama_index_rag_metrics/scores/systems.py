@@ -67,6 +67,9 @@ class System(NamedTuple):
     def valid_mean(self, metric: str) -> float | None:
         return None if self.invalid(metric) else self.mean(metric)
 
+    def valid_by_query(self, metric: str) -> dict[str, float]:
+        return {} if self.invalid(metric) else self.by_query(metric)
+
     @property
     def price(self) -> float | None:
         """Price of the tokens of 1,000 queries, if tokens and price are known."""

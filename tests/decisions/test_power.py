@@ -83,6 +83,7 @@ class TestNumbersGiven:
             ({"deviation": 2.0, "changed": 0.5, "metrics": ["tokens"]}, "a metric with limits"),
             ({"systems": {"one": BEFORE}}, "two systems by name"),
             ({"systems": SYSTEMS, "changed": 0.5}, "changed: expected None beside scores"),
+            ({"systems": SYSTEMS, "deviation": 0.0}, "beside scores, which tell it, got 0.0"),
         ],
     )
     def test_errors(self, arguments: dict[str, object], message: str) -> None:
