@@ -24,8 +24,6 @@ def correct(p_values: Sequence[float] | FloatArray, method: Scaled = "holm") -> 
 
     >>> correct([0.01, 0.04, 0.03])  # 3 × 0.01; then 2 × 0.03, which 1 × 0.04 mustn't undercut
     array([0.03, 0.06, 0.06])
-    >>> correct([0.01, 0.04, 0.03], "benjamini-hochberg")
-    array([0.03, 0.04, 0.04])
     """
     if method not in METHODS:
         raise InvalidInput("correction", method, " or ".join(map(repr, METHODS)))
@@ -37,17 +35,16 @@ def correct(p_values: Sequence[float] | FloatArray, method: Scaled = "holm") -> 
 
 
 def _benjamini_hochberg(rising: FloatArray) -> FloatArray:
-    n = len(rising)
-    scaled = rising * n / np.arange(1, n + 1)
+    scaled = rising * len(rising) / np.arange(1, len(rising) + 1)
     return np.minimum.accumulate(scaled[::-1])[::-1]
 
 
+# the corrections by name; each takes p values from the lowest up
 METHODS: Mapping[str, Callable[[FloatArray], FloatArray]] = {
     "holm": lambda rising: np.maximum.accumulate(rising * np.arange(len(rising), 0, -1)),
     "benjamini-hochberg": _benjamini_hochberg,
     "none": lambda rising: rising,
 }
-"""The corrections by name; each takes p values from the lowest up."""
 
 CORRECTIONS: tuple[Correction, ...] = get_args(Correction)
 
@@ -96,14 +93,11 @@ def max_t(
         corrected[step] = np.minimum(np.maximum.accumulate(smaller), 1.0)
     for family in families:  # repeated columns share the p value of the first of them
         corrected[family] = corrected[_first_alike(units, family)]
-    levels = [
-        level_of_largest(
-            np.concatenate(most), int(units.n_units[step].max()), alpha, columns=len(step)
-        )
-        if len(step) > 1
-        else alpha
-        for step, most in zip(steps, largest, strict=True)
-    ]
+    levels = [alpha] * len(steps)
+    for number, step in enumerate(steps):
+        if len(step) > 1:
+            most, n = np.concatenate(largest[number]), int(units.n_units[step].max())
+            levels[number] = level_of_largest(most, n, alpha, columns=len(step))
     return MaxT(corrected, levels)
 
 
@@ -136,7 +130,6 @@ def _first_alike(units: Units, family: IntArray) -> IntArray:
 
 
 def _content(units: Units, position: int) -> bytes:
-    """The same bytes for columns that are equal, or each other's negative."""
     column = np.round(units.sums[:, position], 12) + 0.0
     first = column[np.flatnonzero(column)[:1]]
     return bytes(((column if not len(first) or first[0] > 0 else -column) + 0.0).tobytes())

@@ -1,20 +1,10 @@
 """Intervals of paired differences that are always there: Student's t with two pseudo-queries.
 
-Where few queries changed, the differences seen say little about how far others may go. So two
-queries are added, one that gains M and one that loses as much:
-
-    M² = (Σd² + R²) / (k + 1),    k = (Σ|d|)² / Σd²
-
-R is how far two scores can be apart (`widest_apart`), and k the effective number of changes: of
-equal ones it is their number, and many tiny ones beside a few large ones hardly count. So M² is the
-mean square of the changes that matter, one of R among them. With N = n + 2 the interval is
-Student's about m = Σd / N, and always holds the mean. Of differences that are -1, 0 or 1 it is that
-of Agresti and Min (2005) and of Bonett and Price (2012); with many changes it becomes the plain t
-interval. Clusters are units as queries are: their sums over the mean size take the place of d, and
-the error is the cluster-robust one.
-
-Both ends come from this one construction. A comparison's verdict follows the interval, so the two
-never contradict each other; a test's p value is shown beside them.
+One gains M and one loses as much, where M² = (Σd² + R²) / (k + 1) is the mean square of the changes
+that matter, one of R (`widest_apart`) among them, and k = (Σ|d|)² / Σd² their effective number. Of
+differences that are -1, 0 or 1 that is the interval of Agresti and Min (2005) and of Bonett and
+Price (2012); with many changes, the plain one. Clusters are units as queries are: their sums over
+the mean size take the place of d. Verdicts follow the interval; a test's p is shown beside it.
 """
 
 from __future__ import annotations
@@ -32,8 +22,8 @@ from llama_index_rag_metrics.statistics.intervals import (
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
 from llama_index_rag_metrics.statistics.significance import Student
 
+# how often the gate counts R: once, it passes up to 11 % of changes that are at its limit
 CAUTIOUS = 2
-"""How often the gate counts R: once, it passes up to 11 % of changes that are at its limit."""
 
 
 def widest_apart(
@@ -84,7 +74,6 @@ def pseudo_queries(
 
 
 def method_of(units: Units) -> str:
-    """What intervals and bounds with pseudo-queries are called."""
     return f"{'cluster-robust t' if units.clustered else 't'} with pseudo-queries"
 
 

@@ -1,15 +1,9 @@
-"""Intervals of means: how far a mean could be from that of all queries like these.
+"""Intervals of means: Wilson's, for an effective number of queries.
 
-Wilson's score interval, for an effective number of queries. Zeros and ones are a proportion, and
-have Wilson's own. Other scores between 0 and 1 spread less than zeros and ones of the same mean m
-would, so that n queries are worth as many as have the same standard error,
-
-    n' = m(1 - m) / (s² / n + m(1 - m) / n²),  at least n,
-
-with Student's quantile in place of the normal one. The second term stands for one query that no one
-has seen yet; it keeps a constant column from looking certain. Clusters are units as queries are: s²
-/ n is then the cluster-robust variance of the mean, and n the number of clusters. How often these
-intervals cover stands in benchmarks/README.md.
+n scores of the mean m, within 0 and 1, are worth as many zeros and ones as have the same standard
+error: n' = m(1 - m) / (s² / n + m(1 - m) / n²), at least n, with Student's quantile. The second
+term is a query that no one has seen yet. Clusters are units as queries are, and n their number; s²
+/ n is then cluster-robust. How often these intervals cover stands in benchmarks/README.md.
 """
 
 from __future__ import annotations
@@ -28,9 +22,7 @@ from llama_index_rag_metrics.statistics.resampling import NOISE, Units
 
 SAME = "all questions have the same score"
 
-ROUGH = 5
-"""With fewer hits (or misses), Wilson's interval is given, with a note."""
-
+ROUGH = 5  # with fewer hits (or misses), Wilson's interval is given, with a note
 RESAMPLES = 10_000
 SEED = 0
 UNIT_RANGE = (0.0, 1.0)
@@ -55,19 +47,14 @@ def mean_interval(
     limits: tuple[float, float] = UNIT_RANGE,
     clusters: Sequence[Hashable] | IntArray | None = None,
 ) -> MeanInterval:
-    """The mean of one column of scores, with its confidence interval.
+    """The mean of one column of scores (NaN for none), with its confidence interval.
 
-    A query without a score has NaN. The limits are the lowest and the highest score that there can
-    be, widened to those seen; infinite ones are replaced by them. With an infinite one and all
-    scores the same there is no interval: nothing says how far another could be. A cluster is what a
-    query belongs to, such as its document.
+    The limits are the lowest and the highest score that there can be, widened to those seen;
+    infinite ones are replaced by them, and then equal scores have no interval: nothing says how far
+    another could be. A cluster is what a query belongs to, such as its document.
 
     >>> mean_interval([1, 1, 0, 0, 1] * 2 + [0])
     MeanInterval(mean=0.545..., low=0.280..., high=0.787..., n=11, method='Wilson', note='')
-    >>> mean_interval([1] * 50).low
-    0.928...
-    >>> mean_interval([0.5]).note
-    'only 1 question: too few for an interval'
     """
     column = np.asarray(scores, np.float64).reshape(-1, 1)
     return mean_intervals(column, confidence=confidence, limits=[limits], clusters=clusters)[0]
@@ -103,12 +90,14 @@ def mean_intervals(
 
 
 def reason_no_interval(units: Units, position: int) -> str:
-    """Why a column can't have an interval; "" where it can."""
     if not units.n[position]:
         return "no question has a value"
     if units.n_units[position] > 1:
         return ""
-    return f"only 1 {'cluster' if units.clustered else 'question'}: too few for an interval"
+    one = "only 1 question"
+    if units.clustered:
+        one = "all questions belong to one conversation or cluster, which counts as 1 question"
+    return f"{one}: too few for an interval"
 
 
 class HasEnds(Protocol):
@@ -120,7 +109,6 @@ class HasEnds(Protocol):
 
 
 def excludes_0(interval: HasEnds) -> bool:
-    """Whether there is an interval, and 0 isn't in it."""
     low, high = interval.low, interval.high
     return low is not None and high is not None and (low > 0 or high < 0)
 
@@ -209,10 +197,7 @@ def _interval(
 
 
 def _are_proportions(columns: FloatArray, units: Units, bounds: FloatArray) -> BoolArray:
-    """(columns,) whether queries, not clusters, score 0 or 1 alone, within these limits or none.
-
-    Counts that happen to be 0 or 1 are no proportion.
-    """
+    """(columns,) whether queries, not clusters, score 0 or 1 alone, and no other limit is given."""
     if units.clustered:
         return np.zeros(columns.shape[1], np.bool_)
     may_be: BoolArray = (bounds == UNIT_RANGE).all(axis=1) | np.isinf(bounds).all(axis=1)
@@ -223,14 +208,8 @@ def _are_proportions(columns: FloatArray, units: Units, bounds: FloatArray) -> B
 def wilson(hits: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
     """Wilson's score interval of a proportion, modified where there are few hits or few misses.
 
-    Wilson 1927; with up to 3 hits (2 if n is at most 50) the lower end, and with as few misses the
-    upper end, is the one-sided Poisson limit, since Wilson's covers too rarely there: Brown, Cai
-    and DasGupta, Statistical Science 16(2), 2001.
-
-    >>> wilson(90, 100)
-    (0.825..., 0.944...)
-    >>> wilson(1, 100)[0]  # -log(0.95) / 100; Wilson's is 0.00177
-    0.000512...
+    With up to 3 hits (2 if n is at most 50) the lower end, and with as few misses the upper end, is
+    the one-sided Poisson limit: Brown, Cai and DasGupta, Statistical Science 16(2), 2001.
     """
     from scipy.special import gammaincinv, ndtri
 
@@ -245,12 +224,10 @@ def wilson(hits: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
 
 
 def _few_hits(n: int) -> int:
-    """Wilson's interval is modified up to this many hits or misses of n."""
     return 2 if n <= 50 else 3
 
 
 def without_noise(differences: FloatArray) -> FloatArray:
-    """Differences, with mere rounding set to 0."""
     return np.where(np.abs(differences) <= NOISE, 0.0, differences)
 
 
@@ -279,7 +256,6 @@ def number_clusters(clusters: Sequence[Hashable] | IntArray) -> IntArray:
 
 
 def check_options(confidence: float, resamples: int = RESAMPLES, seed: int = SEED) -> None:
-    """Refuse options of intervals and tests that mean nothing."""
     expected = "a number between 0 and 1, such as 0.95"
     check_amount("confidence", confidence, expected, lambda level: 0 < level < 1)
     check_integer("resamples", resamples, 100)

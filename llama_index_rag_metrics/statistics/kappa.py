@@ -1,18 +1,10 @@
 """How far two people, or a person and a judge, agree beyond chance: Cohen's kappa.
 
-    κ = (o - e) / (1 - e)
-
-o is the observed agreement, e that of the same scores in any pairing (Cohen 1960). Any disagreement
-counts alike, or by its distance, or by that squared (Cohen 1968); so weighted, κ is defined for any
-numbers, and squared it is Lin's concordance (1989). The interval is Wilson's of o, with as many
-queries as the error of κ allows, so that it has a width where they always agreed, too. Without
-weights that is the error of o. With them it is that of
-
-    o_i + (1 - κ) (2e - e_i),
-
-which is κ's to first order: e_i is how well both scores of pair i agree with any other's, and e
-varies as much as o does where disagreements are alike. Few of them are seldom the large ones, which
-make most of the variance: one imagined disagreement of half the width of the scores is added.
+κ = (o - e) / (1 - e), of the observed agreement and that of the same scores in any pairing (Cohen
+1960); disagreements count alike, by distance, or by its square (Cohen 1968; Lin's concordance,
+1989). The interval is Wilson's of o with as many queries as the error of κ allows: without weights
+that of o, with them that of o_i + (1 - κ) (2e - e_i), κ's to first order, to which one imagined
+disagreement of half the width is added; e_i is how well pair i agrees with any other.
 """
 
 from __future__ import annotations
@@ -28,21 +20,17 @@ from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray, ratio
 from llama_index_rag_metrics.statistics.intervals import mean_interval, units_of, wilson_ends
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
 
+# from here on agreement is moderate; below it is fair, slight or poor (Landis and Koch 1977)
 MODERATE = 0.41
-"""From here on agreement is moderate; below it is fair, slight or poor (Landis and Koch 1977)."""
-
 _IMAGINED = 0.5
 
+# a disagreement counts by its distance, or by that squared
 Weights: TypeAlias = Literal["linear", "quadratic"]
-"""A disagreement counts by its distance, or by that squared."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kappa:
-    """Agreement of n pairs beyond chance: 1 where they always agree, 0 as often as by chance.
-
-    NaN where nothing varies; the ends are None where no interval can be given.
-    """
+    """Agreement of n pairs beyond chance, at most 1; NaN where nothing varies."""
 
     kappa: float
     low: float | None
@@ -51,7 +39,7 @@ class Kappa:
 
     @property
     def is_moderate(self) -> bool | None:
-        """Whether the interval shows agreement to be moderate or better; None if it can't tell."""
+        """Whether the interval lies above, or below, `MODERATE`; None if neither."""
         if self.low is None or self.high is None:
             return None
         return True if self.low >= MODERATE else False if self.high < MODERATE else None

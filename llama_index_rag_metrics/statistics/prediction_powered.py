@@ -1,24 +1,12 @@
 """Few human scores and many of a judge, by prediction-powered inference.
 
-A judge scores n + N questions, people score n of them, drawn at random. PPI++ (Angelopoulos, Duchi
-and Zrnic 2023) takes the people's mean y and moves it by how the judge scores the questions that
-people did not see:
-
-    mean = λ f' + (y - λ f),    variance = s²(y - λ f) / n + λ² s²(f') / N
-
-f is the judge's score of the n, f' of the N others. What the judge gets wrong on average cancels.
-λ is tuned: cov(y, f) / ((1 + n / N) var f), within 0 and 1, so that a judge who knows nothing is
-left aside.
-
-Here that is done to every human score, y - λ (f - f'), whose mean is PPI's; its deviations are
-stretched so that their standard error is PPI's, too. Everything that works on scores of n queries
-then works on these: t, the pseudo-queries, max-t. Clusters are units as queries are; one that has
-queries of both kinds counts in both parts and in their covariance.
-
-What it is worth is how many human scores would have had the same standard error, two imagined
-disagreements on a question, of half the width of the scores, added to those seen: few questions on
-which a judge erred nowhere don't show that it never errs. It is at most n + N. Of a mean, the
-interval is Wilson's with so many.
+PPI++ (Angelopoulos, Duchi and Zrnic 2023) moves people's mean y of n questions by the judge's f of
+these and f' of N others: mean = λ f' + (y - λ f), variance = s²(y - λ f) / n + λ² s²(f') / N, with
+λ = cov(y, f) / ((1 + n / N) var f) within 0 and 1. Here every human score is moved so, with
+deviations stretched to PPI's standard error, so that whatever works on n scores works on these. A
+cluster with queries of both kinds counts in both parts and in their covariance. What it is `worth`
+is how many human scores have the same standard error, two imagined disagreements of half the width
+among them.
 """
 
 from __future__ import annotations
@@ -32,9 +20,7 @@ from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 from llama_index_rag_metrics.statistics import intervals
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
 
-FEWEST_HUMAN = 20
-"""With fewer human scores, λ is too uncertain for the intervals to hold."""
-
+FEWEST_HUMAN = 20  # with fewer human scores, λ is too uncertain for the intervals to hold
 TOO_POOR = "the judge's scores hardly follow people's"
 
 
@@ -88,11 +74,7 @@ def prediction_powered(
     widest: float | None = None,
     clusters: IntArray | None = None,
 ) -> PredictionPowered:
-    """Human scores of n queries drawn at random, moved by a judge's of these and of N others.
-
-    `widest` is how far two scores can be apart, as far as those given without it; `clusters` are
-    (n + N,) numbers of what the n queries and the others belong to.
-    """
+    """Human scores of n queries drawn at random, moved by a judge's of these and of N others."""
     n, n_judged = len(human), len(human) + len(others)
     agreed = bool(n) and float(np.abs(human - judge).max()) <= NOISE
     unmoved = PredictionPowered(human, human, 0.0, n_judged, float(n), agreed=agreed)
@@ -145,10 +127,7 @@ def prediction_powered_interval(
     confidence: float = 0.95,
     limits: tuple[float, float] = intervals.UNIT_RANGE,
 ) -> tuple[PredictionPowered, intervals.MeanInterval]:
-    """The mean with Wilson's interval for as many human scores as all is worth.
-
-    Where that is wider than people's scores alone would give, these stand alone.
-    """
+    """Wilson's interval for as many human scores as all is worth, or people's if narrower."""
     alone = intervals.mean_interval(
         combined.human, confidence=confidence, limits=limits, clusters=combined.clusters
     )

@@ -1,8 +1,7 @@
 """Resampling: signs of queries, or of clusters of them, are flipped once for all columns.
 
-The flipped sums of all columns are one product, drawn in blocks, so that memory is bounded however
-many queries and resamples there are. The flips depend on the seed and the number of queries alone:
-every column sees the same, which keeps differences between systems paired.
+Flips depend on the seed and the number of queries alone, which keeps differences paired; they are
+drawn in blocks, so that memory is bounded.
 """
 
 from __future__ import annotations
@@ -16,33 +15,20 @@ import numpy as np
 
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray, ratio
 
-_BLOCK = 1 << 22
-"""Cells, units × resamples, that are held at once: 32 MB as 64-bit floats."""
-
-_SIGNS = 1
-"""The stream of a seed that the flips are drawn from."""
-
-NOISE = 1e-12
-"""Differences of scores below this are rounding: 0.3 - 0.2 and 0.2 - 0.1 are the same."""
+_BLOCK = 1 << 22  # cells, units × resamples, that are held at once: 32 MB as 64-bit floats
+_SIGNS = 1  # the stream of a seed that the flips are drawn from
+NOISE = 1e-12  # differences of scores below this are rounding: 0.3 - 0.2 and 0.2 - 0.1 are the same
 
 
 @dataclass(frozen=True)
 class Units:
-    """What is drawn: single queries, or whole clusters of queries.
+    """What is drawn: single queries, or whole clusters of queries."""
 
-    Attributes:
-        sums: (units, columns) the sum of a unit's values.
-        sizes: (units, columns) how many values a unit has.
-        values: (queries, columns) NaN where a query has none.
-        clusters: (queries,) the number of each query's cluster, from 0; None without clusters.
-        changes: (units, columns) the sums before a judge moved the values.
-    """
-
-    sums: FloatArray
-    sizes: FloatArray
-    values: FloatArray
-    clusters: IntArray | None
-    changes: FloatArray
+    sums: FloatArray  # (units, columns) the sum of a unit's values
+    sizes: FloatArray  # (units, columns) how many values a unit has
+    values: FloatArray  # (queries, columns) NaN where a query has none
+    clusters: IntArray | None  # (queries,) the number of each one's cluster, from 0
+    changes: FloatArray  # (units, columns) the sums before a judge moved the values
 
     @classmethod
     def of(

@@ -1,13 +1,13 @@
 """How much this many questions can show, and how many show what somebody wants to know.
 
-A number of questions is reckoned by the interval that will decide: with two pseudo-queries
-(`differences`), whose price shrinks as questions are added. So N solves that interval's own formula
-at N questions, of which the same share changes as far.
+N solves the formula of the deciding interval (`differences`) at N questions, of which the same
+share changes as far.
 """
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -20,9 +20,8 @@ from llama_index_rag_metrics.statistics.resampling import NOISE, Units
 ALPHA = 0.05
 POWER = 0.8
 
+# with fewer queries changed, their spread says too little about what could be detected
 FEWEST_CHANGED = 10
-"""With fewer queries changed, their spread says too little about what could be detected."""
-
 MOST_QUESTIONS = 10**7
 
 _UNSEEN = 0.25
@@ -34,20 +33,12 @@ in 83 % (benchmarks/power.py).
 
 
 class Aim(NamedTuple):
-    """What questions are to show, by the bound that decides it.
+    """What questions are to show, by the bound that decides it."""
 
-    Attributes:
-        confidence: of the bound on one side.
-        power: how often it is to be shown.
-        counted: as for `pseudo_queries`.
-        is_loss: whether a true difference of 0 is assumed, and a distance from it ruled out; else
-            the distance is the true difference, and 0 is ruled out.
-    """
-
-    confidence: float
-    power: float = POWER
-    counted: int = 1
-    is_loss: bool = True
+    confidence: float  # of the bound on one side
+    power: float = POWER  # how often it is to be shown
+    counted: int = 1  # as for `pseudo_queries`
+    is_loss: bool = True  # whether a loss is ruled out where nothing changed, or 0 where it did
 
 
 def to_be_better(alpha: float = ALPHA) -> Aim:
@@ -67,27 +58,12 @@ def to_be_kept(confidence: float = 1 - ALPHA) -> Aim:
 
 @dataclass(frozen=True)
 class Changes:
-    """How questions change from one system to another, as far as it decides how many are needed.
+    """How questions change from one system to another, as far as it decides how many are needed."""
 
-    Attributes:
-        deviation: the standard deviation of the differences, those of 0 among them.
-        share: of questions that change; where they do so unequally, the effective share
-            (Σ|d|)² / (n Σd²).
-        widest: R, how far two scores can be apart.
-        size: questions in a cluster; 1 without clusters.
-
-    Examples:
-        >>> one_in_five = Changes(deviation=0.3, share=0.2)
-        >>> one_in_five.questions(to_be_better(), 0.05)
-        293
-        >>> round(one_in_five.distance(to_be_better(), 293), 3)
-        0.05
-    """
-
-    deviation: float
-    share: float
-    widest: float = 1.0
-    size: float = 1.0
+    deviation: float  # the standard deviation of the differences, those of 0 among them
+    share: float  # of questions that change; the effective one, (Σ|d|)² / (n Σd²)
+    widest: float = 1.0  # R, how far two scores can be apart
+    size: float = 1.0  # questions in a cluster; 1 without clusters
 
     @classmethod
     def seen(cls, units: Units, widest: FloatArray) -> list[Changes]:
@@ -110,21 +86,15 @@ class Changes:
 
     @property
     def size_of_change(self) -> float:
-        """The mean size of a change, over all questions."""
         return math.sqrt(self.share) * self.deviation
 
     def questions(self, aim: Aim, distance: float) -> int | None:
         """How many questions show it; None where no number up to `MOST_QUESTIONS` does."""
-        low, high = 1, math.ceil(MOST_QUESTIONS / self.size)
-        if distance <= NOISE or not self._is_shown(aim, distance, high):
+        numbers = range(2, math.ceil(MOST_QUESTIONS / self.size))
+        if distance <= NOISE or not self._is_shown(aim, distance, numbers.stop):
             return None
-        while high - low > 1:
-            middle = (low + high) // 2
-            if self._is_shown(aim, distance, middle):
-                high = middle
-            else:
-                low = middle
-        return math.ceil(high * self.size)
+        fewest = bisect_left(numbers, True, key=lambda n: self._is_shown(aim, distance, n))
+        return math.ceil((numbers.start + fewest) * self.size)
 
     def distance(self, aim: Aim, questions: float) -> float | None:
         """The smallest distance that this many questions show; None where none up to R is."""
@@ -156,14 +126,10 @@ class Changes:
 def detectable_differences(
     units: Units, widest: FloatArray, *, alpha: float = ALPHA
 ) -> list[float | None]:
-    """The smallest true difference that each column shows; None where it shows none.
-
-    So it is with fewer than `FEWEST_CHANGED` changed units.
-    """
+    """The smallest true difference that each column shows, if enough units changed."""
     changed = np.count_nonzero(np.abs(units.changes) > NOISE, axis=0).tolist()
+    columns = zip(Changes.seen(units, widest), units.n.tolist(), changed, strict=True)
     return [
         seen.distance(to_be_better(alpha), n) if count >= FEWEST_CHANGED else None
-        for seen, n, count in zip(
-            Changes.seen(units, widest), units.n.tolist(), changed, strict=True
-        )
+        for seen, n, count in columns
     ]

@@ -1,10 +1,8 @@
 """How far each of several systems may lie below the best one, whichever that is.
 
-Multiple comparisons with the best (Hsu 1984; Edwards and Hsu 1983). Were system i known to be the
-best, one-sided bounds on how far each other one lies below it, held together by the largest t under
-shared flips of the questions' signs, would hold with the confidence asked for. Which one is the
-best isn't known, so a system's bound is the largest under any i that its own bounds don't exclude.
-All hold at once, so that a system may be chosen after looking, by its cost or by anything else.
+Multiple comparisons with the best (Hsu 1984; Edwards and Hsu 1983): one-sided bounds under any best
+system that its own bounds don't exclude, held together by the largest t under shared flips. All
+hold at once, so that a system may be chosen after looking.
 """
 
 from __future__ import annotations
@@ -23,16 +21,10 @@ from llama_index_rag_metrics.statistics.significance import Student
 
 
 class Shortfalls(NamedTuple):
-    """How far several systems may lie below the best one.
+    """How far several systems may lie below the best one."""
 
-    Attributes:
-        at_most: (systems,) the most by which each one's true mean lies below the best one's.
-        queries: about how many queries would show one to lie within the tolerance; None where one
-            does, or no number would.
-    """
-
-    at_most: FloatArray
-    queries: int | None = None
+    at_most: FloatArray  # (systems,) how far each one's true mean lies below the best, at most
+    queries: int | None = None  # about how many would show one within the tolerance
 
 
 def shortfalls(
@@ -45,15 +37,12 @@ def shortfalls(
     resamples: int = RESAMPLES,
     seed: int = SEED,
 ) -> Shortfalls:
-    """Bounds that hold together in at least 1 - alpha of cases.
+    """Bounds that hold together in at least 1 - alpha of cases; infinite with fewer than 2 queries.
 
     `scores` are (queries, systems), more is better, none NaN; `span` is how far two of them can be
-    apart, `worst` as for `widest_apart`. Bounds of several systems are infinite with fewer than two
-    queries.
-
-    The number of queries is that at which the system with the highest mean would be shown to lie
-    within the tolerance if half of its leads were luck, since it was picked for them. On real
-    scores, that many showed some system to do so in three of four cases.
+    apart, `worst` as for `widest_apart`. The number of queries is that at which the highest mean
+    would be shown to lie within the tolerance if half of its leads were luck; on real scores, that
+    many showed some system to do so in three of four cases.
 
     >>> lead = np.linspace(-0.2, 0.3, 40)  # a mean of 0.05
     >>> shortfalls(np.stack([lead, np.zeros(40)], axis=1)).at_most.round(3)
@@ -92,17 +81,9 @@ def beats_all(
 ) -> bool:
     """Whether a system is shown to be the best of several: the interval of each lead is above 0.
 
-    Each interval has the whole level, however many systems there are. A false winner must beat the
-    one that is truly the best and all others as well, and only one system can do that. So it is
-    named in at most alpha of cases, most often where just two are the best: Gutmann and Maymin
-    (1987), Hung and Fithian (2019). How often on real scores: benchmarks/README.md. Arguments are
-    those of `shortfalls`.
-
-    >>> best = np.linspace(0.5, 0.9, 9)
-    >>> beats_all(np.stack([best, best - 0.2, best - 0.3], axis=1), 0, span=1.0)
-    True
-    >>> beats_all(np.stack([best, best - 0.2, best - 0.01], axis=1), 0, span=1.0)
-    False
+    Each has the whole level: a false winner must beat the truly best one and all others as well. So
+    one is named in at most alpha of cases: Gutmann and Maymin (1987), Hung and Fithian (2019). How
+    often on real scores: benchmarks/README.md. Arguments are those of `shortfalls`.
     """
     others = np.delete(np.arange(scores.shape[1]), best)
     lowest, _ = leads_over(scores, best, others, span, worst)[1].bounds(1 - alpha / 2)
@@ -114,11 +95,7 @@ def leads_over(
 ) -> tuple[Units, Student]:
     """How much more one system scores than the others; and the same with pseudo-queries."""
     highest, lowest = scores.max(axis=0), scores.min(axis=0)
-    widest = widest_apart(
-        np.minimum(lowest[best], lowest[others]),
-        np.maximum(highest[best], highest[others]),
-        span,
-        worst,
-    )
+    ends = np.minimum(lowest[best], lowest[others]), np.maximum(highest[best], highest[others])
+    widest = widest_apart(*ends, span, worst)
     leads = Units.of(without_noise(scores[:, [best]] - scores[:, others]))
     return leads, pseudo_queries(leads, widest, span)

@@ -1,9 +1,7 @@
-"""Tests of a paired difference: might it be chance?
+"""Tests of paired differences, of many columns at once: might they be chance?
 
-Three tests of many columns of differences at once. The randomisation test (Fisher 1935; Smucker,
-Allan and Carterette 2007) asks how often random signs give a mean as far from 0; Student's paired
-t-test asks the same of a normal model; Wilcoxon's signed-rank test asks whether the differences lie
-symmetrically about 0, which isn't the same as a mean of 0. Identical columns have p = 1 in each.
+Randomisation (Fisher 1935; Smucker, Allan and Carterette 2007), Student's paired t, and Wilcoxon's
+signed ranks, which asks for symmetry about 0. Identical columns have p = 1 in each.
 """
 
 from __future__ import annotations
@@ -17,17 +15,12 @@ import numpy as np
 from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray, ratio
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units, flips_reaching
 
-_DECIMALS = 12
-"""Ranks see differences without their rounding noise, so that equal ones tie."""
+_DECIMALS = 12  # ranks see differences without their rounding noise, so that equal ones tie
 
 
 @dataclass(frozen=True)
 class Student:
-    """Student's t of (columns,) centres; no true mean is farther from 0 than `limit`.
-
-    A centre that is drawn towards 0 may lie farther from the mean than a bound of little confidence
-    reaches; no bound excludes the mean.
-    """
+    """Student's t of (columns,) centres; no bound excludes the mean, or lies beyond `limit`."""
 
     mean: FloatArray
     centre: FloatArray
@@ -87,10 +80,7 @@ def t_p(units: Units) -> FloatArray:
 
 
 def wilcoxon_p(units: Units) -> FloatArray:
-    """(columns,) two-sided p values of Wilcoxon's signed-rank test, without zeros, as usual.
-
-    With clusters it takes their means.
-    """
+    """(columns,) two-sided p values of Wilcoxon's signed-rank test of units' means."""
     from scipy.stats import wilcoxon
 
     means = np.divide(

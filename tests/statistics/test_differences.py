@@ -203,7 +203,10 @@ class TestIntervals:
         assert (interval.low, interval.high) == (None, None)
         assert interval.note == "only 1 question: too few for an interval"
         (interval,) = difference_intervals(Units.of(DENSE[:, None], np.zeros(60, np.int64)))
-        assert interval.note == "only 1 cluster: too few for an interval"
+        assert interval.note == (
+            "all questions belong to one conversation or cluster, which counts as 1 question"
+            ": too few for an interval"
+        )
 
 
 @pytest.mark.parametrize("changed", [0.05, 0.2, 1.0])

@@ -174,7 +174,8 @@ def test_one_query_has_no_interval() -> None:
     assert (interval.low, interval.high) == (None, None)
     assert interval.note == "only 1 question: too few for an interval"
     assert mean_interval([0.5, 0.7], clusters=["a", "a"]).note == (
-        "only 1 cluster: too few for an interval"
+        "all questions belong to one conversation or cluster, which counts as 1 question"
+        ": too few for an interval"
     )
 
 
