@@ -17,7 +17,7 @@ The parameters that several metrics take:
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, ClassVar, TypeAlias
 
@@ -29,6 +29,7 @@ from llama_index.core.evaluation.retrieval.metrics_base import (
 from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 from typing_extensions import Self
 
+from llama_index_rag_metrics.metrics.passes import Passes
 from llama_index_rag_metrics.rankings.judging.columns import columns_for
 from llama_index_rag_metrics.rankings.judging.judged import (
     Cutoff,
@@ -57,11 +58,7 @@ __all__ = ["BinaryMetric", "GainMetric", "GroupMetric", "RankingMetric"]
 
 
 def format_name(metric: NamedMetric) -> str:
-    """The name of a metric with its parameters: `name[(param=value, ...)][@k]`.
-
-    A parameter at its default isn't named, nor is a field that is excluded from dumps: a service,
-    a model. `metric()` reads the name back.
-    """
+    """The name of a metric with its parameters: `name[(param=value, ...)][@k]`."""
     fields = type(metric).model_fields
     changed = {
         field: value
@@ -78,7 +75,9 @@ def format_name(metric: NamedMetric) -> str:
             break
     parameters = ", ".join(f"{field}={_format_value(value)}" for field, value in changed.items())
     cutoff = f"@{tokens}tokens" if tokens else f"@{k}" if k else ""
-    return name + (f"({parameters})" if parameters else "") + cutoff
+    of_one_run = name + (f"({parameters})" if parameters else "") + cutoff
+    passes = getattr(metric, "passes", None)
+    return of_one_run if passes is None else f"{passes} {of_one_run}"
 
 
 def _format_value(value: object) -> str:
@@ -92,8 +91,6 @@ Variants: TypeAlias = Mapping[str, Mapping[str, object]]
 
 
 class MetricName:
-    """The name of a metric: on a class the bare one, on an instance with its parameters."""
-
     def __get__(self, metric: NamedMetric | None, owner: type[NamedMetric]) -> str:
         return owner.name if metric is None else format_name(metric)
 
@@ -104,8 +101,9 @@ class NamedMetric(BaseRetrievalMetric):
     Attributes:
         bounds: the lowest and the highest score that there can be.
         needs: what of the rankings it reads beside their ids: "tokens", "spans", "forbidden",
-            "calls", and the texts of "documents".
+            "calls", "scores", and the texts of "documents".
         needs_relevance: whether a query without relevance has no score.
+        of_unanswerable: whether only judged queries with nothing relevant have a score.
         lower_is_better: whether less is better, as of leaks and of tokens.
     """
 
@@ -115,6 +113,7 @@ class NamedMetric(BaseRetrievalMetric):
     variants: ClassVar[Variants] = {}
     bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
     needs_relevance: ClassVar[bool] = True
+    of_unanswerable: ClassVar[bool] = False
     lower_is_better: ClassVar[bool] = False
     metric_name = MetricName()
 
@@ -148,6 +147,7 @@ class RankingMetric(NamedMetric):
     Attributes:
         recognises: whether it depends on which retrieved items are expected ones. If not, no
             matcher is used.
+        passes: of a metric of several runs, how many of them have to succeed.
 
     Examples:
         >>> from llama_index_rag_metrics import NDCG, RankingMetric
@@ -160,6 +160,7 @@ class RankingMetric(NamedMetric):
     match: str | None = Field(
         default=None, description="how passages are recognised, such as by text"
     )
+    passes: Passes | None = Field(default=None, exclude=True)
 
     recognises: ClassVar[bool] = True
     in_groups: ClassVar[bool] = False
@@ -177,6 +178,7 @@ class RankingMetric(NamedMetric):
             judged: a batch of judged rankings. A query with nothing relevant scores 0 here; whether
                 it counts is decided by whoever takes the mean.
         """
+        check_passes([self], 1)
         low, high = self.bounds
         return np.minimum(np.maximum(self._score(judged), low), high)
 
@@ -204,6 +206,7 @@ class RankingMetric(NamedMetric):
         retrieved_spans: Sequence[SpanLike | None] | None = None,
         forbidden_ids: Collection[str] | None = None,
         retrieved_calls: Sequence[Call] | None = None,
+        retrieved_scores: Sequence[float] | None = None,
         **kwargs: Any,
     ) -> RetrievalMetricResult:
         """Score one query, as LlamaIndex's evaluators do.
@@ -221,6 +224,7 @@ class RankingMetric(NamedMetric):
             forbidden_ids: for metrics of leaks, what the asker may not see.
             retrieved_calls: for metrics of calls, the calls that retrieved them; without, the
                 ranking is one call.
+            retrieved_scores: the retriever's score of each retrieved item, for metrics of your own.
 
         Returns:
             The score, and what the metric says beside it in `metadata`: a "note" where there are
@@ -229,6 +233,7 @@ class RankingMetric(NamedMetric):
         Raises:
             NotJudged: expected_ids is None.
             NothingRelevant: expected_ids has no grade above 0.
+            InvalidInput: it has one, and the metric is of questions without an answer.
             NoRetrieval: retrieved_ids is None. An empty list is fine and scores 0.
             IdTypeMismatch: ids of different types on the two sides.
         """
@@ -257,10 +262,15 @@ class RankingMetric(NamedMetric):
             ],
             "forbidden": forbidden_ids,
             "calls": retrieved_calls,
+            "scores": retrieved_scores,
         }
         beside = {kind: given[kind.name] for kind in columns if given[kind.name] is not None}
         judged = judge_one(expected_ids, retrieved_ids, beside)
-        if self.needs_relevance and not judged.n_gaining[0]:
+        if self.of_unanswerable:
+            if judged.n_gaining[0]:
+                expected = "nothing relevant: this metric is of questions without an answer"
+                raise InvalidInput("expected_ids", expected_ids, expected)
+        elif self.needs_relevance and not judged.n_gaining[0]:
             raise NothingRelevant
         if (has_value := self.has_value(judged)) is not None and not has_value[0]:
             expected = "ids that leave something relevant permitted"
@@ -274,10 +284,27 @@ class RankingMetric(NamedMetric):
         return RetrievalMetricResult(score=score, metadata=metadata)
 
 
+def of_one_run(metrics: Iterable[BaseRetrievalMetric]) -> list[BaseRetrievalMetric]:
+    """The metrics that a run is scored by: in place of one of several runs, that of each, once."""
+    bare = (
+        metric.model_copy(update={"passes": None}) if getattr(metric, "passes", None) else metric
+        for metric in metrics
+    )
+    return list({metric.metric_name: metric for metric in bare}.values())
+
+
+def check_passes(metrics: Iterable[BaseRetrievalMetric], repeats: int) -> None:
+    """Refuse metrics of more runs of a question than there are."""
+    for metric in metrics:
+        passes = getattr(metric, "passes", None)
+        if passes is not None and (repeats < 2 or passes.k > repeats):
+            expected = f"{max(2, passes.k)} or more runs of each question for {metric.metric_name}"
+            raise InvalidInput("repeats", repeats, expected)
+
+
 def _recognised(
     match: str, call: Call, ids: RelevanceLike | None, texts: Sequence[str] | None
 ) -> Call:
-    """A call whose items are what was expected, where a matcher recognises that."""
     return Call(recognise(match, ids, call.ids, texts, call.texts or ())[1], query=call.query)
 
 
@@ -304,13 +331,10 @@ class CutMetric(NamedMetric):
 
     @property
     def cutoff(self) -> Cutoff | None:
-        """A rank, tokens, or None for the whole ranking."""
         return self.k if self.tokens is None else TokenBudget(self.tokens)
 
 
 class ThresholdMetric(NamedMetric):
-    """A metric with a grade from which passages are relevant."""
-
     min_grade: float = Field(
         default=1.0, gt=0, allow_inf_nan=False, description="relevant from this grade"
     )
@@ -332,7 +356,6 @@ class WholeRankingMetric(ThresholdMetric, RankingMetric):
         return self.score(self.view(judged))
 
     def view(self, judged: JudgedRankings) -> Hits:
-        """The hits that the formula reads."""
         return judged.at(None, self.min_grade)
 
     @abstractmethod
@@ -352,7 +375,6 @@ class BinaryMetric(CutMetric, WholeRankingMetric):
     """
 
     def view(self, judged: JudgedRankings) -> Hits:
-        """The hits within the cutoff."""
         return judged.at(self.cutoff, self.min_grade)
 
 
@@ -413,7 +435,6 @@ class GroupMetric(ThresholdMetric, CutMetric, RankingMetric):
 
 
 def unknown_argument(kwargs: Mapping[str, object], metric_class: type) -> InvalidInput:
-    """The error of arguments that a metric's `compute` doesn't take."""
     argument, value = next(iter(kwargs.items()))
     remedy = f"Parameters belong to the metric, as in {metric_class.__name__}(k=5)."
     sentence = f"compute() has no argument {argument!r}."

@@ -14,8 +14,8 @@ from llama_index_rag_metrics.metrics.base import (
     ThresholdMetric,
 )
 from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings
-from llama_index_rag_metrics.rankings.judging.judged_calls import calls_in
-from llama_index_rag_metrics.runtime.arrays import FloatArray, ratio
+from llama_index_rag_metrics.rankings.judging.judged_calls import JudgedCalls, calls_in
+from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray, ratio
 
 __all__ = ["Calls", "NewRelevant", "RepeatedCalls", "Tokens", "WastedCalls"]
 
@@ -50,6 +50,11 @@ class CallMetric(RankingMetric):
         return frozenset({"calls"})
 
 
+def _mean(calls: JudgedCalls, values: IntArray | BoolArray) -> FloatArray:
+    """(queries,) the mean of a value over a question's calls."""
+    return ratio(np.bincount(calls.query, values, len(calls.judged)), calls.count)
+
+
 class Calls(LabelFreeMetric, CallMetric):
     """The retrievals that were made for a question. Less is cheaper.
 
@@ -82,7 +87,7 @@ class RepeatedCalls(LabelFreeMetric, CallMetric):
 
     def _score(self, judged: JudgedRankings) -> FloatArray:
         calls = calls_in(judged)
-        return ratio(np.bincount(calls.query, calls.is_repeated, len(judged)), calls.count)
+        return _mean(calls, calls.is_repeated)
 
 
 class NewRelevant(ThresholdMetric, CallMetric):
@@ -100,8 +105,7 @@ class NewRelevant(ThresholdMetric, CallMetric):
 
     def _score(self, judged: JudgedRankings) -> FloatArray:
         calls = calls_in(judged)
-        new = calls.new_relevant(self.min_grade)
-        return ratio(np.bincount(calls.query, new, len(judged)), calls.count)
+        return _mean(calls, calls.new_relevant(self.min_grade))
 
     def details(self, judged: JudgedRankings) -> Sequence[dict[str, Any]]:
         """What each call brought, by query."""
@@ -128,5 +132,4 @@ class WastedCalls(ThresholdMetric, CallMetric):
 
     def _score(self, judged: JudgedRankings) -> FloatArray:
         calls = calls_in(judged)
-        wasted = calls.new_relevant(self.min_grade) == 0
-        return ratio(np.bincount(calls.query, wasted, len(judged)), calls.count)
+        return _mean(calls, calls.new_relevant(self.min_grade) == 0)

@@ -118,7 +118,7 @@ class ERR(GainMetric):
     )
 
     def score(self, hits: Hits) -> FloatArray:
-        _check_grades(hits, self.max_grade, "Raise the metric's max_grade.")
+        check_grades(hits, self.max_grade, "Raise the metric's max_grade.")
         stop = (np.exp2(hits.grade) - 1) / np.exp2(self.max_grade)
         going_on = np.ones(hits.n_queries)
         score = np.zeros(hits.n_queries)
@@ -139,10 +139,10 @@ def discounted(items: Ranked, gain: FloatArray) -> FloatArray:
 
 def _check_mode(hits: Hits, mode: GainMode) -> None:
     if mode == "exponential":
-        _check_grades(hits, HIGHEST_EXPONENT, "Use mode='linear' or a smaller scale.")
+        check_grades(hits, HIGHEST_EXPONENT, "Use mode='linear' or a smaller scale.")
 
 
-def _check_grades(hits: Hits, highest: float, remedy: str) -> None:
+def check_grades(hits: Hits, highest: float, remedy: str) -> None:
     grade = hits.judged.judged_grade
     if grade.size and grade.max() > highest:
         raise InvalidInput("grade", float(grade.max()), f"at most {highest:g}", remedy)

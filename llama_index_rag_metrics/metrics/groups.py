@@ -1,13 +1,9 @@
-"""Metrics of groups of alternatives, any of which meets the same need, and of named ones: facets.
-
-Facets are the subtopics of a question, the hops of a multi-hop question, the nuggets of an answer.
-The metrics of groups are AutoRAG's; those of facets ndeval's (TREC web track), to which tests hold
-the values equal.
-"""
+"""Metrics of groups of alternatives, any of which meets the same need, and of facets (named)."""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from functools import lru_cache
 from heapq import heapify, heappop, heapreplace
 
@@ -18,7 +14,7 @@ from llama_index_rag_metrics.metrics.base import GroupMetric
 from llama_index_rag_metrics.metrics.gains import discounted
 from llama_index_rag_metrics.metrics.sets import f_score, precision
 from llama_index_rag_metrics.rankings.judging.judged import GroupHits, JudgedRankings, Ranked
-from llama_index_rag_metrics.runtime.arrays import FloatArray, ratio
+from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray, ratio
 
 __all__ = [
     "ERRIA",
@@ -183,10 +179,20 @@ class ERRIA(NoveltyMetric):
 
     def score(self, groups: GroupHits) -> FloatArray:
         gained = groups.sum_by_query(self.gain(groups) / groups.rank)
-        length = np.broadcast_to(groups.hits.length, len(gained))
-        rank = np.arange(1, length.max(initial=0) + 1)
-        best = np.concatenate([[0.0], np.cumsum((1 - self.alpha) ** (rank - 1) / rank)])
-        return ratio(gained, groups.n_groups * best[length])
+        return over_perfect(gained, groups, self.alpha, lambda rank: rank)
+
+
+def over_perfect(
+    gained: FloatArray,
+    groups: GroupHits,
+    alpha: float,
+    discount: Callable[[IntArray], IntArray | FloatArray],
+) -> FloatArray:
+    """(queries,) a gain over that of a ranking every item of which supplies every facet."""
+    length = np.broadcast_to(groups.hits.length, len(gained))
+    rank = np.arange(1, length.max(initial=0) + 1)
+    best = np.concatenate([[0.0], np.cumsum((1 - alpha) ** (rank - 1) / discount(rank))])
+    return ratio(gained, groups.n_groups * best[length])
 
 
 def ideal_ranking(groups: GroupHits, alpha: float, min_grade: float) -> Ranked:

@@ -95,7 +95,6 @@ class PermittedRecall(BinaryMetric):
         return np.asarray(self._n_permitted(judged) > 0, np.bool_)
 
     def _n_permitted(self, judged: JudgedRankings) -> IntArray:
-        """(queries,) how many relevant items are permitted."""
         forbidden = forbidden_in(judged)
         relevant = forbidden.judged_query[forbidden.judged_grade >= self.min_grade]
         n_relevant = judged.count_judgements(self.min_grade)

@@ -1,8 +1,4 @@
-"""The names of the metrics: one ordered table, and reading `name[(param=value, ...)][@k]`.
-
-`METRICS` is the order of reports and the source of the command line's help in one; `register` puts
-its names into LlamaIndex's METRIC_REGISTRY, for `RetrieverEvaluator.from_metric_names`.
-"""
+"""The names of the metrics: one ordered table, and reading `name[(param=value, ...)][@k]`."""
 
 from __future__ import annotations
 
@@ -13,15 +9,25 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, TypeGuard, TypeVar
+from typing import Any, TypeVar
 
-from llama_index.core.evaluation.retrieval.metrics import METRIC_REGISTRY
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
-from llama_index_rag_metrics.metrics import costs, gains, groups, leaks, ranks, sets, spans
+from llama_index_rag_metrics.metrics import (
+    costs,
+    gains,
+    groups,
+    leaks,
+    others,
+    ranks,
+    sets,
+    spans,
+    unanswerable,
+)
 from llama_index_rag_metrics.metrics import texts as text_metrics
 from llama_index_rag_metrics.metrics import trec_measures as trec_eval
-from llama_index_rag_metrics.metrics.base import NamedMetric, Variants
+from llama_index_rag_metrics.metrics.base import NamedMetric, RankingMetric, Variants
+from llama_index_rag_metrics.metrics.passes import Passes
 from llama_index_rag_metrics.runtime.errors import (
     DuplicateMetric,
     InvalidInput,
@@ -43,7 +49,7 @@ ALIASES: Mapping[str, str] = {
         "r_precision": "rprec rprecision",
         "ndcg": "ndcg_cut",
         "eleven_point_average": "11pt_avg",
-        "relative_precision": "relative_p set_relative_p",
+        "relative_precision": "relative_p set_relative_p capped_recall r_cap",
         "unjudged": "unj",
         "rbp_residual": "rbp_resid",
         "ndcg(mode=exponential)": "ndcg_burges",
@@ -121,7 +127,6 @@ AMBIGUOUS: Mapping[str, str] = {
 
 
 def root(squared: object) -> object:
-    """The beta of its square, if that is a number."""
     return math.sqrt(squared) if isinstance(squared, (int, float)) and squared > 0 else squared
 
 
@@ -145,7 +150,6 @@ class MetricEntry:
 
     @property
     def definition(self) -> str:
-        """The first sentence of the class's documentation."""
         first = (self.metric_class.__doc__ or "").strip().split("\n\n")[0]
         return " ".join(first.split())  # Python 3.13 takes the indentation away
 
@@ -157,12 +161,10 @@ class MetricEntry:
 
     @property
     def needs(self) -> list[str]:
-        """The fields that need a value, such as a reranker."""
         fields = self.metric_class.model_fields
         return [name for name, field in fields.items() if field.is_required()]
 
     def build(self, parameters: Mapping[str, object]) -> NamedMetric:
-        """The metric with these parameters."""
         for name in parameters:
             if name not in self.parameters:
                 near = get_close_matches(name, self.parameters, n=3, cutoff=0.5)
@@ -185,10 +187,7 @@ class MetricTable(dict[str, MetricEntry]):
             self.add(metric_class)
 
     def add(self, metric_class: type[AnyMetric]) -> type[AnyMetric]:
-        """Put a metric class into the table, with its variants; it can then be called by name.
-
-        A class of the same qualified name, as from a notebook cell run twice, is replaced.
-        """
+        """Put a metric class into the table, with its variants; it can then be called by name."""
         presets: Variants = {getattr(metric_class, "name", ""): {}, **metric_class.variants}
         for name in presets:
             match = _NAME.fullmatch(name.strip())
@@ -203,7 +202,6 @@ class MetricTable(dict[str, MetricEntry]):
         return metric_class
 
     def remove(self, metric_class: type[NamedMetric]) -> None:
-        """Take a metric class out of the table again."""
         for name in (metric_class.name, *metric_class.variants):
             if name in self and self[name].metric_class is metric_class:
                 del self[name]
@@ -246,6 +244,8 @@ METRICS = MetricTable(
         leaks.Leak,
         leaks.Leaked,
         leaks.PermittedRecall,
+        unanswerable.Abstained,
+        unanswerable.Returned,
         text_metrics.EmbeddingSimilarity,
         text_metrics.BM25Similarity,
         text_metrics.RerankRelevancy,
@@ -257,8 +257,8 @@ METRICS = MetricTable(
 DEFAULT_METRICS = ("ndcg@10", "hit_rate@5", "recall@5", "precision@5", "mrr@10", "ap@10")
 """What `evaluate` computes unless told otherwise."""
 
-TREC_EVAL = MetricTable(trec_eval.CLASSES)
-"""What only trec_eval has: these can be called by name, but no list or registry has them."""
+OF_OTHERS = MetricTable([*trec_eval.CLASSES, *others.CLASSES])
+"""What only other tools have: these can be called by name, but no list or registry has them."""
 
 
 def metric(name: str) -> NamedMetric:
@@ -266,7 +266,9 @@ def metric(name: str) -> NamedMetric:
 
     Args:
         name: `name[(param=value, ...)][@k]`, such as "ndcg(mode=exponential)@10". Other tools'
-            spellings are understood: "map", "success@5", "recip_rank", "ndcg_cut_10", "P_5".
+            spellings are understood: "map", "success@5", "recip_rank", "ndcg_cut_10", "P_5". Of
+            questions that were asked several times, "pass^3 hit_rate@5" is the chance that all of
+            3 runs score 1, "pass@3 hit_rate@5" that one of them does.
 
     Raises:
         UnknownMetric: no metric has that name; the message lists the nearest ones.
@@ -284,8 +286,16 @@ def metric(name: str) -> NamedMetric:
         llama_index_rag_metrics.runtime.errors.UnknownMetric: unknown metric 'ngcd@10'. Did you \
 mean 'ndcg@10'? `rag-metrics metrics` lists every metric with its parameters.
     """
-    entry, parameters = _parse(name)
-    return entry.build(parameters)
+    passes, of_one_run = Passes.split(name)
+    entry, parameters = _parse(of_one_run)
+    built = entry.build(parameters)
+    if passes is None:
+        return built
+    if not isinstance(built, RankingMetric):
+        raise InvalidInput(
+            "metric", name, f"a metric of ranks after {passes}", "Such as hit_rate@5."
+        )
+    return built.model_copy(update={"passes": passes})
 
 
 def metrics(
@@ -318,34 +328,44 @@ def _ready(value: object) -> BaseRetrievalMetric:
     raise InvalidInput("metric", value, "a name such as 'ndcg@10' or a metric", remedy)
 
 
-def limits_of(name: str) -> tuple[float, float]:
-    """The lowest and the highest score that a metric can give; infinite where unknown.
+_LOST_AT = "lost at "
 
-    >>> limits_of("ndcg@10"), limits_of("dcg"), limits_of("helpfulness by hand")
-    ((0.0, 1.0), (0.0, inf), (-inf, inf))
-    """
+
+def lost_at(stage: str) -> str:
+    """The name of a score: the share of a question's relevant passages that a stage lost."""
+    return f"{_LOST_AT}{stage}"
+
+
+def is_loss(name: str) -> bool:
+    """Whether it is the name of what a stage lost, which is a score of failed questions, too."""
+    return name.startswith(_LOST_AT)
+
+
+def limits_of(name: str) -> tuple[float, float]:
+    """The lowest and the highest score that a metric can give; infinite where unknown."""
     metric_class = _class_of(name)
-    return (-math.inf, math.inf) if metric_class is None else metric_class.bounds
+    unknown = (0.0, 1.0) if is_loss(name) else (-math.inf, math.inf)
+    return unknown if metric_class is None else metric_class.bounds
 
 
 def lower_is_better(name: str) -> bool:
-    """Whether less is better by a metric; False where the name isn't known."""
     metric_class = _class_of(name)
-    return metric_class is not None and metric_class.lower_is_better
+    return is_loss(name) if metric_class is None else metric_class.lower_is_better
+
+
+def is_of_unanswerable(name: str) -> bool:
+    metric_class = _class_of(name)
+    return metric_class is not None and metric_class.of_unanswerable
 
 
 def worst_score(name: str) -> float | None:
-    """The score of a question that goes wrong, by a metric from 0 to 1; None by others.
-
-    >>> worst_score("recall@5"), worst_score("leak@5"), worst_score("embedding_similarity")
-    (0.0, 1.0, None)
-    """
+    """The score of a question that goes wrong, by a metric from 0 to 1; None by others."""
     return float(lower_is_better(name)) if limits_of(name) == (0.0, 1.0) else None
 
 
 def _class_of(name: str) -> type[NamedMetric] | None:
     try:
-        return _parse(name)[0].metric_class
+        return _parse(Passes.split(name)[1])[0].metric_class
     except RagMetricsError:
         return None
 
@@ -372,7 +392,7 @@ def _find(name: str) -> tuple[MetricEntry, dict[str, object]] | None:
     """The metric of a name without parameters, and the parameters that the name implies."""
     bare = _bare(name)
     for known in (name, bare):
-        for table in (METRICS, TREC_EVAL):
+        for table in (METRICS, OF_OTHERS):
             if known in table:
                 return table[known], {}
     if bare in AMBIGUOUS:
@@ -389,7 +409,6 @@ def _bare(name: str) -> str:
 
 
 def _find_with_cutoff(name: str) -> tuple[MetricEntry, dict[str, object]] | None:
-    """The metric of a name that ends in its cutoff, as trec_eval writes it."""
     uncut, _, k = _bare(name).rpartition("_")
     entry_and_parameters = _find(uncut) if k.isdecimal() else None
     if entry_and_parameters is None:
@@ -439,7 +458,13 @@ def _literal(text: str) -> object:
 
 
 def _respelt(name: str) -> list[str]:
-    """The usual names of the metrics that a name may mean."""
+    if (of_runs := Passes.meant(name)) is not None:
+        passes, of_one_run = of_runs
+        usual = "hit_rate@5"
+        with suppress(ValueError):
+            entry, parameters = _parse(of_one_run, guess=False)
+            usual = entry.build(parameters).metric_name
+        return [f"{passes} {usual}"]
     near = []
     for text in respelt(name):
         with suppress(ValueError):
@@ -460,99 +485,3 @@ def _nearest(match: re.Match[str]) -> list[str]:
 
 def _identity(metric_class: type) -> tuple[str, str]:
     return metric_class.__module__, metric_class.__qualname__
-
-
-USUAL_CUTOFFS = (*range(1, 21), 25, 30, 50, 100, 200, 500, 1000)
-"""LlamaIndex looks names up in a plain dict, so each has to be in it beforehand."""
-
-_registry: dict[str, Any] = METRIC_REGISTRY
-
-
-class RegisteredName:
-    """An entry of the registry: called, it makes the metric of its name; it may replace another."""
-
-    def __init__(self, name: str, instead_of: Any = None) -> None:
-        self.metric_name = name
-        self.instead_of = instead_of
-
-    def __call__(self) -> NamedMetric:
-        return metric(self.metric_name)
-
-    def __repr__(self) -> str:
-        return f"metric({self.metric_name!r})"
-
-
-def register(*metrics: type[NamedMetric] | str, replace: bool = False) -> None:
-    """Add this package's names to LlamaIndex's registry: `f1`, `ndcg@10`, `granular_hit_rate`,
-    `map`, …
-
-    Importing the package does this once. A name that exists already is left alone, so
-    LlamaIndex's own `hit_rate` and `ndcg` stay LlamaIndex's unless `replace` is set.
-
-    Args:
-        metrics: classes of your own metrics, which are added to the table of metrics first; and
-            names that LlamaIndex's evaluator should know besides the usual ones, such as
-            "ndcg(mode=exponential)@7". The evaluators of this package know every name anyway.
-        replace: let ours replace LlamaIndex's own metrics of the same names.
-
-    Raises:
-        InvalidInput: an argument is neither a metric class nor a name.
-        UnknownMetric: no metric has that name.
-
-    Examples:
-        >>> from llama_index.core.evaluation import resolve_metrics
-        >>> register("ndcg@7000")
-        >>> resolve_metrics(["ndcg@7000"])[0]().metric_name
-        'ndcg@7000'
-    """
-    names = [metric for metric in metrics if isinstance(metric, str)]
-    for metric_class in metrics:
-        if isinstance(metric_class, str):
-            metric(metric_class)
-        elif isinstance(metric_class, type) and issubclass(metric_class, NamedMetric):
-            METRICS.add(metric_class)
-        else:
-            expected = "a metric class, such as a subclass of BinaryMetric, or the name of a metric"
-            raise InvalidInput("register", metric_class, expected)
-    for name in (*_names(), *names):
-        held = _registry.get(name)
-        if _is_ours(held):
-            _registry[name] = RegisteredName(name, held.instead_of)
-        elif held is None or replace:
-            _registry[name] = RegisteredName(name, held)
-
-
-def unregister() -> None:
-    """Put LlamaIndex's registry back as it was before `register`.
-
-    A name that other code has taken over in the meantime is left alone.
-
-    Examples:
-        >>> from llama_index_rag_metrics import register, unregister
-        >>> register(replace=True)
-        >>> unregister()
-        >>> register()
-    """
-    for name, held in [item for item in _registry.items() if _is_ours(item[1])]:
-        if held.instead_of is None:
-            del _registry[name]
-        else:
-            _registry[name] = held.instead_of
-
-
-def _is_ours(held: object) -> TypeGuard[RegisteredName]:
-    """By name: after a reload of this module, what it registered before is of another class."""
-    kind = type(held)
-    return (kind.__module__, kind.__qualname__) == (__name__, RegisteredName.__qualname__)
-
-
-def _names() -> list[str]:
-    names: list[str] = []
-    for name, entry in METRICS.items():
-        if entry.needs:
-            continue
-        for known in (name, *(alias for alias, full in ALIASES.items() if full == name)):
-            names.append(known)
-            if "k" in entry.parameters:
-                names.extend(f"{known}@{k}" for k in USUAL_CUTOFFS)
-    return names

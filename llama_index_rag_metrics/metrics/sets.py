@@ -157,16 +157,17 @@ class Accuracy(BinaryMetric):
         return [dict(zip(confusion, row, strict=True)) for row in rows]
 
     def _confusion(self, hits: Hits) -> dict[str, IntArray]:
-        judged = hits.judged
-        retrieved_judged = np.bincount(judged.item_query, minlength=len(judged))
-        seen = judged.depth + judged.n_judged - retrieved_judged
-        if (most := seen.max(initial=0)) > self.corpus_size:
-            expected = (
-                f"at least {most}, the distinct passages retrieved or labelled for one question"
-            )
-            raise InvalidInput("corpus_size", self.corpus_size, expected)
+        check_corpus_size(hits.judged, self.corpus_size)
         tp, fp, fn = hits.count, hits.depth - hits.count, hits.n_relevant - hits.count
         return {"tp": tp, "fp": fp, "fn": fn, "tn": self.corpus_size - tp - fp - fn}
+
+
+def check_corpus_size(judged: JudgedRankings, corpus_size: int) -> None:
+    retrieved_judged = np.bincount(judged.item_query, minlength=len(judged))
+    seen = judged.depth + judged.n_judged - retrieved_judged
+    if (most := seen.max(initial=0)) > corpus_size:
+        expected = f"at least {most}, the distinct passages retrieved or labelled for one question"
+        raise InvalidInput("corpus_size", corpus_size, expected)
 
 
 def precision(hits: Hits) -> FloatArray:
@@ -178,5 +179,4 @@ def recall(hits: Hits) -> FloatArray:
 
 
 def f_score(p: FloatArray, r: FloatArray, squared_beta: float = 1.0) -> FloatArray:
-    """(1 + B²)PR / (B²P + R)."""
     return ratio((squared_beta + 1) * p * r, squared_beta * p + r)

@@ -1,9 +1,4 @@
-"""Metrics of spans: how much of what was needed is in the context, whatever the chunking.
-
-E is what the expected passages cover together, T what the retrieved chunks cover, by document and
-in characters. Text that two overlapping chunks share counts once, so any chunking is judged by the
-same labels.
-"""
+"""Metrics of spans: how much of what was needed is in the context, whatever the chunking."""
 
 from __future__ import annotations
 

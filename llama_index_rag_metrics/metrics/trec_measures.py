@@ -1,7 +1,4 @@
-"""What trec_eval has beside the usual metrics: counts of a query, and measures of its own.
-
-Each is trec_eval's measure of the same name, to the last bit where its arithmetic can be followed.
-"""
+"""What trec_eval has beside the usual metrics: counts of a query, and measures of its own."""
 
 from __future__ import annotations
 
@@ -9,7 +6,8 @@ import math
 from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
+from typing_extensions import Self
 
 from llama_index_rag_metrics.metrics.base import (
     BinaryMetric,
@@ -18,7 +16,7 @@ from llama_index_rag_metrics.metrics.base import (
     WholeRankingMetric,
 )
 from llama_index_rag_metrics.metrics.gains import discounted_gain
-from llama_index_rag_metrics.metrics.sets import JudgedItemsMetric
+from llama_index_rag_metrics.metrics.sets import JudgedItemsMetric, check_corpus_size
 from llama_index_rag_metrics.rankings.judging.judged import Hits, Ranked, grades_best_first
 from llama_index_rag_metrics.runtime.arrays import FloatArray, ratio
 from llama_index_rag_metrics.runtime.errors import InvalidInput
@@ -81,7 +79,7 @@ class InterpolatedPrecision(WholeRankingMetric):
     rounding: Rounding = Field(default="up", description="how the share is rounded: up or nearest")
 
     def score(self, hits: Hits) -> FloatArray:
-        return _interpolated(hits, self.recall, self.rounding)
+        return interpolated(hits, self.recall, self.rounding)
 
 
 class ElevenPointAverage(WholeRankingMetric):
@@ -96,19 +94,16 @@ class ElevenPointAverage(WholeRankingMetric):
     @field_validator("levels")
     @classmethod
     def _ascending(cls, levels: str) -> str:
-        try:
-            numbers = list(map(float, levels.split(":")))
-        except ValueError:
-            numbers = []
+        numbers = _numbers(levels)
         if not numbers or numbers != sorted(numbers) or not 0 <= numbers[0] <= numbers[-1] <= 1:
             raise InvalidInput("levels", levels, "ascending numbers from 0 to 1, as in 0.2:0.5:0.8")
         return levels
 
     def score(self, hits: Hits) -> FloatArray:
-        levels = list(map(float, self.levels.split(":")))
+        levels = _numbers(self.levels)
         total = np.zeros(hits.n_queries)
         for level in reversed(levels):  # trec_eval adds from the end
-            total += _interpolated(hits, level, self.rounding)
+            total += interpolated(hits, level, self.rounding)
         return total / len(levels)
 
 
@@ -156,13 +151,42 @@ class BinaryG(WholeRankingMetric):
 
 
 class Utility(WholeRankingMetric):
-    """Relevant passages retrieved less others retrieved (trec_eval utility, with its defaults)."""
+    """Passages counted with four weights (trec_eval utility): relevant ones retrieved, others
+    retrieved, relevant ones missed, others not retrieved.
+
+    By default relevant passages retrieved less others retrieved. The fourth weight needs
+    `corpus_size`, trec_eval's -N.
+    """
 
     name = "utility"
     bounds = (-math.inf, math.inf)
+    weights: str = Field(default="1:-1:0:0", description="four numbers, as in 1:-0.5:-1:0")
+    corpus_size: int | None = Field(
+        default=None, gt=0, strict=True, description="passages in the corpus"
+    )
+
+    @model_validator(mode="after")
+    def _can_be_counted(self) -> Self:
+        if self._numbers()[3] and self.corpus_size is None:
+            expected = "the size of the corpus, for the fourth weight"
+            remedy = f"Write utility(weights={self.weights}, corpus_size=...)."
+            raise InvalidInput("corpus_size", None, expected, remedy)
+        return self
+
+    def _numbers(self) -> list[float]:
+        numbers = _numbers(self.weights)
+        if len(numbers) != 4 or not all(map(math.isfinite, numbers)):
+            raise InvalidInput("weights", self.weights, "four numbers, as in 1:-0.5:-1:0")
+        return numbers
 
     def score(self, hits: Hits) -> FloatArray:
-        return (2 * hits.count - hits.depth).astype(np.float64)
+        found, others, missed, rest = self._numbers()
+        n_others = hits.depth - hits.count
+        total = found * hits.count + others * n_others + missed * (hits.n_relevant - hits.count)
+        if self.corpus_size is not None:
+            check_corpus_size(hits.judged, self.corpus_size)
+            total = total + rest * (self.corpus_size - n_others - hits.n_relevant)
+        return np.asarray(total, np.float64)
 
 
 class Unjudged(JudgedItemsMetric):
@@ -255,13 +279,21 @@ class MappedNDCG(JudgedItemsMetric):
         return gain
 
 
-def _interpolated(hits: Hits, recall: float, rounding: Rounding) -> FloatArray:
+def interpolated(hits: Hits, recall: float, rounding: Rounding = "up") -> FloatArray:
     """(queries,) the highest precision at any rank with this recall or more."""
     wanted = np.floor(recall * hits.n_relevant + (0.9 if rounding == "up" else 0.5))
     counted = hits.ordinal >= wanted[hits.query]
     best = np.zeros(hits.n_queries)
     np.maximum.at(best, hits.query[counted], (hits.ordinal / hits.rank)[counted])
     return best
+
+
+def _numbers(text: str) -> list[float]:
+    """The numbers between colons; none where one isn't a number."""
+    try:
+        return list(map(float, text.split(":")))
+    except ValueError:
+        return []
 
 
 def _gain_pairs(text: str) -> dict[float, float]:

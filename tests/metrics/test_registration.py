@@ -146,7 +146,7 @@ class TestRegister:
         assert REGISTRY["mrr"] is core.HitRate
 
     def test_a_reload_changes_nothing(self) -> None:
-        module = sys.modules["llama_index_rag_metrics.metrics.metric_names"]
+        module = sys.modules["llama_index_rag_metrics.metrics.registration"]
         kept = dict(vars(module))
         unregister()
         untouched = dict(REGISTRY)

@@ -174,8 +174,6 @@ class ClientPool:
 
 
 class _Clients:
-    """The clients of one loop."""
-
     def __init__(self) -> None:
         self.idle: list[Any] = []  # as often as it may take a further request
         self.closers: list[Closer] = []
@@ -413,8 +411,6 @@ class CohereRerankRelevancy(RerankerMetric):
 
 
 class _Unanswered(Exception):
-    """An attempt without an answer that can be read."""
-
     def __init__(self, error: Exception) -> None:
         super().__init__()
         self.error = error

@@ -1,10 +1,4 @@
-"""Grades by an LLM: asking for them, one text a call or several, and reading its answer.
-
-Texts that are graded together may be held against each other, and a grade may depend on the place
-in the call. So the cache keeps grades of calls with several texts apart from those of texts graded
-alone. A grade is read and never guessed: where an answer names two, a range or a fraction, it is
-refused.
-"""
+"""Grades by an LLM: asking for them, one text a call or several, and reading its answer."""
 
 from __future__ import annotations
 
@@ -117,11 +111,7 @@ class Grades(_Strict):
 
 @dataclass
 class TextJudge:
-    """An LLM that grades texts for queries.
-
-    The tally's model is part of the cache's key; `refusal` ends a run whose service refuses the
-    key. The texts of a query go into calls by random order, which `seed` decides.
-    """
+    """An LLM that grades texts for queries."""
 
     llm: LLM
     cache: Cache
@@ -247,7 +237,6 @@ class TextJudge:
         raise ScorerFailed(self.asked_by, reason)
 
     def n_fitting(self, query: str, texts: Sequence[str]) -> int:
-        """How many texts, from the first on, one call can hold."""
         fits = (self._fits(query, texts[:n]) for n in range(1, len(texts) + 1))
         return sum(1 for _ in takewhile(bool, fits))
 
@@ -309,11 +298,6 @@ _MOST_CHARACTERS = 200
 
 
 def read_grade(text: str) -> Grade:
-    """The grade that an LLM gives in a text.
-
-    That is JSON with a grade, such as {"grade": 2} or TREC's {"M": 2, "T": 1, "O": 2}, also fenced
-    or amid chatter; lines such as "##final score: 2" or "Grade: 2"; or "2".
-    """
     values, around = json_and_text(without_reasoning(text).strip())
     bare = _MARKDOWN.sub(" ", around)
     grades = {*_grades_in_json(values), *_grades_in_lines(bare)}
@@ -327,11 +311,6 @@ def read_grade(text: str) -> Grade:
 
 
 def read_grades(text: str, n: int) -> Grades:
-    """The grades that an LLM gives several passages in a text.
-
-    That is JSON with numbers and grades, as a list or as an object; a list of all grades in order,
-    with no other words around it; or a line for each passage, such as "Passage 2: 3".
-    """
     values, around = json_and_text(without_reasoning(text).strip())
     readings = [reading for value in values if (reading := _grades_of(value, n))]
     if len(readings) > 1 and all(isinstance(value, dict) for value in values):
@@ -360,7 +339,6 @@ def _grades_in_json(values: Sequence[Any]) -> Iterator[int]:
 
 
 def _unwrapped(value: dict[str, Any]) -> dict[str, Any]:
-    """The object in one with a single key, such as "result"."""
     inner = next(iter(value.values()), None)
     return inner if len(value) == 1 and isinstance(inner, dict) else value
 
@@ -427,7 +405,6 @@ def _grade(value: Any) -> int:
 
 
 def _whole(value: Any) -> int:
-    """A whole number, also where it is written as a text or as 2.0."""
     number = value
     if isinstance(value, str) and re.fullmatch(r"\s*-?\d{1,6}(\.0+)?\s*", value, re.ASCII):
         number = float(value)

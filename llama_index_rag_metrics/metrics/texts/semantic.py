@@ -18,11 +18,11 @@ from llama_index_rag_metrics.metrics.texts.text_metric import (
     service,
 )
 from llama_index_rag_metrics.rankings.matching.normalisation import words
+from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.cache.fetching import Cache
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.models import (
     Embedder,
-    Vector,
     cosines,
     dots,
     embed_model_or_default,
@@ -189,8 +189,6 @@ class BM25Similarity(TextMetric):
 
 
 class CorpusStatistics:
-    """How many texts of a corpus have each word, and their average length."""
-
     def __init__(self, texts: Iterable[str]) -> None:
         self.n = length = 0
         self._df: Counter[str] = Counter()
@@ -204,7 +202,6 @@ class CorpusStatistics:
         self.average_length = length / self.n
 
     def idf(self, word: str) -> float:
-        """Lucene's inverse document frequency, above 0 for every word."""
         df = self._df[word]
         return math.log(1 + (self.n - df + 0.5) / (df + 0.5))
 
@@ -214,10 +211,9 @@ def _no_corpus() -> InvalidInput:
     return InvalidInput("corpus", None, "texts to take the statistics of", remedy)
 
 
-def _similarity(mode: str, anchor: Vector, matrix: Vector) -> Vector:
-    """(texts,) the similarity of each row to the anchor."""
+def _similarity(mode: str, anchor: FloatArray, matrix: FloatArray) -> FloatArray:
     if mode == "euclidean":
         apart = matrix - anchor
-        distances: Vector = np.sqrt((apart * apart).sum(axis=1))
+        distances: FloatArray = np.sqrt((apart * apart).sum(axis=1))
         return 1 / (1 + distances)
     return dots(anchor, matrix) if mode == "dot" else cosines(anchor, matrix)

@@ -1,0 +1,106 @@
+"""LlamaIndex's METRIC_REGISTRY, which `RetrieverEvaluator.from_metric_names` looks names up in."""
+
+from __future__ import annotations
+
+from typing import Any, TypeGuard
+
+from llama_index.core.evaluation.retrieval.metrics import METRIC_REGISTRY
+
+from llama_index_rag_metrics.metrics.base import NamedMetric
+from llama_index_rag_metrics.metrics.metric_names import ALIASES, METRICS, metric
+from llama_index_rag_metrics.runtime.errors import InvalidInput
+
+USUAL_CUTOFFS = (*range(1, 21), 25, 30, 50, 100, 200, 500, 1000)
+"""LlamaIndex looks names up in a plain dict, so each has to be in it beforehand."""
+
+_registry: dict[str, Any] = METRIC_REGISTRY
+
+
+class RegisteredName:
+    """An entry of the registry: called, it makes the metric of its name; it may replace another."""
+
+    def __init__(self, name: str, instead_of: Any = None) -> None:
+        self.metric_name = name
+        self.instead_of = instead_of
+
+    def __call__(self) -> NamedMetric:
+        return metric(self.metric_name)
+
+    def __repr__(self) -> str:
+        return f"metric({self.metric_name!r})"
+
+
+def register(*metrics: type[NamedMetric] | str, replace: bool = False) -> None:
+    """Add this package's names to LlamaIndex's registry: `f1`, `ndcg@10`, `granular_hit_rate`,
+    `map`, …
+
+    Importing the package does this once. A name that exists already is left alone, so
+    LlamaIndex's own `hit_rate` and `ndcg` stay LlamaIndex's unless `replace` is set.
+
+    Args:
+        metrics: classes of your own metrics, which are added to the table of metrics first; and
+            names that LlamaIndex's evaluator should know besides the usual ones, such as
+            "ndcg(mode=exponential)@7". The evaluators of this package know every name anyway.
+        replace: let ours replace LlamaIndex's own metrics of the same names.
+
+    Raises:
+        InvalidInput: an argument is neither a metric class nor a name.
+        UnknownMetric: no metric has that name.
+
+    Examples:
+        >>> from llama_index.core.evaluation import resolve_metrics
+        >>> register("ndcg@7000")
+        >>> resolve_metrics(["ndcg@7000"])[0]().metric_name
+        'ndcg@7000'
+    """
+    names = [metric for metric in metrics if isinstance(metric, str)]
+    for metric_class in metrics:
+        if isinstance(metric_class, str):
+            metric(metric_class)
+        elif isinstance(metric_class, type) and issubclass(metric_class, NamedMetric):
+            METRICS.add(metric_class)
+        else:
+            expected = "a metric class, such as a subclass of BinaryMetric, or the name of a metric"
+            raise InvalidInput("register", metric_class, expected)
+    for name in (*_names(), *names):
+        held = _registry.get(name)
+        if _is_ours(held):
+            _registry[name] = RegisteredName(name, held.instead_of)
+        elif held is None or replace:
+            _registry[name] = RegisteredName(name, held)
+
+
+def unregister() -> None:
+    """Put LlamaIndex's registry back as it was before `register`.
+
+    A name that other code has taken over in the meantime is left alone.
+
+    Examples:
+        >>> from llama_index_rag_metrics import register, unregister
+        >>> register(replace=True)
+        >>> unregister()
+        >>> register()
+    """
+    for name, held in [item for item in _registry.items() if _is_ours(item[1])]:
+        if held.instead_of is None:
+            del _registry[name]
+        else:
+            _registry[name] = held.instead_of
+
+
+def _is_ours(held: object) -> TypeGuard[RegisteredName]:
+    """By name: after a reload of this module, what it registered before is of another class."""
+    kind = type(held)
+    return (kind.__module__, kind.__qualname__) == (__name__, RegisteredName.__qualname__)
+
+
+def _names() -> list[str]:
+    names: list[str] = []
+    for name, entry in METRICS.items():
+        if entry.needs:
+            continue
+        for known in (name, *(alias for alias, full in ALIASES.items() if full == name)):
+            names.append(known)
+            if "k" in entry.parameters:
+                names.extend(f"{known}@{k}" for k in USUAL_CUTOFFS)
+    return names
