@@ -1,7 +1,4 @@
-"""Several retrievals as one: runs fused into a hybrid, and the calls of a question combined.
-
-A call is one outermost retrieval; a session is the calls of one question, in order.
-"""
+"""Several retrievals as one: runs fused into a hybrid, and the calls of a question combined."""
 
 from __future__ import annotations
 
@@ -136,7 +133,6 @@ def _fuse_query(
 def _first_known(
     columns: Iterable[tuple[Sequence[str], Sequence[T | None] | None]],
 ) -> dict[str, T]:
-    """Id to the first text or span that is known of it."""
     known: dict[str, T] = {}
     for ids, values in columns:
         for item, value in zip(ids, values or (), strict=False):
@@ -164,7 +160,6 @@ def _shares(method: Method, k: float, where: str, ranking: Ranking) -> Shares:
 
 
 def _scores(where: str, ranking: Ranking) -> dict[str, float]:
-    """Id to the retriever's score, at the id's first rank."""
     known = [score for score in ranking.scores or () if score is not None]
     if len(known) != len(ranking.ids):
         remedy = "Fuse by ranks: method='rrf'."

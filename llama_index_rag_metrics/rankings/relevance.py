@@ -1,9 +1,4 @@
-"""Relevance: what is relevant to one query; and nuggets, the facts that a good answer says.
-
-LlamaIndex's evaluators pass the caller's `expected_ids` object to a metric unchanged, and nothing
-else about relevance. So `Relevance` is a `list[str]` of the relevant ids that also carries grades
-and groups, and it reaches every metric through the stock evaluator.
-"""
+"""Relevance: what is relevant to one query; and nuggets, the facts that a good answer says."""
 
 from __future__ import annotations
 
@@ -389,11 +384,7 @@ def facets_of(
     vital_weight: float = 1.0,
     okay_weight: float = 0.5,
 ) -> Relevance:
-    """The nuggets of a question as facets, each supplied by the passages that support it.
-
-    Passages that were looked at and support nothing have grade 0. With `partial`, a part of a
-    nugget is enough. The weights are those of `facet_recall`.
-    """
+    """The nuggets of a question as facets, each supplied by the passages that support it."""
     needed = [nugget for nugget in nuggets if nugget.importance == "vital" or not vital_only]
     passages = dict.fromkeys(passage for nugget in needed for passage in nugget.supports)
     facets = {nugget.text: nugget.supported_by(partial=partial) for nugget in needed}

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import math
 import reprlib
 from collections.abc import Collection, Iterable, Iterator, KeysView, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from copy import copy
 from dataclasses import dataclass, field, replace
+from itertools import chain, compress, repeat
 from typing import Any
 
 import numpy as np
 
 from llama_index_rag_metrics.rankings.span import Span
+from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
 from llama_index_rag_metrics.runtime.masking import describe_error
 
 PER_ITEM = ("ids", "scores", "texts", "spans", "tokens")
+SCORED = "a score of every retrieved passage, a number"
+UNSCORED = (
+    "Return nodes that have scores. Those of an agent's several calls don't compare: put "
+    "SimilarityPostprocessor into the engine that its tool asks."
+)
+FALLING = "higher scores first: most rise with the rank, as distances do"
+RISING = "Negate distances; behind a reranker, give its own scores."
 _SHOWN_IDS = 7
 
 
@@ -53,6 +63,12 @@ class Items:
                 raise InvalidInput(name, len(column), f"one for each of the {len(self.ids)} ids")
         if self.error is not None:
             object.__setattr__(self, "error", describe_error(self.error))
+
+    @property
+    def passages(self) -> Iterator[tuple[str, str | None, Span | None]]:
+        """The id of each item, with its text and its place as far as they are known."""
+        nothing = repeat(None)
+        return zip(self.ids, self.texts or nothing, self.spans or nothing, strict=False)
 
     def __repr__(self) -> str:
         if self.error is not None:
@@ -102,6 +118,9 @@ class Ranking(Items):
         context: what finally went to the model, of a session or in a trace that shows it.
         forbidden: the ids that the asker may not see, as far as they are known; for leaks.
         forbidden_unknown: the retrieved ids of which nobody knows whether the asker may see them.
+        branches: what each step inside the retriever had, what survived furthest last: a call whose
+            `retriever` returned it, for the step that it was `asked_by`. None unless that was
+            recorded, as by `evaluate_stages`; runs that are written don't keep it.
 
     Examples:
         >>> from llama_index_rag_metrics import read_run
@@ -115,14 +134,39 @@ class Ranking(Items):
     context: Ranking | None = field(default=None, kw_only=True)
     forbidden: Collection[str] | None = field(default=None, kw_only=True)
     forbidden_unknown: Collection[str] | None = field(default=None, kw_only=True)
+    branches: Sequence[Call] | None = field(default=None, kw_only=True, compare=False)
 
     def without(self, item: str) -> Ranking:
         """The ranking without one item, wherever it stands."""
-        kept = [position for position, other in enumerate(self.ids) if other != item]
-        if len(kept) == len(self.ids):
+        return self._only([other != item for other in self.ids])
+
+    def at_least(self, min_score: float, query_id: str = "") -> Ranking:
+        """The ranking of the items that the retriever gave this score or more.
+
+        Of a repeated item the score at its first rank decides.
+
+        Raises:
+            InvalidInput: an item has no score; names the query.
+
+        Examples:
+            >>> Ranking(["a", "b", "c"], scores=[0.9, 0.5, 0.2]).at_least(0.5).ids
+            ['a', 'b']
+        """
+        if any(
+            score is None or math.isnan(score) for score in self.scores or [None] * len(self.ids)
+        ):
+            of = f" of question {query_id!r}" if query_id else ""
+            raise InvalidInput(f"scores{of}", self.scores, SCORED, UNSCORED)
+        first: dict[str, Any] = {}
+        for item, score in zip(self.ids, self.scores or (), strict=True):
+            first.setdefault(item, score)
+        return self._only([first[item] >= min_score for item in self.ids])
+
+    def _only(self, is_kept: Sequence[bool]) -> Ranking:
+        if all(is_kept):
             return self
         columns: dict[str, Any] = {
-            name: None if column is None else [column[position] for position in kept]
+            name: None if column is None else [*compress(column, is_kept)]
             for name, column in item_columns(self).items()
         }
         return replace(self, **columns)
@@ -155,12 +199,21 @@ class Run(Mapping[str, Ranking]):
         stage: which stage of a pipeline returned this, such as "retriever" or a reranker's name.
         skipped: the error of every line that `read_run(..., on_error="skip")` left out.
         queries: query id to its text, where the source of the rankings holds it, as traces do.
+        metadata: query id to its metadata, such as its conversation, where the source holds them.
         notes: what a reader should know about how the rankings came about.
+        repeats: a run for each time that the questions were asked, if several times. Without
+            `rankings`, each question then has the first that one of them has.
+
+    Attributes:
+        min_score: the score below which passages are known to be left out; None for none.
 
     Examples:
         >>> run = Run({"q1": ["d3", "d1"]}, name="bm25")
         >>> list(run["q1"].ids)
         ['d3', 'd1']
+        >>> twice = Run(repeats=[run, Run({"q1": ["d1"]})])
+        >>> [list(each["q1"].ids) for each in twice.repeats]
+        [['d3', 'd1'], ['d1']]
     """
 
     def __init__(
@@ -171,7 +224,9 @@ class Run(Mapping[str, Ranking]):
         stage: str = "",
         skipped: Iterable[FileFormatError] = (),
         queries: Mapping[str, str] | None = None,
+        metadata: Mapping[str, Mapping[str, Any]] | None = None,
         notes: Iterable[str] = (),
+        repeats: Iterable[Run] = (),
     ) -> None:
         if rankings is not None and not isinstance(rankings, Mapping):
             remedy = "read_run() reads runs of ranx, files, frames and lists of records."
@@ -180,10 +235,15 @@ class Run(Mapping[str, Ranking]):
         self.stage = stage
         self.skipped = tuple(skipped)
         self.queries = dict(queries or {})
+        self.metadata = dict(metadata or {})
         self.notes = tuple(notes)
+        self.repeats = tuple(repeats)
+        self.min_score: float | None = None
         self._rankings: dict[str, Ranking] = {}
-        for query_id, ranking in (rankings or {}).items():
-            self._rankings[query_id] = _ranking(query_id, ranking)
+        given = self.repeats if rankings is None else [rankings]
+        for query_id, ranking in chain.from_iterable(each.items() for each in given):
+            if query_id not in self._rankings:
+                self._rankings[query_id] = _ranking(query_id, ranking)
 
     @property
     def failed(self) -> dict[str, str]:
@@ -202,9 +262,18 @@ class Run(Mapping[str, Ranking]):
         return self._known("calls")
 
     def _known(self, field: str) -> dict[str, Any]:
-        """Query id to the value of a field of its ranking, where there is one."""
         values = {query_id: getattr(ranking, field) for query_id, ranking in self.items()}
         return {query_id: value for query_id, value in values.items() if value is not None}
+
+    @property
+    def each_time(self) -> tuple[Run, ...]:
+        """The runs of questions that were asked several times; else the run itself."""
+        return self.repeats or (self,)
+
+    @property
+    def every_ranking(self) -> list[Ranking]:
+        """All rankings, of every time that a question was asked."""
+        return [ranking for run in self.each_time for ranking in run.values()]
 
     @property
     def latency(self) -> Latency | None:
@@ -215,7 +284,7 @@ class Run(Mapping[str, Ranking]):
         """
         timed = [
             (ranking.latency, ranking.concurrency)
-            for ranking in self.values()
+            for ranking in self.every_ranking
             if ranking.latency is not None and ranking.error is None
         ]
         if not timed:
@@ -233,7 +302,7 @@ class Run(Mapping[str, Ranking]):
         Failed queries are left out: they have nothing for a model to read.
         """
         spent = []
-        for ranking in (ranking for ranking in self.values() if ranking.error is None):
+        for ranking in (ranking for ranking in self.every_ranking if ranking.error is None):
             if ranking.tokens is None:
                 return None
             first = dict(zip(reversed(ranking.ids), reversed(ranking.tokens), strict=True))
@@ -243,12 +312,36 @@ class Run(Mapping[str, Ranking]):
     def without_identical_ids(self) -> Run:
         """The run without items that have their own query's id, which BEIR's evaluation drops."""
         rankings = {query_id: ranking.without(query_id) for query_id, ranking in self.items()}
-        return self.replaced(rankings)
+        repeats = (run.without_identical_ids() for run in self.repeats)
+        return self.replaced(rankings, repeats=repeats)
 
-    def replaced(self, rankings: Mapping[str, Ranking], *, name: str = "") -> Run:
-        """A run with other rankings, and perhaps another name; everything else is kept."""
+    def at_least(self, min_score: float) -> Run:
+        """The run of what the retriever gave this score or more, as behind a threshold.
+
+        Raises:
+            InvalidInput: an item has no score; names the query. Or most scores rise with the rank,
+                as distances do.
+        """
+        if sum(slope(ranking.scores or ()) for ranking in self.every_ranking) > 0:
+            raise InvalidInput("scores", self.name, FALLING, RISING)
+        return self._at_least(min_score)
+
+    def _at_least(self, min_score: float) -> Run:
+        rankings = {
+            query_id: ranking.at_least(min_score, query_id) for query_id, ranking in self.items()
+        }
+        cut = self.replaced(rankings, repeats=(run._at_least(min_score) for run in self.repeats))
+        cut.min_score = min_score
+        return cut
+
+    def replaced(
+        self, rankings: Mapping[str, Ranking], *, name: str = "", repeats: Iterable[Run] = ()
+    ) -> Run:
+        """A run with other rankings and repeats, and perhaps another name; all else is kept."""
         other = copy(self)
         other.name, other.queries = name or self.name, dict(self.queries)
+        other.metadata = dict(self.metadata)
+        other.repeats = tuple(repeats)
         other._rankings = {
             query_id: _ranking(query_id, items) for query_id, items in rankings.items()
         }
@@ -256,7 +349,9 @@ class Run(Mapping[str, Ranking]):
 
     def select(self, query_ids: Iterable[str]) -> Run:
         """The run for some of the queries only."""
-        return self.replaced({query_id: self[query_id] for query_id in query_ids})
+        chosen = list(query_ids)
+        repeats = (run.select(filter(run.__contains__, chosen)) for run in self.repeats)
+        return self.replaced({query_id: self[query_id] for query_id in chosen}, repeats=repeats)
 
     def __getitem__(self, query_id: str) -> Ranking:
         return self._rankings[query_id]
@@ -268,27 +363,30 @@ class Run(Mapping[str, Ranking]):
         return len(self._rankings)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Run) and self._rankings == other._rankings
+        if not isinstance(other, Run) or self.repeats != other.repeats:
+            return False
+        return self._rankings == other._rankings
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         name = "".join(filter(str.isprintable, self.name)) or "unnamed"
-        return f"<Run {name}: {len(self):,} questions, {len(self.failed):,} failed>"
+        times = f" {len(self.repeats)} times" if self.repeats else ""
+        return f"<Run {name}: {len(self):,} questions{times}, {len(self.failed):,} failed>"
 
 
 def item_columns(items: Items) -> dict[str, Any]:
-    """The fields of `Items` that have one value for each item."""
     return {name: getattr(items, name) for name in PER_ITEM}
 
 
-def has_order(collection: object) -> bool:
-    """Whether it can be a ranking: a set has no order, or a different one in every process.
+def slope(scores: Sequence[float | None] | FloatArray) -> int:
+    """1 where the last score is above the first, as of distances; -1 where it is below; else 0."""
+    first, last = (scores[0], scores[-1]) if len(scores) else (None, None)
+    return 0 if first is None or last is None else int(last > first) - int(last < first)
 
-    Examples:
-        >>> has_order(["a", "b"]), has_order({"a", "b"}), has_order("ab"), has_order({"a": 1})
-        (True, False, False, False)
-    """
+
+def has_order(collection: object) -> bool:
+    """Whether it can be a ranking: a set has no order, or a different one in every process."""
     if type(collection) in (list, tuple):  # most are, and the tests below take their time
         return True
     if isinstance(collection, (str, bytes, Mapping)):

@@ -33,7 +33,6 @@ SpanLike: TypeAlias = "Span | tuple[str, int, int]"
 
 
 def read_span(item: str, place: Any) -> Span:
-    """A span as the caller wrote it."""
     span = Span(*place) if isinstance(place, (tuple, list)) and len(place) == 3 else None
     if (
         span is None

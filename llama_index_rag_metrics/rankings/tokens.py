@@ -9,29 +9,16 @@ from itertools import accumulate
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from llama_index_rag_metrics.runtime.arrays import IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 Tokenizer: TypeAlias = "Callable[[str], Sequence[Any]] | Any"
 """A function from a text to its tokens, or an object whose `encode` is one."""
 
-Places: TypeAlias = npt.NDArray[np.int64]
-
 
 class TokenCounter:
-    """Counts the tokens of texts; each distinct text is counted once and kept by its hash.
-
-    Args:
-        tokenizer: by default LlamaIndex's `get_tokenizer()`.
-
-    Examples:
-        >>> counter = TokenCounter(str.split)
-        >>> counter.count(["one two", "three"])
-        [2, 1]
-        >>> counter.name
-        'str.split'
-    """
+    """Counts the tokens of texts; each distinct text is counted once and kept by its hash."""
 
     def __init__(self, tokenizer: Tokenizer | None = None) -> None:
         if tokenizer is None:
@@ -47,15 +34,13 @@ class TokenCounter:
         self._counts: dict[bytes, int] = {}
 
     def count(self, texts: Iterable[str]) -> list[int]:
-        """The number of tokens of each text."""
         return [self._count(text) for text in texts]
 
     @classmethod
     def of(cls, tokenizer: Tokenizer | TokenCounter | None) -> TokenCounter:
-        """The counter itself, or one for the tokenizer."""
         return tokenizer if isinstance(tokenizer, cls) else cls(tokenizer)
 
-    def last_characters(self, text: str) -> Places:
+    def last_characters(self, text: str) -> IntArray:
         """(tokens,) the place of each token's last character in a text."""
         owner = _owner(self._tokenizer)
         if getattr(owner, "is_fast", False) and callable(owner):  # of Hugging Face's transformers
@@ -87,25 +72,16 @@ class TokenCounter:
 
 
 class DocumentTokens:
-    """Where the tokens of documents end; a document is parted into tokens when it is asked for.
-
-    Args:
-        tokenizer: by default LlamaIndex's `get_tokenizer()`.
-
-    Examples:
-        >>> DocumentTokens({"moons": "Enceladus has geysers."}, str.split)("moons")
-        array([ 8, 12, 21])
-    """
+    """Where the tokens of documents end; a document is parted into tokens when it is asked for."""
 
     def __init__(
         self, documents: Mapping[str, str], tokenizer: Tokenizer | TokenCounter | None = None
     ) -> None:
         self._documents = documents
         self._tokenizer = tokenizer
-        self._known: dict[str, Places] = {}
+        self._known: dict[str, IntArray] = {}
 
-    def __call__(self, document_id: str) -> Places:
-        """(tokens,) the place of each token's last character."""
+    def __call__(self, document_id: str) -> IntArray:
         if document_id not in self._known:
             text = self._documents.get(document_id)
             if text is None:
@@ -118,11 +94,7 @@ class DocumentTokens:
 
 
 def n_fitting(tokens: Iterable[int], budget: int) -> int:
-    """How many items fit, one after another, until the first that doesn't.
-
-    >>> n_fitting([3, 2, 4, 1], 5)
-    2
-    """
+    """How many items fit, one after another, until the first that doesn't."""
     return sum(spent <= budget for spent in accumulate(tokens))
 
 
@@ -132,7 +104,7 @@ def _length(tokens: Any) -> int:
     return len(getattr(ids, "ids", ids))
 
 
-def _last_of(pairs: Iterable[tuple[int, int]]) -> Places:
+def _last_of(pairs: Iterable[tuple[int, int]]) -> IntArray:
     """The last characters of tokens from their ends; special tokens hold no text."""
     return np.array([end - 1 for start, end in pairs if end > start], np.int64)
 

@@ -1,8 +1,6 @@
-"""Judging from columns: a batch of Arrow or Polars → JudgedRankings, without a Python object an id.
+"""Judging from columns, by 64-bit hashes of ids, with the same result as `judge` of lists.
 
-Ids are compared by 64-bit hashes, and those that agree are then compared themselves: the result is
-exact, and the same to the last bit as that of `judge` on lists. What hashes can't decide (two ids
-of one hash) and what has no columns (groups) goes through `judge`.
+What hashes can't decide (two ids of one hash), and groups, goes through `judge`.
 """
 
 from __future__ import annotations
@@ -48,21 +46,7 @@ GRADES, WEIGHTS = "grades", "facet_weights"
 
 
 def judge_table(frame: pl.DataFrame, columns: Sequence[type[JudgedColumn]] = ()) -> JudgedRankings:
-    """Bring the relevance and the rankings of a table together, row by row.
-
-    Args:
-        frame: one row a query. `retrieved_ids`: the ranked ids, best first; null counts as empty.
-            `expected_ids`: the judged ids, or groups of them; null where the query is unjudged.
-            `grades`, if there: the grade of each expected id; a row without them has grade 1 each.
-            `facet_weights`, if there: the weight of each group, 1 each in a row without them.
-        columns: what is read beside these; a column of such a kind must be there.
-
-    Examples:
-        >>> import polars as pl
-        >>> frame = pl.DataFrame({"retrieved_ids": [["b", "x", "b", "a"]], "expected_ids": [["a"]]})
-        >>> judge_table(frame).item_rank
-        array([3])
-    """
+    """Bring the relevance and the rankings of a table together, row by row."""
     for column in (RETRIEVED, EXPECTED):
         check_column(frame, column)
     if _is_grouped(frame[EXPECTED].dtype):
@@ -124,7 +108,6 @@ def _is_grouped(expected: pl.DataType) -> bool:
 
 
 def _judge_rows(frame: pl.DataFrame, columns: Sequence[type[JudgedColumn]]) -> JudgedRankings:
-    """The same through lists."""
     relevance: list[Any] = frame[EXPECTED].to_list()
     is_grouped = _is_grouped(frame[EXPECTED].dtype)
     if GRADES in frame.columns and frame[GRADES].null_count() < len(frame):
@@ -174,7 +157,6 @@ def _weighted(
 
 
 def frame_of(table: pa.Table | pa.RecordBatch) -> pl.DataFrame:
-    """A table of Arrow as Polars has it, for `judge_table`."""
     import polars as pl
     import pyarrow as pa
 

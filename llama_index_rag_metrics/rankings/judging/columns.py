@@ -10,17 +10,23 @@ from llama_index_rag_metrics.rankings.judging.forbidden import Forbidden
 from llama_index_rag_metrics.rankings.judging.judged_calls import JudgedCalls
 from llama_index_rag_metrics.rankings.judging.judged_column import JudgedColumn, TokenCounts
 from llama_index_rag_metrics.rankings.judging.judged_spans import JudgedSpans
+from llama_index_rag_metrics.rankings.judging.retrieval_scores import RetrievalScores
 from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
-COLUMNS: tuple[type[JudgedColumn], ...] = (TokenCounts, JudgedSpans, Forbidden, JudgedCalls)
+COLUMNS: tuple[type[JudgedColumn], ...] = (
+    TokenCounts,
+    JudgedSpans,
+    Forbidden,
+    JudgedCalls,
+    RetrievalScores,
+)
 
 _FORMER = frozenset({"needs_tokens", "needs_spans", "needs_documents", "needs_forbidden"})
 """Attributes that `needs` replaced: ignored in silence, they would change scores."""
 
 
 def columns_for(metrics: Iterable[object]) -> list[type[JudgedColumn]]:
-    """The columns that any of the metrics needs."""
     needs: set[str] = set()
     for metric in metrics:
         kind: type = type(metric)
@@ -39,5 +45,4 @@ def _former_of(kind: type) -> frozenset[str]:
 
 
 def compute_arguments(metric: object, ranking: Ranking) -> dict[str, Any]:
-    """What a metric's `compute` needs of a ranking beside its ids and texts."""
     return {column.argument: getattr(ranking, column.name) for column in columns_for([metric])}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llama_index_rag_metrics.rankings.judging.hashes import IdLists, check_column
-from llama_index_rag_metrics.rankings.judging.judged import Cutoff, JudgedRankings, Ranked
+from llama_index_rag_metrics.rankings.judging.judged import Cutoff, JudgedRankings, Ranked, place_of
 from llama_index_rag_metrics.rankings.judging.judged_column import (
     Batch,
     ForbiddenIds,
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 FORBIDDEN, UNKNOWN = "forbidden_ids", "forbidden_unknown_ids"
 
 _CONTENT = ", the ids that the asker of each question may not see"
-
-_PLACE = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,12 +60,12 @@ class Forbidden(JudgedColumn):
         if sources.forbidden is None and all(mark is None for mark in marks):
             return None
         query_ids = sources.query_ids or range(len(rankings))
-        given = _aligned(query_ids, sources.forbidden or {})
+        given = by_query(query_ids, sources.forbidden or {})
         retrieved: list[tuple[int, int]] = []
         judged: list[tuple[int, float]] = []
         unknown: list[str] = []
         for query, ranking in enumerate(rankings):
-            sides = given[query], marks[query]
+            sides = given.get(query_ids[query]), marks[query]
             ids = frozenset().union(*(_forbidden_ids(query_ids[query], side) for side in sides))
             items = list(dict.fromkeys(ids_of(ranking)))
             doubtful = frozenset(getattr(ranking, "forbidden_unknown", None) or ()) - ids
@@ -113,7 +111,7 @@ class Forbidden(JudgedColumn):
 
     def covers(self, ranked: Ranked) -> BoolArray:
         """(items,) whether each of these items is a forbidden one."""
-        return np.isin(_place(ranked.query, ranked.rank), _place(self.query, self.rank))
+        return np.isin(place_of(ranked.query, ranked.rank), place_of(self.query, self.rank))
 
     def n_within(self, judged: JudgedRankings, cutoff: Cutoff | None) -> IntArray:
         """(queries,) how many forbidden items were retrieved within a cutoff."""
@@ -127,7 +125,6 @@ class Forbidden(JudgedColumn):
 
 
 def forbidden_in(judged: JudgedRankings) -> Forbidden:
-    """What is forbidden in judged rankings."""
     if (forbidden := judged.column(Forbidden)) is None:
         expected = "the ids that the asker of each question may not see"
         remedy = f"Give them as forbidden={{query id: ids}}, or in a column {FORBIDDEN}."
@@ -135,17 +132,20 @@ def forbidden_in(judged: JudgedRankings) -> Forbidden:
     return forbidden
 
 
-def _aligned(query_ids: Sequence[Any], forbidden: ForbiddenIds) -> list[Collection[str] | None]:
+def by_query(
+    query_ids: Sequence[Any], forbidden: ForbiddenIds
+) -> Mapping[Any, Collection[str] | None]:
+    """Query id to what its asker may not see, however that was given."""
     if isinstance(forbidden, Mapping):
         known = set(query_ids)
         if unknown := [query_id for query_id in forbidden if query_id not in known]:
             raise InvalidInput("forbidden", unknown, "only ids of the questions that are scored")
-        return [forbidden.get(query_id) for query_id in query_ids]
+        return forbidden
     listed = list(forbidden)
     if isinstance(forbidden, (str, bytes)) or len(listed) != len(query_ids):
         expected = f"{len(query_ids)} collections of ids, one a question, or {{query id: ids}}"
         raise InvalidInput("forbidden", forbidden, expected)
-    return listed
+    return dict(zip(query_ids, listed, strict=True))
 
 
 def _forbidden_ids(query_id: object, ids: Collection[str] | None) -> frozenset[str]:
@@ -157,8 +157,3 @@ def _forbidden_ids(query_id: object, ids: Collection[str] | None) -> frozenset[s
             f"forbidden of question {query_id!r}", ids, "a collection of ids", remedy
         )
     return frozenset(ids)
-
-
-def _place(query: IntArray, rank: IntArray) -> IntArray:
-    """(items,) query and rank as one number: the query in the upper half, the rank in the lower."""
-    return np.asarray((query << _PLACE) + rank, np.int64)

@@ -1,11 +1,4 @@
-"""Lists of ids, compared by 64-bit hashes: which repeat an earlier one, and which are wanted.
-
-Both are told for many lists at once, by the way that suits their sizes. Ids of one hash may differ:
-`IdLists` compares those that agree themselves.
-
-Tables of slots built by hand stand here for their speed alone, which `benchmarks/large_files.py`
-measures on Arrow columns.
-"""
+"""Lists of ids, compared by 64-bit hashes: which repeat an earlier one, and which are wanted."""
 
 from __future__ import annotations
 
@@ -44,27 +37,18 @@ _SLOTS = 4
 
 @dataclass(eq=False)
 class HashedLists:
-    """Lists of hashes, flat.
-
-    Attributes:
-        value: (items,) the hash of each member.
-        counts: (lists,) how many members each list has.
-    """
+    """Lists of hashes, flat."""
 
     value: Keys
     counts: IntArray
 
     @cached_property
     def half(self) -> Halves:
-        """(items,) the lower half of each hash."""
         return self.value.astype(np.uint32)
 
     @cached_property
     def rows(self) -> Halves | None:
-        """(lists, longest) the lower halves, a list a row; None where most of it would be empty.
-
-        Short rows are filled up with numbers that differ.
-        """
+        """(lists, longest) the lower halves, a list a row; None where most of it would be empty."""
         n_lists, longest = len(self.counts), self.longest
         if n_lists * longest == len(self.value):
             return self.half.reshape(n_lists, longest)
@@ -102,14 +86,7 @@ class HashedLists:
         return order[again + 1], order[again]
 
     def find(self, wanted: HashedLists) -> tuple[IntArray, IntArray]:
-        """The members that agree with a wanted one of the same list: their positions, in order.
-
-        Args:
-            wanted: as many lists, none of which repeats a member.
-
-        Returns:
-            The positions, and the position in `wanted` of what each agrees with.
-        """
+        """The members that agree with a wanted one of the same list: their positions, in order."""
         rows = self.rows if wanted.longest <= _FEW else None
         return self._by_slots(wanted) if rows is None else self._by_comparing(rows, wanted)
 
@@ -161,7 +138,6 @@ class HashedLists:
 
 
 def _agree(ordered: Keys | Halves) -> bool:
-    """Whether any two neighbours are the same."""
     return bool((ordered[1:] == ordered[:-1]).any())
 
 
@@ -175,14 +151,7 @@ class Collision(Exception):
 
 @dataclass(eq=False)
 class IdLists:
-    """A column of lists of ids, flat.
-
-    Attributes:
-        ids: (items,) the members of all lists.
-        query: (items,) the row of each.
-        counts: (queries,) how many members each list has.
-        copies: positions of the members that were dropped, since they repeat one of their list.
-    """
+    """A column of lists of ids, flat."""
 
     ids: pl.Series
     query: IntArray
@@ -252,7 +221,6 @@ class IdLists:
 
 
 def check_column(frame: pl.DataFrame, column: str, content: str = "", remedy: str = "") -> None:
-    """Refuse a table without a column; `content` says what is in it."""
     if column not in frame.columns:
         raise InvalidInput("table", frame.columns, f"a column {column}{content}", remedy)
 

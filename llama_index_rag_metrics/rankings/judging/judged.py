@@ -1,8 +1,4 @@
-"""JudgedRankings: rankings and relevance brought together, as flat arrays without a single id.
-
-Metrics read only this. It knows one cutoff and one threshold, `at(k, min_grade)`; a metric is then
-a weight per hit, summed by query, over a normaliser.
-"""
+"""JudgedRankings: rankings and relevance brought together, as flat arrays without a single id."""
 
 from __future__ import annotations
 
@@ -16,6 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from llama_index_rag_metrics.rankings.judging.judged_column import JudgedColumn, TokenCounts
+from llama_index_rag_metrics.rankings.judging.retrieval_scores import (
+    RetrievalScores,
+    check_min_score,
+)
+from llama_index_rag_metrics.rankings.run import SCORED, UNSCORED
 from llama_index_rag_metrics.runtime.amounts import check_integer
 from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray, none_of_them
 from llama_index_rag_metrics.runtime.errors import InvalidInput
@@ -102,23 +103,48 @@ class JudgedRankings:
         return np.bincount(self.judged_query[counted], minlength=len(self))
 
     def at(self, cutoff: Cutoff | None = None, min_grade: float | None = None) -> Hits:
-        """The hits within a cutoff, memoised.
-
-        Args:
-            cutoff: a rank, or tokens; None for the whole ranking.
-            min_grade: the grade from which an item is relevant; None takes every grade above 0.
-        """
+        """The hits within a cutoff, memoised."""
         view = self._views.get((cutoff, min_grade))
         if view is None:
             view = self._views[cutoff, min_grade] = self._view(cutoff, min_grade)
         return view
+
+    @cached_property
+    def retrieved_query(self) -> IntArray:
+        """(retrieved,) position of the query of every retrieved item."""
+        return np.repeat(np.arange(len(self)), self.depth)
+
+    @cached_property
+    def item_place(self) -> IntArray:
+        """(items,) position among the retrieved of every item that has a judgement."""
+        begin = np.cumsum(self.depth) - self.depth
+        return np.asarray(begin[self.item_query] + self.item_rank - 1, np.int64)
+
+    def only(self, kept: BoolArray) -> JudgedRankings:
+        """The rankings as if only these of the (retrieved,) items had been; ranks close up."""
+        query = self.retrieved_query
+        rank = np.zeros(len(query), np.int64)
+        rank[kept] = _ordinal(query[kept])
+        begin = np.cumsum(self.depth) - self.depth
+        is_left = kept[self.item_place]
+        in_pairs = is_left[self.pair_item]
+        position = np.cumsum(is_left) - 1
+        return replace(
+            self,
+            depth=np.bincount(query[kept], minlength=len(self)),
+            item_query=self.item_query[is_left],
+            item_rank=rank[self.item_place[is_left]],
+            item_grade=self.item_grade[is_left],
+            pair_group=self.pair_group[in_pairs],
+            pair_item=position[self.pair_item[in_pairs]],
+            columns={kind: column.reranked(rank, begin) for kind, column in self.columns.items()},
+        )
 
     def forget_views(self) -> None:
         """Let go of the views, which refer back here, so that memory is free at once."""
         self._views.clear()
 
     def column(self, kind: type[Column]) -> Column | None:
-        """What the rankings carry of this kind; None where it isn't known."""
         return cast("Column | None", self.columns.get(kind))
 
     def n_fitting(self, budget: TokenBudget) -> IntArray:
@@ -198,11 +224,7 @@ class JudgedRankings:
         )
 
     def ideal(self, length: IntArray | int | None = None) -> Ranked:
-        """The best possible ranking of each query: its grades above 0, best first.
-
-        Args:
-            length: at most this many items; one number, or (queries,).
-        """
+        """The best possible ranking of each query: its grades above 0, best first."""
         taken = self.n_judged
         if length is not None:
             taken = np.minimum(taken, length)
@@ -215,13 +237,7 @@ class JudgedRankings:
 
 @dataclass(eq=False)
 class Ranked:
-    """Ranked items of a batch of queries, flat: each query's items together, by rank.
-
-    Attributes:
-        query: (items,) position of the item's query.
-        rank: (items,) rank from 1.
-        grade: (items,) grade.
-    """
+    """Ranked items of a batch of queries, flat: each query's items together, by rank."""
 
     n_queries: int
     query: IntArray
@@ -356,12 +372,13 @@ def _reaches(grade: FloatArray, min_grade: float | None) -> BoolArray:
     return np.asarray(grade > 0 if min_grade is None else grade >= min_grade, np.bool_)
 
 
-def grades_best_first(grade: FloatArray, counts: npt.ArrayLike) -> FloatArray:
-    """The grades of every query, which stand together, brought into order: best first.
+def place_of(query: IntArray, rank: IntArray) -> IntArray:
+    """(items,) query and rank as one number: the query in the upper half, the rank in the lower."""
+    return np.asarray((query << 32) + rank, np.int64)
 
-    >>> grades_best_first(np.array([1.0, 2.0, 0.0, 3.0]), [2, 2])
-    array([2., 1., 3., 0.])
-    """
+
+def grades_best_first(grade: FloatArray, counts: npt.ArrayLike) -> FloatArray:
+    """The grades of every query, which stand together, brought into order: best first."""
     if not grade.size or grade.min() == grade.max():
         return grade
     counts = np.asarray(counts, np.int64)
@@ -374,44 +391,41 @@ class Selection:
 
     Attributes:
         max_retrieved: only this many of each ranking, from its first on (trec_eval -M); None: all.
+        min_score: only items with at least this score of the retriever; ranks close up. It comes
+            first, as a postprocessor does that cuts the retriever's list.
         judged_only: of these only those with a grade of 0 or more; the ranks close up (trec_eval
             -J; Sakai's condensed lists).
     """
 
     max_retrieved: int | None = None
     judged_only: bool = False
+    min_score: float | None = None
 
     def __post_init__(self) -> None:
+        check_min_score(self.min_score)
         if self.max_retrieved is not None:
             check_integer("max_retrieved", self.max_retrieved, 1, "at least 1, or None for all")
 
     def of(self, judged: JudgedRankings) -> JudgedRankings:
-        """The rankings as if only the selected items had been retrieved."""
         if self == ALL_RETRIEVED:
             return judged
-        begin = np.cumsum(judged.depth) - judged.depth
-        query = np.repeat(np.arange(len(judged)), judged.depth)
-        rank = np.arange(1, len(query) + 1) - begin[query]
+        query = judged.retrieved_query
+        kept = np.ones(len(query), np.bool_)
+        if self.min_score is not None:
+            kept = scores_in(judged) >= self.min_score
         if self.max_retrieved is not None:
-            rank[rank > self.max_retrieved] = 0
-        place = begin[judged.item_query] + judged.item_rank - 1
+            kept[kept] = _ordinal(query[kept]) <= self.max_retrieved
         if self.judged_only:
-            counted = place[(judged.item_grade >= 0) & (rank[place] > 0)]
-            rank = np.zeros(len(query), np.int64)
-            rank[counted] = _ordinal(query[counted])
-        kept = rank[place] > 0
-        in_pairs = kept[judged.pair_item]
-        position = np.cumsum(kept) - 1
-        return replace(
-            judged,
-            depth=np.bincount(query[rank > 0], minlength=len(judged)),
-            item_query=judged.item_query[kept],
-            item_rank=rank[place[kept]],
-            item_grade=judged.item_grade[kept],
-            pair_group=judged.pair_group[in_pairs],
-            pair_item=position[judged.pair_item[in_pairs]],
-            columns={kind: column.reranked(rank, begin) for kind, column in judged.columns.items()},
-        )
+            counted = np.zeros(len(query), np.bool_)
+            counted[judged.item_place[judged.item_grade >= 0]] = True
+            kept &= counted
+        return judged.only(kept)
 
 
 ALL_RETRIEVED = Selection()
+
+
+def scores_in(judged: JudgedRankings) -> FloatArray:
+    if (scores := judged.column(RetrievalScores)) is None:
+        raise InvalidInput("scores", None, SCORED, UNSCORED, lacks="scores")
+    return scores.values

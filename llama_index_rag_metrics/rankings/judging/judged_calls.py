@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings
+from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings, place_of
 from llama_index_rag_metrics.rankings.judging.judged_column import (
     Batch,
     JudgedColumn,
@@ -15,9 +15,6 @@ from llama_index_rag_metrics.rankings.judging.judged_column import (
 from llama_index_rag_metrics.rankings.judging.lists import judge
 from llama_index_rag_metrics.rankings.run import Call
 from llama_index_rag_metrics.runtime.arrays import BoolArray, IntArray
-
-_PLACE = 32
-"""A place is one number: the query in the upper half, the rank in the lower."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,8 +66,8 @@ class JudgedCalls(JudgedColumn):
     def new_relevant(self, min_grade: float) -> IntArray:
         """(calls,) how many relevant items no earlier call had."""
         hits = self.judged.at(None, min_grade)
-        ends = (self.query << _PLACE) + self.depth
-        first = np.searchsorted(ends, (hits.query << _PLACE) + hits.rank)
+        ends = place_of(self.query, self.depth)
+        first = np.searchsorted(ends, place_of(hits.query, hits.rank))
         return np.bincount(first, minlength=len(ends))
 
 

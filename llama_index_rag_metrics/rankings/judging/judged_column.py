@@ -55,7 +55,6 @@ class ColumnSources:
         return None if self.documents is None else DocumentTokens(self.documents, self.tokenizer)
 
     def lacks(self, column: str, query: int, ids: object, expected: str, remedy: str) -> Exception:
-        """The error of a ranking that doesn't have a column."""
         query_id = query if self.query_ids is None else self.query_ids[query]
         where = f"ranking of question {query_id!r}"
         return InvalidInput(where, ids, expected, remedy, lacks=column)
@@ -65,8 +64,6 @@ NO_SOURCES = ColumnSources()
 
 
 class Batch(NamedTuple):
-    """The relevance and the rankings of some queries, and what else columns are made of."""
-
     relevance: Sequence[RelevanceLike | None]
     rankings: Sequence[RankingLike]
     sources: ColumnSources = NO_SOURCES
@@ -175,17 +172,25 @@ def first_of_each(ids: Sequence[str], values: Sequence[T]) -> Iterable[T]:
 
 def _read_tokens(frame: pl.DataFrame) -> IntArray:
     """(retrieved,) the tokens of every retrieved item, copies included."""
-    import polars as pl
-
     remedy = "Or use cutoffs by rank, such as @10."
     check_column(frame, TOKENS, ", the tokens of each retrieved id", remedy)
-    lists = as_lists(frame[TOKENS])
+    return np.asarray(item_numbers(frame, TOKENS, whole=True).to_numpy(), np.int64)
+
+
+def item_numbers(frame: pl.DataFrame, column: str, *, whole: bool = False) -> pl.Series:
+    """(retrieved,) the numbers of every retrieved item, copies included, as a column has them."""
+    import polars as pl
+
+    lists = as_lists(frame[column])
     inner = lists.dtype.inner if isinstance(lists.dtype, pl.List) else None
-    if inner is None or not (inner.is_integer() or inner == pl.Null):
-        raise InvalidInput(f"column {TOKENS}", lists.dtype, "a list of whole numbers in every row")
-    counts, n_ids = list_lengths(frame, TOKENS), list_lengths(frame, RETRIEVED)
-    check_lengths(frame, TOKENS, counts, n_ids, "numbers, one for each retrieved id")
-    numbers = lists.filter(pl.Series(counts > 0)).explode().cast(pl.Int64)
+    fits = inner is not None and (inner.is_integer() if whole else inner.is_numeric())
+    if not (fits or inner == pl.Null):
+        expected = f"a list of {'whole ' * whole}numbers in every row"
+        raise InvalidInput(f"column {column}", lists.dtype, expected)
+    counts, n_ids = list_lengths(frame, column), list_lengths(frame, RETRIEVED)
+    check_lengths(frame, column, counts, n_ids, "numbers, one for each retrieved id")
+    numbers: pl.Series = lists.filter(pl.Series(counts > 0)).explode()
     if numbers.null_count():
-        raise InvalidInput(f"column {TOKENS}", None, "a number for each retrieved id")
-    return np.asarray(numbers.to_numpy(), np.int64)
+        raise InvalidInput(f"column {column}", None, "a number for each retrieved id")
+    cast: pl.Series = numbers.cast(pl.Int64 if whole else pl.Float64)
+    return cast

@@ -1,9 +1,4 @@
-"""Spans of a batch of queries: how much several of them cover together.
-
-Text that two spans share counts once. All is flat and vectorised: a span is a row. The documents of
-all queries are thought of as laid one behind another, so that a span is two places on one line, and
-one sort brings what belongs together side by side, whatever cutoff is asked for later.
-"""
+"""Spans of a batch of queries: how much several of them cover together."""
 
 from __future__ import annotations
 
@@ -220,7 +215,6 @@ def with_expected_ids(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def place_rows(frame: pl.DataFrame, column: str) -> list[list[Span | None]]:
-    """The places of a column of a table, a list a row, None where they aren't known."""
     spans = [
         None if place is None or None in place.values() else Span(**place)
         for place in _read_places(frame, column).to_list()
@@ -231,7 +225,6 @@ def place_rows(frame: pl.DataFrame, column: str) -> list[list[Span | None]]:
 
 
 def span_series(column: str, spans: Iterable[Sequence[Span | None] | None]) -> pl.Series:
-    """Spans, a list a row, as a column of a table."""
     import polars as pl
 
     rows = [None if row is None else [span and span._asdict() for span in row] for row in spans]
@@ -274,7 +267,6 @@ def _dtype() -> pl.DataType:
 
 
 def _lists(column: pl.Series) -> pl.Series:
-    """A column as lists of structs."""
     import polars as pl
 
     known = _dtype()

@@ -1,10 +1,4 @@
-"""Judging from Python lists: relevance and rankings of any number of queries → JudgedRankings.
-
-Here live the rules about duplicates and order: a repeated id counts at its first rank, later copies
-are dropped and the ranks close up. Matching ids is nearly the whole cost of an evaluation, so
-`judge` is one plain loop over local variables; order is brought into its columns at the end, all at
-once.
-"""
+"""Judging from Python lists: relevance and rankings of any number of queries → JudgedRankings."""
 
 from __future__ import annotations
 
@@ -52,18 +46,7 @@ def judge(
     columns: Iterable[type[JudgedColumn]] = (),
     sources: ColumnSources = NO_SOURCES,
 ) -> JudgedRankings:
-    """Bring relevance and rankings together, query by query.
-
-    Args:
-        relevance: of each query: relevant ids, {id: grade}, groups, a Relevance, or None where the
-            query is unjudged.
-        rankings: of each query, in the same order: a `Ranking`, or the retrieved ids, best first.
-        columns: what is read of the rankings beside their ids.
-
-    Examples:
-        >>> judge([["a", "b"]], [["b", "x", "b", "a"]]).item_rank
-        array([1, 3])
-    """
+    """Bring relevance and rankings together, query by query."""
     if len(relevance) != len(rankings):
         expected = f"one ranking for each of {len(relevance)} relevances"
         raise InvalidInput("rankings", len(rankings), expected)
@@ -180,12 +163,10 @@ def _judge_remembered(case: _Case) -> JudgedRankings:
 
 
 def _is_plain(relevance: RelevanceLike | None) -> TypeGuard[list[str]]:
-    """Whether this is a list of str and of nothing else."""
     return type(relevance) is list and bool(relevance) and _are_texts(relevance)
 
 
 def _are_texts(ids: Iterable[Any]) -> bool:
-    """Whether all ids are str: joining them is the quickest test."""
     try:
         "".join(ids)
     except TypeError:
@@ -194,7 +175,6 @@ def _are_texts(ids: Iterable[Any]) -> bool:
 
 
 def _read_judgements(judgements: RelevanceLike | None) -> tuple[Judgements, Relevance | None]:
-    """The judgements, and the relevance where it has groups."""
     if judgements is None:
         return {}, None
     relevance = Relevance.of(judgements)
@@ -214,7 +194,6 @@ def _read_ranking(ranking: Any) -> list[str]:
 def _read_both(
     relevance: RelevanceLike | None, ranking: list[str]
 ) -> tuple[set[str], Judgements, Relevance | None]:
-    """The members of the ranking, the judgements and the groups, in any form."""
     judgements, groups = _read_judgements(relevance)
     try:
         return set(ranking), judgements, groups

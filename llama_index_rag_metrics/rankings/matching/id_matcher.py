@@ -50,7 +50,6 @@ def item_ids(nodes: Sequence[NodeWithScore], match_on: MatchOn) -> list[str]:
 
 
 def describe(match_on: MatchOn) -> str:
-    """match_on in words, for messages and fingerprints."""
     return getattr(match_on, "__qualname__", repr(match_on)) if callable(match_on) else match_on
 
 
@@ -59,11 +58,7 @@ NOT_VALID = "Not a valid score"
 
 
 class Came(NamedTuple):
-    """How many relevant passages of the questions came by id, and how many under other ids alone.
-
-    Attributes:
-        texts: how many distinct ones came under other ids.
-    """
+    """Relevant passages that came by id, and under other ids alone; `texts` are distinct."""
 
     wanted: int = 0
     by_id: int = 0
@@ -72,10 +67,7 @@ class Came(NamedTuple):
 
 
 class LabelCheck:
-    """Watches what is retrieved, to see whether it has the kind of ids that the labels name.
-
-    Where the labels are among the ids of the dataset's corpus, any document of it shows that.
-    """
+    """Watches what is retrieved, to see whether it has the kind of ids that the labels name."""
 
     def __init__(
         self, labels: Iterable[str], match_on: MatchOn, corpus: Collection[str] = ()
@@ -103,7 +95,6 @@ class LabelCheck:
 
     @property
     def match_nothing(self) -> bool:
-        """Whether something was retrieved, and no label names any of it."""
         return bool(self._labels and self._example) and not self._matched
 
     @property
@@ -113,14 +104,10 @@ class LabelCheck:
 
     @property
     def fits_otherwise(self) -> bool:
-        """Whether labels match something else in the nodes."""
         return bool(self._fitting)
 
     def note(self, came: Came | None = None) -> str | None:
-        """What is wrong and what would fit; None where most of what came fits the labels.
-
-        `came` counts the relevant passages that came under other ids.
-        """
+        """What is wrong and what would fit; None where most of what came fits the labels."""
         came = came or Came()
         most = max(map(len, self._fitting.values()), default=0) if self.match_nothing else 0
         if self.are_strange and came.under_other_ids > came.by_id and came.texts > most:

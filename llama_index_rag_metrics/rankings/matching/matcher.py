@@ -1,11 +1,4 @@
-"""What every matcher shares, and how its matches become an ordinary ranking of ids.
-
-A matcher says of each retrieved item which expected items it covers. The item then stands for their
-ids, best grade first, on consecutive ranks; one that covers none stands for its own id. The
-flattened result is judged as any ranking: an id counts at its first rank, so each expected item is
-credited once, and a chunk that covers only credited ones is a repetition. An expected item that is
-known by its text alone has an id of its own and grade 1. Metrics know nothing of matching.
-"""
+"""What every matcher shares, and how its matches become an ordinary ranking of ids."""
 
 from __future__ import annotations
 
@@ -128,7 +121,6 @@ class Expected:
 
     @classmethod
     def of(cls, relevance: Relevance | None, passages: Mapping[str, Any]) -> Expected:
-        """Relevance, and the passages that are known of its ids."""
         grades = {} if relevance is None else relevance.grades
         known = sorted(filter(passages.__contains__, grades), key=lambda item: -grades[item])
         return cls(relevance, tuple(known), tuple(passages[item] for item in known))
@@ -154,7 +146,6 @@ class Expected:
 
 
 def positions(covers: BoolArray) -> list[list[int]]:
-    """What `match` returns, of (retrieved, expected) which covers which."""
     return [np.flatnonzero(row).tolist() for row in covers]
 
 
@@ -203,7 +194,6 @@ def carry_costs(
 
 
 def _another(own: str, taken: set[str]) -> str:
-    """Another name for an id that is taken."""
     name = f"retrieved {own}"
     while name in taken:
         name += "'"

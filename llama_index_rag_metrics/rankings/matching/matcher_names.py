@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -103,11 +103,7 @@ def unregister_matcher(kind: str) -> None:
 
 @lru_cache(maxsize=64)
 def named_matcher(name: str) -> Matcher[Any] | None:
-    """The matcher of that name, the same object each time; None for "id".
-
-    >>> named_matcher("text>=0.6"), named_matcher("text>=0.8").name
-    (ContainmentMatcher(threshold=0.6), 'text')
-    """
+    """The matcher of that name, the same object each time; None for "id"."""
     kind, at_least, threshold = (part.strip() for part in str(name).partition(">="))
     if kind == BY_ID and not at_least:
         return None
@@ -139,12 +135,14 @@ class Matched:
         relevance: query id to relevance; expected items known by text alone have ids of their own.
         stands_for: query id to, for each retrieved item, the ids that it stands for: of the
             expected items that it covers, or its own.
-        in_calls: query id to the same by id, of what only the calls of a ranking retrieved.
+        in_calls: query id to the same by (id, text, span), of what only the calls of a ranking
+            retrieved.
         passages: query id to expected id to its text or span, where it is known.
         errors: query id to error, where the matcher failed.
         notes: what a reader of the scores should know.
         label_note: that nothing was recognised at all, where so.
         usage: what the matcher asked of a model; None where nothing.
+        repeats: the same of each run, if questions were asked several times.
 
     Examples:
         >>> from llama_index.core.schema import NodeWithScore, TextNode
@@ -167,7 +165,15 @@ class Matched:
     notes: tuple[str, ...] = ()
     label_note: str | None = None
     usage: Usage | None = None
-    in_calls: Mapping[str, Mapping[str, list[str]]] = field(default_factory=dict)
+    in_calls: Mapping[str, Mapping[Hashable, list[str]]] = field(default_factory=dict)
+    repeats: tuple[Matched, ...] = ()
+
+    @classmethod
+    def of_repeats(cls, repeats: Sequence[Matched]) -> Matched:
+        """What it made of the first run, and of each."""
+        runs = [each.run for each in repeats]
+        about = runs[0].replaced(Run(repeats=runs), repeats=runs)
+        return replace(repeats[0], run=about, repeats=tuple(repeats))
 
 
 def recognise(
@@ -181,9 +187,6 @@ def recognise(
     """Relevance, the ranking of the expected items that a matcher recognised, and what they cost.
 
     Without expected_ids, items are known by their texts alone; groups need no texts.
-
-    >>> recognise("text", None, ["n1", "n2"], ["geysers"], ["no moons", "water geysers here"])
-    (Relevance(['expected text 1']), ['n1', 'expected text 1'], None)
     """
     matcher = named_matcher(name)
     if isinstance(matcher, GroupMatcher):
@@ -230,5 +233,4 @@ def _in_order(retrieved_ids: Sequence[str]) -> list[str]:
 def _remembered_match(
     matcher: TextMatcher, expected: tuple[str, ...], retrieved: tuple[str, ...]
 ) -> list[list[int]]:
-    """The last few: the metrics of one query share the work."""
     return matcher.match(expected, retrieved)

@@ -1,8 +1,4 @@
-"""Texts made comparable: letters without case, width, spaces and punctuation; and words.
-
-Chinese, Japanese, Korean, Thai and their like are written without spaces, or with spaces that
-writers set as they please: there two neighbouring characters make a word.
-"""
+"""Texts made comparable: letters without case, width, spaces and punctuation; and words."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Matching by place: which characters of which document a node holds.
-
-A node that a `HierarchicalNodeParser` cut from a parent counts characters from the parent's start,
-though its source is the document. So a span's text may be a node, itself a span of another text; a
-`SpanMatcher` that knows the nodes follows them up to the document.
-"""
+"""Matching by place: which characters of which document a node holds."""
 
 from __future__ import annotations
 
@@ -86,7 +81,6 @@ class SpanMatcher(Matcher["Span | None"]):
 
 
 def _share(wanted: Span | None, place: Span | None) -> float:
-    """The share of a wanted span that a place holds."""
     if not wanted or not place or wanted.source != place.source:
         return 0.0
     shared = min(wanted.end, place.end) - max(wanted.start, place.start)

@@ -46,7 +46,6 @@ def gram_hashes(text: str, length: int) -> npt.NDArray[np.uint64]:
 
 
 def distinct(ascending: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Each of the sorted numbers once."""
     first = np.empty(len(ascending), np.bool_)
     first[:1] = True
     np.not_equal(ascending[1:], ascending[:-1], out=first[1:])
@@ -79,13 +78,7 @@ class ExactMatcher(TextMatcher):
 
 
 class PartMatcher(TextMatcher):
-    """A matcher by which a chunk covers a passage that it is a part of.
-
-    Args:
-        threshold: the similarity from which a retrieved text covers an expected one.
-        min_chars: how many letters a chunk must have to count as a part: a heading within a passage
-            doesn't stand for it.
-    """
+    """A matcher by which a chunk covers a passage that it is a part of."""
 
     default = 0.8
 
