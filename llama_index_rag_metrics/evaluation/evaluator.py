@@ -39,6 +39,7 @@ from llama_index_rag_metrics.evaluation.retrieved.run_matching import Matching, 
 from llama_index_rag_metrics.evaluation.run_evaluation import Plan, run_evaluation, token_counter
 from llama_index_rag_metrics.evaluation.sessions.session_asker import asker_of
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
+from llama_index_rag_metrics.evaluation.who_asks import Query
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.metrics.metric_names import DEFAULT_METRICS
@@ -139,7 +140,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         )
         with closing(LocalAsker(self.retriever, plan)) as asker:
             pipeline = asker.pipeline
-            retrieved, _ = await pipeline.ask(query)
+            retrieved, _ = await pipeline.ask(Query(query))
             for note in mode_note(retrieved, mode):
                 warn_caller(UserWarning(note))
             relevance = None if relevance is None else places.of_relevance(relevance)
@@ -239,7 +240,8 @@ async def aevaluate(
     """Evaluate a retriever on a dataset. `aevaluate` is awaited; `evaluate` isn't.
 
     Args:
-        retriever: a retriever, an index, a query engine, or a callable from query text to ids. An
+        retriever: a retriever, an index, a query engine, or a callable from query text to ids,
+            which gets the question's metadata, too, if it has a parameter `metadata`. An
             index is asked for as many nodes as the largest cutoff, and for at least 10 where a
             metric has none.
         dataset: a `RetrievalDataset`, or what `RetrievalDataset.of` takes, such as a path or
@@ -256,7 +258,7 @@ async def aevaluate(
         show_progress: whether to show a progress bar.
 
     The further arguments are those of `EvaluateOptions`, such as `name`, `journal`, `cache`,
-    `timeout`, `max_failures`, `tokenizer` and `forbidden`.
+    `timeout`, `max_failures`, `tokenizer`, `forbidden` and `filters`.
 
     Returns:
         One result per query, in the dataset's order; `.scores` has the means and counts, `.run`

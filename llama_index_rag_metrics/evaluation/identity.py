@@ -7,7 +7,7 @@ import inspect
 import re
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from llama_index.core.base.base_retriever import BaseRetriever
@@ -18,6 +18,8 @@ from llama_index_rag_metrics.evaluation.source import (
     QueryEngineRetriever,
     SessionRetriever,
 )
+from llama_index_rag_metrics.evaluation.who_asks import Told
+from llama_index_rag_metrics.files.conversations import HISTORY
 from llama_index_rag_metrics.rankings.fusion import Combine
 from llama_index_rag_metrics.runtime import digests
 
@@ -39,6 +41,7 @@ class RetrieverIdentity:
     name: str
     depth: int | None = None
     combine: Combine | None = None
+    told: Told | None = None
 
     def __str__(self) -> str:
         return self.name if self.depth is None else f"{self.name}, top {self.depth}"
@@ -49,17 +52,18 @@ class RetrieverIdentity:
         return {aspect: str(value) for aspect, value in known.items() if value is not None}
 
 
-def for_people(identity: str) -> str:
-    """An identity as people read it.
+def with_told(identity: str | RetrieverIdentity, told: Told | None) -> str | RetrieverIdentity:
+    if told is None:
+        return identity
+    whole = RetrieverIdentity(identity) if isinstance(identity, str) else identity
+    return replace(whole, told=told)
 
-    >>> for_people("__main__.search.<locals>.retrieve 5ecbb87e7dae"), for_people("app.<lambda>")
-    ('retrieve', 'app.a lambda function')
-    """
+
+def for_people(identity: str) -> str:
     return _NOT_FOR_PEOPLE.sub("", identity).replace("<lambda>", "a lambda function")
 
 
 def fingerprint(plan: Plan, retriever: str | RetrieverIdentity) -> dict[str, str]:
-    """The journal's aspects of a run."""
     dataset, match_on = plan.questions, plan.options.match_on
     counter, permissions = plan.counter, plan.permissions
     stages = [f"{type(each).__qualname__} {_digest(each)}" for each in plan.postprocessors]
@@ -73,7 +77,39 @@ def fingerprint(plan: Plan, retriever: str | RetrieverIdentity) -> dict[str, str
         **({} if counter is None else {"tokenizer": counter.name}),
         # ids that are forbidden aren't part of what was asked; who decides on nodes is
         **({"forbidden": permissions.name} if permissions and permissions.needs_nodes else {}),
+        **_who_asks(plan, None if isinstance(retriever, str) else retriever.told),
     }
+
+
+def _who_asks(plan: Plan, told: Told | None) -> dict[str, str]:
+    """Digests of what the answers depend on beside the questions, where there is any of it."""
+    metadata = plan.questions.metadata
+    known: dict[str, Mapping[str, Any]] = {"filters": plan.filters or {}}
+    if told == "metadata":
+        known[told] = metadata
+    elif told == "history":
+        known[told] = {key: row[HISTORY] for key, row in metadata.items() if row.get(HISTORY)}
+    return {aspect: digest_of(by_question) for aspect, by_question in known.items() if by_question}
+
+
+def digest_of(value: object) -> str:
+    """A digest of data; an object that has no other text than its address has another each time."""
+    return digests.short_hash(_written(value))
+
+
+def _written(value: Any) -> str:
+    if type(value) in (str, int, float):
+        return repr(value)
+    value = value.model_dump(mode="json") if isinstance(value, BaseModel) else value
+    value = value.tolist() if hasattr(value, "tolist") else value  # an array shows its ends alone
+    if isinstance(value, Mapping):
+        items = sorted(f"{_written(key)}: {_written(held)}" for key, held in value.items())
+        return f"{{{', '.join(items)}}}"
+    if isinstance(value, AbstractSet):
+        return f"{sorted(map(_written, value))}"
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(_written, value))}]"
+    return repr(value)
 
 
 def identify_retriever(retriever: BaseRetriever) -> str:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 from llama_index.core.schema import BaseNode, TextNode
 
-from llama_index_rag_metrics.evaluation.identity import identify_callable
+from llama_index_rag_metrics.evaluation.identity import digest_of, identify_callable
 from llama_index_rag_metrics.files.dataset_arguments import read_forbidden, refuse_unknown
 from llama_index_rag_metrics.metrics import PermittedRecall, RankingMetric
 from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn, item_ids
@@ -41,14 +39,6 @@ class Permissions:
 
     The retrieved node's metadata decide; what they lack is taken from the dataset's document. Where
     neither has the key, the item is unknown.
-
-    Args:
-        dataset: the questions; its own `forbidden` counts where none is given.
-        for_recall: whether a metric needs to know which labels are permitted.
-
-    Attributes:
-        by_query: query id to the ids that were given.
-        needs_nodes: whether retrieved nodes decide, rather than ids.
     """
 
     def __init__(
@@ -76,16 +66,14 @@ class Permissions:
 
     @property
     def name(self) -> str:
-        """Identifies how nodes are decided on."""
         key = self._key
         by_key = f"metadata {key!r} of what was retrieved"
         decides = by_key if key else identify_callable(self._function)
         known = [
-            {item: {str(name): of[name] for name in of if key in (None, name)} for item, of in side}
+            {item: {name: of[name] for name in of if key in (None, name)} for item, of in side}
             for side in (self._dataset.metadata.items(), self._dataset.document_metadata.items())
         ]
-        text = json.dumps(known, sort_keys=True, default=_plain)
-        return f"{decides}, {sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}"
+        return f"{decides}, {digest_of(known)}"
 
     def mark(self, query_id: str, ranking: Ranking, nodes: Sequence[NodeWithScore]) -> Ranking:
         """Add to a ranking which of the retrieved nodes are forbidden, and which unknown."""
@@ -99,7 +87,6 @@ class Permissions:
         return replace(ranking, forbidden=forbidden, forbidden_unknown=unknown or None)
 
     def mark_labels(self, query_id: str, ranking: Ranking) -> Ranking:
-        """Add to a ranking the forbidden labels that weren't retrieved."""
         retrieved = frozenset(ranking.ids)
         labels = self._forbidden_labels.get(query_id, ())
         if not (missed := [item for item in labels if item not in retrieved]):
@@ -117,7 +104,6 @@ class Permissions:
         return None
 
     def _ask(self, query_id: str, item: str, node: BaseNode | None) -> bool:
-        """Call the caller's function with a node."""
         assert self._function is not None
         question, document = self._dataset.metadata.get(query_id, {}), self._document(item)
         shown = document if node is None else _completed(node, document)
@@ -214,7 +200,6 @@ def permissions_for(
     match_on: MatchOn,
     matcher: Matcher[Any] | None = None,
 ) -> Permissions | None:
-    """The permissions of an evaluation; None where no metric needs them."""
     needy = [
         metric
         for metric in metrics
@@ -257,13 +242,7 @@ def _check_key(key: str, dataset: RetrievalDataset) -> None:
             raise InvalidInput("forbidden", key, expected)
 
 
-def _plain(value: object) -> object:
-    """A JSON value of metadata; a set is sorted, since every process has another order."""
-    return sorted(_values(value)) if isinstance(value, (set, frozenset)) else str(value)
-
-
 def _values(value: object) -> frozenset[str]:
-    """One value or several, as texts."""
     if isinstance(value, (list, tuple, set, frozenset)):
         return frozenset(map(str, value))
     return frozenset([str(value)])

@@ -6,18 +6,25 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from functools import cached_property
 from importlib.metadata import version
 from itertools import chain
 from typing import Any
 
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.vector_stores.types import MetadataFilters
 
 from llama_index_rag_metrics.evaluation.asking.query import Asker
 from llama_index_rag_metrics.evaluation.asking.query_runner import Collected, QueryRunner
 from llama_index_rag_metrics.evaluation.asking.run_journal import Journal
 from llama_index_rag_metrics.evaluation.asking.run_options import RunOptions
-from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity, fingerprint, for_people
+from llama_index_rag_metrics.evaluation.identity import (
+    RetrieverIdentity,
+    fingerprint,
+    for_people,
+    identify_callable,
+)
 from llama_index_rag_metrics.evaluation.permissions import Permissions, permissions_for
 from llama_index_rag_metrics.evaluation.results.evaluation_results import (
     EvaluationResults,
@@ -27,10 +34,12 @@ from llama_index_rag_metrics.evaluation.results.evaluation_results import (
 from llama_index_rag_metrics.evaluation.results.results_report import system_of
 from llama_index_rag_metrics.evaluation.retrieved.nodes import check_mode
 from llama_index_rag_metrics.evaluation.retrieved.places import Places, places_for
-from llama_index_rag_metrics.evaluation.retrieved.run_matching import Matching, group_by_matcher
+from llama_index_rag_metrics.evaluation.retrieved.run_matching import group_by_matcher
 from llama_index_rag_metrics.evaluation.sessions.session_asker import check_calls
+from llama_index_rag_metrics.evaluation.who_asks import Query, filters_by_question
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.metrics import RankingMetric
+from llama_index_rag_metrics.metrics.base import check_passes, of_one_run
 from llama_index_rag_metrics.metrics.texts import TextMetric
 from llama_index_rag_metrics.rankings.matching.matcher import Matcher
 from llama_index_rag_metrics.rankings.matching.matcher_names import BY_ID, Matched
@@ -40,20 +49,24 @@ from llama_index_rag_metrics.report.numbers import counted, questions
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import LabelWarning
 from llama_index_rag_metrics.runtime.sync import in_thread
-from llama_index_rag_metrics.scores.keeping_answers import keep_answers
+from llama_index_rag_metrics.scores.keeping_answers import with_answers
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All that is known before anything is asked; what no metric needs to know of items is None."""
+    """All that is known before anything is asked; what no metric needs to know of items is None.
+
+    `wanted` are the metrics that were asked for, `metrics` those of one run that they need.
+    """
 
     questions: RetrievalDataset
-    metrics: Sequence[BaseRetrievalMetric]
+    wanted: Sequence[BaseRetrievalMetric]
     options: RunOptions
     postprocessors: Sequence[BaseNodePostprocessor] = ()
     counter: TokenCounter | None = None
     permissions: Permissions | None = None
     places: Places | None = None
+    filters: Mapping[str, MetadataFilters | None] | None = None
 
     @classmethod
     def of(
@@ -63,6 +76,7 @@ class Plan:
         options: RunOptions,
         postprocessors: Sequence[BaseNodePostprocessor] = (),
     ) -> Plan:
+        check_passes(metrics, options.repeats)
         check_calls(metrics, options)
         questions = RetrievalDataset.of(dataset, on_error=options.on_error)
         options.scoring.check(questions.relevance)
@@ -77,11 +91,30 @@ class Plan:
                 metrics, questions, options.forbidden, options.match_on, options.matcher
             ),
             places_for(metrics, questions, options.matcher),
+            None if options.filters is None else filters_by_question(questions, options.filters),
+        )
+
+    def query(self, query_id: str) -> Query:
+        return Query(
+            self.questions.queries[query_id],
+            query_id=query_id,
+            metadata=self.questions.metadata.get(query_id, {}),
+            filters=None if self.filters is None else self.filters[query_id],
         )
 
     @property
+    def min_score(self) -> float | None:
+        """The score below which nothing is returned, where options or a last postprocessor say."""
+        cutoffs = [getattr(last, "similarity_cutoff", None) for last in self.postprocessors[-1:]]
+        known = [each for each in (*cutoffs, self.options.min_score) if each is not None]
+        return max(known, default=None)
+
+    @cached_property
+    def metrics(self) -> list[BaseRetrievalMetric]:
+        return of_one_run(self.wanted)
+
+    @property
     def computed(self) -> list[BaseRetrievalMetric]:
-        """The metrics that are computed query by query."""
         return [metric for metric in self.metrics if not isinstance(metric, RankingMetric)]
 
 
@@ -103,10 +136,12 @@ def describe(
     from llama_index_rag_metrics import __version__
 
     dataset, metrics, counter = plan.questions, plan.metrics, plan.counter
+    filters = plan.options.filters
+    filters = identify_callable(filters) if callable(filters) else filters
     size = questions(len(dataset.queries))
     if documents := len(dataset.corpus):
         size += f", {counted(documents, 'passage', 'passages')}"
-    depth = max((len(ranking.ids) for ranking in run.values()), default=0)
+    depth = max((len(ranking.ids) for ranking in run.every_ranking), default=0)
     recognising = [metric for metric in metrics if getattr(metric, "recognises", True)]
     stages = [type(postprocessor).__qualname__ for postprocessor in plan.postprocessors]
     name = plan.options.name
@@ -118,13 +153,16 @@ def describe(
         "dataset": f"{dataset.name}: {size}" if dataset.name else size,
         "evaluated": f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC",
         **({"retriever": " → ".join([name, *stages])} if name else {}),
-        "retrieved": f"up to {counted(depth, 'passage', 'passages')} a question",
-        "metrics": ", ".join(metric.metric_name for metric in metrics),
+        "retrieved": f"up to {counted(depth, 'passage', 'passages')} a question"
+        + ("" if (least := plan.options.min_score) is None else f", of a score from {least:g} on"),
+        **({"filtered by": for_people(filters)} if filters else {}),
+        "metrics": ", ".join(metric.metric_name for metric in plan.wanted),
         "matched by": ", ".join(
             _recognised(matched[matcher]) if matcher in matched else matcher
             for matcher in group_by_matcher(recognising, plan.options.matcher)
         ),
         **({} if counter is None else {"tokens by": counter.name}),
+        **({"repeats": f"{len(run.repeats)} runs of each question"} if run.repeats else {}),
         "workers": str(plan.options.workers),
         "versions": f"llama-index-rag-metrics {__version__}, "
         f"llama-index-core {version('llama-index-core')}",
@@ -146,7 +184,6 @@ def _recognised(matched: Matched) -> str:
 
 
 async def prepare_matchers(plan: Plan) -> list[Matcher[Any]]:
-    """Make the matchers of the metrics ready for one run."""
     groups = group_by_matcher(plan.metrics, plan.options.matcher).values()
     cache = plan.options.cache
     return [await in_thread(matcher.prepare, cache) for matcher, _ in groups if matcher is not None]
@@ -157,11 +194,11 @@ async def run_evaluation(
     plan: Plan,
     *,
     retriever_id: str | RetrieverIdentity = "",
-    stored: Mapping[str, Ranking] | None = None,
+    stored: Sequence[Mapping[str, Ranking]] = (),
 ) -> EvaluationResults:
     """Ask every query and score what comes back; the asker is closed at the end.
 
-    Queries with `stored` rankings aren't asked, and nobody is warned of them.
+    Queries with rankings `stored`, of each time, aren't asked, and nobody is warned of them.
     """
     options = plan.options
     matchers = await prepare_matchers(plan)
@@ -176,23 +213,23 @@ async def run_evaluation(
             asker,
             plan,
             metrics=[metric.metric_name for metric in plan.computed],
-            by_id=stored is None and compares_ids,
+            by_id=not stored and compares_ids,
             stored=stored,
-            matchings=[Matching(matcher, plan.questions) for matcher in matchers],
+            matchers=matchers,
             journal=journal,
         )
         collected = await runner.collect()
-    if stored is None:
+    if not stored:
         warn_of(collected)
     results = build_results(plan, collected)
-    results.about = describe(plan, collected.run, str(retriever_id), collected.matched)
-    results.scores = results.scores.replace(answers=keep_answers(system_of(results)))
+    results.about = describe(plan, results.run, str(retriever_id), results.matched)
+    results.scores = with_answers(system_of(results))
     return results
 
 
-def warn_of(collected: Collected) -> None:
-    """Warn of labels that match nothing retrieved, and of a retriever that always failed."""
-    if collected.label_note is not None:
-        warn_caller(LabelWarning(collected.label_note))
-    if (warning := every_query_failed(collected.run)) is not None:
-        warn_caller(warning)
+def warn_of(collected: Sequence[Collected]) -> None:
+    if (note := collected[0].label_note) is not None:
+        warn_caller(LabelWarning(note))
+    warnings = [every_query_failed(each.run) for each in collected]
+    if warnings[0] is not None and all(warnings):
+        warn_caller(warnings[0])

@@ -22,6 +22,7 @@ from llama_index.core.workflow import Workflow
 from llama_index_rag_metrics.evaluation.retrieved.nodes import CAPTURED, RetrieverOutput, as_nodes
 from llama_index_rag_metrics.evaluation.sessions.capturing import capture
 from llama_index_rag_metrics.evaluation.sessions.programs import Program, as_program
+from llama_index_rag_metrics.evaluation.who_asks import Query, Told, signature_of
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.rankings.fusion import WRITTEN
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnusableAnswer, unawaited
@@ -32,7 +33,7 @@ _NO_LOOP = "no running event loop"
 
 Source: TypeAlias = (
     "BaseRetriever | BaseIndex[Any] | BaseQueryEngine | BaseChatEngine | Workflow"
-    " | Callable[[str], RetrieverOutput] | Callable[[str], Awaitable[Any]]"
+    " | Callable[..., RetrieverOutput] | Callable[..., Awaitable[Any]]"
 )
 """What `evaluate` takes."""
 
@@ -43,23 +44,20 @@ _ASKED_BY: dict[type, tuple[str, ...]] = {
 }
 """The methods that ask a program; others of a user's class may well retrieve."""
 
+_METADATA = "metadata"
+"""The parameter of a function that gets the question's metadata."""
+
 _LEAST_DEPTH = 10
 """Nodes for a metric without a cutoff, at least."""
 
 
 def retrieval_depth(metrics: Iterable[BaseRetrievalMetric]) -> int:
-    """How many nodes an index is asked for: as many as the largest cutoff."""
     cutoffs = [getattr(metric, "k", None) or _LEAST_DEPTH for metric in metrics]
     return max(cutoffs, default=_LEAST_DEPTH)
 
 
 def as_retriever(source: Source, similarity_top_k: int | None = None) -> BaseRetriever:
-    """A retriever that asks the source; an index is asked for `similarity_top_k` nodes.
-
-    Agents, workflows, chat engines, and query engines that can't retrieve without answering are
-    asked the question, and their retrievals are captured. A callable maps the query text to nodes
-    or ids, best first; an asynchronous one may return an answer instead.
-    """
+    """A retriever that asks the source; an index is asked for `similarity_top_k` nodes."""
     if isinstance(source, (type, BaseTool, TransformComponent)) or _answers(source):
         raise _refusal(source)
     if (program := as_program(source)) is not None:
@@ -83,15 +81,23 @@ def as_retriever(source: Source, similarity_top_k: int | None = None) -> BaseRet
 
 
 class CallableRetriever(BaseRetriever):
-    """Asks a function of the query text."""
+    takes_filters = False
 
-    def __init__(self, function: Callable[[str], Any]) -> None:
+    def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__()
         self.function = function
+        self.told: Told | None = "metadata" if _takes_metadata(function) else None
+        self.takes_query = self.told is not None
+
+    def call(self, query: QueryBundle) -> Any:
+        if self.told is None:
+            return self.function(query.query_str)
+        metadata = query.told() if isinstance(query, Query) else {}
+        return self.function(query.query_str, metadata=metadata)
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         try:
-            retrieved = self.function(query_bundle.query_str)
+            retrieved = self.call(query_bundle)
         except RuntimeError as error:
             if str(error) != _NO_LOOP:
                 raise
@@ -105,13 +111,8 @@ class CallableRetriever(BaseRetriever):
 
 
 class AsyncCallableRetriever(CallableRetriever):
-    """Asks an asynchronous function of the query text."""
-
-    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return run_sync(self._aretrieve(query_bundle))
-
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return as_nodes(await self.function(query_bundle.query_str), CAPTURED)
+        return as_nodes(await self.call(query_bundle), CAPTURED)
 
 
 async def _awaited(awaitable: Awaitable[Any]) -> Any:
@@ -153,7 +154,6 @@ class QueryEngineRetriever(BaseRetriever):
         return self._sources(await self.engine.aquery(query_bundle))
 
     def _cannot_retrieve(self, error: NotImplementedError) -> None:
-        """Remember that an inner engine can't retrieve."""
         if "support retrieve" not in str(error):
             raise error
         self._retrieves = False
@@ -180,14 +180,33 @@ class SessionRetriever(BaseRetriever):
     def __init__(self, program: Program) -> None:
         super().__init__()
         self.program = program
+        self.told = program.told
+        self.takes_query = True
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return run_sync(self._aretrieve(query_bundle))
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         with capture() as session:
-            await self.program.answer(query_bundle.query_str, asyncio.to_thread)
+            query = query_bundle
+            if not isinstance(query, Query):
+                query = Query(query_bundle.query_str)
+            await self.program.answer(query, asyncio.to_thread)
         return _each_once(retrieval.nodes or () for retrieval in session.retrievals)
+
+
+def asked_name(retriever: BaseRetriever) -> str:
+    """A retriever's class, or what it stands for: a function's name, an engine's class."""
+    asked: object = retriever
+    if isinstance(retriever, CallableRetriever):
+        asked = _function(retriever.function)
+    elif isinstance(retriever, QueryEngineRetriever):
+        asked = retriever.engine
+    elif isinstance(retriever, SessionRetriever):
+        program = retriever.program
+        asked = getattr(program, "engine", getattr(program, "workflow", program))
+    name = getattr(asked, "__name__", type(asked).__name__)
+    return "function" if name == "<lambda>" else name
 
 
 def answer_nodes(answer: Any) -> list[NodeWithScore] | None:
@@ -255,18 +274,30 @@ def _refusal(source: Any) -> InvalidInput:
 
 
 def _check_signature(function: Callable[..., Any]) -> None:
-    """Refuse a function that can't be called with the question alone."""
-    try:  # of the function itself: a decorator may supply what the one that it wraps needs
-        signature = inspect.signature(function, follow_wrapped=False)
-    except Exception:  # noqa: BLE001 - some functions have none, and others compute theirs
+    if (signature := signature_of(function)) is None:
         return
     try:
-        signature.bind("")
+        signature.bind("", **({"metadata": {}} if _takes_metadata(function) else {}))
     except TypeError:
         expected = "a function that can be called with the question alone"
-        remedy = "Bind its other arguments: lambda question: search(question, k)."
+        remedy = (
+            "Bind its other arguments: lambda question: search(question, k). One called metadata "
+            "gets the question's."
+        )
         shown = f"a function of {', '.join(signature.parameters)}"  # a default might be a key
         raise InvalidInput("retriever", shown, expected, remedy) from None
+
+
+def _takes_metadata(function: Callable[..., Any]) -> bool:
+    """Whether it has a parameter `metadata` that isn't bound, maybe behind a decorator's `**`."""
+    if (signature := signature_of(function)) is None:
+        return False
+    if isinstance(function, partial) and _METADATA in function.keywords:
+        return False
+    kinds = {parameter.kind for parameter in signature.parameters.values()}
+    if inspect.Parameter.VAR_KEYWORD in kinds and hasattr(function, "__wrapped__"):
+        return _takes_metadata(function.__wrapped__)
+    return _METADATA in signature.parameters
 
 
 def _answers(source: Any) -> bool:
@@ -276,7 +307,6 @@ def _answers(source: Any) -> bool:
 
 
 def _function(source: Any) -> Any:
-    """The function inside `functools.partial` and callable objects."""
     while isinstance(source, partial):
         source = source.func
     return source if inspect.isroutine(source) else getattr(source, "__call__", None)  # noqa: B004

@@ -154,11 +154,11 @@ def span_annotations(
     judged = read_qrels(qrels)
     spans: dict[str, tuple[str, Ranking]] = {}
     roots: dict[str, tuple[str, Ranking]] = {}
-    for query_id, session in read.sessions.items():
+    for query_id, session in read.times[0].items():
         for span_id, call in zip(session.spans, session.calls, strict=True):
             spans[span_id] = query_id, call.ranking
         if session.root is not None and len(session.calls) > 1:
-            roots[session.root] = query_id, read.rankings[query_id]
+            roots[session.root] = query_id, read.run[query_id]
     rows = _rows(spans, judged, metrics)
     rows += _rows(roots, judged, metrics, " of the session")
     return pd.DataFrame(rows, columns=["span_id", "name", "annotator_kind", "score", "metadata"])

@@ -24,7 +24,7 @@ from support.processes import Forked
 from support.retrievers import Postprocessor, Scripted
 
 from llama_index_rag_metrics import RetrievalDataset, evaluate
-from llama_index_rag_metrics.evaluation.asking.run_journal import Journal
+from llama_index_rag_metrics.evaluation.asking.run_journal import Asking, Journal
 from llama_index_rag_metrics.rankings.run import Call, Ranking
 from llama_index_rag_metrics.runtime.errors import (
     JournalBusy,
@@ -126,6 +126,9 @@ def test_a_damaged_row_is_named_and_its_query_asked_again(
         {"retrieved_spans": [{"source": "doc", "start": "0", "end": 3}, None]},
         {"retrieved_spans": [{"source": "doc", "start": 0}, None]},
         {"retrieved_spans": 5},
+        {"repeat": 0},
+        {"repeat": 1},
+        {"repeat": "2"},
     ],
 )
 def test_rows_are_checked_by_type(changed: dict[str, Any], path: Path) -> None:
@@ -140,7 +143,7 @@ def test_rows_are_checked_by_type(changed: dict[str, Any], path: Path) -> None:
     with pytest.warns(RowsDropped, match="line 2"):
         journal = Journal(path, {"a": "b"})
     journal.close()
-    assert list(journal.finished) == ["q"]
+    assert list(journal.finished) == [Asking("q")]
 
 
 def test_another_file_is_refused_and_left_alone(dataset: RetrievalDataset, path: Path) -> None:
@@ -281,9 +284,9 @@ def test_any_text_survives(path: Path) -> None:
         ["é\u2028\n", "\ud800"], [float("inf"), None], ["中文\r\n", "한국어\x00"], 0.5
     )
     with Journal(path, {"a": "b"}) as journal:
-        journal.record("q\u2029", ranking)
+        journal.record(Asking("q\u2029"), ranking)
     with Journal(path, {"a": "b"}) as journal:
-        assert journal.finished == {"q\u2029": ranking}
+        assert journal.finished == {Asking("q\u2029"): ranking}
 
 
 def test_one_run_at_a_time(path: Path) -> None:
@@ -348,9 +351,9 @@ def test_a_call_whose_error_is_masked_anew_is_kept(
 ) -> None:
     call = Call(["x"], query="?", error="no entry for zz-secret-zz")
     with Journal(path, {"a": "b"}) as journal:
-        journal.record("q1", Ranking(["x"], calls=[call]))
+        journal.record(Asking("q1"), Ranking(["x"], calls=[call]))
     monkeypatch.setenv("SOME_API_KEY", "zz-secret-zz")
     with Journal(path, {"a": "b"}) as journal:
-        (kept,) = journal.finished["q1"].calls or ()
+        (kept,) = journal.finished[Asking("q1")].calls or ()
     assert kept.error is not None
     assert "zz-secret-zz" not in kept.error

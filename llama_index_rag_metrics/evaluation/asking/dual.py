@@ -1,10 +1,6 @@
 """A function that exists twice, asynchronous and blocking, called in the way that works.
 
-Most of LlamaIndex's asynchronous methods call blocking code in the end, and others can't work as
-they were built: a vector store raises an error if it was given only the client of the other way.
-None of that can be read off a class. So the first call is watched, and where one way fails and the
-other works, the other is taken from then on. What is watched is whether the call ever waits, not
-for how long: on a busy machine everything takes long.
+No class shows which way blocks or can't work: the first call is watched, whether it ever waits.
 """
 
 from __future__ import annotations
@@ -37,10 +33,7 @@ Answer: TypeAlias = "tuple[T, float]"
 
 
 class CallModes:
-    """The way in which a call is made: the first, until it turns out that it can't work.
-
-    `methods` maps a way to the name of its method; `notes` name the ways that don't work.
-    """
+    """The way in which a call is made: the first, until it turns out that it can't work."""
 
     def __init__(self, owner: str, methods: Mapping[Way, str]) -> None:
         self.methods = methods
@@ -101,7 +94,6 @@ class DualCall(Generic[T]):
         return self._modes.notes
 
     async def __call__(self, *arguments: Any) -> Answer[T]:
-        """Call it in the way that works; where neither does, the error is raised."""
         if self._untried:
             async with self._first:
                 if self._untried:
@@ -186,5 +178,4 @@ def _waits(task: asyncio.Task[Any]) -> bool:
 
 
 def says_it_cannot(error: Exception) -> bool:
-    """Whether an error says that a call can never work in this way."""
     return isinstance(error, _CANNOT) or bool(_SAYS_CANNOT.search(describe_error(error)))

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from llama_index.core.schema import NodeWithScore, QueryBundle
+from llama_index.core.schema import NodeWithScore, QueryBundle, QueryType
 
 from llama_index_rag_metrics.evaluation.asking.dual import Answer, DualCall
 from llama_index_rag_metrics.evaluation.source import AsyncCallableRetriever, QueryEngineRetriever
+from llama_index_rag_metrics.evaluation.who_asks import Query, Told, with_filters
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnusableAnswer
 from llama_index_rag_metrics.runtime.threads import Threads
 
@@ -54,6 +55,7 @@ class Pipeline:
             sentence = "use_async=False can't call a retriever that is an asynchronous function."
             raise InvalidInput("use_async", use_async, sentence=sentence)
         self.retriever = retriever
+        self.told: Told | None = getattr(retriever, "told", None)
         self.timeout, self.use_async = plan.options.timeout, use_async
         self.threads = Threads(plan.options.workers, "rag-metrics")
         has_async = _overrides(retriever, BaseRetriever, "_aretrieve", "aretrieve")
@@ -61,8 +63,8 @@ class Pipeline:
             has_async = retriever.is_async
         self._retrieve: DualCall[list[NodeWithScore]] = DualCall(
             type(retriever).__name__,
-            retriever.aretrieve if has_async or use_async else None,
-            None if isinstance(retriever, AsyncCallableRetriever) else retriever.retrieve,
+            aretrieve if has_async or use_async else None,
+            None if isinstance(retriever, AsyncCallableRetriever) else retrieve,
             self.threads,
             use_async,
             self.timeout,
@@ -75,10 +77,16 @@ class Pipeline:
         own = self.retriever.notes if isinstance(self.retriever, QueryEngineRetriever) else []
         return [*own, *(note for call in calls for note in call.notes)]
 
-    async def ask(self, query: str) -> Answer[list[NodeWithScore]]:
+    def retriever_for(self, query: Query) -> BaseRetriever:
+        if query.filters is None:
+            return self.retriever
+        return with_filters(self.retriever, query.filters)
+
+    async def ask(self, query: Query) -> Answer[list[NodeWithScore]]:
         """The nodes retrieved for a query, best first, and the seconds that it took."""
+        asked = query if getattr(self.retriever, "takes_query", False) else query.query_str
         try:
-            nodes, total = await self._retrieve(query)
+            nodes, total = await self._retrieve(self.retriever_for(query), asked)
         except AttributeError as error:
             if (returned := _NO_NODE.search(str(error))) is None:
                 raise
@@ -86,12 +94,11 @@ class Pipeline:
             remedy = "Return NodeWithScore(node=..., score=...)."
             raise UnusableAnswer(owner, returned[1], "a list of NodeWithScore", remedy) from error
         for postprocess in self._postprocess:
-            nodes, seconds = await postprocess(nodes, QueryBundle(query))
+            nodes, seconds = await postprocess(nodes, QueryBundle(query.query_str))
             total += seconds
         return nodes, total
 
     def postprocess(self, postprocessor: BaseNodePostprocessor) -> DualCall[list[NodeWithScore]]:
-        """A postprocessor as a call with nodes and a query bundle."""
         own = ("_apostprocess_nodes", "apostprocess_nodes")
         has_async = _overrides(postprocessor, BaseNodePostprocessor, *own)
         return DualCall(
@@ -102,6 +109,14 @@ class Pipeline:
             self.threads,
             timeout=self.timeout,
         )
+
+
+async def aretrieve(retriever: BaseRetriever, query: QueryType) -> list[NodeWithScore]:
+    return await retriever.aretrieve(query)
+
+
+def retrieve(retriever: BaseRetriever, query: QueryType) -> list[NodeWithScore]:
+    return retriever.retrieve(query)
 
 
 def _overrides(component: object, base: type, *methods: str) -> bool:

@@ -1,8 +1,4 @@
-"""Asking one query: what is retrieved for it, and what metrics of its texts say.
-
-This is all of an evaluation that takes time and money, so it may happen elsewhere: on a cluster,
-workers do exactly this.
-"""
+"""Asking one query: what is retrieved for it, and what metrics of its texts say."""
 
 from __future__ import annotations
 
@@ -21,7 +17,10 @@ from llama_index.core.evaluation.retrieval.metrics_base import (
 from llama_index.core.schema import MetadataMode
 
 from llama_index_rag_metrics.evaluation.asking.pipeline import Pipeline
+from llama_index_rag_metrics.evaluation.identity import with_told
 from llama_index_rag_metrics.evaluation.retrieved.nodes import mode_note, node_texts, of_mode
+from llama_index_rag_metrics.evaluation.who_asks import Query, check_filterable
+from llama_index_rag_metrics.files.conversations import HISTORY
 from llama_index_rag_metrics.metrics.texts import TextMetric
 from llama_index_rag_metrics.metrics.texts.text_metric import HasCorpus
 from llama_index_rag_metrics.rankings.judging.columns import compute_arguments
@@ -57,11 +56,7 @@ class Question(NamedTuple):
 
 @dataclass(frozen=True)
 class Asked:
-    """The outcome of asking a query: a ranking, with an error if the retriever failed.
-
-    `names` are kinds and values of nodes that labels could name; `dropped` are retrieved ids that
-    the ranking lacks; a `refusal` is an answer that can't be evaluated, on any query.
-    """
+    """The outcome of asking a query: a ranking, with an error if the retriever failed."""
 
     ranking: Ranking
     names: Iterable[tuple[str, str]] = ()
@@ -74,7 +69,6 @@ class Asked:
 
     @classmethod
     def failed(cls, error: Exception, seconds: float, calls: Sequence[Call] | None = None) -> Asked:
-        """A query on which the retriever raised an error."""
         refusal = error if isinstance(error, UnusableAnswer) else None
         # keys in the error's text are masked
         ranking = Ranking(latency=seconds, error=describe_error(error), calls=calls)
@@ -83,10 +77,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Computed:
-    """Metrics of one ranking: their results, or their errors and the HTTP statuses of these.
-
-    `usage` is what any query asked for since usage was last taken.
-    """
+    """Metrics of one ranking: their results, or their errors and the HTTP statuses of these."""
 
     results: dict[str, RetrievalMetricResult | str]
     usage: dict[str, Usage] = field(default_factory=dict)
@@ -100,7 +91,7 @@ class Asker(Protocol):
     def notes(self) -> Sequence[str]:
         """How all queries were asked, where a reader of the results should know."""
 
-    async def ask(self, query: str) -> Asked:
+    async def ask(self, query: Query) -> Asked:
         """Retrieve for a query; an error is part of the answer."""
 
     async def compute(
@@ -116,13 +107,13 @@ class Asker(Protocol):
 
 
 class LocalAsker:
-    """Asks a retriever in this process, and computes metrics that are ready."""
-
     def __init__(
         self, retriever: BaseRetriever, plan: Plan, metrics: Sequence[BaseRetrievalMetric] = ()
     ) -> None:
         # before anything fails: a client may put its key into the first error
         register_secrets_of(Settings, retriever, *plan.postprocessors, *metrics)
+        if plan.filters is not None:
+            check_filterable(retriever)
         self.pipeline = Pipeline(retriever, plan)
         self.plan, self.metrics, self.mode = plan, metrics, plan.questions.mode
         self.place_of = node_span if plan.places is None else plan.places.of_node
@@ -137,25 +128,42 @@ class LocalAsker:
         return self.notes
 
     def identity(self, retriever: str | RetrieverIdentity) -> str | RetrieverIdentity:
-        """The journal's name of the retriever."""
-        return retriever
+        return with_told(retriever, self.pipeline.told)
 
-    async def ask(self, query: str) -> Asked:
+    async def ask(self, query: Query) -> Asked:
         start = time.perf_counter()
         try:
             return await self.retrieve(query)
         except Exception as error:  # noqa: BLE001 - any retriever, any error: recorded by query
             return Asked.failed(error, time.perf_counter() - start)
 
-    async def retrieve(self, query: str) -> Asked:
-        """Retrieve for a query; an error is raised."""
+    async def retrieve(self, query: Query) -> Asked:
         nodes, seconds = await self.pipeline.ask(query)
         return Asked(
             self.ranking(nodes, seconds),
             names_of(nodes),
-            notes=[*self.pipeline.notes, *mode_note(nodes, self.mode)],
+            notes=[
+                *self.pipeline.notes,
+                *mode_note(nodes, self.mode),
+                *self.notes_on(query, nodes),
+            ],
             nodes=of_mode(nodes, self.mode),
         )
+
+    def notes_on(self, query: Query, nodes: Sequence[NodeWithScore]) -> list[str]:
+        """What a reader should know of who asked a query, and of what came."""
+        notes = []
+        if self.pipeline.told is None and query.metadata.get(HISTORY):
+            notes.append(
+                "questions have a history, which this retriever takes no account of: chat engines, "
+                "agents and functions with a parameter metadata do"
+            )
+        if query.forbids(nodes):
+            notes.append(
+                "passages were retrieved that the filters of their question leave out: a part of "
+                "the retriever, or its store, applies none"
+            )
+        return notes
 
     async def compute(
         self, question: Question, ranking: Ranking, without: Collection[str] = ()
@@ -187,10 +195,16 @@ class LocalAsker:
     def close(self) -> None:
         self.pipeline.threads.close()
 
-    def ranking(self, nodes: Sequence[NodeWithScore], latency: float | None = None) -> Ranking:
+    def ranking(
+        self,
+        nodes: Sequence[NodeWithScore],
+        latency: float | None = None,
+        *,
+        is_counted: bool = True,
+    ) -> Ranking:
         nodes = of_mode(nodes, self.mode)
         tokens = None
-        if self.plan.counter is not None:
+        if self.plan.counter is not None and is_counted:
             prompts = (node.node.get_content(MetadataMode.LLM) for node in nodes)
             tokens = self.plan.counter.count(prompts)
         return Ranking(

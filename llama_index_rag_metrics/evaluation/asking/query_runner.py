@@ -1,8 +1,4 @@
-"""Asking every query of a dataset, several at once, and keeping what came back.
-
-Whatever a retriever raises becomes a ranking that holds the error: the query scores 0, is counted,
-and is asked again by the next run on the same journal.
-"""
+"""Asking every query of a dataset, several at once, and keeping what came back."""
 
 from __future__ import annotations
 
@@ -11,6 +7,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -24,13 +21,15 @@ from llama_index.core.instrumentation.event_handlers import NullEventHandler
 from llama_index.core.instrumentation.span_handlers import NullSpanHandler
 
 from llama_index_rag_metrics.evaluation.asking.query import Asker, Question
-from llama_index_rag_metrics.evaluation.asking.run_journal import Journal
+from llama_index_rag_metrics.evaluation.asking.run_journal import Asking, Journal
 from llama_index_rag_metrics.evaluation.retrieved.run_matching import (
     Matching,
     count_by_text,
     expected_texts,
 )
+from llama_index_rag_metrics.evaluation.who_asks import Query
 from llama_index_rag_metrics.rankings.matching.id_matcher import LabelCheck
+from llama_index_rag_metrics.rankings.matching.matcher import Matcher
 from llama_index_rag_metrics.rankings.matching.matcher_names import Matched
 from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.report.numbers import whole_seconds
@@ -40,6 +39,7 @@ from llama_index_rag_metrics.runtime.masking import mask
 from llama_index_rag_metrics.runtime.progress import Advance, progress
 from llama_index_rag_metrics.runtime.retries import refuses_key
 from llama_index_rag_metrics.runtime.sync import loop_watched, out_of_reach
+from llama_index_rag_metrics.scores.scoring.remarks import Cut
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.evaluation.asking.query import Asked
@@ -90,7 +90,6 @@ class FailedQueries:
 
     @property
     def notes(self) -> Iterator[str]:
-        """Components that we stopped asking, with the reason."""
         for component, reason in self._reasons.items():
             if n := self._unasked[component]:
                 queries = f"{n} of {self._total} questions"
@@ -104,26 +103,25 @@ QUERY_ID = "rag_metrics.query_id"
 _dispatcher = get_dispatcher(__name__)
 
 
-async def ask_traced(ask: Callable[[str], Awaitable[Asked]], query_id: str, query: str) -> Asked:
+async def ask_traced(ask: Callable[[Query], Awaitable[Asked]], query: Query) -> Asked:
     """Ask a question, in a span and with a tag of its own where anybody listens."""
     root = get_dispatcher()
     handlers = [*root.span_handlers, *root.event_handlers]
     if all(isinstance(handler, (NullSpanHandler, NullEventHandler)) for handler in handlers):
         return await ask(query)
-    with instrument_tags({**active_instrument_tags.get(), QUERY_ID: query_id}):
-        asked: Asked = await EvaluatedQuestion(ask).evaluate(query_id=query_id, query=query)
+    with instrument_tags({**active_instrument_tags.get(), QUERY_ID: query.query_id}):
+        question = EvaluatedQuestion(partial(ask, query))
+        asked: Asked = await question.evaluate(query_id=query.query_id, query=query.query_str)
         return asked
 
 
 class EvaluatedQuestion:
-    """Gives a question's span its name."""
-
-    def __init__(self, ask: Callable[[str], Awaitable[Asked]]) -> None:
+    def __init__(self, ask: Callable[[], Awaitable[Asked]]) -> None:
         self._ask = ask
 
     @_dispatcher.span  # type: ignore[untyped-decorator, unused-ignore]
     async def evaluate(self, query_id: str, query: str) -> Any:
-        return await self._ask(query)
+        return await self._ask()
 
 
 _SLOW_QUERY_SECONDS = 3.0
@@ -132,13 +130,9 @@ _SLOW_QUERY_SECONDS = 3.0
 
 @dataclass
 class Collected:
-    """The outcome of asking a dataset.
+    """The outcome of asking a dataset once."""
 
-    `results` and `metric_errors` map a metric that is computed query by query to query ids;
-    `usage` has the requests of metrics and matchers, `label_note` what is wrong with the labels.
-    """
-
-    run: Run
+    run: Run = field(default_factory=Run)
     results: dict[str, dict[str, RetrievalMetricResult]] = field(default_factory=dict)
     metric_errors: dict[str, dict[str, str]] = field(default_factory=dict)
     label_note: str | None = None
@@ -148,10 +142,7 @@ class Collected:
 
 
 class QueryRunner:
-    """Asks the queries of a dataset, except those whose rankings are `stored`.
-
-    The asker computes `metrics` query by query. `by_id` says whether labels have to be ids.
-    """
+    """Asks the queries of a dataset, once or several times, but for what is `stored` of each."""
 
     def __init__(
         self,
@@ -160,40 +151,50 @@ class QueryRunner:
         *,
         metrics: Sequence[str] = (),
         by_id: bool = True,
-        matchings: Sequence[Matching] = (),
+        matchers: Sequence[Matcher[Any]] = (),
         journal: Journal | None = None,
-        stored: Mapping[str, Ranking] | None = None,
+        stored: Sequence[Mapping[str, Ranking]] = (),
     ) -> None:
-        self.asker = asker
+        self.asker, self.plan = asker, plan
         self.dataset, self.options = dataset, options = plan.questions, plan.options
         self.counter, self.permissions = plan.counter, plan.permissions
         self.metrics = metrics
-        self.matchings = matchings
         self.journal = journal
-        self.stored = stored or {}
-        self._n_identical = 0
-        self._failures = FailedQueries(options.max_failures, len(dataset.queries))
-        self._under_way: dict[str, float] = {}
+        self.stored = {
+            Asking(query_id, time): ranking
+            for time, rankings in enumerate(stored, 1)
+            for query_id, ranking in rankings.items()
+        }
+        self._n_identical, self._cut = 0, Cut()
+        times = range(1, options.repeats + 1)
+        self._askings = [Asking(query_id, time) for time in times for query_id in dataset.queries]
+        self._failures = FailedQueries(options.max_failures, len(self._askings))
+        self._under_way: dict[Asking, float] = {}
         labels = {label for relevance in dataset.relevance.values() for label in relevance}
         self._labels = LabelCheck(labels if by_id else (), options.match_on, dataset.corpus)
-        self._rankings: dict[str, Ranking] = {}
+        self._rankings: dict[Asking, Ranking] = {}
         self._notes: dict[str, None] = {}
         self._answered = bool(self.stored or (journal and journal.finished))
         self._at_once = 1
         self._stopping = False
-        self._collected = Collected(
-            Run(), {metric: {} for metric in metrics}, {metric: {} for metric in metrics}
-        )
+        self._matchings = {time: [Matching(each, dataset) for each in matchers] for time in times}
+        self._collected = {
+            time: Collected(
+                results={metric: {} for metric in metrics},
+                metric_errors={metric: {} for metric in metrics},
+            )
+            for time in times
+        }
 
-    async def collect(self) -> Collected:
+    async def collect(self) -> list[Collected]:
         """Ask every query; those whose latency is taken alone come first, one at a time."""
-        options, queries = self.options, self.dataset.queries
-        alone = 0 if options.latency == "load" else options.latency_sample or len(queries)
+        options, askings = self.options, self._askings
+        alone = 0 if options.latency == "load" else options.latency_sample or len(askings)
         finished = self.stored if self.journal is None else self.journal.finished
         shown = progress(
             options.name or "evaluating",
-            len(queries),
-            sum(query_id in finished for query_id in queries),
+            len(askings),
+            sum(asking in finished for asking in askings),
             options.show_progress,
             self._waiting,
         )
@@ -202,8 +203,8 @@ class QueryRunner:
             tasks: list[asyncio.Task[None]] = []
             ticking = out_of_reach(asyncio.create_task(_tick(advance)))
             try:
-                for self._at_once, part in _phases(list(queries), options.workers, alone):
-                    todo = ((query_id, queries[query_id]) for query_id in part)
+                for self._at_once, part in _phases(askings, options.workers, alone):
+                    todo = iter(part)
                     tasks = [
                         out_of_reach(asyncio.create_task(self._work(todo, finished, advance)))
                         for _ in range(self._at_once)
@@ -219,35 +220,44 @@ class QueryRunner:
                 await asyncio.gather(*tasks, ticking, return_exceptions=True)
         return await self._finish()
 
-    async def _finish(self) -> Collected:
-        queries, collected = self.dataset.queries, self._collected
-        rankings = {query_id: self._rankings[query_id] for query_id in queries}
-        collected.run = Run(rankings, name=self.options.name)
+    async def _finish(self) -> list[Collected]:
+        for time, collected in self._collected.items():
+            queries = self.dataset.queries
+            rankings = {query_id: self._rankings[Asking(query_id, time)] for query_id in queries}
+            collected.run = Run(rankings, name=self.options.name)
+            collected.run.min_score = self.plan.min_score
+            collected.matched = {
+                matching.matcher.name: matching.finish(collected.run)
+                for matching in self._matchings[time]
+            }
+        first, *_ = every = [*self._collected.values()]
         if self._n_identical:
+            of_all = f"{self._n_identical:,} of {len(self._askings):,} questions"
             what = "retrieved a document with the question's own id, which is left out"
-            self._notes[f"{self._n_identical:,} of {len(queries):,} questions {what}"] = None
-        collected.notes = (*self._notes, *self._failures.notes, *self.asker.notes)
-        collected.matched = {
-            matching.matcher.name: matching.finish(collected.run) for matching in self.matchings
-        }
-        by_matcher = {name: matched.usage for name, matched in collected.matched.items()}
-        collected.usage |= {name: usage for name, usage in by_matcher.items() if usage is not None}
+            self._notes[f"{of_all} {what}"] = None
+        self._notes |= dict.fromkeys(self._cut.notes)
+        first.notes = (*self._notes, *self._failures.notes, *self.asker.notes)
+        by_matcher = {name: matched.usage for name, matched in first.matched.items()}
+        first.usage |= {name: usage for name, usage in by_matcher.items() if usage is not None}
         is_lost = self._labels.are_strange
-        came = await count_by_text(self.dataset, collected.run) if is_lost else None
-        notes = [matched.label_note for matched in collected.matched.values()]
-        collected.label_note = next(filter(None, [self._labels.note(came), *notes]), None)
-        return collected
+        came = await count_by_text(self.dataset, first.run) if is_lost else None
+        said = ([matched.label_note for matched in each.matched.values()] for each in every)
+        # what any run recognised isn't lost
+        notes = [of_matcher[0] for of_matcher in zip(*said, strict=True) if all(of_matcher)]
+        first.label_note = next(filter(None, [self._labels.note(came), *notes]), None)
+        return every
 
     async def _work(
-        self, todo: Iterator[tuple[str, str]], finished: Mapping[str, Ranking], advance: Advance
+        self, todo: Iterator[Asking], finished: Mapping[Asking, Ranking], advance: Advance
     ) -> None:
-        for query_id, query in todo:
+        for asking in todo:
             if self._stopping:
                 return
-            self._under_way[query_id] = monotonic()
-            ranking = finished.get(query_id)
+            query_id = asking.query_id
+            self._under_way[asking] = monotonic()
+            ranking = finished.get(asking)
             if ranking is None:
-                ranking = await self._ask(query_id, query)
+                ranking = await self._ask(asking)
                 advance(failed=ranking.error is not None)
             else:
                 self._labels.see(ranking.ids)
@@ -255,37 +265,41 @@ class QueryRunner:
             if self.options.ignore_identical_ids:
                 self._n_identical += query_id in ranking.ids
                 ranking = ranking.without(query_id)
+            if self.options.min_score is not None:
+                uncut, ranking = ranking, ranking.at_least(self.options.min_score, query_id)
+                self._cut += Cut.of(uncut, ranking)
             if self.permissions is not None:
                 ranking = self.permissions.mark_labels(query_id, ranking)
-            self._rankings[query_id] = ranking
+            self._rankings[asking] = ranking
             if ranking.error is None:
-                for matching in self.matchings:
+                for matching in self._matchings[asking.repeat]:
                     await matching.match(
                         query_id, ranking, self.asker.in_thread, self.options.timeout
                     )
-            await self._compute(query_id, query, ranking)
-            del self._under_way[query_id]
+            await self._compute(asking, ranking)
+            del self._under_way[asking]
 
     def _held_up(self) -> QueryTimeout:
         """Close the journal, and make the error of a loop that a query blocks."""
         if self.journal is not None:
             self.journal.close()
-        under_way = " or ".join(map(repr, self._under_way))
+        under_way = " or ".join(repr(asking.query_id) for asking in self._under_way)
         remedy = "Ask in threads (use_async=False), or give the retriever a timeout of its own."
         remark = f": asynchronous code holds up the event loop, asked for {under_way}. {remedy}"
         return QueryTimeout(self.options.timeout or 0.0, remark)
 
     def _waiting(self) -> str:
         """Name the query that has been waiting longest, if that is long."""
-        query_id, since = next(iter(self._under_way.items()), ("", monotonic()))
+        asking, since = next(iter(self._under_way.items()), (Asking(""), monotonic()))
         waited = monotonic() - since
         is_long = waited > _SLOW_QUERY_SECONDS
-        return f"{query_id} has been waiting for {whole_seconds(waited)}" if is_long else ""
+        return f"{asking.query_id} has been waiting for {whole_seconds(waited)}" if is_long else ""
 
-    async def _ask(self, query_id: str, query: str) -> Ranking:
+    async def _ask(self, asking: Asking) -> Ranking:
         if (unasked := self._failures.unasked(RETRIEVER)) is not None:
             return Ranking(error=unasked)
-        asked = await ask_traced(self.asker.ask, query_id, query)
+        query_id = asking.query_id
+        asked = await ask_traced(self.asker.ask, self.plan.query(query_id))
         ranking = asked.ranking
         if ranking.error is not None:
             if asked.refusal is not None and not self._answered:
@@ -297,7 +311,7 @@ class QueryRunner:
             self._failures.record(RETRIEVER, ranking.error, asked.status)
             return ranking
         self._failures.succeeded(RETRIEVER)
-        at_once = min(self._at_once, len(self.dataset.queries))
+        at_once = min(self._at_once, len(self._askings))
         ranking = replace(self._with_texts(ranking), concurrency=at_once)
         if self.permissions is not None:
             ranking = self.permissions.mark(query_id, ranking, asked.nodes)
@@ -305,11 +319,10 @@ class QueryRunner:
         self._answered |= bool(ranking.ids)
         self._notes.update(dict.fromkeys(asked.notes))
         if self.journal is not None:
-            self.journal.record(query_id, ranking)
+            self.journal.record(asking, ranking)
         return ranking
 
     def _with_texts(self, ranking: Ranking) -> Ranking:
-        """Add the corpus's texts to items that were retrieved as bare ids."""
         if all(ranking.texts or ()):
             return ranking
         corpus = self.dataset.corpus
@@ -333,12 +346,13 @@ class QueryRunner:
             raise InvalidInput(f"retrieved {item!r}", text, expected, remedy)
         return self.counter.count([text])[0]
 
-    async def _compute(self, query_id: str, query: str, ranking: Ranking) -> None:
+    async def _compute(self, asking: Asking, ranking: Ranking) -> None:
         if not self.metrics:
             return
-        dataset, collected = self.dataset, self._collected
+        dataset, query_id = self.dataset, asking.query_id
+        collected = self._collected[asking.repeat]
         question = Question(
-            query,
+            dataset.queries[query_id],
             dataset.relevance.get(query_id),
             dataset.expected_texts.get(query_id),
             expected_texts(dataset, query_id),
@@ -362,17 +376,17 @@ class QueryRunner:
 
 
 async def _tick(advance: Advance) -> None:
-    """Refresh the progress bar every second."""
     while True:
         await asyncio.sleep(1)
         advance(done=0)
 
 
-def _phases(query_ids: list[str], workers: int, alone: int) -> Iterator[tuple[int, list[str]]]:
+def _phases(askings: list[Asking], workers: int, alone: int) -> Iterator[tuple[int, list[Asking]]]:
     """How many queries are asked at once, and which; those asked alone are spread evenly."""
     if alone:
-        n = min(alone, len(query_ids))
-        chosen = [query_ids[position * len(query_ids) // n] for position in range(n)]
+        n = min(alone, len(askings))
+        chosen = [askings[position * len(askings) // n] for position in range(n)]
         yield 1, chosen
-        query_ids = [query_id for query_id in query_ids if query_id not in set(chosen)]
-    yield workers, query_ids
+        timed = set(chosen)
+        askings = [asking for asking in askings if asking not in timed]
+    yield workers, askings

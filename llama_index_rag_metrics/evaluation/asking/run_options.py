@@ -14,8 +14,10 @@ from llama_index.core.storage.kvstore.types import BaseKVStore
 
 from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity
 from llama_index_rag_metrics.evaluation.permissions import ForbiddenLike
+from llama_index_rag_metrics.evaluation.who_asks import FiltersLike
 from llama_index_rag_metrics.files.lines import OnError
 from llama_index_rag_metrics.rankings.fusion import Combine
+from llama_index_rag_metrics.rankings.judging.retrieval_scores import check_min_score
 from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn
 from llama_index_rag_metrics.rankings.matching.matcher import Matcher
 from llama_index_rag_metrics.rankings.tokens import Tokenizer
@@ -44,6 +46,12 @@ class StageOptions(TypedDict, total=False):
     none of it again: a `Cache`, a path, a key-value store of LlamaIndex, or a function that makes
     one. By default, a file beside the journal, run.jsonl.cache; without one, memory, for this call
     only."""
+
+    repeats: int
+    """How many times every question is asked, of what answers differently each time, such as an
+    agent. A question's score is the mean of its runs, and what is compared or tested is the
+    question; `results.repeats` has each run. Every run begins anew; of `cache`, they share what
+    metrics and matchers paid for, which is no part of what is evaluated."""
 
     no_relevant: NoRelevant
     """Whether queries that have nothing relevant are left out of the means and counted ("exclude"),
@@ -98,6 +106,14 @@ class StageOptions(TypedDict, total=False):
     of the question's metadata and the retrieved node, which returns True if the node is forbidden.
     By default the dataset's own `forbidden`."""
 
+    filters: FiltersLike | None
+    """What a question's asker may retrieve from. Either a key of metadata, such as "tenant", whose
+    value nodes must share, or one of whose values if the question has several; or a function of
+    the question's metadata to LlamaIndex's MetadataFilters, or None for no filter. They are added
+    to those that the retriever has. For vector indexes and their retrievers, and the engines,
+    agents and tools that are made of such retrievers alone; workflows get them where their start
+    event has a field `filters`."""
+
     price_per_million: float | None
     """The price of a million tokens of input to a model, in any currency. Reports then show the
     tokens per query and the price of 1,000 queries."""
@@ -136,6 +152,12 @@ class EvaluateOptions(StageOptions, total=False):
     "first_seen", their items one after another. "last" takes those of the last call, "rrf" fuses
     all, and "context" takes what finally went to the model."""
 
+    min_score: float | None
+    """Leave out passages with a lower score of the retriever, or of the last postprocessor, as
+    LlamaIndex's `SimilarityPostprocessor(similarity_cutoff=min_score)` behind it would. A journal
+    keeps all passages: another threshold asks nothing again. `results.thresholds()` shows what each
+    would do."""
+
     max_calls: int | None
     """How many retrievals an agent or a workflow may make for a question. At the next one it is
     stopped, and the question has failed. None: any number."""
@@ -150,6 +172,7 @@ class RunOptions:
     match_on: MatchOn = "node_id"
     matcher: Matcher[Any] | None = None
     cache: Cache = field(default_factory=Cache)
+    repeats: int = 1
     no_relevant: NoRelevant = "exclude"
     failed: Failed = "zero"
     raise_on_error: bool = False
@@ -162,11 +185,13 @@ class RunOptions:
     latency_sample: int | None = None
     tokenizer: Tokenizer | None = None
     forbidden: ForbiddenLike | None = None
+    filters: FiltersLike | None = None
     price_per_million: float | None = None
     name: str = ""
     journal: str | Path | None = None
     retriever_id: str | RetrieverIdentity | None = None
     combine: Combine | None = None
+    min_score: float | None = None
     max_calls: int | None = 100
 
     @classmethod
@@ -177,8 +202,10 @@ class RunOptions:
 
     def __post_init__(self) -> None:
         check_count("workers", self.workers, "questions to ask at once")
+        check_count("repeats", self.repeats, "times to ask each question")
         if not isinstance(self.name, str):
             raise InvalidInput("name", self.name, "a text, what to call the system in reports")
+        check_min_score(self.min_score)
         _ = self.scoring  # checks what it is made of
         if self.timeout is not None:
             expected = "seconds above 0, or None"
@@ -232,7 +259,6 @@ def shows(options: type) -> Callable[[AnyFunction], AnyFunction]:
 
 
 def check_known(function: Callable[..., Any], options: Mapping[str, Any]) -> None:
-    """Refuse an argument that a function's signature doesn't show."""
     known = signature(function).parameters
     for argument, value in options.items():
         if argument in known:
@@ -241,6 +267,9 @@ def check_known(function: Callable[..., Any], options: Mapping[str, Any]) -> Non
         remedy = "Parameters of a metric belong to the metric."
         if near:
             remedy = f"Did you mean {near[0]!r}?"
+        if argument == "min_score":
+            cutoff = f"SimilarityPostprocessor(similarity_cutoff={value!r})"
+            remedy = f"A threshold is a stage of its own: put {cutoff} among the postprocessors."
         if argument in ("top_k", "k", "similarity_top_k"):
             remedy = (
                 "The retriever decides how many nodes it returns: "

@@ -8,11 +8,10 @@ from functools import partial
 from itertools import takewhile
 from typing import Any
 
-import numpy as np
-
 from llama_index_rag_metrics.evaluation.sessions.judged_sessions import recall_by_call
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.metrics.metric_names import metric as resolve
+from llama_index_rag_metrics.metrics.trec_measures import interpolated
 from llama_index_rag_metrics.rankings.judging.lists import judge
 from llama_index_rag_metrics.rankings.matching.matcher_names import BY_ID
 from llama_index_rag_metrics.rankings.relevance import Relevance
@@ -34,7 +33,6 @@ _CUTOFFS = (*range(1, 11), 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 1000)
 
 
 def ranking_metric(name: str) -> RankingMetric | None:
-    """The metric of a name; None for metrics of texts and unknown names."""
     try:
         metric = resolve(name)
     except (RagMetricsError, ImportError):
@@ -59,10 +57,7 @@ def means_by_cutoff(
     *,
     in_tokens: bool = False,
 ) -> dict[int, float]:
-    """Cutoff to the mean of a metric there, over these queries, or all that have a value.
-
-    A cutoff at which the metric has no value is left out.
-    """
+    """Cutoff to the mean of a metric there, over these queries, or all that have a value."""
     uncut = ranking_metric(metric)
     if uncut is None or "k" not in type(uncut).model_fields or not cutoffs:
         return {}
@@ -83,24 +78,12 @@ def means_by_cutoff(
 def interpolated_precision(
     system: System, metric: str, query_ids: Iterable[str] | None = None
 ) -> dict[float, float]:
-    """trec_eval's `iprec_at_recall` by level of recall, averaged; {} without queries.
-
-    At each level it is the highest precision at any rank with at least that recall. The queries
-    are those with a value for the metric, whose matcher recognises the items.
-    """
+    """trec_eval's `iprec_at_recall` by level of recall, averaged; {} without queries."""
     relevance, rankings = _scored(system, metric, query_ids)
-    if not relevance:
+    if not any(relevance):
         return {}
     hits = judge(relevance, [ranking.ids for ranking in rankings]).at(None, 1.0)
-    precision = hits.ordinal / hits.rank
-    curve = {}
-    for level in RECALL_LEVELS:
-        needed = (level * hits.n_relevant + 0.9).astype(np.int64)
-        best = np.zeros(len(relevance))
-        reached = hits.ordinal >= needed[hits.query]
-        np.maximum.at(best, hits.query[reached], precision[reached])
-        curve[level] = float(best.mean())
-    return curve
+    return {level: float(interpolated(hits, level).mean()) for level in RECALL_LEVELS}
 
 
 def _scored(
@@ -213,10 +196,7 @@ def _lines(
     y: Axis,
     place: str,
 ) -> Figure | None:
-    """A curve of each system that has the metric; None where all are empty.
-
-    `place` is how a point's x is written.
-    """
+    """A curve of each system that has the metric; None where all are empty."""
     series = []
     for number in best_first([system.mean(metric) for system in systems], metric):
         system = systems[number]

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.evaluation.run_evaluation import Plan
     from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
     from llama_index_rag_metrics.report.model import Report
+    from llama_index_rag_metrics.scores.thresholds import Thresholds
 
     ListOfResults = list[RetrievalEvalResult]
 else:
@@ -48,7 +49,8 @@ class EvaluationResults(Reportable, ListOfResults):
     LlamaIndex's `get_retrieval_results_df` shows the same means.
 
     Attributes:
-        run: what was retrieved, with latency and errors.
+        run: what was retrieved, with latency and errors; if questions were asked several times, the
+            first time, and `run.repeats` has each.
         relevance: query id to its relevance, of the judged queries.
         scores: query ids × metric names, means and counts.
         matched: matcher's name to the rankings that it made of the run, by which its metrics are
@@ -92,8 +94,16 @@ class EvaluationResults(Reportable, ListOfResults):
         self.text_of = text_of
 
     @property
+    def repeats(self) -> tuple[Scores, ...]:
+        """The scores of each run, if questions were asked several times."""
+        return self.scores.repeats
+
+    @property
     def sessions(self) -> Sessions:
-        """What an agent or a workflow retrieved, call by call; empty for a plain retriever."""
+        """What an agent or a workflow retrieved, call by call; empty for a plain retriever.
+
+        Of questions that were asked several times, the first time.
+        """
         from llama_index_rag_metrics.evaluation.results.results_report import system_of
 
         seen = system_of(self).judged_by(next(iter(self.scores), ""))
@@ -111,6 +121,25 @@ class EvaluationResults(Reportable, ListOfResults):
         from llama_index_rag_metrics.evaluation.results.results_report import system_of
 
         return worst_of(system_of(self), metric, n)
+
+    def thresholds(self, metric: str | None = None, *, tolerance: float = 0.02) -> Thresholds:
+        """Every retrieval score as a threshold: what questions with an answer lose, others gain.
+
+        Args:
+            metric: one of the metrics; None takes that of the reports, ndcg where there is one.
+            tolerance: how far its mean may fall for the threshold that is proposed.
+
+        Raises:
+            UnknownMetric: the metric wasn't computed.
+            InvalidInput: the metric needs no labels, or less of it is better; scores are missing,
+                rise with the rank as distances do, or are of several retrievers.
+        """
+        from llama_index_rag_metrics.evaluation.results.results_report import system_of
+        from llama_index_rag_metrics.report.model import headline
+        from llama_index_rag_metrics.scores.thresholds import thresholds_of
+
+        system = system_of(self)
+        return thresholds_of(system, metric or headline([*self.scores]), tolerance)
 
     def log_to(self, tracker: Any, **options: Any) -> dict[str, float]:
         """Hand the scores to "mlflow", "wandb" or a callable; see `tracking.log_to`."""
@@ -130,11 +159,34 @@ class EvaluationResults(Reportable, ListOfResults):
         return f"<EvaluationResults of {self.scores!r}>"
 
 
-def build_results(plan: Plan, collected: Collected) -> EvaluationResults:
-    from llama_index_rag_metrics.evaluation.retrieved.run_matching import (
-        matcher_names,
-        score_by_matcher,
+def build_results(plan: Plan, collected: Sequence[Collected]) -> EvaluationResults:
+    from llama_index_rag_metrics.evaluation.retrieved.run_matching import matcher_names
+
+    first, *others = collected
+    scores, run, matched = _scores_of(plan, first), first.run, first.matched
+    if others:
+        of_each = [scores, *(_scores_of(plan, each) for each in others)]
+        scores = Scores.of_repeats(of_each, [metric.metric_name for metric in plan.wanted])
+        run = run.replaced(run, repeats=[each.run for each in collected])
+        matched = {
+            name: Matched.of_repeats([each.matched[name] for each in collected]) for name in matched
+        }
+    labels = [] if first.label_note is None else [first.label_note]
+    scores = scores.replace(notes=[*scores.notes, *labels, *first.notes])
+    return EvaluationResults(
+        _core_results(plan.questions, first, scores),
+        run=run,
+        relevance=plan.questions.relevance,
+        scores=scores,
+        matched=matched,
+        matched_by=matcher_names(plan.wanted, plan.options.matcher, matched),
+        price_per_million=plan.options.price_per_million,
+        text_of=PassageTexts(plan.questions),
     )
+
+
+def _scores_of(plan: Plan, collected: Collected) -> Scores:
+    from llama_index_rag_metrics.evaluation.retrieved.run_matching import score_by_matcher
 
     dataset, metrics, matcher = plan.questions, plan.metrics, plan.options.matcher
     scoring = replace(plan.options.scoring, tokenizer=plan.counter, tolerant=True, checks_ids=False)
@@ -161,22 +213,12 @@ def build_results(plan: Plan, collected: Collected) -> EvaluationResults:
         for name, results in collected.results.items()
     }
     scores = by_rank.join({**known, **others}, order=[metric.metric_name for metric in metrics])
-    scores = scores.replace(
+    return scores.replace(
         usage=collected.usage,
         rankings={
             query_id: ranking_digest(ranking.ids) for query_id, ranking in collected.run.items()
         },
         notes=[*scores.notes, *unknown_notes, *_notes(dataset, metrics, collected)],
-    )
-    return EvaluationResults(
-        _core_results(dataset, collected, scores),
-        run=collected.run,
-        relevance=dataset.relevance,
-        scores=scores,
-        matched=collected.matched,
-        matched_by=matcher_names(metrics, matcher, collected.matched),
-        price_per_million=plan.options.price_per_million,
-        text_of=PassageTexts(dataset),
     )
 
 
@@ -194,8 +236,8 @@ def _core_results(
         for metric in scores:
             results, details = collected.results.get(metric), scores.details.get(metric, {})
             for query_id, score in scores.by_query(metric).items():
-                found = details.get(query_id, {}) if results is None else results[query_id].metadata
-                metadata = dict(found)
+                own = None if results is None else results.get(query_id)
+                metadata = dict(details.get(query_id, {}) if own is None else own.metadata)
                 if query_id in scores.failed:
                     metadata["error"] = scores.failed[query_id]
                 rows[query_id][metric] = RetrievalMetricResult(score=score, metadata=metadata)
@@ -219,7 +261,6 @@ def _is_empty(result: RetrievalMetricResult) -> bool:
 
 
 def every_query_failed(run: Run) -> EveryQueryFailed | None:
-    """The warning of a retriever that failed on every query."""
     from llama_index_rag_metrics.evaluation.asking.query_runner import NOT_ASKED
 
     errors = Counter(error for error in run.failed.values() if not error.startswith(NOT_ASKED))
@@ -236,9 +277,6 @@ def _notes(
         yield from unread_labels(dataset)
     if skipped := dataset.skipped:
         yield f"{len(skipped):,} lines of the dataset were skipped: {skipped[0]}"
-    if collected.label_note is not None:
-        yield collected.label_note
-    yield from collected.notes
     if (warning := every_query_failed(collected.run)) is not None:
         yield str(warning)
     for name, errors in collected.metric_errors.items():

@@ -56,12 +56,10 @@ def by_name(reported: Several) -> dict[str, Reported]:
 
 
 def systems_of(reported: Several) -> list[System]:
-    """The systems of a report, each with a name to show."""
     return [system_of(result, name) for name, result in by_name(reported).items()]
 
 
 def results_report(reported: Several, **options: Any) -> Report:
-    """The report of one or several retrievers; `options` are those of `systems_report`."""
     systems = systems_of(reported)
     return systems_report(systems, figures=curve_figures(systems), **options)
 

@@ -170,7 +170,6 @@ def _likeness(
 
 
 def _other_id(item: str, near: str, asked: list[str], spans: Sequence[Span | None] | None) -> str:
-    """What is labelled instead of an id."""
     source = spans[0].source if spans and spans[0] else None
     reason = f"labelled: {join_first(list(map(repr, asked)))}" if asked else "nothing is, by id"
     if source in asked and source != item:

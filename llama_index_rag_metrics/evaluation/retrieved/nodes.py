@@ -28,7 +28,6 @@ CAPTURED = (
 
 
 def as_nodes(retrieved: Any, hint: str = "") -> list[NodeWithScore]:
-    """Make nodes with scores of what was retrieved; `hint` is added to the error."""
     if not has_order(retrieved):
         remedy = f"{_REMEDY} {hint}".rstrip()
         raise UnusableAnswer(_RETURNED, retrieved, "a list of nodes or ids", remedy)
@@ -36,7 +35,6 @@ def as_nodes(retrieved: Any, hint: str = "") -> list[NodeWithScore]:
 
 
 def copied(node: NodeWithScore) -> NodeWithScore:
-    """Copy a node, so that later changes in place don't reach the copy."""
     own: dict[str, Any] = {}
     for name, value in vars(node.node).items():
         if isinstance(value, dict):  # metadata, relationships
@@ -61,7 +59,6 @@ def _node(node: Any) -> NodeWithScore:
 
 
 def check_mode(mode: str) -> None:
-    """Refuse a dataset's mode that LlamaIndex's results don't know."""
     known = [mode.value for mode in RetrievalEvalMode]
     if mode not in known:
         raise InvalidInput("mode of the dataset", mode, " or ".join(map(repr, known)))
@@ -73,7 +70,6 @@ def of_mode(nodes: Sequence[NodeWithScore], mode: str) -> list[NodeWithScore]:
 
 
 def is_image(node: NodeWithScore) -> bool:
-    """Whether a node is an image, with or without a text."""
     kind, inner = type(node.node), cast(Any, node.node)
     return _is_image(kind) or (_may_hold_image(kind) and inner.image_resource is not None)
 
@@ -90,7 +86,6 @@ def _may_hold_image(kind: type[BaseNode]) -> bool:
 
 
 def mode_note(nodes: Sequence[NodeWithScore], mode: str) -> list[str]:
-    """A note that retrieved nodes of the other mode were ignored."""
     if len(of_mode(nodes, mode)) == len(nodes):
         return []
     other = "texts" if mode == "image" else "images"

@@ -35,7 +35,6 @@ class Places:
         self._nodes = matcher if isinstance(matcher, SpanMatcher) else None
 
     def of_node(self, node: BaseNode) -> Span | None:
-        """The place of a node; None where that can't be found out."""
         span = node_span(node)
         if span is not None and self._nodes is not None:
             span = self._nodes.resolve(span)
@@ -46,7 +45,7 @@ class Places:
             return self._of_document(node.node_id, text) if is_own else self._within(span)
         if span is not None and span.source == document and self._holds(span, text):
             return span
-        return self._search(text, document) or self._within(span)
+        return self.search(text, document) or self._within(span)
 
     def of_relevance(self, relevance: Relevance) -> Relevance:
         """Add to relevance the places of ids that are known nodes."""
@@ -76,12 +75,12 @@ class Places:
         document = self._corpus.get(item, text)
         if document.strip() in text or not text:
             return Span(item, 0, len(document)) if document else None
-        return self._search(text, item)
+        return self.search(text, item)
 
-    def _search(self, text: str, document: str) -> Span | None:
+    def search(self, text: str, document: str, begin: int = 0) -> Span | None:
         """The first place of a text in a document, blanks around it ignored."""
         text = text.strip()
-        start = self._corpus.get(document, "").find(text) if text else -1
+        start = self._corpus.get(document, "").find(text, begin) if text else -1
         return None if start < 0 else Span(document, start, start + len(text))
 
 
@@ -90,7 +89,6 @@ def places_for(
     dataset: RetrievalDataset,
     matcher: Matcher[Any] | None,
 ) -> Places | None:
-    """A finder of places; None where no metric needs them."""
     for metric in metrics:
         if "documents" in getattr(metric, "needs", ()) and not dataset.corpus:
             remedy = "Give the dataset a corpus, or count characters."

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from itertools import islice, repeat
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from llama_index_rag_metrics.evaluation.retrieved.places import Places, unplaced_note
@@ -36,7 +36,7 @@ from llama_index_rag_metrics.rankings.matching.span_matcher import SpanMatcher
 from llama_index_rag_metrics.rankings.matching.text_matchers import ContainmentMatcher
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Call, Ranking, Run
-from llama_index_rag_metrics.rankings.span import read_span
+from llama_index_rag_metrics.rankings.span import Span, read_span
 from llama_index_rag_metrics.report.numbers import questions
 from llama_index_rag_metrics.runtime.cache.fetching import Cache
 from llama_index_rag_metrics.runtime.errors import InvalidInput
@@ -53,8 +53,7 @@ if TYPE_CHECKING:
     from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
     from llama_index.core.storage.kvstore.types import BaseKVStore
 
-    from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
-
+from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 
 InThread: TypeAlias = Callable[..., Awaitable[Any]]
 """Calls a blocking function with arguments in a thread."""
@@ -75,7 +74,7 @@ class Matching:
             query_id: _expected(matcher, dataset, query_id) for query_id in dataset.queries
         }
         self._stands_for: dict[str, list[list[str]]] = {}
-        self._in_calls: dict[str, dict[str, list[str]]] = {}
+        self._in_calls: dict[str, dict[Hashable, list[str]]] = {}
         self._errors: dict[str, str] = {}
         self._finds_any = self._could_find = False
         self._notes = self._check()
@@ -99,8 +98,10 @@ class Matching:
         self._could_find |= bool(labels and ranking.ids)
         if further := _only_in_calls(ranking):
             with suppress(Exception):  # the scores, which the ranking has, don't depend on it
-                of_calls = await within(timeout, self._match(query_id, further, in_thread))
-                self._in_calls[query_id] = dict(zip(further.ids, of_calls, strict=True))
+                ids, texts, spans = zip(*further, strict=True)
+                called = Ranking(ids, texts=[text or "" for text in texts], spans=spans)
+                of_calls = await within(timeout, self._match(query_id, called, in_thread))
+                self._in_calls[query_id] = dict(zip(further, of_calls, strict=True))
 
     async def match_one(
         self, ranking: Ranking, in_thread: InThread
@@ -120,7 +121,6 @@ class Matching:
         return stand_ins(expected.ids, matches, ranking.ids)
 
     def finish(self, run: Run) -> Matched:
-        """Collect all matches, as rankings of the run's queries."""
         name = self.matcher.name
         nothing = f"{name} finds no labelled passage in what was retrieved: all scores are 0"
         rankings = {
@@ -216,7 +216,8 @@ def match_run(
 
     Returns:
         What was matched. `score_rankings(matched.relevance, matched.run, metrics)` scores it; a
-        query on which the matcher failed has its error.
+        query on which the matcher failed has its error. Of a run with repeats, its own has them,
+        too.
 
     Raises:
         InvalidInput: nothing is known of any expected item, or the matcher is "id".
@@ -231,8 +232,14 @@ def match_run(
     ready = as_matcher(matcher)
     if ready is None:
         raise InvalidInput("matcher", matcher, "a matcher of texts, spans or groups")
-    matching = Matching(ready.prepare(Cache.of(cache)), dataset)
+    prepared = ready.prepare(Cache.of(cache))
+    if not run.repeats:
+        return _match_once(run, dataset, prepared)
+    return Matched.of_repeats([_match_once(each, dataset, prepared) for each in run.repeats])
 
+
+def _match_once(run: Run, dataset: RetrievalDataset, matcher: Matcher[Any]) -> Matched:
+    matching = Matching(matcher, dataset)
     known = run.select(query_id for query_id in run if query_id in dataset.queries)
 
     async def match_all() -> None:
@@ -247,31 +254,24 @@ def match_run(
     }
     said = (f"passages are recognised by {matched.matcher}, not by ids", matched.label_note)
     notes = [*run.notes, *matched.notes, *filter(None, said)]
-    named = Run(rankings, name=run.name, stage=run.stage, queries=run.queries, notes=notes)
+    named = run.replaced(rankings)
+    named.notes = tuple(notes)
     return replace(matched, run=named)
 
 
 def knows_texts(dataset: RetrievalDataset, query_id: str) -> bool:
-    """Whether the dataset has the text of anything that it expects for a query."""
     try:
         return bool(_expected_by_text(dataset, query_id).ids)
     except InvalidInput:  # the texts don't go with the ids
         return False
 
 
-def _only_in_calls(ranking: Ranking) -> Ranking | None:
-    """What the calls retrieved and the ranking lacks, each once, as far as texts or spans tell."""
-    known = set(ranking.ids)
-    rows = {
-        item: (text, span)
-        for call in reversed(ranking.calls or ())
-        for item, text, span in zip(
-            call.ids, call.texts or repeat(None), call.spans or repeat(None), strict=False
-        )
-        if item not in known and (text is not None or span is not None)
-    }
-    texts, spans = [text or "" for text, _ in rows.values()], [span for _, span in rows.values()]
-    return Ranking(list(rows), texts=texts, spans=spans) if rows else None
+def _only_in_calls(ranking: Ranking) -> list[tuple[str, str | None, Span | None]]:
+    """What calls or branches had beside the ranking, each once, as far as texts or spans tell."""
+    calls = [*(ranking.branches or ()), *(ranking.calls or ())]
+    known = {*ranking.passages}
+    rows = dict.fromkeys(passage for call in calls for passage in call.passages)
+    return [row for row in rows if row not in known and row[1:] != (None, None)]
 
 
 def _flattened(ranking: Ranking, stands_for: list[list[str]] | None) -> Ranking:
@@ -285,8 +285,12 @@ def _flattened(ranking: Ranking, stands_for: list[list[str]] | None) -> Ranking:
     if calls is not None:
         known = dict(zip(ranking.ids, stands_for or (), strict=False))
         calls = tuple(_matched_call(call, known) for call in calls)
-    columns: dict[str, Any] = {"ids": ids, "tokens": tokens, "calls": calls}
-    return replace(ranking, **columns, scores=None, texts=None, spans=None)
+    scores = stands_for and ranking.scores
+    if scores:
+        each = zip(stands_for or (), scores, strict=True)
+        scores = [score for stand_in, score in each for _ in stand_in]
+    columns: dict[str, Any] = {"ids": ids, "scores": scores, "tokens": tokens, "calls": calls}
+    return replace(ranking, **columns, texts=None, spans=None)
 
 
 def _matched_call(call: Call, stands_for: Mapping[str, list[str]]) -> Call:
@@ -312,10 +316,7 @@ def _expected(matcher: Matcher[Any], dataset: RetrievalDataset, query_id: str) -
 
 
 def expected_texts(dataset: RetrievalDataset, query_id: str) -> list[str]:
-    """The texts of a query's relevant items: its own, or the corpus's, best grade first.
-
-    Own texts that are neither of the relevant nor of the judged ids, one for each, are all taken.
-    """
+    """The texts of a query's relevant items: its own, or the corpus's, best grade first."""
     own = dataset.expected_texts.get(query_id)
     relevance = dataset.relevance.get(query_id)
     if own and (relevance is None or len(own) != len(relevance.grades)):
@@ -348,10 +349,7 @@ _MOST_QUERIES = 500
 
 
 async def count_by_text(dataset: RetrievalDataset, run: Run) -> Came:
-    """How many relevant passages were retrieved by their ids, and how many under other ids alone.
-
-    Of a long run, the first 500 queries count.
-    """
+    """Counts relevant passages by the ids that they came under, of the first questions of a run."""
     with_texts = (
         query_id
         for query_id in dataset.queries
@@ -388,10 +386,7 @@ def matcher_of(metric: RankingMetric, default: Matcher[Any] | None) -> Matcher[A
 def group_by_matcher(
     metrics: Iterable[BaseRetrievalMetric], default: Matcher[Any] | None
 ) -> dict[str, tuple[Matcher[Any] | None, list[RankingMetric]]]:
-    """Group the metrics of rankings by their matcher's name, the default first.
-
-    The default has a group without metrics where no metric is matched at all.
-    """
+    """Group the metrics of rankings by their matcher's name, the default first."""
     own: list[RankingMetric] = []
     groups = {_name(default): (default, own)}
     for metric in metrics:

@@ -11,6 +11,7 @@ from itertools import chain
 from time import perf_counter
 from uuid import uuid4
 
+from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.instrumentation.dispatcher import (  # type: ignore[attr-defined]
     active_instrument_tags,
     instrument_tags,
@@ -29,6 +30,52 @@ from llama_index_rag_metrics.runtime.errors import CaptureDamaged, InvalidInput
 from llama_index_rag_metrics.runtime.masking import describe_error
 
 
+class StepNames:
+    """The class of a retriever or postprocessor, numbered from the second one on that differs.
+
+    Retrievers differ by what they read.
+    """
+
+    def __init__(self) -> None:
+        # what is named is kept, so that nothing else has its id, or the id of what it reads
+        self._known: dict[int, tuple[str, object]] = {}
+        self._by_source: dict[tuple[type, Hashable], str] = {}
+        self._lock = threading.RLock()
+
+    def name_of(self, step: object) -> str:
+        kind = type(step)
+        with self._lock:
+            if (known := self._known.get(id(step))) is not None:
+                return known[0]
+            key = (kind, self._source_key(step))
+            number = 1 + sum(each[0] is kind for each in self._by_source)
+            name = kind.__name__ if number == 1 else f"{kind.__name__} {number}"
+            name = self._by_source.setdefault(key, name)
+            self._known[id(step)] = (name, step)
+            return name
+
+    def _source_key(self, step: object) -> Hashable:
+        """A key of a step among others of its class; each call may build the same one anew."""
+        for name in ("_index", "_vector_store"):
+            if (source := getattr(step, name, None)) is not None:
+                return id(source)
+        state = {
+            name: value
+            for name, value in sorted(getattr(step, "__dict__", {}).items())
+            # each instance has these of its own
+            if name != "callback_manager" and not (isinstance(value, (dict, list)) and not value)
+        }
+        keys = {name: value for name, value in state.items() if isinstance(value, _SCALARS)}
+        asked = {
+            name: tuple(map(self.name_of, retrievers))
+            for name, value in state.items()
+            if (retrievers := _retrievers_in(value))
+        }
+        if asked:  # it is known by whom it asks, whatever else was built anew with it
+            return (*keys.items(), *asked.items())
+        return tuple((name, keys.get(name, id(value))) for name, value in state.items())
+
+
 @dataclass(eq=False, repr=False)
 class CapturedSession:
     """What was retrieved while a capture was open.
@@ -42,6 +89,7 @@ class CapturedSession:
         faults: errors in recording.
         reranking: the inputs of rerankers at work, by span.
         on_call: called with the number of retrievals so far, whenever one begins.
+        names: of retrievers and postprocessors.
     """
 
     retrievals: list[Retrieval] = field(default_factory=list)
@@ -51,10 +99,10 @@ class CapturedSession:
     faults: list[Exception] = field(default_factory=list)
     reranking: dict[str, list[NodeWithScore]] = field(default_factory=dict)
     on_call: Callable[[int], None] | None = None
+    names: StepNames = field(default_factory=StepNames)
 
     def __post_init__(self) -> None:
         self._open: dict[str, Retrieval] = {}
-        self._asked: dict[tuple[type, Hashable], tuple[str, object]] = {}
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
@@ -73,15 +121,6 @@ class CapturedSession:
     def is_retrieving(self, span_ids: Iterable[str]) -> bool:
         """Whether one of these spans is a retrieval of this capture that hasn't ended."""
         return any(span_id in self._open for span_id in span_ids)
-
-    def name_of(self, retriever: object) -> str:
-        """A retriever's class, numbered from the second one on that reads something else."""
-        kind = type(retriever)
-        with self._lock:
-            number = 1 + sum(key[0] is kind for key in self._asked)
-            name = kind.__name__ if number == 1 else f"{kind.__name__} {number}"
-            # the retriever is kept, so that nothing else has the id of what it reads
-            return self._asked.setdefault((kind, _source_key(retriever)), (name, retriever))[0]
 
     def add(self, retrieval: Retrieval, span_id: str | None = None) -> None:
         """Record a retrieval, which goes on until its span ends, if it has one."""
@@ -104,7 +143,12 @@ class CapturedSession:
             retrieval.keep_nodes(outcome)
 
     def postprocess(
-        self, before: Sequence[NodeWithScore], after: Sequence[NodeWithScore], seconds: float
+        self,
+        before: Sequence[NodeWithScore],
+        after: Sequence[NodeWithScore],
+        seconds: float,
+        span_id: str = "",
+        name: str = "",
     ) -> None:
         """Replace nodes in the latest retrieval that gave them: the very objects, or the ids."""
         done = [retrieval for retrieval in reversed(self.retrievals) if retrieval.nodes]
@@ -120,7 +164,6 @@ class CapturedSession:
         self.context = [copied(node) for node in nodes]
 
     def check(self) -> None:
-        """Raise CaptureDamaged if a retrieval couldn't be recorded."""
         if self.faults:
             first = self.faults[0]
             raise CaptureDamaged(len(self.faults), describe_error(first)) from first
@@ -133,18 +176,9 @@ def _node_ids(nodes: Iterable[NodeWithScore]) -> set[str]:
 _SCALARS = (str, int, float, bool, type(None))
 
 
-def _source_key(retriever: object) -> Hashable:
-    """A key of a retriever among others of its class; each call may build the same one anew."""
-    for name in ("_index", "_vector_store"):
-        if (source := getattr(retriever, name, None)) is not None:
-            return id(source)
-    state = getattr(retriever, "__dict__", {})
-    return tuple(
-        (name, value if isinstance(value, _SCALARS) else id(value))
-        for name, value in sorted(state.items())
-        # each instance has these of its own
-        if name != "callback_manager" and not (isinstance(value, (dict, list)) and not value)
-    )
+def _retrievers_in(value: object) -> list[BaseRetriever]:
+    values = value if isinstance(value, list) else [value]
+    return [each for each in values if isinstance(each, BaseRetriever)]
 
 
 def items_of(nodes: Sequence[NodeWithScore]) -> Ranking:
@@ -159,7 +193,6 @@ def items_of(nodes: Sequence[NodeWithScore]) -> Ranking:
 def as_call(
     retrieval: Retrieval, ranking_of: Callable[[Sequence[NodeWithScore]], Ranking] = items_of
 ) -> Call:
-    """A retrieval as a call; `ranking_of` makes a ranking of its nodes."""
     ranking = ranking_of(retrieval.nodes or [])
     is_open = retrieval.nodes is None and retrieval.error is None
     return Call(

@@ -104,7 +104,6 @@ class Sessions(Sequence[SessionCall]):
         return score_rankings(expected, rankings, metrics, queries=queries)
 
     def to_pandas(self) -> pd.DataFrame:
-        """One row per call."""
         import pandas as pd
 
         return pd.DataFrame([asdict(call) for call in self._calls])

@@ -1,9 +1,4 @@
-"""LlamaIndex's events and spans of retrievals, handed to the captures that they belong to.
-
-One pair of handlers serves all captures of a process. It is attached while any is open, and finds
-an event's captures in its tags, which follow the code through tasks, threads and workflow steps.
-The dispatcher swallows errors of handlers: they are kept, and raised when the capture closes.
-"""
+"""LlamaIndex's events and spans of retrievals, handed to the captures that they belong to."""
 
 from __future__ import annotations
 
@@ -96,10 +91,7 @@ def end_at_next_event() -> None:
 
 
 class Recorder:
-    """All open captures and spans of the process.
-
-    `strays` counts the outermost retrievals that ever belonged to no capture.
-    """
+    """All open captures and spans of the process."""
 
     def __init__(self) -> None:
         self.strays = 0
@@ -133,7 +125,6 @@ class Recorder:
             self._stray_spans.clear()
 
     def sessions(self, tags: Mapping[str, Any]) -> list[CapturedSession]:
-        """The open captures that tags name."""
         keys = str(tags.get(TAG, "")).split()
         return [self._sessions[key] for key in keys if key in self._sessions]
 
@@ -145,7 +136,6 @@ class Recorder:
             span = self._spans.get(span.parent)
 
     def asked_by(self, span_id: str | None) -> str:
-        """The tool or the workflow step that a span runs in."""
         return getattr(self._spans.get(span_id or ""), "asked_by", "")
 
     def guarded(self, tags: Mapping[str, Any], record: Callable[[CapturedSession], None]) -> None:
@@ -173,7 +163,7 @@ class Recorder:
 
         def record(session: CapturedSession) -> None:
             if not session.is_retrieving(self.around(event.span_id)):
-                retriever = "" if span is None else session.name_of(span.instance)
+                retriever = "" if span is None else session.names.name_of(span.instance)
                 session.add(Retrieval(text, asked_by, now, retriever), event.span_id or "")
 
         self.guarded(event.tags, record)
@@ -194,7 +184,7 @@ class Recorder:
                 return
             before = session.reranking.pop(span_id, [])
             if not session.is_retrieving(self.around(span_id)):
-                session.postprocess(before, event.nodes, 0.0)
+                session.postprocess(before, event.nodes, 0.0, span_id, "reranker")
 
         self.guarded(event.tags, record)
 
@@ -220,7 +210,8 @@ class Recorder:
                 if error is not None:
                     session.end(span_id, now, error)
                 elif not session.is_retrieving(self.around(span_id)):
-                    session.postprocess(before, result, now - since)
+                    name = session.names.name_of(span.instance)
+                    session.postprocess(before, result, now - since, span_id, name)
 
             self.guarded(active_instrument_tags.get(), record)
         self._spans.pop(span_id, None)

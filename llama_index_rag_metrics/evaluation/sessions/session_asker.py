@@ -31,6 +31,7 @@ from llama_index_rag_metrics.evaluation.source import (
     SessionRetriever,
     answer_nodes,
 )
+from llama_index_rag_metrics.evaluation.who_asks import Query
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.rankings.fusion import Combine, check_combine, combine_calls
 from llama_index_rag_metrics.rankings.matching.id_matcher import names_of
@@ -110,9 +111,9 @@ class SessionAsker(LocalAsker):
         return [*modes, *(f"{count(n, *noun)} {what}" for (*noun, what), n in counts.items() if n)]
 
     def identity(self, retriever: str | RetrieverIdentity) -> RetrieverIdentity:
-        return RetrieverIdentity(str(retriever), combine=self.combine)
+        return RetrieverIdentity(str(retriever), combine=self.combine, told=self.pipeline.told)
 
-    async def ask(self, query: str) -> Asked:
+    async def ask(self, query: Query) -> Asked:
         engine = None if self.pipeline.use_async is not None else self._engine
         may_switch = engine is not None and engine.modes.current == "asynchronous"
         asked = await self._ask_once(query)
@@ -121,17 +122,18 @@ class SessionAsker(LocalAsker):
         # in a session of its own: what the first attempt retrieved is no part of the answer
         return await self._ask_once(query) if engine.switch(asked.cause) else asked
 
-    async def _ask_once(self, query: str) -> Asked:
+    async def _ask_once(self, query: Query) -> Asked:
         start = time.perf_counter()
         session = CapturedSession()
         try:
             answer = await self._answer(query, session)
-            return self._asked(query, session, answer, time.perf_counter() - start)
+            asked = self._asked(query, session, answer, time.perf_counter() - start)
+            return replace(asked, notes=self.notes_on(query, asked.nodes))
         except Exception as error:  # noqa: BLE001 - any program, any error: recorded by query
             seconds = time.perf_counter() - start
             return Asked.failed(error, seconds, self._calls(session)[: self.max_calls])
 
-    async def _answer(self, query: str, session: CapturedSession) -> Any:
+    async def _answer(self, query: Query, session: CapturedSession) -> Any:
         """Ask the program, and stop it when it takes too long or retrieves too often."""
         loop = asyncio.get_running_loop()
         over = asyncio.Event()
@@ -159,14 +161,14 @@ class SessionAsker(LocalAsker):
                 raise TooManyCalls(self.max_calls)
             return answering.result()
 
-    async def _program(self, query: str) -> Any:
-        retriever = self.pipeline.retriever
+    async def _program(self, query: Query) -> Any:
+        retriever = self.pipeline.retriever_for(query)
         if isinstance(retriever, SessionRetriever):
             return await retriever.program.answer(query, self.pipeline.threads.call)
         assert isinstance(retriever, AsyncCallableRetriever)
-        return await retriever.function(query)
+        return await retriever.call(query)
 
-    def _asked(self, query: str, session: CapturedSession, answer: Any, seconds: float) -> Asked:
+    def _asked(self, query: Query, session: CapturedSession, answer: Any, seconds: float) -> Asked:
         self._retrieves |= bool(session.retrievals)
         if isinstance(self.pipeline.retriever, AsyncCallableRetriever):
             # what a function returns is its ranking; an agent's answer is iterable, too
@@ -179,7 +181,7 @@ class SessionAsker(LocalAsker):
         if not session.retrievals and (sources := answer_nodes(answer)):
             # a client that sends no event, but says what its answer was made from
             self._n_by_sources += 1
-            session.add(Retrieval(query, "", 0.0, nodes=sources))
+            session.add(Retrieval(query.query_str, "", 0.0, nodes=sources))
         self._n_without += not session.retrievals
         context = self._context(session, answer)
         final = None if context is None else self.ranking(context)

@@ -1,0 +1,377 @@
+"""Questions asked several times: each anew, none more often than wanted, whatever is in between."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import signal
+import sys
+from collections import Counter
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.schema import NodeWithScore, QueryBundle
+from llama_index.core.tools import FunctionTool
+from support.llms import Completing
+from support.processes import Forked
+from support.retrievers import Scripted, node
+from support.scripted import ScriptedFunctions
+
+from llama_index_rag_metrics import (
+    LLMRelevancy,
+    RetrievalDataset,
+    compare,
+    evaluate,
+    evaluate_stages,
+    judgement_holes,
+    match_run,
+    record_retrieval,
+    score_rankings,
+    sweep,
+)
+from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
+from llama_index_rag_metrics.runtime.errors import InvalidInput, RetrievalFailed
+
+N, R = 200, 5
+DATASET = RetrievalDataset(
+    {f"q{n}": f"question {n}" for n in range(N)},
+    {f"q{n}": [f"d{n}"] for n in range(N)},
+    {f"d{n}": f"text of d{n}" for n in range(N)},
+)
+FEW = DATASET.select([f"q{n}" for n in range(20)])
+METRICS = ["mrr", "hit_rate@2", "calls", "pass@3 hit_rate@2", "pass^3 hit_rate@2"]
+
+
+def searches(n: int, time: int) -> list[list[str]]:
+    """What an agent finds for question n when it is asked for this time: one search or two."""
+    generator = random.Random(f"{n} {time}")
+    ids = ["x", "y", "z"]
+    if generator.random() < (n % 10) / 10:
+        ids.insert(generator.randrange(4), f"d{n}")
+    return [ids[:2], ids[2:]] if generator.random() < 0.5 else [ids]
+
+
+class Agent:
+    """Searches otherwise each time; remembers how often it was asked, and how many at once."""
+
+    def __init__(self) -> None:
+        self.asked: Counter[int] = Counter()
+        self.under_way, self.most = 0, 0
+
+    async def __call__(self, question: str) -> str:
+        n = int(question.split()[1])
+        self.asked[n] += 1
+        time = self.asked[n]
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
+        await asyncio.sleep(0)
+        for ids in searches(n, time):
+            record_retrieval(question, [node(name) for name in ids])
+        self.under_way -= 1
+        return "an answer"
+
+
+def asked_by(agent: Agent) -> Any:
+    """An asynchronous function, which captures calls."""
+
+    async def asking(question: str) -> str:
+        return await agent(question)
+
+    return asking
+
+
+def check_figures(results: EvaluationResults, n: int = N) -> None:
+    """Every figure as a slow count has it."""
+    for number in range(n):
+        found = [searches(number, time) for time in range(1, R + 1)]
+        ids = [[name for call in calls for name in call] for calls in found]
+        ranks = [each.index(f"d{number}") + 1 if f"d{number}" in each else 0 for each in ids]
+        hits = [0 < rank <= 2 for rank in ranks]
+        choices = list(combinations(hits, 3))
+        assert results.scores.per_query[f"q{number}"] == pytest.approx(
+            {
+                "mrr": sum(1 / rank if rank else 0 for rank in ranks) / R,
+                "hit_rate@2": sum(hits) / R,
+                "calls": sum(map(len, found)) / R,
+                "pass@3 hit_rate@2": sum(map(any, choices)) / len(choices),
+                "pass^3 hit_rate@2": sum(map(all, choices)) / len(choices),
+            },
+            abs=1e-14,
+        )
+        retrieved = [list(run[f"q{number}"].ids) for run in results.run.repeats]
+        assert sorted(retrieved) == sorted(ids)
+
+
+def test_200_questions_5_times_at_once() -> None:
+    agent = Agent()
+    results = evaluate(asked_by(agent), DATASET, METRICS, repeats=R, workers=64)
+    assert dict(agent.asked) == dict.fromkeys(range(N), R)
+    assert 1 < agent.most <= 64
+    check_figures(results)
+    assert len(results.repeats) == R
+    assert results.repeats == results.scores.repeats
+    for scores, run in zip(results.repeats, results.run.repeats, strict=True):
+        again = score_rankings(DATASET.relevance, run, ["mrr", "hit_rate@2", "calls"])
+        assert again.means == scores.means
+    assert [result.metric_dict["mrr"].score for result in results] == results.scores["mrr"].tolist()
+    assert results.run.latency is not None
+    assert results.run.latency.n == N * R
+    assert results.about["repeats"] == "5 runs of each question"
+
+
+def test_the_journal_keeps_each_time(tmp_path: Path) -> None:
+    agent, path = Agent(), tmp_path / "run.jsonl"
+    options: dict[str, Any] = {"journal": path, "retriever_id": "agent"}
+    once = evaluate(asked_by(agent), FEW, ["mrr"], **options)
+    assert set(agent.asked.values()) == {1}
+    results = evaluate(asked_by(agent), FEW, METRICS, repeats=R, **options)
+    assert set(agent.asked.values()) == {R}  # the first time isn't asked again
+    check_figures(results, 20)
+    assert results.repeats[0].by_query("mrr") == once.scores.by_query("mrr")
+    again = evaluate(asked_by(agent), FEW, METRICS, repeats=R, **options)
+    assert set(agent.asked.values()) == {R}
+    assert again.run == results.run
+    assert again.scores == results.scores
+    fewer = evaluate(asked_by(agent), FEW, ["mrr"], repeats=2, **options)
+    assert fewer.run.repeats == results.run.repeats[:2]
+    assert set(agent.asked.values()) == {R}
+
+
+PROGRAM = r"""
+import random, sys, time
+from llama_index_rag_metrics import RetrievalDataset, evaluate
+
+dataset = RetrievalDataset(
+    {f"q{n}": f"question {n}" for n in range(20)}, {f"q{n}": [f"d{n}"] for n in range(20)}
+)
+
+def retrieve(query):
+    print(query.split()[1] + "\n", end="", flush=True)
+    time.sleep(0.01)
+    return [f"d{query.split()[1]}"] if random.random() < 0.5 else ["x"]
+
+results = evaluate(
+    retrieve, dataset, ["mrr"], repeats=5, journal=sys.argv[1], workers=2, retriever_id="it"
+)
+print("mean", results.scores.means["mrr"], flush=True)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
+def test_nothing_finished_is_asked_again_after_a_kill(tmp_path: Path) -> None:
+    journal = tmp_path / "run.jsonl"
+    killed = Forked(PROGRAM, str(journal))
+    asked = Counter(killed.stdout.readline().strip() for _ in range(50))
+    os.kill(killed.pid, signal.SIGKILL)
+    asked.update(killed.communicate()[0].split())
+    rows = [json.loads(line) for line in journal.read_text().splitlines()[1:]]
+    kept = Counter((row["query_id"], row.get("repeat", 1)) for row in rows)
+    assert set(kept.values()) == {1}
+    assert 0 <= asked.total() - len(kept) <= 2  # those under way
+    done = Forked(PROGRAM, str(journal))
+    *asked_again, _, mean = done.communicate()[0].split()
+    assert done.wait() == 0
+    assert len(asked_again) + len(kept) == 20 * R
+    rows = [json.loads(line) for line in journal.read_text().splitlines()[1:]]
+    assert {(row["query_id"], row.get("repeat", 1)) for row in rows} == {
+        (f"q{n}", time) for n in range(20) for time in range(1, R + 1)
+    }
+    hits = sum(row["retrieved_ids"] != ["x"] for row in rows)
+    assert float(mean) == pytest.approx(hits / 100)
+
+
+def test_every_time_an_agent_begins_anew() -> None:
+    seen: list[int] = []
+
+    class Watching(ScriptedFunctions):
+        """Notes how long the conversation is that it gets."""
+
+        def chat(self, messages: Any, **kwargs: Any) -> Any:
+            seen.append(sum(message.role == "user" for message in messages))
+            return super().chat(messages, **kwargs)
+
+    agents = pytest.importorskip("llama_index.core.agent.workflow")
+    n_found = Counter[str]()
+
+    async def search(input: str) -> str:  # noqa: A002 - what the model calls it
+        """Finds the passage every other time."""
+        n_found[input] += 1
+        names = [input] if n_found[input] % 2 else ["x"]
+        record_retrieval(input, [node(name) for name in names])
+        return str(names)
+
+    script = {query: [[("search", f"d{query.split()[1]}")]] for query in FEW.queries.values()}
+    tool = FunctionTool.from_defaults(async_fn=search)
+    agent = agents.FunctionAgent(tools=[tool], llm=Watching(script=script))
+    results = evaluate(agent, FEW, ["mrr", "pass@2 hit_rate", "pass^2 hit_rate"], repeats=4)
+    assert set(seen) == {1}
+    assert dict(n_found) == {f"d{n}": 4 for n in range(20)}
+    # found 2 of 4 times: pass@2 is 1 - C(2, 2) / C(4, 2), pass^2 C(2, 2) / C(4, 2)
+    assert dict(results.scores.means) == pytest.approx(
+        {"mrr": 0.5, "pass@2 hit_rate": 5 / 6, "pass^2 hit_rate": 1 / 6}
+    )
+
+
+def flaky(query: str) -> list[str]:
+    raise ConnectionError("refused")
+
+
+def test_failures_are_asked_again_one_by_one(tmp_path: Path) -> None:
+    path, asked = tmp_path / "run.jsonl", Counter[str]()
+    down = True
+
+    def retrieve(query: str) -> list[str]:
+        asked[query] += 1
+        if down and asked[query] == 2:
+            raise ConnectionError("refused")
+        return [f"d{query.split()[1]}"]
+
+    options: dict[str, Any] = {"journal": path, "repeats": 3, "retriever_id": "it", "workers": 1}
+    first = evaluate(retrieve, FEW, ["mrr"], **options)
+    assert first.scores.means["mrr"] == pytest.approx(2 / 3)
+    assert first.scores.counts.failed == 20
+    assert "20 of 60 answers failed, of 20 questions" in first.scores.notes
+    down = False
+    second = evaluate(retrieve, FEW, ["mrr"], **options)
+    assert set(asked.values()) == {4}
+    assert second.scores.means["mrr"] == 1.0
+
+
+def test_what_is_wrong_with_some_runs_says_with_which() -> None:
+    asked = Counter[str]()
+
+    def down_the_second_time(query: str) -> list[str]:
+        asked[query] += 1
+        return flaky(query) if asked[query] == 2 else [f"d{query.split()[1]}"]
+
+    results = evaluate(down_the_second_time, FEW, "mrr", repeats=3)
+    n = len(FEW.queries)
+    assert f"{n} of {3 * n} answers failed, of {n} questions" in results.scores.notes
+    failed = f"run 2: retrieval failed on every question, {n} times with: ConnectionError: refused"
+    assert failed in results.scores.notes
+    assert results.scores.means["mrr"] == pytest.approx(2 / 3)
+
+
+def test_giving_up_counts_every_time() -> None:
+    results = evaluate(flaky, FEW, ["mrr"], repeats=3, max_failures=5, workers=1)
+    assert (
+        sum("not asked" in why for run in results.run.repeats for why in run.failed.values()) == 54
+    )
+    with pytest.raises(RetrievalFailed):
+        evaluate(flaky, FEW, ["mrr"], repeats=3, raise_on_error=True)
+
+
+@pytest.mark.parametrize("repeats", [0, 1.5, True, "5", None])
+def test_wrong_numbers(repeats: Any) -> None:
+    with pytest.raises(InvalidInput, match="repeats"):
+        evaluate(flaky, FEW, ["mrr"], repeats=repeats)
+
+
+def test_too_few_runs_are_refused_before_anything_is_asked() -> None:
+    agent = Agent()
+    with pytest.raises(InvalidInput, match="3 or more runs of each question"):
+        evaluate(asked_by(agent), FEW, ["pass^3 hit_rate@5"], repeats=2)
+    assert not agent.asked
+
+
+def test_metrics_of_texts_pay_once_for_equal_passages() -> None:
+    llm = Completing(answer=lambda prompt: "3")
+    results = evaluate(
+        lambda query: [node("a")], FEW.select(["q0"]), [LLMRelevancy(llm=llm)], repeats=3
+    )
+    (usage,) = results.scores.usage.values()
+    assert results.scores.means["llm_relevancy"] == 3.0
+    assert (len(llm.asked), usage.fresh, usage.cached) == (1, 1, 2)
+
+
+def test_matchers_match_every_time() -> None:
+    agent = Agent()
+    results = evaluate(asked_by(agent), FEW, METRICS, repeats=R, matcher="text")
+    check_figures(results, 20)
+    matched = match_run(results.run, FEW, "text")
+    scores = score_rankings(matched.relevance, matched.run, ["mrr", "pass^3 hit_rate@2"])
+    assert scores.by_query("mrr") == results.scores.by_query("mrr")
+    assert scores.means["pass^3 hit_rate@2"] == results.scores.means["pass^3 hit_rate@2"]
+
+
+def test_latency_alone_times_so_many_answers() -> None:
+    results = evaluate(
+        Scripted({text: ["x"] for text in FEW.queries.values()}),
+        FEW,
+        ["mrr"],
+        repeats=3,
+        latency="alone",
+        latency_sample=30,
+    )
+    assert results.run.latency is not None
+    assert (results.run.latency.n, results.run.latency.concurrency) == (30, 1)
+
+
+class Shuffled(BaseNodePostprocessor):
+    """Puts the passage first the second time, and last otherwise."""
+
+    def _postprocess_nodes(
+        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
+    ) -> list[NodeWithScore]:
+        assert query_bundle is not None
+        TIMES[query_bundle.query_str] += 1
+        return nodes[:: -1 if TIMES[query_bundle.query_str] == 2 else 1]
+
+
+TIMES = Counter[str]()
+
+
+def test_stages() -> None:
+    TIMES.clear()
+    asked = Scripted({text: ["x", f"d{n}"] for n, text in enumerate(FEW.queries.values())})
+    stages = evaluate_stages(asked, [Shuffled()], FEW, ["mrr"], repeats=2)
+    assert len(asked.asked) == 40
+    assert stages["retriever"].scores.means["mrr"] == 0.5
+    assert stages["Shuffled"].scores.means["mrr"] == 0.75
+    assert [run.means["mrr"] for run in stages["Shuffled"].repeats] == [0.5, 1.0]
+    assert "Shuffled" in str(stages)
+
+
+def test_sweeps_and_their_journals(tmp_path: Path) -> None:
+    built: list[int] = []
+    agents = {depth: Agent() for depth in (1, 2)}
+
+    def build(depth: int) -> Any:
+        built.append(depth)
+        return asked_by(agents[depth])
+
+    options: dict[str, Any] = {"count_tokens": False, "journal": tmp_path, "repeats": R}
+    found = sweep(build, {"depth": [1, 2]}, FEW, METRICS, primary="pass^3 hit_rate@2", **options)
+    assert found.primary == "pass^3 hit_rate@2"
+    for configuration in found:
+        assert configuration.results is not None
+        check_figures(configuration.results, 20)
+    with pytest.raises(InvalidInput, match="9 or more runs"):
+        sweep(build, {"depth": [1]}, FEW, ["pass^9 hit_rate@2"], **options)
+    again = sweep(build, {"depth": [1, 2]}, FEW, METRICS, **options)
+    assert built == [1, 2]
+    assert [each.mean("mrr") for each in again] == [each.mean("mrr") for each in found]
+    assert all(set(agent.asked.values()) == {R} for agent in agents.values())
+
+
+def test_holes_are_of_every_run() -> None:
+    results = evaluate(asked_by(Agent()), FEW, ["mrr", "pass^3 hit_rate@2"], repeats=R)
+    (hole,) = judgement_holes(results)
+    assert hole.metric == "mrr"
+    assert hole.not_relevant == pytest.approx(hole.mean)  # nothing but the labels is relevant
+    assert hole.relevant == 1.0
+    assert hole.retrieved == sum(len(each.ids) for each in results.run.every_ranking)
+
+
+def test_comparisons_take_the_means_of_questions() -> None:
+    one, other = (evaluate(asked_by(Agent()), FEW, ["mrr"], repeats=repeats) for repeats in (2, 5))
+    comparison = compare({"one": one, "other": other}, "one")
+    difference = comparison["other", "mrr"]
+    assert difference.n == 20
+    expected = other.scores["mrr"].mean() - one.scores["mrr"].mean()
+    assert difference.difference == pytest.approx(expected)
