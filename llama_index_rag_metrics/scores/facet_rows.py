@@ -15,21 +15,14 @@ from llama_index_rag_metrics.scores.rows import mark_best
 from llama_index_rag_metrics.scores.scores import Scores
 from llama_index_rag_metrics.scores.systems import System
 
-_SHOWN_FACETS = 20
-"""Facets in the table: the ones least found."""
-
-_CALL_COLUMNS = 6
-"""Calls that have a column of their own."""
+_SHOWN_FACETS = 20  # facets in the table: the ones least found
+_CALL_COLUMNS = 6  # calls that have a column of their own
 
 
 def facet_metric(scores: Scores) -> str | None:
     """The first metric that names the facets it found, or None."""
-    of_facets = (
-        metric
-        for metric in scores
-        if any("missed" in row for row in scores.details.get(metric, {}).values())
-    )
-    return next(of_facets, None)
+    rows_of = ((metric, scores.details.get(metric, {}).values()) for metric in scores)
+    return next((metric for metric, rows in rows_of if any("missed" in row for row in rows)), None)
 
 
 def facet_sections(systems: Sequence[System]) -> list[Section]:
@@ -45,37 +38,27 @@ def facet_sections(systems: Sequence[System]) -> list[Section]:
     shown = names[:_SHOWN_FACETS]
     metrics = list(dict.fromkeys(tally.metric for tally in tallies if tally.metric))
     left_out = f"; {len(names) - len(shown)} more" if len(names) > len(shown) else ""
-    cells = [
-        mark_best(
-            metrics[0],
-            [tally.share(name) for tally in tallies],
-            [tally.asked[name] for tally in tallies],
-        )
-        for name in shown
-    ]
-    labels = [f"{plain(name)} ({wanted[name]})" for name in shown]
+    rows = []
+    for name in shown:
+        asked = [tally.asked[name] for tally in tallies]
+        cells = mark_best(metrics[0], [tally.share(name) for tally in tallies], asked)
+        rows.append(Row(f"{plain(name)} ({wanted[name]})", cells))
     table = Table(
         f"Facets on {', '.join(metrics)}",
         [system.name for system in systems],
-        [list(map(Row, labels, cells))],
+        [rows],
         first="facet",
         by_system=True,
         remark=f"(share of the questions with it in which it was found{left_out})",
     )
-    by_call = [
-        call_table
-        for system in systems
-        for call_table in _by_call(system, shown, f" of {system.name}" if len(systems) > 1 else "")
-    ]
-    sentences = []
+    tables, sentences = [table], []
     for system, tally in zip(systems, tallies, strict=True):
-        never = [
-            name for name, asked in tally.asked.items() if len(asked) > 1 and not tally.share(name)
-        ]
-        if never:
+        tables += _by_call(system, shown, f" of {system.name}" if len(systems) > 1 else "")
+        several = [name for name, asked in tally.asked.items() if len(asked) > 1]
+        if never := [name for name in several if not tally.share(name)]:
             is_or_are = "is" if len(never) == 1 else "are"
             sentences.append(f"{plain(system.name)}: {_quoted(never)} {is_or_are} never found.")
-    return [Section("Facets", [table, *by_call], text=" ".join(sentences))]
+    return [Section("Facets", tables, text=" ".join(sentences))]
 
 
 def facet_remarks(systems: Sequence[System]) -> Callable[[str], list[str]]:
@@ -99,22 +82,20 @@ def _by_call(system: System, names: Sequence[str], of_system: str) -> Iterator[T
     most = max((len(ranking.calls or ()) for ranking in system.run.values()), default=0)
     if not first_calls or most == 0:
         return
-    ends = list(range(1, min(most, _CALL_COLUMNS) + 1))
-    head = [f"call {number}" for number in ends]
+    ends = {f"call {number}": number for number in range(1, min(most, _CALL_COLUMNS) + 1)}
     if most > _CALL_COLUMNS:
-        ends.append(most)
-        head.append("all calls")
+        ends["all calls"] = most
     rows = []
     for name in names:
         counts = first_calls.get(name, Counter[int]())
         total = counts.total()
-        found_by = [sum(counts[number] for number in range(1, end + 1)) for end in ends]
-        shares = [n / total if total else None for n in found_by]
-        cells = [mean_of(Cell.of(share, "score"), total) for share in shares]
+        found_by = [sum(counts[number] for number in range(1, end + 1)) for end in ends.values()]
+        shares = (Cell.of(n / total if total else None, "score") for n in found_by)
+        cells = [mean_of(share, total) for share in shares]
         rows.append(Row(f"{plain(name)} ({total})", cells))
     yield Table(
         f"Facets by call{of_system}",
-        head,
+        list(ends),
         [rows],
         first="facet",
         remark="(share of the sessions with it in which it had been found by then, at any rank)",
@@ -138,11 +119,7 @@ def _first_calls(system: System) -> dict[str, Counter[int]]:
             continue
         for name, members in zip(judged.facet_names, judged.alternatives or (), strict=True):
             wanted = {item for item in members if judged.grades[item] >= min_grade}
-            brought = (
-                number
-                for number, call in enumerate(ranking.calls, 1)
-                if not wanted.isdisjoint(call.ids)
-            )
+            brought = (n for n, call in enumerate(ranking.calls, 1) if wanted & {*call.ids})
             first[name][next(brought, 0)] += 1
     return first
 

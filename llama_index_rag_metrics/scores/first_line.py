@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from llama_index_rag_metrics.files.conversations import conversations_of
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
 from llama_index_rag_metrics.report.failures import errors_in_words
 from llama_index_rag_metrics.report.model import Statement, Tone
@@ -20,39 +20,26 @@ from llama_index_rag_metrics.report.numbers import (
 from llama_index_rag_metrics.report.whereabouts import BELOW, NEVER
 from llama_index_rag_metrics.scores.losses import Losses, losses
 from llama_index_rag_metrics.scores.reading import Reading
+from llama_index_rag_metrics.scores.repeats_report import in_first_run
 from llama_index_rag_metrics.scores.scores import Counts, Scores
 from llama_index_rag_metrics.scores.systems import System, metrics_of
-from llama_index_rag_metrics.statistics.intervals import (
-    SAME,
-    UNIT_RANGE,
-    MeanInterval,
-    exact_mean,
-    mean_interval,
-)
+from llama_index_rag_metrics.statistics import intervals
 
-_WIDEST = 0.25
-"""With a wider interval of a score from 0 to 1, the questions are called too few."""
-
-NOTHING = "Nothing was measured"
-"""What such a sentence begins with."""
-
-MEANS = "Means with 95 % intervals"
-"""The heading of the section that the sentences rest on."""
+_WIDEST = 0.25  # with a wider interval of a score from 0 to 1, the questions are called too few
+NOTHING = "Nothing was measured"  # what such a sentence begins with
+MEANS = "Means with 95 % intervals"  # the heading of the section that the sentences rest on
 
 
 def first_lines(
     systems: Sequence[System], metric: str, lost: Sequence[Losses] | None = None
 ) -> list[Statement]:
-    """What a report begins with; of several systems that nothing compares, what failed.
-
-    `lost` is on the metric, where it is known.
-    """
+    """What a report begins with, `lost` being on the metric; of several systems, what failed."""
     names = [metric, *metrics_of(systems)] if metric else metrics_of(systems)
     known = (name for name in names if any(system.mean(name) is not None for system in systems))
     shown = next(known, None)
-    if len(systems) == 1:
-        return [*_of_one(systems[0], shown, lost if shown == metric else None)]
-    return failing(systems, shown)
+    if len(systems) > 1:
+        return failing(systems, shown)
+    return [*_of_one(systems[0], shown, lost if shown == metric else None)]
 
 
 def with_failures(
@@ -82,11 +69,7 @@ def failing(systems: Sequence[System], metric: str | None) -> list[Statement]:
 
 
 def nothing_measured(counts: Counts, errors: Sequence[str]) -> str:
-    """Why nothing was measured, of what has no mean.
-
-    >>> nothing_measured(Counts(queries=63, scored=63, failed=63), ["ConnectionError"] * 63)
-    'Nothing was measured: all 63 questions failed (ConnectionError).'
-    """
+    """Why nothing was measured, of what has no mean."""
     n, failed = counts.queries, counts.failed
     if not n:
         return f"{NOTHING}: there are no questions."
@@ -109,7 +92,7 @@ def _of_one(
         if failed := "; ".join(_unanswered(scores, metric)):
             yield Statement(f"{failed}.", "open", evidence="questions")
         return
-    mean = mean_interval(scores.column(metric), limits=limits_of(metric))
+    mean = scores.replace(columns={metric: scores.column(metric)}).intervals()[metric]
     value = estimate(metric, mean.mean, mean.low, mean.high, mean.n)
     few = ", too few for an interval" if mean.n == 1 else ""
     measured = f"{value} on {questions(mean.n)}{few}"
@@ -117,20 +100,20 @@ def _of_one(
     tone: Tone = "open" if len(parts) > 1 else "normal"
     yield Statement(f"{'; '.join(parts)}.", tone, evidence=MEANS)
     yield from _lost(system, metric, lost)
-    for remark in _uncertain(mean, limits_of(metric)):
+    conversations = conversations_of([*scores.by_query(metric)], scores.metadata)
+    for remark in _uncertain(mean, limits_of(metric), len({*(conversations or ())})):
         yield Statement(f"{remark}.", "quiet", evidence=MEANS)
 
 
 def _lost(system: System, metric: str, known: Sequence[Losses] | None) -> Iterator[Statement]:
     """How many questions got no relevant passage, where it was lost, and what could find it."""
-    if lower_is_better(metric) or limits_of(metric) != UNIT_RANGE:
+    if lower_is_better(metric) or limits_of(metric) != intervals.UNIT_RANGE:
         return
     cutoff = Reading.of(metric).cutoff
     for lost in losses([system], metric) if known is None else known:
         where = "at all"
         if cutoff is not None:
-            items = cutoff.unit == "items"
-            where = f"in the first {cutoff.at:,}{'' if items else ' tokens'}"
+            where = f"in the first {cutoff.at:,}{'' if cutoff.unit == 'items' else ' tokens'}"
         parts = [str(lost)]
         if lost.without:
             get = "gets" if lost.without == 1 else "get"
@@ -146,22 +129,25 @@ def _lost(system: System, metric: str, known: Sequence[Losses] | None) -> Iterat
             text += f". A reranker could lift {below:,} of them"
         elif NEVER in lost.by_loss and cutoff is not None and 0 < deepest <= cutoff.at:
             text += f". Retrieve more than {deepest:,} to see whether a reranker could lift them"
-        yield Statement(f"{text}.", evidence="questions")
+        yield Statement(f"{in_first_run([system], text)}.", evidence="questions")
 
 
-def _uncertain(mean: MeanInterval, limits: tuple[float, float]) -> Iterator[str]:
+def _uncertain(
+    mean: intervals.MeanInterval, limits: tuple[float, float], conversations: int
+) -> Iterator[str]:
     """Why the interval says little: all scores are the same, or it is wide, or there is none."""
-    if mean.n > 1 and (mean.low is None or mean.high is None or mean.note.endswith(SAME)):
+    if mean.n > 1 and (mean.low is None or mean.high is None or mean.note.endswith(intervals.SAME)):
         yield mean.note[:1].upper() + mean.note[1:]
-    if mean.low is None or mean.high is None or limits != UNIT_RANGE:
+    if mean.low is None or mean.high is None or limits != intervals.UNIT_RANGE:
         return
     if (width := mean.high - mean.low) > _WIDEST:
-        enough = two_digits_up(math.ceil(mean.n * (width / _WIDEST) ** 2))
+        enough = two_digits_up((conversations or mean.n) * (width / _WIDEST) ** 2)
         now, then = (score(each, digits=2) for each in (width, _WIDEST))
-        yield (
-            f"{questions(mean.n)} are too few: the interval is {now} wide; with about {enough} it "
-            f"would be {then}"
-        )
+        few = questions(mean.n)
+        if conversations:
+            few, enough = f"{few} of {conversations:,} conversations", f"{enough} conversations"
+        too_few = f"{few} are too few: the interval is {now} wide"
+        yield f"{too_few}; with about {enough} it would be {then}"
 
 
 def is_unmeasured(scores: Scores) -> bool:
@@ -177,8 +163,9 @@ def _unanswered(scores: Scores, metric: str) -> Iterator[str]:
     """How many failed and why, the mean of the others where they count, and how many are empty."""
     if scores.failed:
         yield from _failed(scores, metric)
-    if empty := len(scores.empty):
-        yield f"nothing was returned for {empty:,} of {scores.counts.queries:,}"
+    if empty := len({*scores.empty} - {*scores.unanswerable}):
+        asked = scores.counts.queries - len(scores.unanswerable)
+        yield f"nothing was returned for {empty:,} of {asked:,}"
 
 
 def _failed(scores: Scores, metric: str) -> Iterator[str]:
@@ -195,5 +182,5 @@ def _failed(scores: Scores, metric: str) -> Iterator[str]:
     yield f"{start} and {which}{count} as {'0' if is_zero else 'empty rankings'}"
     others = [value for query_id, value in by_query.items() if query_id not in scores.failed]
     if others:
-        mean = exact_mean(np.array(others))
+        mean = intervals.exact_mean(np.array(others))
         yield f"without them {metric} is {carried(mean, len(others))}"

@@ -127,13 +127,12 @@ class HardQuestions(Reportable, list[HardQuestion]):
             of_all = f"{known} {questions(self.n)} score {ends} on {self.metric}; here"
             some = "is the first" if len(self) == 1 else f"are the first {len(self):,}"
             return m.Statement(f"{of_all} {some}.", evidence=_QUESTIONS)
+        of_all = f"The {len(self):,} worst of {questions(self.n)} score"
         if len(self) == self.n > 1:
             first_ones = listing_title(self.metric).partition(" ")[0].lower()
             of_all = f"All {questions(self.n)}, {first_ones} first, score"
         elif len(self) == 1:
             of_all = f"The worst of {questions(self.n)} scores"
-        else:
-            of_all = f"The {len(self):,} worst of {questions(self.n)} score"
         return m.Statement(f"{of_all} {ends} on {self.metric}.", evidence=_QUESTIONS)
 
     def __repr__(self) -> str:
@@ -145,17 +144,15 @@ def listing_title(metric: str) -> str:
 
 
 def worst_of(system: System, metric: str | None, n: int) -> HardQuestions:
-    """The n questions of the worst scores of one system; ties keep their order.
-
-    `metric` None takes that of the reports: ndcg where there is one, else the first.
-    """
+    """The n questions of the worst scores, on the headline for None; ties keep their order."""
     check_integer("n", n, 0)
     metric = m.headline(metrics_of([system])) if metric is None else metric
     scores = system.scores.by_query(metric)
     stories = hardest([system], metric, n)
     worst = [HardQuestion(each.query_id, scores[each.query_id], each) for each in stories]
     n_lowest = sum(each == worst[0].score for each in scores.values()) if worst else 0
-    lost = losses([system], metric)
+    # rankings are those of the first run, scores of all
+    lost = [] if system.scores.repeats else losses([system], metric)
     return HardQuestions(worst, metric, len(scores), n_lowest, lost, system.invalid(metric))
 
 
@@ -163,10 +160,8 @@ def story_report(query_id: str, systems: Sequence[System], metric: str, depth: i
     """One question: the first `depth` items of each system, and what was wanted."""
     columns = [system.by_query(metric) for system in systems]
     story = query_answers(query_id, systems, metric, columns)
-    decision = [
-        m.Statement(found_line(story)),
-        *remedy(sum(len(answer.same_text) for answer in story.answers)),
-    ]
+    n_elsewhere = sum(len(answer.same_text) for answer in story.answers)
+    decision = [m.Statement(found_line(story)), *remedy(n_elsewhere)]
     listing = m.Listing(metric, [story], most=depth)
     return m.Report(f"Question {query_id}", decision=decision, listings=[listing])
 
@@ -181,9 +176,6 @@ def hardest(
     known: dict[str, list[float]] = defaultdict(list)
     for query_id, value in (pair for column in columns for pair in column.items()):
         known[query_id].append(value)
-    lower = lower_is_better(metric)
-    means = {query_id: math.fsum(values) / len(values) for query_id, values in known.items()}
-    ids = sorted(means, key=lambda query_id: -means[query_id] if lower else means[query_id])
-    return [
-        query_answers(query_id, systems, metric, columns, stages=stages) for query_id in ids[:n]
-    ]
+    sign = -1 if lower_is_better(metric) else 1
+    ids = sorted(known, key=lambda each: sign * math.fsum(known[each]) / len(known[each]))
+    return [query_answers(each, systems, metric, columns, stages=stages) for each in ids[:n]]

@@ -16,25 +16,28 @@ from llama_index_rag_metrics.scores.kept_answers import (
 )
 from llama_index_rag_metrics.scores.mappings import LazyMapping
 from llama_index_rag_metrics.scores.reading import PLAIN, Labels, Reading
+from llama_index_rag_metrics.scores.scores import Scores
 from llama_index_rag_metrics.scores.stories import query_answers, same_texts
 from llama_index_rag_metrics.scores.systems import System
 
 
-def keep_answers(system: System) -> dict[str, Mapping[str, KeptAnswer]]:
-    """Matcher, the default first, to query id to what was wanted and what came, kept with scores.
+def with_answers(system: System) -> Scores:
+    """The scores of a system, with the answers of each of its runs."""
+    repeats = [with_answers(run) for run in system.repeats]
+    return system.scores.replace(answers=keep_answers(system), repeats=repeats)
 
-    Metrics that read the labels otherwise than passage by passage, of every grade, have answers of
-    their own. Of each ranking the first items are kept with the beginnings of their texts.
-    """
+
+def keep_answers(system: System) -> dict[str, Mapping[str, KeptAnswer]]:
+    """Matcher, and way to read labels, to query id to what was wanted and what came."""
     labels: dict[str, Labels] = {}
     examples: dict[str, str] = {}
     for metric in sorted(system.scores, key=lambda metric: Reading.of(metric).matcher is not None):
         matched, reading = system.judged_by(metric), Reading.of(metric)
-        if matched.matcher not in labels:
-            labels[matched.matcher] = Labels.of(matched.relevance.values())
-        known = labels[matched.matcher]
-        is_plain = reading.on(known) == PLAIN.on(known)
-        examples.setdefault(matched.matcher if is_plain else reading.key(matched.matcher), metric)
+        matcher = matched.matcher
+        if matcher not in labels:
+            labels[matcher] = Labels.of(matched.relevance.values())
+        is_plain = reading.on(labels[matcher]) == PLAIN.on(labels[matcher])
+        examples.setdefault(matcher if is_plain else reading.key(matcher), metric)
     first = {query_id: _first(ranking) for query_id, ranking in system.run.items()}
     kept = system._replace(run=Run(first))
     same = {query_id: _kept_same_texts(system, query_id) for query_id in first}

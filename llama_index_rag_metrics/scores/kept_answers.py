@@ -12,23 +12,19 @@ from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.excerpts import beginning
 from llama_index_rag_metrics.scores.reading import Reading
 
+# of how many items the texts are looked at, and how much of each text
 KEPT_ITEMS, KEPT_START = 5, 320
-"""Of how many items the texts are looked at, and how much of each text."""
-
+# of how many retrieved items the texts are kept, and how much of each text
 _KEPT_TEXTS, _KEPT_CHARACTERS = 3, 80
-"""Of how many retrieved items the texts are kept, and how much of each text."""
-
+# of so many wanted items beyond those that are kept the places are, for other systems' stories
 _KEPT_PLACES = 20
-"""Of so many wanted items beyond those that are kept the places are, for other systems' stories."""
-
 KeptAnswer: TypeAlias = Mapping[str, Any]
-"""{"wanted": the first needs, "got": the first items that came}, with excerpts of texts.
+"""{"wanted": the first needs, each the items of which any is enough, "got": the first items}.
 
-A need is a list of the first items of which any is enough. "more" is how many needs were left out;
-"found" has the rank of each of these items, and of some others, that came, and the tokens up to
-it, where they are known; "same" the rank and the id of what has the text of one that didn't;
-"in_call" the number of the call that alone had it; "ranks" are those of the items, where copies are
-among them; "further" is how many came after the first.
+"more" and "further" count what was left out of them. Of these items and some others, "found" has
+the ranks, and the tokens up to there; "same" what has the text of one that didn't come; "in_call"
+the call that alone had it; "held" who had it before which stage, and at which rank. "ranks" are
+those of "got", where copies are among them.
 """
 
 
@@ -45,38 +41,32 @@ def kept_answer(query: m.QueryAnswers) -> KeptAnswer:
     ]
     ids = {item.id for need in needs for item in need}
     first = (answer.retrieved or ())[:KEPT_ITEMS]
-    kept: dict[str, Any] = {
+    first_found = sorted((answer.found or {}).items(), key=lambda pair: pair[1].rank)
+    others = [item for item, _ in first_found if item not in ids][:_KEPT_PLACES]
+    found = {
+        item: [part for part in at if part is not None]
+        for item, at in first_found
+        if item in {*ids, *others}
+    }
+    rest = {
+        "found": None if answer.found is None else found,
+        "more": len(query.wanted) - len(needs) or None,
+        "same": {item: [*same] for item, same in answer.same_text.items() if item in ids} or None,
+        "in_call": {item: n for item, n in answer.in_call.items() if item in ids} or None,
+        "ranks": answer.ranks and answer.ranks[:KEPT_ITEMS],
+        "further": len(answer.retrieved or ()) - len(first) or None,
+    }
+    return {
         "wanted": [[_item(item) | _excerpt(item.text) for item in need] for need in needs],
         "got": [_retrieved(item, rank <= _KEPT_TEXTS) for rank, item in enumerate(first, 1)],
+        **{name: value for name, value in rest.items() if value is not None},
     }
-    if answer.found is not None:
-        first_found = sorted(answer.found.items(), key=lambda pair: pair[1].rank)
-        others = [item for item, _ in first_found if item not in ids][:_KEPT_PLACES]
-        kept["found"] = {
-            item: [part for part in at if part is not None]
-            for item, at in first_found
-            if item in {*ids, *others}
-        }
-    if more := len(query.wanted) - len(needs):
-        kept["more"] = more
-    if same := {item: list(same) for item, same in answer.same_text.items() if item in ids}:
-        kept["same"] = same
-    if in_call := {item: number for item, number in answer.in_call.items() if item in ids}:
-        kept["in_call"] = in_call
-    if answer.ranks is not None:
-        kept["ranks"] = answer.ranks[:KEPT_ITEMS]
-    if further := len(answer.retrieved or ()) - len(first):
-        kept["further"] = further
-    return kept
 
 
 def read_answer(
     kept: KeptAnswer, answer: m.Answer, least: float
 ) -> tuple[list[list[m.Item]], m.Answer, int]:
-    """What was wanted, the answer filled, and how many needs more: of what `kept_answer` made.
-
-    Of earlier versions, the words that they kept. `least` is the grade from which an item counts.
-    """
+    """What was wanted, the answer filled, and how many needs more, also of earlier versions."""
     wanted, got = kept.get("wanted", ()), kept.get("got", ())
     if any(isinstance(part, str) for part in (*wanted, *got)):
         came = [m.ReportedItem(name, None) for name in got]
@@ -100,6 +90,7 @@ def read_answer(
         more=kept.get("further", 0),
         ranks=kept.get("ranks"),
         in_call=kept.get("in_call", {}),
+        held={item: [m.Held(0, *last)] for item, last in kept.get("held", {}).items()},
         known={*(found or ()), *(item.id for need in needs for item in need)} if more else None,
         is_stored=True,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache
@@ -13,8 +14,9 @@ from typing import Any, TypeVar
 from typing_extensions import Self
 
 from llama_index_rag_metrics.metrics.metric_names import metric
+from llama_index_rag_metrics.metrics.passes import Passes
 from llama_index_rag_metrics.rankings.run import Ranking
-from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownMetric
+from llama_index_rag_metrics.runtime.errors import InvalidInput, NotScored, UnknownMetric
 
 Value = TypeVar("Value")
 
@@ -22,30 +24,37 @@ _DIGEST_DIGITS = 12
 
 
 def name_among(name: str, names: Collection[str]) -> str:
-    """The one of these names that a name, perhaps another tool's, stands for.
-
-    >>> name_among("map@10", ["mrr", "ap@10"])
-    'ap@10'
-    """
+    """The one of these names that a name, perhaps another tool's, stands for."""
     if name in names:
         return name
     try:
         usual = metric(name).metric_name
     except (ValueError, TypeError):
-        usual = name
+        if Passes.meant(name) is not None:
+            raise
+        near = get_close_matches(str(name), names) or tuple(names)
+        raise UnknownMetric(name, near) from None
     if usual not in names:
-        raise UnknownMetric(name, get_close_matches(str(name), names) or tuple(names))
+        raise NotScored(name, tuple(names))
     return usual
 
 
 def rows_by(
     key: str, query_ids: Iterable[str], metadata: Mapping[str, Mapping[str, Any]], argument: str
 ) -> dict[Hashable, list[int]]:
-    """Positions of queries by a value of their metadata; of those without the key under None."""
+    """Positions of queries by a value of their metadata; of those without the key under None.
+
+    A table's NaN is no value. What can't be a key, such as a list, goes by its text.
+    """
     rows: dict[Hashable, list[int]] = {}
     for row, query_id in enumerate(query_ids):
         value = metadata.get(query_id, {}).get(key)
-        rows.setdefault(value if isinstance(value, Hashable) else str(value), []).append(row)
+        if isinstance(value, float) and math.isnan(value):
+            value = None
+        try:
+            rows.setdefault(value, []).append(row)
+        except TypeError:
+            rows.setdefault(str(value), []).append(row)
     if set(rows) <= {None}:
         raise unknown_key(argument, key, metadata)
     return rows
@@ -53,7 +62,9 @@ def rows_by(
 
 def unknown_key(argument: str, key: str, metadata: Mapping[str, Mapping[str, Any]]) -> InvalidInput:
     known = sorted({str(key) for row in metadata.values() for key in row})
-    return InvalidInput(argument, key, f"a key of the questions' metadata: {known}")
+    expected = f"a key of the questions' metadata{f': {known}' if known else ''}"
+    remedy = "" if known else "They have none: score with metadata=, or with --questions DATASET."
+    return InvalidInput(argument, key, expected, remedy)
 
 
 class ByMetric(dict[str, Value]):

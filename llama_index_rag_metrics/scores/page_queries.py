@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from llama_index_rag_metrics.files.conversations import HISTORY, by_turn
 from llama_index_rag_metrics.metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.report import model as m
+from llama_index_rag_metrics.scores import rows
 from llama_index_rag_metrics.scores.facet_rows import facet_remarks
 from llama_index_rag_metrics.scores.reading import Reading
 from llama_index_rag_metrics.scores.stories import query_answers, readings_of
@@ -20,16 +22,15 @@ def queries_of(
     *,
     compared: bool = False,
     stages: bool = False,
+    of_runs: bool = False,
 ) -> m.Queries:
     """The data of every query, for a page; the first of `compared` systems is the baseline."""
-    known = (
-        query_id
-        for system in systems
-        for part in (system.scores.queries, system.run, system.scores.query_ids)
-        for query_id in part
-    )
-    left_out = (query_id for system in systems for query_id in system.scores.excluded)
-    ids = list(dict.fromkeys([*known, *left_out]))
+    known: dict[str, None] = {}
+    for system in systems:
+        known |= dict.fromkeys([*system.scores.queries, *system.run, *system.scores.query_ids])
+    left_out = [pair for system in systems for pair in system.scores.excluded.items()]
+    metadata = {key: row for system in systems for key, row in system.scores.metadata.items()}
+    ids = by_turn(list(known | dict.fromkeys(query_id for query_id, _ in left_out)), metadata)
     readings = readings_of(systems, metrics)
     distinct = list(dict.fromkeys(readings))
     remarks_of = facet_remarks(systems)
@@ -49,11 +50,8 @@ def queries_of(
         members = set(chosen)
         return [position for position, query_id in enumerate(ids) if query_id in members]
 
-    def excluded(reason: str) -> list[str]:
-        pairs = (pair for system in systems for pair in system.scores.excluded.items())
-        return [query_id for query_id, why in pairs if why == reason]
-
-    scored_without = [query_id for system in systems for query_id in system.scores.no_relevant]
+    unjudged = [query_id for query_id, why in left_out if why == "unjudged"]
+    unanswerable = [query_id for system in systems for query_id in system.scores.unanswerable]
     return m.Queries(
         ids=ids,
         texts=[query_text(query_id, systems) for query_id in ids],
@@ -68,16 +66,14 @@ def queries_of(
             reason: [positions(getattr(system.scores, reason)) for system in systems]
             for reason in ("failed", "empty")
         },
-        unanswerable={
-            "unanswerable": positions([*excluded("no_relevant"), *scored_without]),
-            "unjudged": positions(excluded("unjudged")),
-        },
+        unanswerable={"unanswerable": positions(unanswerable), "unjudged": positions(unjudged)},
         slices=_slices(systems, ids),
         matcher_of_metric=[distinct.index(each) for each in readings],
         lower_is_better=[lower_is_better(metric) for metric in metrics],
         answer=answer if any(system.run for system in systems) else None,
         cutoffs=[Reading.of(metric).cutoff for metric in metrics],
         stages=stages,
+        of_runs=of_runs,
     )
 
 
@@ -89,10 +85,11 @@ def _slices(systems: Sequence[System], ids: Sequence[str]) -> list[m.SliceKey]:
         for query_id, row in system.scores.metadata.items()
     }
     slices = []
-    for key in dict.fromkeys(key for row in metadata.values() for key in row):
+    for key in dict.fromkeys(key for row in metadata.values() for key in row if key != HISTORY):
         column = [metadata.get(query_id, {}).get(key) for query_id in ids]
         texts = [None if value is None else str(value) for value in column]
-        values = list(dict.fromkeys(text for text in texts if text is not None))
+        by_text = {str(value): value for value in column if value is not None}
+        values = list(map(str, rows.ordered([*by_text.values()])))
         if 2 <= len(values) <= _SLICE_VALUES:
             numbers: dict[str | None, int] = {value: n for n, value in enumerate(values)}
             slices.append(m.SliceKey(str(key), values, list(map(numbers.get, texts))))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import NamedTuple
 
@@ -17,24 +17,14 @@ from llama_index_rag_metrics.runtime.errors import RagMetricsError
 
 
 class Reading(NamedTuple):
-    """How a metric reads labels and rankings.
+    """How a metric reads labels and rankings."""
 
-    Attributes:
-        matcher: the one that the metric names itself, if any.
-        least: the grade from which a passage is relevant.
-        in_groups: whether any passage of a group meets the group's need.
-        by_place: whether passages are recognised by their places in documents.
-        permitted: whether what the asker may not see isn't wanted.
-        cutoff: where the metric stops reading a ranking; None where it reads all of it, or where
-            that isn't known.
-    """
-
-    matcher: str | None = None
-    least: float = math.ulp(0.0)
-    in_groups: bool = True
-    by_place: bool = False
-    permitted: bool = False
-    cutoff: m.Cutoff | None = None
+    matcher: str | None = None  # the one that the metric names itself, if any
+    least: float = math.ulp(0.0)  # the grade from which a passage is relevant
+    in_groups: bool = True  # whether any passage of a group meets the group's need
+    by_place: bool = False  # whether passages are recognised by their places in documents
+    permitted: bool = False  # whether what the asker may not see isn't wanted
+    cutoff: m.Cutoff | None = None  # where it stops reading a ranking, if that is known
 
     @classmethod
     def of(cls, name: str) -> Reading:
@@ -57,14 +47,7 @@ class Reading(NamedTuple):
         )
 
     def on(self, labels: Labels) -> Reading:
-        """The reading as far as it matters to these labels: alike for metrics that agree on them.
-
-        >>> labels = Labels.of([Relevance({"a": 1, "b": 2})])
-        >>> Reading.of("recall@5").on(labels) == Reading.of("ndcg@10").on(labels)
-        True
-        >>> Reading.of("recall(min_grade=2)@5").on(labels) == Reading.of("ndcg@10").on(labels)
-        False
-        """
+        """The reading as far as it matters to these labels: alike where metrics agree on them."""
         return Reading(
             least=min((grade for grade in labels.grades if grade >= self.least), default=math.inf),
             in_groups=self.in_groups and labels.in_groups,
@@ -88,15 +71,13 @@ class Reading(NamedTuple):
         passages: Mapping[str, str | Span],
         forbidden: Collection[str] | None,
     ) -> list[list[m.Item]]:
-        """What the metric wants, best grade first: passages, or the groups that are met by any.
-
-        A group that no passage can meet has one item, of grade 0 and of the group's name.
-        """
+        """What the metric wants, best grade first; an unmet group is an item of grade 0."""
         hidden = set(forbidden or ()) if self.permitted else ()
         items = {
-            item: _item(item, grade, passages.get(item))
+            item: m.Item(item, grade, passage, passage if isinstance(passage, str) else None)
             for item, grade in judged.grades.items()
             if grade >= self.least and item not in hidden
+            for passage in [passages.get(item)]
         }
         if not (self.in_groups and judged.alternatives):
             return [[item] for item in sorted(items.values(), key=lambda item: -item.grade)]
@@ -107,14 +88,14 @@ class Reading(NamedTuple):
         ]
 
     def names(
-        self, items: Items, judged: Relevance, known: Mapping[str, Sequence[str]] | None
+        self, items: Items, judged: Relevance, known: Mapping[Hashable, Sequence[str]] | None
     ) -> list[Sequence[str]]:
-        """The labels, or other names, that each item stands for: `known` ones where it is matched.
+        """The labels that each item stands for: `known` ones, or by place those it overlaps.
 
-        By place, an item stands for the labels that it overlaps.
+        They are known by id, and of passages whose text others of the id don't have, by passage.
         """
         if known is not None:
-            return [known.get(item, ()) for item in items.ids]
+            return [known.get(each, known.get(each[0], ())) for each in items.passages]
         if not (self.by_place and judged.spans and items.spans):
             return [(item,) for item in items.ids]
         return [
@@ -149,8 +130,7 @@ class Reading(NamedTuple):
         return Placed(ranks, found)
 
 
-PLAIN = Reading(in_groups=False)
-"""Passage by passage, of every grade above 0."""
+PLAIN = Reading(in_groups=False)  # passage by passage, of every grade above 0
 
 
 class Labels(NamedTuple):
@@ -175,10 +155,6 @@ class Placed(NamedTuple):
 
     ranks: list[int | None]
     places: Mapping[str, m.Found]
-
-
-def _item(item: str, grade: float, passage: str | Span | None) -> m.Item:
-    return m.Item(item, grade, passage, passage if isinstance(passage, str) else None)
 
 
 def _overlap(one: Span, other: Span) -> bool:

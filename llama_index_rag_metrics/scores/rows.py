@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, TypeAlias
 
 from llama_index_rag_metrics.metrics.metric_names import lower_is_better
@@ -12,9 +13,8 @@ from llama_index_rag_metrics.report.numbers import mean_of, shown
 from llama_index_rag_metrics.scores.scores import Counts
 from llama_index_rag_metrics.scores.systems import System
 
+# (position of a system, metric) to its `MeanInterval`; None where there is no mean
 Intervals: TypeAlias = Callable[[int, str], Any]
-"""(position of a system, metric) to its `MeanInterval`; None where there is no mean."""
-
 _COUNTS = {
     "questions": "queries",
     "scored": "scored",
@@ -47,24 +47,27 @@ def query_rows(systems: Sequence[System], metric: str) -> list[Row]:
     ]
 
 
+def ordered(values: Sequence[Any]) -> Sequence[Any]:
+    """Values of a slice: numbers, such as turns, ascending, with None last; others as they come."""
+    known = [value for value in values if value is not None]
+    if not all(isinstance(value, (int, float)) for value in known):
+        return values
+    return [*sorted(known), *[None] * (len(values) - len(known))]
+
+
 def slice_rows(systems: Sequence[System], key: str, metric: str) -> list[Row]:
     """The mean of one metric by a value of the queries' metadata; the label says of how many."""
     by_value = [system.scores.slices(key) for system in systems]
     rows = []
-    for value in dict.fromkeys(value for slices in by_value for value in slices):
-        members = [slices.get(value) for slices in by_value]
-        n = max(scores.counts.scored for scores in members if scores is not None)
+    for value in ordered(list(dict.fromkeys(chain(*by_value)))):
+        n = max(slices[value].counts.scored for slices in by_value if value in slices)
         label = "without" if value is None else plain(str(value))
-        columns = [
-            member.by_query(metric)
-            if system.valid_mean(metric) is not None and member is not None and metric in member
-            else {}
-            for system, member in zip(systems, members, strict=True)
-        ]
-        means = [
-            member.means[metric] if member is not None and column else None
-            for member, column in zip(members, columns, strict=True)
-        ]
+        means: list[float | None] = []
+        columns: list[dict[str, float]] = []
+        for system, slices in zip(systems, by_value, strict=True):
+            is_valid = value in slices and system.valid_mean(metric) is not None
+            columns.append(slices[value].by_query(metric) if is_valid else {})
+            means.append(slices[value].means[metric] if columns[-1] else None)
         rows.append(Row(f"{label} ({n})", mark_best(metric, means, columns)))
     return rows
 
@@ -95,19 +98,14 @@ def mark_best(
     asked: Sequence[Collection[str]] = (),
     digits: int = 0,
 ) -> list[Cell]:
-    """Scores by one metric as cells; the leading one is marked, unless all look the same.
-
-    Means over the questions `asked` are in the digits that these carry, or in more; where they are
-    over different questions none is leading.
-    """
+    """Scores as cells, the leading one marked unless the questions differ or all look the same."""
     cells = [Cell.of(value, "score") for value in values]
     if any(asked):
         cells = [mean_of(cell, max(map(len, asked)), digits) for cell in cells]
         if len({frozenset(query_ids) for query_ids in asked if query_ids}) > 1:
             return cells
-    known = {
-        value: shown(cell) for value, cell in zip(values, cells, strict=True) if value is not None
-    }
+    pairs = zip(values, cells, strict=True)
+    known = {value: shown(cell) for value, cell in pairs if value is not None}
     if len({*known.values()}) < 2:
         return cells
     best = known[(min if lower_is_better(metric) else max)(known)]

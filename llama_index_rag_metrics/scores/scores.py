@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
 
 import numpy as np
 
-from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
+from llama_index_rag_metrics.files.conversations import conversations_of, shortened
+from llama_index_rag_metrics.metrics.metric_names import (
+    is_loss,
+    is_of_unanswerable,
+    limits_of,
+    lower_is_better,
+)
 from llama_index_rag_metrics.report.escape import terminal
 from llama_index_rag_metrics.report.numbers import estimate, questions, score
 from llama_index_rag_metrics.report.reportable import Reportable, Sentence, written
@@ -37,10 +43,10 @@ from llama_index_rag_metrics.statistics.intervals import MeanInterval, exact_mea
 if TYPE_CHECKING:
     from llama_index_rag_metrics.report.model import Report
     from llama_index_rag_metrics.scores.hardest import HardQuestions
+    from llama_index_rag_metrics.scores.repeats import Spread
 
+# why a query is left out of the means
 Reason: TypeAlias = Literal["unjudged", "no_relevant", "failed"]
-"""Why a query is left out of the means."""
-
 FORMAT = "llama-index-rag-metrics scores, version 1"
 _BY_QUERY = ("excluded", "failed", "queries", "metadata", "rankings")
 
@@ -55,8 +61,9 @@ class Counts(Total):
     Attributes:
         queries: all queries.
         scored: those that the means are taken over.
-        failed: the retriever failed; scored 0, unless `failed="exclude"` or less is better.
-        empty: nothing was retrieved, without an error; scored 0.
+        failed: the retriever failed; scored 0, unless `failed="exclude"` or less is better. Of
+            several runs, in any of them.
+        empty: nothing was retrieved, without an error; scored 0. Of several runs, in any of them.
         no_relevant: judged, but with nothing relevant; left out unless `no_relevant="zero"`.
         unjudged: without any relevance given; left out.
     """
@@ -121,6 +128,7 @@ class Scores(Reportable):
             system by them.
         usage: name to what was asked for, of the metrics and matchers that ask a service or a
             model; of the whole run, also after `select`.
+        repeats: the scores of each run, if questions were asked several times; see `of_repeats`.
 
     Examples:
         >>> scores = Scores(["q1", "q2"], {"mrr": [1.0, 0.5]})
@@ -144,6 +152,7 @@ class Scores(Reportable):
     answers: Mapping[str, Mapping[str, Mapping[str, Any]]]
     rankings: Mapping[str, str]
     usage: Mapping[str, Usage]
+    repeats: tuple[Scores, ...]
 
     def __init__(
         self,
@@ -162,6 +171,7 @@ class Scores(Reportable):
         answers: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None,
         rankings: Mapping[str, str] | None = None,
         usage: Mapping[str, Usage | Mapping[str, Any]] | None = None,
+        repeats: Iterable[Scores] = (),
     ) -> None:
         by_metric: ByMetric[FloatArray] = ByMetric()
         for metric, column in columns.items():
@@ -169,7 +179,7 @@ class Scores(Reportable):
                 expected = f"{len(query_ids)} numbers"
                 raise InvalidInput(f"scores of {metric}", np.shape(column), expected)
             by_metric[metric] = np.array(column, np.float64)
-            if failed and lower_is_better(metric):
+            if failed and lower_is_better(metric) and not is_loss(metric):
                 by_metric[metric][[query_id in failed for query_id in query_ids]] = np.nan
             by_metric[metric].flags.writeable = False
         # past __setattr__: this alone writes into it
@@ -181,7 +191,7 @@ class Scores(Reportable):
             empty=tuple(empty),
             no_relevant=tuple(no_relevant),
             queries=frozen(queries),
-            metadata=frozen(metadata, 2),
+            metadata=frozen(shortened(metadata or {}), 2),
             details=frozen(details, 3),
             name=name,
             notes=tuple(notes),
@@ -193,7 +203,37 @@ class Scores(Reportable):
                     for metric, value in (usage or {}).items()
                 }
             ),
+            repeats=tuple(repeats),
         )
+
+    @classmethod
+    def of_repeats(cls, repeats: Iterable[Scores], metrics: Sequence[str] | None = None) -> Scores:
+        """The scores of questions that were asked several times, from those of each run.
+
+        A question's score is the mean of its runs, so that whatever follows takes the question as
+        its unit: runs of one question aren't independent. What failed or is empty did so in every
+        run; `counts` counts questions of which any run did.
+
+        Args:
+            repeats: the scores of the runs, two or more; a question may have fewer runs than
+                others.
+            metrics: which to give, in this order; None for those of the runs. Of metrics that are 0
+                or 1 also "pass@k" and "pass^k", the chance that one, or each, of k runs scores 1; a
+                question with fewer runs has no value, nor has any by other metrics.
+
+        Raises:
+            InvalidInput: there are fewer than two runs.
+            UnknownMetric: none of the runs has a metric.
+
+        Examples:
+            >>> runs = [Scores(["q1", "q2"], {"hit_rate": hits}) for hits in ([1, 1], [0, 1])]
+            >>> scores = Scores.of_repeats(runs, ["hit_rate", "pass@2 hit_rate", "pass^2 hit_rate"])
+            >>> list(scores.means.values())
+            [0.75, 1.0, 0.5]
+        """
+        from llama_index_rag_metrics.scores.repeats import of_repeats
+
+        return of_repeats(repeats, metrics)
 
     def __setattr__(self, attribute: str, value: object) -> NoReturn:
         remedy = f"Make a changed copy: scores.replace({attribute}=...)."
@@ -226,14 +266,27 @@ class Scores(Reportable):
         """How many queries the means are taken over, and how many are special."""
         reasons = list(self.excluded.values())
         queries = {*self.query_ids, *self.excluded}
+        runs = self.repeats or (self,)
         return Counts(
             queries=len(queries),
             scored=len(queries) - len(self.excluded),
-            failed=len(self.failed),
-            empty=len(self.empty),
-            no_relevant=reasons.count("no_relevant") + len(self.no_relevant),
+            failed=len({query_id for run in runs for query_id in run.failed}),
+            empty=len({query_id for run in runs for query_id in run.empty}),
+            no_relevant=len(self.unanswerable),
             unjudged=reasons.count("unjudged"),
         )
+
+    @cached_property
+    def unanswerable(self) -> tuple[str, ...]:
+        """The queries that are judged and have nothing relevant, left out of the means or not."""
+        left_out = (query for query, why in self.excluded.items() if why == "no_relevant")
+        return (*left_out, *self.no_relevant)
+
+    def due(self, metric: str) -> set[str]:
+        """The queries that should have a value by a metric of rankings."""
+        if is_of_unanswerable(metric):
+            return set(self.unanswerable)
+        return set(self.query_ids) - self.excluded.keys()
 
     @property
     def is_measured(self) -> bool:
@@ -287,8 +340,10 @@ class Scores(Reportable):
         Args:
             confidence: such as 0.95, between 0 and 1.
             limits: the lowest and the highest score of each metric; None for those it declares.
-            clusters: what each query belongs to, such as its document.
+            clusters: what each query belongs to, such as its document; None for its conversation,
+                where queries have one.
         """
+        clusters = self.conversations if clusters is None else clusters
         columns = np.reshape([*self.columns.values()], (len(self.columns), len(self.query_ids))).T
         limits = limits or [limits_of(metric) for metric in self.columns]
         intervals = mean_intervals(columns, confidence=confidence, limits=limits, clusters=clusters)
@@ -296,6 +351,22 @@ class Scores(Reportable):
             metric: MetricInterval(**asdict(interval), metric=metric, confidence=confidence)
             for metric, interval in zip(self.columns, intervals, strict=True)
         }
+
+    def spread(self, metric: str) -> Spread:
+        """The spread of a metric within questions that were asked several times, and between them.
+
+        Raises:
+            InvalidInput: there are no repeats.
+            UnknownMetric: the metric wasn't computed.
+        """
+        from llama_index_rag_metrics.scores.repeats import spread_of
+
+        return spread_of(self, metric)
+
+    @property
+    def conversations(self) -> list[Hashable] | None:
+        """What each query belongs to: its conversation, or itself; None where no two share one."""
+        return conversations_of(self.query_ids, self.metadata)
 
     def worst(self, metric: str | None = None, n: int = 10) -> HardQuestions:
         """The n queries of the worst scores, as (query id, score); ties keep their order.
@@ -320,6 +391,7 @@ class Scores(Reportable):
             no_relevant=[query_id for query_id in self.no_relevant if query_id in wanted],
             details={metric: _of(wanted, rows) for metric, rows in self.details.items()},
             answers={matcher: _of(wanted, rows) for matcher, rows in self.answers.items()},
+            repeats=[run.select(wanted) for run in self.repeats],
             **{part: _of(wanted, getattr(self, part)) for part in _BY_QUERY},
         )
 
@@ -371,6 +443,9 @@ class Scores(Reportable):
         Raises:
             InvalidInput: JSON can't hold a value, such as one of the metadata; says which.
         """
+        return written(json_text(self._plain()), path)
+
+    def _plain(self) -> dict[str, Any]:
         scores = {each: jsonable(self.columns[each].tolist(), "scores", each) for each in self}
         data = {
             "format": FORMAT,
@@ -383,7 +458,8 @@ class Scores(Reportable):
             "usage": {metric: asdict(usage) for metric, usage in self.usage.items()},
         }
         plain = {part: jsonable(value, part) for part, value in data.items()}
-        return written(json_text(plain), path)
+        repeats = [run._plain() for run in self.repeats]
+        return {**plain, **({"repeats": repeats} if repeats else {})}
 
     def log_to(self, tracker: Any, **options: Any) -> dict[str, float]:
         """Hand the scores to "mlflow", "wandb" or a callable; see `tracking.log_to`."""
@@ -407,12 +483,17 @@ class Scores(Reportable):
             raise InvalidInput("source", shown, f"JSON ({error})") from error
         if not isinstance(data, dict) or data.get("format") != FORMAT:
             raise InvalidInput("source", shown, "JSON written by Scores.to_json")
+        return cls._of_plain(data)
+
+    @classmethod
+    def _of_plain(cls, data: Mapping[str, Any]) -> Scores:
         columns = {
             metric: [math.nan if score is None else score for score in column]
             for metric, column in data["scores"].items()
         }
         rest = {part: data[part] for part in ("name", *_PARTS) if part in data}
-        return cls(data["query_ids"], columns, **rest, usage=data.get("usage"))
+        repeats = map(cls._of_plain, data.get("repeats", ()))
+        return cls(data["query_ids"], columns, **rest, usage=data.get("usage"), repeats=repeats)
 
     def __eq__(self, other: object) -> bool:
         """Whether all parts are the same, with values as `to_json` writes them where it can."""
@@ -429,14 +510,15 @@ class Scores(Reportable):
     def __repr__(self) -> str:
         queries = questions(self.counts.scored)
         name = terminal(self.name) or "unnamed"
-        return f"<Scores {name}: {queries}; {listed_means(self.means)}>"
+        times = f" {len(self.repeats)} times" if self.repeats else ""
+        return f"<Scores {name}: {queries}{times}; {listed_means(self.means)}>"
 
     def column(self, metric: str) -> FloatArray:
         """The scores by one metric, one per query, in order; NaN where there is no value."""
         return self.columns[name_among(metric, self.metric_names)]
 
 
-_COMPARED_EXACTLY = ("name", "query_ids", "metric_names", "usage")
+_COMPARED_EXACTLY = ("name", "query_ids", "metric_names", "usage", "repeats")
 _PARTS = tuple(
     part for part in Scores.__annotations__ if part not in ("columns", *_COMPARED_EXACTLY)
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,6 @@ def read_json(path: Path) -> dict[str, Scores]:
 
 
 def means(systems: Sequence[Scores]) -> Records:
-    """One row a run with its means and counts."""
     members = [System.of(scores) for scores in systems]
     names = [scores.name for scores in systems]
     values = {metric: [member.mean(metric) for member in members] for metric in metrics_of(members)}
@@ -50,18 +50,14 @@ def means(systems: Sequence[Scores]) -> Records:
 
 
 def per_query(systems: Sequence[Scores]) -> Records:
-    """One row a run and query with its scores."""
     members = [System.of(scores) for scores in systems]
     columns: dict[str, list[Any]] = {
         "run": [scores.name for scores in systems for _ in scores.query_ids],
         "query_id": [query_id for scores in systems for query_id in scores.query_ids],
     }
     for metric in metrics_of(members):
-        columns[metric] = [
-            score
-            for member in members
-            for score in map(member.by_query(metric).get, member.scores.query_ids)
-        ]
+        of_each = (map(each.by_query(metric).get, each.scores.query_ids) for each in members)
+        columns[metric] = [*chain.from_iterable(of_each)]
     return Records(columns)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -24,10 +25,7 @@ def means_figure(
     *,
     compared: bool = False,
 ) -> Figure:
-    """Of many systems the best on the first metric comes first; the first given is the baseline.
-
-    Metrics of another scale than 0 to 1, such as counts, are left out beside those of this one.
-    """
+    """The means; beside metrics from 0 to 1 none of another scale, such as counts, is shown."""
     metrics = [name for name in metrics if limits_of(name) == UNIT_RANGE] or metrics
     first = [interval_of(number, metrics[0]) if metrics else None for number in range(len(systems))]
     means_of_first = [None if interval is None else interval.mean for interval in first]
@@ -38,13 +36,12 @@ def means_figure(
         known = {name: interval for name, interval in intervals.items() if interval is not None}
         ends = ([getattr(each, end) for each in known.values()] for end in ("mean", "low", "high"))
         means, low, high = ends
-        is_baseline = compared and not number
         remarks = [
             f"{name}: {shown(m.Cell(each.mean, 'score', low=each.low, high=each.high))}"
             for name, each in known.items()
         ]
-        points = (means, list(known), low, high, remarks)
-        series.append(Series(system.name, number, *points, is_baseline=is_baseline))
+        points = Series(system.name, number, means, list(known), low, high, remarks)
+        series.append(replace(points, is_baseline=compared and not number))
     return Figure("points", Axis("mean"), Axis(), series)
 
 
@@ -54,7 +51,7 @@ def latency_figure(systems: Sequence[System]) -> Figure | None:
     for number, system in enumerate(systems):
         seconds = [
             ranking.latency
-            for ranking in system.run.values()
+            for ranking in system.run.every_ranking
             if ranking.latency is not None and ranking.error is None
         ]
         if seconds:

@@ -11,7 +11,9 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any
 
+from llama_index_rag_metrics.files.conversations import TURN, is_turn
 from llama_index_rag_metrics.metrics.base import NamedMetric
+from llama_index_rag_metrics.metrics.metric_names import is_of_unanswerable
 from llama_index_rag_metrics.metrics.metric_names import metric as resolve
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.drawing import short_names, without_prefix
@@ -19,7 +21,7 @@ from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.figure import MOST_ABREAST, Draw
 from llama_index_rag_metrics.report.numbers import questions
 from llama_index_rag_metrics.runtime.errors import RagMetricsError
-from llama_index_rag_metrics.scores import rows
+from llama_index_rag_metrics.scores import repeats_report, rows
 from llama_index_rag_metrics.scores.facet_rows import facet_remarks, facet_sections
 from llama_index_rag_metrics.scores.first_line import MEANS, first_lines, is_unmeasured
 from llama_index_rag_metrics.scores.hardest import hardest, listing_title
@@ -48,46 +50,41 @@ def systems_report(
 ) -> m.Report:
     """The report of one or several systems, side by side.
 
-    `metric` is that of the slices and of the `worst` hardest queries (None takes the headline),
-    `slice_by` has keys of the queries' metadata, `stages` says that the systems are those of one
-    pipeline, and `decision` is that of somebody who compared them.
+    `metric` is that of the slices and of the `worst` hardest queries (None takes the headline);
+    `stages` says that they are those of a pipeline; `decision` is that of a comparison.
     """
     check_systems(systems)
     names = [system.name for system in systems]
+    title = "Retrieval evaluation"
+    if names != ["score"]:
+        title = f"Retrieval of {listed([*short_names(names).values()])}"
     metrics = metrics_of(systems)
+    beside = repeats_report.with_runs(systems)
+    has_runs = len(beside) > len(systems)
     chosen = metric or m.headline(metrics)
     interval_of = own_intervals(systems)
     lost = losses(systems, chosen, stages=stages) if chosen else []
-    said = first_lines(systems, chosen, lost) if decision is None else decision
-    slices = [
-        table
-        for key in slice_by
-        for table in _by_row(
-            m.Table(
-                f"{chosen} by {plain(key)}",
-                names,
-                [rows.slice_rows(systems, key, chosen)],
-                first=plain(key),
-                by_system=True,
-                remark="(scored questions)",
-            ),
-            systems,
-            chosen,
-        )
-    ]
+    of_runs = repeats_report.repeats_decision(systems, chosen)
+    said = [*first_lines(systems, chosen, lost), *of_runs] if decision is None else decision
     return m.Report(
-        title="Retrieval evaluation"
-        if names == ["score"]
-        else f"Retrieval of {listed([*short_names(names).values()])}",
-        lead=how_many([system.scores.counts for system in systems]),
+        title=title,
+        lead="; ".join(
+            [how_many([system.scores.counts for system in systems]), *_thresholds(systems)]
+        ),
         decision=said,
         about=about(systems),
         sections=[
             summary_section(systems, metrics, interval_of),
+            repeats_report.repeats_section(systems, metrics, chosen),
             *facet_sections(systems),
-            m.Section("Slices", slices),
+            m.Section("Slices", slice_tables(systems, slice_by, chosen)),
         ],
-        listings=[_hardest(systems, chosen, worst, lost, stages=stages)] if chosen else (),
+        listings=[
+            *repeats_report.unstable(systems, chosen, worst),
+            _hardest(systems, chosen, worst, lost, stages=stages),
+        ]
+        if chosen
+        else (),
         failures=failures(systems),
         notes=unsaid(remarks(systems), said),
         glossary=glossary(metrics),
@@ -95,25 +92,44 @@ def systems_report(
         figures={}
         if all(system.invalid(chosen) for system in systems)
         else {
-            "means": lambda name: means_figure(
-                systems, metrics if name is None else [name], interval_of
-            ),
+            "means": lambda name: means_figure(systems, [name] if name else metrics, interval_of),
             **(figures or {}),
             "latency": lambda _: latency_figure(systems),
         },
-        queries=partial(queries_of, systems, metrics, stages=stages),
+        queries=partial(queries_of, beside, metrics, stages=stages, of_runs=has_runs),
         records=_records(systems),
     )
 
 
-def how_many(counts: Sequence[Counts]) -> str:
-    """How many questions are scored, at most, and why the others aren't.
+def slice_tables(systems: Sequence[System], keys: Sequence[str], metric: str) -> list[m.Table]:
+    """A metric by each key of the metadata, and by turn where there are conversations."""
+    names = [system.name for system in systems]
+    rows_of = (row for system in systems for row in system.scores.metadata.values())
+    turns = {row[TURN] for row in rows_of if is_turn(row)}
+    by_turn = [TURN] if metric and TURN not in keys and len(turns) > 1 else []
+    tables = []
+    for key in [*keys, *by_turn]:
+        of_slices = [rows.slice_rows(systems, key, metric)]
+        table = m.Table(f"{metric} by {plain(key)}", names, of_slices, plain(key), by_system=True)
+        tables += _by_row(replace(table, remark="(scored questions)"), systems, metric)
+    return tables
 
-    >>> how_many([Counts(queries=63, scored=58, no_relevant=5)])
-    '58 questions scored; 5 without a relevant label'
-    """
+
+def how_many(counts: Sequence[Counts]) -> str:
+    """How many questions are scored, at most, and why the others aren't."""
     most = max(counts, key=attrgetter("scored"))
     return "; ".join([f"{questions(most.scored)} scored", *most.left_out])
+
+
+def _thresholds(systems: Sequence[System]) -> Iterator[str]:
+    """Below which score of the retriever nothing counts, and in which of the systems."""
+    names: dict[float, list[str]] = {}
+    for system in systems:
+        if (least := system.run.min_score) is not None:
+            names.setdefault(least, []).append(plain(system.name))
+    for least, of in names.items():
+        whose = "" if len(of) == len(systems) else f" of {listed(of)}"
+        yield f"only passages{whose} with a score of {least:g} or more"
 
 
 def queries_report(systems: Sequence[System]) -> m.Report:
@@ -147,13 +163,11 @@ def summary_section(
     primary: str = "",
     digits: Mapping[str, int] = {},
 ) -> m.Section:
-    """Means, counts, and where they are known, tokens, latency and usage.
-
-    With a `primary` metric, the first system is the baseline of a comparison, whose differences
-    carry so many `digits`.
-    """
+    """Means, counts and, if known, tokens, latency and usage; `primary` is that of a comparison."""
+    others = [metric for metric in metrics if not is_of_unanswerable(metric)] or metrics
+    apart = [metric for metric in metrics if metric not in others]
     parts = [
-        [*rows.mean_rows(systems, metrics, interval_of, digits)],
+        [*rows.mean_rows(systems, others, interval_of, digits)],
         [*rows.count_rows([system.scores.counts for system in systems])],
         [*rows.cost_rows(systems)],
         [*rows.latency_rows(systems)],
@@ -169,6 +183,12 @@ def summary_section(
         if (interval := interval_of(number, metric))
     )
     tables = _by_row(table, systems, primary or m.headline(metrics), compared=bool(primary))
+    if apart:
+        n = max(len(system.scores.unanswerable) for system in systems)
+        title = f"Without an answer: {questions(n)}"
+        part = [*rows.mean_rows(systems, apart, interval_of, digits)]
+        of_these = replace(table, title=title, parts=[part], fold="")
+        tables = [*tables, *_by_row(of_these, systems, apart[0], compared=bool(primary))]
     return m.Section(MEANS, tables, notes=notes)
 
 
@@ -200,11 +220,7 @@ def gathered(notes: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def listed(names: Sequence[str], most: int = 3) -> str:
-    """Names in words, the last ones as a number.
-
-    >>> listed(["a", "b"]), listed(["a", "b", "c", "d"])
-    ('a and b', 'a, b and 2 more')
-    """
+    """Names in words, the last ones as a number."""
     words = [plain(str(name)) for name in names]
     if len(words) > most:
         words = [*words[: most - 1], f"{len(names) - most + 1} more"]
@@ -227,14 +243,9 @@ def about(systems: Sequence[System]) -> list[tuple[str, str]]:
     """What was evaluated and how; a value that isn't everybody's after the systems' names."""
     lines = []
     for label in dict.fromkeys(label for system in systems for label in system.about):
-        holders = _holders(
-            (system.about[label], system.name) for system in systems if label in system.about
-        )
-        text = "; ".join(
-            value if len(names) == len(systems) else f"{listed(names)}: {value}"
-            for value, names in holders.items()
-        )
-        lines.append((label, text))
+        known = [system for system in systems if label in system.about]
+        values = _holders((system.about[label], system.name) for system in known)
+        lines.append((label, "; ".join(_of_some(values, len(systems), listed))))
     return lines
 
 
@@ -248,7 +259,7 @@ def _hardest(
         for story in hardest(systems, metric, worst if is_valid else min(worst, 1), stages=stages)
     ]
     remark = "on average" if len(systems) > 1 else ""
-    lead = losses_line(lost) if queries and is_valid else ""
+    lead = repeats_report.in_first_run(systems, losses_line(lost)) if queries and is_valid else ""
     return m.Listing(listing_title(metric), queries, remark, on_request=True, lead=lead)
 
 
@@ -256,40 +267,30 @@ def failures(systems: Sequence[System]) -> list[m.Failure]:
     return [
         m.Failure(system.name, query_id, error)
         for system in systems
-        for query_id, error in system.scores.failed.items()
+        for scores in system.scores.repeats or [system.scores]
+        for query_id, error in scores.failed.items()
     ]
 
 
 def remarks(
     systems: Sequence[System], listed: Callable[[Sequence[str]], str] = ", ".join
 ) -> list[str]:
-    """The notes of all systems, each once, with the systems that it holds for, as `listed`.
-
-    Why nothing was measured isn't among them: the first line says that.
-    """
+    """The notes of all systems, each once, with the systems that it holds for, as `listed`."""
     holders = _holders(
         (plain(note), system.name)
         for system in systems
         for note in (*system.scores.notes, *_own_denominators(system.scores))
         if not (note in system.scores.counts.notes and is_unmeasured(system.scores))
     )
-    return [
-        note if len(names) == len(systems) else f"{listed(names)}: {note}"
-        for note, names in holders.items()
-    ]
+    return [*_of_some(holders, len(systems), listed)]
 
 
 def unsaid(notes: Sequence[str], decision: Sequence[m.Statement]) -> list[str]:
-    """The notes that the decision doesn't begin with."""
     return [note for note in notes if not any(note in each.text for each in decision)]
 
 
 def glossary(metrics: Iterable[str]) -> list[m.Term]:
-    """The meaning of each metric that the package knows, in the metric's own words.
-
-    >>> glossary(["mrr@10"])[0].meaning
-    '1 / the rank of the first hit, else 0; granular: the mean of 1 / rank over the hits. Only ...'
-    """
+    """The meaning of each metric that the package knows, in the metric's own words."""
     terms = []
     for name in metrics:
         try:
@@ -317,9 +318,19 @@ def _holders(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     return holders
 
 
+def _of_some(
+    holders: Mapping[str, Sequence[str]], n: int, listed: Callable[[Sequence[str]], str]
+) -> Iterator[str]:
+    """Each text, after the names that it holds for unless these are all n."""
+    for text, names in holders.items():
+        yield text if len(names) == n else f"{listed(names)}: {text}"
+
+
 def _own_denominators(scores: Scores) -> Iterator[str]:
     for metric in scores:
         n, scored = scores.n(metric), scores.counts.scored
+        if is_of_unanswerable(metric):
+            continue  # its table says of how many questions it is
         if n > scored:
             yield f"{metric} needs no labels: it has a value for {questions(n)}, not {scored:,}"
         elif n < scored:
@@ -335,5 +346,8 @@ def _meaning(metric: NamedMetric) -> Iterator[str]:
         field = type(metric).model_fields[name]
         if field.description:
             yield f"{name} = {getattr(metric, name)}: {field.description}."
+    if (passes := getattr(metric, "passes", None)) is not None:
+        which = "all" if passes.all_of_them else "at least one"
+        yield f"{passes}: the chance that {which} of {passes.k} runs of a question score 1."
     low, high = metric.bounds
     yield f"Range {low:g} to {high:g}.".replace("inf", "∞").replace("-", "−")

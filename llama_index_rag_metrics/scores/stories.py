@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, repeat
 from typing import NamedTuple
 
+from llama_index_rag_metrics.files.conversations import place_of
+from llama_index_rag_metrics.metrics.passes import Passes
 from llama_index_rag_metrics.rankings.matching.matcher_names import BY_ID
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Call, Items
 from llama_index_rag_metrics.report import model as m
-from llama_index_rag_metrics.report.numbers import digits_apart
+from llama_index_rag_metrics.report.numbers import digits_apart, score
+from llama_index_rag_metrics.report.whereabouts import INDEX, RETRIEVER
 from llama_index_rag_metrics.scores.kept_answers import kept_by, read_answer
 from llama_index_rag_metrics.scores.reading import Labels, Reading
 from llama_index_rag_metrics.scores.systems import System, query_text
 
-_TELLING = 40
-"""Texts of fewer characters may be alike by chance."""
+_TELLING = 40  # texts of fewer characters may be alike by chance
 
 
 def query_answers(
@@ -27,11 +30,7 @@ def query_answers(
     *,
     stages: bool = False,
 ) -> m.QueryAnswers:
-    """What was asked, wanted and retrieved, as a metric sees it.
-
-    Every report, page and gate takes it from here; a system without rankings has what its scores
-    keep. `scores` are query id to score, one a system.
-    """
+    """What was asked, wanted and retrieved, as a metric sees it, for every report."""
     reading = Reading.of(metric)
     values = [
         None if system.invalid(metric) else known.get(query_id)
@@ -42,20 +41,34 @@ def query_answers(
         _sight(system, query_id, metric, reading, m.Cell.of(value, "score")._replace(digits=digits))
         for system, value in zip(systems, values, strict=True)
     ]
-    query = _together(systems, sights)
-    wanted = [[item._replace(text=query.text_of(item)) for item in need] for need in query.wanted]
+    wanted, answers, text_of, more = _together(systems, sights)
+    wanted = [[item._replace(text=text_of(item)) for item in need] for need in wanted]
     is_graded = any(system.judged_by(metric).relevance.get(query_id) for system in systems)
     short = f"No label reaches the grade {reading.least:g} that {metric} asks for."
-    return m.QueryAnswers(
-        query_id,
-        query_text(query_id, systems),
-        wanted,
-        query.answers,
-        [short] if is_graded and not wanted and not reading.permitted else [],
-        reading.cutoff,
-        stages,
-        query.more,
-    )
+    is_short = is_graded and not wanted and not reading.permitted
+    turns = (place_of(system.scores.metadata.get(query_id, {})) for system in systems)
+    remarks = [*filter(None, [next(filter(None, turns), ""), short if is_short else ""])]
+    remarks += _runs_remarks(query_id, systems, metric, answers)
+    text = query_text(query_id, systems)
+    return m.QueryAnswers(query_id, text, wanted, answers, remarks, reading.cutoff, stages, more)
+
+
+def _runs_remarks(
+    query_id: str, systems: Sequence[System], metric: str, answers: Sequence[m.Answer]
+) -> Iterator[str]:
+    """The scores of the runs, of which an answer shows the first."""
+    _, of_one_run = Passes.split(metric)
+    for system, answer in zip(systems, answers, strict=True):
+        runs = [
+            run.by_query(of_one_run).get(query_id, math.nan)
+            for run in system.scores.repeats
+            if of_one_run in run
+        ]
+        if runs:
+            shown = ", ".join(score(value, digits=2) for value in runs)
+            whose = f"{system.name}: " if len(systems) > 1 else ""
+            first = "" if answer.retrieved is None else "; the first is shown"
+            yield f"{whose}{of_one_run} of each run: {shown}{first}"
 
 
 def placed_answers(
@@ -64,41 +77,30 @@ def placed_answers(
     """The same by query id, without what came: where each wanted passage was found or lost."""
     reading = Reading.of(metric)
 
-    def answers(query_id: str) -> m.QueryAnswers:
+    def placed(query_id: str) -> m.QueryAnswers:
         blank = m.Cell(None, "score")
         sights = [_sight(each, query_id, metric, reading, blank, brief=True) for each in systems]
-        query = _together(systems, sights)
-        return m.QueryAnswers(
-            query_id, "", query.wanted, query.answers, (), reading.cutoff, stages, query.more
-        )
+        wanted, answers, _, more = _together(systems, sights)
+        return m.QueryAnswers(query_id, "", wanted, answers, (), reading.cutoff, stages, more)
 
-    return answers
+    return placed
 
 
 class _Sight(NamedTuple):
-    """What is wanted of one system, its answer, and what came.
-
-    Attributes:
-        parts: (id, names, text) of each item of the ranking, and of each call; empty without one.
-        places: each name's place; None where nobody knows.
-    """
+    """What is wanted of one system, its answer, and what came."""
 
     wanted: Sequence[Sequence[m.Item]]
     answer: m.Answer
+    # (id, names, text) of each item of the ranking, and of each call
     parts: Sequence[Sequence[tuple[str, Sequence[str], str | None]]] = ()
-    places: Mapping[str, m.Found] | None = None
+    places: Mapping[str, m.Found] | None = None  # each name's place; None where nobody knows
     more: int = 0
 
 
-class _Together(NamedTuple):
-    wanted: Sequence[Sequence[m.Item]]
-    answers: Sequence[m.Answer]
-    text_of: Callable[[m.Item], str | None]
-    more: int
-
-
-def _together(systems: Sequence[System], sights: Sequence[_Sight]) -> _Together:
-    """The answers of all systems, with the texts that one of them knows."""
+def _together(
+    systems: Sequence[System], sights: Sequence[_Sight]
+) -> tuple[Sequence[Sequence[m.Item]], list[m.Answer], Callable[[m.Item], str | None], int]:
+    """What is wanted, the answers, the text that any system knows, and how many needs more."""
     wanted, more = next(((each.wanted, each.more) for each in sights if each.wanted), ([], 0))
     corpora = [system.text_of for system in systems if system.text_of is not None]
 
@@ -110,7 +112,7 @@ def _together(systems: Sequence[System], sights: Sequence[_Sight]) -> _Together:
         return item.text or next(filter(None, chain(known, texts)), None)
 
     answers = [_placed(sight, wanted, text_of) if sight.parts else sight.answer for sight in sights]
-    return _Together(wanted, answers, text_of, more)
+    return wanted, answers, text_of, more
 
 
 def _placed(
@@ -176,15 +178,13 @@ def _sight(
     wanted = reading.wanted(judged, passages, ranking.forbidden if ranking else None)
     if ranking is None:
         return _stored(system, query_id, reading, cell, wanted)
-    in_calls = None
+    in_calls: dict[Hashable, Sequence[str]] | None = None
     if matched.matcher == BY_ID:
         names = reading.names(ranking, judged, None)
     else:
         names = list(matched.stands_for.get(query_id) or repeat((), len(ranking.ids)))
-        in_calls = {
-            **dict(zip(ranking.ids, names, strict=True)),
-            **matched.in_calls.get(query_id, {}),
-        }
+        own: dict[Hashable, Sequence[str]] = dict(zip(ranking.ids, names, strict=True))
+        in_calls = {**own, **matched.in_calls.get(query_id, {})}
     calls = ranking.calls or ()
     of_calls = [reading.names(call, judged, in_calls) for call in calls]
     placed = reading.placed(ranking, names)
@@ -194,6 +194,8 @@ def _sight(
     is_known = ranking.error is None and query_id not in matched.errors
     places = placed.places if is_known else None
     answer = m.Answer(system.name, cell, None, ranking.error, ranking.latency)
+    if ranking.branches is not None and is_known:
+        answer = answer._replace(held=_held(ranking.branches, wanted, judged, in_calls, reading))
     if brief:
         return _Sight(wanted, answer, parts, places)
     known = {name: m.Item(name, grade, passages.get(name)) for name, grade in judged.grades.items()}
@@ -205,6 +207,25 @@ def _sight(
         ranks=None if placed.ranks == list(range(1, n + 1)) else placed.ranks,
     )
     return _Sight(wanted, answer, parts, places)
+
+
+def _held(
+    branches: Sequence[Call],
+    wanted: Sequence[Sequence[m.Item]],
+    judged: Relevance,
+    known: Mapping[Hashable, Sequence[str]] | None,
+    reading: Reading,
+) -> dict[str, list[m.Held]]:
+    """The steps inside a retriever that had each wanted item, after the stage that all begin in."""
+    is_index_known = any(step.retriever == INDEX for step in branches)
+    begin = m.Held(-1, "", 0, INDEX if is_index_known else RETRIEVER)
+    held = {item.id: [begin] for need in wanted for item in need if item.grade}
+    for place, step in enumerate(branches):
+        names = reading.names(step, judged, known)
+        for name, found in reading.placed(step, names).places.items():
+            if name in held:
+                held[name].append(m.Held(place, step.retriever, found.rank, step.asked_by))
+    return held
 
 
 def _stored(

@@ -18,35 +18,39 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.scores.reading import Reading
 from llama_index_rag_metrics.scores.scores import Scores
 
+# the text of a passage, by its id or its place in a document; None where it isn't known
 TextOf: TypeAlias = Callable[[str | Span], str | None]
-"""The text of a passage, by its id or its place in a document; None where it isn't known."""
 
 
 class System(NamedTuple):
-    """One retriever of a report.
-
-    Attributes:
-        run: what it retrieved; empty where that isn't known.
-        relevance: query id to what is relevant, by id.
-        matched: metric name to what its matcher made of the run, of metrics that don't compare ids.
-        about: what was evaluated and how, label to value.
-        price_per_million: of tokens that a model reads, where it is known.
-        text_of: the texts of passages that weren't retrieved, where they are known.
-    """
+    """One retriever of a report."""
 
     name: str
     scores: Scores
-    run: Run
-    relevance: Mapping[str, Relevance]
-    matched: Mapping[str, Matched]
-    about: Mapping[str, str]
-    price_per_million: float | None = None
-    text_of: TextOf | None = None
+    run: Run  # what it retrieved; empty where that isn't known
+    relevance: Mapping[str, Relevance]  # query id to what is relevant, by id
+    matched: Mapping[str, Matched]  # metric to what its matcher made of the run, unless by id
+    about: Mapping[str, str]  # what was evaluated and how, label to value
+    price_per_million: float | None = None  # of tokens that a model reads, where it is known
+    text_of: TextOf | None = None  # of passages that weren't retrieved
 
     @classmethod
     def of(cls, scores: Scores, name: str = "") -> System:
         """A system without rankings."""
         return cls(name or shown_name(scores, "score"), scores, Run(), {}, {}, {})
+
+    @property
+    def repeats(self) -> list[System]:
+        """The runs of questions that were asked several times, each as a system."""
+        n = len(self.scores.repeats)
+        runs = self.run.repeats if len(self.run.repeats) == n else [Run()] * n
+        several = {metric: each.repeats for metric, each in self.matched.items() if each.repeats}
+        repeats = []
+        for number, (scores, run) in enumerate(zip(self.scores.repeats, runs, strict=True)):
+            matched = {metric: of_runs[number] for metric, of_runs in several.items()}
+            name = f"run {number + 1}"
+            repeats.append(self._replace(name=name, scores=scores, run=run, matched=matched))
+        return repeats
 
     def judged_by(self, metric: str) -> Matched:
         """Relevance and rankings as a metric sees them: by id, or as its matcher has them."""
@@ -72,7 +76,6 @@ class System(NamedTuple):
 
     @property
     def price(self) -> float | None:
-        """Price of the tokens of 1,000 queries, if tokens and price are known."""
         tokens = self.run.mean_tokens
         if tokens is None or self.price_per_million is None:
             return None
@@ -86,12 +89,9 @@ class System(NamedTuple):
 
 def best_first(means: Sequence[float | None], metric: str) -> list[int]:
     """Positions of systems: as given where they are few, else by their means, the best first."""
-    order = list(range(len(means)))
-    if len(means) <= MOST_ABREAST:
-        return order
     sign = 1 if lower_is_better(metric) else -1
     keys = [math.inf if mean is None or math.isnan(mean) else sign * mean for mean in means]
-    return sorted(order, key=lambda number: keys[number])
+    return sorted(range(len(means)), key=keys.__getitem__ if len(means) > MOST_ABREAST else None)
 
 
 def shown_name(scores: Scores, unnamed: str) -> str:
@@ -108,6 +108,5 @@ def check_systems(systems: Sequence[System]) -> None:
 
 
 def query_text(query_id: str, systems: Sequence[System]) -> str:
-    """The text of a query, "" where no system knows it."""
     texts = (system.scores.queries.get(query_id) for system in systems)
     return next(filter(None, texts), "")

@@ -82,9 +82,8 @@ def _log_to_wandb(scores: Scores, numbers: dict[str, float], prefix: str, step: 
     wandb.log({**numbers, f"{prefix}scores": table}, step=step)
 
 
+# logs scores: gets them, the numbers by name, the prefix of the names, and the step
 LogScores: TypeAlias = Callable[[Scores, dict[str, float], str, "int | None"], object]
-"""Logs scores: gets them, the numbers by name, the prefix of the names, and the step."""
-
 TRACKERS: OpenTable[LogScores] = OpenTable(
     "name", "trackers", {"mlflow": _log_to_mlflow, "wandb": _log_to_wandb}
 )
@@ -142,10 +141,8 @@ def tracked_name(metric: str) -> str:
         body = ".".join(filter(None, parts))
         if not _RESERVED.search(body):
             return f"{body}_at_{usual['k']}" if usual["k"] else body
-    readable = (
-        re.sub(r"[^\w.-]+", "-", metric, flags=re.ASCII).strip("-")[:_NAME_CHARACTERS] or "metric"
-    )
-    return f"{readable}-{sha256(metric.encode()).hexdigest()[:8]}"
+    readable = re.sub(r"[^\w.-]+", "-", metric, flags=re.ASCII).strip("-")[:_NAME_CHARACTERS]
+    return f"{readable or 'metric'}-{sha256(metric.encode()).hexdigest()[:8]}"
 
 
 def _numbers(scores: Scores, confidence: float) -> dict[str, float]:

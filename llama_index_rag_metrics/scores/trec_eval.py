@@ -34,24 +34,15 @@ if TYPE_CHECKING:
     from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
 Summary: TypeAlias = Literal["mean", "sum", "geometric mean", "run id", "number of queries"]
-Version: TypeAlias = Literal[9, 10]
-"""Which trec_eval is followed: 9.0.8 or 10.0."""
-
+Version: TypeAlias = Literal[9, 10]  # which trec_eval is followed: 9.0.8 or 10.0
 _CUTOFFS = ("5", "10", "15", "20", "30", "100", "200", "500", "1000")
 _LEVELS = tuple(f"{tenth / 10}" for tenth in range(11))
 _MULTIPLES = tuple(f"{fifth / 5}" for fifth in range(1, 11))
-
-
-_LEAST_OF_MEAN = 1e-5
-"""What a lower score counts as in a geometric mean, as in trec_eval."""
+_LEAST_OF_MEAN = 1e-5  # what a lower score counts as in a geometric mean, as in trec_eval
 
 
 class Column(NamedTuple):
-    """One measure of a report.
-
-    `metric` is None where nothing is computed by query; `of_all_judged` computes the summary by
-    query under -c, where that isn't `metric`.
-    """
+    """A measure of a report; `of_all_judged` is its summary's metric under -c, if another."""
 
     label: str
     metric: RankingMetric | None
@@ -60,28 +51,20 @@ class Column(NamedTuple):
     of_all_judged: RankingMetric | None = None
 
 
+# a metric from a parameter's text, or from "" where none is given
 Build: TypeAlias = "Callable[[str, Rounding], RankingMetric]"
-"""A metric from a parameter's text, or from "" where none is given."""
 
 
 @dataclass(frozen=True)
 class _Measure:
-    """A measure of trec_eval's; `since` this version it is among all_trec.
-
-    Attributes:
-        build: makes the metric; or the name of one of ours, whose cutoff a parameter is.
-        defaults: the parameters that it has unless others are given.
-        label: writes a parameter behind the name.
-        takes: "several" parameters, of which each makes a measure of its own, or "one", which may
-            hold commas.
-    """
+    """A measure of trec_eval's; `since` this version it is among all_trec."""
 
     name: str
-    build: Build | str | None
-    defaults: tuple[str, ...] = ("",)
+    build: Build | str | None  # or the name of one of ours, whose cutoff a parameter is
+    defaults: tuple[str, ...] = ("",)  # the parameters that it has unless others are given
     summary: Summary = "mean"
-    label: Callable[[str], str] = str
-    takes: Literal["nothing", "several", "one"] = "nothing"
+    label: Callable[[str], str] = str  # writes a parameter behind the name
+    takes: Literal["nothing", "several", "one"] = "nothing"  # "one" may hold commas
     since: Version = 9
 
     def column(self, parameter: str, version: Version) -> Column:
@@ -137,6 +120,10 @@ def _ndcg(parameter: str, rounding: Rounding) -> RankingMetric:
     return _ranking(f"mapped_ndcg(gains={parameter.replace('=', ':').replace(',', ';')})")
 
 
+def _utility(parameter: str, rounding: Rounding) -> RankingMetric:
+    return _ranking(f"utility(weights={parameter.replace(',', ':')})" if parameter else "utility")
+
+
 def _rbp(own_name: str, parameter: str, rounding: Rounding) -> RankingMetric:
     name, _, p = (parameter or "p=0.9").partition("=")
     if name != "p":
@@ -144,6 +131,7 @@ def _rbp(own_name: str, parameter: str, rounding: Rounding) -> RankingMetric:
     return _ranking(f"{own_name}(p={p})")
 
 
+# in the order in which trec_eval prints them
 _MEASURES = {
     measure.name: measure
     for measure in (
@@ -163,7 +151,7 @@ _MEASURES = {
         _Measure("infAP", "infap"),
         _Measure("gm_bpref", "bpref", summary="geometric mean"),
         _Measure("Rprec_mult", _at_multiple, _MULTIPLES, label=_hundredths, takes="several"),
-        _Measure("utility", "utility"),
+        _Measure("utility", _utility, takes="one"),
         _Measure("11pt_avg", _eleven_points, takes="one"),
         _Measure("binG", "bin_g"),
         _Measure("dcg", "dcg"),
@@ -183,12 +171,11 @@ _MEASURES = {
         _cut("unj", "unjudged", "5", "10", "20", since=10),
     )
 }
-"""In the order in which trec_eval prints them."""
 
+# what trec_eval's all_trec has beside them: a string, and experiments of 2008
 LEFT_OUT = ("relstring", "G", "ndcg_rel", "Rndcg")
-"""What trec_eval's all_trec has beside them: a string, and experiments of 2008."""
-
 _OFFICIAL = tuple(_MEASURES)[: tuple(_MEASURES).index("P") + 1]
+# trec_eval's names of sets of measures
 _SETS = {
     "official": _OFFICIAL,
     "set": (
@@ -196,7 +183,6 @@ _SETS = {
     ),
     "all_trec": tuple(name for name in _MEASURES if name != "dcg"),
 }  # fmt: skip
-"""trec_eval's names of sets of measures."""
 
 
 def columns(
@@ -268,14 +254,10 @@ def _columns_of(name: str, version: Version) -> Iterator[Column]:
             return
         parts = [(_MEASURES[family], parameters)]
     for measure, parameters in parts:
-        spelled: Sequence[str] = [parameters]
-        if not parameters:
-            spelled = measure.defaults
-        elif measure.takes == "several":
-            spelled = parameters.split(",")
-        elif measure.takes == "nothing":
+        if parameters and measure.takes == "nothing":
             raise InvalidInput("-m", f"{measure.name}.{parameters}", f"{measure.name} alone")
-        for parameter in spelled:
+        given = parameters.split(",") if measure.takes == "several" else [parameters]
+        for parameter in given if parameters else measure.defaults:
             yield measure.column(parameter.strip(), version)
 
 

@@ -123,6 +123,14 @@ def test_few_questions_are_too_few() -> None:
     assert sentences(scores)[-1] == (
         "6 questions are too few: the interval is 0.62 wide; with about 38 it would be 0.25."
     )
+    # 2 of each of 3 conversations score alike, so that these count: with their t(2) = 4.30 the
+    # interval is 0.04 to 0.96, and 3 · (0.93 / 0.25)² = 41.5
+    metadata = {query_id: {"conversation": int(query_id[1:]) % 3} for query_id in retrieved}
+    talks = scores.replace(columns={"mrr": [1, 0, 0.5] * 2}, metadata=metadata)
+    assert sentences(talks)[-1] == (
+        "6 questions of 3 conversations are too few: the interval is 0.93 wide; with about 42 "
+        "conversations it would be 0.25."
+    )
     many = Scores([f"q{n}" for n in range(100)], {"mrr": [1.0, 0.5] * 50})
     assert len(sentences(many)) == 1
 

@@ -55,8 +55,8 @@ def test_they_print_question_wanted_and_got(results: EvaluationResults) -> None:
         text = " ".join(printed.split())
         expected = "relevant enceladus [2] Enceladus has geysers. never retrieved triton [1]"
         why = (
-            "1 of 2 relevant passages wasn't retrieved, though it shares “geysers” with the "
-            "question."
+            "1 of 2 relevant passages wasn't retrieved; words don't explain it: it shares "
+            "“geysers” with the question."
         )
         assert f"q1 Which moon has geysers? {why} {expected}" in text
         assert "rank 2 bm25 0.50 1. io text of io 2. triton [1]" in text
@@ -94,7 +94,7 @@ def test_stored_scores_tell_the_same(results: EvaluationResults) -> None:
     stored = Scores.from_json(results.scores.to_json())
     live = " ".join(repr(results.worst("recall@5")).split())
     # words are compared where texts are known whole
-    expected = live.replace(", though it shares “geysers” with the question", "")
+    expected = live.replace("; words don't explain it: it shares “geysers” with the question", "")
     assert expected != live
     for scores in (stored, results.scores, pickle.loads(pickle.dumps(results.scores))):
         assert " ".join(repr(scores.worst("recall@5")).split()) == expected

@@ -18,7 +18,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llama_index_rag_metrics import Ranking, Run, Scores, compare, score_rankings
-from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra, UnknownMetric
+from llama_index_rag_metrics.runtime.errors import (
+    InvalidInput,
+    MissingExtra,
+    NotScored,
+    UnknownMetric,
+)
 from llama_index_rag_metrics.scores import Reason
 
 
@@ -181,6 +186,12 @@ class TestScores:
             SCORES["mr"]
         with pytest.raises(UnknownMetric, match="Did you mean 'mrr' or 'similarity'"):
             SCORES["quite another"]
+
+    def test_a_metric_that_was_not_scored_is_not_called_unknown(self) -> None:
+        words = "metric 'ndcg@5' wasn't scored here; there are mrr, similarity"
+        for lookup in (SCORES.__getitem__, SCORES.by_query, SCORES.n):
+            with pytest.raises(NotScored, match=words):
+                lookup("ndcg@5")
 
     def test_worst_come_first_and_equals_as_they_came(self) -> None:
         scores = Scores(["a", "b", "c", "d"], {"m": [0.5, 0.0, 0.5, 0.0]})

@@ -6,7 +6,7 @@ Every way of scoring stored rankings ends here, whatever its rankings came from.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import compress
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
 
@@ -14,7 +14,15 @@ import numpy as np
 
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
-from llama_index_rag_metrics.rankings.judging.judged import ALL_RETRIEVED, JudgedRankings, Selection
+from llama_index_rag_metrics.rankings.judging.columns import columns_for
+from llama_index_rag_metrics.rankings.judging.judged import (
+    ALL_RETRIEVED,
+    JudgedRankings,
+    Selection,
+    scores_in,
+)
+from llama_index_rag_metrics.rankings.judging.judged_column import JudgedColumn
+from llama_index_rag_metrics.rankings.judging.retrieval_scores import RetrievalScores
 from llama_index_rag_metrics.rankings.matching.matcher_names import BY_ID
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.tokens import TokenCounter, Tokenizer
@@ -22,7 +30,7 @@ from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArr
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import describe_error
 from llama_index_rag_metrics.scores import Counts, Reason, Scores
-from llama_index_rag_metrics.scores.scoring.remarks import Overlap, Remarks, Sides
+from llama_index_rag_metrics.scores.scoring.remarks import Cut, Overlap, Remarks, Sides
 
 if TYPE_CHECKING:
     from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
@@ -33,27 +41,26 @@ Failed: TypeAlias = Literal["zero", "exclude"]
 
 @dataclass(frozen=True)
 class ScoringOptions:
-    """Which queries count in the means, and which of their items.
-
-    Attributes:
-        tokenizer: counts the tokens of rankings that have texts but no token counts.
-        tolerant: whether a metric that raises has no value, and an error, instead of ending it all.
-        checks_ids: whether to say so where labels and rankings have no ids in common.
-    """
+    """Which queries count in the means, and which of their items."""
 
     no_relevant: NoRelevant = "exclude"
     failed: Failed = "zero"
     selection: Selection = ALL_RETRIEVED
-    tokenizer: Tokenizer | TokenCounter | None = None
-    tolerant: bool = False
-    checks_ids: bool = True
+    tokenizer: Tokenizer | TokenCounter | None = None  # of texts without token counts
+    tolerant: bool = False  # whether a metric that raises has an error instead of a value
+    checks_ids: bool = True  # whether to say so where labels and rankings have no ids in common
 
     def __post_init__(self) -> None:
         for argument, choices in (("no_relevant", NoRelevant), ("failed", Failed)):
-            value = getattr(self, argument)
-            if value not in get_args(choices):
-                expected = " or ".join(map(repr, get_args(choices)))
-                raise InvalidInput(argument, value, expected)
+            if (value := getattr(self, argument)) not in get_args(choices):
+                raise InvalidInput(argument, value, " or ".join(map(repr, get_args(choices))))
+
+    def columns(self, metrics: Iterable[object]) -> list[type[JudgedColumn]]:
+        """What is read of rankings beside their ids."""
+        needed = columns_for(metrics)
+        if self.selection.min_score is None or RetrievalScores in needed:
+            return needed
+        return [*needed, RetrievalScores]
 
     def check(self, relevance: Mapping[str, Relevance]) -> None:
         """Under no_relevant="error", raise for the first query with nothing relevant."""
@@ -63,8 +70,8 @@ class ScoringOptions:
                     raise nothing_relevant(query_id, judged)
 
 
+# all queries count, whatever is known of them
 EVERY_QUERY = ScoringOptions("zero", "zero", checks_ids=False)
-"""All queries count, whatever is known of them."""
 
 
 def nothing_relevant(query_id: object, relevance: object) -> InvalidInput:
@@ -78,38 +85,25 @@ def nothing_relevant(query_id: object, relevance: object) -> InvalidInput:
 
 Metrics: TypeAlias = "str | BaseRetrievalMetric | Iterable[str | BaseRetrievalMetric]"
 
+# why a query isn't scored, by its code in `ScoredBatch.reason`
 REASONS: tuple[Reason | None, ...] = (None, "unjudged", "no_relevant", "failed")
-"""Why a query isn't scored, by its code in `ScoredBatch.reason`."""
-
 _UNJUDGED, _NO_RELEVANT, _FAILED = 1, 2, 3
 
 
 @dataclass(eq=False)
 class ScoredBatch:
-    """The scores of a batch of queries.
+    """The scores of a batch of queries."""
 
-    Attributes:
-        columns: metric name to (queries,) scores; they mean nothing for a query that isn't scored.
-        reason: (queries,) a code of `REASONS`; 0 where the query is scored.
-        depth: (queries,) how many distinct items were retrieved.
-        n_relevant: (queries,) how many items have a grade above 0.
-        is_failed: (queries,) whether the retriever failed.
-        details: metric name to what the metric says beside each score.
-        own: metric name to (queries,) whether it has a value, where that isn't `is_scored`.
-        errors: metric name to what went wrong with it, of a tolerant scoring.
-        digests: (queries,) of the rankings, where they were asked for.
-    """
-
-    columns: dict[str, FloatArray]
-    reason: IntArray
-    depth: IntArray
-    n_relevant: IntArray
-    is_failed: BoolArray
+    columns: dict[str, FloatArray]  # metric to (queries,) scores; only of those that are scored
+    reason: IntArray  # (queries,) a code of `REASONS`; 0 where the query is scored
+    depth: IntArray  # (queries,) how many distinct items were retrieved
+    n_relevant: IntArray  # (queries,) how many items have a grade above 0
+    is_failed: BoolArray  # (queries,) whether the retriever failed
     remarks: Remarks = field(default_factory=Remarks)
     details: dict[str, Sequence[dict[str, Any]]] = field(default_factory=dict)
-    own: dict[str, BoolArray] = field(default_factory=dict)
-    errors: dict[str, str] = field(default_factory=dict)
-    digests: Sequence[str] = ()
+    own: dict[str, BoolArray] = field(default_factory=dict)  # who has a value, if not `is_scored`
+    errors: dict[str, str] = field(default_factory=dict)  # metric to error, of a tolerant scoring
+    digests: Sequence[str] = ()  # (queries,) of the rankings, where they were asked for
 
     def has_value(self, metric: str) -> BoolArray:
         """(queries,) whether the query counts in the mean of a metric."""
@@ -152,12 +146,7 @@ def score_batch(
     is_failed: BoolArray,
     sides: Sides,
 ) -> ScoredBatch:
-    """Score judged rankings by every metric; no_relevant="error" raises for the first query.
-
-    Args:
-        is_judged: (queries,) whether any relevance was given.
-        is_failed: (queries,) whether the retriever failed.
-    """
+    """Score judged rankings by every metric; no_relevant="error" raises for the first query."""
     reason = np.zeros(len(judged), np.int64)
     if options.failed == "exclude":
         reason[is_failed] = _FAILED
@@ -174,6 +163,8 @@ def score_batch(
         name = metric.metric_name
         try:
             scored.columns[name] = metric.score_queries(selected)
+            if metric.of_unanswerable:
+                scored.columns[name][is_failed] = 0.0
             if (rows := metric.details(selected)) is not None:
                 scored.details[name] = rows
         except Exception as error:
@@ -182,14 +173,27 @@ def score_batch(
             scored.columns[name] = np.full(len(judged), np.nan)
             scored.errors[name] = describe_error(error)
             continue
-        if (has_value := _has_value(metric, selected, reason, is_failed)) is not None:
+        if metric.of_unanswerable:
+            is_counted = ~is_failed | (options.failed == "zero" and not metric.lower_is_better)
+            scored.own[name] = has_no_relevant & is_judged & is_counted
+        elif (has_value := _has_value(metric, selected, reason, is_failed)) is not None:
             scored.own[name] = has_value
     overlap = Overlap()
     if options.checks_ids and any(metric.needs_relevance for metric in metrics):
         by_id = any(metric.recognises and metric.needs_relevance for metric in metrics)
         overlap = Overlap.of(judged, is_judged, is_failed, sides, by_id=by_id)
     scored.remarks = Remarks.of(selected, metrics, scored.is_scored, overlap)
+    if options.selection.min_score is not None:
+        scored.remarks = replace(scored.remarks, cut=_cut(judged, selected))
     return scored
+
+
+def _cut(judged: JudgedRankings, left: JudgedRankings) -> Cut:
+    scores, end = scores_in(judged), np.cumsum(judged.depth)
+    is_any, is_left = judged.depth > 0, left.depth > 0
+    slopes = np.sign(scores[end[is_any] - 1] - scores[(end - judged.depth)[is_any]])
+    highest = float(scores.max(initial=-np.inf))
+    return Cut(int(slopes.sum()), int(is_any.sum()), int(is_left.sum()), highest)
 
 
 def collect(
@@ -198,12 +202,7 @@ def collect(
     notes: Iterable[str] = (),
     **about: Any,
 ) -> Scores:
-    """All scores, in memory.
-
-    Args:
-        parts: the ids of the queries of each batch, the errors of those that failed, and the batch.
-        about: further arguments of `Scores`, read after the last part.
-    """
+    """All scores, from (query ids, errors, batch); `about` is read after the last part."""
     query_ids: list[str] = []
     columns: dict[str, list[FloatArray]] = {metric: [] for metric in metric_names}
     excluded: dict[str, Reason] = {}
@@ -232,18 +231,14 @@ def collect(
     nothing = np.array([], np.float64)
     scores = Scores(
         query_ids,
-        {
-            metric: np.concatenate([nothing, *pieces])
-            for metric, pieces in columns.items()
-            if metric not in own
-        },
+        {name: np.concatenate([nothing, *of]) for name, of in columns.items() if name not in own},
         excluded=excluded,
         failed=failed,
         empty=empty,
         no_relevant=no_relevant,
         notes=[
             *notes,
-            *(counts.notes if metric_names else ()),
+            *(counts.notes if any(not own.get(metric) for metric in metric_names) else ()),
             *remarks.notes(),
             *(f"{metric} has no value: {error}" for metric, error in errors.items()),
         ],
@@ -255,11 +250,7 @@ def collect(
 def _has_value(
     metric: RankingMetric, judged: JudgedRankings, reason: IntArray, is_failed: BoolArray
 ) -> BoolArray | None:
-    """(queries,) whether a metric has a value; None where every scored query has one.
-
-    Of which less is better, none has where the retriever failed: 0 would be the best. Leaks need no
-    relevance.
-    """
+    """(queries,) whether a metric has a value; None where every scored query has one."""
     has_value = metric.has_value(judged)
     if metric.lower_is_better:
         has_value = ~is_failed if has_value is None else has_value & ~is_failed
@@ -269,27 +260,21 @@ def _has_value(
 
 def ranking_metrics(metrics: Metrics) -> list[RankingMetric]:
     """Names or metrics as metrics of rankings that compare ids."""
-    return [_ranking_metric(metric) for metric in resolve(metrics)]
-
-
-def _ranking_metric(metric: BaseRetrievalMetric) -> RankingMetric:
-    if not isinstance(metric, RankingMetric):
-        raise InvalidInput(
-            "metrics",
-            metric.metric_name,
-            "metrics of rankings",
-            "A metric of texts needs the questions and the texts: use evaluate().",
-            lacks="texts",
-        )
-    if metric.match not in {None, BY_ID}:
-        remedy = (
-            "A matcher needs what it compares: use evaluate(), or match_run() on a stored run, "
-            "whose relevance and run score_rankings() takes."
-        )
-        raise InvalidInput(
-            "metrics", metric.metric_name, "metrics that compare ids", remedy, lacks="matcher"
-        )
-    return metric
+    chosen = []
+    for metric in resolve(metrics):
+        name = metric.metric_name
+        if not isinstance(metric, RankingMetric):
+            remedy = "A metric of texts needs the questions and the texts: use evaluate()."
+            raise InvalidInput("metrics", name, "metrics of rankings", remedy, lacks="texts")
+        if metric.match not in {None, BY_ID}:
+            remedy = (
+                "A matcher needs what it compares: use evaluate(), or match_run() on a stored run, "
+                "whose relevance and run score_rankings() takes."
+            )
+            expected = "metrics that compare ids"
+            raise InvalidInput("metrics", name, expected, remedy, lacks="matcher")
+        chosen.append(metric)
+    return chosen
 
 
 def no_common_query(run: object, ours: str, theirs: str) -> InvalidInput:

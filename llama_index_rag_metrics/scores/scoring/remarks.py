@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -12,13 +13,13 @@ from llama_index_rag_metrics.metrics import NDCG, PermittedRecall, RankingMetric
 from llama_index_rag_metrics.rankings.judging.forbidden import Forbidden
 from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings
 from llama_index_rag_metrics.rankings.relevance import Relevance
+from llama_index_rag_metrics.rankings.run import Ranking, slope
 from llama_index_rag_metrics.report.numbers import counted, score
 from llama_index_rag_metrics.runtime.arrays import BoolArray
 from llama_index_rag_metrics.runtime.masking import shorten
 from llama_index_rag_metrics.scores.mappings import Total
 
-_FEW_QUESTIONS, _FEW_PASSAGES = 10, 100
-"""One in this many is next to nothing."""
+_FEW_QUESTIONS, _FEW_PASSAGES = 10, 100  # one in this many is next to nothing
 
 
 @dataclass(frozen=True)
@@ -31,27 +32,16 @@ class Sides:
 
 @dataclass(frozen=True)
 class Overlap(Total):
-    """What labels and rankings have in common; the overlaps of batches add up.
+    """What labels and rankings have in common; the overlaps of batches add up."""
 
-    Attributes:
-        n_judged: how many questions have labels.
-        n_ranked: how many questions something was retrieved for.
-        n_both: how many are both.
-        n_possible: how many labels the rankings of their questions have room for.
-        n_shared: how many of them were retrieved.
-        judged: a judged question without a ranking, or "".
-        ranked: a question with a ranking and without labels, or "".
-        example: a question, a label of it, and an id retrieved for it, where these differ.
-    """
-
-    n_judged: int = 0
-    n_ranked: int = 0
-    n_both: int = 0
-    n_possible: int = 0
-    n_shared: int = 0
-    judged: str = ""
-    ranked: str = ""
-    example: tuple[str, ...] = ()
+    n_judged: int = 0  # how many questions have labels
+    n_ranked: int = 0  # how many questions something was retrieved for
+    n_both: int = 0  # how many are both
+    n_possible: int = 0  # how many labels the rankings of their questions have room for
+    n_shared: int = 0  # how many of them were retrieved
+    judged: str = ""  # a judged question without a ranking, or ""
+    ranked: str = ""  # a question with a ranking and without labels, or ""
+    example: tuple[str, ...] = ()  # a question, a label and a retrieved id, where these differ
 
     @classmethod
     def of(
@@ -94,9 +84,8 @@ class Overlap(Total):
             others = counted(self.n_ranked - self.n_both, "ranking", "rankings")
             return (
                 f"{self.n_both} of {self.n_judged:,} judged questions have a ranking, beside "
-                f"{others} of others: a judged question is "
-                f"{self.judged}, a ranked one {self.ranked}. Question ids compare exactly: write "
-                "them alike on both sides"
+                f"{others} of others: a judged question is {self.judged}, a ranked one "
+                f"{self.ranked}. Question ids compare exactly: write them alike on both sides"
             )
         if self.example and _is_little(self.n_shared, self.n_possible, _FEW_PASSAGES):
             _, label, retrieved = self.example
@@ -118,35 +107,63 @@ def _example(sides: Sides, wanted: BoolArray) -> str:
 
 
 @dataclass(frozen=True)
-class Remarks(Total):
-    """What a reader of scores should know of their queries; those of batches add up.
+class Cut(Total):
+    """What a threshold on the retriever's scores does to rankings; the cuts of batches add up.
 
     Attributes:
-        deepest: the length of the longest ranking.
-        cutoffs: of the metrics.
-        below: a metric's min_grade to how many scored queries have positive grades, but none that
-            reaches it.
-        n_negative: how many judgements have a negative grade.
-        n_short: how many scored queries retrieved something, and less than is relevant.
-        whole: the name of each ndcg without a cutoff to the sum of its scores with ideal=all.
-        nothing_permitted: a metric's name to how many scored queries have no value by it, since
-            nothing that is relevant to them is permitted.
-        n_unknown: a metric's name to how many retrieved passages nobody knows to be forbidden or
-            not, and
-        unknown: the id of one.
+        n_rising: how many more rankings have scores that rise with the rank than scores that fall.
+        n_before: how many rankings hold anything without it, and
+        n_left: with it.
+        highest: score of all.
     """
 
+    n_rising: int = 0
+    n_before: int = 0
+    n_left: int = 0
+    highest: float = -math.inf
+
+    @classmethod
+    def of(cls, before: Ranking, left: Ranking) -> Cut:
+        scores = [score for score in before.scores or () if score is not None]
+        return cls(slope(scores), bool(before.ids), bool(left.ids), max(scores, default=-math.inf))
+
+    def __add__(self, other: Cut) -> Cut:
+        return replace(super().__add__(other), highest=max(self.highest, other.highest))
+
+    @property
+    def notes(self) -> list[str]:
+        """Sentences where it leaves out the best, or next to everything."""
+        notes = []
+        if self.n_rising > 0:
+            notes.append(
+                "most scores rise with the rank, as distances do: min_score leaves out the best"
+            )
+        if self.n_before and _is_little(self.n_left, self.n_before, _FEW_QUESTIONS):
+            notes.append(
+                f"min_score leaves nothing of {self.n_before - self.n_left:,} of "
+                f"{counted(self.n_before, 'ranking', 'rankings')}: the highest score of all is "
+                f"{self.highest:g}"
+            )
+        return notes
+
+
+@dataclass(frozen=True)
+class Remarks(Total):
+    """What a reader of scores should know of their queries; those of batches add up."""
+
     n_scored: int = 0
-    deepest: int = 0
-    cutoffs: frozenset[int] = frozenset()
-    below: Mapping[float, int] = field(default_factory=dict)
-    n_negative: int = 0
-    n_short: int = 0
-    whole: Mapping[str, float] = field(default_factory=dict)
+    deepest: int = 0  # the length of the longest ranking
+    cutoffs: frozenset[int] = frozenset()  # of the metrics
+    below: Mapping[float, int] = field(default_factory=dict)  # min_grade to queries below it
+    n_negative: int = 0  # how many judgements have a negative grade
+    n_short: int = 0  # how many scored queries retrieved something, and less than is relevant
+    whole: Mapping[str, float] = field(default_factory=dict)  # ndcg to its sum with ideal=all
     overlap: Overlap = field(default_factory=Overlap)
+    # metric to queries without a value, since nothing relevant is permitted
     nothing_permitted: Mapping[str, int] = field(default_factory=dict)
-    n_unknown: Mapping[str, int] = field(default_factory=dict)
-    unknown: str = ""
+    n_unknown: Mapping[str, int] = field(default_factory=dict)  # metric to passages nobody knows of
+    unknown: str = ""  # the id of one
+    cut: Cut = field(default_factory=Cut)
 
     @classmethod
     def of(
@@ -159,11 +176,6 @@ class Remarks(Total):
         grades = {getattr(metric, "min_grade", 0.0) for metric in metrics} - {0.0}
         gaining = scored & (judged.n_gaining > 0)
         short = scored & (judged.depth > 0) & (judged.depth < judged.n_gaining)
-        whole = {
-            metric.metric_name: metric.model_copy(update={"ideal": "all"})
-            for metric in metrics
-            if isinstance(metric, NDCG) and metric.k is None and metric.ideal == "retrieved"
-        }
         forbidden = judged.column(Forbidden)
         return cls(
             n_scored=int(scored.sum()),
@@ -176,8 +188,10 @@ class Remarks(Total):
             n_negative=int((judged.judged_grade < 0).sum()),
             n_short=int(short.sum()),
             whole={
-                name: float(np.sum(metric.score_queries(judged)[scored]))
-                for name, metric in whole.items()
+                metric.metric_name: float(np.sum(ideal.score_queries(judged)[scored]))
+                for metric in metrics
+                if isinstance(metric, NDCG) and metric.k is None and metric.ideal == "retrieved"
+                for ideal in [metric.model_copy(update={"ideal": "all"})]
             },
             overlap=overlap,
             nothing_permitted={
@@ -204,11 +218,13 @@ class Remarks(Total):
     def from_state(cls, state: Mapping[str, Any]) -> Remarks:
         cutoffs, below = frozenset(state["cutoffs"]), dict(map(tuple, state["below"]))
         overlap = Overlap(**{**state["overlap"], "example": tuple(state["overlap"]["example"])})
-        return cls(**{**state, "cutoffs": cutoffs, "below": below, "overlap": overlap})
+        parts = {"overlap": overlap, "cut": Cut(**state["cut"])}
+        return cls(**{**state, "cutoffs": cutoffs, "below": below, **parts})
 
     def label_notes(self) -> list[str]:
         """Notes that a reader of a single table should have, too."""
         notes = [] if self.overlap.note is None else [self.overlap.note]
+        notes += self.cut.notes
         if self.n_unknown:
             n_unknown = max(self.n_unknown.values())
             passages = counted(n_unknown, "retrieved passage is", "retrieved passages are")

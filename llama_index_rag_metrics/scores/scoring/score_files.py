@@ -22,12 +22,15 @@ from llama_index_rag_metrics.files.runs.run_blocks import Scattered, qrels_table
 from llama_index_rag_metrics.files.runs.stored_runs import StoredRun
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.rankings.judging.arrow import GRADES, WEIGHTS
-from llama_index_rag_metrics.rankings.judging.columns import columns_for
 from llama_index_rag_metrics.rankings.judging.judged import Selection
-from llama_index_rag_metrics.rankings.judging.judged_column import EXPECTED, QUERY_ID, RETRIEVED
+from llama_index_rag_metrics.rankings.judging.judged_column import (
+    EXPECTED,
+    QUERY_ID,
+    RETRIEVED,
+    JudgedColumn,
+)
 from llama_index_rag_metrics.rankings.judging.judged_spans import EXPECTED_SPANS, span_series
 from llama_index_rag_metrics.rankings.relevance import Relevance
-from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.runtime.atomic_files import whole_file
 from llama_index_rag_metrics.runtime.errors import IdTypeMismatch, InvalidInput
 from llama_index_rag_metrics.runtime.progress import byte_progress
@@ -63,14 +66,12 @@ if TYPE_CHECKING:
 
 
 class JudgementColumns:
-    """Qrels as columns, to be joined to rankings.
+    """Qrels as columns, to be joined to rankings; a row a query, as `_table` makes them."""
 
-    Args:
-        table: a row a query: `query_id`, `expected_ids`, `grades`, perhaps `facet_weights`
-            or `expected_spans`.
-    """
-
-    def __init__(self, table: pl.DataFrame) -> None:
+    def __init__(
+        self, table: pl.DataFrame, metadata: Mapping[str, Mapping[str, Any]] | None = None
+    ) -> None:
+        self.metadata = metadata or {}
         self._query_ids = table[QUERY_ID].to_list()
         self._position = {query_id: position for position, query_id in enumerate(self._query_ids)}
         self._columns = table.drop(QUERY_ID).get_columns()
@@ -82,7 +83,8 @@ class JudgementColumns:
             table = qrels_table(Path(qrels))
             if table is not None:
                 return cls(table)
-        return cls(_table(read_qrels(qrels, on_error=on_error)))
+        judged = read_qrels(qrels, on_error=on_error)
+        return cls(_table(judged), judged.metadata)
 
     def join(self, tables: Iterable[Columns], run: Path) -> Iterator[pl.DataFrame]:
         """Rankings with the judgements of their queries; at the end, queries without rankings."""
@@ -126,46 +128,41 @@ def _table(relevance: Mapping[str, Relevance]) -> pl.DataFrame:
 
     judged = list(relevance.values())
     query_ids = pl.Series(QUERY_ID, list(relevance), pl.String)
-    if not any(judgements.alternatives is not None for judgements in judged):
-        ids = pl.Series(
-            EXPECTED, [list(judgements.grades) for judgements in judged], pl.List(pl.String)
-        )
-        grades = [list(judgements.grades.values()) for judgements in judged]
-        columns = [query_ids, ids, pl.Series(GRADES, grades, pl.List(pl.Float64))]
-        if any(judgements.spans for judgements in judged):
-            columns.append(span_series(EXPECTED_SPANS, map(_places, judged)))
+    numbers = pl.List(pl.Float64)
+    if not any(each.alternatives is not None for each in judged):
+        ids = pl.Series(EXPECTED, [list(each.grades) for each in judged], pl.List(pl.String))
+        grades = pl.Series(GRADES, [list(each.grades.values()) for each in judged], numbers)
+        columns = [query_ids, ids, grades]
+        if any(each.spans for each in judged):
+            places = ([(each.spans or {}).get(item) for item in each.grades] for each in judged)
+            columns.append(span_series(EXPECTED_SPANS, places))
         return pl.DataFrame(columns)
-    if any(judgements.is_graded for judgements in judged):
+    if any(each.is_graded for each in judged):
         remedy = "Score such runs with score_rankings(qrels, read_run(path), metrics)."
         raise InvalidInput("qrels", "groups and grades", "groups or grades", remedy)
-    groups = pl.Series(EXPECTED, list(map(_groups, judged)), pl.List(pl.List(pl.String)))
-    nothing = pl.Series(GRADES, [None] * len(judged), pl.List(pl.Float64))
-    weights = pl.Series(WEIGHTS, [judgements.weights for judgements in judged], pl.List(pl.Float64))
-    return pl.DataFrame([query_ids, groups, nothing, weights])
+    groups = [[*map(list, each.alternatives or ([item] for item in each))] for each in judged]
+    expected = pl.Series(EXPECTED, groups, pl.List(pl.List(pl.String)))
+    nothing = pl.Series(GRADES, [None] * len(judged), numbers)
+    weights = pl.Series(WEIGHTS, [each.weights for each in judged], numbers)
+    return pl.DataFrame([query_ids, expected, nothing, weights])
 
 
-def _groups(relevance: Relevance) -> list[list[str]]:
-    return [
-        list(group)
-        for group in relevance.alternatives or ([document_id] for document_id in relevance)
-    ]
-
-
-def _places(relevance: Relevance) -> list[Span | None]:
-    spans = relevance.spans or {}
-    return [spans.get(item) for item in relevance.grades]
-
-
-def keep_all(parts: Iterable[Part], metric_names: Sequence[str], keep: Sequence[str]) -> Scores:
-    """All scores, in memory; columns to `keep` become metadata of the queries."""
-    metadata: dict[str, dict[str, Any]] = {}
+def keep_all(
+    parts: Iterable[Part],
+    metric_names: Sequence[str],
+    keep: Sequence[str],
+    told: Mapping[str, Mapping[str, Any]],
+) -> Scores:
+    """All scores, in memory; metadata of the queries are those told and the columns to `keep`."""
+    metadata = {query_id: dict(row) for query_id, row in told.items()}
     rankings: dict[str, str] = {}
 
     def batches() -> Iterator[tuple[Sequence[str], Any, ScoredBatch]]:
         for frame, scored in parts:
             ids = frame[QUERY_ID].to_list()
             if keep:
-                metadata.update(zip(ids, frame.select(keep).to_dicts(), strict=True))
+                for query_id, row in zip(ids, frame.select(keep).to_dicts(), strict=True):
+                    metadata[query_id] = {**metadata.get(query_id, {}), **row}
             rankings.update(zip(ids, scored.digests, strict=True))
             yield ids, frame[ERROR] if ERROR in frame.columns else (), scored
 
@@ -199,6 +196,7 @@ def score_files(
     failed: Failed = ...,
     max_retrieved: int | None = ...,
     judged_only: bool = ...,
+    min_score: float | None = ...,
     keep: Sequence[str] = ...,
     on_error: OnError = ...,
     name: str = ...,
@@ -217,6 +215,7 @@ def score_files(
     failed: Failed = ...,
     max_retrieved: int | None = ...,
     judged_only: bool = ...,
+    min_score: float | None = ...,
     keep: Sequence[str] = ...,
     on_error: OnError = ...,
     name: str = ...,
@@ -234,6 +233,7 @@ def score_files(
     failed: Failed = "zero",
     max_retrieved: int | None = None,
     judged_only: bool = False,
+    min_score: float | None = None,
     keep: Sequence[str] = (),
     on_error: OnError = "raise",
     name: str = "",
@@ -258,6 +258,8 @@ def score_files(
         max_retrieved: how many items of each ranking count, best first; None: all.
         judged_only: only items with a judgement count, and the ranks close up, as in Sakai's
             condensed lists: for judgements with holes.
+        min_score: only passages that the retriever gave at least this score count, as behind
+            LlamaIndex's SimilarityPostprocessor; their ranks close up.
         keep: further columns of a Parquet or Arrow file to keep, such as a language: as metadata,
             for `Scores.slices`, or as columns of the file that scores are streamed to.
         on_error: "raise" ends at the first line that can't be read; "skip" leaves such lines out
@@ -284,9 +286,9 @@ def score_files(
         >>> scores
         <Scores bm25: 1 question; mrr: 0.5000, recall@1: 0.0000>
     """
-    options = ScoringOptions(no_relevant, failed, Selection(max_retrieved, judged_only))
+    options = ScoringOptions(no_relevant, failed, Selection(max_retrieved, judged_only, min_score))
     chosen = ranking_metrics(metrics)
-    measured = [field for column in columns_for(chosen) for field in column.fields]
+    measured = [field for column in options.columns(chosen) for field in column.fields]
     source = StoredRun(Path(run), on_error, keep, measured)
     names = [metric.metric_name for metric in chosen]
     target = None if isinstance(per_query, bool) else Path(per_query)
@@ -308,7 +310,8 @@ def score_files(
             parts = _score(joined, score)
             with suppress(Scattered):
                 if per_query is True:
-                    return keep_all(parts, names, keep).replace(name=name or source.name)
+                    told = {} if judgements is None else judgements.metadata
+                    return keep_all(parts, names, keep, told).replace(name=name or source.name)
                 return replace(total(parts, names, target), name=name or source.name)
     raise AssertionError("a run that was parted is contiguous")
 
@@ -325,36 +328,30 @@ def _score_stored(
     try:
         return score_part(part, metrics, options, keep, keep_digests=keep_digests)
     except (InvalidInput, IdTypeMismatch):
-        if (misfit := _misfit(part, metrics)) is None:
+        columns = options.columns(metrics)
+        if (misfit := _misfit(part, columns)) is None:
             raise  # the options say that this is an error
-    query_id = None
-    value: object
     if isinstance(misfit, IdTypeMismatch):
-        expected, value = "ids of one type on both sides", misfit.types
-    else:
-        is_of_table = misfit.argument == "table"
-        expected = misfit.expected if is_of_table else f"{misfit.argument} to be {misfit.expected}"
-        value = misfit.value
-        if _misfit(part[:0], metrics) is None:
-            query_id = _first_misfit(part, metrics)
-    raise source.place_of(query_id).wrong(expected, value) from misfit
+        expected = "ids of one type on both sides"
+        raise source.place_of(None).wrong(expected, misfit.types) from misfit
+    is_of_table, query_id = misfit.argument == "table", None
+    expected = misfit.expected if is_of_table else f"{misfit.argument} to be {misfit.expected}"
+    if _misfit(part[:0], columns) is None:
+        sizes = range(1, len(part))
+        first = bisect_left(sizes, True, key=lambda n: _misfit(part[:n], columns) is not None)
+        query_id = str(part[QUERY_ID][first])
+    raise source.place_of(query_id).wrong(expected, misfit.value) from misfit
 
 
 def _misfit(
-    part: Columns, metrics: Sequence[RankingMetric]
+    part: Columns, columns: Sequence[type[JudgedColumn]]
 ) -> InvalidInput | IdTypeMismatch | None:
     """Why a part can't be judged; None where it can."""
     try:
-        judge_part(part, metrics)
+        judge_part(part, columns)
     except (InvalidInput, IdTypeMismatch) as error:
         return error
     return None
-
-
-def _first_misfit(part: Columns, metrics: Sequence[RankingMetric]) -> str | None:
-    sizes = range(1, len(part))
-    first = bisect_left(sizes, True, key=lambda size: _misfit(part[:size], metrics) is not None)
-    return str(part[QUERY_ID][first])
 
 
 def _score(tables: Iterable[Columns], score: Callable[[Columns], Part]) -> Iterator[Part]:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from llama_index_rag_metrics.files.judgements import Qrels
 from llama_index_rag_metrics.files.runs.read_runs import read_qrels, read_run
 from llama_index_rag_metrics.metrics import RankingMetric
-from llama_index_rag_metrics.rankings.judging.columns import columns_for
+from llama_index_rag_metrics.metrics.base import check_passes, of_one_run
+from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
+from llama_index_rag_metrics.rankings.judging.forbidden import by_query
 from llama_index_rag_metrics.rankings.judging.judged import Selection
 from llama_index_rag_metrics.rankings.judging.judged_column import (
     ColumnSources,
@@ -19,7 +23,7 @@ from llama_index_rag_metrics.rankings.judging.judged_column import (
 )
 from llama_index_rag_metrics.rankings.judging.lists import id_kinds, judge
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike
-from llama_index_rag_metrics.rankings.run import Ranking
+from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.rankings.tokens import Tokenizer
 from llama_index_rag_metrics.runtime.arrays import BoolArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
@@ -51,6 +55,7 @@ def score_rankings(
     failed: Failed = "zero",
     max_retrieved: int | None = None,
     judged_only: bool = False,
+    min_score: float | None = None,
     queries: Mapping[str, str] | None = None,
     metadata: Mapping[str, Mapping[str, Any]] | None = None,
     name: str = "",
@@ -65,7 +70,8 @@ def score_rankings(
             groups or `Relevance`; None where a query is unjudged.
         retrieved: the rankings, in the same shape: ranked ids, best first, or a `Run`. A judged
             query without a ranking counts as an empty one; a ranking without relevance as unjudged.
-            Both may be ranx's, `Qrels` and `Run`.
+            Both may be ranx's, `Qrels` and `Run`. Of a `Run` with repeats, a query's score is the
+            mean of its runs; see `Scores.of_repeats`.
         metrics: names, or metrics.
         no_relevant: what to do with a query that has judgements but nothing relevant: leave it out
             of the means and count it, score it 0, or raise.
@@ -73,8 +79,11 @@ def score_rankings(
         max_retrieved: how many items of each ranking count, best first; None: all.
         judged_only: only items with a judgement count, and the ranks close up, as in Sakai's
             condensed lists: for judgements with holes.
+        min_score: only passages that the retriever gave at least this score count, as behind
+            LlamaIndex's SimilarityPostprocessor; their ranks close up.
         queries: query id to its text, for reports; by default those of the run.
-        metadata: query id to its metadata, for slices.
+        metadata: query id to its metadata, for slices and conversations; by default those of the
+            run, or the conversations that `read_qrels` found beside the labels.
         name: what to call the scored system in reports.
         tokenizer: counts the tokens of rankings that have texts but no token counts, for cutoffs by
             tokens, and those of documents; LlamaIndex's `get_tokenizer()` unless given.
@@ -94,18 +103,39 @@ def score_rankings(
         >>> score_rankings({"q1": {"a": 2, "b": 1}}, {"q1": ["b", "a"]}, "ndcg@10")["ndcg@10"]
         array([0.8597187])
     """
-    return score_with(
-        ranking_metrics(metrics),
-        expected,
-        retrieved,
-        ScoringOptions(no_relevant, failed, Selection(max_retrieved, judged_only), tokenizer),
+    chosen = resolve(metrics)
+    run = retrieved if isinstance(retrieved, Run) else Run()
+    if isinstance(expected, Qrels):
+        metadata = metadata or run.metadata or expected.metadata or None
+    check_passes(chosen, len(run.each_time))
+    selection = Selection(max_retrieved, judged_only, min_score)
+    options = ScoringOptions(no_relevant, failed, selection, tokenizer)
+    score = partial(
+        score_with,
+        ranking_metrics(of_one_run(chosen)),
         queries=queries,
         metadata=metadata,
         name=name,
         documents=documents,
-        forbidden=forbidden,
         keep_digests=True,
     )
+    if _is_of_ranx(expected):
+        expected = read_qrels(expected)
+    if not run.repeats or not isinstance(expected, Mapping):
+        return score(expected, retrieved, options, forbidden=forbidden)
+    kept_from = None if forbidden is None else by_query([*{**expected, **run}], forbidden)
+    # a query that was asked less often than others isn't one that nothing was retrieved for
+    never = expected.keys() - run.keys()
+    of_each = []
+    for number, each in enumerate(run.repeats):
+        asked = {*each, *never}
+        labels = {query_id: judged for query_id, judged in expected.items() if query_id in asked}
+        forbidden = kept_from and {q: ids for q, ids in kept_from.items() if q in asked}
+        # few questions may be left of the last runs
+        checked = replace(options, checks_ids=not number)
+        of_each.append(score(labels, each, checked, forbidden=forbidden))
+    scores = Scores.of_repeats(of_each, [metric.metric_name for metric in chosen])
+    return scores.replace(name=name or run.name)
 
 
 @collection_paused()
@@ -123,18 +153,13 @@ def score_with(
     forbidden: ForbiddenIds | None = None,
     keep_digests: bool = False,
 ) -> Scores:
-    """`score_rankings` with metrics that are ready, possibly none.
-
-    Args:
-        deepest: how much was retrieved at most, where the rankings don't say.
-        keep_digests: whether the scores keep digests of the rankings, for the gate.
-    """
-    query_ids, relevance, aligned = _align(expected, retrieved)
+    """`score_rankings` with metrics that are ready; `deepest` where rankings don't say."""
+    query_ids, relevance, aligned = align(expected, retrieved)
     rankings = list(map(ids_of, aligned))
     errors = [getattr(ranking, "error", None) for ranking in aligned]
     sources = ColumnSources(query_ids, options.tokenizer, documents, forbidden)
     scored = score_batch(
-        judge(relevance, aligned, columns_for(metrics), sources),
+        judge(relevance, aligned, options.columns(metrics), sources),
         metrics,
         options,
         is_judged=np.array([judgements is not None for judgements in relevance], np.bool_),
@@ -148,7 +173,7 @@ def score_with(
         list(scored.columns),
         getattr(retrieved, "notes", ()),
         queries=getattr(retrieved, "queries", None) if queries is None else queries,
-        metadata=metadata,
+        metadata=getattr(retrieved, "metadata", None) if metadata is None else metadata,
         details={
             metric: _details(rows, query_ids, rankings, scored.has_value(metric))
             for metric, rows in scored.details.items()
@@ -176,7 +201,7 @@ def _details(
     return details
 
 
-def _align(
+def align(
     expected: Expected, retrieved: Retrieved
 ) -> tuple[list[str], list[RelevanceLike | None], list[Ranking | Sequence[str]]]:
     """Query ids, relevance and rankings in the same order."""
@@ -190,12 +215,9 @@ def _align(
         relevance = [expected.get(query_id) for query_id in query_ids]
         return query_ids, relevance, [retrieved.get(query_id, ()) for query_id in query_ids]
     if isinstance(expected, Mapping) or isinstance(retrieved, Mapping):
-        raise InvalidInput(
-            "retrieved",
-            type(retrieved).__name__,
-            f"the same shape as expected, which is a {type(expected).__name__}",
-            "Give both as mappings from query id, or both as sequences in the same order.",
-        )
+        wanted = f"the same shape as expected, which is a {type(expected).__name__}"
+        remedy = "Give both as mappings from query id, or both as sequences in the same order."
+        raise InvalidInput("retrieved", type(retrieved).__name__, wanted, remedy)
     relevance, rankings = list(expected), list(retrieved)
     if len(relevance) != len(rankings):
         has_texts = any(isinstance(item, str) for item in (*relevance, *rankings))
@@ -231,8 +253,7 @@ def _check_query_ids(expected: Mapping[str, object], retrieved: Mapping[str, obj
         return
     lonely = (expected.keys() - retrieved.keys(), retrieved.keys() - expected.keys())
     if all(lonely) and not id_kinds(lonely[0]) & id_kinds(lonely[1]):
-        theirs, ours = (
-            " or ".join(sorted({type(query_id).__name__ for query_id in side})) for side in lonely
-        )
+        names = ({type(query_id).__name__ for query_id in side} for side in lonely)
+        theirs, ours = (" or ".join(sorted(of_side)) for of_side in names)
         wanted = f"query ids of the same type as those of expected, which are {theirs}"
         raise InvalidInput("retrieved", ours, wanted, "Convert one side, e.g. with str().")

@@ -21,9 +21,13 @@ from llama_index_rag_metrics.rankings.judging.arrow import (
     frame_of,
     judge_table,
 )
-from llama_index_rag_metrics.rankings.judging.columns import columns_for
-from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings
-from llama_index_rag_metrics.rankings.judging.judged_column import EXPECTED, QUERY_ID, RETRIEVED
+from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings, Selection
+from llama_index_rag_metrics.rankings.judging.judged_column import (
+    EXPECTED,
+    QUERY_ID,
+    RETRIEVED,
+    JudgedColumn,
+)
 from llama_index_rag_metrics.rankings.judging.judged_spans import EXPECTED_SPANS, with_expected_ids
 from llama_index_rag_metrics.runtime.arrays import BoolArray
 from llama_index_rag_metrics.runtime.callers import warn_caller
@@ -49,15 +53,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     Table = TypeVar("Table", pa.Table, pa.RecordBatch, pl.DataFrame, pd.DataFrame)
-    import polars as pl
 
 
 ERROR, EXCLUDED, N_RETRIEVED, N_RELEVANT = "error", "excluded", "n_retrieved", "n_relevant"
 
 _COLUMNS = (QUERY_ID, RETRIEVED, EXPECTED, EXPECTED_SPANS, GRADES, WEIGHTS, ERROR)
 
+# so many ids are judged at once: few enough to stay near a cache, enough to pay for the calls
 _MOST_IDS = 1 << 20
-"""So many ids are judged at once: few enough to stay near a cache, enough to pay for the calls."""
 
 
 def score_table(
@@ -66,6 +69,7 @@ def score_table(
     *,
     no_relevant: NoRelevant = "exclude",
     failed: Failed = "zero",
+    min_score: float | None = None,
     keep: Sequence[str] = (),
     validate: bool = False,
 ) -> Table:
@@ -84,10 +88,13 @@ def score_table(
             `retrieved_spans`: of each id {source: its document, start: first character, end: the
             one after the last}, or null; `expected_ids` may be missing then. Metrics of leaks need
             `forbidden_ids`: what the asker may not see, null where nothing is forbidden.
+            `min_score` needs `scores`, the retriever's of each retrieved id.
         metrics: names, or metrics.
         no_relevant: what to do with a query that has judgements but nothing relevant: leave it out
             (null scores), score it 0, or raise.
         failed: whether a query on which the retriever failed scores 0 or is left out.
+        min_score: only passages that the retriever gave at least this score count, as behind
+            LlamaIndex's SimilarityPostprocessor; their ranks close up.
         keep: further columns of the table to keep, such as a language, to group by.
         validate: whether to check every offset and text of an Arrow table first, for tables from
             senders that aren't trusted: a damaged one can end the process. Files that
@@ -111,7 +118,8 @@ def score_table(
         [{'mrr': 0.5, 'recall@1': 0.0}]
     """
     chosen = ranking_metrics(metrics)
-    scored = _score(table, chosen, ScoringOptions(no_relevant, failed), keep, validate=validate)
+    options = ScoringOptions(no_relevant, failed, Selection(min_score=min_score))
+    scored = _score(table, chosen, options, keep, validate=validate)
     import polars as pl
 
     for note in sum((batch.remarks for _, batch in scored), Remarks()).label_notes():
@@ -123,7 +131,6 @@ def score_table(
 def score_totals(
     table: Any, metrics: Metrics, options: ScoringOptions, *, validate: bool = False
 ) -> ScoreTotals:
-    """Means and counts of a table whose scores aren't kept."""
     scored = _score(table, ranking_metrics(metrics), options, validate=validate)
     return reduce(add, (ScoreTotals.of(batch) for _, batch in scored))
 
@@ -141,7 +148,7 @@ def _score(
     _check_kind(table)
     names = _columns(table)
     check_columns(keep, names, [metric.metric_name for metric in metrics])
-    further = [field for column in columns_for(metrics) for field in column.fields]
+    further = [field for column in options.columns(metrics) for field in column.fields]
     if CALLS in names and CALLS in further:
         raise calls_left_out("a table")
     if RETRIEVED in names and (EXPECTED in names or EXPECTED_SPANS in names):
@@ -158,11 +165,11 @@ def _score(
 
 
 def judge_part(
-    part: pl.DataFrame | pa.Table | pa.RecordBatch, metrics: Sequence[RankingMetric]
+    part: pl.DataFrame | pa.Table | pa.RecordBatch, columns: Sequence[type[JudgedColumn]]
 ) -> tuple[pl.DataFrame, JudgedRankings]:
-    """A part as a frame, and judged with what the metrics need."""
+    """A part as a frame, and judged with these columns."""
     frame = with_expected_ids(to_polars(part))
-    return frame, judge_table(frame, columns_for(metrics))
+    return frame, judge_table(frame, columns)
 
 
 def score_part(
@@ -176,7 +183,7 @@ def score_part(
     """The scores of a part, as `score_table` returns them and as arrays."""
     import polars as pl
 
-    frame, judged = judge_part(part, metrics)
+    frame, judged = judge_part(part, options.columns(metrics))
     scored = score_batch(
         judged,
         metrics,
@@ -203,9 +210,7 @@ def score_part(
     if ERROR in frame.columns:
         errors = frame[ERROR].to_list()
         masked = {error: describe_error(error) for error in set(errors) if error is not None}
-        columns[ERROR] = pl.Series(
-            [masked.get(error) for error in errors], dtype=frame[ERROR].dtype
-        )
+        columns[ERROR] = pl.Series([*map(masked.get, errors)], dtype=frame[ERROR].dtype)
     columns |= {name: frame[name] for name in keep}
     return pl.DataFrame(columns), scored
 
@@ -235,12 +240,10 @@ def score_schema(table: pa.Schema, metrics: Metrics, *, keep: Sequence[str] = ()
     fields = {metric.metric_name: pa.float64() for metric in ranking_metrics(metrics)}
     check_columns(keep, table.names, list(fields))
     own = (QUERY_ID, ERROR, *keep)
-    kept = {column: table.field(column).type for column in own if column in table.names}
     fields |= {EXCLUDED: pa.string(), N_RETRIEVED: pa.int64(), N_RELEVANT: pa.int64()}
     order = dict.fromkeys((QUERY_ID, *fields, ERROR, *keep))
-    return pa.schema(
-        {column: {**fields, **kept}[column] for column in order if column in {**fields, **kept}}
-    )
+    fields |= {column: table.field(column).type for column in own if column in table.names}
+    return pa.schema({column: fields[column] for column in order if column in fields})
 
 
 def check_columns(wanted: Sequence[str], there: Sequence[str], metrics: Sequence[str]) -> None:
@@ -249,9 +252,8 @@ def check_columns(wanted: Sequence[str], there: Sequence[str], metrics: Sequence
         raise InvalidInput("keep", wanted, "a list of columns", f"Write one as [{wanted!r}].")
     for column in wanted:
         if column not in there:
-            raise InvalidInput(
-                "keep", column, f"columns of the table: {', '.join(map(str, there))}"
-            )
+            known = ", ".join(map(str, there))
+            raise InvalidInput("keep", column, f"columns of the table: {known}")
         if column in (*metrics, EXCLUDED, N_RETRIEVED, N_RELEVANT):
             remedy = "Give it another name in the table."
             raise InvalidInput("keep", column, "a name that no column of the scores has", remedy)
@@ -259,9 +261,8 @@ def check_columns(wanted: Sequence[str], there: Sequence[str], metrics: Sequence
 
 def parts(table: Any) -> Iterator[Any]:
     """Slices of a frame or table that are judged at once."""
-    n_ids = sum(
-        _n_ids(table[column]) for column in (RETRIEVED, EXPECTED) if column in _columns(table)
-    )
+    names = {RETRIEVED, EXPECTED}.intersection(_columns(table))
+    n_ids = sum(_n_ids(table[column]) for column in names)
     n_parts = -(-n_ids // _MOST_IDS)
     if n_parts > 1:  # so that no worker is left without a part at the end
         n_parts += -n_parts % workers()
@@ -276,10 +277,8 @@ def _n_ids(column: Any) -> int:
     if isinstance(column, pl.Series):
         return int(column.list.len().sum()) if isinstance(column.dtype, pl.List) else 0
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-    lists = (pa.ListArray, pa.LargeListArray)
-    return sum(
-        len(chunk.flatten()) for chunk in chunks if type(chunk) in lists
-    )  # a map is a list, too
+    lists = (pa.ListArray, pa.LargeListArray)  # of which a map is a subclass
+    return sum(len(chunk.flatten()) for chunk in chunks if type(chunk) in lists)
 
 
 def _columns(table: Any) -> Sequence[str]:
@@ -364,10 +363,8 @@ def table_totals(scored: Table, *, name: str = "") -> ScoreTotals:
         {'mrr': 0.25, 'recall': 0.5}
     """
     frame = to_polars(scored)
-    lacking = [
-        column for column in (EXCLUDED, N_RETRIEVED, N_RELEVANT) if column not in frame.columns
-    ]
-    if lacking:
+    own = (EXCLUDED, N_RETRIEVED, N_RELEVANT)
+    if lacking := [column for column in own if column not in frame.columns]:
         raise InvalidInput("scored", frame.columns, f"what score_table returned, with {lacking}")
     metrics = frame.columns[: frame.columns.index(EXCLUDED)]
     names = [column for column in metrics if column != QUERY_ID]

@@ -12,17 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.escape import terminal
-from llama_index_rag_metrics.report.model import (
-    Cell,
-    Records,
-    Report,
-    Row,
-    Section,
-    Statement,
-    Table,
-    headline,
-)
 from llama_index_rag_metrics.report.numbers import carried, counted, mean_of, questions
 from llama_index_rag_metrics.report.reportable import Reportable, written
 from llama_index_rag_metrics.runtime.atomic_files import json_text
@@ -122,10 +113,7 @@ class ScoreTotals(Reportable):
     def of(cls, scored: ScoredBatch) -> ScoreTotals:
         """The totals of a batch."""
         return cls(
-            {
-                metric: ExactSum.of(column[scored.has_value(metric)])
-                for metric, column in scored.columns.items()
-            },
+            {name: ExactSum.of(of[scored.has_value(name)]) for name, of in scored.columns.items()},
             scored.counts,
             scored.remarks,
             own={metric: int(has_value.sum()) for metric, has_value in scored.own.items()},
@@ -155,10 +143,8 @@ class ScoreTotals(Reportable):
     @property
     def means(self) -> Mapping[str, float]:
         """Metric name to the mean over the queries that have a value; NaN for none."""
-        means = (
-            (metric, total.value / n if (n := self._n(metric)) else math.nan)
-            for metric, total in self.sums.items()
-        )
+        totals = ((metric, total.value, self._n(metric)) for metric, total in self.sums.items())
+        means = ((metric, total / n if n else math.nan) for metric, total, n in totals)
         return MappingProxyType(ByMetric(means))
 
     @property
@@ -166,7 +152,7 @@ class ScoreTotals(Reportable):
         """What a reader of the numbers should know."""
         return [*self.counts.notes, *self.remarks.notes()]
 
-    def report(self, *, full: bool = False) -> Report:
+    def report(self, *, full: bool = False) -> m.Report:
         """Means, counts and notes; as a table, one row with all of them."""
         name, counts, metrics = self.name or "score", self.counts, self.metric_names
         is_measured = counts.failed < counts.queries
@@ -175,34 +161,34 @@ class ScoreTotals(Reportable):
             for metric, mean in self.means.items()
         }
         rows = [
-            Row(metric, [mean_of(Cell.of(mean, "score"), counts.scored)])
+            m.Row(metric, [mean_of(m.Cell.of(mean, "score"), counts.scored)])
             for metric, mean in means.items()
         ]
         parts = [rows, [*count_rows([counts])]]
-        table = Table("", [name], parts, fold="Counts", by_system=True)
+        table = m.Table("", [name], parts, fold="Counts", by_system=True)
         values = {"run": self.name, **means, **asdict(counts)}
-        return Report(
+        return m.Report(
             title=f"Retrieval of {name}",
             lead=f"{questions(counts.scored)} on {counted(len(metrics), 'metric', 'metrics')}",
             decision=[self._decision()],
-            sections=[Section("Means", [table])],
+            sections=[m.Section("Means", [table])],
             notes=self.notes,
             glossary=glossary(metrics),
             metrics=metrics,
-            records=Records({label: [value] for label, value in values.items()}),
+            records=m.Records({label: [value] for label, value in values.items()}),
         )
 
-    def _decision(self) -> Statement:
+    def _decision(self) -> m.Statement:
         """The headline's mean, without an interval: sums don't tell how much scores spread."""
-        counts, metric = self.counts, headline(self.metric_names)
+        counts, metric = self.counts, m.headline(self.metric_names)
         if counts.failed >= counts.queries or not metric or not self._n(metric):
-            return Statement(nothing_measured(counts, []), "alarm")
+            return m.Statement(nothing_measured(counts, []), "alarm")
         n = self._n(metric)
         parts = [f"{metric} is {carried(self.means[metric], n)} on {questions(n)}"]
         what = {"failed": counts.failed, "got no result": counts.empty}
         total = f"{counts.queries:,}"
         parts += [f"{part:,} of {total} {name} (scored 0)" for name, part in what.items() if part]
-        return Statement(f"{'; '.join(parts)}.", "open" if len(parts) > 1 else "normal")
+        return m.Statement(f"{'; '.join(parts)}.", "open" if len(parts) > 1 else "normal")
 
     def state(self) -> dict[str, Any]:
         """All but name and path, as JSON, for another process: sums stay exact."""

@@ -1,0 +1,363 @@
+"""A threshold on the retriever's scores: the same wherever rankings come from."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from llama_index.core.postprocessor import SimilarityPostprocessor
+from llama_index.core.schema import NodeWithScore, TextNode
+from typer.testing import CliRunner
+
+from llama_index_rag_metrics import (
+    Call,
+    Ranking,
+    RankingMetric,
+    RetrievalDataset,
+    Run,
+    combine_calls,
+    evaluate,
+    evaluate_stages,
+    match_run,
+    read_run,
+    score_files,
+    score_rankings,
+    score_table,
+    table_totals,
+    write_run,
+)
+from llama_index_rag_metrics.cli import app
+from llama_index_rag_metrics.evaluation.results.results_report import results_report
+from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings
+from llama_index_rag_metrics.rankings.judging.retrieval_scores import RetrievalScores
+from llama_index_rag_metrics.runtime.arrays import FloatArray
+from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning, UnknownArgument
+
+METRICS = ["recall", "ndcg@3", "mrr", "judged", "returned@2", "abstained"]
+SCORES = st.sampled_from([-2.5, -1.0, 0.0, 0.25, 0.5, 0.5000001, 1.0, 7.0])
+ITEMS = st.tuples(st.sampled_from("abcdef"), SCORES)
+
+
+@st.composite
+def questions(draw: st.DrawFn) -> tuple[dict[str, int], Ranking]:
+    """Judgements, perhaps none of them relevant, and a ranking: copies, in any order."""
+    grades = draw(st.dictionaries(st.sampled_from("abcdefg"), st.integers(-1, 2), max_size=4))
+    items = draw(st.lists(ITEMS, max_size=7))
+    return grades, Ranking([item for item, _ in items], scores=[score for _, score in items])
+
+
+def slowly(ranking: Ranking, min_score: float) -> list[str]:
+    """The distinct items whose score at their first rank reaches the threshold."""
+    first: dict[str, float] = {}
+    for item, score in zip(ranking.ids, ranking.scores or (), strict=True):
+        if item not in first:
+            first[item] = float(score or 0.0)
+    return [item for item, score in first.items() if score >= min_score]
+
+
+@given(st.lists(questions(), min_size=1, max_size=8), SCORES)
+@settings(max_examples=80, deadline=None)
+@pytest.mark.filterwarnings("ignore:most scores rise", "ignore:min_score leaves nothing")
+def test_it_is_the_score_of_what_is_left(
+    batch: list[tuple[dict[str, int], Ranking]], min_score: float
+) -> None:
+    expected = {f"q{number}": grades for number, (grades, _) in enumerate(batch)}
+    run = Run({f"q{number}": ranking for number, (_, ranking) in enumerate(batch)})
+    left = {query_id: slowly(ranking, min_score) for query_id, ranking in run.items()}
+    wanted = score_rankings(expected, left, METRICS).per_query
+    assert score_rankings(expected, run, METRICS, min_score=min_score).per_query == wanted
+    cut = Run({query_id: ranking.at_least(min_score) for query_id, ranking in run.items()})
+    assert {query_id: list(dict.fromkeys(cut[query_id].ids)) for query_id in cut} == left
+    assert score_rankings(expected, cut, METRICS).per_query == wanted
+    table = pl.DataFrame(
+        {
+            "query_id": list(run),
+            "retrieved_ids": [list(ranking.ids) for ranking in run.values()],
+            "scores": [list(ranking.scores or ()) for ranking in run.values()],
+            "expected_ids": [list(grades) for grades in expected.values()],
+            "grades": [list(grades.values()) for grades in expected.values()],
+        },
+        schema_overrides={
+            "retrieved_ids": pl.List(pl.String),
+            "scores": pl.List(pl.Float64),
+            "expected_ids": pl.List(pl.String),
+            "grades": pl.List(pl.Float64),
+        },
+    )
+    scored = score_table(table, METRICS, min_score=min_score)
+    for name in METRICS:
+        rows = dict(zip(scored["query_id"], scored[name], strict=True))
+        known = {query_id: value for query_id, value in rows.items() if value is not None}
+        assert known == {query: row[name] for query, row in wanted.items() if name in row}
+
+
+RUN = Run(
+    {
+        "q1": Ranking(["a", "b"], scores=[0.9, 0.5]),
+        "q2": Ranking(["a", "b"], scores=[0.5, 0.4]),
+        "q3": Ranking(["b"], scores=[-0.1]),
+        "q4": Ranking([]),
+    }
+)
+EXPECTED: dict[str, Any] = {"q1": ["b"], "q2": [], "q3": {"a": 0}, "q4": ["a"]}
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".parquet", ".arrow", ".trec", ".csv"])
+@pytest.mark.parametrize("min_score", [None, 0.5, 0.51, -1.0])
+def test_stored_runs_give_the_same(tmp_path: Path, ending: str, min_score: float | None) -> None:
+    path = tmp_path / f"run{ending}"
+    write_run(RUN, path, lossy=True)
+    wanted = score_rankings(EXPECTED, RUN, METRICS, min_score=min_score)
+    streamed = score_files(path, EXPECTED, METRICS, min_score=min_score)
+    read = score_rankings(EXPECTED, read_run(path), METRICS, min_score=min_score)
+    assert streamed.per_query == read.per_query == wanted.per_query
+    totals = score_files(path, EXPECTED, METRICS, min_score=min_score, per_query=False)
+    assert dict(totals.means) == dict(wanted.means)
+
+
+def test_scores_that_are_missing_are_refused(tmp_path: Path) -> None:
+    for scores in (None, [0.5, None], [0.5, math.nan]):
+        run = {"q1": Ranking(["a", "b"], scores=scores)}
+        with pytest.raises(InvalidInput, match=r"'q1'.*a score of every retrieved passage"):
+            score_rankings({"q1": ["a"]}, run, "mrr", min_score=0.1)
+        with pytest.raises(InvalidInput, match=r"'q1'.*a score of every retrieved passage"):
+            Run(run).at_least(0.1)
+    table = pl.DataFrame({"retrieved_ids": [["a"]], "expected_ids": [["a"]]})
+    with pytest.raises(InvalidInput, match="a column scores"):
+        score_table(table, "mrr", min_score=0.1)
+    unknown = table.with_columns(scores=pl.Series([[None]], dtype=pl.List(pl.Float64)))
+    with pytest.raises(InvalidInput, match="column scores"):
+        score_table(unknown, "mrr", min_score=0.1)
+    with pytest.raises(InvalidInput, match="a list of numbers"):
+        score_table(table.with_columns(scores=pl.Series([["x"]])), "mrr", min_score=0.1)
+    path = tmp_path / "run.jsonl"
+    path.write_text('{"query_id": "q1", "retrieved_ids": ["a"]}\n')
+    with pytest.raises(ValueError, match="scores"):
+        score_files(path, {"q1": ["a"]}, "mrr", min_score=0.1)
+
+
+def test_distances_are_said_wherever_a_threshold_applies(tmp_path: Path) -> None:
+    said = "most scores rise with the rank, as distances do: min_score leaves out the best"
+    run = {
+        "q1": Ranking(["a", "b"], scores=[0.1, 0.9]),
+        "q2": Ranking(["a", "b"], scores=[0.2, 0.3]),
+        "q3": Ranking(["a", "b"], scores=[0.3, 0.2]),
+        "q4": Ranking([]),
+    }
+    labels = {"q1": ["a"], "q2": ["a"]}
+    path = tmp_path / "run.jsonl"
+    write_run(run, path)
+    assert said in score_rankings(labels, run, "mrr", min_score=0.5).notes
+    for per_query in (True, False):
+        assert said in score_files(path, labels, "mrr", min_score=0.5, per_query=per_query).notes
+    table = pl.DataFrame(
+        {
+            "retrieved_ids": [["a", "b"]],
+            "scores": [[0.1, 0.9]],
+            "expected_ids": [["a"]],
+        }
+    )
+    with pytest.warns(LabelWarning, match=said):
+        score_table(table, "mrr", min_score=0.5)
+    falling = {"q1": run["q3"], "q2": run["q1"]}
+    assert said not in score_rankings(labels, falling, "mrr", min_score=0.5).notes
+    assert said not in score_rankings(labels, run, "mrr").notes
+
+
+def test_a_threshold_above_next_to_all_scores_is_said_with_the_highest(tmp_path: Path) -> None:
+    labels = {f"q{n}": ["a"] for n in range(10)}
+    run = Run({query_id: Ranking(["a", "b"], scores=[0.83, 0.4]) for query_id in labels})
+    run = Run({**run, "q0": Ranking(["a"], scores=[0.9])})
+    said = "min_score leaves nothing of {} of 10 rankings: the highest score of all is 0.9"
+    path = tmp_path / "run.jsonl"
+    write_run(run, path)
+    dataset = RetrievalDataset({query_id: query_id for query_id in labels}, labels)
+    for min_score, n in ((70, 10), (0.85, 9)):
+        assert said.format(n) in score_rankings(labels, run, "mrr", min_score=min_score).notes
+        for per_query in (True, False):
+            kept = score_files(path, labels, "mrr", min_score=min_score, per_query=per_query)
+            assert said.format(n) in kept.notes
+
+        def asked(query: str) -> list[NodeWithScore]:
+            ranking = run[query]
+            return [
+                NodeWithScore(node=TextNode(id_=node_id), score=score)
+                for node_id, score in zip(ranking.ids, ranking.scores or (), strict=True)
+            ]
+
+        assert said.format(n) in evaluate(asked, dataset, "mrr", min_score=min_score).scores.notes
+        command = ["score", str(path), "--min-score", str(min_score), "--metric", "mrr"]
+        qrels = tmp_path / "qrels.json"
+        qrels.write_text(json.dumps(labels))
+        result = CliRunner().invoke(app, [*command, "--qrels", str(qrels)])
+        assert said.format(n) in " ".join(result.output.split())
+    assert not score_rankings(labels, run, "mrr", min_score=0.5).notes
+
+
+def test_a_threshold_is_seen_in_the_report() -> None:
+    loose, strict, stricter = (
+        evaluate(retrieve, DATASET.select(["q1"]), "mrr", min_score=least)
+        for least in (None, 0.5, 0.75)
+    )
+    assert "score of" not in str(loose)
+    printed = " ".join(str(strict).split())  # as wide as the terminal
+    assert "1 question scored; only passages with a score of 0.5 or more" in printed
+    lead = results_report({"loose": loose, "strict": strict, "more": stricter}).lead
+    assert lead == (
+        "1 question scored; only passages of strict with a score of 0.5 or more; only passages of "
+        "more with a score of 0.75 or more"
+    )
+
+
+def test_a_stage_of_its_own_is_where_stages_are_cut() -> None:
+    with pytest.raises(
+        UnknownArgument, match=r"put SimilarityPostprocessor\(similarity_cutoff=0.5\) among"
+    ):
+        evaluate_stages(retrieve, [], DATASET, ["mrr"], min_score=0.5)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("value", ["high", math.nan, True])
+def test_a_threshold_is_a_number(value: Any) -> None:
+    with pytest.raises(InvalidInput, match="min_score: expected a number"):
+        score_rankings(EXPECTED, RUN, "mrr", min_score=value)
+    with pytest.raises(InvalidInput, match="min_score: expected a number"):
+        evaluate(lambda _: ["a"], {"queries": {"q": "?"}, "relevant_docs": {}}, min_score=value)
+
+
+@pytest.mark.parametrize("scores", [["0.5"], [10**400], [[1.0]], [1j], [math.nan], [None]])
+def test_what_is_no_number_is_no_score(scores: Any) -> None:
+    with pytest.raises(InvalidInput, match="expected a score of every retrieved passage, a number"):
+        score_rankings({"q": ["a"]}, {"q": Ranking(["a"], scores=scores)}, "mrr", min_score=0.5)
+
+
+def test_it_cuts_before_the_first_ranks_are_taken() -> None:
+    run = {"q": Ranking(["x", "a", "b"], scores=[0.1, 0.9, 0.8])}  # a reranker's order
+    options = {"min_score": 0.5, "max_retrieved": 1}
+    assert score_rankings({"q": ["a"]}, run, "mrr", **options).means["mrr"] == 1.0  # type: ignore[arg-type]
+
+
+class BestScore(RankingMetric):
+    """Of one's own: the score of the first passage."""
+
+    name = "best_score"
+    bounds = (-math.inf, math.inf)
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset({"scores"})
+
+    def _score(self, judged: JudgedRankings) -> FloatArray:
+        scores = judged.column(RetrievalScores)
+        assert scores is not None
+        return scores.values[(judged.depth.cumsum() - judged.depth)]
+
+
+def test_a_metric_of_ones_own_reads_them() -> None:
+    run = {"q1": Ranking(["x", "a"], scores=[0.4, 0.9]), "q2": Ranking(["a"], scores=[-1.0])}
+    expected = {"q1": ["a"], "q2": ["a"]}
+    assert score_rankings(expected, run, BestScore())["best_score"].tolist() == [0.4, -1.0]
+    above = score_rankings({"q1": ["a"]}, {"q1": run["q1"]}, BestScore(), min_score=0.5)
+    assert above["best_score"].tolist() == [0.9]
+    given = BestScore().compute(None, ["a"], ["a"], retrieved_scores=[0.3])
+    assert given.score == 0.3
+
+
+NODES = {
+    "how?": [("a", 0.9), ("b", 0.5)],
+    "who?": [("a", 0.5), ("b", 0.4)],
+    "why?": [("b", -0.1)],
+}
+DATASET = RetrievalDataset(
+    {"q1": "how?", "q2": "who?", "q3": "why?"},
+    {"q1": ["b"], "q2": [], "q3": {"a": 0}},
+    {"a": "Ants march in columns at night.", "b": "Bees dance to show the way home."},
+)
+
+
+def retrieve(query: str) -> list[NodeWithScore]:
+    return [
+        NodeWithScore(node=TextNode(id_=item, text=DATASET.corpus[item]), score=score)
+        for item, score in NODES[query]
+    ]
+
+
+@pytest.mark.parametrize("min_score", [-0.1, 0.4, 0.5, 0.50001, 2.0])
+def test_an_evaluation_is_that_of_llama_index_s_postprocessor(min_score: float) -> None:
+    behind = SimilarityPostprocessor(similarity_cutoff=min_score)
+    wanted = evaluate(retrieve, DATASET, METRICS, node_postprocessors=[behind])
+    results = evaluate(retrieve, DATASET, METRICS, min_score=min_score)
+    assert results.scores.per_query == wanted.scores.per_query
+    assert [each.retrieved_ids for each in results] == [each.retrieved_ids for each in wanted]
+    assert f"of a score from {min_score:g} on" in results.about["retrieved"]
+
+
+def test_another_threshold_asks_nothing_again(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def noting(query: str) -> list[NodeWithScore]:
+        asked.append(query)
+        return retrieve(query)
+
+    for min_score, abstained in ((0.5, 0.5), (None, 0.0), (0.6, 1.0)):
+        journal = tmp_path / "journal.jsonl"
+        results = evaluate(
+            noting, DATASET, ["abstained"], min_score=min_score, journal=journal, retriever_id="r"
+        )
+        assert results.scores.means["abstained"] == abstained
+    assert sorted(asked) == ["how?", "who?", "why?"]
+
+
+def test_ids_alone_have_no_scores() -> None:
+    with pytest.raises(
+        InvalidInput, match=r"(?s)scores of question.*Return nodes that have scores"
+    ):
+        evaluate(lambda _: ["a"], DATASET, ["mrr"], min_score=0.5)
+
+
+def test_a_failed_question_needs_none() -> None:
+    def failing(query: str) -> list[NodeWithScore]:
+        if query == "who?":
+            raise ConnectionError
+        return retrieve(query)
+
+    scores = evaluate(failing, DATASET, METRICS, min_score=0.5).scores
+    assert scores.by_query("abstained") == {"q2": 0.0, "q3": 1.0}
+
+
+def test_scores_of_an_agent_s_calls_do_not_compare() -> None:
+    calls = [Call(["a"], scores=[0.9]), Call(["b"], scores=[12.0])]
+    with pytest.raises(InvalidInput, match="Those of an agent's several calls don't compare"):
+        combine_calls(calls).at_least(0.5)
+    assert combine_calls(calls[:1]).at_least(0.5).ids == ["a"]
+    assert combine_calls([]).at_least(0.5).ids == []
+
+
+def test_what_a_matcher_recognises_keeps_its_score() -> None:
+    run = Run({query_id: read(query) for query_id, query in DATASET.queries.items()})
+    matched = match_run(run, DATASET, "text")
+    assert matched.run["q1"].scores == [0.9, 0.5]
+    scores = score_rankings(matched.relevance, matched.run, "recall", min_score=0.6)
+    assert scores.by_query("recall") == {"q1": 0.0}
+
+
+def read(query: str) -> Ranking:
+    nodes = retrieve(query)
+    return Ranking(
+        [node.node_id for node in nodes],
+        scores=[node.score for node in nodes],
+        texts=[node.text for node in nodes],
+    )
+
+
+def test_totals_of_tables_are_those_of_rankings() -> None:
+    table = pl.DataFrame(
+        {"retrieved_ids": [["a", "b"]], "scores": [[0.9, 0.5]], "expected_ids": [["b"]]}
+    )
+    scored = score_table(table, "recall", min_score=0.7)
+    assert dict(table_totals(scored).means) == {"recall": 0.0}

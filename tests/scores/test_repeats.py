@@ -1,0 +1,434 @@
+"""Scores of questions that were asked several times: every figure as counted by hand."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import random
+import re
+import statistics
+from itertools import combinations
+from typing import Any
+
+import pytest
+
+from llama_index_rag_metrics import (
+    Run,
+    Scores,
+    assert_retrieval,
+    check_rules,
+    compare,
+    metric,
+    metrics,
+    read_run,
+    score_rankings,
+    score_thresholds,
+)
+from llama_index_rag_metrics.evaluation.results.results_report import results_report
+from llama_index_rag_metrics.rankings.run import Ranking
+from llama_index_rag_metrics.report.terminal import print_report
+from llama_index_rag_metrics.runtime.errors import GateFailed, InvalidInput, UnknownMetric
+
+N, R = 30, 5
+JUDGED = {f"q{n}": ["a"] for n in range(N)}
+
+
+def runs(seed: int = 0) -> list[Run]:
+    """R runs of N questions: n / N of the runs find the passage, at a random rank of the first 4"""
+    generator = random.Random(seed)
+    found = []
+    for _ in range(R):
+        rankings = {}
+        for n in range(N):
+            ids = ["x", "y", "z"]
+            if generator.random() < n / N:
+                ids.insert(generator.randrange(4), "a")
+            rankings[f"q{n}"] = ids
+        found.append(Run(rankings))
+    return found
+
+
+def slow_rank(run: Run, query_id: str) -> int:
+    ids = list(run[query_id].ids)
+    return ids.index("a") + 1 if "a" in ids else 0
+
+
+def test_every_figure_is_that_of_a_slow_count() -> None:
+    asked = runs()
+    names = ["mrr", "hit_rate@2", "pass@1 hit_rate@2", "pass@3 hit_rate@2", "pass^3 hit_rate@2"]
+    scores = score_rankings(JUDGED, Run(repeats=asked, name="agent"), names)
+    assert scores.metric_names == tuple(names)
+    assert scores.name == "agent"
+    assert scores.repeats == tuple(
+        score_rankings(JUDGED, run, ["mrr", "hit_rate@2"]) for run in asked
+    )
+    for query_id in JUDGED:
+        ranks = [slow_rank(run, query_id) for run in asked]
+        mrr = sum(1 / rank if rank else 0 for rank in ranks) / R
+        hits = [0 < rank <= 2 for rank in ranks]
+        choices = list(combinations(hits, 3))
+        expected = [
+            mrr,
+            sum(hits) / R,
+            sum(hits) / R,
+            sum(map(any, choices)) / len(choices),
+            sum(map(all, choices)) / len(choices),
+        ]
+        assert [*scores.per_query[query_id].values()] == pytest.approx(expected, abs=1e-14)
+    spread = scores.spread("mrr")
+    reciprocal = [
+        [1 / rank if (rank := slow_rank(run, query_id)) else 0 for run in asked]
+        for query_id in JUDGED
+    ]
+    within = statistics.mean(map(statistics.variance, reciprocal))
+    between = statistics.variance(map(statistics.mean, reciprocal)) - within / R
+    assert spread.within == pytest.approx(math.sqrt(within))
+    assert spread.between == pytest.approx(math.sqrt(between))
+    differing = {
+        f"q{n}": statistics.pstdev(row) for n, row in enumerate(reciprocal) if len({*row}) > 1
+    }
+    assert {*spread.unstable} == {*differing}
+    ordered = [differing[query_id] for query_id in spread.unstable]
+    assert ordered == pytest.approx(sorted(ordered, reverse=True))
+
+
+def test_the_unit_of_intervals_and_tests_is_the_question() -> None:
+    one, other = (score_rankings(JUDGED, Run(repeats=runs(seed)), ["mrr"]) for seed in (0, 1))
+    bare_one, bare_other = (Scores(scores.query_ids, scores.columns) for scores in (one, other))
+    assert one.intervals() == bare_one.intervals()
+    assert one.intervals()["mrr"].n == N
+    assert str(compare({"a": one, "b": other}, "a")["b", "mrr"]) == str(
+        compare({"a": bare_one, "b": bare_other}, "a")["b", "mrr"]
+    )
+
+
+def test_equal_runs_give_the_run_itself_to_the_last_bit() -> None:
+    run = runs()[0]
+    once = score_rankings(JUDGED, run, ["mrr", "ndcg@3"])
+    again = score_rankings(JUDGED, Run(repeats=[run] * 7), ["mrr", "ndcg@3"])
+    assert [column.tolist() for column in again.columns.values()] == [
+        column.tolist() for column in once.columns.values()
+    ]
+    assert any("all 7 runs returned the same" in note for note in again.notes)
+
+
+def test_the_order_of_runs_changes_no_bit() -> None:
+    asked = runs()
+    there, back = (
+        score_rankings(JUDGED, Run(repeats=each), ["mrr", "pass^2 hit_rate@3"])
+        for each in (asked, asked[::-1])
+    )
+    assert there.means == back.means
+
+
+def test_a_question_may_have_fewer_runs_than_others() -> None:
+    # q2 was asked once: nothing is known of its second time, which isn't an empty ranking; q3 has
+    # no ranking at all, which is an empty one each time
+    run = Run(repeats=[Run({"q1": ["a"], "q2": ["a"]}), Run({"q1": ["x"]})])
+    scores = score_rankings(
+        {"q1": ["a"], "q2": ["a"], "q3": ["a"]}, run, ["hit_rate", "pass^2 hit_rate"]
+    )
+    assert scores.by_query("hit_rate") == {"q1": 0.5, "q2": 1.0, "q3": 0.0}
+    assert scores.by_query("pass^2 hit_rate") == {"q1": 0.0, "q3": 0.0}
+    assert scores.empty == ("q3",)
+    assert scores.counts.empty == 1
+
+
+def test_failures_of_some_runs_count_in_the_mean_and_are_told() -> None:
+    failed = Ranking(error="ConnectionError: refused")
+    run = Run(repeats=[Run({"q1": failed, "q2": failed}), Run({"q1": ["a"], "q2": failed})])
+    scores = score_rankings(
+        {"q1": ["a"], "q2": ["a"]}, run, ["mrr", "leaked@1"], forbidden={"q1": ["a"], "q2": []}
+    )
+    assert scores.by_query("mrr") == {"q1": 0.5, "q2": 0.0}
+    assert scores.by_query("leaked@1") == {"q1": 1.0}  # less is better: no value where it failed
+    assert [*scores.failed] == ["q2"]
+    assert scores.counts.failed == 2
+    assert "3 of 4 answers failed, of 2 questions" in scores.notes
+    with pytest.raises(GateFailed):
+        assert_retrieval(scores, "failed <= 1")
+
+
+def test_a_question_without_an_answer_is_left_out_of_every_run() -> None:
+    run = Run(repeats=[Run({"q1": ["a"], "q2": []})] * 2)
+    scores = score_rankings({"q1": ["a"], "q2": {"a": 0}}, run, ["mrr"])
+    assert dict(scores.excluded) == {"q2": "no_relevant"}
+    assert (scores.counts.queries, scores.counts.scored) == (2, 1)
+
+
+class TestPassing:
+    def test_the_names(self) -> None:
+        assert metric("pass^3 hit_rate@5").metric_name == "pass^3 hit_rate@5"
+        assert metric("Pass@2 success@5").metric_name == "pass@2 hit_rate@5"
+        chosen = metrics(["hit_rate@5", "pass^3 hit_rate@5", "pass@3 hit_rate@5"])
+        assert len({each.metric_name for each in chosen}) == 3
+        assert pickle.loads(pickle.dumps(chosen[1])).metric_name == "pass^3 hit_rate@5"
+
+    @pytest.mark.parametrize(
+        "name", ["pass^0 hit_rate", "pass^x hit_rate", "pass^2", "pass^2 nothing"]
+    )
+    def test_wrong_names(self, name: str) -> None:
+        with pytest.raises(UnknownMetric):
+            metric(name)
+
+    @pytest.mark.parametrize(
+        ("name", "meant"),
+        [
+            ("pass@3", "pass@3 hit_rate@5"),
+            ("pass^0 hit_rate@3", "pass^3 hit_rate@3"),
+            ("pass^3hit_rate@3", "pass^3 hit_rate@3"),
+            ("pass-3 map", "pass^3 ap"),
+            ("PASS 2 nothing", "pass^2 hit_rate@5"),
+        ],
+    )
+    def test_misspelt_names_are_told_the_usual_one(self, name: str, meant: str) -> None:
+        scores = Scores(["q1"], {"hit_rate@3": [1.0]})
+        for lookup in (metric, scores.__getitem__):
+            with pytest.raises(UnknownMetric, match=rf"Did you mean '{re.escape(meant)}'\?"):
+                lookup(name)
+
+    def test_metrics_of_texts_are_refused(self) -> None:
+        with pytest.raises(InvalidInput, match="a metric of ranks"):
+            metric("pass^2 bm25_similarity")
+
+    def test_one_run_is_refused_before_anything_is_scored(self) -> None:
+        with pytest.raises(InvalidInput, match="3 or more runs of each question"):
+            score_rankings(JUDGED, runs()[0], ["pass@3 hit_rate"])
+        with pytest.raises(InvalidInput, match="2 or more runs"):
+            score_rankings(JUDGED, runs()[0], ["pass@1 hit_rate"])
+        with pytest.raises(InvalidInput, match="runs of each question"):
+            metric("pass@2 hit_rate").compute(expected_ids=["a"], retrieved_ids=["a"])
+
+    def test_what_is_not_0_or_1_has_no_value_and_says_so(self) -> None:
+        scores = score_rankings(JUDGED, Run(repeats=runs()), ["mrr", "pass^2 mrr"])
+        assert scores.n("pass^2 mrr") == 0
+        assert any("pass^2 mrr: no value" in note for note in scores.notes)
+
+    def test_a_rule_of_the_gate(self) -> None:
+        scores = score_rankings(JUDGED, Run(repeats=runs()), ["pass^3 hit_rate@3"])
+        mean = scores.means["pass^3 hit_rate@3"]
+        assert assert_retrieval(scores, f"pass^3 hit_rate@3 >= {mean - 0.01}").outcome == "pass"
+        with pytest.raises(GateFailed, match="pass\\^3 hit_rate@3"):
+            assert_retrieval(scores, f"pass^3 hit_rate@3 >= {mean + 0.01}")
+        rule = "pass^3 hit_rate@3 >= baseline - 0.02"
+        assert assert_retrieval(scores, rule, baseline=scores).outcome == "pass"
+
+    def test_a_rule_whose_metric_was_not_asked_for_is_told_by_the_runs(self) -> None:
+        scores = score_rankings(JUDGED, Run(repeats=runs()), ["hit_rate@3"])
+        asked = score_rankings(JUDGED, Run(repeats=runs()), ["pass^3 hit_rate@3"])
+        mean = asked.means["pass^3 hit_rate@3"]
+        verdict = assert_retrieval(scores, f"pass^3 hit_rate@3 >= {mean - 0.01}")
+        assert [each.value for each in verdict] == [mean]
+        with pytest.raises(UnknownMetric):
+            assert_retrieval(scores, "pass^3 hit_rate@1 >= 0.5")
+        with pytest.raises(InvalidInput, match="6 or more runs of each question"):
+            assert_retrieval(scores, "pass^6 hit_rate@3 >= 0.5")
+        once = scores.replace(repeats=())
+        remedy = "Evaluate with repeats=3 or more: rules find it in the runs."
+        with pytest.raises(InvalidInput, match=rf"'pass\^3 hit_rate@3'\. {remedy}"):
+            assert_retrieval(once, "pass^3 hit_rate@3 >= 0.5")
+        with pytest.raises(InvalidInput, match=rf"Score by hit_rate@5, too\. {remedy}"):
+            assert_retrieval(once, "pass^3 hit_rate@5 >= 0.5")
+
+    @pytest.mark.parametrize("metrics", [["ndcg@3"], ["pass^3 ndcg@3"]])
+    def test_a_rule_on_what_is_not_0_or_1_says_so(self, metrics: list[str]) -> None:
+        report = check_rules(
+            score_rankings(JUDGED, Run(repeats=runs()), metrics), "pass^3 ndcg@3 >= 0.5"
+        )
+        assert report.verdicts[0].sentence.endswith(
+            "pass^3 needs a metric that is always 0 or 1, and 3 runs or more."
+        )
+        assert "pass^3 ndcg@3: no value, since ndcg@3 isn't always 0 or 1" in report.notes[-1]
+
+
+class TestScores:
+    @pytest.fixture
+    def scores(self) -> Scores:
+        return score_rankings(JUDGED, Run(repeats=runs()), ["mrr", "pass^2 hit_rate@3"])
+
+    def test_json_and_pickle(self, scores: Scores) -> None:
+        assert Scores.from_json(scores.to_json()) == scores
+        assert pickle.loads(pickle.dumps(scores)) == scores
+        assert scores != scores.replace(repeats=scores.repeats[::-1])
+
+    def test_a_choice_of_questions_keeps_their_runs(self, scores: Scores) -> None:
+        few = scores.select(["q1", "q29"])
+        assert [run.query_ids for run in few.repeats] == [("q1", "q29")] * R
+        assert few.spread("mrr").runs == {
+            query_id: scores.spread("mrr").runs[query_id] for query_id in ("q1", "q29")
+        }
+
+    def test_how_many_questions_would_do_counts_conversations(self, scores: Scores) -> None:
+        metadata = {query_id: {"conversation": int(query_id[1:]) // 5} for query_id in JUDGED}
+        talks = scores.replace(metadata=metadata)
+        apart, together = (each.spread("mrr").questions(1) for each in (scores, talks))
+        # one passage is the easier to find, the higher the number: turns of a conversation are
+        # alike, so that its runs add less to what the mean varies by
+        assert apart is not None
+        assert together is not None
+        assert N <= together < apart
+        said = " ".join(each.text for each in talks.report().decision)
+        assert f"{together} questions asked once would give as precise a mean, in conv" in said
+        (table,) = (
+            table
+            for section in talks.report().sections
+            for table in section.tables
+            if table.title == "How many questions give as precise a mean of mrr"
+        )
+        assert table.remark == "in conversations as long as these"
+
+    def test_slices(self, scores: Scores) -> None:
+        metadata = {query_id: {"even": int(query_id[1:]) % 2 == 0} for query_id in JUDGED}
+        parts = scores.replace(metadata=metadata).slices("even")
+        assert all(len(part.repeats) == R for part in parts.values())
+
+    def test_one_run_has_no_spread(self) -> None:
+        with pytest.raises(InvalidInput, match="several runs"):
+            Scores(["q1"], {"mrr": [1.0]}).spread("mrr")
+        with pytest.raises(InvalidInput, match="two runs or more"):
+            Scores.of_repeats([Scores(["q1"], {"mrr": [1.0]})])
+
+
+class TestReport:
+    @pytest.fixture
+    def text(self, capsys: pytest.CaptureFixture[str]) -> str:
+        names = ["mrr", "hit_rate@3", "pass^3 hit_rate@3"]
+        scores = score_rankings(JUDGED, Run(repeats=runs(), name="agent"), names)
+        print_report(scores.report())
+        return capsys.readouterr().out
+
+    def test_what_differs_comes_first(self, text: str) -> None:
+        differing = sum(
+            len({slow_rank(run, query_id) for run in runs()}) > 1 for query_id in JUDGED
+        )
+        flat = " ".join(text.split())
+        scores = score_rankings(JUDGED, Run(repeats=runs()), "mrr")
+        once = scores.spread("mrr").questions(1)
+        assert (
+            f"Asked 5 times each, {differing} of {N} questions score differently from run to run "
+            f"on mrr; {once} questions asked once would give as precise a mean."
+        ) in flat
+        assert flat.index("Questions whose runs differ most on mrr") < flat.index("Lowest mrr")
+        assert "run 1 " in flat
+        assert "run 5 " in flat
+
+    def test_a_chance_to_pass_alone_shows_the_runs_that_it_is_of(self) -> None:
+        scores = score_rankings(JUDGED, Run(repeats=runs()), ["pass^3 hit_rate@3"])
+        report = scores.report()
+        assert any("questions score differently" in each.text for each in report.decision)
+        assert "Questions whose runs differ most on hit_rate@3" in [
+            table.title for section in report.sections for table in section.tables
+        ]
+        assert report.listings[0].title == "What differs most on hit_rate@3, run by run"
+
+    def test_runs_that_are_missing_are_told(self) -> None:
+        fewer = [*runs()[:-1], Run({"q29": ["a"]})]
+        scores = score_rankings(JUDGED, Run(repeats=fewer), ["hit_rate", "pass^5 hit_rate"])
+        first = " ".join(each.text for each in scores.report().decision)
+        assert "Asked up to 5 times each" in first
+        assert (
+            f"{N - 1} of {N} questions have fewer than 5 runs, and the mean of those: a run that "
+            "isn't there doesn't count as 0"
+        ) in scores.notes
+        (short,) = (note for note in scores.notes if note.startswith("pass^5 hit_rate: no value"))
+        assert short.endswith("fewer than 5 values: q0, q1, q2, q3, q4 and 24 more")
+
+    def test_the_chances_to_pass(self, text: str) -> None:
+        assert "pass@k hit_rate@3" in text
+        assert "pass^k hit_rate@3" in text
+
+    def test_the_glossary_says_what_passing_is(self) -> None:
+        scores = score_rankings(
+            JUDGED, Run(repeats=runs()), ["pass^3 hit_rate@3", "pass@2 hit_rate@3"]
+        )
+        meanings = {term.name: term.meaning for term in scores.report().glossary}
+        assert "pass^3: the chance that all of 3 runs" in meanings["pass^3 hit_rate@3"]
+        assert "pass@2: the chance that at least one of 2 runs" in meanings["pass@2 hit_rate@3"]
+
+    def test_several_systems_have_a_row_each(self) -> None:
+        systems = [
+            score_rankings(JUDGED, Run(repeats=runs(seed), name=f"agent {seed}"), ["mrr"])
+            for seed in (0, 1)
+        ]
+        (section,) = (
+            section
+            for section in results_report(systems).sections
+            if section.heading == "Runs of the same question"
+        )
+        (table,) = section.tables
+        assert [row.label for row in table.rows] == ["agent 0", "agent 1"]
+
+    def test_a_question_tells_its_runs(self) -> None:
+        asked = [Run({"q": ["a"]}), Run({"q": ["x", "a"]})]
+        scores = score_rankings({"q": ["a"]}, Run(repeats=asked, name="agent"), ["mrr"])
+        assert "mrr of each run: 1.00, 0.50" in str(scores.worst("mrr"))
+
+
+def test_runs_are_kept_by_what_is_made_of_them() -> None:
+    run = Run(repeats=[Run({"q1": ["q1", "a"], "q2": ["b"]}), Run({"q1": ["c", "q1"]})])
+    assert [dict(each) for each in run.without_identical_ids().repeats] == [
+        {"q1": Ranking(["a"]), "q2": Ranking(["b"])},
+        {"q1": Ranking(["c"])},
+    ]
+    assert [list(each) for each in run.select(["q2"]).repeats] == [["q2"], []]
+    assert read_run(run) == run
+    assert run != Run(run)
+    assert list(run) == ["q1", "q2"]
+
+
+@pytest.mark.parametrize("with_latency", [True, False])
+def test_latency_and_tokens_are_of_every_run(with_latency: bool) -> None:
+    def ranking(seconds: float, tokens: int) -> Any:
+        return Ranking(["a"], latency=seconds if with_latency else None, tokens=[tokens])
+
+    run = Run(repeats=[Run({"q": ranking(n, 10 * n)}) for n in (1, 2, 3)])
+    assert run.mean_tokens == 20
+    if with_latency:
+        assert run.latency is not None
+        assert (run.latency.n, run.latency.mean) == (3, 2.0)
+
+
+def with_scores(*scores: float) -> Ranking:
+    return Ranking([f"d{rank}" for rank in range(len(scores))], scores=scores)
+
+
+def test_questions_without_an_answer_are_apart_in_every_run() -> None:
+    runs = [
+        Run({"q1": with_scores(0.9), "q2": with_scores()}),
+        Run({"q1": with_scores(0.9), "q2": with_scores(0.4)}),
+    ]
+    scores = score_rankings({"q1": ["d0"], "q2": []}, Run(repeats=runs), ["recall", "abstained"])
+    assert dict(scores.means) == {"recall": 1, "abstained": 0.5}  # once of two times
+    assert dict(scores.excluded) == {"q2": "no_relevant"}
+    assert scores.unanswerable == ("q2",)
+    assert (scores.counts.scored, scores.counts.no_relevant, scores.empty) == (1, 1, ())
+    assert scores.counts.empty == 1  # in any run
+
+
+def test_what_is_empty_every_time_is_empty_without_an_answer_too() -> None:
+    runs = [Run({"q1": with_scores(0.9), "q2": with_scores()})] * 2
+    scores = score_rankings({"q1": ["d0"], "q2": []}, Run(repeats=runs), ["recall", "abstained"])
+    assert scores.empty == ("q2",)
+
+
+def test_a_threshold_is_applied_to_every_run() -> None:
+    expected = {"q1": ["d1"], "q2": []}
+    run = Run(
+        repeats=[
+            Run({"q1": with_scores(0.9, 0.8), "q2": with_scores(0.7)}),
+            Run({"q1": with_scores(0.9, 0.3), "q2": with_scores(0.2)}),
+        ]
+    )
+    names = ["recall", "abstained", "pass^2 recall"]
+    scores = score_rankings(expected, run, names, min_score=0.5)
+    # d1 stays in the first run alone; nothing is left of q2 in the second alone
+    assert dict(scores.means) == {"recall": 0.5, "abstained": 0.5, "pass^2 recall": 0}
+    assert dict(scores.means) == dict(score_rankings(expected, run.at_least(0.5), names).means)
+
+
+def test_thresholds_are_of_one_run_of_each_question() -> None:
+    expected = {"q1": ["d0"], "q2": []}
+    run = Run(repeats=[Run({"q1": with_scores(0.9), "q2": with_scores(0.4)})] * 2)
+    with pytest.raises(InvalidInput, match="one run of each question"):
+        score_thresholds(expected, run, "recall")
+    assert score_thresholds(expected, run.repeats[0], "recall").proposed is not None
