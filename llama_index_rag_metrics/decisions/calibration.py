@@ -189,10 +189,10 @@ def calibrate(
         side.replace(columns={metric: side.column(metric) for metric in names}, metadata=metadata)
         for side in (judge, human)
     )
+    of_query = clusters_of(clusters, judge.query_ids, metadata)
     numbers = None
-    if clusters is not None:
-        of_query = clusters_of(clusters, judge.query_ids, metadata).tolist()
-        numbers = dict(zip(judge.query_ids, of_query, strict=True))
+    if of_query is not None:
+        numbers = dict(zip(judge.query_ids, of_query.tolist(), strict=True))
 
     def calibrated(judge: Scores, human: Scores) -> dict[str, Calibrated]:
         return {metric: _calibrated(judge, human, metric, confidence, numbers) for metric in names}

@@ -1,10 +1,11 @@
-"""What queries belong to, such as their documents: given by a key of the metadata or by query."""
+"""What queries belong to: their conversations, or what a key of the metadata or a mapping says."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from llama_index_rag_metrics.files.conversations import conversations_of
 from llama_index_rag_metrics.runtime.arrays import IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import join_first
@@ -16,9 +17,12 @@ Clusters: TypeAlias = "str | Mapping[str, Hashable]"
 
 
 def clusters_of(
-    clusters: Clusters, query_ids: Sequence[str], metadata: Mapping[str, Mapping[str, Any]]
-) -> IntArray:
-    """(queries,) the number of each query's cluster, from 0."""
+    clusters: Clusters | None, query_ids: Sequence[str], metadata: Mapping[str, Mapping[str, Any]]
+) -> IntArray | None:
+    """(queries,) the number of each query's cluster, from 0; unless given, its conversation."""
+    if clusters is None:
+        conversations = conversations_of(query_ids, metadata)
+        return None if conversations is None else number_clusters(conversations)
     if isinstance(clusters, str):
         of_query = {
             query_id: row[clusters] for query_id, row in metadata.items() if clusters in row

@@ -137,7 +137,7 @@ class Draw(Sentence):
         self, confidence: float, clusters: Clusters | None = None
     ) -> tuple[float, float]:
         """The true share is above the one and below the other, each with this confidence."""
-        numbers = None if clusters is None else clusters_of(clusters, self.asked, self.metadata)
+        numbers = clusters_of(clusters, self.asked, self.metadata)
         interval = mean_interval(self._is_changed, confidence=2 * confidence - 1, clusters=numbers)
         low, high = interval.low, interval.high
         return (0.0, 1.0) if low is None or high is None else (low, high)
@@ -258,6 +258,8 @@ class Draw(Sentence):
                 raise ValueError("questions drawn that didn't change")
             if [*map(len, sizes)] != [*map(len, lengths)] or draw.rankings.keys() != sizes[0]:
                 raise ValueError("a question twice, or without its rankings")
+            if [*draw.drawn] != _at_random(sorted(draw.changed), draw.seed)[: len(draw.drawn)]:
+                raise ValueError(f"questions other than those that seed {draw.seed} draws")
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             expected = "a draw as it was written; draw again"
             raise FileFormatError(str(path), None, expected, f"{error}") from error
@@ -329,8 +331,7 @@ def draw_changed(
     changed = [
         query_id for query_id in asked if _retrieves_else(old[query_id], new[query_id], k, order)
     ]
-    in_random_order = np.random.default_rng(seed).permutation(np.array(changed, np.object_))
-    drawn: list[str] = in_random_order[:n].tolist()
+    drawn = _at_random(changed, seed)[:n]
     labels = {} if dataset is None else dataset.relevance
     metadata = {} if dataset is None else dataset.metadata
     return Draw(
@@ -350,6 +351,11 @@ def draw_changed(
         },
         metadata={query_id: metadata[query_id] for query_id in asked if metadata.get(query_id)},
     )
+
+
+def _at_random(changed: Sequence[str], seed: int) -> list[str]:
+    in_random_order = np.random.default_rng(seed).permutation(np.array(changed, np.object_))
+    return list(in_random_order.tolist())
 
 
 def drawn_along(scores: Mapping[str, float], n: int, seed: int) -> list[str]:
@@ -373,9 +379,13 @@ def drawn_along(scores: Mapping[str, float], n: int, seed: int) -> list[str]:
 
 def run_of(name: str, source: Any) -> Run:
     """A run, of results or of query id to ranked ids."""
-    if isinstance(source, EvaluationResults):
-        return source.run
-    return source if isinstance(source, Run) else Run(source, name=name)
+    run = source.run if isinstance(source, EvaluationResults) else source
+    run = run if isinstance(run, Run) else Run(run, name=name)
+    if run.repeats:
+        expected = "one in which each question was asked once"
+        remedy = "To pool them, give each of run.repeats as a run of its own."
+        raise InvalidInput(f"run {name!r}", f"{len(run.repeats)} of each", expected, remedy)
+    return run
 
 
 def _same_questions(names: Sequence[str], old: Run, new: Run) -> list[str]:

@@ -11,7 +11,12 @@ from llama_index_rag_metrics.decisions import OnMissing
 from llama_index_rag_metrics.decisions.clusters import Clusters
 from llama_index_rag_metrics.decisions.comparison.pairing import Paired, Results, pair, scores_of
 from llama_index_rag_metrics.decisions.power_report import MetricPower, Power, about
-from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better, metric
+from llama_index_rag_metrics.metrics.metric_names import (
+    is_of_unanswerable,
+    limits_of,
+    lower_is_better,
+    metric,
+)
 from llama_index_rag_metrics.report.numbers import given, percent, questions, significant
 from llama_index_rag_metrics.runtime.amounts import check_amount, check_integer
 from llama_index_rag_metrics.runtime.errors import InvalidInput
@@ -163,8 +168,8 @@ def easier_metric(
 
 def is_quality(name: str) -> bool:
     """Whether a metric says how good a ranking is, from 0 to 1, more being better."""
-    is_of_labels = name.startswith(("judged", "unjudged"))
-    return limits_of(name) == UNIT_RANGE and not lower_is_better(name) and not is_of_labels
+    is_other = name.startswith(("judged", "unjudged")) or is_of_unanswerable(name)
+    return limits_of(name) == UNIT_RANGE and not lower_is_better(name) and not is_other
 
 
 def _pair(

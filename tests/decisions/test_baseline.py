@@ -20,6 +20,7 @@ from llama_index_rag_metrics import (
     Scores,
     check_rules,
     evaluate,
+    score_rankings,
 )
 from llama_index_rag_metrics.decisions.gate.checking_rules import update_baseline
 from llama_index_rag_metrics.runtime.errors import (
@@ -372,3 +373,30 @@ def test_numbers_that_no_mean_can_have(tmp_path: Path, number: str) -> None:
     (tmp_path / "b.json").write_text(text.replace("[0.25]", f"[{number}]"))
     with pytest.raises(FileFormatError):
         Baseline.load(tmp_path / "b.json")
+
+
+def test_questions_that_most_means_leave_out_keep_the_values_that_they_have(tmp_path: Path) -> None:
+    """Of 40 questions without an answer 30 get nothing in the baseline, and 10 of them now."""
+    path, metrics = tmp_path / "b.json", ["recall", "abstained", "returned"]
+    expected = {"q": ["a"], **{f"u{n}": [] for n in range(40)}, "unlabelled": None}
+    rankings = [
+        {"q": ["a"], **{f"u{n}": ["a"] * (n >= less) for n in range(40)}} for less in (30, 10)
+    ]
+    before, now = (score_rankings(expected, each, metrics) for each in rankings)
+    update_baseline(path, before)
+    stored = Baseline.load(path)
+    assert stored.to_json() == path.read_text()
+    assert {name: stored.scores.by_query(name) for name in metrics} == {
+        name: before.by_query(name) for name in metrics
+    }
+    assert stored.scores.excluded == before.excluded
+    rules = [
+        "abstained >= baseline - 0.1",
+        "returned <= baseline + 0.1",
+        "recall >= baseline as observed",
+    ]
+    for results, outcomes in ((before, ["pass"] * 3), (now, ["fail", "fail", "pass"])):
+        verdicts = check_rules(results, rules, baseline=path).verdicts
+        assert [verdict.outcome for verdict in verdicts] == outcomes
+        assert [verdict.n for verdict in verdicts] == [40, 40, 1]
+    assert verdicts[0].difference == pytest.approx(-0.5)

@@ -163,3 +163,38 @@ class TestSlices:
         assert len(frame) == 8
         written = json.loads(sliced.to_json())["slices"]
         assert [part["value"] for part in written] == ["de", "zh", None]
+
+
+def in_two_languages(german: float) -> Scores:
+    """100 English questions that all score 0.5, and 50 German ones that differ by turns."""
+    ids = [f"{key}{at}" for key, n in (("en", 100), ("de", 50)) for at in range(n)]
+    column = [0.5 if q[:2] == "en" else german + 0.1 * (int(q[2:]) % 2) for q in ids]
+    return Scores(ids, {"mrr": column}, metadata={q: {"language": q[:2]} for q in ids})
+
+
+def test_the_worst_slice_stands_beside_the_mean() -> None:
+    """German loses 0.2 on every question, English nothing; 0.0667 of all."""
+    found = compare(
+        {"a": in_two_languages(0.6), "b": in_two_languages(0.4)}, "a", slices="language"
+    )
+    first, second = (str(statement.text) for statement in found.report().decision)
+    assert first.startswith("b is worse than a on mrr: −0.0")
+    assert second.startswith("Worst of 2 slices, language de: b is worse than a on mrr: −0.20")
+    assert "Worst of" not in str(
+        compare({"a": in_two_languages(0.6), "b": in_two_languages(0.6)}, "a")
+    )
+
+
+def test_a_shown_loss_is_worse_than_a_larger_one_of_few_questions() -> None:
+    """German loses 0.1 on 50 questions, French 0.3 on one of 2, which says nothing."""
+    ids = [f"{key}{at}" for key, n in (("de", 50), ("fr", 2)) for at in range(n)]
+    metadata = {q: {"language": q[:2]} for q in ids}
+    before = [0.5 + 0.1 * (at % 2) for at in range(52)]
+    lost = [0.1 + 0.01 * (at % 3) for at in range(50)] + [0.0, 0.3]
+    after = [score - less for score, less in zip(before, lost, strict=True)]
+    sides = {
+        name: Scores(ids, {"mrr": column}, metadata=metadata)
+        for name, column in (("a", before), ("b", after))
+    }
+    _, worst = (str(each.text) for each in compare(sides, "a", slices="language").report().decision)
+    assert worst.startswith("Worst of 2 slices, language de: b is worse than a on mrr: −0.11")

@@ -97,6 +97,41 @@ def test_the_terminal_shows_verdict_numbers_settings_and_notes(
     assert str(compared) == comparison_text(compared)
 
 
+@pytest.mark.parametrize(
+    ("systems", "metrics", "correction", "said"),
+    [
+        ("ab", ["mrr"], None, ""),
+        ("ab", ["mrr", "ap"], None, ""),  # two differences, each a family of its own
+        (
+            "ab",
+            ["mrr", "ap", "err"],
+            "holm",
+            " On metrics other than mrr both are adjusted (Holm) for their number;",
+        ),
+        ("abc", ["mrr"], None, " Both are adjusted (max-t) for comparing 3 systems;"),
+        (
+            "abc",
+            ["mrr", "ap"],
+            None,
+            " Both are adjusted (max-t) for comparing 3 systems: on mrr by itself, on the other "
+            "metrics together;",
+        ),
+        ("abc", ["mrr"], "none", " Neither is adjusted for the number of comparisons;"),
+    ],
+)
+def test_the_settings_say_what_is_adjusted_for_what(
+    systems: str, metrics: list[str], correction: Any, said: str
+) -> None:
+    ids = [f"q{number}" for number in range(8)]
+    luck = np.random.default_rng(0)
+    scored = {
+        name: Scores(ids, {metric: luck.random(len(ids)) for metric in metrics}) for name in systems
+    }
+    words = settings_of(compare(scored, "a", correction=correction))
+    end = f"paired t-test, two-sided{'.' if said else ';'}{said} seed 0."
+    assert words.endswith(end)
+
+
 @pytest.mark.parametrize("width", [*range(60, 80), 80, 100, 140])
 def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     lines = comparison_text(large(slices="kind"), width=width).splitlines()

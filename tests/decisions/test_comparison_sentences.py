@@ -218,7 +218,10 @@ class TestVerdict:
         clusters = dict.fromkeys(("q000", "q001", "q002"), 1)
         row = compare(systems, "a", clusters=clusters)["b", "mrr"]
         assert (row.outcome, row.low) == ("can't tell", None)
-        assert row.verdict == ("These 3 questions can't tell b and a apart on mrr: only 1 cluster.")
+        assert row.verdict == (
+            "These 3 questions can't tell b and a apart on mrr: all question"
+            "s belong to one conversation or cluster, which counts as 1 question."
+        )
 
 
 def test_ends_that_cant_be_are_cut_off() -> None:

@@ -174,6 +174,12 @@ def test_a_draw_is_read_as_it_was_written(tmp_path: Path) -> None:
     path.write_text(json.dumps(content))
     with pytest.raises(FileFormatError, match="draw again"):
         Draw.load(path)
+    picked = [each for each in draw.changed if each not in draw.drawn][: len(draw.drawn)]
+    for drawn in (picked, list(draw.drawn)[1:], sorted(draw.drawn)):
+        assert drawn != list(draw.drawn)
+        path.write_text(json.dumps({**content, "drawn": drawn}))
+        with pytest.raises(FileFormatError, match="other than those that seed 0 draws"):
+            Draw.load(path)
     path.write_text("{}")
     with pytest.raises(FileFormatError, match="draw, version 1"):
         Draw.load(path)
@@ -321,7 +327,17 @@ def test_slices_have_shares_of_their_own() -> None:
         assert found.difference == pytest.approx(everywhere.difference)
         assert found.low is not None
         assert found.low <= found.difference
-    assert comparison.slices["fr"]["new", "ndcg@8"].n == 0
+    same = comparison.slices["fr"]["new", "ndcg@8"]
+    assert (same.n, same.difference, same.outcome) == (0, 0.0, "alike")
+    assert same.verdict == (
+        "None of 20 questions retrieves something else in the first 8, so ndcg@8 is the same."
+    )
+    few = replace(draw, drawn=tuple(each for each in draw.drawn if language[each] == "de"))
+    undrawn = compare(scored(runs), "old", drawn=few, slices="language").slices["en"]
+    assert undrawn["new", "ndcg@8"].outcome == "can't tell"
+    assert undrawn["new", "ndcg@8"].verdict.endswith(
+        " in the first 8, but none of these is drawn: draw more questions."
+    )
     assert any("fr 0 of 20 and 0" in note for note in comparison.notes)
     assert "fr (0)" in str(comparison)
     grouped = compare(scored(runs), "old", drawn=draw, clusters="language")

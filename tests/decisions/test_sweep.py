@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from llama_index_rag_metrics import (
 from llama_index_rag_metrics.decisions.sweeps.sweeping import file_name
 from llama_index_rag_metrics.report.model import Row
 from llama_index_rag_metrics.report.numbers import rounded_up
+from llama_index_rag_metrics.report.terminal import to_text
 from llama_index_rag_metrics.runtime.errors import InvalidInput, JournalMismatch, LinesSkipped
 
 N = 60
@@ -535,3 +537,51 @@ def test_configurations_that_score_the_same() -> None:
     untold = sweep(build, {"n": [3, 1]}, dataset, ["mrr"], count_tokens=False)
     untold = Sweep([*untold], primary="mrr", metric_names=["mrr"], is_timed=False)
     assert untold.decision.endswith("on all 20 questions: take any of them.")
+
+
+def test_a_slice_of_few_questions_is_not_the_worst_for_sure() -> None:
+    """0 of 1 and 0 of 2 may be chance: by Wilson up to 0.8; 3 of 30 is at most 0.3."""
+    languages = ["xx"] + ["yy"] * 2 + ["de"] * 30 + ["en"] * 30
+    ids = [f"q{at}" for at in range(len(languages))]
+    finds = {*ids[3:6], *ids[33:60]}
+    dataset = RetrievalDataset(
+        {q: q for q in ids},
+        {q: ["a"] for q in ids},
+        metadata={q: {"language": value} for q, value in zip(ids, languages, strict=True)},
+    )
+    [configuration] = sweep(
+        lambda size: lambda query: ["a"] if query in finds else ["b"],
+        {"size": [1]},
+        dataset,
+        ["recall@5"],
+        slices="language",
+        count_tokens=False,
+    )
+    worst = configuration.worst_slice("recall@5", "language")
+    assert worst is not None
+    assert worst[0] == "de"
+    assert worst[1].means["recall@5"] == pytest.approx(0.1)
+
+
+def test_the_worst_slice_of_each_configuration() -> None:
+    """One finds all German passages and no English one, the other all English ones alone."""
+    languages = {f"q{at}": "de" if at % 3 else "en" for at in range(30)}
+    dataset = RetrievalDataset(
+        {query_id: query_id for query_id in languages},
+        {query_id: {query_id: 1} for query_id in languages},
+        metadata={query_id: {"language": language} for query_id, language in languages.items()},
+    )
+
+    def build(finds: str) -> Callable[[str], list[str]]:
+        return lambda query: [query] if languages[query] == finds else []
+
+    found = sweep(
+        build, {"finds": ["de", "en"]}, dataset, ["recall@5"], slices="language", count_tokens=False
+    )
+    worst = [configuration.worst_slice("recall@5", "language") for configuration in found]
+    assert [(pair[0], pair[1].n("recall@5")) for pair in worst if pair] == [("en", 10), ("de", 20)]
+    text = to_text(found.report(), width=120)
+    assert "en (10)" in text
+    assert "de (20)" in text
+    with pytest.raises(InvalidInput, match="slices: expected a key of the questions' metadata"):
+        sweep(build, {"finds": ["de"]}, dataset, ["recall@5"], slices="langage")

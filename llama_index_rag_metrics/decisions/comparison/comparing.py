@@ -21,6 +21,7 @@ from llama_index_rag_metrics.decisions.comparison.difference import (
 from llama_index_rag_metrics.decisions.comparison.drawn_pairing import (
     DrawnPaired,
     drawn_pair,
+    of_undrawn,
 )
 from llama_index_rag_metrics.decisions.comparison.pairing import Paired, pair, scores_of
 from llama_index_rag_metrics.decisions.draws import DrawLike, as_draw
@@ -78,7 +79,8 @@ def compare(
         on_missing: what to do if the systems have different queries: raise ("error"), or keep those
             that all of them have ("intersect").
         clusters: what queries belong to, such as the document that they were made from: a key of
-            their metadata, or query id to cluster. Whole clusters are then flipped.
+            their metadata, or query id to cluster. Whole clusters are then flipped. By default the
+            conversations of the queries, where their metadata have `conversation`.
         slices: a key of the queries' metadata; each of its values is compared on its own, and p
             values and intervals are corrected for all slices together.
         alike: a difference too small to matter; None is 0.02 for metrics from 0 to 1 and none for
@@ -295,8 +297,9 @@ def _notes(paired: Paired, settings: ComparisonSettings) -> tuple[str, ...]:
         notes.append("Wilcoxon's test is of symmetry about 0, not of the mean")
     if paired.clusters is not None:
         n = len(set(paired.clusters.tolist()))
+        what = "conversations" if settings.clusters is None else "clusters"
         notes.append(
-            f"{len(paired.query_ids)} questions in {n} clusters: these are flipped as a whole, t "
+            f"{len(paired.query_ids)} questions in {n} {what}: these are flipped as a whole, t "
             "is cluster-robust, and Wilcoxon's test takes their means"
         )
     return tuple(notes)
@@ -322,7 +325,16 @@ def _with_verdicts(parts: Sequence[Comparison], paired: Paired) -> list[Comparis
     if not differences:
         return list(parts)
     decided = iter(_decide(differences, paired, parts[0].settings))
-    return [replace(part, differences=tuple(next(decided) for _ in part)) for part in parts]
+    return [
+        replace(part, differences=tuple(_undrawn(part.paired, next(decided)) for _ in part))
+        for part in parts
+    ]
+
+
+def _undrawn(part: Paired, difference: Difference) -> Difference:
+    if isinstance(part, DrawnPaired) and not part.draw.drawn:
+        return of_undrawn(difference, part.draw)
+    return difference
 
 
 def _decide(

@@ -20,6 +20,7 @@ from llama_index_rag_metrics.evaluation.results.results_report import system_of
 from llama_index_rag_metrics.metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.drawing import short_names, without_prefix
+from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.figure import Axis, Draw, Figure, Series
 from llama_index_rag_metrics.report.numbers import (
     DISPUTED,
@@ -49,6 +50,7 @@ _ALL_PAIRS = (
 _DAGGER = f" {DISPUTED} The test says another thing than the interval."
 
 _MOST_TABLES = 3
+_SLICES = "Slices"
 """Up to this many other systems get a table each."""
 
 _TONES: dict[Outcome, m.Tone] = {"better": "best", "worse": "alarm"}
@@ -104,6 +106,7 @@ def _sections(comparison: Comparison, systems: list[System]) -> list[m.Section]:
         for name, calibration in calibrations.items()
     ]
     holes = hole_tables(comparison.holes)
+    by_turn = scores_report.slice_tables(systems, (), comparison.settings.primary)
     return [
         m.Section("Differences", list(_differences(comparison)), text=settings_of(comparison)),
         scores_report.summary_section(
@@ -116,7 +119,7 @@ def _sections(comparison: Comparison, systems: list[System]) -> list[m.Section]:
             digits={metric: _digits(comparison, metric) for metric in comparison.metric_names},
         ),
         m.Section("Human and judged questions", calibrated, CALIBRATED),
-        m.Section("Slices", list(_slices(comparison)), aside=True),
+        m.Section(_SLICES, [*_slices(comparison), *by_turn], aside=True),
         _pairs_section(comparison),
         m.Section("Unlabelled passages", holes, EXPLAINED, aside=True, folded=True),
     ]
@@ -132,12 +135,29 @@ def title_of(comparison: Comparison) -> str:
 def decisions(comparison: Comparison) -> list[m.Statement]:
     """The decision by the primary metric, and the verdicts of a few systems that were measured."""
     verdicts = _statements(comparison, comparison.settings.primary)
+    if len(comparison.others) <= _MOST_TABLES:
+        verdicts += _worst_slices(comparison)
     if comparison.drawn is not None:
         return [*verdicts, m.Statement(comparison.drawn.used)]
-    if len(verdicts) < 2:
+    if len(comparison.others) < 2:
         return verdicts
     decision = m.Statement(comparison.decision)
-    return [decision, *(verdicts if len(verdicts) <= _MOST_TABLES else ())]
+    return [decision, *(verdicts if len(comparison.others) <= _MOST_TABLES else ())]
+
+
+def _worst_slices(comparison: Comparison) -> Iterator[m.Statement]:
+    """Of each system the slice in which it is worst against the baseline, a shown loss first."""
+    primary = comparison.settings.primary
+    for name in comparison.others if len(comparison.slices) > 1 else ():
+        parts = {value: part[name, primary] for value, part in comparison.slices.items()}
+        scored = {value: difference for value, difference in parts.items() if difference.n}
+        if scored:
+            value = min(scored, key=lambda key: (scored[key].outcome != "worse", scored[key].gain))
+            label = f"without {comparison.settings.slices}"
+            if value is not None:
+                label = f"{comparison.settings.slices} {value}"
+            text = f"Worst of {len(scored):,} slices, {plain(label)}: {scored[value].verdict}"
+            yield m.Statement(text, _tone(scored[value]), evidence=_SLICES)
 
 
 def _statements(comparison: Comparison, metric: str) -> list[m.Statement]:
@@ -166,17 +186,18 @@ def label_of(difference: Difference) -> str:
 
 def settings_of(comparison: Comparison) -> str:
     """How the numbers were made."""
-    settings, families = comparison.settings, []
-    if len(comparison.others) > 1:
-        families.append(f"all systems on {settings.primary}")
-    if len(comparison.others) * (len(comparison.metric_names) - 1) > 1:
-        families.append("all other metrics")
-    adjusted = ""
-    if families and settings.correction == "none":
-        adjusted = " Neither is adjusted for the number of comparisons;"
-    elif families:
-        of = " and, apart from these, for ".join(families)
-        adjusted = f" Both are adjusted ({_CORRECTIONS[settings.correction]}) for {of};"
+    settings, n_systems = comparison.settings, len(comparison.names)
+    is_several = n_systems > 2
+    are_others = len(comparison.others) * (len(comparison.metric_names) - 1) > 1
+    how, adjusted = f"adjusted ({_CORRECTIONS.get(settings.correction)})", ""
+    if settings.correction == "none":
+        if is_several or are_others:
+            adjusted = " Neither is adjusted for the number of comparisons;"
+    elif is_several:
+        apart = f": on {settings.primary} by itself, on the other metrics together"
+        adjusted = f" Both are {how} for comparing {n_systems} systems{apart * are_others};"
+    elif are_others:
+        adjusted = f" On metrics other than {settings.primary} both are {how} for their number;"
     parts = (comparison, *comparison.slices.values())
     is_disputed = any(difference.is_disputed for part in parts for difference in part)
     made = (

@@ -13,6 +13,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from llama_index_rag_metrics.decisions.clusters import Clusters
+from llama_index_rag_metrics.decisions.comparison.difference import Difference
 from llama_index_rag_metrics.decisions.comparison.pairing import Paired, pair
 from llama_index_rag_metrics.decisions.draws import Draw
 from llama_index_rag_metrics.metrics.metric_names import lower_is_better
@@ -71,6 +72,15 @@ class DrawnPaired(Paired):
             value: replace(known.get(value, without), draw=self.draw.in_slice(key, value))
             for value in self.draw.slice_values(key)
         }
+
+
+def of_undrawn(difference: Difference, draw: Draw) -> Difference:
+    """The difference in a slice of which no question is drawn, with a verdict that says why."""
+    if draw.changed:
+        verdict = f"{draw.found}, but none of these is drawn: draw more questions"
+        return replace(difference, verdict=f"{verdict}.")
+    verdict = f"{draw.found}, so {difference.metric} is the same"
+    return replace(difference, difference=0.0, outcome="alike", verdict=f"{verdict}.")
 
 
 def stretched(

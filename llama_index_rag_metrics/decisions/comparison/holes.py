@@ -16,6 +16,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TypeAlias
 
+import numpy as np
+
 from llama_index_rag_metrics.evaluation.results.curves import ranking_metric
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.evaluation.results.results_report import system_of
@@ -30,6 +32,7 @@ from llama_index_rag_metrics.metrics import (
 )
 from llama_index_rag_metrics.rankings.matching.matcher_names import Matched
 from llama_index_rag_metrics.rankings.relevance import Relevance
+from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.numbers import carried, mean_of
 from llama_index_rag_metrics.report.reportable import Reportable
@@ -120,8 +123,8 @@ def judgement_holes(
 
     Unjudged is what has no grade or a negative one; where the judgements name relevant items only,
     that is everything else. Metrics of texts, groups, spans, leaks and calls, those with a cutoff
-    by tokens, `judged` itself, and metrics of your own are left out: unjudged items don't affect
-    them, or the effect isn't known.
+    by tokens, `judged` itself, metrics of questions without an answer and those of your own are
+    left out: unjudged items don't affect them, or the effect isn't known.
 
     Args:
         results: of an evaluation. Its rankings and relevance are needed; bare scores have none.
@@ -170,11 +173,14 @@ def judgement_holes(
 def _holes(view: _View, scored: Sequence[_Scored], judged_by: Matched) -> Iterator[Holes]:
     """Holes of metrics of one view, judged once."""
     _, cutoff, grade, query_ids = view
-    run, relevance = judged_by.run, judged_by.relevance
-    rankings = [
-        list(dict.fromkeys(run[query_id].ids)) if query_id in run else [] for query_id in query_ids
+    asked = [
+        (query_id, run.get(query_id, Ranking()))
+        for run in judged_by.run.each_time
+        for query_id in query_ids
+        if query_id in run or query_id not in judged_by.run
     ]
-    judged = [relevance.get(query_id, Relevance()).grades for query_id in query_ids]
+    rankings = [list(dict.fromkeys(ranking.ids)) for _, ranking in asked]
+    judged = [judged_by.relevance.get(query_id, Relevance()).grades for query_id, _ in asked]
     seen = [ranking[:cutoff] for ranking in rankings]
     unjudged = [
         [item for item in items if not grades.get(item, -1) >= 0]
@@ -188,13 +194,19 @@ def _holes(view: _View, scored: Sequence[_Scored], judged_by: Matched) -> Iterat
         ]
         return score_with([metric for metric, _ in scored], filled, rankings, EVERY_QUERY)
 
+    def mean_of(scores: Scores, metric: str) -> float:
+        runs: dict[str, list[float]] = defaultdict(list)
+        for (query_id, _), score in zip(asked, scores[metric].tolist(), strict=True):
+            runs[query_id].append(score)
+        return exact_mean(np.array([math.fsum(each) / len(each) for each in runs.values()]))
+
     not_relevant, relevant = scores_if(0.0), scores_if(grade)
     for metric, scores in scored:
         yield Holes(
             metric=metric.metric_name,
             mean=math.fsum(scores.values()) / len(scores),
-            not_relevant=exact_mean(not_relevant[metric.metric_name]),
-            relevant=exact_mean(relevant[metric.metric_name]),
+            not_relevant=mean_of(not_relevant, metric.metric_name),
+            relevant=mean_of(relevant, metric.metric_name),
             n=len(scores),
             unjudged=sum(map(len, unjudged)),
             retrieved=sum(map(len, seen)),
@@ -205,7 +217,9 @@ def _holes(view: _View, scored: Sequence[_Scored], judged_by: Matched) -> Iterat
 def _answering(name: str) -> RankingMetric | None:
     """The metric of a name, or None where unjudged items can't change it."""
     metric = ranking_metric(name)
-    if metric is None or metric.needs or isinstance(metric, (GroupMetric, Judged)):
+    if metric is None or metric.passes or metric.needs or metric.of_unanswerable:
+        return None
+    if isinstance(metric, (GroupMetric, Judged)):
         return None
     return metric
 

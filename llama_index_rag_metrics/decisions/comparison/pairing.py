@@ -280,7 +280,7 @@ def pair(
             for metric in names
         },
         metadata=metadata,
-        clusters=None if clusters is None else clusters_of(clusters, query_ids, metadata),
+        clusters=clusters_of(clusters, query_ids, metadata),
         notes=tuple(notes),
     )
 

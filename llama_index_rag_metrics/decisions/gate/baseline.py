@@ -284,10 +284,12 @@ class Baseline:
         for query_id in sorted({*self.scores.query_ids, *self.scores.excluded}):
             prints = asdict(self.fingerprints.get(query_id, Fingerprint()))
             row: dict[str, Any] = {part: digest for part, digest in prints.items() if digest}
+            values = [by_query.get(query_id) for by_query in columns]
             if query_id in self.scores.excluded:
                 row["excluded"] = self.scores.excluded[query_id]
-            else:
-                row["scores"] = [by_query.get(query_id) for by_query in columns]
+            # left out of most means, it may have a value by "abstained", or by metrics of texts
+            if "excluded" not in row or any(value is not None for value in values):
+                row["scores"] = values
             yield f"  {json_text(query_id)}: {json_text(row)}"
 
     def _judged(self) -> Iterator[str]:
@@ -329,7 +331,11 @@ def _block(key: str, start: str, end: str, lines: Iterable[str]) -> str:
 
 def _read(data: Mapping[str, Any]) -> Baseline:
     metrics, rows = data["metrics"], data["queries"]
-    scored = {query_id: row["scores"] for query_id, row in rows.items() if "excluded" not in row}
+    scored = {
+        query_id: row["scores"]
+        for query_id, row in rows.items()
+        if "excluded" not in row or "scores" in row
+    }
     excluded = {query_id: row["excluded"] for query_id, row in rows.items() if "excluded" in row}
     scores = Scores([*scored], _columns(scored, metrics), excluded=excluded, name=data["name"])
     check_finite(scores, metrics)

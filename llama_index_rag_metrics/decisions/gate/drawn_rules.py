@@ -94,6 +94,10 @@ def check_drawn_rules(rules: Sequence[Rule], draw: Draw, scores: Scores) -> None
             remedy = "Check such rules without the draw, on labelled questions drawn from all."
             expected = "a rule against the baseline, since a draw is of differences between two"
             raise InvalidInput("rule", str(rule), expected, remedy)
+        if rule.every:
+            remedy = "compare(..., drawn=draw, slices=...) shows what was drawn of each slice."
+            expected = "a rule over all questions, since too few of a slice are drawn"
+            raise InvalidInput("rule", str(rule), expected, remedy)
         check_metric(draw, name_in(scores, rule.metric))
 
 
@@ -120,7 +124,7 @@ def measure_drawn(
         drawn_scores(scores, draw, name, [metric])
         for name, scores in (("the baseline", stored.scores), ("now", now))
     ]
-    measured = measure_against(
+    [measured] = measure_against(
         rule, sides[1], replace(stored, scores=sides[0]), draw.drawn, clusters
     )
     evidence = measured.evidence

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from llama_index_rag_metrics.decisions.gate.gate_sentences import slice_name
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.numbers import (
@@ -32,8 +33,18 @@ MOST_ITEMS = 3
 
 def gate_report(gate: GateReport) -> m.Report:
     name = f" of {gate.name}" if gate.name else ""
-    worst_first = sorted(gate, key=lambda verdict: ORDER.index(verdict.outcome))
-    rows = [_row(verdict) for verdict in worst_first]
+    worst_first = sorted(gate, key=_worst_first)
+    rows = [_row(verdict, str(verdict.rule)) for verdict in worst_first]
+    sliced = [
+        m.Table(
+            str(verdict.rule),
+            _HEAD,
+            [[_row(part, slice_name(part)) for part in sorted(verdict.parts, key=_worst_first)]],
+            first=verdict.rule.every,
+        )
+        for verdict in worst_first
+        if verdict.parts
+    ]
     known = [gate.about[label] for label in ("dataset", "commit") if label in gate.about]
     nothing = [note for note in gate.notes if note.startswith(NOTHING)]
     lead = [counted(len(rows), "rule", "rules"), *known]
@@ -47,11 +58,15 @@ def gate_report(gate: GateReport) -> m.Report:
             *([m.Statement(gate.drawn)] if gate.drawn else ()),
         ],
         about=[*gate.about.items()],
-        sections=[m.Section(_VERDICTS, [m.Table("", _HEAD, [rows], first="rule")])],
+        sections=[m.Section(_VERDICTS, [m.Table("", _HEAD, [rows], first="rule"), *sliced])],
         listings=list(_listings(worst_first, gate.name)),
         notes=[note for note in gate.notes if note not in nothing],
         records=_records(gate),
     )
+
+
+def _worst_first(verdict: Verdict) -> int:
+    return ORDER.index(verdict.outcome)
 
 
 def _decision(worst_first: Sequence[Verdict]) -> list[m.Statement]:
@@ -86,7 +101,7 @@ def _outcome(outcome: Outcome) -> m.Cell:
     return m.Cell(outcome, "outcome", _TONES[outcome])
 
 
-def _row(verdict: Verdict) -> m.Row:
+def _row(verdict: Verdict, label: str) -> m.Row:
     rule, limit = verdict.rule, verdict.rule.value
     has_bounds = rule.confidence is not None
     is_count = isinstance(verdict.value, int)
@@ -99,7 +114,7 @@ def _row(verdict: Verdict) -> m.Row:
     )
     digits = digits_for(verdict.n, bounds)
     return m.Row(
-        str(rule),
+        label,
         [
             _outcome(verdict.outcome),
             m.Cell(
@@ -125,7 +140,7 @@ def _listings(worst_first: Sequence[Verdict], name: str) -> Iterator[m.Listing]:
         again = [query.query_id for query in verdict.worst if query.query_id in shown]
         shown.update(query.query_id for query in new)
         yield m.Listing(
-            f"Worst questions on {verdict.metric}",
+            f"Worst questions on {verdict.metric}{verdict.part and f' in {verdict.part}'}",
             [_query(query, name) for query in new],
             f"beside {', '.join(again)}, above" if again else "",
             most=MOST_ITEMS,

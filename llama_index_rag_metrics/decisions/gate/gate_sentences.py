@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from llama_index_rag_metrics.decisions import better_and_worse
 from llama_index_rag_metrics.decisions.power_report import about
+from llama_index_rag_metrics.metrics.passes import Passes
 from llama_index_rag_metrics.report.numbers import (
     count,
+    counted,
     digits_of,
     given,
     percent,
@@ -15,6 +19,7 @@ from llama_index_rag_metrics.report.numbers import (
     rounded_up,
     score,
 )
+from llama_index_rag_metrics.scores.scores_report import listed
 from llama_index_rag_metrics.statistics.resampling import NOISE
 
 if TYPE_CHECKING:
@@ -24,6 +29,9 @@ if TYPE_CHECKING:
 
 def sentence(verdict: Verdict) -> str:
     """What was found, what the rule wants, and where it is undecided, what would decide."""
+    if verdict.parts:
+        worst = sentence(replace(verdict, parts=()))
+        return f"{worst} {_of_parts(verdict.parts)}".rstrip()
     lacking = verdict.expected - verdict.n
     if lacking <= 0 or not verdict.n:
         return _finding(verdict)
@@ -33,10 +41,13 @@ def sentence(verdict: Verdict) -> str:
 
 
 def _finding(verdict: Verdict) -> str:
-    rule, metric, n = verdict.rule, verdict.metric, verdict.n
+    rule, n = verdict.rule, verdict.n
+    metric = f"{verdict.metric} in {verdict.part}" if verdict.part else verdict.metric
     if not n:
         none = f"none of {questions(verdict.expected)} has {_value(rule)}"
         why = none if verdict.expected else "there are no questions"
+        if verdict.expected and (passes := Passes.split(verdict.metric)[0]) is not None:
+            why += f"; {passes} needs a metric that is always 0 or 1, and {passes.k} runs or more"
         return f"{metric} can't be judged: {why}."
     now = f"{metric} is {_number(verdict.value, n, rule)}"
     if isinstance(verdict.value, int):
@@ -52,6 +63,50 @@ def _finding(verdict: Verdict) -> str:
     change = f"{_change(verdict.difference or 0.0, verdict)}{_bound(verdict)}"
     found = f"{now} against {before}, {change}; {_wanted(rule)} ({questions(n)})."
     return f"{found}{_way_out(verdict)}"
+
+
+_SAYS = {
+    "fail": ("fails", "fail"),
+    "inconclusive": ("is inconclusive", "are inconclusive"),
+    "pass": ("passes", "pass"),
+}
+
+
+def _of_parts(parts: Sequence[Verdict]) -> str:
+    """How many slices keep the rule, which don't, and which are too small to tell."""
+    small = [part for part in parts if part.least is not None]
+    found = []
+    for outcome, (one, several) in _SAYS.items():
+        some = [
+            slice_name(part) for part in parts if part.least is None and part.outcome == outcome
+        ]
+        if some:
+            named = "" if outcome == "pass" else f" ({listed(some)})"
+            found.append(f"{len(some):,} {one if len(some) == 1 else several}{named}")
+    told = [f"Of {counted(len(parts), 'slice', 'slices')}, {', '.join(found)}."] if found else []
+    if small:
+        small.sort(key=_lost, reverse=True)
+        sizes = listed([f"{slice_name(part)} ({part.n:,}{_seen(part)})" for part in small])
+        least = max(part.least or 0 for part in small)
+        told += [f"Too small to pass even at best, with fewer than {questions(least)}: {sizes}."]
+    return " ".join(told)
+
+
+def _lost(part: Verdict) -> float:
+    """How much was lost against the baseline; 0 without one, or without questions."""
+    lost = part.difference or 0.0
+    return lost if part.rule.lower_is_better else -lost
+
+
+def _seen(part: Verdict) -> str:
+    """The loss that was seen, where it is more than is tolerated: too few questions to prove it."""
+    is_beyond = part.n and part.difference is not None and _lost(part) > part.rule.tolerance + NOISE
+    return f", with {_change(part.difference or 0.0, part)}" if is_beyond else ""
+
+
+def slice_name(part: Verdict) -> str:
+    """The value alone, beside which its key is known."""
+    return part.part.removeprefix(f"{part.rule.every} ")
 
 
 def _number(value: float | int, n: int, rule: Rule) -> str:

@@ -13,11 +13,11 @@ false and of true verdicts on real scores are in benchmarks/README.md, with the 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import compress
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -30,13 +30,20 @@ from llama_index_rag_metrics.decisions.comparison.pairing import (
 from llama_index_rag_metrics.decisions.gate.baseline import Baseline, Fingerprint
 from llama_index_rag_metrics.decisions.gate.rules import CONFIDENCE, Rule
 from llama_index_rag_metrics.decisions.power import changes_of, easier_metric, is_quality
-from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
+from llama_index_rag_metrics.metrics.metric_names import (
+    is_of_unanswerable,
+    limits_of,
+    lower_is_better,
+)
 from llama_index_rag_metrics.metrics.metric_names import metric as metric_of
+from llama_index_rag_metrics.metrics.passes import Passes
 from llama_index_rag_metrics.report.numbers import given
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
-from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError, UnknownMetric
+from llama_index_rag_metrics.runtime.errors import InvalidInput, NotScored
+from llama_index_rag_metrics.runtime.masking import join_first
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scores.mappings import name_among
+from llama_index_rag_metrics.scores.mappings import name_among, rows_by
+from llama_index_rag_metrics.scores.scores_report import listed
 from llama_index_rag_metrics.statistics import prediction_powered as ppi
 from llama_index_rag_metrics.statistics.differences import CAUTIOUS, method_of, pseudo_queries
 from llama_index_rag_metrics.statistics.intervals import (
@@ -91,6 +98,12 @@ class PairedEvidence:
     def method(self) -> str:
         return method_of(self._units)
 
+    def at_best(self, n: int | None = None) -> PairedEvidence:
+        """The evidence where nothing changed, of these queries or of n."""
+        if n is None:
+            return replace(self, values=0 * self.values, changes=None)
+        return replace(self, values=np.zeros(n), changes=None, clusters=None)
+
     def needed(self, tolerance: float, confidence: float) -> int | None:
         """How many questions would show that nothing changed; None where no larger number would."""
         if self._says_nothing:
@@ -143,6 +156,13 @@ class MeanEvidence:
     def method(self) -> str:
         return self._interval(0.95).method
 
+    def at_best(self, n: int | None = None) -> MeanEvidence:
+        """The evidence where every query has the best score, of these queries or of n."""
+        best = self.limits[0] if self.negated else self.limits[1]
+        if n is None:
+            return replace(self, values=best + 0 * self.values, calibrated=None)
+        return replace(self, values=np.full(n, best), calibrated=None, clusters=None)
+
     def _interval(self, confidence: float) -> MeanInterval:
         two_sided = 2 * confidence - 1
         if self.calibrated is None:
@@ -182,6 +202,7 @@ class Measured:
         baseline: the mean before; None without a baseline, as is `difference`, the mean paired one.
         evidence: how good or bad the true mean could be; None decides by the value.
         identical: whether the ranking of every query is known to be that of the baseline.
+        part: the slice, such as "language de"; "" for all queries.
     """
 
     metric: str
@@ -194,6 +215,7 @@ class Measured:
     evidence: Evidence | None = None
     identical: bool = False
     notes: Sequence[str] = ()
+    part: str = ""
 
     @property
     def coverage(self) -> float:
@@ -207,13 +229,54 @@ def measure_against(
     same: Sequence[str],
     clusters: Clusters | None,
     judge: Scores | None = None,
-) -> Measured:
-    """Measure a rule on the queries that are the same in the baseline, or the anchor."""
+) -> list[Measured]:
+    """Measure a rule on the queries that are the same in the baseline, or the anchor.
+
+    A rule over slices is measured in each; how far scores can be apart is known from all.
+    """
     metric = _metric_of_both(rule, now, stored)
     sides = {_BEFORE: stored.scores.select(same), _NOW: now.select(same)}
     paired = pair(sides, _BEFORE, metrics=[metric], clusters=clusters)
     if judge is not None:
         paired = replace(paired, judged=_judged(rule, judge, stored, metric, clusters))
+    widest = paired.widest(_NOW, metric, _BEFORE)
+    if not rule.every:
+        return [_against(rule, metric, paired, sides, stored, widest)]
+    paired = replace(paired, metadata={**paired.metadata, **now.metadata})
+    asked, known = (*now.query_ids, *now.excluded), {*same}
+    in_both = {
+        value: [asked[row] for row in rows if asked[row] in known]
+        for value, rows in slice_rows(rule, asked, paired.metadata).items()
+    }
+    is_parted = any(value is not None and ids for value, ids in in_both.items())
+    parts: dict[Hashable, Paired] = {None: paired}
+    if is_parted:
+        parts = paired.slices(rule.every)
+    measured = []
+    for value, ids in in_both.items():
+        if not ids:
+            continue
+        of_slice = {name: side.select(ids) for name, side in sides.items()}
+        if value in parts:
+            each = _against(rule, metric, parts[value], of_slice, stored, widest)
+        else:
+            each = Measured(metric, math.nan, 0, _least_expected(of_slice, metric), {}, math.nan)
+        measured.append(replace(each, part=part_name(rule.every, value)))
+    if new := [part_name(rule.every, value) for value, ids in in_both.items() if not ids]:
+        note = f"not checked, since the {rule.reference} has no such questions: {listed(new)}"
+        measured[0] = replace(measured[0], notes=(*measured[0].notes, note))
+    return [each for each in measured if each.expected] or measured[:1]
+
+
+def _against(
+    rule: Rule,
+    metric: str,
+    paired: Paired,
+    sides: Mapping[str, Scores],
+    stored: Baseline,
+    widest: float,
+) -> Measured:
+    """Measure a rule on some queries of both sides."""
     key, scored = (_NOW, metric, _BEFORE), (paired, paired.judged or paired)
     is_same = not any(np.nan_to_num(side.values(*key)).any() for side in scored)
     differences, changes = paired.evidence(*key), paired.values(*key)
@@ -223,7 +286,7 @@ def measure_against(
     columns = {query_id: (score, before) for query_id, score, before in compress(rows, both)}
     means = {
         name: exact_mean(column[both])
-        if judge is None
+        if paired.judged is None
         else paired.calibrated_mean(name, metric).mean
         for name, column in values.items()
     }
@@ -231,20 +294,18 @@ def measure_against(
     sign = -1.0 if rule.lower_is_better else 1.0
     possible = paired.possible([key], rule.confidence or CONFIDENCE)[0]
     low, high = sorted((sign * possible).tolist())
-    evidence = PairedEvidence(
-        sign * ordered[:, 0], numbers, paired.widest(*key), (low, high), ordered[:, 1]
-    )
+    evidence = PairedEvidence(sign * ordered[:, 0], numbers, widest, (low, high), ordered[:, 1])
     worth = paired.worth(*key)
     return Measured(
         metric,
         means[_NOW],
         len(columns),
-        min(_expected(scores, metric) for scores in sides.values()),
+        _least_expected(sides, metric),
         columns,
         means[_BEFORE],
         exact_mean(differences[both]),
         None if rule.observed else evidence,
-        is_same and _is_identical(columns, now, stored),
+        is_same and _is_identical(columns, sides[_NOW], stored),
         (*paired.notes, f"{metric}: {worth}") if worth else paired.notes,
     )
 
@@ -287,8 +348,33 @@ def _judged(
 
 def measure_alone(
     rule: Rule, scores: Scores, clusters: Clusters | None, judge: Scores | None = None
-) -> Measured:
+) -> list[Measured]:
     """Measure a rule without a baseline; with a judge, the scores are people's."""
+    if not rule.every:
+        return [_alone(rule, scores, clusters, judge)]
+    slice_rows(rule, (*scores.query_ids, *scores.excluded), scores.metadata)
+    judged = {} if judge is None else judge.slices(rule.every)
+    measured = [
+        replace(_alone(rule, part, clusters, judged.get(value)), part=part_name(rule.every, value))
+        for value, part in scores.slices(rule.every).items()
+    ]
+    return [each for each in measured if each.expected] or measured[:1]
+
+
+def slice_rows(
+    rule: Rule, query_ids: Sequence[str], metadata: Mapping[str, Mapping[str, Any]]
+) -> dict[Hashable, list[int]]:
+    return rows_by(rule.every, query_ids, metadata, f"slices of the rule '{rule}'")
+
+
+def part_name(key: str, value: Hashable) -> str:
+    """A slice in words, such as "language de"."""
+    if value is None:
+        return f"questions without {key}"
+    return f"{key} {value if str(value).strip() else repr(value)}"
+
+
+def _alone(rule: Rule, scores: Scores, clusters: Clusters | None, judge: Scores | None) -> Measured:
     counts = asdict(scores.counts)
     if rule.metric not in scores and rule.metric in counts:
         if rule.confidence is not None:
@@ -330,13 +416,19 @@ def name_in(scores: Scores, name: str) -> str:
     """The name under which the scores have a metric that may be spelt as other tools do."""
     try:
         return name_among(name, scores.metric_names)
-    except UnknownMetric as error:
-        try:
-            usual = metric_of(name).metric_name
-        except RagMetricsError:
-            raise error from None
-        scored = f"one that was scored: {', '.join(scores)}"
-        raise InvalidInput("metric of a rule", name, scored, f"Score by {usual}, too.") from None
+    except NotScored as error:
+        passes, of_one_run = Passes.split(name)
+        usual = metric_of(of_one_run).metric_name
+        remedies = [f"Score by {usual}, too."] * (passes is None or usual not in scores)
+        if passes is not None:
+            times = max(passes.k, 2)
+            remedies.append(f"Evaluate with repeats={times} or more: rules find it in the runs.")
+        expected = f"a metric that was scored: {join_first(error.nearest, 10)}"
+        raise InvalidInput("rule", name, expected, " ".join(remedies)) from None
+
+
+def _least_expected(sides: Mapping[str, Scores], metric: str) -> int:
+    return min(_expected(scores, metric) for scores in sides.values())
 
 
 def _expected(scores: Scores, metric: str) -> int:
@@ -344,6 +436,8 @@ def _expected(scores: Scores, metric: str) -> int:
 
     Queries without relevance count only for a metric that has values for some of them.
     """
+    if is_of_unanswerable(metric):
+        return len(scores.unanswerable)
     needless = {query_id for query_id, reason in scores.excluded.items() if reason != "failed"}
     n = len({*scores.query_ids, *scores.excluded})
     return n if needless & scores.by_query(metric).keys() else n - len(needless)

@@ -7,6 +7,8 @@
     ndcg@10 >= anchor - 0.05              against the anchor, which updates of the baseline leave
     recall@5 >= 0.8                       the mean is at least 0.8
     recall@5 >= 0.8 at 95%                the one-sided bound of the mean is at least 0.8
+    pass^3 hit_rate@5 >= 0.8              all of 3 runs of a question score 1, in 8 of 10 cases
+    ndcg@10 >= baseline - 0.05 in every language    in each slice of the queries' metadata
     failed <= 0                           a count: queries, scored, failed, empty, …
 
 `<=` and `<` are for metrics of which less is better. A bound asks for proof that a change is
@@ -36,7 +38,8 @@ _RULE = re.compile(
     rf"""\s*(?P<metric>(?:[^()<>=]|\([^()]*\))+?)\s*(?P<sign>>=|<=|>|<)\s*
     (?:(?P<reference>baseline|anchor)(?:\s*(?P<direction>[-+−])\s*(?P<offset>{_NUMBER}))?
       |(?P<threshold>[-−]?{_NUMBER}))
-    (?:\s+(?:at\s+(?P<percent>{_NUMBER})\s*%|(?P<observed>(?:as\s+)?observed)))?\s*""",
+    (?:\s+(?:at\s+(?P<percent>{_NUMBER})\s*%|(?P<observed>(?:as\s+)?observed)))?
+    (?:\s+in\s+(?:every|the\s+worst)\s+(?P<every>\S.*?))?\s*""",
     re.VERBOSE | re.IGNORECASE,
 )
 _EXAMPLES = (
@@ -59,6 +62,8 @@ class Rule:
             observed. A rule against the baseline has 0.95 unless it is `observed`.
         anchor: whether it is relative to the anchor, the baseline that updates leave as it is.
         observed: whether a rule against the baseline is decided by the difference observed.
+        every: a key of the queries' metadata, in each value of which the rule has to be kept; ""
+            for all queries together.
 
     Examples:
         >>> Rule.parse("ndcg@10 >= baseline - 0.02")
@@ -79,6 +84,7 @@ and a limit, got 'ndcg@10 >= 80%'. For example ...; limits are in the metric's o
     confidence: float | None = None
     anchor: bool = False
     observed: bool = False
+    every: str = ""
 
     def __post_init__(self) -> None:
         if self.sign not in _SIGNS:
@@ -117,6 +123,7 @@ and a limit, got 'ndcg@10 >= 80%'. For example ...; limits are in the metric's o
             None if percent is None else round(float(percent) / 100, 12),
             anchor=(match["reference"] or "").lower() == "anchor",
             observed=match["observed"] is not None,
+            every=match["every"] or "",
         )
 
     @property
@@ -151,7 +158,8 @@ and a limit, got 'ndcg@10 >= 80%'. For example ...; limits are in the metric's o
         how = " as observed" if self.observed else ""
         if self.confidence is not None:
             how = f" at {self.confidence * 100:.10g}%"
-        return f"{self.metric} {self.sign} {self.limit}{how}"
+        where = f" in every {self.every}" if self.every else ""
+        return f"{self.metric} {self.sign} {self.limit}{how}{where}"
 
 
 RuleLike: TypeAlias = "str | Rule | Iterable[str | Rule]"

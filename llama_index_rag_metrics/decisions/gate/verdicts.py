@@ -3,14 +3,18 @@
 A gate passes where every rule passes, so each bound for passing holds on its own. It fails where
 any rule fails, so with m rules each fails with confidence 1 - (1 - c) / m, step by step as Holm's
 (1979) method does: an unchanged system then fails in at most 1 - c of cases, however many rules
-there are. Rules that test the same numbers against the same limit count once.
+there are. Rules that test the same numbers against the same limit count once. A rule over s slices
+counts as one rule, each slice of which fails with confidence 1 - (1 - c) / (m s); it passes where
+every slice does that has enough queries to pass at all, and is never passed without such a slice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from itertools import chain
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -26,6 +30,9 @@ from llama_index_rag_metrics.runtime.jsonable import jsonable
 from llama_index_rag_metrics.statistics.resampling import NOISE
 
 Outcome: TypeAlias = Literal["pass", "fail", "inconclusive"]
+
+_MOST_QUERIES = 100_000
+"""A slice that couldn't pass with so many isn't called too small."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +93,11 @@ class Verdict(Sentence):
         together: how many rules, each counted once, it is corrected for.
         decidable: the smallest loss that this many queries rule out with power 0.8, if nothing
             truly changed; None where the verdict is clear, or that loss intolerable.
+        part: the slice that the numbers are of, such as "language de"; of a rule over slices, the
+            one that is worst off. "" for all queries.
+        least: where a slice is too small to pass even at its best, how many queries could; else
+            None.
+        parts: of a rule over slices, the verdict on each.
     """
 
     rule: Rule
@@ -104,12 +116,21 @@ class Verdict(Sentence):
     covered: bool = True
     together: int = 1
     decidable: float | None = None
+    part: str = ""
+    least: int | None = None
+    parts: tuple[Verdict, ...] = ()
 
     def record(self) -> dict[str, Any]:
         """For JSON."""
         parts = {part.name: getattr(self, part.name) for part in fields(self)}
         worst = [query.record() for query in self.worst]
-        return {**parts, "rule": str(self.rule), "sentence": self.sentence, "worst": worst}
+        return {
+            **parts,
+            "rule": str(self.rule),
+            "sentence": self.sentence,
+            "worst": worst,
+            "parts": [part.record() for part in self.parts],
+        }
 
     @property
     def sentence(self) -> str:
@@ -200,6 +221,8 @@ def decide(measured: Sequence[tuple[Rule, Measured]], min_coverage: float) -> li
 
 def _test(rule: Rule, evidence: Evidence) -> Hashable:
     """Equal for rules that test the same numbers against the same limit."""
+    if rule.every:
+        return rule
     values = evidence.values.tobytes()
     return values, rule.value, rule.sign, rule.confidence, rule.baseline
 
@@ -219,16 +242,17 @@ def _certain(rule: Rule, measured: Measured, min_coverage: float) -> Outcome | N
 def _step_down(tests: Mapping[int, tuple[Rule, Evidence, Hashable]]) -> dict[int, int]:
     """How many tests each test is corrected for, by its number."""
     left, together = dict(tests), {}
+    slices = Counter(rule for rule, _, _ in tests.values() if rule.every)
     while left:
         m = len({test for _, _, test in left.values()})
         failing = [
             number
             for number, (rule, evidence, _) in left.items()
-            if (highest := _highest(rule, evidence, m)) is not None
+            if (highest := _highest(rule, evidence, m * slices.get(rule, 1))) is not None
             and not _keeps(rule, _turned(rule, highest))
         ]
         for number in failing or list(left):
-            together[number] = m
+            together[number] = m * slices.get(left[number][0], 1)
             del left[number]
     return together
 
@@ -244,7 +268,7 @@ def _corrected_confidence(rule: Rule, together: int) -> float:
 
 def _verdict(rule: Rule, measured: Measured, together: int, min_coverage: float) -> Verdict:
     outcome, evidence, method = _certain(rule, measured, min_coverage), measured.evidence, ""
-    bad = good = needed = decidable = None
+    bad = good = needed = decidable = least = None
     if measured.identical and rule.confidence is not None and outcome is not None and measured.n:
         method, bad, good = "identical rankings", 0.0, 0.0
     elif evidence is not None and outcome is None:
@@ -256,9 +280,11 @@ def _verdict(rule: Rule, measured: Measured, together: int, min_coverage: float)
             outcome = "pass"
         elif good is not None and not _keeps(rule, good):
             outcome = "fail"
-        elif isinstance(evidence, PairedEvidence) and not (highest or 0.0) < -NOISE:
-            needed = evidence.needed(rule.tolerance, confidence)
-            decidable = evidence.decidable(confidence)
+        else:
+            least = _least(rule, evidence) if rule.every else None
+            if isinstance(evidence, PairedEvidence) and not (highest or 0.0) < -NOISE:
+                needed = evidence.needed(rule.tolerance, confidence)
+                decidable = evidence.decidable(confidence)
     lower, upper = (good, bad) if rule.lower_is_better else (bad, good)
     return Verdict(
         rule=rule,
@@ -276,7 +302,39 @@ def _verdict(rule: Rule, measured: Measured, together: int, min_coverage: float)
         covered=measured.coverage >= min_coverage - NOISE,
         together=together,
         decidable=decidable,
+        part=measured.part,
+        least=least,
     )
+
+
+def _least(rule: Rule, evidence: Evidence) -> int | None:
+    """How many queries could pass; None where these could, or no number."""
+
+    def passes(best: Evidence) -> bool:
+        low = best.bounds(rule.confidence or 0.0)[0]
+        return low is not None and _keeps(rule, _turned(rule, low))
+
+    counts = range(2, _MOST_QUERIES)
+    if passes(evidence.at_best()) or not passes(evidence.at_best(_MOST_QUERIES)):
+        return None
+    return counts[bisect_left(counts, True, key=lambda n: passes(evidence.at_best(n)))]
+
+
+def gathered(verdicts: Iterable[Verdict]) -> Iterator[Verdict]:
+    """One verdict for each rule: of one over slices, that of the slice that is worst off."""
+    for rule, group in groupby(verdicts, key=lambda verdict: verdict.rule):
+        if not rule.every:
+            yield from group
+            continue
+        parts = tuple(group)
+        large = [part for part in parts if part.least is None] or parts
+        worst = min(large, key=lambda part: (ORDER.index(part.outcome), _margin(part)))
+        yield replace(worst, parts=parts)
+
+
+def _margin(verdict: Verdict) -> float:
+    found = verdict.value if verdict.difference is None else verdict.difference
+    return _turned(verdict.rule, found)
 
 
 def _keeps(rule: Rule, value: float) -> bool:

@@ -56,6 +56,9 @@ class Point(dict[str, Value]):
     def params(self) -> dict[str, Any]:
         return {name: value.held for name, value in self.items()}
 
+    def without(self, parameter: str) -> Point:
+        return Point({name: value for name, value in self.items() if name != parameter})
+
     def identity(self) -> str:
         """The name, and a digest of all that the values hold, for a journal."""
         digests = []

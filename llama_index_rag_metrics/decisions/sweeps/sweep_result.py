@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from llama_index_rag_metrics.decisions.chunk_ceiling import ChunkCeiling
 from llama_index_rag_metrics.decisions.comparison.comparing import compare
 from llama_index_rag_metrics.decisions.comparison.comparison import Comparison
 from llama_index_rag_metrics.decisions.comparison.difference import margin_of
@@ -21,14 +23,13 @@ from llama_index_rag_metrics.report.model import Report
 from llama_index_rag_metrics.report.reportable import Reportable, Sentence
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.scores.scores import listed_means
+from llama_index_rag_metrics.scores.scores import Scores, listed_means
 from llama_index_rag_metrics.statistics.corrections import max_t
 from llama_index_rag_metrics.statistics.intervals import (
     RESAMPLES,
     SEED,
     MeanInterval,
     exact_mean,
-    mean_interval,
 )
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
 from llama_index_rag_metrics.statistics.shortfalls import (
@@ -105,6 +106,7 @@ class Configuration(Sentence):
         results: of its evaluation; None where there was none.
         error: why it can't be compared with the others; "" where it can.
         shown: parameter to its value as a text, without a secret.
+        ceiling: how good any retriever could be with its chunks; None where `chunks` wasn't given.
 
     Examples:
         >>> from llama_index_rag_metrics import sweep
@@ -122,6 +124,7 @@ class Configuration(Sentence):
     results: EvaluationResults | None = None
     error: str = ""
     shown: Mapping[str, str] = field(default_factory=dict)
+    ceiling: ChunkCeiling | None = None
 
     def __str__(self) -> str:
         means = "" if self.results is None else listed_means(self.results.scores.means)
@@ -130,6 +133,22 @@ class Configuration(Sentence):
     def mean(self, metric: str) -> float | None:
         """The mean on a metric; None where there is none."""
         return None if self.results is None else system_of(self.results).mean(metric)
+
+    def worst_slice(self, metric: str, key: str) -> tuple[Hashable, Scores] | None:
+        """The value of the questions' metadata that is surely worst, and the scores there.
+
+        The interval of its mean ends lowest: of few questions, which can't tell, it ends high.
+        """
+        parts = {} if self.results is None else self.results.scores.slices(key)
+        scored = [(value, part) for value, part in parts.items() if part.n(metric)]
+        sign = -1 if lower_is_better(metric) else 1
+
+        def at_best(pair: tuple[Hashable, Scores]) -> tuple[float, float]:
+            interval = pair[1].intervals()[metric]
+            end = interval.low if lower_is_better(metric) else interval.high
+            return math.inf if end is None else sign * end, sign * interval.mean
+
+        return min(scored, key=at_best, default=None)
 
     @cached_property
     def tokens(self) -> float | None:
@@ -160,6 +179,7 @@ class Sweep(Reportable, Sequence[Configuration]):
             configuration may be.
         is_timed: whether latencies compare: not where several configurations were evaluated at
             once.
+        slices: a key of the questions' metadata, by which the worst slice is shown; None for none.
 
     Examples:
         >>> from llama_index_rag_metrics import sweep
@@ -181,13 +201,14 @@ class Sweep(Reportable, Sequence[Configuration]):
         confidence: float = 0.95,
         tolerance: float | None = None,
         is_timed: bool = True,
+        slices: str | None = None,
     ) -> None:
         self._configurations = tuple(configurations)
         self.primary = primary
         self.metric_names = tuple(metric_names)
         self.confidence = confidence
         self.tolerance = margin_of(primary, tolerance, "tolerance")
-        self.is_timed = is_timed
+        self.is_timed, self.slices = is_timed, slices
 
     def __getitem__(self, key: Any) -> Any:
         if not isinstance(key, str):
@@ -266,6 +287,7 @@ class Sweep(Reportable, Sequence[Configuration]):
             confidence=self.confidence,
             tolerance=tolerance,
             is_timed=self.is_timed,
+            slices=self.slices,
         )
 
     def at_most_worse(self, configuration: Configuration) -> float:
@@ -301,8 +323,8 @@ class Sweep(Reportable, Sequence[Configuration]):
         """The interval of a configuration's mean on the primary metric, with `confidence`."""
         if configuration.results is None:
             raise InvalidInput("configuration", configuration.name, "one that was evaluated")
-        scores, limits = configuration.results.scores[self.primary], limits_of(self.primary)
-        return mean_interval(scores, confidence=self.confidence, limits=limits)
+        scores = configuration.results.scores
+        return scores.intervals(confidence=self.confidence)[self.primary]
 
     @cached_property
     def front(self) -> tuple[Configuration, ...]:

@@ -5,21 +5,25 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
 
+from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from typing_extensions import Unpack
 
+from llama_index_rag_metrics.decisions.chunk_ceiling import ChunkCeiling, chunk_ceiling
 from llama_index_rag_metrics.decisions.comparison.comparing import primary_of
 from llama_index_rag_metrics.decisions.comparison.difference import margin_of
 from llama_index_rag_metrics.decisions.sweeps.grid import Grid, Point, combinations
 from llama_index_rag_metrics.decisions.sweeps.sweep_result import Configuration, Sweep
 from llama_index_rag_metrics.evaluation.asking.query_runner import NOT_ASKED
-from llama_index_rag_metrics.evaluation.asking.run_journal import read_finished
+from llama_index_rag_metrics.evaluation.asking.run_journal import Asking, read_finished
 from llama_index_rag_metrics.evaluation.asking.run_options import (
     RunOptions,
     StageOptions,
@@ -29,13 +33,21 @@ from llama_index_rag_metrics.evaluation.asking.run_options import (
 )
 from llama_index_rag_metrics.evaluation.evaluator import aevaluate
 from llama_index_rag_metrics.evaluation.identity import identify_callable
-from llama_index_rag_metrics.evaluation.source import Source
+from llama_index_rag_metrics.evaluation.retrieved.passages import PassagesLike
+from llama_index_rag_metrics.evaluation.source import (
+    AsyncCallableRetriever,
+    CallableRetriever,
+    Source,
+)
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
+from llama_index_rag_metrics.metrics.base import check_passes
 from llama_index_rag_metrics.metrics.metric_names import DEFAULT_METRICS
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.rankings.fusion import Combine
+from llama_index_rag_metrics.rankings.judging.retrieval_scores import check_min_score
 from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn
 from llama_index_rag_metrics.rankings.matching.matcher_names import MatcherLike
+from llama_index_rag_metrics.rankings.matching.span_matcher import SpanMatcher
 from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.rankings.tokens import TokenCounter
 from llama_index_rag_metrics.runtime.cache.fetching import Cache
@@ -48,6 +60,7 @@ from llama_index_rag_metrics.runtime.errors import (
 from llama_index_rag_metrics.runtime.journal import read_fingerprint
 from llama_index_rag_metrics.runtime.masking import describe_error, register_secrets_of
 from llama_index_rag_metrics.runtime.sync import in_thread, synchronous, together
+from llama_index_rag_metrics.scores.mappings import rows_by
 from llama_index_rag_metrics.scores.scoring.batches import Metrics
 from llama_index_rag_metrics.statistics.intervals import check_options
 
@@ -56,6 +69,8 @@ Build: TypeAlias = "Callable[..., Any]"
 may be asynchronous."""
 
 _LONGEST_NAME = 80
+_CUT = "min_score"
+"""What of a configuration changes what is done with the answers, and asks nothing."""
 
 
 class SweepOptions(StageOptions, total=False):
@@ -66,6 +81,7 @@ class SweepOptions(StageOptions, total=False):
     workers: int
     show_progress: bool
     combine: Combine | None
+    min_score: float | None
     max_calls: int | None
 
 
@@ -79,10 +95,12 @@ async def asweep(
     primary: str | None = None,
     confidence: float = 0.95,
     tolerance: float | None = None,
+    slices: str | None = None,
     at_once: int = 1,
     journal: str | Path | None = None,
     count_tokens: bool = True,
     node_postprocessors: Sequence[BaseNodePostprocessor] = (),
+    chunks: Callable[..., PassagesLike] | None = None,
     **options: Unpack[SweepOptions],
 ) -> Sweep:
     """Evaluate every configuration of a grid, and recommend one if these questions can.
@@ -95,6 +113,8 @@ async def asweep(
         grid: parameter to its values, of which every combination is evaluated, or a list of
             configurations, {parameter: value} each. {"embed": {"small": model, ...}} gives values
             names. Objects without a name, and secrets such as an api_key, are shown as digests.
+            Unless `build` takes a `min_score` of its own, it is that of `evaluate`: configurations
+            that differ in it alone are asked once.
         dataset: a `RetrievalDataset`, or what `RetrievalDataset.of` takes. Labels have to fit every
             configuration: ids of chunks change with the chunk size, while spans, texts and ids of
             documents don't.
@@ -105,6 +125,8 @@ async def asweep(
         tolerance: how much worse than the best one, on the primary metric, a recommended
             configuration may be, in the metric's unit; None is 0.02 for metrics from 0 to 1, and 0
             for others: then only what is shown to be the best is recommended.
+        slices: a key of the questions' metadata, such as "language": beside each configuration's
+            mean stands that of the slice in which it is worst.
         at_once: how many configurations are evaluated at once. With more than one, they disturb
             each other's latency, and p95 is left out.
         journal: a folder with a journal for each configuration. A second call goes on where the
@@ -112,6 +134,9 @@ async def asweep(
         count_tokens: whether the tokens that a model has to read are counted, by `tokenizer`. What
             was retrieved needs texts for that.
         node_postprocessors: applied to what every configuration retrieves, in this order.
+        chunks: makes the chunks of a configuration of the parameters that they depend on,
+            `chunks(chunk_size=128)`: then the report has what they allow at best, beside what was
+            reached (`chunk_ceiling`, which needs labels with places).
 
     The further arguments are those of `evaluate`, such as `matcher`, `workers`, `forbidden`,
     `tokenizer` and `price_per_million`. All configurations share the `cache`: by default, a file
@@ -138,65 +163,133 @@ async def asweep(
     if not callable(build):
         expected = "a function of the parameters, which returns a retriever or an index"
         raise InvalidInput("build", build, expected)
-    for argument in ("name", "retriever_id"):
-        if argument in options:
-            sentence = f"sweep() has no argument {argument!r}: it sets that of every configuration."
-            raise InvalidInput(argument, options.get(argument), sentence=sentence)
-    check_known(asweep, options)
+    _check(options)
     check_count("at_once", at_once, "configurations to evaluate at once")
     check_options(confidence)
-    _ = RunOptions.of({**options, "cache": None})  # checks them
-    if options.get("max_calls") is not None:
-        check_count("max_calls", options["max_calls"], "retrievals")
     named = combinations(grid)
     chosen = resolve(metrics)
+    check_passes(chosen, options.get("repeats", 1))
     names = [metric.metric_name for metric in chosen]
     decides = primary_of(primary, names)
     tolerance = margin_of(decides, tolerance, "tolerance")
     questions = RetrievalDataset.of(dataset, on_error=options.get("on_error", "raise"))
+    if slices is not None:
+        rows_by(slices, questions.queries, questions.metadata, "slices")
     options["cache"] = Cache.of(options.get("cache"), journal)
     options["tokenizer"] = TokenCounter.of(options.get("tokenizer")) if count_tokens else None
+    times = range(1, options.get("repeats", 1) + 1)
+    askings = {Asking(query_id, time) for time in times for query_id in questions.queries}
     room = asyncio.Semaphore(at_once)
     for point in named.values():
         register_secrets_of(point.params, *point.params.values())
     identity = identify_callable(build)
+    is_own = _takes(build, _CUT)
+    asked = {name: point if is_own else point.without(_CUT) for name, point in named.items()}
+    for name, point in named.items():
+        if point.keys() != asked[name].keys():
+            check_min_score(point[_CUT].held)
     # of all, before any is built
     identities = {
-        name: name if journal is None else point.identity() for name, point in named.items()
+        name: point.name if journal is None else point.identity() for name, point in asked.items()
     }
+    ceilings = await in_thread(_ceilings, chunks, named.values(), questions, options)
+    shared = TemporaryDirectory() if journal is None and asked != named else nullcontext(journal)
+    one_at_a_time = {point.name: asyncio.Lock() for point in asked.values()}
 
-    async def evaluated(name: str, point: Point) -> Configuration:
-        async with room:
+    async def evaluated(name: str, point: Point, folder: str | Path | None) -> Configuration:
+        built = asked[name]
+        async with one_at_a_time[built.name], room:
             params, texts = point.params, {key: value.text for key, value in point.items()}
-            path = None if journal is None else Path(journal, file_name(name))
+            path = None if folder is None else Path(folder, file_name(built.name))
+            cut = {_CUT: params[_CUT]} if len(built) < len(point) else {}
+            ceiling = ceilings.get(name)
             try:
                 results = await aevaluate(
-                    await _source(build, params, path, questions),
+                    await _source(build, built.params, path, askings),
                     questions,
                     chosen,
                     name=name,
                     retriever_id=f"{identity} with {identities[name]}",
                     journal=path,
                     node_postprocessors=node_postprocessors,
-                    **options,
+                    **{**options, **cut},
                 )
             except (JournalMismatch, JournalDamaged, JournalBusy):
                 raise
             except Exception as error:  # noqa: BLE001 - any build, any error: it is listed
-                return Configuration(name, params, error=describe_error(error), shown=texts)
-            return Configuration(name, params, results, _reason_given_up(results.run), texts)
+                return Configuration(name, params, None, describe_error(error), texts, ceiling)
+            return Configuration(
+                name, params, results, _reason_given_up(results.run), texts, ceiling
+            )
 
+    with shared as folder:
+        configurations = await together(evaluated(*pair, folder) for pair in named.items())
     return Sweep(
-        await together(evaluated(*pair) for pair in named.items()),
+        configurations,
         primary=decides,
         metric_names=names,
         confidence=confidence,
         tolerance=tolerance,
+        slices=slices,
         is_timed=at_once == 1,
     )
 
 
 sweep = synchronous(asweep)
+
+
+def _ceilings(
+    chunks: Callable[..., PassagesLike] | None,
+    points: Iterable[Point],
+    dataset: RetrievalDataset,
+    options: SweepOptions,
+) -> dict[str, ChunkCeiling]:
+    """The ceiling of every configuration, by its name; of the same chunks it is worked out once."""
+    if chunks is None:
+        return {}
+    matcher, counter = options.get("matcher"), TokenCounter.of(options.get("tokenizer"))
+    by_place = matcher if isinstance(matcher, SpanMatcher) else None
+    if not callable(chunks):
+        expected = "a function of parameters of the grid, which returns nodes"
+        raise InvalidInput("chunks", type(chunks), expected)
+    taken = inspect.signature(chunks).parameters.values()
+    takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in taken)
+    names = {parameter.name for parameter in taken}
+    known: dict[str, ChunkCeiling] = {}
+    ceilings = {}
+    for point in points:
+        own = Point({name: point[name] for name in point if takes_all or name in names})
+        if own.name not in known:
+            try:
+                inspect.signature(chunks).bind(**own.params)
+            except TypeError as error:
+                expected = f"a function of parameters of the grid, {', '.join(point)}"
+                raise InvalidInput("chunks", chunks, expected) from error
+            made = chunks(**own.params)
+            known[own.name] = chunk_ceiling(
+                dataset, made, matcher=by_place, tokenizer=counter, name=own.name
+            )
+        ceilings[point.name] = known[own.name]
+    return ceilings
+
+
+def _check(options: SweepOptions) -> None:
+    """Refuse what every configuration would refuse, before any is built."""
+    for argument in ("name", "retriever_id"):
+        if argument in options:
+            sentence = f"sweep() has no argument {argument!r}: it sets that of every configuration."
+            raise InvalidInput(argument, options.get(argument), sentence=sentence)
+    check_known(asweep, options)
+    _ = RunOptions.of({**options, "cache": None})
+    if options.get("max_calls") is not None:
+        check_count("max_calls", options["max_calls"], "retrievals")
+
+
+def _takes(build: Build, parameter: str) -> bool:
+    try:
+        return parameter in inspect.signature(build).parameters
+    except ValueError:  # of some that are written in C
+        return False
 
 
 def file_name(name: str) -> str:
@@ -210,13 +303,11 @@ def file_name(name: str) -> str:
 
 
 async def _source(
-    build: Build, params: dict[str, Any], path: Path | None, questions: RetrievalDataset
+    build: Build, params: dict[str, Any], path: Path | None, askings: set[Asking]
 ) -> Source:
     """A configuration, built unless its journal has every answer."""
-    if path is not None and read_finished(path) >= questions.queries.keys():
-        # the journals of what captures calls say how these are combined
-        has_calls = "combine" in read_fingerprint(path)
-        return _never_asked_for_calls if has_calls else _never_asked
+    if path is not None and read_finished(path) >= askings:
+        return _never_asked_again(read_fingerprint(path))
     built: Any = (
         build(**params)
         if inspect.iscoroutinefunction(build)
@@ -226,18 +317,27 @@ async def _source(
     return source
 
 
+def _never_asked_again(journal: Mapping[str, str]) -> BaseRetriever:
+    """Stands for a source whose journal has the answer to every question."""
+    # the journals of what captures calls say how these are combined
+    kind = AsyncCallableRetriever if "combine" in journal else CallableRetriever
+    retriever = kind(_never_asked)
+    retriever.told = "metadata" if "metadata" in journal else None
+    if "history" in journal:
+        retriever.told = "history"
+    retriever.takes_filters = True
+    return retriever
+
+
 def _never_asked(query: str) -> list[str]:
     raise AssertionError("the journal has the answer to every question")
 
 
-async def _never_asked_for_calls(query: str) -> list[str]:
-    return _never_asked(query)
-
-
 def _reason_given_up(run: Run) -> str:
     """Why a run can't be compared: every query failed, or not all were asked; else ""."""
-    errors = [ranking.error for ranking in run.values() if ranking.error is not None]
+    rankings = run.every_ranking
+    errors = [ranking.error for ranking in rankings if ranking.error is not None]
     unasked = next((error for error in errors if error.startswith(NOT_ASKED)), None)
     if unasked is not None:
         return unasked
-    return f"every question failed: {errors[0]}" if errors and len(errors) == len(run) else ""
+    return f"every question failed: {errors[0]}" if errors and len(errors) == len(rankings) else ""

@@ -1,0 +1,355 @@
+"""How good any retriever could be with these chunks: measured without one."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from llama_index.core.schema import BaseNode, Document, MetadataMode, TextNode
+
+from llama_index_rag_metrics.decisions.chunk_choices import (
+    Line,
+    best_overlap,
+    length,
+    merged,
+    shared,
+)
+from llama_index_rag_metrics.evaluation.retrieved.passages import Passages, PassagesLike
+from llama_index_rag_metrics.evaluation.retrieved.places import Places
+from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
+from llama_index_rag_metrics.rankings.matching.span_matcher import SpanMatcher
+from llama_index_rag_metrics.rankings.relevance import Relevance
+from llama_index_rag_metrics.rankings.span import Span
+from llama_index_rag_metrics.rankings.tokens import TokenCounter, Tokenizer
+from llama_index_rag_metrics.report.numbers import counted
+from llama_index_rag_metrics.report.reportable import Reportable
+from llama_index_rag_metrics.runtime.arrays import IntArray
+from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.runtime.masking import join_first
+from llama_index_rag_metrics.scores import Scores
+
+if TYPE_CHECKING:
+    from llama_index_rag_metrics.report.model import Report
+
+MOST_IOU, MOST_RECALL = "span_iou", "span_recall"
+OMEGA, FEWEST_TOKENS = "precision_omega", "tokens"
+_LEAST_GRADE = 1.0
+
+
+class Reference(NamedTuple):
+    """A relevant passage, and how much of it the chunks have.
+
+    Attributes:
+        place: where it is; blanks around it don't count where its text is known.
+        whole: the characters that the best single chunk has.
+        together: the characters that all chunks have.
+        n_chunks: how many chunks have some of it.
+        text: what it says, "" where that isn't known.
+    """
+
+    query_id: str
+    place: Span
+    whole: int
+    together: int
+    n_chunks: int
+    text: str = ""
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether a boundary parts it: several chunks have more of it than any one of them."""
+        return self.whole < self.together
+
+
+@dataclass(frozen=True, repr=False)
+class ChunkCeiling(Reportable):
+    """The best that any retriever could reach with some chunks.
+
+    Attributes:
+        scores: of each question whose labels have places: "span_iou", the highest that any
+            selection of chunks has; "span_recall", that of all chunks; "tokens", the fewest of
+            chunks that together have all that any has of the relevant passages, NaN for nothing;
+            and "precision_omega", Chroma's Precision Ω: the span_iou of all chunks that touch a
+            relevant passage, also those that only border on it.
+        references: every relevant passage with a place, by question.
+        n_chunks: how many chunks have a place.
+        n_unlocated: how many chunks have none, and aren't counted.
+        overlap: the share of the chunks' characters that another chunk has already, in [0, 1).
+        notes: what a reader of the numbers should know.
+
+    Examples:
+        >>> from llama_index_rag_metrics import Relevance, RetrievalDataset, chunk_ceiling
+        >>> text = "Enceladus has geysers. Triton circles Neptune backwards."
+        >>> label = Relevance.of_spans([("moons", 0, 22)])
+        >>> dataset = RetrievalDataset({"q": "Geysers?"}, {"q": label}, {"moons": text})
+        >>> ceiling = chunk_ceiling(dataset, {"a": text[:16], "b": text[16:]}, tokenizer=str.split)
+        >>> round(ceiling.scores.means["span_iou"], 3), ceiling.scores.means["tokens"]
+        (0.727, 8.0)
+        >>> [reference.is_cut for reference in ceiling.references]
+        [True]
+    """
+
+    scores: Scores
+    references: Sequence[Reference]
+    n_chunks: int
+    n_unlocated: int
+    overlap: float
+    notes: Sequence[str] = ()
+    name: str = ""
+
+    @property
+    def cut(self) -> list[Reference]:
+        """The relevant passages that a boundary parts: no chunk has all that the chunks have."""
+        return [reference for reference in self.references if reference.is_cut]
+
+    def report(self, *, full: bool = False) -> Report:
+        """What can be reached, and the relevant passages that are cut."""
+        from llama_index_rag_metrics.decisions.chunk_ceiling_report import ceiling_report
+
+        return ceiling_report(self, full=full)
+
+
+def chunk_ceiling(
+    dataset: RetrievalDataset,
+    index_or_nodes: PassagesLike,
+    *,
+    matcher: SpanMatcher | None = None,
+    tokenizer: Tokenizer | TokenCounter | None = None,
+    name: str = "",
+) -> ChunkCeiling:
+    """Say how good any retriever could be with these chunks, without retrieving anything.
+
+    Labels are places in documents, so that every chunking is judged by the same ones. Chunks count
+    where they are: by their offsets where the document has their text there, else where their text
+    is, behind the chunk before if it is there.
+
+    Args:
+        dataset: the questions, with `Relevance.of_spans`, and the documents as its corpus. Passages
+            of grade 1 or more count.
+        index_or_nodes: the chunks, as `check_labels` takes what can be retrieved. Documents that
+            other nodes were cut from aren't chunks.
+        matcher: a `SpanMatcher` that knows where labels are which have no places of their own, as
+            in `evaluate`.
+        tokenizer: counts the tokens of chunks as a model reads them; LlamaIndex's
+            `get_tokenizer()` unless given.
+        name: what to call the chunks in reports.
+
+    Raises:
+        InvalidInput: no label has a place, or no chunk is in a document of the labels.
+
+    Examples:
+        >>> from llama_index_rag_metrics import Relevance, RetrievalDataset
+        >>> text = "Enceladus has geysers. Triton circles Neptune backwards."
+        >>> label = Relevance.of_spans([("moons", 0, 22)])
+        >>> dataset = RetrievalDataset({"q": "Geysers?"}, {"q": label}, {"moons": text})
+        >>> chunk_ceiling(dataset, {"all": text}, tokenizer=str.split).scores["precision_omega"]
+        array([0.39285714])
+    """
+    if matcher is not None and not isinstance(matcher, SpanMatcher):
+        raise InvalidInput("matcher", matcher, "a SpanMatcher, which knows where labels are")
+    dataset = RetrievalDataset.of(dataset)
+    labels = Places(dataset.corpus, matcher)
+    wanted = {
+        query_id: spans
+        for query_id, judged in dataset.relevance.items()
+        if query_id in dataset.queries and (spans := _places(labels.of_relevance(judged)))
+    }
+    if not wanted:
+        remedy = "Give Relevance.of_spans(...), or matcher=SpanMatcher(nodes=...)."
+        raise InvalidInput("dataset", dataset, "labels with places in documents", remedy)
+    known = {*dataset.corpus, *(span.source for spans in wanted.values() for span in spans)}
+    nodes, n_documents = _chunks(index_or_nodes)
+    places, n_ambiguous = _located(nodes, dataset.corpus, known)
+    if not places:
+        sources = {node.ref_doc_id for node in nodes if node.ref_doc_id}
+        of = f" of {join_first(sorted(sources))}" if sources else ""
+        placeless = f"{counted(len(nodes), 'chunk', 'chunks')}{of} with neither"
+        these = join_first(sorted(known))
+        expected = f"offsets or texts in the documents that labels are in ({these})"
+        remedy = "Give the documents the ids that the labels name, and the dataset a corpus."
+        raise InvalidInput("index_or_nodes", placeless, expected, remedy)
+    chunks = _Chunks(nodes, places, TokenCounter.of(tokenizer))
+    columns = zip(*map(chunks.best, wanted.values()), strict=True)
+    references = [
+        chunks.reference(query_id, span, dataset.corpus.get(span.source))
+        for query_id, spans in wanted.items()
+        for span in spans
+    ]
+    scores = Scores(
+        [*wanted],
+        dict(zip((MOST_IOU, MOST_RECALL, FEWEST_TOKENS, OMEGA), columns, strict=True)),
+        queries={query_id: dataset.queries[query_id] for query_id in wanted},
+        metadata={query_id: dataset.metadata.get(query_id, {}) for query_id in wanted},
+        name=name,
+    )
+    documents = counted(n_documents, "document", "documents")
+    notes = [
+        *chunks.notes(dataset.corpus, n_ambiguous),
+        *_label_notes(dataset, wanted, references),
+        *([f"not counted as chunks: {documents} that others were cut from"] * bool(n_documents)),
+    ]
+    n_unlocated = len(nodes) - len(places)
+    return ChunkCeiling(scores, references, len(places), n_unlocated, chunks.overlap, notes, name)
+
+
+class _Chunks:
+    """The chunks that have a place, by document."""
+
+    def __init__(
+        self, nodes: Sequence[BaseNode], places: Mapping[int, Span], counter: TokenCounter
+    ) -> None:
+        self._nodes, self._places = nodes, places
+        rows = defaultdict(list)
+        for number, (source, start, end) in places.items():
+            rows[source].append((start, end, number))
+        self._rows = {source: np.array(sorted(rows[source]), np.int64) for source in rows}
+
+        @cache
+        def tokens(number: int) -> int:
+            """Of a chunk as a model reads it."""
+            return counter.count([nodes[number].get_content(MetadataMode.LLM)])[0]
+
+        self._tokens = tokens
+
+    @property
+    def overlap(self) -> float:
+        parts = [rows[:, :2] for rows in self._rows.values()]
+        return 1 - sum(map(length, map(merged, parts))) / sum(map(length, parts))
+
+    def notes(self, corpus: Mapping[str, str], n_ambiguous: int) -> list[str]:
+        """How many chunks can't be trusted, or count less than once."""
+        placed = [(self._nodes[number], place) for number, place in self._places.items()]
+        counts = {
+            "not in any of the dataset's documents, so left out": len(self._nodes) - len(placed),
+            "of a document that the dataset doesn't have, found in one that it has": sum(
+                node.ref_doc_id not in (None, place.source) for node, place in placed
+            ),
+            "placed by offsets, though the document has another text there": sum(
+                corpus.get(source, "")[start:end].strip() not in node.get_content()
+                for node, (source, start, end) in placed
+            ),
+            "without offsets and of a text that is there again, so taken in order": n_ambiguous,
+        }
+        of = counted(len(self._nodes), "chunk", "chunks")
+        return [f"{what}: {n:,} of {of}" for what, n in counts.items() if n]
+
+    def best(self, spans: Sequence[Span]) -> tuple[float, float, float, float]:
+        """The highest span_iou and span_recall, the fewest tokens, and Precision Ω."""
+        lines, tokens = [], 0.0
+        wanted = found = touched = held = 0
+        for source in dict.fromkeys(span.source for span in spans):
+            parts = merged(np.array([span[1:] for span in spans if span.source == source]))
+            union, sharing = merged(self._near(source, parts, 1)[:, :2]), self._near(source, parts)
+            lines.append(line := Line(parts, sharing[:, :2]))
+            costs = np.array([*map(self._tokens, sharing[:, 2].tolist())], np.float64)
+            tokens += costs[line.fewest(costs)].sum()
+            wanted, held = wanted + length(parts), held + length(shared(parts, sharing))
+            found, touched = found + length(shared(parts, union)), touched + length(union)
+        omega = found / (wanted + touched - found)
+        return best_overlap(lines), held / wanted, tokens if held else math.nan, omega
+
+    def reference(self, query_id: str, span: Span, document: str | None) -> Reference:
+        """A relevant passage, the blanks around it left out."""
+        text = "" if document is None else document[span.start : span.end]
+        if text.strip():
+            start = span.start + len(text) - len(text.lstrip())
+            span = Span(span.source, start, start + len(text.strip()))
+        part = np.array([span[1:]])
+        rows = self._near(span.source, part)
+        each = np.minimum(rows[:, 1], span.end) - np.maximum(rows[:, 0], span.start)
+        together = length(shared(part, rows))
+        return Reference(query_id, span, int(each.max(initial=0)), together, len(rows), text)
+
+    def _near(self, source: str, parts: IntArray, reach: int = 0) -> IntArray:
+        """(chunks, 3) start, end and number of those that share any part, or within reach of it."""
+        rows = self._rows.get(source, np.empty((0, 3), np.int64))
+        near = (rows[:, :1] < parts[:, 1] + reach) & (rows[:, 1:2] > parts[:, 0] - reach)
+        return np.asarray(rows[near.any(axis=1)])
+
+
+def _places(judged: Relevance) -> list[Span]:
+    spans = judged.spans or {}
+    return [span for item, span in spans.items() if judged.grades[item] >= _LEAST_GRADE]
+
+
+def _chunks(source: PassagesLike) -> tuple[list[BaseNode], int]:
+    """The nodes that are chunks, and how many are documents that others were cut from."""
+    passages = Passages.of(source)
+    texts = (TextNode(id_=key, text=text) for key, text in passages.texts.items())
+    nodes: list[BaseNode] = list(passages.nodes or texts)
+    parents = {node.ref_doc_id for node in nodes}
+    chunks = [
+        node for node in nodes if not (isinstance(node, Document) and node.node_id in parents)
+    ]
+    return chunks, len(nodes) - len(chunks)
+
+
+def _located(
+    nodes: Sequence[BaseNode], corpus: Mapping[str, str], known: set[str]
+) -> tuple[dict[int, Span], int]:
+    """The place of each chunk, by its number, of those that have one in a known document.
+
+    And of how many the text alone says where they are, but not which of several places.
+    """
+    by_offset = SpanMatcher(nodes=nodes)
+    finder = Places(corpus, by_offset)
+    last: dict[str, int] = {}
+
+    def next_occurrence(text: str, document: str) -> Span | None:
+        # chunks come in order, a document after another
+        for begin in (last, dict[str, int]()):
+            for source in [document] if document in known else chain(reversed(last), corpus):
+                place = finder.search(text, source, begin.get(source, -1) + 1)
+                if place is not None:
+                    return place
+        return None
+
+    places, n_ambiguous = {}, 0
+    for number, node in enumerate(nodes):
+        place, own = finder.of_node(node), by_offset.span_of(node.node_id)
+        if place is not None and place.source not in known:
+            place = None
+        if place is None or own is None or place != by_offset.resolve(own):
+            found = next_occurrence(node.get_content(), node.ref_doc_id or "")
+            if found is not None:
+                text = corpus[found.source]
+                n_ambiguous += text.count(text[found.start : found.end]) > 1
+            place = found or place
+        if place is not None:
+            places[number] = place
+            last.pop(place.source, None)
+            last[place.source] = place.start
+    return places, n_ambiguous
+
+
+def _label_notes(
+    dataset: RetrievalDataset,
+    wanted: Mapping[str, Sequence[Span]],
+    references: Sequence[Reference],
+) -> list[str]:
+    """How many labels have no place, or are in no chunk."""
+    n_relevant = sum(
+        grade >= _LEAST_GRADE
+        for query_id, judged in dataset.relevance.items()
+        if query_id in dataset.queries
+        for grade in judged.grades.values()
+    )
+    n_placeless = n_relevant - len(references)
+    n_gone = sum(not reference.together for reference in references)
+    n_beyond = sum(
+        span.source in dataset.corpus and span.end > len(dataset.corpus[span.source])
+        for spans in wanted.values()
+        for span in spans
+    )
+    of = counted(len(references), "relevant passage", "relevant passages")
+    notes = {
+        f"in no chunk: {n_gone:,} of {of}": n_gone,
+        f"reaching beyond their documents' ends: {n_beyond:,} of {of}": n_beyond,
+        f"left out without a place: {n_placeless:,} of {n_relevant:,} labels": n_placeless,
+    }
+    return [note for note, n in notes.items() if n]

@@ -1,0 +1,89 @@
+"""Sweeps vary the threshold on the score without asking anything again."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from llama_index.core.schema import NodeWithScore, TextNode
+
+from llama_index_rag_metrics import RetrievalDataset, evaluate, sweep
+from llama_index_rag_metrics.runtime.errors import InvalidInput
+
+DATASET = RetrievalDataset(
+    {f"q{n}": str(n) for n in range(6)}, {f"q{n}": ["a"] if n % 2 else [] for n in range(6)}
+)
+METRICS = ["recall@1", "abstained", "returned@5"]
+GRID: dict[str, Any] = {"boost": [0.0, 0.2], "min_score": [None, 0.4, 0.55]}
+
+
+class Builder:
+    """Builds retrievers, and counts what is built and asked."""
+
+    def __init__(self) -> None:
+        self.built: Counter[float] = Counter()
+        self.asked: Counter[tuple[float, str]] = Counter()
+
+    def __call__(self, boost: float) -> Any:
+        self.built[boost] += 1
+
+        def retrieve(query: str) -> list[NodeWithScore]:
+            self.asked[boost, query] += 1
+            return retrieved(query, boost)
+
+        return retrieve
+
+
+def retrieved(query: str, boost: float) -> list[NodeWithScore]:
+    score = 0.5 if int(query) % 2 else 0.3
+    return [NodeWithScore(node=TextNode(id_="a", text="Ants."), score=score + boost)]
+
+
+@pytest.mark.parametrize("at_once", [1, 3])
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_everything_is_asked_once(tmp_path: Path, at_once: int, is_kept: bool) -> None:
+    build = Builder()
+    journal = tmp_path / "journals" if is_kept else None
+    found = sweep(build, GRID, DATASET, METRICS, at_once=at_once, journal=journal)
+    assert build.built == {0.0: 1, 0.2: 1}
+    assert set(build.asked.values()) == {1}
+    assert len(found) == 6
+    for each in found:
+        boost, min_score = each.params["boost"], each.params["min_score"]
+        wanted = evaluate(
+            lambda query, boost=boost: retrieved(query, boost),
+            DATASET,
+            METRICS,
+            min_score=min_score,
+        )
+        assert each.results is not None, each.error
+        assert each.results.scores.per_query == wanted.scores.per_query
+    if journal is not None:
+        assert len(list(journal.glob("*.jsonl"))) == 2
+
+
+def test_a_constant_one_is_that_of_evaluate() -> None:
+    found = sweep(Builder(), {"boost": [0.0]}, DATASET, METRICS, min_score=0.4)
+    assert found[0].mean("abstained") == 1.0
+
+
+def test_a_function_may_have_its_own() -> None:
+    given = []
+
+    def build(min_score: float) -> Any:
+        given.append(min_score)
+        return lambda query: retrieved(query, 0.0)
+
+    found = sweep(build, {"min_score": [0.4, 0.55]}, DATASET, METRICS)
+    assert given == [0.4, 0.55]
+    assert [each.mean("abstained") for each in found] == [0.0, 0.0]
+
+
+def test_it_is_checked_before_anything_is_built() -> None:
+    build = Builder()
+    with pytest.raises(InvalidInput, match="min_score: expected a number"):
+        sweep(build, {"boost": [0.0], "min_score": [0.1, math.nan]}, DATASET, METRICS)
+    assert not build.built

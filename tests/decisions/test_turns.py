@@ -1,0 +1,159 @@
+"""Turns of a conversation aren't independent: they are one cluster, and reports go by turn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from llama_index_rag_metrics import (
+    RetrievalDataset,
+    Scores,
+    check_rules,
+    compare,
+    evaluate,
+    sweep,
+    write_html,
+)
+from llama_index_rag_metrics.statistics.intervals import mean_interval
+
+N, TURNS = 24, 4
+IDS = [f"q{number}" for number in range(N * TURNS)]
+METADATA = {
+    f"q{number}": {"conversation": f"c{number // TURNS}", "turn": number % TURNS + 1}
+    for number in range(N * TURNS)
+}
+BY_HAND = {query_id: row["conversation"] for query_id, row in METADATA.items()}
+
+
+def scores(seed: int, gain: float = 0.0, metadata: Any = METADATA) -> Scores:
+    """Turns of a conversation are nearly alike."""
+    rng = np.random.default_rng(seed)
+    of_conversation = np.repeat(rng.random(N), TURNS)
+    column = np.clip(of_conversation + rng.normal(gain, 0.02, N * TURNS), 0, 1)
+    return Scores(IDS, {"ndcg@10": column}, metadata=metadata)
+
+
+def test_intervals_are_those_of_conversations() -> None:
+    known = scores(1)
+    (interval,) = known.intervals().values()
+    (by_hand,) = known.intervals(clusters=[BY_HAND[key] for key in IDS]).values()
+    assert interval == by_hand
+    assert interval.method == "cluster-robust Wilson, t"
+    single = mean_interval(known["ndcg@10"])
+    assert interval.mean == single.mean
+    assert interval.high - interval.low > 1.5 * (single.high - single.low)  # type: ignore[operator]
+
+
+def test_comparisons_and_rules_go_by_conversation() -> None:
+    systems = {"a": scores(1), "b": scores(2, 0.05)}
+    plain = {name: each.replace(metadata={}) for name, each in systems.items()}
+    known = compare(systems, "a", resamples=500)
+    by_hand = compare(plain, "a", clusters=BY_HAND, resamples=500)
+    assert known.differences == by_hand.differences
+    assert f"{N * TURNS} questions in {N} conversations" in known.notes[-1]
+    apart = compare(plain, "a", resamples=500)["b", "ndcg@10"]
+    # as if the questions were independent
+    assert apart.p_t < known["b", "ndcg@10"].p_t
+    alone = compare(systems, "a", clusters={key: key for key in IDS}, resamples=500)
+    assert alone["b", "ndcg@10"].p_t == pytest.approx(apart.p_t)
+    (rule,) = check_rules(systems["a"], "ndcg@10 >= 0.4").verdicts
+    (other,) = check_rules(plain["a"], "ndcg@10 >= 0.4", clusters=BY_HAND).verdicts
+    assert (rule.lower, rule.upper) == (other.lower, other.upper)
+
+
+def test_conversations_of_one_question_are_no_clusters() -> None:
+    none: Any = {key: {"conversation": None} for key in IDS}
+    assert scores(1, metadata=none).conversations is None
+    one = {key: {"conversation": key} for key in IDS}
+    assert scores(1, metadata=one).conversations is None
+    assert scores(1, metadata=one).intervals() == scores(1, metadata={}).intervals()
+
+
+def test_questions_outside_of_conversations_are_by_themselves() -> None:
+    some = {key: row for key, row in METADATA.items() if int(key[1:]) < 8}
+    clusters = [BY_HAND[key] if key in some else key for key in IDS]
+    known = scores(1, metadata=some)
+    assert known.intervals() == known.intervals(clusters=clusters)
+
+
+def dataset() -> RetrievalDataset:
+    """Conversations whose turns are mixed; a question finds its passage until turn 2."""
+    order = sorted(range(N * TURNS), key=lambda number: (-(number % TURNS), number))
+    return RetrievalDataset(
+        {f"q{number}": f"{number}?" for number in order},
+        {f"q{number}": ["d"] for number in order},
+        metadata={
+            f"q{number}": {
+                "conversation": f"c{number // TURNS}",
+                "history": [{"role": "user", "content": "?"}] * (number % TURNS),
+            }
+            for number in order
+        },
+    )
+
+
+def find(question: str, metadata: Any) -> list[str]:
+    return ["d"] if metadata["turn"] <= 2 else ["e"]
+
+
+def test_a_report_shows_a_metric_by_turn() -> None:
+    results = evaluate(find, dataset(), ["recall@1"])
+    (table,) = (
+        table
+        for section in results.report().sections
+        for table in section.tables
+        if table.title == "recall@1 by turn"
+    )
+    assert [(row.label, row.cells[0].value) for row in table.rows] == [
+        (f"{turn} ({N})", float(turn <= 2)) for turn in range(1, TURNS + 1)
+    ]
+    assert "recall@1 by turn" in str(results)
+    assert "recall@1 by turn" in str(compare({"a": results, "b": results}, "a"))
+    # of a single turn there is nothing to show
+    first = evaluate(find, dataset().select(["q0", "q4"]), ["recall@1"])
+    assert "by turn" not in str(first)
+
+
+def test_a_page_orders_the_questions_by_turn(tmp_path: Path) -> None:
+    results = evaluate(find, dataset(), ["recall@1"])
+    make = results.report().queries
+    assert make is not None
+    queries = make()
+    # the dataset has the last turns of all conversations first
+    assert queries.ids == [f"q{number}" for number in range(N * TURNS)]
+    (turn,) = [each for each in queries.slices if each.key == "turn"]
+    assert turn.values == ["1", "2", "3", "4"]
+    write_html(results, tmp_path / "page.html")
+    assert "<h3>recall@1 by turn</h3>" in (tmp_path / "page.html").read_text()
+    assert not [each for each in queries.slices if each.key == "history"]
+
+
+def test_scores_keep_what_was_said_last_and_reports_show_it() -> None:
+    history = [{"role": "user", "content": letter * 500} for letter in "abc"]
+    told = RetrievalDataset(
+        {"q": "?"}, {"q": ["d"]}, metadata={"q": {"conversation": "c<b>", "history": history}}
+    )
+    results = evaluate(lambda question: ["e"], told, ["recall@1"])
+    (row,) = results.scores.metadata.values()
+    assert [len(message["content"]) for message in row["history"]] == [120, 120]
+    (query,) = results.worst(n=1).report().listings[0].queries
+    (remark,) = query.remarks
+    assert remark.startswith("Turn 4 of conversation c<b>, after user: bbb")
+    assert told.metadata["q"]["history"] == history
+    # whatever else a table calls so stays as it is
+    other = Scores(["q"], {"mrr": [1.0]}, metadata={"q": {"history": "long", "turn": 1}})
+    assert other.metadata["q"]["history"] == "long"
+    assert "Turn 1" in str(other.worst())
+
+
+def test_a_sweeps_intervals_go_by_conversation() -> None:
+    found = sweep(lambda n: find, {"n": [1, 2]}, dataset(), ["recall@1"], count_tokens=False)
+    (first, *_) = found.finished
+    assert first.results is not None
+    interval = found.interval(first)
+    own = first.results.scores.intervals()["recall@1"]
+    assert (interval.low, interval.high) == (own.low, own.high)
+    assert interval.method == "cluster-robust Wilson, t"
