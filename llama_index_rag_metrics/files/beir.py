@@ -40,7 +40,6 @@ def is_beir(folder: Path) -> bool:
 
 
 def read_beir(folder: Path, split: str | None, faults: Faults) -> DatasetContent:
-    """Read a BEIR folder, without the questions that only another split judges."""
     content = DatasetContent(name=folder.name)
     queries = _find(folder, "queries.jsonl") or folder / "queries.jsonl"
     _each_object(queries, faults, partial(read_query, content))
@@ -76,8 +75,8 @@ def read_judgements(
 
     def read(line: str, place: Place) -> None:
         columns = line.split("\t")
-        if len(columns) != len(HEADER):
-            raise place.wrong("query-id, corpus-id and score, with tabs between them", line)
+        expected = "query-id, corpus-id and score, with tabs between them"
+        place.check(len(columns) == len(HEADER), expected, line)
         query_id, document_id, grade = columns
         if place.line != 1 or grade.strip().lower() not in _SCORE_HEADINGS:
             grades.add(query_id, document_id, grade, place)
@@ -90,9 +89,12 @@ def write_beir(
     content: DatasetContent, folder: Path, split: str = "test", *, lossy: bool = False
 ) -> None:
     check_fits(content, _NAME, ["grades", "metadata", "document metadata"], lossy=lossy)
-    rows = list(judgement_rows(content.relevance))
-    queries = (_query_line(content, query_id) for query_id in content.queries)
-    write_lines(folder / "queries.jsonl", queries)
+    rows, metadata = list(judgement_rows(content.relevance)), content.metadata
+    queries = (
+        {"_id": key, "text": text, **({"metadata": metadata[key]} if key in metadata else {})}
+        for key, text in content.queries.items()
+    )
+    write_lines(folder / "queries.jsonl", map(to_json, queries))
     write_corpus(content, folder / "corpus.jsonl")
     write_lines(folder / "qrels" / f"{split}.tsv", rows)
 
@@ -109,13 +111,12 @@ def _each_object(path: Path, faults: Faults, read: Callable[[Any, Place], None])
     faults.each(lines, lambda line, place: read(from_json(line, place), place))
 
 
-def read_query(content: DatasetContent, record: object, place: Place) -> None:
-    if not isinstance(record, dict) or not isinstance(record.get("text"), str):
-        raise place.wrong('a question, {"_id": …, "text": …}', record)
+def read_query(content: DatasetContent, record: Any, place: Place) -> None:
+    is_question = isinstance(record, dict) and isinstance(record.get("text"), str)
+    place.check(is_question, 'a question, {"_id": …, "text": …}', record)
     fields = {key: value for key, value in record.items() if value is not None}
     query_id = read_id(take(fields, QUERY_ID), place)
-    if query_id in content.queries:
-        raise place.wrong("every query id once", query_id)
+    place.check(query_id not in content.queries, "every query id once", query_id)
     content.queries[query_id] = fields.pop("text")
     if metadata := take_metadata(fields):
         content.metadata[query_id] = metadata
@@ -126,15 +127,7 @@ def write_corpus(content: DatasetContent, path: Path) -> None:
     write_lines(path, map(to_json, records))
 
 
-def _query_line(content: DatasetContent, query_id: str) -> str:
-    record: dict[str, object] = {"_id": query_id, "text": content.queries[query_id]}
-    if query_id in content.metadata:
-        record["metadata"] = content.metadata[query_id]
-    return to_json(record)
-
-
 def judgement_rows(relevance: Mapping[str, Relevance]) -> Iterator[str]:
-    """The lines of a file of qrels/, the headings first."""
     yield "\t".join(HEADER)
     for query_id, judgements in relevance.items():
         for document_id, grade in judgements.grades.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -26,7 +26,6 @@ def read_hugging_face(
     corpus: bool,
     faults: Faults,
 ) -> DatasetContent:
-    """Read the judged questions of the configurations corpus, queries, and qrels or default."""
     collection = os.fspath(name)
     content = DatasetContent(name=os.path.basename(collection))  # noqa: PTH119 (a hub's name)
     prefix = f"{subset}-" if subset else ""
@@ -34,7 +33,10 @@ def read_hugging_face(
     faults.each(questions, partial(read_query, content))
     names = [f"{prefix}qrels", subset or "default"]
     judged = _rows(os.fspath(qrels or name), names, split)
-    content.relevance = _read_judgements(judged, content, faults)
+    names_of = (QUERY_ID, DOC_ID, GRADE)
+    content.relevance = _read_judgements(
+        judged, lambda row: [first_of(row, names) for names in names_of], content, faults
+    )
     for query_id in content.queries.keys() - content.relevance.keys():
         del content.queries[query_id]
         content.metadata.pop(query_id, None)
@@ -45,7 +47,6 @@ def read_hugging_face(
 
 
 def _rows(collection: str, names: Sequence[str], split: str | None) -> Rows:
-    """The rows of the first of these configurations that there is."""
     try:
         import datasets
     except ImportError as error:
@@ -73,12 +74,14 @@ def _choose(split: str | None, splits: Sequence[str], configuration: str) -> str
     return wanted
 
 
-def _read_judgements(rows: Rows, content: DatasetContent, faults: Faults) -> dict[str, Relevance]:
+def _read_judgements(
+    rows: Rows, fields: Callable[[Any], Sequence[Any]], content: DatasetContent, faults: Faults
+) -> dict[str, Relevance]:
     judgements = Judgements(content.queries, "the id of one of its questions")
 
-    def read(row: dict[str, Any], place: Place) -> None:
-        query_id, document_id, grade = (first_of(row, names) for names in (QUERY_ID, DOC_ID, GRADE))
-        judgements.add(query_id, document_id, grade, place)
+    def read(row: Any, place: Place) -> None:
+        query_id, document_id, grade, *facet = fields(row)
+        judgements.add(query_id, document_id, grade, place, *facet)
 
     faults.each(rows, read)
     return judgements.relevance()
@@ -89,7 +92,6 @@ def is_ir_dataset(source: Any) -> bool:
 
 
 def read_ir_dataset(source: Any, *, corpus: bool = True, faults: Faults) -> DatasetContent:
-    """Read a collection; its judgements by subtopic become facets."""
     name = source.dataset_id() if callable(getattr(source, "dataset_id", None)) else ""
     if not source.has_queries():
         expected = "a collection with questions"
@@ -103,7 +105,8 @@ def read_ir_dataset(source: Any, *, corpus: bool = True, faults: Faults) -> Data
         if fields:
             content.metadata[query.query_id] = fields
     if source.has_qrels():
-        content.relevance = _read_qrels(source, content, faults)
+        rows = Place(f"{name} qrels").numbered(source.qrels_iter())
+        content.relevance = _read_judgements(rows, _judgement_fields, content, faults)
     if corpus and source.has_docs():
         content.corpus = {
             document.doc_id: document.default_text() for document in source.docs_iter()
@@ -111,14 +114,6 @@ def read_ir_dataset(source: Any, *, corpus: bool = True, faults: Faults) -> Data
     return content
 
 
-def _read_qrels(source: Any, content: DatasetContent, faults: Faults) -> dict[str, Relevance]:
-    judgements = Judgements(content.queries, "the id of one of its questions")
-
-    def read(judgement: Any, place: Place) -> None:
-        facet = getattr(judgement, "subtopic_id", None)
-        judged = judgement.query_id, judgement.doc_id, judgement.relevance
-        judgements.add(*judged, place, facet)
-
-    place = Place(f"{content.name} qrels")
-    faults.each(place.numbered(source.qrels_iter()), read)
-    return judgements.relevance()
+def _judgement_fields(judged: Any) -> tuple[Any, ...]:
+    facet = getattr(judged, "subtopic_id", None)
+    return judged.query_id, judged.doc_id, judged.relevance, facet

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from llama_index_rag_metrics.files.beir import read_corpus
+from llama_index_rag_metrics.files.conversations import read_conversation
 from llama_index_rag_metrics.files.dataset_content import DatasetContent
 from llama_index_rag_metrics.files.lines import Faults
 from llama_index_rag_metrics.files.records import read_document
@@ -23,10 +24,8 @@ if TYPE_CHECKING:
 
 
 Corpus: TypeAlias = "Mapping[str, str] | pd.DataFrame | str | os.PathLike[str]"
-"""{document id: text}, a data frame of documents, or a file like BEIR's corpus.jsonl."""
 
 Metadata: TypeAlias = "Mapping[str, Any] | Iterable[tuple[str, Any]]"
-"""{key: value}, or what `dict` takes as such."""
 
 
 _TEXT_HASH = re.compile("sha256:[0-9a-f]{64}")
@@ -52,25 +51,19 @@ def read_relevance(relevance: Mapping[str, RelevanceLike | None]) -> dict[str, R
     """Relevance by query id, in any form; None is left out, since it means unjudged."""
     expected = "a mapping from query id to relevant ids, such as {'q1': ['d1']}"
     _check_mapping("relevance", relevance, expected)
-    judged = {
-        query_id: _read_judgements(query_id, judgements)
-        for query_id, judgements in relevance.items()
-        if judgements is not None
-    }
-    for query_id, judgements in judged.items():
-        for document_id in judgements.grades:
-            _check_id(f"relevance[{query_id!r}]", document_id)
-    return judged
-
-
-def _read_judgements(query_id: str, judgements: RelevanceLike) -> Relevance:
-    try:
-        return Relevance.of(judgements)
-    except InvalidInput as error:
+    known = {query_id: each for query_id, each in relevance.items() if each is not None}
+    judged: dict[str, Relevance] = {}
+    for query_id, judgements in known.items():
         place = f"relevance[{query_id!r}]"
-        if error.argument != "expected_ids":
-            place = f"{place}, {error.argument}"
-        raise InvalidInput(place, error.value, error.expected, error.remedy) from None
+        try:
+            judged[query_id] = Relevance.of(judgements)
+        except InvalidInput as error:
+            if error.argument != "expected_ids":
+                place = f"{place}, {error.argument}"
+            raise InvalidInput(place, error.value, error.expected, error.remedy) from None
+        for document_id in judged[query_id].grades:
+            _check_id(place, document_id)
+    return judged
 
 
 def read_metadata(part: str, metadata: Mapping[str, Metadata | None]) -> dict[str, dict[str, Any]]:
@@ -82,6 +75,12 @@ def read_metadata(part: str, metadata: Mapping[str, Metadata | None]) -> dict[st
             rows[key] = {} if row is None else dict(row)
         except (TypeError, ValueError):
             raise InvalidInput(f"{part}[{key!r}]", row, "a mapping from key to value") from None
+        if part == "metadata":
+            try:
+                rows[key] = read_conversation(rows[key])
+            except ValueError as error:
+                expected, value = error.args
+                raise InvalidInput(f"metadata[{key!r}]", value, expected) from None
     return {key: row for key, row in rows.items() if row}
 
 
@@ -114,7 +113,6 @@ def refuse_unknown(part: str, ids: Iterable[str], known: Collection[str], where:
 
 
 def with_corpus(content: DatasetContent, corpus: Corpus | None, faults: Faults) -> DatasetContent:
-    """Add the documents of a mapping, a data frame, or a file like BEIR's corpus.jsonl."""
     if isinstance(corpus, (str, os.PathLike)):
         read_corpus(Path(corpus), content, faults)
     elif isinstance(corpus, Mapping):
@@ -152,7 +150,6 @@ def node_fields(content: DatasetContent) -> Iterator[dict[str, Any]]:
 
 
 def digest(*parts: Mapping[str, str]) -> str:
-    """A hash of texts by id, whatever their order."""
     combined = sha256()
     for part in parts:
         combined.update(b"%d;" % len(part))

@@ -13,7 +13,6 @@ from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.runtime.errors import FileFormatError, FormatTooNarrow
 
 OF_QUERIES = ("relevance", "metadata", "expected_texts", "forbidden")
-"""The parts of a dataset that are by query."""
 
 
 @dataclass
@@ -35,16 +34,12 @@ class DatasetContent:
     skipped: Sequence[FileFormatError] = field(default=(), compare=False)
 
     def indexed_text(self, document_id: str) -> str:
-        """The text to index a document by: its title and its text, on lines of their own."""
         lines = (self.titles.get(document_id, ""), self.corpus[document_id])
         return "\n".join(filter(None, lines))
 
 
 class PassageTexts:
-    """The text of a passage by its id, or by its place in a document; None where it isn't known.
-
-    Nothing of the corpus is copied, and only the texts of relevant passages are pickled.
-    """
+    """The text of a passage by its id or place, or None; relevant ones alone are pickled."""
 
     def __init__(self, content: DatasetContent) -> None:
         self._content = content
@@ -67,7 +62,6 @@ class PassageTexts:
 def check_fits(
     content: DatasetContent, form: str, holds: Collection[str], *, lossy: bool = False
 ) -> None:
-    """Refuse to write parts that the format can't hold, unless the caller agreed to lose them."""
     if lossy:
         return
     losses = [

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from llama_index_rag_metrics.files import tables
 from llama_index_rag_metrics.files.data_libraries import is_ir_dataset, read_ir_dataset
 from llama_index_rag_metrics.files.dataset_content import DatasetContent
 from llama_index_rag_metrics.files.fields import EXAMPLE, QUERY
@@ -13,52 +14,31 @@ from llama_index_rag_metrics.files.json_datasets import is_mapping, read_mapping
 from llama_index_rag_metrics.files.lines import Faults, Place, name_of
 from llama_index_rag_metrics.files.records import read_question, read_questions
 from llama_index_rag_metrics.files.squad import is_squad, squad_rows
-from llama_index_rag_metrics.files.tables import (
-    LISTED,
-    frame_table,
-    is_frame,
-    read_field,
-    read_table,
-    records_of,
-)
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.errors import UnknownFormat
 
 _INDEX = ("", "Unnamed: 0")
-"""What a data frame's index is called in its CSV."""
-
-
-def read_examples(examples: Sequence[object], place: Place, faults: Faults) -> DatasetContent:
-    """Read the questions of a LabelledRagDataset's examples, or of ragas' records."""
-    return read_questions(place.numbered(examples), faults)
-
-
-def is_columns(data: Mapping[str, object]) -> bool:
-    """Whether this is a table by columns, as a data frame writes its JSON by default."""
-    return any(isinstance(data.get(name), (dict, list)) for name in QUERY)
 
 
 def read_columns(data: Mapping[str, Any], place: Place, faults: Faults) -> DatasetContent:
     """Read a table of questions by columns: {column: {row: value}} or {column: [value, …]}."""
     for name, part in data.items():
-        if isinstance(part, str) or not isinstance(part, Iterable):
-            raise place.wrong(f"a column {name!r}, a list or {{row: value}}", part)
+        is_column = isinstance(part, Iterable) and not isinstance(part, str)
+        place.check(is_column, f"a column {name!r}, a list or {{row: value}}", part)
     columns = [list(part.values() if isinstance(part, dict) else part) for part in data.values()]
-    if len({len(column) for column in columns}) > 1:
-        raise place.wrong("columns of the same length", [len(column) for column in columns])
+    lengths = [len(column) for column in columns]
+    place.check(len(set(lengths)) <= 1, "columns of the same length", lengths)
     rows = [dict(zip(data, values, strict=True)) for values in zip(*columns, strict=True)]
-    return read_examples(rows, place, faults)
+    return read_questions(place.numbered(rows), faults)
 
 
 def read_csv(path: Path, faults: Faults) -> DatasetContent:
-    """Read a table of questions; lists stand in a cell as Python or JSON writes them."""
     content = DatasetContent()
-
-    headings, rows = read_table(path, ",", faults)
+    headings, rows = tables.read_table(path, ",", faults)
 
     def read(row: list[str], place: Place) -> None:
         cells = {
-            name: (text or None) if name in QUERY else read_field(name, text, place)
+            name: (text or None) if name in QUERY else tables.read_field(name, text, place)
             for name, text in dict(zip(headings, row, strict=True)).items()
             if name not in _INDEX
         }
@@ -74,16 +54,16 @@ def read_csv(path: Path, faults: Faults) -> DatasetContent:
 def read_frame(frame: Any, faults: Faults) -> DatasetContent:
     """Read a table in memory; in a column of texts alone, lists may stand as text."""
     content = DatasetContent()
-    names, table = frame_table(frame)
-    rows = list(records_of(names, table))
+    names, table = tables.frame_table(frame)
+    rows = list(tables.records_of(names, table))
     columns = [
         name
-        for name in LISTED.intersection(names)
+        for name in tables.LISTED.intersection(names)
         if all(row[name] is None or isinstance(row[name], str) for _, row in rows)
     ]
 
     def read(row: dict[str, Any], place: Place) -> None:
-        cells = {name: read_field(name, row[name], place) for name in columns if row[name]}
+        cells = {name: tables.read_field(name, row[name], place) for name in columns if row[name]}
         read_question(content, {**row, **cells}, place)
 
     faults.each(rows, read)
@@ -104,18 +84,17 @@ IN_MEMORY = "RetrievalDataset({query id: text}, {query id: relevant ids}), in me
 
 
 def read_value(data: object, place: Place, faults: Faults) -> DatasetContent:
-    """Read a dataset from the value of a JSON file, or the same in memory."""
     if isinstance(data, (list, tuple)):
-        return read_examples(data, place, faults)
+        return read_questions(place.numbered(data), faults)
     if not isinstance(data, dict):
         raise UnknownFormat(place.path, f"it is a {type(data).__name__}", UNDERSTOOD)
     if is_mapping(data):
         return read_mapping(data, place, faults)
     if isinstance(examples := data.get("examples"), (list, tuple)):
-        return read_examples(examples, place, faults)
+        return read_questions(place.numbered(examples), faults)
     if is_squad(data):
         return read_questions(squad_rows(data, place), faults)
-    if is_columns(data):
+    if any(isinstance(data.get(name), (dict, list)) for name in QUERY):
         return read_columns(data, place, faults)
     if any(name in data for name in QUERY):
         return read_questions([(place, data)], faults)
@@ -123,7 +102,6 @@ def read_value(data: object, place: Place, faults: Faults) -> DatasetContent:
 
 
 def read_object(source: Any, faults: Faults) -> DatasetContent:
-    """Read a dataset from an object, told by its attributes: no other package is needed."""
     place = Place(f"this {type(source).__name__}")
     if isinstance(source, (Mapping, list, tuple)):
         return read_value(dict(source) if isinstance(source, Mapping) else source, place, faults)
@@ -136,12 +114,12 @@ def read_object(source: Any, faults: Faults) -> DatasetContent:
             example.model_dump() if hasattr(example, "model_dump") else example
             for example in examples
         ]
-        return read_examples(dumped, place, faults)
+        return read_questions(place.numbered(dumped), faults)
     if is_ir_dataset(source):
         return read_ir_dataset(source, faults=faults)
     if isinstance(source, Reportable):
         raise UnknownFormat(place.path, "it holds results, not questions", UNDERSTOOD)
-    if is_frame(source):
+    if tables.is_frame(source):
         return read_frame(source, faults)
     kinds = [*UNDERSTOOD, "the same in memory", "a data frame", "a dataset of ir_datasets"]
     raise UnknownFormat(place.path, "it has none of their attributes", kinds)

@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection
+from functools import partial
 
-from llama_index_rag_metrics.files.dataset_content import DatasetContent
-from llama_index_rag_metrics.files.fields import (
-    FORBIDDEN_FIELDS,
-    RELEVANCE,
-    meant_as_labels,
-    nearest,
+from llama_index_rag_metrics.files import fields as f
+from llama_index_rag_metrics.files.conversations import (
+    CONVERSATION,
+    HISTORY,
+    OTHERS_OF_CONVERSATIONS,
+    TURN,
+    is_turn,
 )
-from llama_index_rag_metrics.rankings.relevance import Relevance
+from llama_index_rag_metrics.files.dataset_content import DatasetContent
 from llama_index_rag_metrics.report.escape import html as escape
 from llama_index_rag_metrics.report.model import Cell, Row, Table
 from llama_index_rag_metrics.report.notebook import set_table
 from llama_index_rag_metrics.report.numbers import counted, questions
 
 _SHOWN = 5
+_IDS = ("query_id", "question_id")
 
 
 def findings(dataset: DatasetContent) -> list[str]:
     queries, corpus = dataset.queries, dataset.corpus
     expected = {item: relevance for relevance in dataset.relevance.values() for item in relevance}
+    places = {item: (relevance.spans or {}).get(item) for item, relevance in expected.items()}
     absent = [
-        item for item, relevance in expected.items() if not _is_there(item, relevance, corpus)
+        item
+        for item, place in places.items()
+        if item not in corpus and (place is None or place.source not in corpus)
     ]
     nothing = [query_id for query_id, relevance in dataset.relevance.items() if not relevance]
     blank = [query_id for query_id, text in queries.items() if not text.strip()]
@@ -40,13 +46,12 @@ def findings(dataset: DatasetContent) -> list[str]:
 
 
 def unread_labels(dataset: DatasetContent) -> list[str]:
-    """Fields that were read as metadata, and may be meant as labels."""
     keys = dict.fromkeys(key for row in dataset.metadata.values() for key in row)
     remarks = misnamed_fields(dataset)
     if remarks or dataset.relevance or dataset.expected_texts or not keys:
         return remarks
     held = ", ".join(map(repr, list(keys)[:_SHOWN]))
-    names = " or ".join(map(repr, RELEVANCE))
+    names = " or ".join(map(repr, f.RELEVANCE))
     return [f"no question has labels, which are read from fields called {names}, not from {held}"]
 
 
@@ -54,15 +59,29 @@ def misnamed_fields(dataset: DatasetContent) -> list[str]:
     """Metadata that is called nearly like a field which its queries lack, one sentence a name."""
     queries = dataset.queries
     numbered = all(query_id == f"q{number}" for number, query_id in enumerate(queries, 1))
-    lacking = {
-        "labels": (_unlabelled(dataset), meant_as_labels),
+    lacking: dict[str, tuple[Collection[str], Callable[[object], str | None]]] = {
+        "labels": (_unlabelled(dataset), f.meant_as_labels),
         "forbidden ids": (
             queries.keys() - dataset.forbidden.keys(),
-            lambda key: nearest(key, FORBIDDEN_FIELDS[:1]),
+            lambda key: f.nearest(key, f.FORBIDDEN_FIELDS[:1]),
         ),
-        "ids": (queries if numbered else (), lambda key: nearest(key, ("query_id", "question_id"))),
+        "ids": (
+            queries if numbered else (),
+            lambda key: f.nearest(key, ("query_id", "question_id")),
+        ),
     }
-    remarks = []
+    lacking |= {
+        part: (
+            [query_id for query_id in queries if part not in dataset.metadata.get(query_id, {})],
+            partial(f.spelt_like, fields=(part, *others)),
+        )
+        for part, others in OTHERS_OF_CONVERSATIONS.items()
+    }
+    alone = [
+        query_id for query_id, row in dataset.metadata.items() if TURN in row and not is_turn(row)
+    ]
+    of_nothing = f"questions have a {TURN!r}, but neither {CONVERSATION!r} nor {HISTORY!r}"
+    remarks = [*filter(None, [_share(alone, queries, f"{of_nothing}: it is plain metadata")])]
     for what, (query_ids, meant) in lacking.items():
         holders: dict[str, list[str]] = {}
         for query_id in query_ids:
@@ -75,14 +94,7 @@ def misnamed_fields(dataset: DatasetContent) -> list[str]:
     return remarks
 
 
-def _is_there(item: str, relevance: Relevance, corpus: Mapping[str, str]) -> bool:
-    """Whether the corpus has an expected item, or the document that it is a part of."""
-    place = (relevance.spans or {}).get(item)
-    return item in corpus or (place is not None and place.source in corpus)
-
-
 def summary(dataset: DatasetContent) -> str:
-    """How many questions, labels and passages there are."""
     n = len(dataset.queries)
     judged = n - len(_unlabelled(dataset))
     judgements = sum(len(relevance.grades) for relevance in dataset.relevance.values())
@@ -96,7 +108,6 @@ def summary(dataset: DatasetContent) -> str:
 
 
 def as_html(dataset: DatasetContent) -> str:
-    """The summary and the first questions, with everything that the dataset holds escaped."""
     rows = [
         Row(query_id, [Cell(dataset.queries[query_id]), Cell(_relevant(dataset, query_id))])
         for query_id in list(dataset.queries)[:_SHOWN]

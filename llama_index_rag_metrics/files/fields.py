@@ -1,7 +1,4 @@
-"""The names of fields and columns, ours and other tools', and names that are nearly one of them.
-
-In each tuple ours stands first; the first that a record has is read.
-"""
+"""The names of fields and columns, ours first in each tuple, and names nearly like them."""
 
 from __future__ import annotations
 
@@ -11,11 +8,17 @@ from difflib import get_close_matches
 from typing import Any
 
 QUERY_ID = ("query_id", "qid", "query-id", "q_id", "_id", "id", "question_id")
-QUERY = ("query", "question", "user_input")
-"""Ours and LlamaIndex's; ragas before 0.2; ragas since."""
+QUERY_TITLE, QUERY_TEXT = "query_title", "query_text"
+"""In FreshStack the two parts of a question."""
+
+QUERY = ("query", "question", "user_input", QUERY_TEXT)
+"""Ours and LlamaIndex's; ragas before 0.2; ragas since; FreshStack's."""
 
 NUGGETS = "nuggets"
-"""The facts of an answer; the nuggetizer of TREC's RAG track calls them the same."""
+"""The facts of an answer; the nuggetizer of TREC's RAG track and FreshStack call them the same."""
+
+SUPPORTING, NOT_SUPPORTING = "relevant_corpus_ids", "non_relevant_corpus_ids"
+"""In FreshStack the passages that support a nugget, and those that were judged not to."""
 
 RELEVANCE = (
     "relevance",
@@ -30,7 +33,6 @@ EXPECTED_TEXTS = ("expected_texts", "reference_contexts", "ground_truth_context"
 """Ours; LlamaIndex's and ragas' since 0.2; ragas' before 0.1."""
 
 EXPECTED_SPANS = ("expected_spans",)
-"""The places of passages that have no ids of their own, each with its document."""
 
 LABELS = (*RELEVANCE, *EXPECTED_TEXTS, *EXPECTED_SPANS)
 
@@ -38,22 +40,18 @@ REFERENCES = "references"
 """In Chroma's chunking evaluation the passages that answer, with their places in a document."""
 
 SOURCE = ("corpus_id", "source")
-"""The document that references without one of their own are in."""
 
 PLACE_SOURCE = ("source", "document", "document_id")
-"""The document of one place."""
 
 SUPPORTING_FACTS = "supporting_facts"
 """In HotpotQA the titles of the documents that are needed together."""
 
 EXAMPLE = '{"query": "Why?", "expected_ids": ["d1"]}'
-"""A question as a line of JSON."""
 
 GENERATED_FROM = "contexts"
 """In a test set of ragas 0.1 what a question is made from; beside an answer, what was retrieved."""
 
 FORBIDDEN_FIELDS = ("forbidden_ids", "forbidden")
-"""What the asker may not see."""
 
 FORBIDDEN_UNKNOWN = ("forbidden_unknown_ids",)
 """What was retrieved without a sign of whether the asker may see it."""
@@ -61,7 +59,6 @@ FORBIDDEN_UNKNOWN = ("forbidden_unknown_ids",)
 ANSWERED = {"answer", "response"}
 
 DOCUMENT_ID = ("document_id", "_id", "doc_id", "id")
-"""Of a document of a corpus."""
 
 TEXT = ("text", "contents")
 TEXT_HASH = "text_hash"
@@ -73,6 +70,8 @@ TEXTS = ("retrieved_texts", "texts", "retrieved_contexts")
 TOKENS = ("retrieved_tokens",)
 SPANS = ("retrieved_spans", "spans")
 GRADES = ("grades",)
+
+REPEAT = "repeat"
 
 CALLS, MODEL_CONTEXT = "retrieval_calls", "model_context"
 """The calls of a session, and what finally went to the model; nobody else's names."""
@@ -89,11 +88,9 @@ _LISTS = (
     *(SPANS, RELEVANCE, GRADES, EXPECTED_SPANS),
 )
 LISTS = {name for names in _LISTS for name in names}
-"""Fields of a record of a whole query's ranking or judgements."""
 
-_BESIDE = {*DOC_ID, CALLS, MODEL_CONTEXT, "latency", "error"}
+_BESIDE = {*DOC_ID, CALLS, MODEL_CONTEXT, REPEAT, "latency", "error"}
 KNOWN = {*QUERY_ID, *DOC_ID, *SCORE, *RANK, *GRADE, *LISTS, *_BESIDE}
-"""Every field of rankings and judgements."""
 
 RESERVED = {
     *(*QUERY_ID, *QUERY, *LABELS, *FORBIDDEN_FIELDS, *ANSWERED),
@@ -111,7 +108,6 @@ _LABELS = re.compile(
 
 
 def first_of(record: Mapping[str, Any], names: Iterable[str]) -> Any:
-    """The first value of a record under one of these names, or None."""
     for name in names:
         if (value := record.get(name)) is not None:
             return value
@@ -119,7 +115,6 @@ def first_of(record: Mapping[str, Any], names: Iterable[str]) -> Any:
 
 
 def is_long(names: Iterable[str]) -> bool:
-    """Whether records with these fields are of one document each."""
     return not set(DOC_ID).isdisjoint(names)
 
 
@@ -130,8 +125,13 @@ def nearest(name: object, fields: Iterable[str]) -> str | None:
     return spelled[close[0]] if close else None
 
 
+def spelt_like(name: object, fields: Iterable[str]) -> str | None:
+    """The first of the fields, where a name is one of them but for case, spaces and dashes."""
+    first, *_ = fields = list(fields)
+    return first if _letters(str(name)) in map(_letters, fields) else None
+
+
 def meant_as_labels(name: object) -> str | None:
-    """The field of labels that a name was probably meant to be, or None."""
     likely = "expected_ids" if _LABELS.fullmatch(str(name)) else None
     return nearest(name, LABELS) or likely
 

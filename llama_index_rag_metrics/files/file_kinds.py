@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from llama_index_rag_metrics.files import dataset_objects
 from llama_index_rag_metrics.files import fields as f
 from llama_index_rag_metrics.files.beir import (
     HEADER,
@@ -22,12 +23,6 @@ from llama_index_rag_metrics.files.beir import (
     read_judgements,
 )
 from llama_index_rag_metrics.files.dataset_content import DatasetContent
-from llama_index_rag_metrics.files.dataset_objects import (
-    UNDERSTOOD,
-    read_csv,
-    read_object,
-    read_value,
-)
 from llama_index_rag_metrics.files.json_datasets import has_judgements, is_dataset, read_jsonl
 from llama_index_rag_metrics.files.judgements import read_number
 from llama_index_rag_metrics.files.lines import (
@@ -77,19 +72,17 @@ class FileKind:
     lacks: str = "it is no JSON"
 
     def reader(self, held: Held, path: Path) -> Callable[..., Any]:
-        """What reads a dataset, a run or judgements of such files, or an error."""
         read: Callable[..., Any] | None = getattr(self, held)
         if read is not None:
             return read
         path.stat()  # where there is no such file, that is what is wrong with it
         if self.lacks:
-            raise UnknownFormat(str(path), self.lacks, UNDERSTOOD)
+            raise UnknownFormat(str(path), self.lacks, dataset_objects.UNDERSTOOD)
         loaders = [name for name in ("run", "qrels", "dataset") if getattr(self, name)]
         raise UnknownFormat(str(path), f"register_format gave no {held} loader for it", loaders)
 
 
 def is_heading(columns: Iterable[str]) -> bool:
-    """Whether these are the names of a table's columns, and not its first row."""
     return not {*f.QUERY_ID}.isdisjoint(name.strip() for name in columns)
 
 
@@ -122,8 +115,8 @@ def _json_dataset(path: Path, faults: Faults) -> DatasetContent:
     place = Place(str(path))
     data = from_json(read_text(path), place)
     if data == []:
-        raise UnknownFormat(str(path), _NO_QUESTION, UNDERSTOOD)
-    return read_value(data, place, faults)
+        raise UnknownFormat(str(path), _NO_QUESTION, dataset_objects.UNDERSTOOD)
+    return dataset_objects.read_value(data, place, faults)
 
 
 def _trec_run(reader: Reader[Any], path: Path, faults: Faults) -> None:
@@ -131,12 +124,10 @@ def _trec_run(reader: Reader[Any], path: Path, faults: Faults) -> None:
     reader.name = tag or reader.name
 
 
-def _trec_qrels(reader: Reader[Any], path: Path, faults: Faults) -> None:
-    reader.whole = read_trec_qrels(path, faults)
-
-
-def _beir_qrels(reader: Reader[Any], path: Path, faults: Faults) -> None:
-    reader.whole = read_judgements(path, faults)
+def _qrels(
+    read: Callable[[Path, Faults], Any], reader: Reader[Any], path: Path, faults: Faults
+) -> None:
+    reader.whole = read(path, faults)
 
 
 def _lines(reader: Reader[Any], path: Path, faults: Faults) -> None:
@@ -159,7 +150,7 @@ def _arrow(form: ArrowForm, reader: Reader[Any], path: Path, faults: Faults) -> 
 
 
 def _loaded_dataset(load: Loader) -> Callable[[Path, Faults], DatasetContent]:
-    return lambda path, faults: read_object(load(path), faults)
+    return lambda path, faults: dataset_objects.read_object(load(path), faults)
 
 
 def _loaded_queries(load: Loader) -> QueriesOf:
@@ -176,11 +167,11 @@ KINDS: OpenTable[FileKind] = OpenTable(
     "formats",
     {
         "empty": FileKind(begins=lambda lines: not lines, lacks=_NO_QUESTION),
-        "trec": FileKind(run=_trec_run, qrels=_trec_qrels),
-        "beir": FileKind(columns=_is_beir, qrels=_beir_qrels),
+        "trec": FileKind(run=_trec_run, qrels=partial(_qrels, read_trec_qrels)),
+        "beir": FileKind(columns=_is_beir, qrels=partial(_qrels, read_judgements)),
         "jsonl": FileKind((".jsonl", ".ndjson"), _is_jsonl, None, read_jsonl, _lines, _lines),
         "json": FileKind((), _is_json, None, _json_dataset, _json, _json),
-        "csv": FileKind((".csv",), None, None, read_csv, _csv, _csv),
+        "csv": FileKind((".csv",), None, None, dataset_objects.read_csv, _csv, _csv),
         "tsv": FileKind((".tsv",), None, is_heading, None, _tsv, _tsv, _IN_MEMORY),
         "parquet": FileKind(
             (".parquet", ".parq", ".pq"), run=_parquet, qrels=_parquet, lacks=_IN_MEMORY
@@ -308,53 +299,44 @@ _POOLED, _PASSAGE, _NUGGET = {"query_id", "query"}, {"doc_id", "text"}, {"nugget
 """The fields of an item of a pool, which has no others but its scale."""
 
 
-class _Fields:
-    """The fields of a record: all of them, and those with a value."""
-
-    def __init__(self, record: Mapping[str, object]) -> None:
-        self.all = record.keys()
-        self.known = {name for name, value in record.items() if value is not None}
-
-    def has(self, *names: str) -> bool:
-        return not self.known.isdisjoint(names)
+def _has(record: Mapping[str, object], *names: str) -> bool:
+    return f.first_of(record, names) is not None
 
 
 @dataclass(frozen=True)
 class Content:
     """What a file may hold.
 
-    Attributes:
-        enough: what makes a record one of these where that is wanted: alternatives, each of fields
-            that are all needed, each under any of its names.
-        record, columns, json: whether this is the first line, or the value of a JSON file.
-        unlike: contents whose lines could be read as this, and would mean nothing.
+    `enough` are alternatives, each of fields that are needed, under any of their names; lines of
+    the contents in `unlike` could be read as this, and would mean nothing.
     """
 
     read_by: str
     enough: list[list[Sequence[str]]]
-    record: Callable[[_Fields], bool]
+    record: Callable[[Mapping[str, object]], bool]
     columns: Callable[[list[str]], bool] = lambda columns: False
     json: Callable[[object], bool] = lambda data: False
     unlike: Collection[str] = ()
 
 
-def _is_review(fields: _Fields) -> bool:
-    is_given = fields.has("reviewer", "skipped") and "grade" in fields.all
-    return is_given and not fields.has(*f.RETRIEVED)
+def _is_review(record: Mapping[str, object]) -> bool:
+    is_given = _has(record, "reviewer", "skipped") and "grade" in record
+    return is_given and not _has(record, *f.RETRIEVED)
 
 
-def _is_pool(fields: _Fields) -> bool:
-    names = fields.known
+def _is_pool(record: Mapping[str, object]) -> bool:
+    names = {name for name, value in record.items() if value is not None}
     is_item = names >= _POOLED and (names >= _PASSAGE or names >= _NUGGET)
     return is_item and names <= {*_POOLED, *_PASSAGE, *_NUGGET, "scale"}
 
 
-def _are_qrels(fields: _Fields) -> bool:
-    return fields.has(*f.DOC_ID) and fields.has("grade") and not fields.has(*f.RETRIEVED)
+def _are_qrels(record: Mapping[str, object]) -> bool:
+    is_judgement = _has(record, *f.DOC_ID) and _has(record, "grade")
+    return is_judgement and not _has(record, *f.RETRIEVED)
 
 
-def _is_run(fields: _Fields) -> bool:
-    return fields.has(*f.RETRIEVED) or (fields.has(*f.DOC_ID) and fields.has(*f.RANK))
+def _is_run(record: Mapping[str, object]) -> bool:
+    return _has(record, *f.RETRIEVED) or (_has(record, *f.DOC_ID) and _has(record, *f.RANK))
 
 
 def _are_qrels_columns(columns: list[str]) -> bool:
@@ -372,7 +354,7 @@ CONTENTS = {
         "Nuggets.load() reads them; on the command line they are the --qrels of `score` and the "
         "--nuggets of `labels nuggets`.",
         [[(f.NUGGETS,)]],
-        lambda fields: fields.has(f.NUGGETS),
+        lambda record: _has(record, f.NUGGETS),
     ),
     REVIEW: Content(
         "read_judgements() reads them; on the command line they are the --qrels of `score` and "
@@ -405,7 +387,7 @@ CONTENTS = {
         "RetrievalDataset.load() reads it; on the command line it is the DATASET of `labels` and "
         "the --dataset of `evaluate`.",
         [[f.QUERY, (*f.LABELS, f.REFERENCES, f.SUPPORTING_FACTS)]],
-        lambda fields: fields.has(*f.QUERY) and not fields.has(*f.DOC_ID),
+        lambda record: _has(record, *f.QUERY) and not _has(record, *f.DOC_ID),
         json=is_dataset,
         unlike={POOL},
     ),
@@ -481,10 +463,9 @@ def _of_record(record: object, wanted: str) -> str | None:
     """The content of lines of which this is the first: the wanted one if it has enough for that."""
     if not isinstance(record, Mapping):
         return None
-    fields = _Fields(record)
-    if any(all(fields.has(*names) for names in needed) for needed in CONTENTS[wanted].enough):
+    if any(all(_has(record, *names) for names in needed) for needed in CONTENTS[wanted].enough):
         return wanted
-    return _first(lambda content: content.record(fields))
+    return _first(lambda content: content.record(record))
 
 
 def _is_document(record: object) -> bool:
@@ -497,7 +478,6 @@ TREC_FILES = ("qrels.txt", "topics.tsv", "corpus.jsonl")
 
 
 def read_path(path: Path, split: str | None, faults: Faults) -> DatasetContent:
-    """Read a dataset from a file or a folder; `split` is that of a BEIR folder."""
     with read_as(DATASET, path):
         if path.is_dir():
             return _read_folder(path, split, faults)
@@ -516,4 +496,4 @@ def _read_folder(folder: Path, split: str | None, faults: Faults) -> DatasetCont
         content.name = folder.name
         return read_corpus(corpus, content, faults) if corpus.is_file() else content
     inside = sorted(path.name for path in folder.iterdir())
-    raise UnknownFormat(str(folder), f"the folder holds {inside[:8]}", UNDERSTOOD)
+    raise UnknownFormat(str(folder), f"the folder holds {inside[:8]}", dataset_objects.UNDERSTOOD)

@@ -7,6 +7,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, TypeGuard, TypeVar
 
+from llama_index_rag_metrics.files import records
 from llama_index_rag_metrics.files.dataset_content import (
     ALL_BUT_MODE,
     OF_QUERIES,
@@ -23,16 +24,6 @@ from llama_index_rag_metrics.files.lines import (
     to_json,
     write_lines,
 )
-from llama_index_rag_metrics.files.records import (
-    document_record,
-    question_record,
-    read_document,
-    read_id,
-    read_question,
-    read_relevance,
-    read_text_hash,
-    read_texts,
-)
 
 T = TypeVar("T")
 
@@ -41,7 +32,6 @@ _JUDGEMENTS = {"relevance", "relevant_docs"}
 
 
 def is_mapping(data: Mapping[str, object]) -> bool:
-    """Whether this is a dataset of ours, or LlamaIndex's old one."""
     return "format" in data or isinstance(data.get("queries"), Mapping)
 
 
@@ -53,29 +43,26 @@ def is_dataset(data: object) -> TypeGuard[Mapping[str, object]]:
 
 
 def has_judgements(data: object) -> TypeGuard[Mapping[str, object]]:
-    """Whether this can only be a dataset, and has judgements."""
     return is_dataset(data) and not _JUDGEMENTS.isdisjoint(data)
 
 
 def read_mapping(data: Mapping[str, object], place: Place, faults: Faults) -> DatasetContent:
-    """Read our own JSON object, or the old one."""
     if data.get("format", _FORMAT) != _FORMAT:
         raise place.wrong(f'"format": "{_FORMAT}"', data["format"])
     known = ["queries", *sorted(_JUDGEMENTS), *_OPTIONAL]
     for name, value in data.items():
         if isinstance(value, Mapping) and name not in known:
             faults.take(place.wrong(f"only the parts {', '.join(known)}", name))
-    held = ("queries", "relevance", *_OPTIONAL)
     parts: dict[str, Any] = {
-        name: _part(data, name, _READERS[name], place, faults) for name in held
+        name: _part(data, name, read, place, faults) for name, read in _READERS.items()
     }
     if not parts["relevance"]:
-        parts["relevance"] = _part(data, "relevant_docs", read_relevance, place, faults)
+        parts["relevance"] = _part(data, "relevant_docs", records.read_relevance, place, faults)
     content = DatasetContent(
         **parts,
         name=str(data.get("name", "")),
         mode=str(data.get("mode", "text")),
-        notes=read_texts(data.get("notes", []), place),
+        notes=records.read_texts(data.get("notes", []), place),
     )
     for part in OF_QUERIES:
         by_query = getattr(content, part)
@@ -128,7 +115,7 @@ def _part(
     values: dict[str, T] = {}
 
     def keep(entry: tuple[object, object], here: Place) -> None:
-        values[read_id(entry[0], place)] = read(entry[1], here)
+        values[records.read_id(entry[0], place)] = read(entry[1], here)
 
     entries = (
         (Place(f"{place.path}, {name} of {key!r}", place.line), (key, value))
@@ -140,26 +127,24 @@ def _part(
 
 
 def _text(value: object, place: Place) -> str:
-    if not isinstance(value, str):
-        raise place.wrong("a text", value)
-    return value
+    place.check(isinstance(value, str), "a text", value)
+    return str(value)
 
 
-def _metadata(value: object, place: Place) -> dict[str, Any]:
-    if not isinstance(value, Mapping):
-        raise place.wrong("an object, {key: value}", value)
+def _metadata(value: Any, place: Place) -> dict[str, Any]:
+    place.check(isinstance(value, Mapping), "an object, {key: value}", value)
     return dict(value)
 
 
 _READERS: dict[str, Callable[[Any, Place], Any]] = {
     "queries": _text,
-    "relevance": read_relevance,
+    "relevance": records.read_relevance,
     "corpus": _text,
     "titles": _text,
     "metadata": _metadata,
     "document_metadata": _metadata,
-    "expected_texts": read_texts,
-    "forbidden": lambda value, place: [*read_relevance(value, place).grades],
+    "expected_texts": records.read_texts,
+    "forbidden": lambda value, place: [*records.read_relevance(value, place).grades],
     "text_hashes": _text,
 }
 _OPTIONAL = [*_READERS][2:]
@@ -171,11 +156,11 @@ def read_jsonl(path: Path, faults: Faults) -> DatasetContent:
     def read(line: str, place: Place) -> None:
         record = from_json(line, place)
         if isinstance(record, dict) and {"document_id", TEXT_HASH} == record.keys():
-            read_text_hash(content, record, place)
+            records.read_text_hash(content, record, place)
         elif isinstance(record, dict) and "document_id" in record:
-            read_document(content, record, place, ["document_id"])
+            records.read_document(content, record, place, ["document_id"])
         else:
-            read_question(content, record, place)
+            records.read_question(content, record, place)
 
     faults.each(read_lines(path, faults), read)
     if not (content.queries or content.corpus or content.text_hashes or faults.skipped):
@@ -185,8 +170,8 @@ def read_jsonl(path: Path, faults: Faults) -> DatasetContent:
 
 def write_jsonl(content: DatasetContent, path: Path, *, lossy: bool = False) -> None:
     check_fits(content, "JSONL", ALL_BUT_MODE, lossy=lossy)
-    questions = (question_record(content, query_id) for query_id in content.queries)
-    documents = (document_record(content, document_id) for document_id in content.corpus)
+    questions = (records.question_record(content, query_id) for query_id in content.queries)
+    documents = (records.document_record(content, document_id) for document_id in content.corpus)
     hashes = (
         {"document_id": passage_id, TEXT_HASH: text_hash}
         for passage_id, text_hash in content.text_hashes.items()

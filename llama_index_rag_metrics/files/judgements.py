@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
+from types import MappingProxyType
+from typing import Any
 
 from llama_index_rag_metrics.files.lines import Place
 from llama_index_rag_metrics.files.records import read_id
@@ -16,6 +18,7 @@ class Qrels(dict[str, Relevance]):
 
     Attributes:
         skipped: the error of every line that `on_error="skip"` left out.
+        metadata: query id to its `conversation` and `turn`, where the labels say them.
 
     Examples:
         >>> from llama_index_rag_metrics import read_qrels
@@ -24,6 +27,7 @@ class Qrels(dict[str, Relevance]):
     """
 
     skipped: tuple[FileFormatError, ...] = ()
+    metadata: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
 
 
 class Judgements:
@@ -65,15 +69,12 @@ def _combined(by_facet: Mapping[str | None, Mapping[str, float]]) -> Relevance:
 
 
 def format_grade(grade: float) -> str:
-    """A grade as text: whole numbers without a point, as every tool reads them."""
     return str(int(grade)) if grade == int(grade) else repr(grade)
 
 
 def read_grade(text: object, place: Place) -> float:
-    """A grade, a finite number, or its text."""
     grade = read_number(text)
-    if not math.isfinite(grade):
-        raise place.wrong("a grade, a finite number", text)
+    place.check(math.isfinite(grade), "a grade, a finite number", text)
     return grade
 
 

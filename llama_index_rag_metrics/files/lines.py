@@ -8,6 +8,7 @@ import json
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import count, takewhile
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
@@ -18,7 +19,6 @@ from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
 
 T = TypeVar("T")
 OnError: TypeAlias = Literal["raise", "skip"]
-"""What to do with a line that can't be read."""
 
 LONGEST_LINE = 1 << 26
 """Bytes of a line in a .gz file, or of a run that is streamed: more is a bomb."""
@@ -54,15 +54,24 @@ class Place(NamedTuple):
     """Whether this package wrote it as it was retrieved, so that ids may be empty."""
 
     def wrong(self, expected: str, value: object = "") -> FileFormatError:
-        """The error to raise: what was expected here, and what was found."""
         return FileFormatError(self.path, self.line, expected, value)
 
+    def check(self, is_right: object, expected: str, value: object) -> None:
+        if not is_right:
+            raise self.wrong(expected, value)
+
     def lacks(self, field: str, names: Iterable[object]) -> LacksField:
-        """The error to raise where a record has these fields, and not that one."""
         return LacksField(self.path, self.line, field, sorted(map(str, names)))
 
-    def item(self, number: int) -> Place:
-        return self._replace(path=f"{self.path}, record {number}", line=None)
+    @contextmanager
+    def expecting(
+        self, expected: str, *errors: type[Exception], found: object = ...
+    ) -> Iterator[None]:
+        """Where one of these errors is raised, say what was expected, and what was found or it."""
+        try:
+            yield
+        except errors as error:
+            raise self.wrong(expected, str(error) if found is ... else found) from error
 
     def numbered(self, items: Iterable[T], word: str = "record") -> Iterator[tuple[Place, T]]:
         """What is read one after another from here, and where each of it is."""
@@ -95,7 +104,6 @@ class Faults:
         self.skipped.append(error)
 
     def each(self, items: Iterable[tuple[Place, T]], read: Callable[[T, Place], None]) -> None:
-        """Read every item; one that can't be read is taken as a fault."""
         for place, item in items:
             try:
                 read(item, place)
@@ -114,7 +122,6 @@ def name_of(path: Path) -> str:
 
 
 def read_lines(path: Path, faults: Faults | None = None) -> Iterator[tuple[Place, str]]:
-    """Every line that isn't blank, without its end, and where it is."""
     name, faults = str(path), faults or Faults()
     for number, raw in raw_lines(path):
         try:
@@ -127,12 +134,12 @@ def read_lines(path: Path, faults: Faults | None = None) -> Iterator[tuple[Place
 
 
 def raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Number and bytes of every line, without a byte order mark."""
     number = 0
     try:
         with open_bytes(path) as file:
             # a few bytes of gzip can be a line of any length; one of a plain file is really there
-            lines = _bounded_lines(file, path) if path.suffix == ".gz" else file
+            bounded = takewhile(len, (_line(file, path, number) for number in count(1)))
+            lines = bounded if path.suffix == ".gz" else file
             for number, raw in enumerate(lines, 1):
                 yield number, raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
     except _BROKEN_GZIP as error:
@@ -167,10 +174,6 @@ def text_size(path: Path, enough: int | None = None) -> int:
         if enough is not None and size >= enough:
             break
     return size
-
-
-def _bounded_lines(file: IO[bytes], path: Path) -> Iterator[bytes]:
-    return takewhile(len, (_line(file, path, number) for number in count(1)))
 
 
 def _line(file: IO[bytes], path: Path, number: int) -> bytes:
@@ -241,8 +244,8 @@ class _RepeatedKeyError(Exception): ...
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) < len(pairs):
-        seen: set[str] = set()
-        raise _RepeatedKeyError(next(key for key, _ in pairs if key in seen or seen.add(key)))  # type: ignore[func-returns-value]
+        keys = [key for key, _ in pairs]
+        raise _RepeatedKeyError(next(key for n, key in enumerate(keys) if key in keys[:n]))
     return members
 
 

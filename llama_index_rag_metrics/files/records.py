@@ -7,10 +7,17 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from llama_index_rag_metrics.files import fields as f
+from llama_index_rag_metrics.files.conversations import HAYSTACK, plain_record, read_conversation
 from llama_index_rag_metrics.files.dataset_content import DatasetContent
 from llama_index_rag_metrics.files.lines import Faults, Place, from_json, to_json
 from llama_index_rag_metrics.files.squad import take_answers
-from llama_index_rag_metrics.rankings.relevance import Nugget, Relevance, facets_of, refuse_pairs
+from llama_index_rag_metrics.rankings.relevance import (
+    Nugget,
+    Relevance,
+    Support,
+    facets_of,
+    refuse_pairs,
+)
 from llama_index_rag_metrics.rankings.span import LONGEST, Span
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import truncated
@@ -24,16 +31,12 @@ def read_place(value: Any, place: Place) -> Span | None:
     if isinstance(value, Mapping):
         parts = f.first_of(value, f.PLACE_SOURCE), value.get("start"), value.get("end")
     if isinstance(parts, (list, tuple)):
-        parts = tuple(map(_whole, parts))
-    kinds = tuple(map(type, parts)) if isinstance(parts, tuple) else ()
-    if kinds != (str, int, int) or not 0 <= parts[1] <= parts[2] <= LONGEST:
-        raise place.wrong("a span: source, start and end", value)
+        # pandas makes whole numbers floats
+        parts = [int(at) if type(at) is float and at.is_integer() else at for at in parts]
+    is_typed = isinstance(parts, list) and [*map(type, parts)] == [str, int, int]
+    is_span = is_typed and 0 <= parts[1] <= parts[2] <= LONGEST
+    place.check(is_span, "a span: source, start and end", value)
     return Span(*parts)
-
-
-def _whole(part: Any) -> Any:
-    """A whole number that pandas made a float."""
-    return int(part) if type(part) is float and part.is_integer() else part
 
 
 def is_missing(value: Any) -> bool:
@@ -43,13 +46,10 @@ def is_missing(value: Any) -> bool:
 
 
 def read_expected_spans(places: Any, place: Place) -> Relevance:
-    if not isinstance(places, (list, tuple)):
-        raise place.wrong("places, a list", places)
+    place.check(isinstance(places, (list, tuple)), "places, a list", places)
     known = [span for span in (read_place(part, place) for part in places) if span is not None]
-    try:
+    with place.expecting("places of passages", InvalidInput):
         return Relevance.of_spans(known)
-    except InvalidInput as error:
-        raise place.wrong("places of passages", str(error)) from error
 
 
 def place_record(span: Span | None) -> dict[str, Any] | None:
@@ -59,32 +59,32 @@ def place_record(span: Span | None) -> dict[str, Any] | None:
 _EXPECTED = 'nuggets, a list of {"text": …, "importance": "vital" or "okay", "supports": {id: …}}'
 
 
-def read_nuggets(value: object, place: Place) -> list[Nugget]:
-    """The nuggets of a question; one without importance is vital."""
-    if not isinstance(value, (list, tuple)) or not all(
-        isinstance(nugget, Mapping) for nugget in value
-    ):
-        raise place.wrong(_EXPECTED, value)
+def read_nuggets(value: Any, place: Place) -> list[Nugget]:
+    is_list = isinstance(value, (list, tuple))
+    are_records = is_list and all(isinstance(record, Mapping) for record in value)
+    place.check(are_records, _EXPECTED, value)
     nuggets: dict[str, Nugget] = {}
     for record in value:
-        try:
-            nugget = Nugget(
-                record["text"], record.get("importance") or "vital", record.get("supports") or {}
-            )
-        except LookupError as error:
-            raise place.wrong(_EXPECTED, record) from error
-        except InvalidInput as error:
-            raise place.wrong(_EXPECTED, str(error)) from error
-        if nugget.text in nuggets:
-            raise place.wrong("every nugget of a question once", nugget.text)
+        lacking = place.expecting(_EXPECTED, LookupError, found=record)
+        with lacking, place.expecting(_EXPECTED, InvalidInput):
+            supports = record.get("supports") or _supports(record, place)
+            nugget = Nugget(record["text"], record.get("importance") or "vital", supports)
+        place.check(nugget.text not in nuggets, "every nugget of a question once", nugget.text)
         nuggets[nugget.text] = nugget
     return list(nuggets.values())
 
 
-def are_nuggets(value: object) -> bool:
-    return isinstance(value, (list, tuple)) and any(
-        isinstance(record, Mapping) and "text" in record for record in value
-    )
+def _supports(record: Mapping[str, Any], place: Place) -> dict[str, Support]:
+    """What FreshStack says of a nugget: full support, or none."""
+    known: dict[str, Support] = {}
+    sides: Mapping[str, Support] = {f.SUPPORTING: "full", f.NOT_SUPPORTING: "none"}
+    for name, support in sides.items():
+        ids = () if record.get(name) is None else record[name]
+        place.check(isinstance(ids, (list, tuple)), f"{name} of a nugget, a list of ids", ids)
+        for item in ids:
+            is_one = known.setdefault(read_id(item, place), support) == support
+            place.check(is_one, "passages that support a nugget or don't, not both", item)
+    return known
 
 
 def nuggets_record(
@@ -108,9 +108,9 @@ def read_supporting_facts(facts: Any, place: Place) -> Relevance:
     if titles is facts and isinstance(facts, (list, tuple)):
         titles = [fact[0] if isinstance(fact, (list, tuple)) and fact else None for fact in facts]
     is_list = isinstance(titles, (list, tuple))
-    if not is_list or not all(isinstance(title, str) and title for title in titles):
-        expected = "supporting facts, [[title, sentence], …] or {'title': [title, …]}"
-        raise place.wrong(expected, facts)
+    are_titles = is_list and all(isinstance(title, str) and title for title in titles)
+    expected = "supporting facts, [[title, sentence], …] or {'title': [title, …]}"
+    place.check(are_titles, expected, facts)
     return Relevance.facets({title: [title] for title in titles})
 
 
@@ -127,18 +127,23 @@ def read_questions(records: Iterable[tuple[Place, object]], faults: Faults) -> D
 def read_question(content: DatasetContent, record: object, place: Place) -> None:
     """Add a question; one without an id gets its position, other fields become metadata."""
     fields = _fields(record, place)
+    expected = "a question as MTRAG or LongMemEval write it"
+    with place.expecting(expected, ValueError, TypeError, LookupError, found=fields):
+        fields, sessions = plain_record(fields)
     given_id = take(fields, f.QUERY_ID)
+    is_parted = [name for name in f.QUERY if name in fields] == [f.QUERY_TEXT]
     query = take(fields, f.QUERY)
+    if is_parted and isinstance(query, str):
+        query = f"{fields.pop(f.QUERY_TITLE, None) or ''} {query}".strip()
     if not isinstance(query, str):
         raise place.wrong(f"a question, one text, under {_either(f.QUERY)}", query or record)
     query_id = f"q{len(content.queries) + 1}" if given_id is None else read_id(given_id, place)
-    if query_id in content.queries:
-        raise place.wrong("every query id once", query_id)
+    place.check(query_id not in content.queries, "every query id once", query_id)
     judgements, texts = take(fields, f.RELEVANCE), take(fields, f.EXPECTED_TEXTS)
     if texts is None and not f.ANSWERED & set(fields):
         texts = fields.pop(f.GENERATED_FROM, None)
     # whatever can't be read is raised before anything of the record is kept
-    relevance = None if judgements is None else read_relevance(judgements, place)
+    relevance = None if judgements is None else _read_judgements(judgements, place)
     if relevance is None and f.REFERENCES in fields:
         relevance = read_references(fields.pop(f.REFERENCES), take(fields, f.SOURCE), place)
     if relevance is None and (spans := take(fields, f.EXPECTED_SPANS)) is not None:
@@ -148,18 +153,24 @@ def read_question(content: DatasetContent, record: object, place: Place) -> None
     answered = take_answers(fields, place) if relevance is None else None
     if answered is not None:
         relevance, (document, text) = answered
-    expected = None if texts is None else read_texts(texts, place)
     ids = take(fields, f.FORBIDDEN_FIELDS)
-    forbidden = None if ids is None else [*read_relevance(ids, place).grades]
+    parts: dict[str, Any] = {
+        "relevance": relevance,
+        "expected_texts": None if texts is None else read_texts(texts, place),
+        "forbidden": None if ids is None else [*read_relevance(ids, place).grades],
+    }
+    try:
+        parts["metadata"] = read_conversation(take_metadata(fields)) or None
+    except ValueError as error:
+        raise place.wrong(*error.args) from error
+    for session_id, session in sessions.items():
+        is_same = content.corpus.get(session_id, session) == session
+        place.check(is_same, f"session {session_id!r} as another question has it", session)
+    content.corpus.update(sessions)
+    content.document_metadata.update({each: {HAYSTACK: each} for each in sessions})
     content.queries[query_id] = query
     if answered is not None:
         content.corpus[document] = text
-    parts = {
-        "relevance": relevance,
-        "expected_texts": expected,
-        "forbidden": forbidden,
-        "metadata": take_metadata(fields) or None,
-    }
     for part, value in parts.items():
         if value is not None:
             getattr(content, part)[query_id] = value
@@ -172,10 +183,9 @@ def read_document(
     fields = _fields(record, place)
     document_id = read_id(take(fields, id_names), place)
     text, title = take(fields, f.TEXT), fields.pop("title", "")
-    if not isinstance(text, str) or not isinstance(title, str):
-        raise place.wrong(f"a text under {_either(f.TEXT)}", record)
-    if document_id in content.corpus:
-        raise place.wrong("every document id once", document_id)
+    are_texts = isinstance(text, str) and isinstance(title, str)
+    place.check(are_texts, f"a text under {_either(f.TEXT)}", record)
+    place.check(document_id not in content.corpus, "every document id once", document_id)
     content.corpus[document_id] = text
     if title:
         content.titles[document_id] = title
@@ -184,12 +194,11 @@ def read_document(
 
 
 def read_text_hash(content: DatasetContent, record: Mapping[str, Any], place: Place) -> None:
-    passage_id = read_id(record.get("document_id"), place)
-    if not isinstance(record[f.TEXT_HASH], str):
-        raise place.wrong(f"a text under {f.TEXT_HASH!r}", record[f.TEXT_HASH])
-    if passage_id in content.text_hashes:
-        raise place.wrong("the hash of every passage once", passage_id)
-    content.text_hashes[passage_id] = record[f.TEXT_HASH]
+    passage_id, text_hash = read_id(record.get("document_id"), place), record[f.TEXT_HASH]
+    place.check(isinstance(text_hash, str), f"a text under {f.TEXT_HASH!r}", text_hash)
+    is_new = passage_id not in content.text_hashes
+    place.check(is_new, "the hash of every passage once", passage_id)
+    content.text_hashes[passage_id] = text_hash
 
 
 def question_record(content: DatasetContent, query_id: str) -> dict[str, Any]:
@@ -228,18 +237,29 @@ def read_id(value: object, place: Place) -> str:
     return value
 
 
+def _are_nuggets(value: object) -> bool:
+    return isinstance(value, (list, tuple)) and any(
+        isinstance(record, Mapping) and "text" in record for record in value
+    )
+
+
+def _read_judgements(value: object, place: Place) -> Relevance | None:
+    """What judgements say; nuggets that no passage was compared with yet say nothing."""
+    relevance = read_relevance(value, place)
+    return None if _are_nuggets(value) and not relevance.grades else relevance
+
+
 def read_relevance(value: object, place: Place) -> Relevance:
-    """Relevance in any form: ids, {id: grade}, groups of ids, nuggets, or ready."""
     if isinstance(value, Relevance):
         return value
-    if are_nuggets(value):
+    if _are_nuggets(value):
         return facets_of(read_nuggets(value, place))
-    try:
+    with place.expecting("spans, ids, {id: grade}, groups of ids or facets", InvalidInput):
         if isinstance(value, Mapping) and isinstance(value.get("facets"), Mapping):
             facets = {name: _read_ids(group, place) for name, group in value["facets"].items()}
             weights = value.get("weights")
-            if weights is not None and not isinstance(weights, Mapping):
-                raise place.wrong("weights, {facet: weight}", weights)
+            is_right = weights is None or isinstance(weights, Mapping)
+            place.check(is_right, "weights, {facet: weight}", weights)
             return Relevance.facets(facets, weights=weights, **_read_grades(value, place))
         if isinstance(value, Mapping) and isinstance(value.get("groups"), list):
             groups = [_read_ids(group, place) for group in value["groups"]]
@@ -251,28 +271,24 @@ def read_relevance(value: object, place: Place) -> Relevance:
             return Relevance(
                 {read_id(document_id, place): grade for document_id, grade in value.items()}
             )
+        if isinstance(value, str) and looks_like_several(value):
+            escaped = truncated(to_json([value]))
+            expected = f'one id, a list such as ["d1", "d2"], or {escaped} if it is one id'
+            raise place.wrong(expected, value)
         if not isinstance(value, _COLLECTIONS):
-            return Relevance([_read_only_id(value, place)])
+            return Relevance([read_id(value, place)])
         refuse_pairs(value)
         if value and all(isinstance(item, _COLLECTIONS) for item in value):
             return Relevance.groups([_read_ids(group, place) for group in value])
         return Relevance(_read_ids(value, place))
-    except InvalidInput as error:
-        raise place.wrong("spans, ids, {id: grade}, groups of ids or facets", str(error)) from error
-
-
-def _read_only_id(value: object, place: Place) -> str:
-    """An id in place of a list, unless it looks like several."""
-    if isinstance(value, str) and looks_like_several(value):
-        escaped = truncated(to_json([value]))
-        expected = f'one id, a list such as ["d1", "d2"], or {escaped} if it is one id'
-        raise place.wrong(expected, value)
-    return read_id(value, place)
 
 
 def looks_like_several(text: str) -> bool:
     """Whether a text may be several ids, such as d1,d2 or [d1]; a title has plain words."""
-    parts = [part.strip() for part in SEPARATORS.split(text.strip())]
+    text = text.strip()
+    if text.startswith(("[{", '["', "['", '{"')):
+        return True
+    parts = [part.strip() for part in SEPARATORS.split(text)]
     if len(parts) > 1:
         return not any(_SPACE.search(part) for part in parts)
     words = text.split()
@@ -293,20 +309,17 @@ def _read_grades(value: Mapping[str, Any], place: Place) -> dict[str, Any]:
     return {"grades": {read_id(item, place): grade for item, grade in grades.items()}}
 
 
-def read_references(value: object, source: object, place: Place) -> Relevance:
+def read_references(value: Any, source: object, place: Place) -> Relevance:
     """Places as JSON, or a list, of {"start_index", "end_index"}, by default in `source`."""
     passages = from_json(value, place) if isinstance(value, str) else value
     expected = 'references, a list of {"start_index": first character, "end_index": the one after}'
-    if not isinstance(passages, (list, tuple)):
-        raise place.wrong(expected, value)
-    try:
+    place.check(isinstance(passages, (list, tuple)), expected, value)
+    with place.expecting(expected, InvalidInput, LookupError, TypeError, AttributeError):
         spans = (
             (passage.get("document_id", source), passage["start_index"], passage["end_index"])
             for passage in passages
         )
         return Relevance.of_spans((read_id(item, place), *span) for item, *span in spans)
-    except (InvalidInput, LookupError, TypeError, AttributeError) as error:
-        raise place.wrong(expected, str(error)) from error
 
 
 def read_texts(value: object, place: Place) -> list[str]:

@@ -11,17 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import Self
 
-from llama_index_rag_metrics.files import beir, file_kinds, json_datasets, trec
+from llama_index_rag_metrics.files import beir, dataset_summary, file_kinds, json_datasets, trec
 from llama_index_rag_metrics.files import dataset_arguments as arguments
+from llama_index_rag_metrics.files.conversations import with_turns
 from llama_index_rag_metrics.files.data_libraries import read_hugging_face, read_ir_dataset
 from llama_index_rag_metrics.files.dataset_content import OF_QUERIES, DatasetContent
 from llama_index_rag_metrics.files.dataset_objects import read_frame, read_object
-from llama_index_rag_metrics.files.dataset_summary import (
-    as_html,
-    findings,
-    misnamed_fields,
-    summary,
-)
 from llama_index_rag_metrics.files.lines import Faults, OnError, check_on_error
 from llama_index_rag_metrics.files.tables import is_frame, to_frame
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
@@ -48,7 +43,9 @@ class RetrievalDataset(DatasetContent):
         relevance: query id to what is relevant: ids, {id: grade}, groups of ids or a `Relevance`. A
             query that is absent, or None, is unjudged; one with nothing relevant has an empty one.
         corpus: document id to text, without its title. May be empty.
-        metadata: query id to {key: value}, for slices.
+        metadata: query id to {key: value}, for slices, and for those who retrieve. Of a question in
+            a conversation, `conversation` is its id, `turn` a number from 1 (worked out where it is
+            missing), and `history` what was said before: [{"role": …, "content": …}, …].
         expected_texts: query id to the texts that answer it, where relevance isn't known by id.
         titles: document id to title; what is indexed is the title, then the text.
         document_metadata: document id to {key: value}.
@@ -104,7 +101,7 @@ class RetrievalDataset(DatasetContent):
             queries=arguments.read_texts("queries", queries),
             relevance=arguments.read_relevance(judged or {}),
             corpus=arguments.read_texts("corpus", corpus or {}),
-            metadata=arguments.read_metadata("metadata", metadata or {}),
+            metadata=with_turns(queries, arguments.read_metadata("metadata", metadata or {})),
             expected_texts=arguments.read_lists("expected_texts", "texts", expected_texts or {}),
             titles=arguments.read_titles(titles or {}),
             document_metadata=arguments.read_metadata("document_metadata", document_metadata or {}),
@@ -409,7 +406,7 @@ class RetrievalDataset(DatasetContent):
 
         For example: expected ids that the corpus lacks, unjudged questions, documents without text.
         """
-        return findings(self)
+        return dataset_summary.findings(self)
 
     def fingerprint(self) -> str:
         """A hash of the questions and the corpus, whatever their order: what retrieval depends on.
@@ -459,10 +456,10 @@ class RetrievalDataset(DatasetContent):
 
     def __repr__(self) -> str:
         name = f" {terminal(self.name)}" if self.name else ""
-        return f"<RetrievalDataset{name}: {summary(self)}>"
+        return f"<RetrievalDataset{name}: {dataset_summary.summary(self)}>"
 
     def _repr_html_(self) -> str:
-        return as_html(self)
+        return dataset_summary.as_html(self)
 
     @classmethod
     def _read(
@@ -477,13 +474,12 @@ class RetrievalDataset(DatasetContent):
         faults = Faults(on_error)
         content = arguments.with_corpus(read(*source, faults=faults, **options), documents, faults)
         faults.warn()
-        if misnamed := misnamed_fields(content):
+        if misnamed := dataset_summary.misnamed_fields(content):
             warn_caller(FieldsUnread(" ".join(misnamed)))
         return cls(**vars(content) | {"name": name or content.name, "skipped": faults.skipped})
 
 
 def check_ending(path: Path) -> str:
-    """The ending of a file that `save` writes, compressed or not; any other is an error."""
     ending = Path(path.name.removesuffix(".gz")).suffix
     if ending not in (".json", ".jsonl", ".ndjson"):
         remedy = "To write a folder, use to_beir() or to_trec()."

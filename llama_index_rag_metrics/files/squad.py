@@ -1,14 +1,10 @@
-"""Questions whose answers stand in a text: SQuAD's files, and rows of that shape.
-
-Each text is a document, and each answer a place in it, so that any chunking of the texts is judged
-by the span metrics. Several answers to a question count together: what any annotator marked is
-expected.
-"""
+"""SQuAD's files, and rows of that shape: each text is a document, and each answer a place in it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from hashlib import sha256
+from itertools import zip_longest
 from typing import Any
 
 from llama_index_rag_metrics.files.lines import Place
@@ -33,12 +29,13 @@ def squad_rows(data: Mapping[str, Any], place: Place) -> Iterator[tuple[Place, d
         title = article.get("title", "")
         for paragraph in article["paragraphs"]:
             fields = paragraph if isinstance(paragraph, Mapping) else {}
-            context, questions = fields.get("context"), fields.get("qas")
-            if not isinstance(context, str) or not isinstance(questions, list):
-                raise place.wrong("a paragraph with 'context' and 'qas'", paragraph)
+            context: Any = fields.get("context")
+            questions: Any = fields.get("qas")
+            is_paragraph = isinstance(context, str) and isinstance(questions, list)
+            place.check(is_paragraph, "a paragraph with 'context' and 'qas'", paragraph)
             for question in questions:
-                if not isinstance(question, Mapping):
-                    raise place.wrong("a question with 'id' and 'question'", question)
+                is_question = isinstance(question, Mapping)
+                place.check(is_question, "a question with 'id' and 'question'", question)
                 here = Place(f"{place.path}, question {question.get('id')!r}")
                 yield here, {TITLE: title, CONTEXT: context, **question}
 
@@ -55,32 +52,24 @@ def take_answers(fields: dict[str, Any], place: Place) -> tuple[Relevance, tuple
     document = f"{title}/{digest}" if title else digest
     spans = []
     for text, start in pairs:
-        if context[start : start + len(text)] != text:
-            raise place.wrong(f"{text!r} at character {start} of the context", context[start:][:80])
+        is_there = context[start : start + len(text)] == text
+        expected = f"{text!r} at character {start} of the context"
+        place.check(is_there, expected, context[start:][:80])
         spans.append((document, start, start + len(text)))
-    try:
+    with place.expecting(_EXPECTED, InvalidInput):
         return Relevance.of_spans(spans), (document, context)
-    except InvalidInput as error:
-        raise place.wrong(_EXPECTED, str(error)) from error
 
 
 def _pairs(answers: Any, *, is_impossible: bool) -> list[tuple[str, int]] | None:
-    """Text and first character of each answer, or None."""
     if isinstance(answers, Mapping):
-        texts, starts = _list(answers.get("text")), _list(answers.get("answer_start"))
-        if texts is None or starts is None or len(texts) != len(starts):
-            return None
-        pairs = list(zip(texts, starts, strict=True))
+        columns: Any = [answers.get("text"), answers.get("answer_start")]
+    elif isinstance(answers, (list, tuple)) and (answers or is_impossible):
+        fields = [answer if isinstance(answer, Mapping) else {} for answer in answers]
+        columns = [[each.get(name) for each in fields] for name in ("text", "answer_start")]
     else:
-        listed = _list(answers)
-        if not (listed or (is_impossible and listed is not None)):
-            return None
-        if not all(isinstance(answer, Mapping) for answer in listed):
-            return None
-        pairs = [(answer.get("text"), answer.get("answer_start")) for answer in listed]
+        return None
+    if not all(isinstance(column, (list, tuple)) for column in columns):
+        return None
+    pairs: list[Any] = [*zip_longest(*columns)]
     is_known = all(isinstance(text, str) and type(start) is int for text, start in pairs)
     return pairs if is_known else None
-
-
-def _list(value: Any) -> Sequence[Any] | None:
-    return value if isinstance(value, (list, tuple)) else None

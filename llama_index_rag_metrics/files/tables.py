@@ -14,14 +14,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from llama_index_rag_metrics.files import fields as f
+from llama_index_rag_metrics.files.conversations import HISTORY
 from llama_index_rag_metrics.files.dataset_content import DatasetContent
-from llama_index_rag_metrics.files.fields import (
-    EXPECTED_TEXTS,
-    FORBIDDEN_FIELDS,
-    GENERATED_FROM,
-    RELEVANCE,
-    RESERVED,
-)
 from llama_index_rag_metrics.files.lines import Faults, Place, read_lines, read_text
 from llama_index_rag_metrics.files.records import question_record, read_relevance, read_texts
 from llama_index_rag_metrics.rankings.judging.arrow import check_undamaged
@@ -32,7 +27,6 @@ if TYPE_CHECKING:
 
 
 def is_frame(source: object) -> bool:
-    """Whether this is a table, told by its attributes."""
     # a polars lazy frame has columns, too, and warns when it is asked for them
     is_other = any(hasattr(source, method) for method in ("collect", "iter_rows", "to_pandas"))
     return is_other or (hasattr(source, "columns") and hasattr(source, "to_dict"))
@@ -80,7 +74,7 @@ def to_frame(content: DatasetContent) -> pd.DataFrame:
     for query_id in content.queries:
         record = {"relevance": None, **question_record(content, query_id)}
         metadata = record.pop("metadata", {})
-        clashing = {key: value for key, value in metadata.items() if key in RESERVED}
+        clashing = {key: value for key, value in metadata.items() if key in f.RESERVED}
         rows.append({**metadata, **record, **({"metadata": clashing} if clashing else {})})
     first = ["query_id", "query", "relevance"]
     columns = list(dict.fromkeys([*first, *(key for row in rows for key in row)]))
@@ -120,33 +114,31 @@ def _below(
 
 def _quoted(path: Path) -> Iterator[tuple[Place, list[str]]]:
     table = csv.reader(io.StringIO(read_text(path), newline=""), strict=True)
-    while (cells := _next_cells(table, path)) is not None:
+    while True:
+        # the csv module refuses cells over 128 KB unless told, and can be told for all only
+        limit = csv.field_size_limit(2**31 - 1)
+        try:
+            cells = next(table, None)
+        except csv.Error as error:
+            raise Place(str(path), table.line_num).wrong(f"CSV ({error})") from error
+        finally:
+            csv.field_size_limit(limit)
+        if cells is None:
+            return
         yield Place(str(path), table.line_num), cells
 
 
-def _next_cells(table: Any, path: Path) -> list[str] | None:
-    # The csv module refuses cells over 128 KB unless told, and can be told for all only.
-    limit = csv.field_size_limit(2**31 - 1)
-    try:
-        return next(table, None)
-    except csv.Error as error:
-        raise Place(str(path), table.line_num).wrong(f"CSV ({error})") from error
-    finally:
-        csv.field_size_limit(limit)
-
-
-_TEXTS = {*EXPECTED_TEXTS, GENERATED_FROM}
+_TEXTS = {*f.EXPECTED_TEXTS, f.GENERATED_FROM}
 _NO_LITERAL = (ValueError, SyntaxError, TypeError, RecursionError, MemoryError)
 _SIDE_BY_SIDE = re.compile(r"""["'][\s\\]*[bru]{0,2}["']""", re.IGNORECASE)
 
-LISTED = frozenset({*RELEVANCE, *FORBIDDEN_FIELDS, *_TEXTS})
-"""Fields of a question that hold lists or objects."""
+LISTED = frozenset({*f.RELEVANCE, *f.FORBIDDEN_FIELDS, *_TEXTS, HISTORY})
 
 
 def read_field(name: str, text: str, place: Place) -> object:
     """The value of a cell; in a field of texts, what only looks like a list is a text."""
     value = read_cell(text, place)
-    if value is None or isinstance(value, str) or name not in LISTED:
+    if value is None or isinstance(value, str) or name not in LISTED or name == HISTORY:
         return value
     if name not in _TEXTS:  # no id looks like a list or an object
         return read_relevance(value, place)
@@ -157,7 +149,6 @@ def read_field(name: str, text: str, place: Place) -> object:
 
 
 def read_cell(text: str, place: Place) -> object:
-    """What a cell holds: a list or an object as Python or JSON writes them, a text, or None."""
     if not text:
         return None
     if text[0] not in "[{":

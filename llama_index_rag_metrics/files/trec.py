@@ -8,19 +8,12 @@ from pathlib import Path
 
 from llama_index_rag_metrics.files.dataset_content import DatasetContent, check_fits
 from llama_index_rag_metrics.files.judgements import Judgements, format_grade
-from llama_index_rag_metrics.files.lines import (
-    Faults,
-    Place,
-    read_lines,
-    read_text,
-    write_lines,
-)
+from llama_index_rag_metrics.files.lines import Faults, Place, read_lines, read_text, write_lines
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.runtime.atomic_files import is_broken
 from llama_index_rag_metrics.runtime.errors import FormatTooNarrow
 
 COMMENT = "#"
-"""What the comments in runs and qrels begin with."""
 
 _NAME = "TREC's qrels and topics"
 _SPACE = re.compile(r"[ \t\v\f\r]+")
@@ -41,14 +34,13 @@ def read_qrels(
 ) -> dict[str, Relevance]:
     """Read judgements, four columns; the second may be a subtopic, a facet as ndeval reads it."""
     faults, judgements = faults or Faults(), Judgements(known, "the id of a topic")
-    first = "topic, subtopic" if subtopics else "query id, 0"
+    expected = f"4 columns: {'topic, subtopic' if subtopics else 'query id, 0'}, document id, grade"
 
     def read(line: str, place: Place) -> None:
         columns = split_columns(line)
         if columns[0].startswith(COMMENT):
             return
-        if len(columns) != 4:
-            raise place.wrong(f"4 columns: {first}, document id, grade", line)
+        place.check(len(columns) == 4, expected, line)
         query_id, subtopic, document_id, grade = columns
         judgements.add(query_id, document_id, grade, place, subtopic if subtopics else None)
 
@@ -57,11 +49,14 @@ def read_qrels(
 
 
 def qrels_rows(relevance: Mapping[str, Relevance]) -> list[str]:
-    return [
-        f"{fitting_query_id(query_id)} 0 {fitting_id(document_id)} {_fitting_grade(grade)}"
-        for query_id, judgements in relevance.items()
-        for document_id, grade in judgements.grades.items()
-    ]
+    rows = []
+    for query_id, judgements in relevance.items():
+        for document_id, grade in judgements.grades.items():
+            ids = fitting_query_id(query_id), fitting_id(document_id)
+            if grade != int(grade):
+                raise _narrow(f"the grade {grade}, since trec_eval cuts it off")
+            rows.append(f"{ids[0]} 0 {ids[1]} {format_grade(grade)}")
+    return rows
 
 
 def split_columns(line: str) -> list[str]:
@@ -76,7 +71,6 @@ def fitting_query_id(query_id: str) -> str:
 
 
 def fitting_id(document_id: str) -> str:
-    """The id, unless a file of columns would break it."""
     is_odd = not document_id or _SPACES.search(document_id) or document_id[0] == "\ufeff"
     if is_odd or is_broken(document_id):
         raise _narrow(f"the id {document_id!r}")
@@ -84,19 +78,19 @@ def fitting_id(document_id: str) -> str:
 
 
 def read_topics(path: Path, faults: Faults | None = None) -> dict[str, str]:
-    """Read the <num> and <title> of <top> blocks, or lines of id, tab, question."""
     queries: dict[str, str] = {}
     faults = faults or Faults()
 
     def read(topic: tuple[str, str], place: Place) -> None:
         query_id, query = topic
-        if not query_id or _SPACE.search(query_id):
-            raise place.wrong("a topic id without spaces", query_id)
-        if query_id in queries:
-            raise place.wrong("every topic id once", query_id)
+        is_id = query_id and not _SPACE.search(query_id)
+        place.check(is_id, "a topic id without spaces", query_id)
+        place.check(query_id not in queries, "every topic id once", query_id)
         queries[query_id] = query
 
-    faults.each(_topics(path, faults), read)
+    first = next(read_lines(path, faults.apart()), None)
+    are_blocks = first is not None and first[1].lstrip().startswith("<")
+    faults.each((_blocks if are_blocks else _columns)(path, faults), read)
     return queries
 
 
@@ -110,20 +104,14 @@ def read_trec(
 
 def write_trec(content: DatasetContent, qrels: Path, topics: Path, *, lossy: bool = False) -> None:
     check_fits(content, _NAME, ["grades", "document metadata"], lossy=lossy)
-    topic_rows = [
-        f"{fitting_id(query_id)}\t{_fitting_query(query)}"
-        for query_id, query in content.queries.items()
-    ]
+    topic_rows = []
+    for query_id, query in content.queries.items():
+        topic_rows.append(f"{fitting_id(query_id)}\t{query}")
+        if re.search(r"[\t\r\n]", query) or is_broken(query):
+            raise _narrow(f"the question {query!r}, which isn't one line")
     rows = qrels_rows(content.relevance)
     write_lines(topics, topic_rows)
     write_lines(qrels, rows)
-
-
-def _topics(path: Path, faults: Faults) -> Iterator[tuple[Place, tuple[str, str]]]:
-    first = next(iter(read_lines(path, faults.apart())), None)
-    if first is not None and first[1].lstrip().startswith("<"):
-        return _blocks(path, faults)
-    return _columns(path, faults)
 
 
 def _blocks(path: Path, faults: Faults) -> Iterator[tuple[Place, tuple[str, str]]]:
@@ -153,18 +141,6 @@ def _columns(path: Path, faults: Faults) -> Iterator[tuple[Place, tuple[str, str
         if place.line == 1 and headings[0] in _ID_HEADINGS and headings[1] in _QUERY_HEADINGS:
             continue
         yield place, (query_id, query)
-
-
-def _fitting_query(query: str) -> str:
-    if re.search(r"[\t\r\n]", query) or is_broken(query):
-        raise _narrow(f"the question {query!r}, which isn't one line")
-    return query
-
-
-def _fitting_grade(grade: float) -> str:
-    if grade != int(grade):
-        raise _narrow(f"the grade {grade}, since trec_eval cuts it off")
-    return format_grade(grade)
 
 
 def _narrow(loss: str) -> FormatTooNarrow:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -407,3 +407,48 @@ def test_what_went_to_the_model(
     for metric in METRICS:
         assert scores[metric].tobytes() == direct.scores[metric].tobytes()
     assert read("first_seen").keys() == run.keys()
+
+
+@contextmanager
+def session(name: str, session_id: str) -> Iterator[None]:
+    """What each instrumentation has for the turns of a conversation."""
+    if name == "llamaindex":
+        with instrument_tags({**active_instrument_tags.get(), "session.id": session_id}):
+            yield
+    elif name == "openinference":
+        from openinference.instrumentation import using_session
+
+        with using_session(session_id):
+            yield
+    else:
+        import mlflow
+
+        with mlflow.start_span("chat"):
+            mlflow.update_current_trace(metadata={"mlflow.trace.session": session_id})
+            yield
+
+
+@pytest.mark.parametrize("name", RECORDERS)
+def test_sessions_are_conversations(name: str, tmp_path: Path) -> None:
+    recording, source, package = RECORDERS[name]
+    pytest.importorskip(package, reason="the exporter that is tested")
+    path = tmp_path / "traces.jsonl"
+    asked = [("q2", "c1"), ("q3", "c2"), ("q1", "c1"), ("q4", "")]
+    with recording(path):
+        for query_id, session_id in asked:
+            with session(name, session_id) if session_id else nullcontext():
+                keyword_retriever().retrieve(QUERIES[query_id])
+    run = read_traces(source(path), questions=dataset())
+    assert run.metadata == {
+        "q2": {"conversation": "c1", "turn": 1},
+        "q3": {"conversation": "c2", "turn": 1},
+        "q1": {"conversation": "c1", "turn": 2},
+    }
+    # a conversation is one cluster, and the metric is shown by turn
+    scores = score_rankings({key: RELEVANT[key] for key in ("q1", "q2", "q3")}, run, METRICS)
+    assert scores.conversations == [
+        ("conversation", "c1"),
+        ("conversation", "c1"),
+        ("conversation", "c2"),
+    ]
+    assert "ndcg@10 by turn" in str(scores)

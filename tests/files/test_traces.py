@@ -317,7 +317,7 @@ class TestLongChains:
             work = Work(f"{number}")
             work.retrieved, work.is_readable = DocumentColumns([f"d{number}"], None, None), True
             trace.retrievals.append(work)
-        made = sessions({"t1": trace}, {}, by_attribute=False, remarks=Remarks())
+        [made] = sessions({"t1": trace}, {}, by_attribute=False, remarks=Remarks())
         assert [list(call.ids) for call in made["t1"].calls] == [[f"d{n - 1}"]]
         assert len(steps) < 10 * n  # all the ways up have 2,000,000
 

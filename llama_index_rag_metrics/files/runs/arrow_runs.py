@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from llama_index_rag_metrics.files.fields import CALLS, KNOWN, MODEL_CONTEXT
+from llama_index_rag_metrics.files.fields import CALLS, KNOWN, MODEL_CONTEXT, REPEAT
 from llama_index_rag_metrics.files.lines import Place
 from llama_index_rag_metrics.files.runs.run_fields import ASKED
 from llama_index_rag_metrics.rankings.judging.judged_column import RETRIEVED
@@ -32,11 +32,7 @@ def read_arrow(path: Path, form: ArrowForm) -> Iterator[tuple[Place, Any]]:
 
 
 def read_batches(
-    path: Path,
-    form: ArrowForm,
-    *,
-    rows: int = _ROWS_AT_ONCE,
-    columns: Collection[str] = KNOWN,
+    path: Path, form: ArrowForm, *, rows: int = _ROWS_AT_ONCE, columns: Collection[str] = KNOWN
 ) -> Iterator[pa.RecordBatch]:
     if not path.stat().st_size:
         return
@@ -48,10 +44,7 @@ def read_batches(
 
 
 def write_arrow(
-    path: Path,
-    form: ArrowForm,
-    records: Iterable[dict[str, Any]],
-    fields: set[str],
+    path: Path, form: ArrowForm, records: Iterable[dict[str, Any]], fields: set[str]
 ) -> None:
     pa = _pyarrow()
     schema = pa.schema([column for column in record_schema(pa) if column.name in fields])
@@ -69,7 +62,6 @@ def write_arrow(
 
 
 def record_schema(pa: Any) -> Any:
-    """The columns of rankings and judgements, a row a query."""
     texts, numbers = pa.list_(pa.string()), pa.list_(pa.float64())
     span = pa.struct({"source": pa.string(), "start": pa.int64(), "end": pa.int64()})
     columns = {
@@ -84,6 +76,7 @@ def record_schema(pa: Any) -> Any:
     return pa.schema(
         {
             "query_id": pa.string(),
+            REPEAT: pa.int64(),
             **columns,
             "expected_ids": texts,
             "grades": numbers,
@@ -114,7 +107,11 @@ def count_ids(path: Path, form: ArrowForm) -> tuple[int, int]:
     if not path.stat().st_size:
         return 0, 0
     with _reading(path, form) as pa:
-        return _count_parquet(path) if form == "parquet" else _count_ipc(pa, path)
+        if form == "parquet":
+            return _count_parquet(path)
+        with pa.memory_map(str(path)) as file:
+            counts = [(len(batch), _n_values(batch)) for batch in _ipc_batches(file)]
+        return sum(rows for rows, _ in counts), sum(ids for _, ids in counts)
 
 
 def _count_parquet(path: Path) -> tuple[int, int]:
@@ -131,12 +128,6 @@ def _count_parquet(path: Path) -> tuple[int, int]:
                 rows, ids = rows + len(batch), ids + _n_values(batch)
         n_rows = file.metadata.num_rows
         return n_rows, n_rows * ids // max(1, rows)
-
-
-def _count_ipc(pa: Any, path: Path) -> tuple[int, int]:
-    with pa.memory_map(str(path)) as file:
-        counts = [(len(batch), _n_values(batch)) for batch in _ipc_batches(file)]
-    return sum(rows for rows, _ in counts), sum(ids for _, ids in counts)
 
 
 def _n_values(batch: pa.RecordBatch) -> int:
@@ -176,7 +167,6 @@ def _ipc_reader(file: Any) -> Any:
 
 @contextmanager
 def _reading(path: Path, form: ArrowForm) -> Iterator[Any]:
-    """Import Arrow, and name the file in its errors."""
     pa = _pyarrow()
     damage = (pa.ArrowException, ValueError, LookupError, TypeError, OverflowError, MemoryError)
     try:

@@ -9,16 +9,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from llama_index_rag_metrics.files import fields as f
-from llama_index_rag_metrics.files.file_kinds import (
-    KINDS,
-    QRELS,
-    QRELS_FORMATS,
-    RUN,
-    RUN_FORMATS,
-    check_format,
-    format_of,
-    read_as,
-)
+from llama_index_rag_metrics.files import file_kinds as kinds
+from llama_index_rag_metrics.files.conversations import CONVERSATION, TURN, with_turns
 from llama_index_rag_metrics.files.json_datasets import has_judgements, read_mapping
 from llama_index_rag_metrics.files.judgements import Judgements, Qrels, read_number
 from llama_index_rag_metrics.files.lines import (
@@ -36,7 +28,12 @@ from llama_index_rag_metrics.files.records import (
     read_id,
     read_relevance,
 )
-from llama_index_rag_metrics.files.runs.run_fields import number_or_none, read_ids, read_ranking
+from llama_index_rag_metrics.files.runs.run_fields import (
+    number_or_none,
+    read_ids,
+    read_ranking,
+    read_repeat,
+)
 from llama_index_rag_metrics.files.runs.run_records import (
     as_record,
     check_long,
@@ -59,8 +56,6 @@ T = TypeVar("T")
 
 
 class Reader(ABC, Generic[T]):
-    """A source of any form, read query by query or record by record."""
-
     kind: ClassVar[str]
     held: ClassVar[Literal["run", "qrels"]]
     understood: ClassVar[tuple[str, ...]]
@@ -88,9 +83,6 @@ class Reader(ABC, Generic[T]):
     def row_reader(self, names: Sequence[str]) -> Callable[[Sequence[Any], Place], None]:
         """What reads the rows, one document each, of a table with these columns."""
 
-    @abstractmethod
-    def result(self) -> dict[str, T]: ...
-
     def read(self, source: Any, form: str | None, faults: Faults) -> None:
         """Read a source of any form, and warn of fields called nearly like others."""
         self._read(source, form, faults)
@@ -100,7 +92,7 @@ class Reader(ABC, Generic[T]):
 
     def _read(self, source: Any, form: str | None, faults: Faults) -> None:
         if isinstance(source, (str, os.PathLike)):
-            with read_as(self.kind, Path(source), form, self._fields):
+            with kinds.read_as(self.kind, Path(source), form, self._fields):
                 self._read_path(Path(source), form, faults)
             return
         if form is not None:
@@ -121,24 +113,29 @@ class Reader(ABC, Generic[T]):
             self.name = str(getattr(source, "name", None) or "")
             self.read_value(source.to_dict(), place, faults)
         elif isinstance(source, Iterable):
-            self._read_items(source, place, faults)
+            faults.each(place.numbered(source), self._plain_record)
         else:
             why = "it has none of their attributes"
             raise UnknownFormat(place.path, why, self.understood, self.kind)
 
     def _read_path(self, path: Path, form: str | None, faults: Faults) -> None:
-        known = (*(RUN_FORMATS if self.held == "run" else QRELS_FORMATS), *KINDS.added())
+        formats = kinds.RUN_FORMATS if self.held == "run" else kinds.QRELS_FORMATS
         if form is not None:
-            check_format(form, known)
+            kinds.check_format(form, (*formats, *kinds.KINDS.added()))
         if path.is_dir():
             raise UnknownFormat(str(path), "it is a folder", self.understood, self.kind)
         self.name = name_of(path)
-        form = form or format_of(path, self.held)
+        form = form or kinds.format_of(path, self.held)
         if form != "empty":
-            KINDS[form].reader(self.held, path)(self, path, faults)
+            kinds.KINDS[form].reader(self.held, path)(self, path, faults)
 
     def read_json_lines(self, path: Path, faults: Faults) -> None:
-        faults.each(read_lines(path, faults), self._json_record)
+        def read(line: str, place: Place) -> None:
+            record = from_json(line, place)
+            place.check(isinstance(record, dict), "a record, {field: value}", line)
+            self._plain_record(record, place)
+
+        faults.each(read_lines(path, faults), read)
 
     def read_records(self, columns: Iterable[str], records: Rows, faults: Faults) -> None:
         self._named.add(frozenset(rename(list(columns), self._fields)))
@@ -149,31 +146,18 @@ class Reader(ABC, Generic[T]):
             entries = (
                 (Place(f"{place.path}, question {entry[0]!r}"), entry) for entry in data.items()
             )
-            faults.each(entries, self._entry)
+            faults.each(entries, lambda pair, at: self._keep(pair[0], self.value, pair[1], at))
         elif isinstance(data, list):
-            self._read_items(data, place, faults)
+            faults.each(place.numbered(data), self._plain_record)
         else:
             raise place.wrong("{query id: …} or a list of records", data)
-
-    def _read_items(self, items: Iterable[object], place: Place, faults: Faults) -> None:
-        faults.each(place.numbered(items), self._plain_record)
-
-    def _entry(self, pair: tuple[object, object], place: Place) -> None:
-        self._keep(pair[0], self.value, pair[1], place)
 
     def _keep(
         self, given_id: object, read: Callable[[Any, Place], T], value: Any, place: Place
     ) -> None:
         query_id = read_id(given_id, place)
-        if query_id in self.whole:
-            raise place.wrong("every query id once", query_id)
+        place.check(query_id not in self.whole, "every query id once", query_id)
         self.whole[query_id] = read(value, place)
-
-    def _json_record(self, line: str, place: Place) -> None:
-        record = from_json(line, place)
-        if not isinstance(record, dict):
-            raise place.wrong("a record, {field: value}", line)
-        self._plain_record(record, place)
 
     def _plain_record(self, record: Any, place: Place) -> None:
         fields = as_record(renamed(record, self._fields), place)
@@ -201,7 +185,6 @@ class Reader(ABC, Generic[T]):
         return item
 
     def read_table(self, names: list[str], rows: Rows, place: Place, faults: Faults) -> None:
-        """Read a table of texts, whose headings are at the place."""
         names = rename([name.strip() for name in names], self._fields)
         check_long(names, place)
         self._named.add(frozenset(names))
@@ -238,14 +221,16 @@ def read_run(
             ids}, a data frame of pandas or polars, an Arrow table, a ranx Run, or an iterable of
             ir_measures' ScoredDoc or of records. A record or row holds a query (`query_id`,
             `retrieved_ids`, perhaps `scores`, `retrieved_texts`) or a document (`query_id`,
-            `doc_id`, `score` or `rank`); the names that other tools use are known. Files of traces
-            are read by `read_traces`, which has further arguments for them.
+            `doc_id`, `score` or `rank`); the names that other tools use are known. With `repeat`,
+            which time a question was asked, the run has `repeats`. Files of traces are read by
+            `read_traces`, which has further arguments for them.
         format: "trec", "jsonl", "json", "csv", "tsv", "parquet", "arrow" or "traces"; None tells it
             by the file's name, and where that says nothing, by its beginning.
         name: what to call the run; by default the tag of a TREC run, or the file's name.
         on_error: "raise" ends at the first line that can't be read; "skip" leaves such lines out,
             warns of them, and lists them in the run's `skipped`.
-        columns: what fields are called in the source: {"retrieved_ids": "my_ids"}.
+        columns: what fields are called in the source: {"retrieved_ids": "my_ids"}, or {"repeat":
+            "epoch"}.
 
     Raises:
         FileFormatError: a line can't be read, or repeats a document; says where and why.
@@ -260,9 +245,9 @@ def read_run(
         ['d2', 'd3', 'd1']
     """
     if isinstance(source, Run):
-        return source.replaced(source, name=name)
+        return source.replaced(source, name=name, repeats=source.repeats)
     is_path = isinstance(source, (str, os.PathLike))
-    if is_path and (format or format_of(Path(source), "run")) == "traces":
+    if is_path and (format or kinds.format_of(Path(source), "run")) == "traces":
         if columns:
             raise InvalidInput("columns", columns, sentence="columns can't be given for traces.")
         from llama_index_rag_metrics.files.traces.trace_reading import read_traces
@@ -271,7 +256,10 @@ def read_run(
     faults, reader = Faults(on_error), _RunReader(columns)
     reader.read(source, format, faults)
     faults.warn()
-    return Run(reader.result(), name=name or reader.name, skipped=faults.skipped)
+    name = name or reader.name
+    runs = [Run(rankings, name=name) for rankings in reader.runs()]
+    repeats = runs if len(runs) > 1 else ()
+    return Run(runs[0], name=name, skipped=faults.skipped, repeats=repeats)
 
 
 def read_qrels(
@@ -312,13 +300,14 @@ def read_qrels(
     faults.warn()
     qrels = Qrels(reader.result())
     qrels.skipped = tuple(faults.skipped)
+    qrels.metadata = with_turns(dict.fromkeys(reader.metadata, ""), reader.metadata)
     return qrels
 
 
 class _RunReader(Reader[Ranking]):
     """Rows are ordered as the first allows: by rank, else by score, else as they came."""
 
-    kind = RUN
+    kind = kinds.RUN
     held = "run"
     understood = (
         "a TREC run",
@@ -327,28 +316,50 @@ class _RunReader(Reader[Ranking]):
         "{query id: {document id: score}}, as a mapping or in JSON",
     )
     whole_fields = f.RETRIEVED
+    of_record = staticmethod(read_ranking)
     expected = f"a field {f.RETRIEVED[0]!r}, or {f.DOC_ID[0]!r} with a 'score' or a 'rank'"
 
     def __init__(self, columns: Mapping[str, str] | None = None) -> None:
         super().__init__(columns)
+        self._again: dict[int, _RunReader] = {}
         self._rows: dict[str, dict[object, tuple[str, float | None]]] = {}
         self._order: Literal["rank", "score", "line"] | None = None
 
-    def of_record(self, record: Mapping[str, Any], place: Place) -> Ranking:
-        return read_ranking(record, place)
+    def add(self, record: Mapping[str, Any], place: Place) -> None:
+        reader = self if f.is_long(record) else self._of_time(read_repeat(record, place))
+        super(_RunReader, reader).add(record, place)
+
+    def _of_time(self, time: int) -> _RunReader:
+        """The reader of what questions retrieved when they were asked for this time."""
+        return self if time == 1 else self._again.setdefault(time, _RunReader())
 
     def row_reader(self, names: Sequence[str]) -> Callable[[Sequence[Any], Place], None]:
         fields = (f.QUERY_ID, f.DOC_ID, f.SCORE, f.RANK)
         query_id, item, score, rank = (column_of(names, field) for field in fields)
+        repeat = column_of(names, [f.REPEAT]) if f.REPEAT in names else None
 
         def read(row: Sequence[Any], place: Place) -> None:
             key, document = row_id(query_id(row), place), self._document_id(item(row), place)
             values = number_or_none(score(row), place), number_or_none(rank(row), place)
-            self._add_row(key, document, *values, place)
+            time = 1 if repeat is None else read_repeat({f.REPEAT: repeat(row)}, place)
+            self._of_time(time)._add_row(key, document, *values, place)
 
         return read
 
-    def result(self) -> dict[str, Ranking]:
+    def runs(self) -> list[dict[str, Ranking]]:
+        """The first rankings of all questions, the second ones, and so on; one at least."""
+        if not self._again:
+            return [self._rankings()]
+        times: dict[str, list[Ranking]] = {}
+        for reader in (self, *(self._again[time] for time in sorted(self._again))):
+            for query_id, ranking in reader._rankings().items():
+                times.setdefault(query_id, []).append(ranking)
+        return [
+            {query_id: of_query[n] for query_id, of_query in times.items() if n < len(of_query)}
+            for n in range(max(map(len, times.values()), default=1))
+        ]
+
+    def _rankings(self) -> dict[str, Ranking]:
         ranked = {query_id: self._ordered(rows) for query_id, rows in self._rows.items()}
         return {**ranked, **self.whole}
 
@@ -384,13 +395,12 @@ class _RunReader(Reader[Ranking]):
         scores = {read_id(item, place): read_number(score) for item, score in value.items()}
         if wrong := next((item for item, score in scores.items() if score != score), None):  # noqa: PLR0124
             raise place.wrong("a score, a number", value.get(wrong))
-        if len(scores) < len(value):
-            raise place.wrong("every document once", list(value))
+        place.check(len(scores) == len(value), "every document once", list(value))
         return by_score(scores)
 
 
 class _QrelsReader(Reader[Relevance]):
-    kind = QRELS
+    kind = kinds.QRELS
     held = "qrels"
     understood = (
         "TREC qrels",
@@ -400,20 +410,34 @@ class _QrelsReader(Reader[Relevance]):
         "{query id: {document id: grade}}, as a mapping or in JSON",
     )
     whole_fields = (*f.RELEVANCE, *f.EXPECTED_SPANS)
+    of_record = staticmethod(read_expected)
     expected = f"a field 'expected_ids', or {f.DOC_ID[0]!r} with a {f.GRADE[0]!r}"
 
     def __init__(self, columns: Mapping[str, str] | None = None) -> None:
         super().__init__(columns)
+        self.metadata: dict[str, dict[str, Any]] = {}
         self._rows = Judgements()
-
-    def of_record(self, record: Mapping[str, Any], place: Place) -> Relevance:
-        return read_expected(record, place)
 
     def add(self, record: Mapping[str, Any], place: Place) -> None:
         # what a reviewer skipped, or only remarked on, has no grade
         is_ungraded = f.is_long(record) and set(f.GRADE).isdisjoint(record)
-        if not (is_ungraded and "skipped" in record):
-            super().add(record, place)
+        if is_ungraded and "skipped" in record:
+            return
+        # beside what a question that was asked again retrieved, its labels may stand again or not
+        if f.REPEAT in record and not f.is_long(record):
+            known = str(f.first_of(record, f.QUERY_ID)) in self.whole
+            if known or f.first_of(record, self.whole_fields) is None:
+                return
+        super().add(record, place)
+        if not f.is_long(record):
+            self._note_conversations({str(f.first_of(record, f.QUERY_ID)): record})
+
+    def _note_conversations(self, rows: Mapping[str, Mapping[str, Any]]) -> None:
+        for query_id, row in rows.items():
+            if row.get(CONVERSATION) not in (None, ""):
+                self.metadata[query_id] = {
+                    name: row[name] for name in (CONVERSATION, TURN) if name in row
+                }
 
     def row_reader(self, names: Sequence[str]) -> Callable[[Sequence[Any], Place], None]:
         query_id, item, grade = (
@@ -437,5 +461,7 @@ class _QrelsReader(Reader[Relevance]):
 
     def read_value(self, data: object, place: Place, faults: Faults) -> None:
         if has_judgements(data):
-            data = read_mapping(data, place, faults).relevance
+            content = read_mapping(data, place, faults)
+            self._note_conversations(content.metadata)
+            data = content.relevance
         super().read_value(data, place, faults)

@@ -1,8 +1,6 @@
-"""TREC runs of any size, as a stream of tables: a row a query, with its ranking as a list.
+"""TREC runs of any size as tables: blocks of lines, read by Arrow, or one by one where it can't.
 
-A run is read in blocks of lines by Arrow's parser; a block that it can't read is read line by line,
-which says what is wrong and where. A run whose queries aren't contiguous is parted on disk first,
-so that all lines of a query come together.
+A run whose queries aren't contiguous is first parted on disk, into files that are sorted.
 """
 
 from __future__ import annotations
@@ -10,7 +8,7 @@ from __future__ import annotations
 import codecs
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from io import BytesIO
 from pathlib import Path
@@ -37,7 +35,6 @@ _COMMENT_LINE = re.compile(rb"^" + _BEGINS_COMMENT + rb".*\n?", re.MULTILINE)
 _LOOSE_SPACE = re.compile(rb" +\n *|\n +|  +")
 
 OnRead: TypeAlias = Callable[[int], object]
-"""Receives how many bytes of the file have been read."""
 
 
 class Scattered(Exception):
@@ -45,17 +42,19 @@ class Scattered(Exception):
 
 
 class TrecStream:
-    """The rankings of a TREC run as tables: `query_id`, `retrieved_ids`."""
+    """The rankings of a TREC run as tables: `query_id`, `retrieved_ids`, perhaps `scores`."""
 
-    def __init__(self, path: Path, faults: Faults, on_read: OnRead) -> None:
+    def __init__(
+        self, path: Path, faults: Faults, on_read: OnRead, *, scored: bool = False
+    ) -> None:
         self.tag = b""
+        self._lists = {"retrieved_ids": "doc_id", **({"scores": "score"} if scored else {})}
         self._path = path
         self._faults = faults
         self._on_read = on_read
         self._repeating: set[str] = set()
 
     def contiguous(self) -> Iterator[pl.DataFrame]:
-        """The tables of a run whose queries are contiguous."""
         import polars as pl
 
         hashes: list[Any] = [np.array([], np.uint64)]
@@ -112,7 +111,6 @@ class TrecStream:
                 yield frame
 
     def _parse_exactly(self, block: bytes, n_before: int) -> pl.DataFrame:
-        """A block as `read_run` reads it, line by line."""
         import polars as pl
 
         rows = []
@@ -128,7 +126,7 @@ class TrecStream:
         import polars as pl
 
         lines = lines.with_columns(pl.Series("query", query))
-        ranked = _ranked(lines)
+        ranked = _ranked(lines, self._lists)
         if not ranked["query_id"].is_unique().all():
             raise Scattered
         repeats = ranked["retrieved_ids"].list.n_unique() < ranked["retrieved_ids"].list.len()
@@ -136,7 +134,8 @@ class TrecStream:
             self._repeating.update(ranked.filter(repeats)["query_id"])
             if self._faults.ends:
                 self._take_repeats()
-            ranked = _ranked(lines.unique(["query", "doc_id"], keep="first", maintain_order=True))
+            once = lines.unique(["query", "doc_id"], keep="first", maintain_order=True)
+            ranked = _ranked(once, self._lists)
         return ranked
 
     def _take_repeats(self) -> None:
@@ -226,8 +225,8 @@ def _last_tag(block: bytes) -> bytes:
     return b""
 
 
-def _ranked(lines: pl.DataFrame) -> pl.DataFrame:
-    """Lines with the ascending number of their `query`, as rankings in trec_eval's order."""
+def _ranked(lines: pl.DataFrame, lists: Mapping[str, str]) -> pl.DataFrame:
+    """Lines, numbered by `query`, as rankings; `lists` says of which columns."""
     import polars as pl
 
     query, score = lines["query"].to_numpy(), lines["score"].to_numpy()
@@ -235,6 +234,6 @@ def _ranked(lines: pl.DataFrame) -> pl.DataFrame:
         lines = lines.sort("query", "score", "doc_id", descending=[False, True, True])
     return (
         lines.group_by("query", maintain_order=True)
-        .agg(pl.first("query_id"), pl.col("doc_id").alias("retrieved_ids"))
+        .agg(pl.first("query_id"), *(pl.col(column).alias(name) for name, column in lists.items()))
         .drop("query")
     )

@@ -6,18 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from llama_index_rag_metrics.files.fields import (
-    CALLS,
-    FORBIDDEN_FIELDS,
-    FORBIDDEN_UNKNOWN,
-    MODEL_CONTEXT,
-    RETRIEVED,
-    SCORES,
-    SPANS,
-    TEXTS,
-    TOKENS,
-    first_of,
-)
+from llama_index_rag_metrics.files import fields as f
 from llama_index_rag_metrics.files.judgements import read_number
 from llama_index_rag_metrics.files.lines import Place
 from llama_index_rag_metrics.files.records import (
@@ -49,41 +38,45 @@ class Field(NamedTuple):
         return self.names[0]
 
     def of(self, items: Items) -> Any:
-        """What JSON and Arrow hold of a ranking; None where nothing is known."""
         return None if (value := getattr(items, self.name)) is None else self.plain(value)
 
 
 def read_ranking(record: Mapping[str, Any], place: Place) -> Ranking:
-    """The ranking of a record of a whole query: ids, best first, and what there is beside them."""
-    context = record.get(MODEL_CONTEXT)
+    context = record.get(f.MODEL_CONTEXT)
     try:
-        calls = list_of(record.get(CALLS), place, _read_call)
+        calls = list_of(record.get(f.CALLS), place, _read_call)
+        known = {} if is_missing(context) else _read(_SHARED, _mapping(context, place), place)
         return Ranking(
             **_read(_SHARED + MARKS, record, place),
             calls=None if calls is None else tuple(calls),
-            context=None
-            if is_missing(context)
-            else Ranking(**_read(_SHARED, _mapping(context, place), place)),
+            context=Ranking(**known) if known else None,
         )
     except InvalidInput as problem:
         raise place.wrong("lists of the same length", str(problem)) from problem
 
 
-def ranking_record(query_id: str, ranking: Ranking) -> dict[str, Any]:
-    """The record that `read_ranking` reads, without what isn't given."""
-    record = {"query_id": query_id, **_record(_SHARED + MARKS, ranking)}
+def read_repeat(record: Mapping[str, Any], place: Place) -> int:
+    given = record.get(f.REPEAT)
+    repeat = 1 if is_missing(given) or given == "" else read_number(given)
+    is_known = not isinstance(given, bool) and repeat >= 1 and float(repeat).is_integer()
+    place.check(is_known, "a number from 1 on, which time the question was asked", given)
+    return int(repeat)
+
+
+def ranking_record(query_id: str, repeat: int, ranking: Ranking) -> dict[str, Any]:
+    asked = {"query_id": query_id, **({f.REPEAT: repeat} if repeat > 1 else {})}
+    record = {**asked, **_record(_SHARED + MARKS, ranking)}
     if ranking.calls is not None:
-        record[CALLS] = [
+        record[f.CALLS] = [
             {**{name: getattr(call, name) for name in ASKED}, **_record(_SHARED, call)}
             for call in ranking.calls
         ]
     if ranking.context is not None:
-        record[MODEL_CONTEXT] = _record(_SHARED, ranking.context)
+        record[f.MODEL_CONTEXT] = _record(_SHARED, ranking.context)
     return record
 
 
 def read_ids(value: object, place: Place) -> list[str]:
-    """Ranked ids, a list."""
     ids = as_list(value, place)
     return [
         item if type(item) is str and (item or place.is_ours) else read_id(item, place)
@@ -91,8 +84,7 @@ def read_ids(value: object, place: Place) -> list[str]:
     ]
 
 
-def as_list(value: object, place: Place) -> Sequence[Any]:
-    """A list, also from an array."""
+def as_list(value: Any, place: Place) -> Sequence[Any]:
     value = value.tolist() if hasattr(value, "tolist") else value
     if not isinstance(value, (list, tuple)):
         raise place.wrong("a list", value)
@@ -100,12 +92,10 @@ def as_list(value: object, place: Place) -> Sequence[Any]:
 
 
 def list_of(value: object, place: Place, read: Callable[[Any, Place], T]) -> list[T] | None:
-    """What a list holds, item by item; None where there is no list."""
     return None if value is None else [read(item, place) for item in as_list(value, place)]
 
 
 def number_or_none(value: Any, place: Place) -> float | None:
-    """A number, or its text; None where there is none."""
     if value is None or (type(value) is str and not value):
         return None
     number = value if type(value) is float else read_number(value)
@@ -121,7 +111,7 @@ def _read_call(record: object, place: Place) -> Call:
 
 
 def _read(fields: Iterable[Field], record: Mapping[str, Any], place: Place) -> dict[str, Any]:
-    values = ((field, first_of(record, field.names)) for field in fields)
+    values = ((field, f.first_of(record, field.names)) for field in fields)
     return {
         field.name: field.read(value, place)
         for field, value in values
@@ -138,15 +128,14 @@ def _each(read: Callable[[Any, Place], T]) -> Callable[[Any, Place], list[T]]:
     return lambda value, place: [read(item, place) for item in as_list(value, place)]
 
 
-def _mapping(value: object, place: Place) -> Mapping[str, Any]:
+def _mapping(value: Any, place: Place) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise place.wrong("a record, {field: value}", value)
     return value
 
 
-def _text(value: object, place: Place) -> str:
-    if value is not None and not isinstance(value, str):
-        raise place.wrong("a text", value)
+def _text(value: Any, place: Place) -> str:
+    place.check(value is None or isinstance(value, str), "a text", value)
     return value or ""
 
 
@@ -161,18 +150,17 @@ def _count(value: object, place: Place) -> int:
 
 
 _SHARED = (
-    Field("ids", RETRIEVED, read_ids, list),
-    Field("scores", SCORES, _each(number_or_none), lambda scores: list(map(plain_score, scores))),
-    Field("texts", TEXTS, read_texts, list),
+    Field("ids", f.RETRIEVED, read_ids, list),
+    Field("scores", f.SCORES, _each(number_or_none), lambda scores: list(map(plain_score, scores))),
+    Field("texts", f.TEXTS, read_texts, list),
     Field("latency", ("latency",), lambda value, place: read_number(value), float),
     Field("error", ("error",), lambda value, place: str(value), str),
-    Field("spans", SPANS, _each(read_place), lambda spans: list(map(place_record, spans))),
-    Field("tokens", TOKENS, _each(_count), list),
+    Field("spans", f.SPANS, _each(read_place), lambda spans: list(map(place_record, spans))),
+    Field("tokens", f.TOKENS, _each(_count), list),
 )
-"""What rankings and calls have alike."""
 
 MARKS = (
-    Field("forbidden", FORBIDDEN_FIELDS, read_ids, list),
-    Field("forbidden_unknown", FORBIDDEN_UNKNOWN, read_ids, lambda ids: list(ids) or None),
+    Field("forbidden", f.FORBIDDEN_FIELDS, read_ids, list),
+    Field("forbidden_unknown", f.FORBIDDEN_UNKNOWN, read_ids, lambda ids: list(ids) or None),
 )
 FIELDS = {field.column: field for field in (*_SHARED, *MARKS)}

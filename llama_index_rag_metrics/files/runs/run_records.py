@@ -45,19 +45,16 @@ def warn_unread(what: str, records: Iterable[Collection[str]]) -> None:
 
 
 def check_long(names: Sequence[str], place: Place) -> None:
-    """Refuse a table of a document a row without a column of query ids."""
     if f.is_long(names) and set(f.QUERY_ID).isdisjoint(names):
         raise place.lacks(f"a column {f.QUERY_ID[0]!r}", names)
 
 
 def as_record(item: object, place: Place) -> Mapping[str, Any]:
-    """The fields of a mapping, a named tuple or any object that has some."""
     if isinstance(item, Mapping):
         return {key: value for key, value in item.items() if value is not None}
     fields = {name: getattr(item, name) for name in f.KNOWN if hasattr(item, name)}
-    if not fields:
-        example = '{"query_id": "q1", "doc_id": "d1", "score": 1}'
-        raise place.wrong(f"a record, such as {example} or a Qrel of ir_measures", item)
+    example = '{"query_id": "q1", "doc_id": "d1", "score": 1}'
+    place.check(fields, f"a record, such as {example} or a Qrel of ir_measures", item)
     return fields
 
 
@@ -77,18 +74,15 @@ def read_expected(record: Mapping[str, Any], place: Place) -> Relevance:
     numbers, places = list_of(grades, place, read_grade), list_of(spans, place, read_place)
     if expected_ids is None and places is not None:
         known = [span for span in places if span is not None]
-        try:
+        with place.expecting("a place for each judgement, and every place once", InvalidInput):
             return Relevance.of_spans(known, numbers if len(known) == len(places) else [])
-        except InvalidInput as error:
-            expected = "a place for each judgement, and every place once"
-            raise place.wrong(expected, str(error)) from error
     if numbers is None and places is None:
         return read_relevance(expected_ids, place)
     ids = read_ids(expected_ids, place)
     beside = [column for column in (numbers, places) if column is not None]
-    if len(ids) != len(set(ids)) or any(len(column) != len(ids) for column in beside):
-        expected = "every expected id once, and as many grades and places where there are any"
-        raise place.wrong(expected, dict(record))
+    is_right = all(len(column) == len(ids) for column in (*beside, set(ids)))
+    expected = "every expected id once, and as many grades and places where there are any"
+    place.check(is_right, expected, dict(record))
     relevance = Relevance(ids if numbers is None else dict(zip(ids, numbers, strict=True)))
     if places is None:
         return relevance
@@ -97,7 +91,6 @@ def read_expected(record: Mapping[str, Any], place: Place) -> Relevance:
 
 
 def column_of(names: Sequence[str], known: Iterable[str]) -> Callable[[Sequence[Any]], Any]:
-    """The value of the first known column of a row, or None."""
     for name in known:
         if name in names:
             return itemgetter(names.index(name))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 import numpy as np
 import numpy.typing as npt
 
-from llama_index_rag_metrics.files.fields import CALLS
+from llama_index_rag_metrics.files.fields import CALLS, REPEAT
 from llama_index_rag_metrics.files.file_kinds import RUN, format_of, read_as
 from llama_index_rag_metrics.files.lines import Faults, OnError, Place, name_of, raw_lines
 from llama_index_rag_metrics.files.runs.arrow_runs import (
@@ -29,6 +29,7 @@ from llama_index_rag_metrics.files.runs.trec_run import run_lines
 from llama_index_rag_metrics.rankings.judging.arrow import GRADES
 from llama_index_rag_metrics.rankings.judging.judged_column import EXPECTED, QUERY_ID, RETRIEVED
 from llama_index_rag_metrics.rankings.judging.judged_spans import EXPECTED_SPANS
+from llama_index_rag_metrics.rankings.judging.retrieval_scores import SCORES
 from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra, UnknownFormat
 
 if TYPE_CHECKING:
@@ -66,8 +67,7 @@ class StoredRun:
         self._form = format_of(self._files[0], "run")
         names = column_names(self._files[0], self._form) if _is_arrow(self._form) else ()
         warn_unread(str(path), [names])
-        if CALLS in measured and self._has_stored(CALLS):
-            raise calls_left_out(path)
+        self._check_kept(CALLS in measured and self._has_stored(CALLS), self._has_stored(REPEAT))
         own = (*_COLUMNS[:3], *measured, *([] if EXPECTED in names else [EXPECTED_SPANS]))
         self._needed = list(dict.fromkeys(name for name in (*own, *further) if name in names))
         self._columns = {*_COLUMNS, *self._needed}
@@ -80,6 +80,16 @@ class StoredRun:
             expected = f"columns of {path}, which has {', '.join(names) or 'none'}"
             raise InvalidInput("keep", lacking[0], expected)
         self.holds_relevance = self._is_wide and not {EXPECTED, EXPECTED_SPANS}.isdisjoint(names)
+
+    def _check_kept(self, calls: object, repeats: object) -> None:
+        """Refuse what a table would leave out."""
+        if calls:
+            raise calls_left_out(self.path)
+        if repeats:
+            expected = (
+                "a run in which each question was asked once, since tables don't hold repeats"
+            )
+            raise InvalidInput("run", str(self.path), expected, _READS_ALL)
 
     def holds(self, path: Path) -> bool:
         own, other = self.path.resolve(), path.resolve()
@@ -112,7 +122,7 @@ class StoredRun:
 
     def _trec_tables(self, on_read: OnRead, parted: bool) -> Iterator[pl.DataFrame]:
         faults = Faults(self._on_error)
-        stream = TrecStream(self.path, faults, on_read)
+        stream = TrecStream(self.path, faults, on_read, scored=SCORES in self._measured)
         with read_as(RUN, self.path):
             yield from stream.parted() if parted else stream.contiguous()
         self._tag = stream.tag
@@ -159,7 +169,6 @@ class StoredRun:
                 seen.add(query_ids[row])
 
     def place_of(self, query_id: str | None) -> Place:
-        """Where the row of a query is, or the run."""
         if self._is_wide and query_id is not None:
             for file, n_before, query_ids in self._stored_ids():
                 rows = (query_ids == query_id).arg_true()
@@ -189,8 +198,7 @@ class StoredRun:
 
         schema = record_schema(pa)
         run = read_run(self.path, on_error=self._on_error)
-        if CALLS in self._measured and run.calls:
-            raise calls_left_out(self.path)
+        self._check_kept(CALLS in self._measured and run.calls, run.repeats)
         rankings = iter(run.items())
         while batch := dict(islice(rankings, _MOST_ROWS)):
             columns = {QUERY_ID: pa.array(batch, pa.string())}
@@ -201,27 +209,29 @@ class StoredRun:
             yield pa.RecordBatch.from_pydict(columns)
 
 
+_READS_ALL = "score_rankings(qrels, read_run(path), …) reads them."
+
+
 def calls_left_out(run: object) -> InvalidInput:
-    """The error of metrics of calls where a run is scored as a table."""
     expected = "a run without calls for these metrics, since tables don't hold them"
-    remedy = "score_rankings(qrels, read_run(path), …) reads them."
-    return InvalidInput("run", str(run), expected, remedy)
+    return InvalidInput("run", str(run), expected, _READS_ALL)
 
 
 def _files(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
     inside = sorted(file for file in path.rglob("*") if file.is_file())
-    files = [file for file in inside if file.suffix in FOLDER_FILES and not _is_hidden(file, path)]
+    # writers of data sets mark by . or _ what is no part of them
+    files = [
+        file
+        for file in inside
+        if file.suffix in FOLDER_FILES
+        and not any(part.startswith((".", "_")) for part in file.relative_to(path).parts)
+    ]
     if not files:
         why = f"the folder holds {[file.name for file in inside[:8]]}"
         raise UnknownFormat(str(path), why, [f"files called {' or '.join(FOLDER_FILES)}"], "a run")
     return [file for file in files if file.stat().st_size] or files[:1]
-
-
-def _is_hidden(file: Path, folder: Path) -> bool:
-    """Whether writers of data sets mark the file or its folder as no part of them."""
-    return any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)
 
 
 def _query_ids(batch: pa.RecordBatch) -> pl.Series:

@@ -1,7 +1,6 @@
-"""TREC runs: query id, Q0, document id, rank, score and tag, by trec_eval's rules.
+"""TREC runs: query id, Q0, document id, rank, score and tag.
 
-trec_eval orders by score descending, ties by document id descending. Scores are compared as 64-bit
-floats, ids by code points, which is the order of their UTF-8 bytes.
+As trec_eval orders them: by score as 64-bit float, then by document id, both descending.
 """
 
 from __future__ import annotations
@@ -38,7 +37,6 @@ def ordering_scores(ranking: Ranking) -> list[float]:
 
 
 def read_trec_run(path: Path, faults: Faults) -> tuple[dict[str, Ranking], str]:
-    """The rankings, and the last line's tag, as trec_eval keeps it."""
     scores: dict[str, dict[str, float]] = {}
     tag = b""
     for number, query_id, item, score, its_tag in run_lines(raw_lines(path), path, faults):
@@ -55,7 +53,6 @@ def read_trec_run(path: Path, faults: Faults) -> tuple[dict[str, Ranking], str]:
 def run_lines(
     lines: Iterable[tuple[int, bytes]], path: Path, faults: Faults
 ) -> Iterator[tuple[int, str, str, float, bytes]]:
-    """Number, query id, document id, score and tag of every line but blank ones and comments."""
     for number, raw in lines:
         columns = raw.split()  # of bytes: at the white space that C knows
         if not columns or columns[0].startswith(_BEGINS_COMMENT):
@@ -95,7 +92,6 @@ def _number(text: bytes) -> float:
 
 
 def trec_run_rows(rankings: Mapping[str, Ranking], name: str) -> Iterator[str]:
-    """The lines of a TREC run; a query with an empty ranking has none."""
     tag = re.sub(r"\s+", "-", name.strip()) or _UNNAMED
     for query_id, ranking in rankings.items():
         scores = ordering_scores(ranking)

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from llama_index_rag_metrics.files import file_kinds
 from llama_index_rag_metrics.files.beir import judgement_rows
-from llama_index_rag_metrics.files.file_kinds import check_format, kind_by_name
 from llama_index_rag_metrics.files.judgements import format_grade
 from llama_index_rag_metrics.files.lines import name_of, to_json, write_lines
 from llama_index_rag_metrics.files.runs.arrow_runs import write_arrow
@@ -27,8 +27,7 @@ from llama_index_rag_metrics.runtime.errors import FormatTooNarrow, InvalidInput
 _WHOLE = ("jsonl", "parquet", "arrow")
 """Formats with a record a query: they hold all of a run."""
 
-_RUN_FORMATS = ("trec", "jsonl", "json", "csv", "tsv", "parquet", "arrow")
-_QRELS_FORMATS = ("trec", "beir", "jsonl", "json", "csv", "tsv", "parquet", "arrow")
+_RUN_FORMATS = tuple(name for name in file_kinds.RUN_FORMATS if name != "traces")
 
 _WIDE = "JSONL"
 _NAMES = {
@@ -54,10 +53,11 @@ def write_run(
 
     JSONL, Parquet and Arrow have one record a query and hold all of a ranking, the calls of an
     agent, too. The others hold ids, order and scores: texts, latencies, spans and calls are left
-    out, and so is, in all but JSON, a query for which nothing was retrieved. TREC runs and JSON
-    keep the order by scores: if the ranking has none, or if trec_eval would order it otherwise by
-    its own, n, n - 1, …, 1 are written. The tag of a TREC run is the run's name, or that of the
-    file without its endings.
+    out, and so is, in all but JSON, a query for which nothing was retrieved; nor can they hold
+    several runs of each question, which the former tell apart by a field `repeat`: write each of
+    `run.repeats` to a file of its own. TREC runs and JSON keep the order by scores: if the ranking
+    has none, or if trec_eval would order it otherwise by its own, n, n - 1, …, 1 are written. The
+    tag of a TREC run is the run's name, or that of the file without its endings.
 
     Args:
         run: a Run, or {query id: ids or Ranking}.
@@ -90,6 +90,8 @@ def write_run(
         return
     if relevance is not None:
         raise InvalidInput("format", form, f"{', '.join(_WHOLE)}, which hold relevance, too")
+    if rankings.repeats:  # of which a line a passage can't tell that one retrieved nothing
+        raise _narrow(form, f"{len(rankings.repeats)} runs of each question")
     kept = rankings if form in ("csv", "tsv") else _without_repeats(rankings, form, lossy=lossy)
     if rankings.failed and not lossy:
         raise _narrow(form, f"that the retriever failed on {next(iter(rankings.failed))!r}", True)
@@ -137,7 +139,7 @@ def write_qrels(
         q1 0 d2 0
     """
     relevance = {query_id: Relevance.of(judgements) for query_id, judgements in qrels.items()}
-    target, form = Path(path), _form(Path(path), format, _QRELS_FORMATS)
+    target, form = Path(path), _form(Path(path), format, file_kinds.QRELS_FORMATS)
     if form == "tsv" and format is None:
         form = "beir"
     for query_id, judgements in relevance.items():
@@ -161,25 +163,29 @@ def write_qrels(
 def _form(path: Path, form: str | None, known: tuple[str, ...]) -> str:
     if form is None:
         is_json = path.name.lower().removesuffix(".gz").endswith(".json")
-        by_name = "json" if is_json else kind_by_name(path)
+        by_name = "json" if is_json else file_kinds.kind_by_name(path)
         form = "trec" if by_name in (None, "text") else by_name
-    check_format(form, known)
+    file_kinds.check_format(form, known)
     return form
 
 
+def holds_repeats(path: Path) -> bool:
+    """Whether what is written under this name can tell several runs of a question apart."""
+    return _form(path, None, _RUN_FORMATS) in _WHOLE
+
+
 def _write_records(
-    path: Path,
-    form: str,
-    run: Run | None,
-    relevance: Mapping[str, RelevanceLike] | None,
+    path: Path, form: str, run: Run | None, relevance: Mapping[str, RelevanceLike] | None
 ) -> None:
     judged = {key: Relevance.of(judgements) for key, judgements in (relevance or {}).items()}
+    rankings = [
+        (query_id, ranking_record(query_id, time, ranking))
+        for time, each in enumerate(run.each_time if run else (), 1)
+        for query_id, ranking in each.items()
+    ]
     records = [
-        {
-            **(ranking_record(query_id, run[query_id]) if run is not None else {}),
-            **(relevance_record(query_id, judged[query_id]) if query_id in judged else {}),
-        }
-        for query_id in (judged if run is None else run)
+        {**record, **(relevance_record(query_id, judged[query_id]) if query_id in judged else {})}
+        for query_id, record in (rankings if run is not None else [(key, {}) for key in judged])
     ]
     if form == "jsonl":
         write_lines(path, map(to_json, records))

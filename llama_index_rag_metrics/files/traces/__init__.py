@@ -1,5 +1,1 @@
-"""Traces: what a program retrieved, read from the spans that its instrumentation recorded.
-
-`otlp` and `containers` (MLflow, Phoenix, files) yield spans; `dialects` says what the attributes
-of a span mean. Any container may hold any dialect.
-"""
+"""Traces: `otlp` and `containers` yield spans; `dialects` says what their attributes mean."""

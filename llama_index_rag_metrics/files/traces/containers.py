@@ -6,8 +6,9 @@ import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic_core import from_json as parse_json
 
@@ -25,6 +26,8 @@ from llama_index_rag_metrics.files.traces.otlp import RESOURCES, otlp_spans, spa
 from llama_index_rag_metrics.files.traces.trace_spans import TraceSpan, mapping, parent_of
 from llama_index_rag_metrics.runtime.errors import FileFormatError, UnknownFormat
 
+T = TypeVar("T")
+
 _TRACE_ID = "trace_id"
 
 
@@ -33,30 +36,23 @@ def is_trace(data: object) -> bool:
     return isinstance(inner, Mapping) and "spans" in inner
 
 
-def _about(trace: Mapping[str, Any]) -> dict[str, Any]:
-    """Metadata, tags and request id of a trace."""
-    info = mapping(trace["info"])
-    ids = {key: info[key] for key in (_TRACE_ID, "client_request_id") if info.get(key)}
-    return {**mapping(info.get("trace_metadata")), **mapping(info.get("tags")), **ids}
-
-
 def mlflow_spans(trace: Mapping[str, Any], place: Place, faults: Faults) -> Iterator[TraceSpan]:
-    about, spans = _about(trace), trace["data"]["spans"]
+    info, spans = mapping(trace["info"]), trace["data"]["spans"]
+    ids = {key: info[key] for key in (_TRACE_ID, "client_request_id") if info.get(key)}
+    about = {**mapping(info.get("trace_metadata")), **mapping(info.get("tags")), **ids}
     if not isinstance(spans, list):
         faults.take(place.wrong("a list of spans", spans))
         return
     for raw in spans:
-        yield from _readable(lambda raw, place: _span(raw, place, about), raw, place, faults)
+        yield from _readable(partial(_span, about), raw, place, faults)
 
 
-def _span(raw: Any, place: Place, about: Mapping[str, Any]) -> TraceSpan:
-    try:
+def _span(about: Mapping[str, Any], raw: Any, place: Place) -> TraceSpan:
+    expected = "a span with trace_id, span_id and attributes"
+    with place.expecting(expected, AttributeError, KeyError, TypeError, found=raw):
         attributes, parent = raw["attributes"], raw.get("parent_span_id")
         trace_id, span_id = about.get(_TRACE_ID, raw["trace_id"]), raw["span_id"]
-    except (AttributeError, KeyError, TypeError) as error:
-        raise place.wrong("a span with trace_id, span_id and attributes", raw) from error
-    if not isinstance(attributes, Mapping):
-        raise place.wrong("attributes, {name: value}", attributes)
+    place.check(isinstance(attributes, Mapping), "attributes, {name: value}", attributes)
     parent_id = parent_of(parent, place)
     # what is said of a trace is said of its root
     known = attributes if parent_id else {**about, **attributes}
@@ -66,13 +62,10 @@ def _span(raw: Any, place: Place, about: Mapping[str, Any]) -> TraceSpan:
 
 
 IDS = _TRACE, _SPAN = "context.trace_id", "context.span_id"
-"""The columns that every span has."""
 _ATTRIBUTES = "attributes."
 
 
 class PhoenixSpan(TraceSpan):
-    """A span of Phoenix: a row of a frame, or a record with `context` and `attributes`."""
-
     __slots__ = ()
 
     @property
@@ -88,8 +81,8 @@ def phoenix_span(raw: Mapping[str, Any], place: Place) -> PhoenixSpan:
     context = mapping(raw.get("context"))
     trace_id = raw.get(_TRACE, context.get("trace_id"))
     span_id = raw.get(_SPAN, context.get("span_id"))
-    if not isinstance(trace_id, str) or not isinstance(span_id, str):
-        raise place.wrong(f"a span with {_TRACE} and {_SPAN}", raw)
+    are_ids = isinstance(trace_id, str) and isinstance(span_id, str)
+    place.check(are_ids, f"a span with {_TRACE} and {_SPAN}", raw)
     attributes = dict(mapping(raw.get("attributes")))
     for key, value in raw.items():
         if str(key).startswith(_ATTRIBUTES) and not _is_missing(value):
@@ -132,7 +125,6 @@ UNDERSTOOD = (
 
 
 _HEAD = 4096
-"""Bytes at the beginning of a file that tell what it is."""
 
 
 def is_trace_file(path: Path) -> bool:
@@ -172,19 +164,20 @@ def spans_in(source: Any, faults: Faults) -> Iterator[TraceSpan]:
 
 
 def _of_file(path: Path, faults: Faults) -> Iterator[TraceSpan]:
-    """The spans of a file of lines, or of one value over several lines."""
     if path.is_dir():
         raise UnknownFormat(str(path), "it is a folder", UNDERSTOOD, "traces")
-    name, is_first = str(path), True
-    for number, line in _filled(path):
-        place = Place(name, number)
+    is_first = True
+    for number, line in raw_lines(path):
+        if line.isspace():
+            continue
+        place = Place(str(path), number)
         spans = spans_of_line(line, place)
         if spans is None:
             try:
                 spans = _of_value(_parsed(line, place), place, faults)
             except FileFormatError as error:
                 if is_first and line.rstrip()[-1:] in (b"{", b"[", b","):
-                    whole = Place(name)
+                    whole = Place(str(path))
                     yield from _of_value(from_json(read_text(path), whole), whole, faults)
                     return
                 faults.take(error)
@@ -195,13 +188,10 @@ def _of_file(path: Path, faults: Faults) -> Iterator[TraceSpan]:
 
 
 def _of_value(data: Any, place: Place, faults: Faults) -> Iterator[TraceSpan]:
-    """The spans of a parsed line, of a whole file, or of an object of MLflow."""
     if isinstance(data, str) and data[:1] == "{":  # MLflow's frames hold traces as JSON
-        try:
-            data = from_json(data, place)
-        except FileFormatError as error:
-            faults.take(error)
-            return
+        for parsed in _readable(from_json, data, place, faults):
+            yield from _of_value(parsed, place, faults)
+        return
     if hasattr(data, "to_dict") and hasattr(data, "info"):
         data = data.to_dict()
     if isinstance(data, list):
@@ -218,14 +208,14 @@ def _of_value(data: Any, place: Place, faults: Faults) -> Iterator[TraceSpan]:
 
 
 def _readable(
-    read: Callable[[Any, Place], TraceSpan], raw: Any, place: Place, faults: Faults
-) -> Iterator[TraceSpan]:
+    read: Callable[[Any, Place], T], raw: Any, place: Place, faults: Faults
+) -> Iterator[T]:
     try:
-        span = read(raw, place)
+        value = read(raw, place)
     except FileFormatError as error:
         faults.take(error)
     else:
-        yield span
+        yield value
 
 
 def _parsed(line: bytes, place: Place) -> Any:
@@ -233,11 +223,5 @@ def _parsed(line: bytes, place: Place) -> Any:
     try:
         return parse_json(line)
     except ValueError:
-        try:
+        with place.expecting("UTF-8 text", UnicodeDecodeError):
             return from_json(line.decode(), place)
-        except UnicodeDecodeError as error:
-            raise place.wrong("UTF-8 text", str(error)) from error
-
-
-def _filled(path: Path) -> Iterator[tuple[int, bytes]]:
-    return ((number, line) for number, line in raw_lines(path) if not line.isspace())

@@ -33,6 +33,7 @@ _NODE = re.compile(r"<NodeWithScore\(node=\w+\(id_=(?P<id>.*)\), score=(?P<score
 
 _FIELDS = ("id", "content", "score", "metadata")
 _ABSENT = [None] * len(_FIELDS)
+_EMPTY = ("[]", '{"documents":[]}')
 
 
 class OpenInference(Dialect):
@@ -57,7 +58,9 @@ class OpenInference(Dialect):
         if documents:
             return documents
         output = span.get("output.value")
-        if _is_empty(output) or nested is not None:
+        # LlamaIndex's words, or LangChain's
+        is_empty = isinstance(output, str) and output.replace(" ", "") in _EMPTY
+        if is_empty or nested is not None:
             return []
         return _of_nodes(json_or_none(output)) if kind == "reranking" else None
 
@@ -74,8 +77,11 @@ def _flattened(span: TraceSpan, prefix: str) -> list[Document]:
         if len(fields) == n_left:
             # past a gap there are only documents whose predecessors are lost
             for key in fields:
-                if _index(key, prefix) >= len(documents):
-                    raise span.place.wrong(f"every document from {prefix}.0 on; {DROPPED}", key)
+                number = key[len(prefix) + 1 :].partition(".")[0]
+                is_index = number.isdecimal() and len(number) < 9
+                is_past = is_index and int(number) >= len(documents)
+                expected = f"every document from {prefix}.0 on; {DROPPED}"
+                span.place.check(not is_past, expected, key)
             break
         documents.append(document)
     return documents
@@ -83,11 +89,9 @@ def _flattened(span: TraceSpan, prefix: str) -> list[Document]:
 
 def _nested(documents: Any, span: TraceSpan) -> Iterator[Document]:
     documents = documents.tolist() if hasattr(documents, "tolist") else documents
-    if not isinstance(documents, (list, tuple)):
-        raise span.place.wrong("a list of documents", documents)
+    span.place.check(isinstance(documents, (list, tuple)), "a list of documents", documents)
     for document in documents:
-        if not isinstance(document, Mapping):
-            raise span.place.wrong("a document", document)
+        span.place.check(isinstance(document, Mapping), "a document", document)
         inner = document.get("document")
         fields = inner if isinstance(inner, Mapping) else document
         yield Document(*(fields.get(f"document.{name}", fields.get(name)) for name in _FIELDS))
@@ -99,23 +103,12 @@ def _keys(prefix: str, index: int) -> tuple[str, ...]:
 
 
 def _of_nodes(nodes: Any) -> list[Document] | None:
-    """Documents of nodes written as id and score, or None."""
     if not isinstance(nodes, list) or not all(isinstance(node, str) for node in nodes):
         return None
     matches = filter(None, map(_NODE.fullmatch, nodes))
     # a score is "None", or a number
     documents = [Document(match["id"], None, json_or_none(match["score"])) for match in matches]
     return documents if len(documents) == len(nodes) else None
-
-
-def _index(key: str, prefix: str) -> int:
-    number = key[len(prefix) + 1 :].partition(".")[0]
-    return int(number) if number.isdecimal() and len(number) < 9 else -1
-
-
-def _is_empty(output: Any) -> bool:
-    """Whether an output is empty in LlamaIndex's or LangChain's words."""
-    return isinstance(output, str) and output.replace(" ", "") in ("[]", '{"documents":[]}')
 
 
 _MLFLOW_KIND, _INPUTS, _OUTPUTS = "mlflow.spanType", "mlflow.spanInputs", "mlflow.spanOutputs"
@@ -138,8 +131,8 @@ class MLflow(Dialect):
         outputs = span.json(_OUTPUTS)
         if outputs is None:
             return None
-        if not isinstance(outputs, list):
-            raise span.place.wrong(f"a list of documents as {_OUTPUTS}", outputs)
+        expected = f"a list of documents as {_OUTPUTS}"
+        span.place.check(isinstance(outputs, list), expected, outputs)
         if all(isinstance(output, Mapping) and "node" in output for output in outputs):
             return node_documents(outputs, span.place)
         return [_mlflow_document(output, span.place) for output in outputs]
@@ -149,8 +142,8 @@ class MLflow(Dialect):
 
 
 def _mlflow_document(output: Any, place: Place) -> Document:
-    if not isinstance(output, Mapping):
-        raise place.wrong("a document, {page_content, metadata, id}", output)
+    expected = "a document, {page_content, metadata, id}"
+    place.check(isinstance(output, Mapping), expected, output)
     known = mapping(from_json_text(output.get("metadata"), "metadata", place))
     item = first_of(output, ("id", "doc_id"))
     item = known.get("chunk_id", known.get("doc_uri")) if item is None else item
@@ -178,9 +171,9 @@ class GenAI(Dialect):
         if documents is None:
             return None
         is_list = isinstance(documents, list)
-        if not is_list or not all(isinstance(document, Mapping) for document in documents):
-            expected = f'a list of {{"id": …, "score": …}} as {_GENAI_DOCUMENTS}'
-            raise span.place.wrong(expected, documents)
+        is_right = is_list and all(isinstance(document, Mapping) for document in documents)
+        expected = f'a list of {{"id": …, "score": …}} as {_GENAI_DOCUMENTS}'
+        span.place.check(is_right, expected, documents)
         return [Document(*map(document.get, _FIELDS)) for document in documents]
 
     def tool(self, span: TraceSpan) -> str:
@@ -199,7 +192,6 @@ _NODES: dict[str, tuple[Documented, str]] = {
     "QueryEndEvent": ("answer", "response.source_nodes"),
     "SynthesizeEndEvent": ("answer", "response.source_nodes"),
 }
-"""Where an event that ends something has its nodes."""
 
 _QUESTIONS = ("str_or_query_bundle", "query")
 
@@ -212,8 +204,10 @@ class LlamaIndexEvents(Dialect):
         return None if start is None else _STARTS[start.name]
 
     def question(self, span: TraceSpan) -> str | None:
-        start = _start(span)
-        return None if start is None else _question(start.attributes)
+        attributes = {} if (start := _start(span)) is None else start.attributes
+        names = (name for key in _QUESTIONS for name in (key, f"{key}.query_str"))
+        texts = (attributes.get(name) for name in names)
+        return next((text for text in texts if isinstance(text, str)), None)
 
     def documents(self, span: TraceSpan, kind: Documented) -> Sequence[Document] | None:
         for event in span.events():
@@ -226,12 +220,6 @@ class LlamaIndexEvents(Dialect):
 
 def _start(span: TraceSpan) -> Event | None:
     return next((event for event in span.events() if event.name in _STARTS), None)
-
-
-def _question(attributes: Mapping[str, Any]) -> str | None:
-    names = (name for key in _QUESTIONS for name in (key, f"{key}.query_str"))
-    texts = (attributes.get(name) for name in names)
-    return next((text for text in texts if isinstance(text, str)), None)
 
 
 DIALECTS: list[Dialect] = [OpenInference(), MLflow(), GenAI(), LlamaIndexEvents()]

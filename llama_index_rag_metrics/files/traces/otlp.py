@@ -23,8 +23,6 @@ class _Attribute(Struct, gc=False):
 
 
 class _Record(Struct, gc=False, rename="camel"):
-    """The fields of a span that are read."""
-
     trace_id: str
     span_id: str
     parent_span_id: str | None = None
@@ -116,7 +114,7 @@ def otlp_spans(data: Mapping[str, Any], place: Place, faults: Faults) -> Iterato
         for scope in _list(resource, _SCOPES, place, faults):
             for raw in _list(scope, ("spans",), place, faults):
                 number += 1
-                here = place if place.line else place.item(number)
+                here = place if place.line else Place(f"{place.path}, record {number}")
                 try:
                     record = convert(raw, _Record)
                 except (ValidationError, UnicodeEncodeError) as error:
@@ -137,8 +135,7 @@ def plain(value: Any, place: Place) -> Any:
         return value["stringValue"]
     if value is None or value == {}:
         return None
-    if type(value) is not dict or len(value) != 1:
-        raise place.wrong('a value like {"stringValue": …}', value)
+    place.check(type(value) is dict and len(value) == 1, 'a value like {"stringValue": …}', value)
     ((kind, content),) = value.items()
     try:
         if kind == "doubleValue":
@@ -155,11 +152,10 @@ def plain(value: Any, place: Place) -> Any:
 
 
 def pairs(attributes: Any, place: Place) -> dict[str, Any]:
-    try:
+    expected = 'a list of {"key": …, "value": …}'
+    with place.expecting(expected, AttributeError, KeyError, TypeError, found=attributes):
         named = ((str(item["key"]), item.get("value", {})) for item in attributes)
         return {key: plain(value, place) for key, value in named}
-    except (AttributeError, KeyError, TypeError) as error:
-        raise place.wrong('a list of {"key": …, "value": …}', attributes) from error
 
 
 def _list(data: Any, names: tuple[str, ...], place: Place, faults: Faults) -> list[Any]:

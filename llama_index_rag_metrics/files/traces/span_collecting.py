@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Literal, TypeAlias
+from typing import Any, TypeAlias
 from unicodedata import normalize
 
 from llama_index_rag_metrics.files.lines import Faults
@@ -16,6 +16,7 @@ from llama_index_rag_metrics.files.traces.trace_spans import (
     DROPPED,
     Dialect,
     DocumentColumns,
+    Documented,
     DocumentReader,
     TraceSpan,
     from_json_text,
@@ -27,12 +28,13 @@ from llama_index_rag_metrics.runtime.errors import FileFormatError
 Texts: TypeAlias = Mapping[str, Sequence[str]]
 """The texts of questions, to the ids of the questions that have them."""
 
+_SESSIONS = ("session.id", "gen_ai.conversation.id", "mlflow.trace.session")
+
 _TAGS = "llamaindex."
 """What `llama-index-observability-otel` writes before the name of a tag."""
 
 
 def comparable(question: str) -> str:
-    """A question in one composition of accents, without white space around it."""
     return normalize("NFC", question.strip())
 
 
@@ -74,6 +76,7 @@ class Trace:
     rerankings: list[Work] = field(default_factory=list)
     answers: list[Work] = field(default_factory=list)
     question: str | None = None
+    conversation: tuple[str, float] | None = None
 
     def above(self, span_id: str) -> Iterator[str]:
         """The span and all that it is part of, up to the root; a circle ends it."""
@@ -100,8 +103,6 @@ class Trace:
 
 @dataclass
 class SpanCollector:
-    """Takes spans in any order, and keeps what sessions are made of."""
-
     columns: DocumentReader
     question_id: str | None
     texts: Texts
@@ -130,6 +131,8 @@ class SpanCollector:
     def _read(self, trace: Trace, span: TraceSpan) -> None:
         if self.question_id is not None and (named := self._named(span)) is not None:
             trace.question_ids[span.span_id] = named
+        if trace.conversation is None and self.question_id not in _SESSIONS:
+            trace.conversation = _conversation(span)
         if self.texts and span.parent_id is not None and span.name.endswith(".setup_agent"):
             trace.agents.add(span.parent_id)
         for dialect in DIALECTS:
@@ -158,21 +161,14 @@ class SpanCollector:
             documents = dialect.documents(span, "answer")
             if documents is None or not self.columns.tell(documents):
                 return
-            work = Work(span.span_id)
-            work.begin, work.end = span.times
             retrieved = [document for document in documents if not is_written(document)]
+            work = Work(span.span_id, *span.times)
             work.retrieved = self.columns.read(retrieved, span.place)
         except FileFormatError:
             return  # what it was made from isn't known then
         trace.answers.append(work)
 
-    def _read_work(
-        self,
-        trace: Trace,
-        span: TraceSpan,
-        dialect: Dialect,
-        kind: Literal["retrieval", "reranking"],
-    ) -> None:
+    def _read_work(self, trace: Trace, span: TraceSpan, dialect: Dialect, kind: Documented) -> None:
         work = Work(span.span_id)
         (trace.retrievals if kind == "retrieval" else trace.rerankings).append(work)
         work.begin, work.end = span.times
@@ -199,16 +195,23 @@ class SpanCollector:
             trace.asked[span.span_id] = text
 
     def _named(self, span: TraceSpan) -> str | None:
-        """The question's id, if the span has the attribute that names it."""
         name = self.question_id or ""
         if len(self.attributes) < 40:
             self.attributes.update(dict.fromkeys(span.attributes))
-        for key in (name, f"{_TAGS}{name}"):
-            if (question_id := span.get(key)) is not None:
-                return read_id(question_id, span.place)
-        outer, dot, inner = name.partition(".")
-        if dot and outer in span.attributes:
-            value = mapping(from_json_text(span.get(outer), outer, span.place))
-            if (question_id := value.get(inner)) is not None:
-                return read_id(question_id, span.place)
-        return None
+        question_id = _tagged(span, name)
+        outer, _, inner = name.partition(".")
+        if question_id is None and inner and outer in span.attributes:
+            question_id = mapping(from_json_text(span.get(outer), outer, span.place)).get(inner)
+        return None if question_id is None else read_id(question_id, span.place)
+
+
+def _tagged(span: TraceSpan, name: str) -> Any:
+    return next(
+        (value for key in (name, _TAGS + name) if (value := span.get(key)) is not None), None
+    )
+
+
+def _conversation(span: TraceSpan) -> tuple[str, float] | None:
+    named = [_tagged(span, name) for name in _SESSIONS]
+    session_id = next((value for value in named if value not in (None, "")), None)
+    return None if session_id is None else (str(session_id), span.times[0] or 0.0)

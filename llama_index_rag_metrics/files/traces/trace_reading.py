@@ -5,22 +5,25 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias, get_args
 
+from llama_index_rag_metrics.files.conversations import CONVERSATION, HISTORY, with_turns
 from llama_index_rag_metrics.files.lines import Faults, OnError, name_of
 from llama_index_rag_metrics.files.traces.containers import spans_in
 from llama_index_rag_metrics.files.traces.span_collecting import SpanCollector, comparable
 from llama_index_rag_metrics.files.traces.trace_sessions import (
     Remark,
     Remarks,
+    Repeats,
     TraceSession,
+    conversations,
     rankings,
     sessions,
 )
 from llama_index_rag_metrics.files.traces.trace_spans import DocumentReader
 from llama_index_rag_metrics.rankings.fusion import Combine, check_combine
-from llama_index_rag_metrics.rankings.run import Ranking, Run
-from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
+from llama_index_rag_metrics.rankings.run import Run
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.garbage import collection_paused
 
 
@@ -40,6 +43,7 @@ def read_traces(
     match_on: str = "node_id",
     texts: bool = True,
     combine: Combine = "first_seen",
+    repeats: Repeats = "last",
     name: str = "",
     on_error: OnError = "raise",
 ) -> Run:
@@ -62,21 +66,24 @@ def read_traces(
             for a key of a JSON attribute. Calls with the same id are one session, in whatever
             traces they are.
         questions: the questions by id, or a dataset: then a question is known by its text. If it
-            was asked several times, the last time counts. Without `question_id` and `questions`
-            each trace is a question, and its id the trace's.
+            was asked several times, the last time counts; see `repeats`. Without `question_id` and
+            `questions` each trace is a question, and its id the trace's.
         match_on: which id of a document counts: "node_id", "ref_doc_id" or a key of its metadata.
         texts: whether the texts of documents are kept. Without them a run of millions of spans
             takes less memory.
         combine: what the ranking of a question is for which several calls were made; see
             `combine_calls`. "context" takes what the answer says that it was made from.
+        repeats: what to make of a question that was asked several times: "last" takes the last
+            session, "keep" all, as `run.repeats`. With `question_id` each trace is then a session.
         name: what to call the run; by default the file's name.
         on_error: "raise" ends at the first line or span that can't be read; "skip" leaves such
             lines, and questions with such a span, out, warns of them, and lists them in the run's
             `skipped`.
 
     Returns:
-        The run. `run.queries` has the texts of the questions, where they are known, and
-        `run.notes` says how many retrievals couldn't be used, and why.
+        The run. `run.queries` has the texts of the questions, where they are known,
+        `run.metadata` the conversation and the turn of each one, where the spans name a session or
+        the dataset does, and `run.notes` says how many retrievals couldn't be used, and why.
 
     Raises:
         FileFormatError: a line or a span can't be read; says where and why.
@@ -106,32 +113,24 @@ def read_traces(
         >>> run["q1"].ids, run.queries
         (['d3'], {'q1': 'Who wrote Hamlet?'})
     """
-    read = read_sessions(
+    return read_sessions(
         source,
         question_id=question_id,
         questions=questions,
         match_on=match_on,
         texts=texts,
         combine=combine,
+        repeats=repeats,
+        name=name,
         on_error=on_error,
-    )
-    is_path = isinstance(source, (str, os.PathLike))
-    return read.run(name or (name_of(Path(source)) if is_path else ""))
+    ).run
 
 
 class ReadSessions(NamedTuple):
-    """Sessions, rankings and known texts by query id, with errors skipped and remarks."""
+    """The run, and query id to its session, for each time of asking."""
 
-    sessions: Mapping[str, TraceSession]
-    rankings: Mapping[str, Ranking]
-    queries: Mapping[str, str]
-    skipped: Sequence[FileFormatError]
-    notes: Sequence[str]
-
-    def run(self, name: str) -> Run:
-        return Run(
-            self.rankings, name=name, skipped=self.skipped, queries=self.queries, notes=self.notes
-        )
+    run: Run
+    times: Sequence[Mapping[str, TraceSession]]
 
 
 def read_sessions(
@@ -142,37 +141,72 @@ def read_sessions(
     match_on: str,
     texts: bool = True,
     combine: Combine = "first_seen",
+    repeats: Repeats = "last",
+    name: str = "",
     on_error: OnError = "raise",
 ) -> ReadSessions:
     check_combine(combine)
+    if repeats not in get_args(Repeats):
+        raise InvalidInput("repeats", repeats, " or ".join(map(repr, get_args(Repeats))))
     if question_id is not None and (not isinstance(question_id, str) or not question_id):
         raise InvalidInput("question_id", question_id, "the name of an attribute")
-    known = _queries(questions)
-    by_text: dict[str, list[str]] = {}
-    for query_id, text in known.items():
-        by_text.setdefault(comparable(text), []).append(query_id)
+    known = question_texts(questions)
+    by_text = queries_by_text(known)
     faults, columns, remarks = Faults(on_error), DocumentReader(match_on, texts=texts), Remarks()
     collector = SpanCollector(columns, question_id, by_text, faults)
     with collection_paused():  # parsed JSON has no cycles; looking for them took half the time
         for span in spans_in(source, faults):
             collector.add(span)
         n_retrievals = sum(len(trace.retrievals) for trace in collector.traces.values())
-        made = sessions(
-            collector.traces, by_text, by_attribute=question_id is not None, remarks=remarks
+        of_times = sessions(
+            collector.traces,
+            by_text,
+            by_attribute=question_id is not None,
+            remarks=remarks,
+            repeats=repeats,
         )
-        combined = rankings(made, combine)
-    remarks.add(Remark.NAMELESS, columns.nameless)
-    remarks.add(Remark.REPEATED, collector.n_repeated)
+        by_time = rankings(of_times, combine)
+    made = of_times[0]
+    remarks[Remark.NAMELESS] += columns.nameless
+    remarks[Remark.REPEATED] += collector.n_repeated
     if n_retrievals and not made and not remarks.left_out:
         raise _no_question(question_id, known, collector)
     faults.warn()
     asked = ((key, known.get(key) or session.question) for key, session in made.items())
     queries = {query_id: text for query_id, text in asked if text}
     nothing = [] if n_retrievals else [f"none of {collector.n_spans:,} spans is a retrieval"]
-    return ReadSessions(made, combined, queries, faults.skipped, remarks.notes() or nothing)
+    metadata = _with_conversations(getattr(questions, "metadata", {}), conversations(of_times))
+    if isinstance(source, (str, os.PathLike)):
+        name = name or name_of(Path(source))
+    about: Any = {"name": name, "queries": queries, "metadata": metadata}
+    again = [Run(each, **about) for each in by_time] if len(by_time) > 1 else ()
+    about |= {"skipped": faults.skipped, "notes": remarks.notes() or nothing}
+    return ReadSessions(Run(by_time[0], **about, repeats=again), of_times)
 
 
-def _queries(questions: Questions | None) -> Mapping[str, str]:
+def _with_conversations(
+    known: Mapping[str, Mapping[str, Any]], asked: Mapping[str, str]
+) -> dict[str, Mapping[str, Any]]:
+    """The dataset's metadata; where they name no conversation, with that of the traces."""
+    of_traces = {key: {CONVERSATION: name} for key, name in asked.items()}
+    turns = with_turns(dict.fromkeys(asked, ""), of_traces)
+    rows = dict(known)
+    for query_id, turn in turns.items():
+        row = rows.get(query_id, {})
+        if not row.keys() & {CONVERSATION, HISTORY}:
+            rows[query_id] = {**turn, **row}
+    return rows
+
+
+def queries_by_text(texts: Mapping[str, str]) -> dict[str, list[str]]:
+    """The ids of the questions that have a text, as `comparable` makes it."""
+    by_text: dict[str, list[str]] = {}
+    for query_id, text in texts.items():
+        by_text.setdefault(comparable(text), []).append(query_id)
+    return by_text
+
+
+def question_texts(questions: Questions | None) -> Mapping[str, str]:
     texts: Any = {} if questions is None else getattr(questions, "queries", questions)
     if not isinstance(texts, Mapping) or not all(isinstance(text, str) for text in texts.values()):
         raise InvalidInput("questions", questions, "a dataset, or a mapping of query id to text")

@@ -7,13 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 from llama_index_rag_metrics.files.traces.span_collecting import Texts, Trace, Work
 from llama_index_rag_metrics.files.traces.trace_spans import DocumentColumns
 from llama_index_rag_metrics.rankings.fusion import Combine, combine_calls
 from llama_index_rag_metrics.rankings.run import Call, Ranking
 from llama_index_rag_metrics.runtime.errors import InvalidInput
+
+Repeats: TypeAlias = Literal["last", "keep"]
 
 
 class Remark(Enum):
@@ -38,30 +40,28 @@ class Remark(Enum):
     REPEATED = "repeated spans, counted once"
 
 
-class Remarks:
+class Remarks(Counter[Remark]):
     """How much of the traces couldn't be used, and the questions that are left out."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.left_out: set[str] = set()
-        self._counts: Counter[Remark] = Counter()
-
-    def add(self, remark: Remark, n: int = 1) -> None:
-        self._counts[remark] += n
 
     def notes(self) -> list[str]:
-        self._counts[Remark.LEFT_OUT] = len(self.left_out)
-        counts = ((remark.value, self._counts[remark]) for remark in Remark)
-        return [f"{what}: {n:,}" for what, n in counts if n]
+        self[Remark.LEFT_OUT] = len(self.left_out)
+        return [f"{remark.value}: {self[remark]:,}" for remark in Remark if self[remark]]
 
 
 class TraceSession(NamedTuple):
-    """The calls of one question; `root` is the outermost span of the first of them."""
+    """The calls of one question; `conversation` is its id, and when it was asked in it."""
 
     calls: list[Call]
     question: str | None
     spans: list[str]
     root: str | None
     context: Ranking | None
+    traces: Sequence[str]
+    conversation: tuple[str, float] | None = None
 
 
 class _Asking(NamedTuple):
@@ -75,6 +75,8 @@ class _Asking(NamedTuple):
     span_id: str = ""
     root: str | None = None
     answer: DocumentColumns | None = None
+    trace_id: str = ""
+    conversation: tuple[str, float] | None = None
 
 
 def sessions(
@@ -83,18 +85,29 @@ def sessions(
     *,
     by_attribute: bool,
     remarks: Remarks,
-) -> dict[str, TraceSession]:
-    """Query id to its session, in the source's order; empties `traces`, to spare memory."""
+    repeats: Repeats = "last",
+) -> list[dict[str, TraceSession]]:
+    """Query id to its session, for each time that is kept; empties `traces`, to spare memory."""
     asked: dict[str, dict[tuple[str, str], list[_Asking]]] = {}
     for trace_id in list(traces):
-        for asking in _askings(trace_id, traces.pop(trace_id), texts, by_attribute, remarks):
-            asked.setdefault(asking.query_id, {}).setdefault(asking.key, []).append(asking)
-    made = {}
+        trace = traces.pop(trace_id)
+        for plain in _askings(trace_id, trace, texts, by_attribute, remarks):
+            asking = plain._replace(conversation=trace.conversation, trace_id=trace_id)
+            # by an attribute, several traces are one asking, unless each repeats the question
+            key = (trace_id, "") if by_attribute and repeats == "keep" else asking.key
+            asked.setdefault(asking.query_id, {}).setdefault(key, []).append(asking)
+    made: list[dict[str, TraceSession]] = [{}]
     for query_id, times in asked.items():
-        if query_id not in remarks.left_out:
-            remarks.add(Remark.ASKED_AGAIN, len(times) > 1)
-            last = max(times.values(), key=lambda askings: askings[0].begin)
-            made[query_id] = _session(sorted(last, key=attrgetter("begin")))
+        if query_id in remarks.left_out:
+            continue
+        if repeats == "last":
+            remarks[Remark.ASKED_AGAIN] += len(times) > 1
+            kept = [max(times.values(), key=lambda askings: askings[0].begin)]
+        else:
+            kept = sorted(times.values(), key=lambda askings: askings[0].begin)
+        made += [{} for _ in kept[len(made) :]]
+        for of_time, askings in zip(made, kept, strict=False):
+            of_time[query_id] = _session(sorted(askings, key=attrgetter("begin")))
     return made
 
 
@@ -107,32 +120,49 @@ def _session(askings: Sequence[_Asking]) -> TraceSession:
             root = root if calls else asking.root
             calls.append(asking.call)
             spans.append(asking.span_id)
-    return TraceSession(calls, question or _only_query(calls), spans, root, _context(askings))
-
-
-def _only_query(calls: Sequence[Call]) -> str | None:
-    """The question of all calls, unless a tool asked: an agent wrote its words."""
+    traces = [*dict.fromkeys(asking.trace_id for asking in askings)]
     queries = {call.query for call in calls}
-    is_own = len(queries) == 1 and not any(call.asked_by for call in calls)
-    return next(iter(queries)) or None if is_own else None
+    # where a tool asked, an agent wrote the words
+    if len(queries) == 1 and not any(call.asked_by for call in calls):
+        question = question or queries.pop() or None
+    conversation = askings[0].conversation
+    return TraceSession(calls, question, spans, root, _context(askings), traces, conversation)
+
+
+def conversations(made: Sequence[Mapping[str, TraceSession]]) -> dict[str, str]:
+    """Query id to its conversation, in the order of its turns, where just one is known."""
+    begun = sorted(
+        (session.conversation[1], query_id, session.conversation[0])
+        for of_time in made
+        for query_id, session in of_time.items()
+        if session.conversation is not None
+    )
+    known: dict[str, set[str]] = {}
+    for _, query_id, conversation in begun:
+        known.setdefault(query_id, set()).add(conversation)
+    return {query_id: each.pop() for query_id, each in known.items() if len(each) == 1}
 
 
 def rankings(
-    made: Mapping[str, TraceSession], combine: Combine = "first_seen"
-) -> dict[str, Ranking]:
+    made: Sequence[Mapping[str, TraceSession]], combine: Combine = "first_seen"
+) -> list[dict[str, Ranking]]:
     """Rankings by query id; without calls if every question has exactly one retrieval."""
     is_plain = combine != "context" and all(
         len(session.calls) == 1 and session.calls[0].query in ("", session.question or "")
-        for session in made.values()
+        for of_time in made
+        for session in of_time.values()
     )
-    if is_plain:
-        return {
+    for of_time in made if combine == "context" else ():
+        _check_contexts(of_time)
+    return [
+        {
             query_id: replace(session.calls[0].ranking, context=session.context)
-            for query_id, session in made.items()
+            if is_plain
+            else _ranking(session, combine)
+            for query_id, session in of_time.items()
         }
-    if combine == "context":
-        _check_contexts(made)
-    return {query_id: _ranking(session, combine) for query_id, session in made.items()}
+        for of_time in made
+    ]
 
 
 def _ranking(session: TraceSession, combine: Combine) -> Ranking:
@@ -172,12 +202,9 @@ def _context(askings: Sequence[_Asking]) -> Ranking | None:
         for item, score in zip(answer.ids, of_answer, strict=True):
             scores.setdefault(item, score)
         texts |= dict(zip(answer.ids, answer.texts or (), strict=False))
-    is_scored = any(score is not None for score in scores.values())
-    return Ranking(
-        list(scores),
-        [*scores.values()] if is_scored else None,
-        [texts.get(item, "") for item in scores] if texts else None,
-    )
+    known_scores = [*scores.values()] if {*scores.values()} - {None} else None
+    known_texts = [texts.get(item, "") for item in scores] if texts else None
+    return Ranking(list(scores), known_scores, known_texts)
 
 
 def _askings(
@@ -206,8 +233,8 @@ def _askings(
         for asking in _questions(trace_id, trace, above, texts, by_attribute):
             if asking.query_id in seen:
                 yield asking._replace(begin=work.begin or 0.0, answer=work.retrieved)
-    remarks.add(Remark.UNKNOWN, bool(trace.retrievals) and not seen)
-    remarks.add(Remark.BESIDE, n_beside if seen else 0)
+    remarks[Remark.UNKNOWN] += bool(trace.retrievals) and not seen
+    remarks[Remark.BESIDE] += n_beside if seen else 0
     for asking in _silent(trace_id, trace, texts, by_attribute):
         if asking.query_id not in seen:
             seen.add(asking.query_id)
@@ -215,7 +242,6 @@ def _askings(
 
 
 def _silent(trace_id: str, trace: Trace, texts: Texts, by_attribute: bool) -> Iterator[_Asking]:
-    """The questions of a trace, whether or not anything was retrieved for them."""
     if by_attribute:
         for query_id in trace.question_ids.values():
             yield _Asking(query_id, ("", ""), trace.question)
@@ -229,7 +255,6 @@ def _silent(trace_id: str, trace: Trace, texts: Texts, by_attribute: bool) -> It
 def _questions(
     trace_id: str, trace: Trace, above: Sequence[str], texts: Texts, by_attribute: bool
 ) -> Sequence[_Asking]:
-    """The questions that a span and those above it are for."""
     if by_attribute:
         named = next(filter(None, map(trace.question_ids.get, above)), None)
         # all that has the attribute is of one asking, in however many traces
@@ -256,13 +281,10 @@ def _calls(trace: Trace, remarks: Remarks) -> Iterator[tuple[Work, Sequence[str]
     }
     answered: list[Work] = []
     for work in outermost:
-        if not work.is_readable:
-            remarks.add(Remark.UNREADABLE)
-            yield work, within[work.span_id], None
-        elif work.is_answer:
+        if work.is_readable and work.is_answer:
             answered.append(work)
-        elif work.span_id not in covering:
-            remarks.add(Remark.WITHOUT_DOCUMENTS)
+        elif not work.is_readable or work.span_id not in covering:
+            remarks[Remark.WITHOUT_DOCUMENTS if work.is_readable else Remark.UNREADABLE] += 1
             yield work, within[work.span_id], None
     reranked = _reranked(rerankings, answered, within, remarks)
     for work in answered:
@@ -286,8 +308,8 @@ def _reranked(
         if reranking.retrieved is None:
             # a postprocessor calls others: of these, one that tells is enough
             if reranking.span_id not in told and every.isdisjoint(around):
-                is_silent = reranking.error is None
-                remarks.add(Remark.SILENT_RERANKINGS if is_silent else Remark.FAILED_RERANKINGS)
+                has_failed = reranking.error is not None
+                remarks[Remark.FAILED_RERANKINGS if has_failed else Remark.SILENT_RERANKINGS] += 1
             continue
         ids = set(reranking.retrieved.ids)
         fitting = [
@@ -303,29 +325,22 @@ def _reranked(
             default=None,
         )
         if nearest is None:
-            remarks.add(Remark.STRAY)
+            remarks[Remark.STRAY] += 1
         else:
             reranked.setdefault(nearest.span_id, []).append(reranking)
     return reranked
 
 
 def _call(trace: Trace, work: Work, rerankings: Sequence[Work], above: Sequence[str]) -> Call:
-    retrieved = work.retrieved
+    retrieved = before = work.retrieved
     if rerankings:
-        retrieved = _reordered(retrieved, rerankings[-1].retrieved)
+        retrieved = rerankings[-1].retrieved
+    if before and retrieved and before.texts is not None and retrieved.texts is None:
+        texts = dict(zip(before.ids, before.texts, strict=True))
+        retrieved = retrieved._replace(texts=[texts.get(item, "") for item in retrieved.ids])
     seconds = [step.seconds for step in (work, *rerankings)]
     latency = None if None in seconds else sum(filter(None, seconds))
     asked_by = next((trace.tools[outer] for outer in above if outer in trace.tools), "")
     question = work.question or ""
     found = {} if work.error is not None or retrieved is None else retrieved._asdict()
     return Call(**found, latency=latency, error=work.error, query=question, asked_by=asked_by)
-
-
-def _reordered(
-    before: DocumentColumns | None, after: DocumentColumns | None
-) -> DocumentColumns | None:
-    """The reranked documents, with the texts from before where these have none."""
-    if after is None or before is None or after.texts is not None or before.texts is None:
-        return after
-    texts = dict(zip(before.ids, before.texts, strict=True))
-    return after._replace(texts=[texts.get(item, "") for item in after.ids])

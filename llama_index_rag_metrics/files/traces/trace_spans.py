@@ -46,7 +46,6 @@ class TraceSpan:
 
     @property
     def times(self) -> tuple[float | None, float | None]:
-        """When it began and ended, in seconds since 1970."""
         begin, end = (self.raw.get(f"{side}_time_unix_nano") for side in ("start", "end"))
         return seconds(begin, self.place), seconds(end, self.place)
 
@@ -67,14 +66,12 @@ class TraceSpan:
 
     @property
     def dropped(self) -> int:
-        """How many of its attributes the exporter left out."""
         return 0
 
     def get(self, key: str) -> Any:
         return self.attributes.get(key)
 
     def under(self, prefix: str) -> dict[str, Any]:
-        """The attributes with this prefix, as plain values."""
         return {key: self.get(key) for key in self.attributes if key.startswith(prefix)}
 
     def events(self) -> Iterator[Event]:
@@ -107,7 +104,6 @@ def _parse(value: Any) -> Any:
 
 
 def from_json_text(value: Any, what: str, place: Place) -> Any:
-    """The value of a JSON text; anything else stays."""
     try:
         return _parse(value)
     except ValueError as error:
@@ -115,7 +111,6 @@ def from_json_text(value: Any, what: str, place: Place) -> Any:
 
 
 def json_or_none(value: Any) -> Any:
-    """The value of a JSON text, or None if it is damaged; anything else stays."""
     try:
         return _parse(value)
     except ValueError:
@@ -150,16 +145,12 @@ class Document(NamedTuple):
 
 
 class DocumentColumns(NamedTuple):
-    """Documents by column, best first."""
-
     ids: list[str]
     scores: list[float | None] | None
     texts: list[str] | None
 
 
 class DocumentReader:
-    """Makes columns of documents; equal ids and texts are kept once."""
-
     def __init__(self, match_on: str, *, texts: bool) -> None:
         if not isinstance(match_on, str) or not match_on:
             raise InvalidInput("match_on", match_on, "'node_id', 'ref_doc_id' or a metadata key")
@@ -213,26 +204,22 @@ class DocumentReader:
 
     def _id(self, item: Any, text: Any, place: Place) -> str:
         if item is None or item == "":
-            if not isinstance(text, str) or not text:
-                raise place.wrong("documents with an id or a text")
+            place.check(isinstance(text, str) and text, "documents with an id or a text", "")
             self.nameless += 1
             return f"text-{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
         return read_id(item, place)
 
 
 def is_written(document: Document) -> bool:
-    """Whether an engine made the document for its own answer."""
     is_bare = document.score is None and not document.metadata
     return is_bare and isinstance(document.text, str) and WRITTEN.match(document.text) is not None
 
 
 def _score(score: Any, place: Place) -> float:
-    if isinstance(score, bool) or not isinstance(score, (int, float)):
-        raise place.wrong("a score, a number", score)
-    try:
+    is_number = isinstance(score, (int, float)) and not isinstance(score, bool)
+    place.check(is_number, "a score, a number", score)
+    with place.expecting("a score, a number", OverflowError, found=score):
         return float(score)
-    except OverflowError as error:
-        raise place.wrong("a score, a number", score) from error
 
 
 Kind: TypeAlias = Literal["retrieval", "reranking", "answer", "agent", "tool", "other"]
@@ -248,7 +235,6 @@ _KINDS: dict[str, Kind] = {
 and an answer or an agent may name its sources."""
 
 Documented: TypeAlias = Literal["retrieval", "reranking", "answer"]
-"""What may hold documents."""
 
 _QUESTION_KEYS = (
     "query_str",
@@ -260,12 +246,9 @@ _QUESTION_KEYS = (
     "user_msg",
     "q",
 )
-"""Where LlamaIndex's calls, and functions like them, have the text that is asked."""
 
 
 class Dialect(ABC):
-    """How one instrumentation records retrievals."""
-
     @abstractmethod
     def kind(self, span: TraceSpan) -> Kind | None:
         """The kind of a span, or None for a span of another dialect."""
@@ -282,7 +265,6 @@ class Dialect(ABC):
 
 
 def question_in(value: Any) -> str | None:
-    """The question in the arguments of a call: a text, or under one of the usual names."""
     for _ in range(4):
         if isinstance(value, str) or not isinstance(value, Mapping):
             break
@@ -298,7 +280,6 @@ def kind_named(name: str, span: TraceSpan) -> Kind:
 
 
 def source_nodes(output: Any) -> list[Any] | None:
-    """The sources that an answer names, or None."""
     if isinstance(output, str) and '"source_nodes"' not in output:
         return None
     nodes = mapping(json_or_none(output)).get("source_nodes")
@@ -306,9 +287,7 @@ def source_nodes(output: Any) -> list[Any] | None:
 
 
 def node_documents(nodes: Any, place: Place) -> list[Document]:
-    """LlamaIndex's nodes with scores, as `model_dump` writes them."""
-    if not isinstance(nodes, list):
-        raise place.wrong("a list of nodes", nodes)
+    place.check(isinstance(nodes, list), "a list of nodes", nodes)
     documents = []
     for scored in nodes:
         try:

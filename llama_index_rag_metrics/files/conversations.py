@@ -1,0 +1,201 @@
+"""Conversations: a question's `history`, `conversation` and `turn`, in its metadata."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from numbers import Real
+from typing import Any
+
+from llama_index_rag_metrics.files.fields import first_of
+from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.runtime.masking import truncated, without_secrets
+
+_OURS = CONVERSATION, TURN, HISTORY = "conversation", "turn", "history"
+
+OTHERS_OF_CONVERSATIONS = {
+    CONVERSATION: ("conversation_id", "dialogue_id"),
+    HISTORY: ("chat_history", "conversation_history", "messages"),
+}
+"""What they may be called elsewhere, which isn't read."""
+
+_ROLE, _CONTENT = ("role", "speaker", "type"), ("content", "text")
+"""LlamaIndex's, OpenAI's and DeepEval's; MTRAG's; ragas'."""
+
+_ROLES = {"agent": "assistant", "ai": "assistant", "human": "user", "developer": "system"}
+_KNOWN = {"user", "assistant", "system", "tool"}
+_KEPT = 2
+"""Messages of a history that scores keep, for reports."""
+
+_TASK = re.compile(r"(.+)<::>(\d+)")
+"""A question's id in MTRAG: that of the conversation, and the turn."""
+
+_WHOLE = re.compile(r"\d+(\.0)?")
+
+_A_HISTORY = 'a history: earlier messages, such as {"role": "user", "content": "Hello"}'
+_A_CONVERSATION = "the id of a conversation, a text or a number; what was said in it is history"
+_A_TURN = "a turn of a conversation, a whole number from 1 on"
+
+
+def read_conversation(row: dict[str, Any]) -> dict[str, Any]:
+    """A question's metadata, its conversation in one form; a ValueError has what it expected."""
+    row = {name: value for name, value in row.items() if name not in _OURS or value is not None}
+    if HISTORY in row:
+        row[HISTORY] = read_history(row[HISTORY])
+    conversation = row.get(CONVERSATION, 0)
+    if not isinstance(conversation, (str, Real)) or str(conversation) in ("", "nan"):
+        raise ValueError(_A_CONVERSATION, conversation)
+    if is_turn(row):
+        if not _WHOLE.fullmatch(str(row[TURN])) or not float(row[TURN]):
+            raise ValueError(_A_TURN, row[TURN])
+        row[TURN] = int(float(row[TURN]))
+    return row
+
+
+def read_history(value: object) -> list[dict[str, str]]:
+    if isinstance(value, (str, Mapping)) or not isinstance(value, Iterable):
+        raise ValueError(_A_HISTORY, value)
+    return [_message(message) for message in value]
+
+
+def _message(message: object) -> dict[str, str]:
+    fields = {name: getattr(message, name, None) for name in (*_ROLE, *_CONTENT)}
+    known = message if isinstance(message, Mapping) else fields
+    role, content = (first_of(known, names) for names in (_ROLE, _CONTENT))
+    role = getattr(role, "value", role)
+    role = _ROLES.get(str(role), str(role))
+    if role not in _KNOWN or not isinstance(content, str):
+        raise ValueError(_A_HISTORY, message)
+    return {"role": role, "content": content}
+
+
+def is_turn(row: Mapping[str, Any]) -> bool:
+    """Whether a question says which turn of what it is; a turn of nothing is plain metadata."""
+    return TURN in row and (CONVERSATION in row or HISTORY in row)
+
+
+def with_turns(
+    queries: Mapping[str, str], metadata: Mapping[str, dict[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    """Metadata with turns: 1 + the user's messages before, or the place in the conversation."""
+    with_history = {str(row.get(CONVERSATION)) for row in metadata.values() if HISTORY in row}
+    asked: Counter[str] = Counter()
+    turned = dict(metadata)
+    for query_id, query in queries.items():
+        row = metadata.get(query_id, {})
+        if CONVERSATION not in row and (task := _TASK.fullmatch(query_id)) is not None:
+            row = {CONVERSATION: task[1], TURN: int(task[2]), **row}
+        if CONVERSATION not in row and HISTORY not in row:
+            continue
+        conversation, history = str(row.get(CONVERSATION, query_id)), row.get(HISTORY, [])
+        asked[conversation] += 1
+        turn = asked[conversation]
+        if HISTORY in row or conversation in with_history:
+            turn = 1 + sum(message["role"] == "user" for message in history)
+        if history[-1:] == [{"role": "user", "content": query}]:
+            expected = "a history that ends before the question"
+            raise InvalidInput(f"metadata[{query_id!r}]", history[-1], expected)
+        turned[query_id] = {**row, TURN: row.get(TURN, turn)}
+    return turned
+
+
+def shortened(metadata: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Mapping[str, Any]]:
+    """Metadata as scores keep them: no secrets, and the beginning of what was said last."""
+    kept = {query_id: without_secrets(row) for query_id, row in metadata.items()}
+    last = {
+        query_id: {
+            **row,
+            HISTORY: [{**each, "content": truncated(each["content"])} for each in said],
+        }
+        for query_id, row in kept.items()
+        if (said := _messages(row)[-_KEPT:])
+    }
+    return {**kept, **last}
+
+
+def _messages(row: Mapping[str, Any]) -> list[dict[str, str]]:
+    try:
+        return read_history(row.get(HISTORY, ()))
+    except ValueError:
+        return []
+
+
+def place_of(row: Mapping[str, Any]) -> str:
+    """A sentence: which turn a question is, and what was said last; "" for other questions."""
+    if not is_turn(row):
+        return ""
+    of = f" of conversation {row[CONVERSATION]}" if CONVERSATION in row else ""
+    said = "; ".join(f"{each['role']}: {each['content']}" for each in _messages(row))
+    return f"Turn {row[TURN]}{of}{f', after {said}' if said else ''}"
+
+
+def conversations_of(
+    query_ids: Sequence[str], metadata: Mapping[str, Mapping[str, Any]]
+) -> list[Hashable] | None:
+    """What each question belongs to: its conversation, or itself; None where no two share one."""
+    rows = [(query_id, metadata.get(query_id, {})) for query_id in query_ids]
+    of_query: list[Hashable] = [
+        query_id if row.get(CONVERSATION) is None else (CONVERSATION, str(row[CONVERSATION]))
+        for query_id, row in rows
+    ]
+    return of_query if len(set(of_query)) < len(of_query) else None
+
+
+def by_turn(query_ids: Sequence[str], metadata: Mapping[str, Mapping[str, Any]]) -> Sequence[str]:
+    """The questions, those of a conversation together, by turn, where its first one stands."""
+    of_query = conversations_of(query_ids, metadata)
+    if of_query is None:
+        return query_ids
+    first = {name: place for place, name in reversed([*enumerate(of_query)])}
+    places = {}
+    for query_id, name in zip(query_ids, of_query, strict=True):
+        turn = metadata.get(query_id, {}).get(TURN)
+        places[query_id] = first[name], turn if isinstance(turn, (int, float)) else 0
+    return sorted(query_ids, key=places.__getitem__)
+
+
+HAYSTACK = "haystack_session_ids"
+"""In LongMemEval the sessions that a question is asked of; here a document's own, too."""
+
+_OF_MTRAG_ALONE = ("input", "contexts", "targets", "predictions", "task_type", "dataset")
+
+
+def plain_record(fields: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """A record of MTRAG or LongMemEval with our own fields, and its documents; others as is."""
+    if "task_id" in fields and isinstance(fields.get("input"), list) and "query" not in fields:
+        return _of_mtrag(fields), {}
+    if {HAYSTACK, "haystack_sessions"} <= fields.keys():
+        return _of_longmemeval(fields)
+    return fields, {}
+
+
+def _of_mtrag(fields: Mapping[str, Any]) -> dict[str, Any]:
+    *history, asked = read_history(fields["input"])
+    record = {"query_id": fields["task_id"], "query": asked["content"], HISTORY: history}
+    if "conversation_id" in fields:
+        record[CONVERSATION] = fields["conversation_id"]
+    if isinstance(contexts := fields.get("contexts"), list):
+        record["relevance"] = [context["document_id"] for context in contexts]
+        record["expected_texts"] = [context["text"] for context in contexts if "text" in context]
+    for name, value in fields.items():
+        of_one = value[0] if isinstance(value, list) and len(value) == 1 else value
+        is_nothing = of_one != of_one  # noqa: PLR0124 - NaN, as pandas writes it
+        if name not in (*_OF_MTRAG_ALONE, "task_id", "conversation_id") and not is_nothing:
+            record[name] = of_one
+    return record
+
+
+def _of_longmemeval(fields: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """A question of LongMemEval, and its sessions as texts; an id in _abs has no answer."""
+    texts: dict[str, str] = {}
+    for session_id, session in zip(fields[HAYSTACK], fields["haystack_sessions"], strict=True):
+        text = "\n".join(f"{said['role']}: {said['content']}" for said in read_history(session))
+        if texts.setdefault(session_id, text) != text:
+            raise ValueError(session_id)
+    record = {name: value for name, value in fields.items() if name != "haystack_sessions"}
+    answers = record.pop("answer_session_ids", None)
+    is_unanswerable = str(fields.get("question_id")).endswith("_abs")
+    if is_unanswerable or answers is not None:
+        record["relevance"] = [] if is_unanswerable else answers
+    return record, texts

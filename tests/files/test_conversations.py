@@ -1,0 +1,321 @@
+"""Conversations in datasets: histories, turns, and the records of MTRAG and LongMemEval."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from llama_index.core.llms import ChatMessage
+
+from llama_index_rag_metrics import RetrievalDataset
+from llama_index_rag_metrics.files.conversations import place_of
+from llama_index_rag_metrics.runtime.errors import (
+    FieldsUnread,
+    FileFormatError,
+    InvalidInput,
+    LinesSkipped,
+)
+
+PLAIN = [
+    {"role": "user", "content": "Which moon has geysers?"},
+    {"role": "assistant", "content": "Enceladus."},
+]
+
+
+class Turn:
+    """What DeepEval keeps a message in."""
+
+    def __init__(self, role: str, content: str) -> None:
+        self.role, self.content = role, content
+
+
+@pytest.mark.parametrize(
+    "history",
+    [
+        PLAIN,
+        tuple(PLAIN),
+        [ChatMessage(**message) for message in PLAIN],
+        [Turn(**message) for message in PLAIN],
+        # MTRAG's names, then ragas'
+        [
+            {"speaker": "user", "text": PLAIN[0]["content"]},
+            {"speaker": "agent", "text": "Enceladus."},
+        ],
+        [
+            {"type": "human", "content": PLAIN[0]["content"]},
+            {"type": "ai", "content": "Enceladus."},
+        ],
+    ],
+)
+def test_a_history_in_any_form(history: Any) -> None:
+    dataset = RetrievalDataset({"q": "Who found it?"}, metadata={"q": {"history": history}})
+    assert dataset.metadata == {"q": {"history": PLAIN, "turn": 2}}
+
+
+@pytest.mark.parametrize(
+    "history", ["Hello", 3, ["Hello"], [{"role": "cat", "content": "?"}], [{"role": "user"}], {}]
+)
+def test_what_is_no_history_is_refused(history: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"metadata\['q'\].*a history: earlier messages"):
+        RetrievalDataset({"q": "?"}, metadata={"q": {"history": history}})
+    with pytest.raises(FileFormatError, match="a history: earlier messages"):
+        RetrievalDataset.of([{"query": "?", "expected_ids": ["d"], "history": history}])
+
+
+def conversations() -> RetrievalDataset:
+    return RetrievalDataset(
+        {"a1": "Which moon has geysers?", "b1": "And Mars?", "a2": "Who found it?"},
+        {"a1": ["d1"], "b1": ["d2"], "a2": ["d3"]},
+        metadata={
+            "a1": {"conversation": "a"},
+            "b1": {"conversation": "b", "history": PLAIN * 3},
+            "a2": {"conversation": "a", "history": PLAIN},
+        },
+    )
+
+
+def test_a_turn_is_one_more_than_the_users_messages_before() -> None:
+    metadata = conversations().metadata
+    assert {query_id: row["turn"] for query_id, row in metadata.items()} == {
+        "a1": 1,
+        "b1": 4,
+        "a2": 2,
+    }
+
+
+def test_without_histories_a_turn_is_the_place_in_the_conversation() -> None:
+    conversation = {"a1": "a", "b1": "b", "a2": "a", "a3": "a"}
+    dataset = RetrievalDataset(
+        dict.fromkeys(conversation, "?"),
+        metadata={key: {"conversation": value} for key, value in conversation.items()},
+    )
+    turns = {query_id: row["turn"] for query_id, row in dataset.metadata.items()}
+    assert turns == {"a1": 1, "b1": 1, "a2": 2, "a3": 3}
+    # a part of the questions keeps them
+    assert dataset.select(["a3"]).metadata["a3"]["turn"] == 3
+
+
+def test_a_conversation_without_histories_beside_one_that_has_some() -> None:
+    rows: dict[str, Any] = {"a1": {"conversation": "a"}, "a2": {"conversation": "a"}}
+    rows |= {"b1": {"conversation": "b"}, "b3": {"conversation": "b", "history": PLAIN * 2}}
+    metadata = RetrievalDataset(dict.fromkeys(rows, "?"), metadata=rows).metadata
+    assert [metadata[key]["turn"] for key in rows] == [1, 2, 1, 3]
+
+
+def test_a_turn_that_is_given_stays_and_other_questions_have_none() -> None:
+    dataset = RetrievalDataset(
+        {"a": "?", "b": "?"}, metadata={"a": {"conversation": 1, "turn": "7.0"}, "b": {"x": 1}}
+    )
+    assert dataset.metadata == {"a": {"conversation": 1, "turn": 7}, "b": {"x": 1}}
+
+
+@pytest.mark.parametrize("ending", ["json", "jsonl", "csv", "parquet", "beir"])
+def test_files_keep_conversations(tmp_path: Path, ending: str) -> None:
+    dataset = conversations()
+    path = tmp_path / f"dataset.{ending}"
+    if ending == "beir":
+        dataset.to_beir(path)
+    elif ending == "csv":
+        dataset.to_pandas().to_csv(path)
+    elif ending != "parquet":
+        dataset.save(path)
+    if ending == "parquet":
+        dataset.to_pandas().reset_index().drop(columns="relevance").to_parquet(path)
+        read = RetrievalDataset.from_pandas(pd.read_parquet(path))
+    else:
+        read = RetrievalDataset.load(path)
+    assert read.metadata == dataset.metadata
+
+
+CONTEXT = {"document_id": "c1", "text": "The Cardinals played in London.", "score": 26.5}
+MTRAG = [
+    {
+        "conversation_id": "dd6b",
+        "task_id": "dd6b::1",
+        "task_type": "rag",
+        "turn": 1,
+        "contexts": [],
+        "input": [{"speaker": "user", "text": "where do they play", "metadata": {"by": "human"}}],
+        "targets": [{"speaker": "agent", "text": "I don't know."}],
+        "answerability": ["UNANSWERABLE"],
+        "Multi-Turn": float("nan"),
+    },
+    {
+        "conversation_id": "dd6b",
+        "task_id": "dd6b::2",
+        "task_type": "rag",
+        "turn": 2,
+        "contexts": [CONTEXT],
+        "input": [
+            {"speaker": "user", "text": "where do they play"},
+            {"speaker": "agent", "text": "I don't know."},
+            {"speaker": "user", "text": "Outside the US?"},
+        ],
+        "targets": [{"speaker": "agent", "text": "In London."}],
+        "answerability": ["ANSWERABLE"],
+        "Multi-Turn": ["Clarification"],
+    },
+]
+"""Two tasks as the generation tasks of MTRAG have them, shortened."""
+
+
+def test_tasks_of_mtrag(tmp_path: Path) -> None:
+    path = tmp_path / "reference.jsonl"
+    path.write_text("".join(json.dumps(task) + "\n" for task in MTRAG))
+    dataset = RetrievalDataset.load(path)
+    assert dataset.queries == {"dd6b::1": "where do they play", "dd6b::2": "Outside the US?"}
+    # annotators found nothing for the first one
+    assert {key: [*judged] for key, judged in dataset.relevance.items()} == {
+        "dd6b::1": [],
+        "dd6b::2": ["c1"],
+    }
+    assert dataset.expected_texts["dd6b::2"] == ["The Cardinals played in London."]
+    assert dataset.metadata["dd6b::1"] == {
+        "conversation": "dd6b",
+        "history": [],
+        "turn": 1,
+        "answerability": "UNANSWERABLE",
+    }
+    assert dataset.metadata["dd6b::2"] == {
+        "conversation": "dd6b",
+        "history": [
+            {"role": "user", "content": "where do they play"},
+            {"role": "assistant", "content": "I don't know."},
+        ],
+        "turn": 2,
+        "answerability": "ANSWERABLE",
+        "Multi-Turn": "Clarification",
+    }
+
+
+def test_retrieval_tasks_of_mtrag_say_in_their_ids_where_they_belong() -> None:
+    dataset = RetrievalDataset({"dd6b<::>1": "where?", "dd6b<::>3": "and then?", "x::2": "?"})
+    assert dataset.metadata == {
+        "dd6b<::>1": {"conversation": "dd6b", "turn": 1},
+        "dd6b<::>3": {"conversation": "dd6b", "turn": 3},
+    }
+
+
+def longmemeval(question_id: str, **parts: Any) -> dict[str, Any]:
+    return {
+        "question_id": question_id,
+        "question_type": "single-session-user",
+        "question": "What degree did I graduate with?",
+        "answer": "Business",
+        "question_date": "2023/05/30",
+        "haystack_dates": ["2023/05/20", "2023/05/21"],
+        "haystack_session_ids": ["s1", "answer_1"],
+        "haystack_sessions": [
+            [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}],
+            [{"role": "user", "content": "I have a degree in business", "has_answer": True}],
+        ],
+        "answer_session_ids": ["answer_1"],
+        **parts,
+    }
+
+
+def test_questions_of_longmemeval(tmp_path: Path) -> None:
+    path = tmp_path / "longmemeval_s.json"
+    path.write_text(json.dumps([longmemeval("e47b"), longmemeval("88_abs")]))
+    dataset = RetrievalDataset.load(path)
+    assert dataset.corpus == {
+        "s1": "user: Hi\nassistant: Hello",
+        "answer_1": "user: I have a degree in business",
+    }
+    assert {key: [*judged] for key, judged in dataset.relevance.items()} == {
+        "e47b": ["answer_1"],
+        "88_abs": [],  # has no answer
+    }
+    # so that a filter by this key leaves each question its own sessions
+    assert dataset.document_metadata["s1"] == {"haystack_session_ids": "s1"}
+    row = dataset.metadata["e47b"]
+    assert row["haystack_session_ids"] == ["s1", "answer_1"]
+    assert row["question_type"] == "single-session-user"
+    assert "haystack_sessions" not in row
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {**MTRAG[0], "input": []},
+        {**MTRAG[0], "input": ["where?"]},
+        {**MTRAG[1], "contexts": [{"text": "no id"}]},
+        longmemeval("q", haystack_sessions=[[]]),
+        longmemeval("q", haystack_sessions=[["Hi"], []]),
+    ],
+)
+def test_damaged_records_are_refused_with_their_line(record: Any, tmp_path: Path) -> None:
+    path = tmp_path / "damaged.jsonl"
+    path.write_text(json.dumps(record) + "\n")
+    with pytest.raises(FileFormatError, match=r"line 1.*as MTRAG or LongMemEval write it"):
+        RetrievalDataset.load(path)
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ({"conversation": ["c"]}, "the id of a conversation, a text or a number"),
+        ({"conversation": ""}, "the id of a conversation"),
+        ({"conversation": float("nan")}, "the id of a conversation"),
+        ({"conversation": "c", "turn": "first"}, "a turn of a conversation, a whole number"),
+        ({"conversation": "c", "turn": 0}, "a turn of a conversation, a whole number from 1 on"),
+        ({"conversation": "c", "turn": 1.5}, "a turn of a conversation"),
+        ({"history": PLAIN, "turn": True}, "a turn of a conversation"),
+        (
+            {"history": [*PLAIN, {"role": "user", "content": "Who found it?"}]},
+            "a history that ends before the question",
+        ),
+    ],
+)
+def test_what_is_no_conversation_is_refused(row: dict[str, Any], expected: str) -> None:
+    with pytest.raises(InvalidInput, match=rf"metadata\['q'\]: expected {expected}"):
+        RetrievalDataset({"q": "Who found it?"}, metadata={"q": row})
+
+
+def test_what_is_missing_is_no_mistake() -> None:
+    rows: dict[str, dict[str, Any]] = {
+        "a": {"conversation": 0, "turn": None},
+        "b": {"conversation": None, "history": None, "turn": "left"},
+    }
+    dataset = RetrievalDataset({"a": "?", "b": "?"}, metadata=rows)
+    assert dataset.metadata == {"a": {"conversation": 0, "turn": 1}, "b": {"turn": "left"}}
+
+
+@pytest.mark.parametrize(
+    ("row", "remark"),
+    [
+        ({"turn": "two"}, "have a 'turn', but neither 'conversation' nor 'history'"),
+        ({"turn": 0}, "have a 'turn', but neither 'conversation' nor 'history'"),
+        ({"History": PLAIN}, "have no history, but a field 'History'"),
+        ({"chat_history": PLAIN}, "have no history, but a field 'chat_history'"),
+        ({"conversation_id": 7}, "have no conversation, but a field 'conversation_id'"),
+    ],
+)
+def test_what_may_be_meant_as_a_conversation_is_said(
+    tmp_path: Path, row: dict[str, Any], remark: str
+) -> None:
+    path = tmp_path / "questions.jsonl"
+    path.write_text(json.dumps({"query": "Who?", "expected_ids": ["d"], **row}))
+    with pytest.warns(FieldsUnread, match=f"1 of 1 questions {remark}"):
+        dataset = RetrievalDataset.load(path)
+    assert dataset.metadata == {"q1": row}
+    assert not place_of(dataset.metadata["q1"])
+
+
+def test_a_session_has_one_text(tmp_path: Path) -> None:
+    path = tmp_path / "longmemeval_s.json"
+    other = longmemeval("other")
+    other["haystack_sessions"] = [
+        [{"role": "user", "content": "else"}],
+        *other["haystack_sessions"][1:],
+    ]
+    path.write_text(json.dumps([longmemeval("q"), longmemeval("same"), other]))
+    with pytest.raises(FileFormatError, match=r"session '.*' as another question has it"):
+        RetrievalDataset.load(path)
+    with pytest.warns(LinesSkipped):
+        read = RetrievalDataset.load(path, on_error="skip")
+    assert list(read.queries) == ["q", "same"]
+    assert "user: else" not in read.corpus.values()

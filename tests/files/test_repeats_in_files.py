@@ -1,0 +1,240 @@
+"""What questions that were asked several times retrieved, in files and in traces."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.command_line import refusal, run
+from support.telemetry import request, retrieval, write_lines
+
+from llama_index_rag_metrics import (
+    Call,
+    Ranking,
+    Run,
+    draw_changed,
+    read_qrels,
+    read_run,
+    read_traces,
+    score_files,
+    score_rankings,
+    write_run,
+)
+from llama_index_rag_metrics.runtime.errors import (
+    FileFormatError,
+    FormatTooNarrow,
+    InvalidInput,
+    LinesSkipped,
+)
+
+pytest.importorskip("pyarrow", reason="the extra batch isn't installed")
+pytest.importorskip("polars", reason="the extra batch isn't installed")
+
+JUDGED = {"q1": ["a"], "q2": ["b"]}
+THRICE = Run(
+    repeats=[
+        Run({"q1": ["a", "x"], "q2": ["x", "b"]}),
+        Run({"q1": ["x", "a"], "q2": ["b"]}),
+        Run({"q1": ["x"]}),
+    ],
+    name="agent",
+)
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "jsonl.gz", "parquet", "feather"])
+def test_there_and_back(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"agent.{ending}"
+    write_run(THRICE, path)
+    again = read_run(path)
+    assert [
+        {query_id: list(ranking.ids) for query_id, ranking in each.items()}
+        for each in again.repeats
+    ] == [
+        {query_id: list(ranking.ids) for query_id, ranking in each.items()}
+        for each in THRICE.repeats
+    ]
+    scores = score_rankings(JUDGED, again, ["mrr", "pass^2 hit_rate"])
+    # q1: 1, 1/2 and 0; q2: 1/2 and 1
+    assert scores.by_query("mrr") == {"q1": 0.5, "q2": 0.75}
+    assert scores.by_query("pass^2 hit_rate") == {"q1": pytest.approx(1 / 3), "q2": 1.0}
+
+
+def test_all_of_a_ranking_is_kept(tmp_path: Path) -> None:
+    calls = [Call(["a"], query="a?", asked_by="search", latency=0.5)]
+    rankings = [
+        Ranking(["a"], [0.5], ["text"], 0.25, calls=calls),
+        Ranking([], error="ConnectionError: refused"),
+    ]
+    asked = Run(repeats=[Run({"q1": ranking}) for ranking in rankings])
+    for ending in ("jsonl", "parquet", "feather"):
+        path = tmp_path / f"run.{ending}"
+        write_run(asked, path)
+        assert [[*each.values()] for each in read_run(path).repeats] == [
+            [Ranking(["a"], [0.5], ["text"], 0.25, calls=tuple(calls))],
+            [rankings[1]],
+        ]
+
+
+@pytest.mark.parametrize("ending", ["trec", "json", "txt", "csv", "tsv"])
+def test_formats_that_tell_no_times_apart_say_so(tmp_path: Path, ending: str) -> None:
+    for lossy in (False, True):
+        with pytest.raises(FormatTooNarrow, match="can't hold 3 runs of each question"):
+            write_run(THRICE, tmp_path / f"run.{ending}", lossy=lossy)
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+def test_labels_stand_beside(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"run.{ending}"
+    write_run(THRICE, path, relevance=JUDGED)
+    assert {query_id: list(judged) for query_id, judged in read_qrels(path).items()} == JUDGED
+    assert len(read_run(path).repeats) == 3
+
+
+def test_other_tools_names_and_orders() -> None:
+    records: list[dict[str, Any]] = [
+        {"query_id": "q1", "epoch": 7, "retrieved_ids": ["x", "a"]},
+        {"query_id": "q1", "epoch": 2, "retrieved_ids": ["a"]},
+        {"query_id": "q2", "epoch": 2, "retrieved_ids": ["b"]},
+    ]
+    asked = read_run(records, columns={"repeat": "epoch"})
+    assert [{q: list(ranking.ids) for q, ranking in each.items()} for each in asked.repeats] == [
+        {"q1": ["a"], "q2": ["b"]},
+        {"q1": ["x", "a"]},
+    ]
+
+
+@pytest.mark.parametrize("separator", [",", "\t"])
+def test_tables_of_other_tools(tmp_path: Path, separator: str) -> None:
+    rows = ["query_id repeat doc_id rank", "q1 1 a 1", "q1 1 x 2", "q2 1 b 1", "q1 2 x 1"]
+    path = tmp_path / ("run.csv" if separator == "," else "run.tsv")
+    path.write_text("\n".join(rows).replace(" ", separator), encoding="utf-8")
+    asked = read_run(path)
+    assert [{q: list(ranking.ids) for q, ranking in each.items()} for each in asked.repeats] == [
+        {"q1": ["a", "x"], "q2": ["b"]},
+        {"q1": ["x"]},
+    ]
+    scores = score_rankings(JUDGED, asked, "mrr")
+    assert scores.by_query("mrr") == {"q1": 0.5, "q2": 1.0}
+    # a line a passage can't tell a run in which nothing was retrieved from one that wasn't
+    assert any("1 of 2 questions has fewer than 2 runs" in note for note in scores.notes)
+
+
+def test_one_time_is_a_plain_run(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    path.write_text('{"query_id": "q1", "repeat": 1, "retrieved_ids": ["a"]}\n', encoding="utf-8")
+    assert read_run(path).repeats == ()
+
+
+@pytest.mark.parametrize("repeat", [True, 0, 1.5, "one", -1])
+def test_wrong_numbers_name_their_line(tmp_path: Path, repeat: Any) -> None:
+    path = tmp_path / "run.jsonl"
+    record = {"query_id": "q1", "repeat": repeat, "retrieved_ids": ["a"]}
+    path.write_text(json.dumps(record) + "\n", encoding="utf-8")
+    with pytest.raises(FileFormatError, match="line 1: expected a number from 1 on"):
+        read_run(path)
+
+
+def test_the_same_time_twice_names_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    line = '{"query_id": "q1", "repeat": 2, "retrieved_ids": ["a"]}\n'
+    path.write_text(2 * line, encoding="utf-8")
+    with pytest.raises(FileFormatError, match="line 2: expected every query id once"):
+        read_run(path)
+
+
+def test_skipped_lines_leave_the_other_times(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    bad = '{"query_id": "q1", "repeat": 2, "retrieved_ids": "a"}\n'
+    path.write_text(bad, encoding="utf-8")
+    with pytest.warns(LinesSkipped):
+        assert len(read_run(path, on_error="skip")) == 0
+    path.write_text(bad + '{"query_id": "q1", "retrieved_ids": ["b"]}\n', encoding="utf-8")
+    with pytest.warns(LinesSkipped):
+        asked = read_run(path, on_error="skip")
+    assert (list(asked["q1"].ids), asked.repeats) == (["b"], ())
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+def test_tables_refuse_repeats_rather_than_score_some(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"run.{ending}"
+    write_run(THRICE, path)
+    with pytest.raises(InvalidInput, match="tables don't hold repeats"):
+        score_files(path, JUDGED, ["mrr"])
+
+
+def test_an_llm_judges_one_run_at_a_time(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    write_run(THRICE, path)
+    refused = run("judge", str(path), "--llm", "no.module:at_all")
+    assert "RUN: expected a run in which each question was asked once" in refusal(refused)
+
+
+def test_draws_refuse_repeats() -> None:
+    with pytest.raises(InvalidInput, match="each question was asked once"):
+        draw_changed({"old": THRICE, "new": THRICE}, k=2, n=2)
+
+
+class TestTraces:
+    @pytest.fixture
+    def path(self, tmp_path: Path) -> Path:
+        path = tmp_path / "traces.jsonl"
+        write_lines(
+            path,
+            request(retrieval("r3", "Where?", ["x"], trace="t3", begin=3, question_id="q1")),
+            request(retrieval("r1", "Where?", ["a"], trace="t1", begin=1, question_id="q1")),
+            request(retrieval("r2", "When?", ["b"], trace="t2", begin=2, question_id="q2")),
+        )
+        return path
+
+    @pytest.mark.parametrize(
+        "known", [{"questions": {"q1": "Where?", "q2": "When?"}}, {"question_id": "question_id"}]
+    )
+    def test_all_times_are_kept_in_their_order(self, path: Path, known: dict[str, Any]) -> None:
+        asked = read_traces(path, repeats="keep", **known)
+        assert [
+            {query_id: list(ranking.ids) for query_id, ranking in each.items()}
+            for each in asked.repeats
+        ] == [{"q1": ["a"], "q2": ["b"]}, {"q1": ["x"]}]
+        assert not any("several times" in note for note in asked.notes)
+        assert asked.queries == {"q1": "Where?", "q2": "When?"}
+        scores = score_rankings(JUDGED, asked, ["mrr"])
+        assert scores.by_query("mrr") == {"q1": 0.5, "q2": 1.0}
+
+    def test_the_last_time_counts_unless_told(self, path: Path) -> None:
+        asked = read_traces(path, questions={"q1": "Where?", "q2": "When?"})
+        assert list(asked["q1"].ids) == ["x"]
+        assert asked.repeats == ()
+
+    def test_questions_asked_once_are_a_plain_run(self, path: Path) -> None:
+        assert read_traces(path, repeats="keep").repeats == ()  # every trace is a question
+
+    def test_a_wrong_word(self, path: Path) -> None:
+        with pytest.raises(InvalidInput, match="'last' or 'keep'"):
+            read_traces(path, repeats="all")  # type: ignore[arg-type]
+
+    def test_on_the_command_line(self, path: Path, tmp_path: Path) -> None:
+        qrels = tmp_path / "qrels.txt"
+        qrels.write_text("q1 0 a 1\nq2 0 b 1\n", encoding="utf-8")
+        by_id = ("score", str(path), "--qrels", str(qrels), "--question-id", "question_id")
+        kept = run(*by_id, "-m", "mrr,pass@2 hit_rate", "--repeats", "keep", "--format", "json")
+        assert kept.exit_code == 0, kept.output
+        (scored,) = json.loads(kept.stdout).values()
+        assert scored["means"] == {"mrr": 0.75, "pass@2 hit_rate": 1.0}
+        assert len(scored["repeats"]) == 2
+        plain = tmp_path / "run.jsonl"
+        write_run(THRICE, plain)
+        refused = run("score", str(plain), "--qrels", str(qrels), "--repeats", "keep")
+        assert "--repeats: expected a file of traces" in refusal(refused)
+
+
+def test_stored_repeats_on_the_command_line(tmp_path: Path) -> None:
+    path, page = tmp_path / "run.jsonl", tmp_path / "page.html"
+    write_run(THRICE, path, relevance=JUDGED)
+    shown = run("score", str(path), "-m", "mrr", "--html", str(page))
+    assert shown.exit_code == 0, shown.output
+    assert "Asked up to 3 times each, 2 of 2 questions score differently" in " ".join(
+        shown.stdout.split()
+    )
+    assert "Questions whose runs differ most on mrr" in page.read_text(encoding="utf-8")

@@ -1,0 +1,105 @@
+"""Conversations in traces: the sessions that spans name; and those of a dataset beside a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.telemetry import request, retrieval, span, write_lines
+from typer.testing import CliRunner
+
+from llama_index_rag_metrics import RetrievalDataset, read_traces, score_rankings
+from llama_index_rag_metrics.cli import app
+
+TEXTS = {"q1": "Which moon has geysers?", "q2": "Who found it?", "q3": "And Mars?"}
+
+
+def asked(query_id: str, trace: str, session: str, begin: float, **further: Any) -> dict[str, Any]:
+    return retrieval(
+        f"s{trace}",
+        TEXTS[query_id],
+        ["d"],
+        trace=trace,
+        begin=begin,
+        session__id=session,
+        **further,
+    )
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "traces.jsonl"
+
+
+def test_turns_are_in_the_order_of_time_also_where_nothing_was_retrieved(path: Path) -> None:
+    silent = span(
+        "agent",
+        trace="t0",
+        begin=1,
+        openinference__span__kind="AGENT",
+        input__value=TEXTS["q2"],
+        gen_ai__conversation__id="c",
+    )
+    write_lines(path, request(asked("q3", "t3", "c", 5), asked("q1", "t1", "c", 3), silent))
+    assert read_traces(path, questions=TEXTS).metadata == {
+        "q2": {"conversation": "c", "turn": 1},
+        "q1": {"conversation": "c", "turn": 2},
+        "q3": {"conversation": "c", "turn": 3},
+    }
+
+
+def test_a_question_asked_in_several_sessions_is_of_none(path: Path) -> None:
+    spans = [asked("q1", "t1", "c1", 1), asked("q2", "t2", "c1", 2), asked("q1", "t3", "c2", 3)]
+    write_lines(path, request(*spans))
+    kept = read_traces(path, questions=TEXTS, repeats="keep")
+    assert kept.metadata == {"q2": {"conversation": "c1", "turn": 1}}
+    last = read_traces(path, questions=TEXTS)
+    assert [last.metadata[key]["conversation"] for key in ("q1", "q2")] == ["c2", "c1"]
+
+
+def test_a_session_that_names_the_question_is_no_conversation(path: Path) -> None:
+    write_lines(path, request(asked("q1", "t1", "s1", 1)))
+    assert read_traces(path, question_id="session.id").metadata == {}
+
+
+def test_the_dataset_says_more_of_conversations_than_traces(path: Path) -> None:
+    rows: dict[str, dict[str, Any]] = {
+        "q1": {"conversation": "mine", "turn": 7},
+        "q2": {"language": "en"},
+    }
+    dataset = RetrievalDataset(TEXTS, metadata=rows)
+    write_lines(path, request(*[asked(key, key, "c", n) for n, key in enumerate(TEXTS)]))
+    assert read_traces(path, questions=dataset).metadata == {
+        "q1": {"conversation": "mine", "turn": 7},
+        "q2": {"conversation": "c", "turn": 2, "language": "en"},
+        "q3": {"conversation": "c", "turn": 3},
+    }
+
+
+def test_a_recognised_run_keeps_them(path: Path) -> None:
+    write_lines(path, request(asked("q1", "t1", "c", 1), asked("q2", "t2", "c", 2)))
+    run = read_traces(path, questions=TEXTS)
+    assert run.select(["q1"]).metadata == run.metadata
+    scores = score_rankings({"q1": {"d": 1}, "q2": {"e": 1}}, run, ["mrr"])
+    assert scores.metadata["q2"] == {"conversation": "c", "turn": 2}
+    # what is given replaces them
+    given = score_rankings({"q1": {"d": 1}}, run, ["mrr"], metadata={"q1": {"a": 1}})
+    assert given.metadata == {"q1": {"a": 1}}
+
+
+@pytest.mark.parametrize("kind", ["traces", "run"])
+def test_the_command_line_knows_conversations_of_the_dataset(tmp_path: Path, kind: str) -> None:
+    metadata = {key: {"conversation": "c"} for key in TEXTS}
+    labels: dict[str, Any] = {key: ["d"] for key in TEXTS}
+    dataset = RetrievalDataset(TEXTS, labels, metadata=metadata)
+    dataset.save(tmp_path / "dataset.json")
+    run = tmp_path / f"{kind}.jsonl"
+    if kind == "traces":
+        lines = [retrieval(key, text, ["d"], trace=key) for key, text in TEXTS.items()]
+        write_lines(run, request(*lines))
+    else:
+        write_lines(run, *[{"query_id": key, "retrieved_ids": ["d"]} for key in TEXTS])
+    arguments = ["score", str(run), "--questions", str(tmp_path / "dataset.json"), "-m", "mrr"]
+    shown = CliRunner().invoke(app, arguments).output
+    assert "mrr by turn" in shown
