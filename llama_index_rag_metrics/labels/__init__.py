@@ -11,7 +11,6 @@ Strategy: TypeAlias = Literal["decisive", "depth"]
 
 
 def grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
-    """The values of each key, in order."""
     groups: dict[Key, list[Value]] = {}
     for key, value in pairs:
         groups.setdefault(key, []).append(value)

@@ -6,14 +6,15 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from itertools import chain, takewhile
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from llama_index.core.schema import NodeWithScore
 
+from llama_index_rag_metrics.evaluation.retrieved.passages import Passages, PassagesLike
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.labels import grouped
-from llama_index_rag_metrics.labels.corpus import Passages, PassagesLike
-from llama_index_rag_metrics.labels.labelled import Label, judged, labels_by_id, labels_of
+from llama_index_rag_metrics.labels.labelled import Label, Labels, judged, labels_by_id, labels_of
 from llama_index_rag_metrics.labels.likeness import likeness, text_hash
 from llama_index_rag_metrics.labels.locating import Finder, Located
 from llama_index_rag_metrics.rankings.matching.id_matcher import (
@@ -58,16 +59,14 @@ KINDS: Mapping[Kind, KindEntry] = {
     "repeated": KindEntry("warning", "duplicate questions", "keep one"),
     "giveaway": KindEntry("warning", "questions that copy a passage", "rephrase them"),
 }
-"""Every kind, in the order of reports."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Finding(Sentence):
-    """What is wrong, or may be: `id` is the labelled passage, or "" of questions alone.
+    """What is wrong, or may be, with passage `id`, or with questions alone.
 
-    `others` are where the text is now, near-duplicates, or what two questions disagree about;
-    `score`, in [0, 1], is the share of the text that is left, a likeness or an overlap. `old_text`
-    is what the labelled passage said, and `new_text` what is there now, where they are known.
+    `others` are where the text is now, near-duplicates, or disputed labels; `score`, in [0, 1], is
+    the share of the text that is left, a likeness or an overlap.
     """
 
     kind: Kind
@@ -96,10 +95,14 @@ class Share:
     passages: int
     questions: int
 
+    @property
+    def share(self) -> float:
+        return self.labelled / self.passages
+
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """What is asked about: in all, by document id, and by (key, value) of the questions' metadata.
+    """What is asked about.
 
     By query id, `labels` counts relevant passages, and `overlaps` is the share of the question's
     words, weighted by how rare they are, that are in a relevant passage.
@@ -166,7 +169,6 @@ _LEAST_WORDS = 3
 
 
 def _repeats(dataset: RetrievalDataset) -> Iterator[Finding]:
-    """Duplicate questions, letter for letter, and whether their labels agree."""
     first: dict[str, str] = {}
     for query_id, question in dataset.queries.items():
         earlier = first.setdefault(letters(question), query_id)
@@ -180,46 +182,24 @@ def _repeats(dataset: RetrievalDataset) -> Iterator[Finding]:
         yield Finding(kind, "", (query_id, earlier), tuple(apart), text=sentence)
 
 
-def _giveaways(
-    dataset: RetrievalDataset,
-    labels: Mapping[tuple[str, str], Label],
-    texts: Mapping[str, str],
-    threshold: float,
-) -> tuple[dict[str, float], list[Finding]]:
-    """Each question's largest overlap with a relevant passage; the questions that give it away."""
-    rarity = _rarity(dataset, texts)
-    overlaps: dict[str, float] = {}
-    findings: list[Finding] = []
-    by_query: defaultdict[str, dict[str, str]] = defaultdict(dict)
-    for (query_id, _), label in labels.items():
-        if label.queries[query_id] > 0 and (text := texts.get(label.id, label.text)):
-            by_query[query_id][label.id] = text
-    for query_id, relevant in by_query.items():
-        telling = {word for word in words(dataset.queries[query_id]) if rarity[word] > 0}
-        if not telling:
-            continue
-        shares = {item: _overlap(telling, rarity, text) for item, text in relevant.items()}
-        item = max(shares, key=shares.__getitem__)
-        overlaps[query_id] = shares[item]
-        if shares[item] >= threshold and len(telling) >= _LEAST_WORDS:
-            sentence = f"its words are in {item!r}, so keyword search finds it trivially"
-            findings.append(Finding("giveaway", item, (query_id,), (), shares[item], sentence))
-    return overlaps, findings
-
-
-def _rarity(dataset: RetrievalDataset, texts: Mapping[str, str]) -> dict[str, float]:
-    """The weight of every word of the questions: ln((n + 1) / (passages with it + 1)), from 0."""
+def _overlaps(
+    dataset: RetrievalDataset, labels: Labels, texts: Mapping[str, str]
+) -> dict[str, tuple[float, str, int]]:
+    """Each question's largest overlap with a relevant passage, its id, and of how many words."""
     asked = {word for question in dataset.queries.values() for word in words(question)}
     counted = list(texts)[:: math.ceil(len(texts) / _COUNTED)] if texts else []
     n_with = Counter(word for key in counted for word in asked.intersection(words(texts[key])))
-    return {word: math.log((len(counted) + 1) / (n_with[word] + 1)) for word in asked}
-
-
-def _overlap(telling: set[str], rarity: Mapping[str, float], text: str) -> float:
-    """The share of a question's words that a text has, weighted by rarity."""
-    whole = math.fsum(rarity[word] for word in telling)
-    shared = math.fsum(rarity[word] for word in telling.intersection(words(text)))
-    return shared / whole if whole else 0.0
+    rarity = {word: math.log((len(counted) + 1) / (n_with[word] + 1)) for word in asked}
+    overlaps: dict[str, tuple[float, str, int]] = {}
+    for (query_id, _), label in labels.items():
+        text = texts.get(label.id, label.text)
+        telling = {word for word in words(dataset.queries[query_id]) if rarity[word] > 0}
+        if label.queries[query_id] > 0 and text and telling:
+            shared = math.fsum(rarity[word] for word in telling.intersection(words(text)))
+            share = shared / math.fsum(rarity[word] for word in telling)
+            if query_id not in overlaps or share > overlaps[query_id][0]:
+                overlaps[query_id] = share, label.id, len(telling)
+    return overlaps
 
 
 _CANDIDATE = 0.5
@@ -271,59 +251,54 @@ def check_labels(
     check_share("giveaway", giveaway)
     labels = labels_of(dataset)
     passages = Passages.of(dataset if index_or_nodes is None else index_or_nodes, match_on)
-    relevant = [label for label in labels_by_id(labels).values() if label.is_relevant]
+    relevant = [label for label in labels_by_id(labels).values() if label.relevant_to]
     finder = Finder(passages, relevant)
-    overlaps, given_away = _giveaways(dataset, labels, passages.texts, giveaway)
+    overlaps = _overlaps(dataset, labels, passages.texts)
     findings = [
-        *_drifted(relevant, finder, passages),
-        *_alike(dataset, relevant, finder, passages, alike),
+        *_drifted(relevant, finder),
+        *_alike(dataset, relevant, finder, alike),
         *_repeats(dataset),
-        *given_away,
     ]
+    for query_id, (share, item, n_words) in overlaps.items():
+        if share >= giveaway and n_words >= _LEAST_WORDS:
+            sentence = f"its words are in {item!r}, so keyword search finds it trivially"
+            findings.append(Finding("giveaway", item, (query_id,), (), share, sentence))
     findings.sort(key=lambda finding: [*KINDS].index(finding.kind))
     n = Counter(finding.kind for finding in findings)
     about: dict[Kind, int] = dict.fromkeys(KINDS, len(relevant))
     about["contradicting"] = about["repeated"] = len(dataset.queries)
     about["duplicates"] = about["unlabelled"] = sum(len(label.queries) for label in relevant)
     about["giveaway"] = len(overlaps)
-    return LabelFindings(
-        findings,
-        {kind: (n[kind], about[kind]) for kind in KINDS},
-        _coverage(dataset, labels, passages, overlaps),
-        _notes(relevant, passages, match_on),
-        dataset.queries,
-        dataset.name,
-    )
+    counts = {kind: (n[kind], about[kind]) for kind in KINDS}
+    shares = {query_id: share for query_id, (share, *_) in overlaps.items()}
+    coverage = _coverage(dataset, labels, passages, shares)
+    notes = _notes(relevant, passages, match_on)
+    return LabelFindings(findings, counts, coverage, notes, dataset.queries, dataset.name)
 
 
-def _drifted(labels: list[Label], finder: Finder, passages: Passages) -> Iterator[Finding]:
-    """Labels whose passage is gone, moved, split or changed."""
+def _drifted(labels: list[Label], finder: Finder) -> Iterator[Finding]:
+    passages = finder.passages
     for label in labels:
         located = finder.find(label)
-        if located.fate == "kept" or _is_in_place(label, located, passages):
-            continue
-        queries = tuple(query_id for query_id, grade in label.queries.items() if grade > 0)
         others = tuple(piece.id for piece in located.pieces)
+        # a label that names no passage, but a place or a text, may still find it
+        is_found = label.by_place and located.fate in ("moved", "split")
+        is_elsewhere = located.by == "text" and label.place is not None
+        if is_found and is_elsewhere and any(item in passages.places for item in others):
+            is_found = False
+        if located.fate == "kept" or is_found:
+            continue
         sentence = _sentence(label, located, join_first([*map(repr, others)]))
         today = next((passages.texts[item] for item in others if item in passages.texts), "")
-        texts = label.text or "", today
-        yield Finding(located.fate, label.id, queries, others, located.score, sentence, *texts)
-
-
-def _is_in_place(label: Label, located: Located, passages: Passages) -> bool:
-    """Whether a label that names no passage, but a place or a text, still finds it."""
-    if not label.by_place or located.fate not in ("moved", "split"):
-        return False
-    is_elsewhere = located.by == "text" and label.place is not None
-    return not is_elsewhere or not any(piece.id in passages.places for piece in located.pieces)
+        found = located.score, sentence, label.text or "", today
+        yield Finding(located.fate, label.id, label.relevant_to, others, *found)
 
 
 def _sentence(label: Label, located: Located, where: str) -> str:
     is_hash = located.score is None and label.text_hash is not None
     if located.fate == "lost":
-        if is_hash:
-            return f"{label.id!r} is gone, and no passage has the text that it had"
-        known = "no passage has its text" if label.texts else "its text isn't known"
+        had = "no passage has the text that it had" if is_hash else "no passage has its text"
+        known = had if is_hash or label.texts else "its text isn't known"
         return f"{label.id!r} is gone, and {known}"
     text = f"the text of {label.id!r}"
     if is_hash and located.by == "place":
@@ -338,38 +313,25 @@ def _sentence(label: Label, located: Located, where: str) -> str:
 
 
 def _alike(
-    dataset: RetrievalDataset,
-    labels: list[Label],
-    finder: Finder,
-    passages: Passages,
-    threshold: float,
+    dataset: RetrievalDataset, labels: list[Label], finder: Finder, threshold: float
 ) -> Iterator[Finding]:
-    """Labels of one question that are alike, and near-duplicates without a label."""
-    for label in labels:
-        text = passages.texts.get(label.id)
-        if text is None:
-            continue
-        near = finder.lookup.sharing(text, threshold * _CANDIDATE)
-        scores = {item: likeness(text, passages.texts[item]) for item in near if item != label.id}
+    texts = finder.passages.texts
+    for label in (label for label in labels if label.id in texts):
+        near = finder.lookup.sharing(texts[label.id], threshold * _CANDIDATE)
+        scores = {item: likeness(texts[label.id], texts[item]) for item in near if item != label.id}
         twins = {item: score for item, score in scores.items() if score >= threshold}
-        for query_id, grade in label.queries.items() if twins else ():
-            if grade > 0:
-                yield from _twins(dataset, label, query_id, twins)
+        for query_id in label.relevant_to:
+            yield from _twins(dataset, label, query_id, twins)
 
 
 def _twins(
     dataset: RetrievalDataset, label: Label, query_id: str, twins: Mapping[str, float]
 ) -> Iterator[Finding]:
     relevance = dataset.relevance.get(query_id, Relevance())
-    grades, groups = relevance.grades, relevance.alternatives or ()
-    grouped = {item for group in groups if label.id in group for item in group}
-    place = {item: n for n, item in enumerate(grades)}
-    later = [
-        item
-        for item in twins
-        if grades.get(item, 0) > 0 and item not in grouped and place[item] > place[label.id]
-    ]
-    bare = [item for item in twins if item not in grades]
+    groups = [group for group in relevance.alternatives or () if label.id in group]
+    seen = {*chain(takewhile(label.id.__ne__, relevance.grades), *groups)}
+    later = [item for item in twins if item not in seen and relevance.grades.get(item, 0) > 0]
+    bare = [item for item in twins if item not in relevance.grades]
     kinds: dict[Kind, list[str]] = {"duplicates": later, "unlabelled": bare}
     for kind, items in kinds.items():
         if items:
@@ -382,17 +344,16 @@ def _twins(
 
 
 def _coverage(
-    dataset: RetrievalDataset,
-    labels: Mapping[tuple[str, str], Label],
-    passages: Passages,
-    overlaps: Mapping[str, float],
+    dataset: RetrievalDataset, labels: Labels, passages: Passages, overlaps: Mapping[str, float]
 ) -> Coverage:
     wanted: defaultdict[str, set[str]] = defaultdict(set)  # passage to its questions
     counts = dict.fromkeys(dataset.queries, 0)
     for (query_id, _), label in labels.items():
         if label.queries[query_id] > 0:
             counts[query_id] += 1
-            for passage_id in _held_by(label, passages):
+            # a label by place is of the passages that reach into it
+            place = label.place if label.by_place else None
+            for passage_id in [label.id] if place is None else passages.overlapping(place):
                 wanted[passage_id].add(query_id)
     documents = grouped((passages.documents[key], key) for key in passages.texts)
     slices = grouped(
@@ -408,13 +369,6 @@ def _coverage(
     by_document = {document_id: share(ids) for document_id, ids in documents.items()}
     by_slice = {key: share(passages.texts, {*queries}) for key, queries in slices.items()}
     return Coverage(share(passages.texts), by_document, by_slice, counts, overlaps)
-
-
-def _held_by(label: Label, passages: Passages) -> list[str]:
-    """The passages of a label: the one with its id, or those that reach into its place."""
-    if not label.by_place or label.place is None:
-        return [label.id] if label.id in passages.texts else []
-    return list(passages.overlapping(label.place))
 
 
 def _notes(labels: list[Label], passages: Passages, match_on: MatchOn) -> list[str]:
@@ -456,10 +410,7 @@ def remember_texts(
     are replaced where the passage is there; call it again when you have looked at what changed.
 
     Args:
-        dataset: the labels.
-        index_or_nodes: what can be retrieved today, as `check_labels` takes it. None takes the
-            dataset's own corpus.
-        match_on: which id of a node the labels use, as in `evaluate`.
+        dataset, index_or_nodes, match_on: as of `check_labels`.
         keep_corpus: whether the new dataset has the corpus of the old one.
 
     Returns:
@@ -483,23 +434,17 @@ def remember_texts(
         expected = "what has a labelled passage"
         remedy = f"A label is {next(iter(labels))!r}, an id {next(iter(passages.texts))!r}."
         raise InvalidInput("index_or_nodes", f"none of {len(labels):,}", expected, remedy)
-    if missing := [label_id for label_id in labels if label_id not in hashes]:
-        warn_caller(
-            LabelWarning(
-                f"{len(missing):,} of {len(labels):,} labelled passages aren't there, so their "
-                f"texts can't be remembered: {join_first([*map(repr, missing)])}"
-            )
-        )
+    if missing := [repr(label_id) for label_id in labels if label_id not in hashes]:
+        extent = f"{len(missing):,} of {len(labels):,} labelled passages aren't there"
+        warning = f"{extent}, so their texts can't be remembered: {join_first(missing)}"
+        warn_caller(LabelWarning(warning))
     dropped = {} if keep_corpus else dict.fromkeys(("corpus", "titles", "document_metadata"))
     remembered = {**dataset.text_hashes, **hashes}
     return RetrievalDataset(**{**vars(dataset), **dropped, "text_hashes": remembered})
 
 
 def _text_today(label: Label, passages: Passages) -> str | None:
-    if not label.by_place:
-        return passages.texts.get(label.id)
-    if label.place is None:
-        return label.text
-    here = passages.by_document.get(label.place.source, ())
-    cuts = (passages.cut(passage_id, label.place) for passage_id in here)
+    if not label.by_place or label.place is None:
+        return label.text if label.by_place else passages.texts.get(label.id)
+    cuts = (passages.cut(item, label.place) for item in passages.overlapping(label.place))
     return next((text for text in cuts if text is not None), None)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
+from llama_index_rag_metrics.labels import grouped
 from llama_index_rag_metrics.labels.checking import (
     KINDS,
     Coverage,
@@ -19,49 +21,52 @@ from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.excerpts import difference, excerpt
 from llama_index_rag_metrics.report.numbers import counted, mean_of, questions
 
+_ERRORS, _FINE = m.Cell("errors", "outcome", "alarm"), m.Cell("fine", "outcome", "best")
+_EMPTY = [m.Cell("", tone="quiet")] * 2
 _MOST_SHOWN, _MOST_ON_PAGE = 5, 200
 _MOST_DOCUMENTS = 10
 _FIELDS = ("kind", "level", "id", "query_ids", "others", "score", "text")
 
 
 def findings_report(findings: LabelFindings, *, full: bool = False) -> m.Report:
-    n_errors, n = len(findings.errors), len(findings)
-    labels = findings.coverage.labels
-    outcome = "errors" if n_errors else "warnings" if n else "fine"
-    n_labels = counted(sum(labels.values()), "label", "labels")
+    labels, asked = findings.coverage.labels, findings.questions or {}
+    remarks = [
+        (first, asked.get(first, ""), _remarks(finding))
+        for finding in findings.findings
+        for first in finding.query_ids[:1]
+    ]
+    by_kind = grouped(zip((finding.kind for finding in findings.findings), remarks, strict=True))
+    most = _MOST_ON_PAGE if full else _MOST_SHOWN
+    outcome = m.Cell("warnings", "outcome", "open") if len(findings) else _FINE
     head = ("found", "of", "level", "what to do")
-    table = m.Table("", head, [_kind_rows(findings)], first="", text_columns=0)
+    table = m.Table("", head, [_kind_rows(findings)], first="")
     return m.Report(
         title=f"Labels of {findings.name}" if findings.name else "Labels",
-        lead=f"{questions(len(labels))}, {n_labels}",
-        outcome=m.Cell(outcome, "outcome", "alarm" if n_errors else "open" if n else "best"),
+        lead=f"{questions(len(labels))}, {counted(sum(labels.values()), 'label', 'labels')}",
+        outcome=_ERRORS if findings.errors else outcome,
         decision=[_decision(findings)],
         sections=[
             m.Section("Labels", [table]),
             m.Section("Coverage", _coverage_tables(findings.coverage)),
         ],
-        listings=_listings(findings, _MOST_ON_PAGE if full else _MOST_SHOWN),
+        listings=[m.Listing.of(_title(kind), by_kind.get(kind, ()), most) for kind in KINDS],
         notes=list(findings.notes),
         records=m.Records.of_fields(findings.findings, _FIELDS),
     )
 
 
 def _decision(findings: LabelFindings) -> m.Statement:
-    """How many errors there are, and what to do about the most frequent kind."""
-    n_errors = len(findings.errors)
-    n_warnings, n_labels = len(findings) - n_errors, sum(findings.coverage.labels.values())
+    n_errors, n_labels = len(findings.errors), sum(findings.coverage.labels.values())
     if n_errors:
         errors = counted(n_errors, "error makes", "errors make")
-        kinds = [kind for kind, entry in KINDS.items() if entry.level == "error"]
-        kind = max(kinds, key=lambda kind: len(findings.of(kind)))
-        _, meaning, advice = KINDS[kind]
-        n = len(findings.of(kind))
+        # errors come in the order of kinds
+        ((kind, n),) = Counter(finding.kind for finding in findings.errors).most_common(1)
         most = "" if n == n_errors else f"{n:,} of them "
-        text = f"{errors} scores wrong, {most}{meaning}: {advice}."
+        text = f"{errors} scores wrong, {most}{KINDS[kind].meaning}: {KINDS[kind].advice}."
         return m.Statement(text, "alarm", evidence=f"{_title(kind)}: {n:,}")
     if not n_labels:
         return m.Statement("Nothing was checked: there are no labels.", "open")
-    more = f"; {counted(n_warnings, 'warning', 'warnings')}" if n_warnings else ""
+    more = f"; {counted(len(findings), 'warning', 'warnings')}" if len(findings) else ""
     still = "The label still matches" if n_labels == 1 else f"All {n_labels:,} labels still match"
     return m.Statement(f"{still}{more}.", "open" if more else "best")
 
@@ -76,21 +81,17 @@ def _kind_rows(findings: LabelFindings) -> list[m.Row]:
     for kind, (level, meaning, advice) in KINDS.items():
         n, n_checked = findings.counts[kind]
         tone: m.Tone = "quiet" if not n else "alarm" if level == "error" else "open"
-        cells = [
-            m.Cell(n, "count", tone),
-            m.Cell(n_checked, "count", "quiet"),
-            m.Cell(level if n else "", tone=tone),
-            m.Cell(advice if n else "", tone="quiet"),
-        ]
-        rows.append(m.Row(meaning, cells))
+        counts = [m.Cell(n, "count", tone), m.Cell(n_checked, "count", "quiet")]
+        texts = [m.Cell(level, tone=tone), m.Cell(advice, tone="quiet")]
+        rows.append(m.Row(meaning, [*counts, *(texts if n else _EMPTY)]))
     return rows
 
 
 def _coverage_tables(coverage: Coverage) -> list[m.Table]:
     counts: Sequence[Any] = sorted(coverage.labels.values()) or [None]
-    documents = coverage.by_document
+    documents, overlaps = coverage.by_document, coverage.overlaps.values()
     asked_about = sum(1 for share in documents.values() if share.labelled)
-    overlaps = coverage.overlaps.values()
+    overlap = math.fsum(overlaps) / len(overlaps) if overlaps else None
     cells = {
         "passages with a question": _asked(coverage.total),
         "documents with a question": m.Cell((asked_about, len(documents)), "share"),
@@ -98,17 +99,11 @@ def _coverage_tables(coverage: Coverage) -> list[m.Table]:
         "labels a question, least": m.Cell(counts[0], "count"),
         "labels a question, median": m.Cell(median(counts), "count"),
         "labels a question, most": m.Cell(counts[-1], "count"),
-        "question's words in passage": mean_of(
-            m.Cell(math.fsum(overlaps) / len(overlaps) if overlaps else None, "score"),
-            len(overlaps),
-        ),
+        "question's words in passage": mean_of(m.Cell(overlap, "score"), len(overlaps)),
     }
     rows = [m.Row(label, [cell]) for label, cell in cells.items()]
     tables = [m.Table("Coverage", ("",), [rows], first="")]
-    worst = sorted(
-        documents.items(),
-        key=lambda pair: (pair[1].labelled / pair[1].passages, -pair[1].passages),
-    )
+    worst = sorted(documents.items(), key=lambda each: (each[1].share, -each[1].passages))
     if 1 < len(worst) < coverage.total.passages:
         remark = "the least covered" if len(worst) > _MOST_DOCUMENTS else ""
         tables.append(_shares("By document", "document", dict(worst[:_MOST_DOCUMENTS]), remark))
@@ -131,25 +126,10 @@ def _asked(share: Share) -> m.Cell:
     return m.Cell((share.labelled, share.passages), "share")
 
 
-def _listings(findings: LabelFindings, most: int) -> list[m.Listing]:
-    questions = findings.questions or {}
-    listings = []
-    for kind in KINDS:
-        remarks = [
-            (finding.query_ids[0], questions.get(finding.query_ids[0], ""), _remarks(finding))
-            for finding in findings.of(kind)
-        ]
-        listings.append(m.Listing.of(_title(kind), remarks, most))
-    return listings
-
-
 def _remarks(finding: Finding) -> list[str]:
-    """What was found; what a passage that is gone said; of an edited one where it differs."""
-    further = len(finding.query_ids) - 1
-    remarks = [finding.text]
-    if further > 0 and finding.kind not in ("contradicting", "repeated"):
-        others = counted(further, "more question", "more questions")
-        remarks = [f"{finding.text} (also a label of {others})"]
+    others = counted(len(finding.query_ids) - 1, "more question", "more questions")
+    is_of_several = len(finding.query_ids) > 1 and finding.id
+    remarks = [f"{finding.text} (also a label of {others})" if is_of_several else finding.text]
     if finding.kind == "lost" and finding.old_text:
         remarks.append(f"before: “{excerpt(finding.old_text)}”")
     elif finding.kind == "changed" and finding.old_text and finding.new_text:

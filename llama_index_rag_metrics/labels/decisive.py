@@ -1,16 +1,7 @@
 """How far judgements could change the difference of two systems: each one, and all at once.
 
-Carterette, Allan and Sitaraman, "Minimal test collections for retrieval evaluation", SIGIR 2006,
-write a metric as a sum over relevant items, and over pairs of them, divided by what depends on the
-relevant items alone. A difference of two systems is such a sum, too, in which items that both rank
-alike cancel out.
-
-| metric | weight of an item | weight of a pair | divided by |
-|---|---|---|---|
-| precision@k | 1 within k | | k |
-| recall | 1 within k | | R |
-| ndcg@k | gain / log2(rank + 1) within k | | the ideal DCG |
-| ap | 1 / rank within k | 1 / the lower rank within k | R |
+A metric is a sum over relevant items, and pairs of them, divided by what depends on these alone:
+Carterette, Allan and Sitaraman, "Minimal test collections for retrieval evaluation", SIGIR 2006.
 """
 
 from __future__ import annotations
@@ -19,8 +10,8 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import chain, pairwise
-from typing import Any
+from itertools import chain
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -45,9 +36,8 @@ _LIKELIEST = 0.95
 class PoolItems:
     """The items of all questions, those of a question together, retrieved or judged relevant.
 
-    `query` has each item's position in `query_ids`; `rank` is (items, systems), 0 where a system
-    didn't retrieve it in sight; `depth` (queries, systems) counts distinct items; `grade` is NaN
-    where an item is unjudged.
+    `query` is (items,) positions in `query_ids`; `rank` (items, systems), 0 where not retrieved in
+    sight; `depth` (queries, systems); `grade` (items,), NaN where unjudged.
     """
 
     query_ids: Sequence[str]
@@ -77,32 +67,33 @@ class PoolItems:
             for item in dict.fromkeys(chain(*places, grades)):
                 rank = [place.get(item, 0) for place in places]
                 rows.append((item, position, rank, grades.get(item, -1.0)))
-        ids = [item for item, *_ in rows]
-        query = np.array([position for _, position, *_ in rows], np.int64)
-        ranks = np.array([rank for *_, rank, _ in rows], np.int64).reshape(-1, len(runs))
-        known = np.array([grade for *_, grade in rows], np.float64)
-        known[known < 0] = np.nan
-        return cls(query_ids, ids, query, ranks, depths, known)
+        ids, query, rank, known = map(list, zip(*rows, strict=True)) if rows else ([],) * 4
+        ranks = np.array(rank, np.int64).reshape(-1, len(runs))
+        grade = np.array(known, np.float64)
+        grade[grade < 0] = np.nan
+        return cls(query_ids, ids, np.array(query, np.int64), ranks, depths, grade)
+
+    @cached_property
+    def in_sight(self) -> BoolArray:
+        return np.asarray((self.rank > 0).any(axis=1), np.bool_)
 
     @property
     def unjudged(self) -> BoolArray:
         """(items,) whether an item is in sight and has no judgement."""
-        return np.asarray(np.isnan(self.grade) & (self.rank > 0).any(axis=1), np.bool_)
+        return np.isnan(self.grade) & self.in_sight
 
     @property
     def reciprocal_rank(self) -> FloatArray:
-        """(items, systems) 1 / rank; 0 where an item isn't in sight."""
         return ratio(1, self.rank)
 
     @property
     def tells_rates(self) -> bool:
         """Whether both relevant and other items in sight were judged: then rates can be learned."""
-        grade = self.grade[(self.rank > 0).any(axis=1)]
+        grade = self.grade[self.in_sight]
         return bool((grade > 0).any() and (grade == 0).any())
 
     @property
     def known(self) -> FloatArray:
-        """(items,) the grades, 0 for what is unjudged."""
         return np.nan_to_num(self.grade, nan=0.0)
 
 
@@ -113,8 +104,11 @@ class Belief:
         self._items = items
         self._rng = rng
         self._unjudged = np.flatnonzero(items.unjudged)
-        judged = np.flatnonzero(~np.isnan(items.grade) & (items.rank > 0).any(axis=1))
-        self._class = _classes(items)
+        judged = np.flatnonzero(~np.isnan(items.grade) & items.in_sight)
+        # classes of equally many items, by the sum of 1 / rank over the systems
+        evidence = items.reciprocal_rank.sum(axis=1)
+        edges = np.quantile(evidence, np.arange(1, _CLASSES) / _CLASSES) if len(evidence) else []
+        self._class = np.searchsorted(edges, evidence, side="right")
         relevant = items.grade[judged] > 0
         of_class = self._class[judged]
         hits = np.bincount(of_class[relevant], minlength=_CLASSES)
@@ -133,13 +127,11 @@ class Belief:
 
     @property
     def rate(self) -> FloatArray:
-        """(items,) the probability that each is relevant; 0 or 1 where it was judged."""
         rate = (self._items.known > 0).astype(np.float64)
         rate[self._unjudged] = self._rate(self._mean, self._found / self._expected)
         return np.asarray(rate, np.float64)
 
     def sample(self) -> FloatArray:
-        """(items,) the given grades, and drawn ones for the rest."""
         grade = self._items.known.copy()
         of_class = self._rng.beta(self._alpha, self._beta)
         of_query = self._rng.gamma(self._found, 1 / self._expected)
@@ -154,20 +146,13 @@ class Belief:
         return np.minimum(rate, _LIKELIEST)
 
 
-def _classes(items: PoolItems) -> IntArray:
-    """(items,) classes of equally many items, by the sum of 1 / rank over the systems."""
-    evidence = items.reciprocal_rank.sum(axis=1)
-    edges = np.quantile(evidence, np.arange(1, _CLASSES) / _CLASSES) if len(evidence) else []
-    return np.asarray(np.searchsorted(edges, evidence, side="right"), np.int64)
-
-
-Divisor = Callable[[FloatArray], float]
+Divisor: TypeAlias = Callable[[FloatArray], float]
 
 _MOST_AT_ONCE = 4_000_000
 
 
 def checked_metric(metric: str | RankingMetric) -> RankingMetric:
-    """The metric, if it is one of the table above."""
+    """The metric, if `queries_under` knows the weights of its items."""
     chosen = resolve(metric) if isinstance(metric, str) else metric
     is_uncut = isinstance(chosen, (NDCG, Precision)) and chosen.k is None
     is_curved = isinstance(chosen, NDCG) and chosen.mode == "exponential"
@@ -183,16 +168,15 @@ def checked_metric(metric: str | RankingMetric) -> RankingMetric:
 class Query:
     """The items of one question under a metric.
 
-    `grade` holds gains: 0 and 1 for binary metrics. `weight` and `rank` are (items, systems); ranks
-    are for the weights of pairs. An unjudged item that is relevant has a gain from `low` to `high`.
-    `divisor` takes the gains of relevant items, best first.
+    `grade` has gains, 0 and 1 for binary metrics; `weight` is (items, systems). Unjudged relevant
+    items gain from `low` to `high`; `divisor` takes the gains of relevant items, best first.
     """
 
     grade: FloatArray
     is_open: BoolArray
     rate: FloatArray
     weight: FloatArray
-    rank: IntArray | None
+    has_pairs: bool
     low: float
     high: float
     divisor: Divisor
@@ -220,27 +204,22 @@ class Query:
         """(differences,) bounds of `first` less `second`, however the rest is judged."""
         return np.concatenate([self._highest(*block) for block in self._blocks(first, second)])
 
-    def _blocks(self, first: IntArray, second: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
-        """The differences, a few at a time: all pairs of items have to fit into memory."""
-        each = len(self.grade) ** (1 if self.rank is None else 2)
-        n_blocks = max(1, math.ceil(len(first) * each / _MOST_AT_ONCE))
-        return zip(np.array_split(first, n_blocks), np.array_split(second, n_blocks), strict=True)
+    def _blocks(
+        self, first: IntArray, second: IntArray
+    ) -> Iterator[tuple[FloatArray, FloatArray | None]]:
+        """The differences of the weights of items and of pairs, as many as fit into memory."""
+        n_items = len(self.grade)
+        n_blocks = math.ceil(len(first) * n_items ** (1 + self.has_pairs) / _MOST_AT_ONCE)
+        weight, by_pair = self.weight.T, None
+        if self.has_pairs:  # 1 / the lower rank is the smaller weight
+            by_pair = np.minimum(weight[:, :, None], weight[:, None, :]) * (1 - np.eye(n_items))
+        for one, other in np.array_split(np.stack([first, second]), max(1, n_blocks), axis=1):
+            pairs = None if by_pair is None else by_pair[one] - by_pair[other]
+            yield weight[one] - weight[other], pairs
 
-    def _pairs(self, first: IntArray, second: IntArray) -> FloatArray | None:
-        """(differences, items, items) the weights of pairs of items; 0 on the diagonal."""
-        if self.rank is None:
-            return None
-        rank = self.rank.T
-        lower = np.maximum(rank[:, :, None], rank[:, None, :])
-        both = (rank[:, :, None] > 0) & (rank[:, None, :] > 0)
-        weight = np.where(both, 1 / np.maximum(lower, 1), 0.0)
-        weight[:, np.arange(rank.shape[1]), np.arange(rank.shape[1])] = 0.0
-        return np.asarray(weight[first] - weight[second], np.float64)
-
-    def _effects(self, first: IntArray, second: IntArray) -> FloatArray:
+    def _effects(self, delta: FloatArray, pairs: FloatArray | None) -> FloatArray:
         gain = np.where(self.is_open, self.middle, self.grade)
-        delta = (self.weight[:, first] - self.weight[:, second]).T
-        paired = _sums(self._pairs(first, second), self.rate)
+        paired = _sums(pairs, self.rate)
         own = gain * delta + paired
         whole = delta @ (gain * self.rate) + 0.5 * (paired @ self.rate)
         n_open = float(self.rate[self.is_open].sum())
@@ -252,9 +231,7 @@ class Query:
         rest = whole[:, None] - self.rate * own
         return np.where(self.is_open, ratio(rest + own, with_it) - ratio(rest, without), 0.0)
 
-    def _highest(self, first: IntArray, second: IntArray) -> FloatArray:
-        delta = (self.weight[:, first] - self.weight[:, second]).T
-        pairs = self._pairs(first, second)
+    def _highest(self, delta: FloatArray, pairs: FloatArray | None) -> FloatArray:
         known = (self.grade > 0).astype(np.float64)
         paired = np.broadcast_to(_sums(pairs, known), delta.shape)
         fixed = delta @ self.grade + 0.5 * (paired @ known)
@@ -291,15 +268,13 @@ def queries_under(
         low, high = float(positive.min(initial=1.0)), max(highest_grade, 1.0)
     elif isinstance(metric, AveragePrecision):
         weight /= place
-    begin = np.searchsorted(items.query, np.arange(len(items.query_ids) + 1)).tolist()
-    ranks = rank if isinstance(metric, AveragePrecision) else None
-    is_open = items.unjudged
-    queries = []
-    for at in (slice(*ends) for ends in pairwise(begin)):
-        of_pairs = None if ranks is None else ranks[at]
-        columns = gain[at], is_open[at], rate[at], weight[at], of_pairs
-        queries.append(Query(*columns, low, high, divisor))
-    return queries
+    begin = np.searchsorted(items.query, np.arange(1, len(items.query_ids)))
+    columns = (np.split(each, begin) for each in (gain, items.unjudged, rate, weight))
+    told = isinstance(metric, AveragePrecision), low, high, divisor
+    return [
+        Query(gains, is_open, rates, weights, *told)
+        for gains, is_open, rates, weights in zip(*columns, strict=True)
+    ]
 
 
 def _ideal_gain(k: int, gains: FloatArray) -> float:

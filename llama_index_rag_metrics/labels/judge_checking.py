@@ -1,28 +1,26 @@
 """Checking an LLM judge: the same texts graded again, at another place, and with others.
 
-The first texts of each query are graded without any cache: alone, twice; and in calls of several:
-the same call twice, then in other orders. These are rows of a Latin square; where not all are
-taken, queries take different rows in turn, so that over the queries every place is compared with
-every other equally often.
+The orders of a call are rows of a Latin square, other ones for each query in turn.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from math import comb
 from operator import mul
 from random import Random
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import numpy as np
 from llama_index.core.llms import LLM
 
-from llama_index_rag_metrics.labels.judge_agreement import judged_grades
+from llama_index_rag_metrics.labels import grouped
+from llama_index_rag_metrics.labels.review.reviewers import graded_by_both
 from llama_index_rag_metrics.metrics.texts import LLMRelevancy
 from llama_index_rag_metrics.metrics.texts.llm_judge import HIGHEST, TextJudge
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike
@@ -51,17 +49,12 @@ from llama_index_rag_metrics.statistics.significance import t_p
 Pair: TypeAlias = tuple[str, int, int]
 """A query, and two grades of the same text."""
 
-
 Call: TypeAlias = dict[str, tuple[int, int]]
 """Id of a text to its place in a call and its grade."""
 
-
 _TEXTS_PER_CALL = 5
-
-
 _MOST_DESIGNS = 5_000
 """Choices of rows that are gone through in turn; of more, some are drawn."""
-
 
 _MOST_FAILURES = 20
 """Failures in a row, from the beginning, after which nothing more is asked."""
@@ -206,29 +199,28 @@ async def acheck_judge(
     known = [query_id for query_id in queries if query_id in run and run[query_id].ids]
     if len(known) > most_queries:
         known = Random(int(seed)).sample(known, most_queries)
-    by_query = [
-        _first_texts(query_id, queries[query_id], run, texts_per_call) for query_id in known
-    ]
-    llm, tally = await in_thread(scorer.chosen_llm), Tally()
-    text_judge = TextJudge(
-        llm, Cache(), tally, asked_by=scorer.metric_name, seed=seed, refusal=Refusal()
-    )
+    asked = [_first_texts(query_id, queries[query_id], run, texts_per_call) for query_id in known]
+    llm, tally, by = await in_thread(scorer.chosen_llm), Tally(), scorer.metric_name
+    text_judge = TextJudge(llm, Cache(), tally, asked_by=by, seed=seed, refusal=Refusal())
     check = _Check(text_judge, orders, seed)
-    await each(_numbered(by_query), check.grade, workers)
-    by_query = [of_query for of_query in by_query if of_query.alone]
+    await each(asked, check.grade, workers)
+    by_query = [of_query for of_query in asked if of_query.alone]
     if not by_query:
-        remedy = "Are the questions' ids in the run, and does it have texts?"
         if not check.failures:
+            remedy = "Are the questions' ids in the run, and does it have texts?"
             raise InvalidInput("run", run.name, "texts of the questions that can be graded", remedy)
         failure = check.failures[0]
         if isinstance(failure, RagMetricsError):
             raise failure
-        raise ScorerFailed(scorer.metric_name, describe_error(failure))  # its cause may show a key
+        raise ScorerFailed(by, describe_error(failure))  # its cause may show a key
     pairs = _pairs(by_query)
-    changes = {name: _change(graded, confidence) for name, graded in pairs.items() if graded}
-    by_people = _beside_people(by_query, human or {})
-    scale_note = [*_scale_note(by_people)]
-    notes = [*check.notes(len(known) - len(by_query)), *scale_note]
+    changes = {name: _change(graded, confidence) for name, graded in pairs.items()}
+    first_grades = {
+        of_query.query_id: {item: grades[0] for item, grades in of_query.alone.items()}
+        for of_query in by_query
+    }
+    by_people = graded_by_both(first_grades, human or {})
+    scale_note = _scale_note(by_people)
     return JudgeCheck(
         model=scorer.label or llm.metadata.model_name,
         n_queries=len(by_query),
@@ -242,7 +234,7 @@ async def acheck_judge(
         kappa=_kappa(by_people, confidence) if by_people else None,
         usage=tally.usage,
         confidence=confidence,
-        notes=tuple(notes),
+        notes=(*check.notes(len(asked) - len(by_query)), *scale_note),
         own_kappa=_kappa(pairs["repeated"], confidence),
         is_on_scale=not scale_note,
     )
@@ -263,7 +255,6 @@ class QueryGrades:
 
 
 def _first_texts(query_id: str, query: str, run: Run, most: int) -> QueryGrades:
-    """The first distinct texts of a query."""
     ranking = run[query_id]
     if ranking.texts is None:
         raise InvalidInput("run", query_id, "rankings with texts")
@@ -274,20 +265,8 @@ def _first_texts(query_id: str, query: str, run: Run, most: int) -> QueryGrades:
     return QueryGrades(query_id, query, {item: text for text, item in list(ids.items())[:most]})
 
 
-def _numbered(by_query: Iterable[QueryGrades]) -> Iterator[tuple[int, QueryGrades]]:
-    """Each query with its number, from 0, among those of as many texts."""
-    before: Counter[int] = Counter()
-    for of_query in by_query:
-        yield before[len(of_query.texts)], of_query
-        before[len(of_query.texts)] += 1
-
-
 def turns(n: int, n_orders: int, number: int, seed: int) -> tuple[int, ...]:
-    """By how many places each order of n texts is turned, the first by 0; `number` is the query's.
-
-    >>> sorted(turns(4, 3, number, seed=0) for number in range(3))
-    [(0, 1, 2), (0, 1, 3), (0, 2, 3)]
-    """
+    """By how many places each order of n texts is turned; `number` is that of the query."""
     others = range(1, n)
     if comb(len(others), n_orders - 1) > _MOST_DESIGNS:
         return (0, *sorted(Random(f"{seed}\n{number}").sample(others, n_orders - 1)))
@@ -304,14 +283,16 @@ class _Check:
     failures: list[Exception] = field(default_factory=list)
     failed_calls: list[Exception] = field(default_factory=list)
     n_graded: int = 0
+    n_before: Counter[int] = field(default_factory=Counter)
+    """Number of texts to the queries before that had as many."""
 
-    async def grade(self, numbered: tuple[int, QueryGrades]) -> None:
-        number, of_query = numbered
+    async def grade(self, of_query: QueryGrades) -> None:
+        number = self.n_before[len(of_query.texts)]
+        self.n_before[len(of_query.texts)] += 1
         if len(self.failures) >= _MOST_FAILURES and not self.n_graded:
             return
-        alone = await asyncio.gather(
-            *(self._alone(of_query.query, text) for text in of_query.texts.values())
-        )
+        texts = of_query.texts.values()
+        alone = await asyncio.gather(*(self._alone(of_query.query, text) for text in texts))
         graded = zip(of_query.texts, alone, strict=True)
         of_query.alone = {item: grades for item, grades in graded if grades is not None}
         self.n_graded += len(of_query.alone)
@@ -319,13 +300,10 @@ class _Check:
 
     async def _alone(self, query: str, text: str) -> tuple[int, int] | None:
         both = await settled(self.judge.grade_in_order(query, [text]) for _ in range(2))
-        grades: list[int] = []
-        for graded in both:
-            if isinstance(graded, Exception):
-                self.failures.append(graded)
-                return None
-            grades += [grade for grade in graded if grade is not None]
-        first, second = grades
+        if failed := [grades for grades in both if isinstance(grades, Exception)]:
+            self.failures.append(failed[0])
+            return None
+        ((first,), (second,)) = cast("list[list[int]]", both)
         return first, second
 
     async def _calls(self, of_query: QueryGrades, number: int) -> list[Call]:
@@ -339,57 +317,48 @@ class _Check:
         orders = [items[turn:] + items[:turn] for turn in (0, *turned)]
         texts = ([of_query.texts[item] for item in order] for order in orders)
         answers = await settled(self.judge.grade_in_order(of_query.query, each) for each in texts)
-        calls: list[Call] = []
-        for order, grades in zip(orders, answers, strict=True):
-            if isinstance(grades, Exception):
-                self.failed_calls.append(grades)
-                continue
-            placed = enumerate(zip(order, grades, strict=True), 1)
-            calls.append(
-                {item: (place, grade) for place, (item, grade) in placed if grade is not None}
-            )
+        self.failed_calls += [grades for grades in answers if isinstance(grades, Exception)]
+        calls = [
+            {order[n]: (n + 1, grade) for n, grade in enumerate(grades) if grade is not None}
+            for order, grades in zip(orders, answers, strict=True)
+            if not isinstance(grades, Exception)
+        ]
         return calls if len(calls) == len(orders) else []
 
     def notes(self, n_missing: int) -> Iterator[str]:
         if n_missing:
             yield f"nothing could be graded of {questions(n_missing)}"
-        for failures, noun, failed in (
-            (self.failures, "text", "got no grade"),
-            (self.failed_calls, "call", "with several texts gave no grades"),
-        ):
-            if failures:
-                n = counted(len(failures), noun, f"{noun}s")
-                yield f"{n} {failed}, such as: {describe_error(failures[0], 200)}"
+        texts = counted(len(self.failures), "text", "texts")
+        calls = counted(len(self.failed_calls), "call", "calls")
+        for error in self.failures[:1]:
+            yield f"{texts} got no grade, such as: {describe_error(error, 200)}"
+        for error in self.failed_calls[:1]:
+            said = describe_error(error, 200)
+            yield f"{calls} with several texts gave no grades, such as: {said}"
 
 
 def _pairs(by_query: Iterable[QueryGrades]) -> dict[str, list[Pair]]:
     """Two grades of each text, by the name of the comparison in `JudgeCheck`."""
-    pairs: defaultdict[str, list[Pair]] = defaultdict(list)
+    pairs: list[tuple[str, Pair]] = []
     for of_query in by_query:
         query_id, alone = of_query.query_id, of_query.alone
-        pairs["repeated"] += [(query_id, *grades) for grades in alone.values()]
+        pairs += [("repeated", (query_id, *grades)) for grades in alone.values()]
         first: Call = of_query.calls[0] if of_query.calls else {}
-        for item, (_, grade) in first.items():
-            pairs["together"].append((query_id, alone[item][0], grade))
-        for number, call in enumerate(of_query.calls[1:]):
-            pairs["moved" if number else "repeated_together"] += [
-                (query_id, first[item][1], grade)
-                for item, (_, grade) in call.items()
-                if item in first
-            ]
-    return pairs
+        for number, call in enumerate(of_query.calls):
+            name = ("together", "repeated_together", "moved")[min(number, 2)]
+            for item in [item for item in call if item in first]:
+                before = first[item][1] if number else alone[item][0]
+                pairs.append((name, (query_id, before, call[item][1])))
+    return grouped(pairs)
 
 
 def _change(pairs: Sequence[Pair], confidence: float) -> GradeChange:
     clusters = [query_id for query_id, *_ in pairs]
     changes = np.array([second - first for _, first, second in pairs], np.float64)
     is_changed = (changes != 0).astype(np.float64)
-    return GradeChange(
-        changed=mean_interval(is_changed, confidence=confidence, clusters=clusters),
-        difference=_difference(changes, clusters, HIGHEST, confidence),
-        n=len(pairs),
-        n_changed=int(is_changed.sum()),
-    )
+    share = mean_interval(is_changed, confidence=confidence, clusters=clusters)
+    difference = _difference(changes, clusters, HIGHEST, confidence)
+    return GradeChange(share, difference, len(pairs), int(is_changed.sum()))
 
 
 def _difference(
@@ -402,16 +371,16 @@ def _difference(
 
 def _due_to_place(by_query: Iterable[QueryGrades], confidence: float) -> MeanInterval | None:
     """Per text: share of other places with another grade, minus whether asking again gives one."""
-    extra: list[float] = []
-    clusters: list[str] = []
+    extra: list[tuple[str, float]] = []
     for of_query in (of_query for of_query in by_query if of_query.calls):
         first, same, *others = of_query.calls
         for item, (_, grade) in first.items():
             moved = [call[item][1] != grade for call in others if item in call]
             if moved and item in same:
-                extra.append(sum(moved) / len(moved) - (same[item][1] != grade))
-                clusters.append(of_query.query_id)
-    return _difference(np.array(extra, np.float64), clusters, 1.0, confidence) if extra else None
+                more = sum(moved) / len(moved) - (same[item][1] != grade)
+                extra.append((of_query.query_id, more))
+    clusters, shares = [key for key, _ in extra], np.array([more for _, more in extra], np.float64)
+    return _difference(shares, clusters, 1.0, confidence) if extra else None
 
 
 def _place_effect(by_query: Iterable[QueryGrades], confidence: float) -> PlaceEffect | None:
@@ -419,58 +388,32 @@ def _place_effect(by_query: Iterable[QueryGrades], confidence: float) -> PlaceEf
     slopes: list[float] = []
     steepest = 0.0  # that grades from 0 to HIGHEST allow at these places
     for of_query in by_query:
-        places, grades = _about_their_means(of_query.calls[1:])
+        centred = [np.empty((0, 2))]  # each less the mean of its text: better texts don't count
+        for item in of_query.calls[1] if of_query.calls else ():
+            placed = np.array([call[item] for call in of_query.calls[1:] if item in call], float)
+            centred.append(placed - placed.mean(axis=0))
+        places, grades = np.concatenate(centred).T.tolist()
         if spread := math.fsum(place * place for place in places):
             slopes.append(math.fsum(map(mul, places, grades)) / spread)
             steepest = max(steepest, HIGHEST / 2 * math.fsum(map(abs, places)) / spread)
     if not slopes:
         return None
     units = Units.of(np.array(slopes, np.float64).reshape(-1, 1))
-    (slope,) = difference_intervals(
-        units,
-        widest=max(map(abs, slopes)) or steepest,
-        confidence=confidence,
-        possible=np.array([[-steepest, steepest]]),
-    )
+    widest, possible = max(map(abs, slopes)) or steepest, np.array([[-steepest, steepest]])
+    (slope,) = difference_intervals(units, widest=widest, confidence=confidence, possible=possible)
     return PlaceEffect(slope, float(t_p(units)[0]))
 
 
-def _about_their_means(calls: Sequence[Call]) -> tuple[list[float], list[float]]:
-    """Places and grades, each less the mean of its text, so that better texts don't count."""
-    centred = [np.empty((0, 2))]
-    for item in calls[0] if calls else ():
-        placed = np.array([call[item] for call in calls if item in call], np.float64)
-        centred.append(placed - placed.mean(axis=0))
-    places, grades = np.concatenate(centred).T.tolist()
-    return places, grades
-
-
-def _beside_people(
-    by_query: Iterable[QueryGrades], human: Mapping[str, RelevanceLike]
-) -> list[tuple[str, int, float]]:
-    """Query id, first grade alone and people's grade of every text that both graded."""
-    return [
-        (of_query.query_id, grades[0], people[item])
-        for of_query in by_query
-        for people in [judged_grades(human, of_query.query_id)]
-        for item, grades in of_query.alone.items()
-        if item in people
-    ]
-
-
-def _kappa(graded: Sequence[tuple[str, int, float]], confidence: float) -> Kappa:
-    """Of the judge's grades with people's, or with those that it gave when asked again."""
+def _kappa(graded: Sequence[tuple[str, float, float]], confidence: float) -> Kappa:
     clusters, first, second = zip(*graded, strict=True)
     grades = np.array(first, np.float64), np.array(second, np.float64)
     return cohens_kappa(*grades, confidence=confidence, clusters=list(clusters))
 
 
-def _scale_note(graded: Sequence[tuple[str, int, float]]) -> Iterator[str]:
-    """Whether people's grades are seen to be on another scale, so that kappa says little."""
+def _scale_note(graded: Sequence[tuple[str, float, float]]) -> list[str]:
     highest = max((grade for _, grade, _ in graded), default=0)
     by_people = max((grade for *_, grade in graded), default=0.0)
-    if by_people > HIGHEST or by_people <= 1 < highest:
-        yield (
-            f"people's grades go up to {by_people:g} and the judge's to {highest}: kappa needs "
-            f"one scale, from 0 to {HIGHEST}"
-        )
+    if by_people <= HIGHEST and not by_people <= 1 < highest:
+        return []
+    extent = f"people's grades go up to {by_people:g} and the judge's to {highest:g}"
+    return [f"{extent}: kappa needs one scale, from 0 to {HIGHEST}"]

@@ -21,7 +21,7 @@ from llama_index_rag_metrics.report.numbers import (
     whole_percent,
 )
 from llama_index_rag_metrics.statistics.intervals import MeanInterval, excludes_0
-from llama_index_rag_metrics.statistics.kappa import MODERATE, Kappa
+from llama_index_rag_metrics.statistics.kappa import MODERATE
 
 _EXPLAINED = (
     "The same passages graded twice. Changed: the share with another grade. Mean change: the "
@@ -45,14 +45,14 @@ def judge_check_report(check: JudgeCheck) -> m.Report:
     passages = counted(check.repeated.n, "passage", "passages")
     requests = counted(check.usage.requests, "request", "requests")
     records = [
-        _record(label, change.n, change.difference, change.changed)
+        _record(label, change.difference, change.changed, n=change.n)
         for label, change in known.items()
     ]
     if extra := check.due_to_place:
-        records.append(_record("changes due to the place", extra.n, extra))
-    if place := check.place:
-        record = _record("each place further back", place.slope.n, place.slope)
-        records.append({**record, "p_value": place.p_value})
+        records.append(_record("changes due to the place", extra, n=extra.n))
+    if (place := check.place) is not None:
+        slope, p_value = place.slope, place.p_value
+        records.append(_record("each place further back", slope, n=slope.n, p_value=p_value))
     return m.Report(
         title=f"Check of the judge {check.model}".rstrip(),
         lead=f"{questions(check.n_queries)}, {passages}, {requests}",
@@ -64,58 +64,49 @@ def judge_check_report(check: JudgeCheck) -> m.Report:
 
 
 def _row(label: str, change: GradeChange) -> m.Row:
-    changed, difference = change.changed, change.difference
-    cells = [
-        m.Cell(change.n, "count"),
-        mean_of(m.Cell(changed.mean, "score", low=changed.low, high=changed.high), change.n),
-        m.Cell(difference.mean, "signed", digits=_digits(difference)),
-        m.Cell(None, "range", "normal", difference.low, difference.high)._replace(
-            digits=_digits(difference)
-        ),
-    ]
-    return m.Row(label, cells)
+    changed, difference, digits = change.changed, change.difference, _digits(change.difference)
+    share = mean_of(m.Cell(changed.mean, "score", low=changed.low, high=changed.high), change.n)
+    mean = m.Cell(difference.mean, "signed", digits=digits)
+    bounds = m.Cell(None, "range", low=difference.low, high=difference.high, digits=digits)
+    return m.Row(label, [m.Cell(change.n, "count"), share, mean, bounds])
 
 
 def _record(
-    label: str, n: int, difference: MeanInterval, changed: MeanInterval | None = None
+    label: str, difference: MeanInterval, changed: MeanInterval | None = None, **named: float
 ) -> dict[str, Any]:
     columns = {
         f"{name}{suffix}": interval and getattr(interval, field)
         for name, interval in {"changed": changed, "difference": difference}.items()
         for suffix, field in {"": "mean", "_low": "low", "_high": "high"}.items()
     }
-    return {"check": label, "n": n, **columns, "p_value": None}
+    return {"check": label, "n": 0, **columns, "p_value": None, **named}
 
 
 def _decision(check: JudgeCheck) -> m.Statement:
-    """Whether the grades can stand in for people's, by the interval of kappa."""
     kappa, own = check.kappa, check.own_kappa
     if kappa is None and own is not None and own.is_moderate is False:
-        text = f"Don't use this judge: asked twice, it hardly agrees with itself, {_shown(own)}."
+        found = f"{kappa_in_words(own)} on {counted(own.n, 'passage', 'passages')}"
+        text = f"Don't use this judge: asked twice, it hardly agrees with itself, {found}."
         return m.Statement(text, "alarm", evidence=_STEADINESS)
     if kappa is None:
         how = "give people's grades of some of the passages, as human= or --human FILE"
         return m.Statement(f"{_UNKNOWN}: {how}.", "open")
     if not check.is_on_scale:
         return m.Statement(f"{_UNKNOWN}: their grades are on another scale.", "open")
+    passages = counted(kappa.n, "passage", "passages")
     if math.isnan(kappa.kappa) or kappa.low is None or kappa.high is None:
-        passages = counted(kappa.n, "passage", "passages")
         return m.Statement(f"{_UNKNOWN}: {passages} that they graded can't tell.", "open")
+    found = f"{kappa_in_words(kappa)} on {passages}"
     if kappa.is_moderate:
-        return m.Statement(f"This judge agrees with people, {_shown(kappa)}.", "best")
+        return m.Statement(f"This judge agrees with people, {found}.", "best")
     if kappa.is_moderate is False:
         refused = "Don't use this judge uncalibrated: it hardly agrees with people"
-        cure = "calibrate() corrects its scores by theirs."
-        return m.Statement(f"{refused}, {_shown(kappa)}. {cure}", "alarm")
+        return m.Statement(
+            f"{refused}, {found}. calibrate() corrects its scores by theirs.", "alarm"
+        )
+    unsure = f"Whether this judge agrees with people isn't certain, {found}"
     advice = "Let people grade more passages, or calibrate() its scores."
-    found = f"{_shown(kappa)}; from {MODERATE} on it is moderate"
-    return m.Statement(
-        f"Whether this judge agrees with people isn't certain, {found}. {advice}", "open"
-    )
-
-
-def _shown(kappa: Kappa) -> str:
-    return f"{kappa_in_words(kappa)} on {counted(kappa.n, 'passage', 'passages')}"
+    return m.Statement(f"{unsure}; from {MODERATE} on it is moderate. {advice}", "open")
 
 
 def _statements(check: JudgeCheck) -> Iterator[m.Statement]:
@@ -127,7 +118,12 @@ def _statements(check: JudgeCheck) -> Iterator[m.Statement]:
         "open" if repeated.n_changed else "best",
     )
     if moved is not None:
-        yield _of_moved(moved, check.due_to_place, check.confidence)
+        text, extra = f"{_changed(moved)}{_share(moved, check.confidence)}", check.due_to_place
+        tone: m.Tone = "open"
+        if extra is not None and extra.low is not None:
+            text += f": a share of {_signed(extra)} ({_ends(extra)}) compared with asking again"
+            tone = "open" if excludes_0(extra) else "normal"
+        yield m.Statement(f"At another place in the call, {text}.", tone)
     if check.place is not None:
         yield _of_place(check.place)
     if together is not None:
@@ -140,31 +136,17 @@ def _statements(check: JudgeCheck) -> Iterator[m.Statement]:
         )
 
 
-def _of_moved(moved: GradeChange, extra: MeanInterval | None, confidence: float) -> m.Statement:
-    sentence = f"At another place in the call, {_changed(moved)}{_share(moved, confidence)}"
-    if extra is None or extra.low is None:
-        return m.Statement(f"{sentence}.", "open")
-    beyond = f"a share of {_signed(extra)} ({_ends(extra)}) compared with asking again"
-    return m.Statement(f"{sentence}: {beyond}.", "open" if excludes_0(extra) else "normal")
-
-
 def _of_place(place: PlaceEffect) -> m.Statement:
     slope = place.slope
     if slope.low is None:
         texts = f"{questions(slope.n)} with texts at several places"
         return m.Statement(f"Too few to tell whether the place matters: {texts}.", "open")
-    ends = f"({_ends(slope)})"
+    found, verb, by = "No trend over the places is shown", "changes", _signed(slope)
     if excludes_0(slope):
-        verb = "raises" if slope.mean > 0 else "lowers"
-        return m.Statement(
-            f"The place in a call matters: each place further back {verb} the grade of the same "
-            f"text by {score(abs(slope.mean), digits=_digits(slope))} {ends}.",
-            "alarm",
-        )
-    return m.Statement(
-        f"No trend over the places is shown: each place further back changes the grade of the "
-        f"same text by {_signed(slope)} {ends}."
-    )
+        found, verb = "The place in a call matters", "raises" if slope.mean > 0 else "lowers"
+        by = score(abs(slope.mean), digits=_digits(slope))
+    what = f"each place further back {verb} the grade of the same text by {by} ({_ends(slope)})"
+    return m.Statement(f"{found}: {what}.", "alarm" if excludes_0(slope) else "normal")
 
 
 def _changed(change: GradeChange) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from llama_index_rag_metrics.rankings.matching.matcher import Expected
 from llama_index_rag_metrics.rankings.matching.span_matcher import SpanMatcher
@@ -22,11 +22,10 @@ if TYPE_CHECKING:
 
 @dataclass
 class Label:
-    """A passage that questions are labelled with: its text, hash and place when it was labelled.
+    """A passage that questions are labelled with, as it was then.
 
-    `other_text` is without the title: either may have been indexed. A label `by_place` names a part
-    of a document, as `Relevance.of_spans` does, or a text, and so no id of a passage. `queries` has
-    query ids and grades. With an `answer`, only this part of the text has to be found again.
+    `other_text` is without the title; one `by_place` names a part of a document or a text, no id;
+    of one with an `answer`, only that part has to be found again.
     """
 
     id: str
@@ -39,12 +38,11 @@ class Label:
     answer: str = ""
 
     @property
-    def is_relevant(self) -> bool:
-        return any(grade > 0 for grade in self.queries.values())
+    def relevant_to(self) -> tuple[str, ...]:
+        return tuple(query_id for query_id, grade in self.queries.items() if grade > 0)
 
     @property
     def hash_alone(self) -> str | None:
-        """The hash of its text, if the text isn't known."""
         return None if self.texts else self.text_hash
 
     @property
@@ -57,36 +55,35 @@ class Label:
         return slice(*places[0].span()) if len(places) == 1 else slice(None)
 
 
-def labels_of(
-    dataset: RetrievalDataset, old_nodes: Iterable[BaseNode] = ()
-) -> dict[tuple[str, str], Label]:
-    """Every label, by (query id, item); all queries with a passage have the same object.
+Labels: TypeAlias = dict[tuple[str, str], Label]
+"""(query id, item) to label; all queries with a passage have the same one."""
 
-    Texts are from the corpus, the expected texts, the labels' places, or the old nodes. A question
-    with expected texts alone has a label for each.
-    """
+
+def labels_of(dataset: RetrievalDataset, old_nodes: Iterable[BaseNode] = ()) -> Labels:
     if not hasattr(dataset, "queries"):
         remedy = "The dataset comes first, then what can be retrieved."
         raise InvalidInput("dataset", type(dataset), "a RetrievalDataset", remedy)
     matcher = SpanMatcher(nodes=old_nodes)
     texts = {node.node_id: node.get_content() for node in old_nodes}
     by_id: dict[str, Label] = {}
-    labels: dict[tuple[str, str], Label] = {}
+    labels: Labels = {}
     for query_id in dataset.queries:
         relevance = judged(dataset, query_id)
         if relevance is None:
             continue
-        expected = _expected_texts(dataset, query_id)
+        expected: dict[str, str] = {}
+        if own := dataset.expected_texts.get(query_id):
+            with suppress(InvalidInput):  # answers rather than passages
+                by_text = Expected.of_texts(dataset.relevance.get(query_id), own)
+                expected = dict(zip(by_text.ids, by_text.passages, strict=True))
         is_named, spans = query_id in dataset.relevance, relevance.spans or {}
         for item, grade in relevance.grades.items():
             name = item if is_named else f"{item} of {query_id}"
-            label = by_id.get(name)
-            if label is None:
+            if (label := by_id.get(name)) is None:
                 place = _place(dataset, item, matcher)
                 if place is None or item not in dataset.corpus:
                     place = spans.get(item) or place
                 label = by_id[name] = _label(dataset, name, place, texts.get(item))
-                label.text_hash = dataset.text_hashes.get(name)
                 label.by_place = not is_named or (item in spans and item not in dataset.corpus)
             label.text = expected.get(item) if label.text is None else label.text
             label.queries[query_id] = grade
@@ -95,20 +92,15 @@ def labels_of(
 
 
 def answers_in(label: Label, dataset: RetrievalDataset, query_id: str) -> list[str]:
-    """The parts of a passage that answer a question, by the place of its label or expected texts.
-
-    Those that occur there once; none where the whole passage does.
-    """
+    """The parts of a passage that answer a question, and occur there once."""
     if label.by_place or label.text is None:
         return []
     answers = dataset.expected_texts.get(query_id, ())
-    spans = dataset.relevance[query_id].spans or {}
-    if (place := spans.get(label.id)) is not None:
-        here = label.place
+    if (place := (dataset.relevance[query_id].spans or {}).get(label.id)) is not None:
+        begin, text, here = 0, dataset.corpus.get(place.source, ""), label.place
         if here is not None and here.source == place.source and place != here:
-            answers = [label.text[max(0, place.start - here.start) : place.end - here.start]]
-        else:
-            answers = [dataset.corpus.get(place.source, "")[place.start : place.end]]
+            begin, text = here.start, label.text
+        answers = [text[max(0, place.start - begin) : place.end - begin]]
     return [
         answer
         for answer in dict.fromkeys(answers)
@@ -118,44 +110,33 @@ def answers_in(label: Label, dataset: RetrievalDataset, query_id: str) -> list[s
 
 
 def _occurrences(answer: str, text: str) -> list[re.Match[str]]:
-    """Where a text has the words of an answer, whatever its white space."""
     words = r"\s+".join(map(re.escape, answer.split()))
     return [*re.finditer(rf"(?<!\w){words}(?!\w)", text)] if words else []
 
 
-def labels_by_id(labels: Mapping[tuple[str, str], Label]) -> dict[str, Label]:
+def labels_by_id(labels: Labels) -> dict[str, Label]:
     return {label.id: label for label in labels.values()}
 
 
 def judged(dataset: RetrievalDataset, query_id: str) -> Relevance | None:
     """A question's relevance, or else that of its expected texts."""
-    relevance = dataset.relevance.get(query_id)
     texts = dataset.expected_texts.get(query_id)
-    if relevance is None and texts:
+    if query_id not in dataset.relevance and texts:
         return Expected.of_texts(None, texts).relevance
-    return relevance
-
-
-def _expected_texts(dataset: RetrievalDataset, query_id: str) -> dict[str, str]:
-    """The text of each item, if the question's expected texts belong to its items."""
-    if texts := dataset.expected_texts.get(query_id):
-        with suppress(InvalidInput):  # answers rather than passages
-            expected = Expected.of_texts(dataset.relevance.get(query_id), texts)
-            return dict(zip(expected.ids, expected.passages, strict=True))
-    return {}
+    return dataset.relevance.get(query_id)
 
 
 def _label(dataset: RetrievalDataset, name: str, place: Span | None, text: str | None) -> Label:
+    known_hash = dataset.text_hashes.get(name)
     if name in dataset.corpus:
         bare = dataset.corpus[name] if dataset.titles.get(name) else None
-        return Label(name, dataset.indexed_text(name), bare, place=place)
+        return Label(name, dataset.indexed_text(name), bare, known_hash, place)
     if text is None and place is not None and place.source in dataset.corpus:
         text = dataset.corpus[place.source][place.start : place.end]
-    return Label(name, text or None, place=place)
+    return Label(name, text or None, None, known_hash, place)
 
 
 def _place(dataset: RetrievalDataset, item: str, matcher: SpanMatcher) -> Span | None:
-    """The place of a node, by itself or by the metadata of the dataset's documents."""
     if (span := matcher.span_of(item)) is not None:
         return matcher.resolve(span)
     metadata = dataset.document_metadata.get(item, {})

@@ -1,9 +1,7 @@
 """How alike texts are, and which of many share anything with a text: by runs of eight letters.
 
-Case, width, spaces and punctuation don't count, in any script. Texts that may be alike are found by
-winnowing (Schleimer, Wilkerson and Aiken, "Winnowing: local algorithms for document
-fingerprinting", SIGMOD 2003): of every five neighbouring runs the smallest hash is kept, so texts
-that share twelve letters in a row share a fingerprint.
+Candidates are found by winnowing (Schleimer, Wilkerson and Aiken, SIGMOD 2003): of every five
+neighbouring runs the smallest hash is kept.
 """
 
 from __future__ import annotations
@@ -19,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from llama_index_rag_metrics.labels import grouped
 from llama_index_rag_metrics.rankings.matching.normalisation import compatible, letters
 from llama_index_rag_metrics.rankings.matching.text_matchers import distinct, gram_hashes
 from llama_index_rag_metrics.report.numbers import whole_percent
@@ -49,23 +48,11 @@ _COMMON = 256
 
 
 def fold_typography(text: str) -> str:
-    """A text as it would be typed: plain quotes, hyphens and letters, single spaces.
-
-    Ligatures become letters, and soft hyphens and spaces without width go. So a document that is
-    parsed anew has the same text.
-
-    >>> fold_typography("the  \\u201cof\\ufb01\\u00adcial\\u201d\\n rate \\u2013 5 %")
-    'the "official" rate - 5 %'
-    """
+    """A text as it would be typed, so that a document that is parsed anew has the same text."""
     return " ".join(compatible(text.translate(_TYPOGRAPHY)).split())
 
 
 def text_hash(text: str) -> str:
-    """A hash of a text, whatever its typography and line breaks.
-
-    >>> text_hash("a  pot\\n of tea") == text_hash("a pot of tea")
-    True
-    """
     return _hash(fold_typography(text))
 
 
@@ -86,11 +73,7 @@ def runs_of(text: str) -> Hashes:
 
 
 def likeness(text: str, other: str) -> float:
-    """The share of their distinct runs that two texts have in common, in [0, 1] (Jaccard).
-
-    >>> likeness("The kiln fires at 1,240 degrees.", "the KILN fires at 1240 degrees")
-    1.0
-    """
+    """The share of their distinct runs that two texts have in common, in [0, 1] (Jaccard)."""
     mine, others = distinct(np.sort(runs_of(text))), distinct(np.sort(runs_of(other)))
     shared = len(np.intersect1d(mine, others, assume_unique=True))
     either = len(mine) + len(others) - shared
@@ -98,14 +81,7 @@ def likeness(text: str, other: str) -> float:
 
 
 def covered(text: str, by: str) -> npt.NDArray[np.bool_]:
-    """(letters,) which letters of a text are in a stretch that another text has.
-
-    A stretch has 24 bytes, about five English words or eight Chinese characters, or half of a
-    shorter text.
-
-    >>> float(covered("Enceladus has geysers.", "Its geysers: Enceladus has geysers!").mean())
-    1.0
-    """
+    """(letters,) which are in a stretch, of 24 bytes or half of the text, that `by` has."""
     normal = letters(text)
     is_covered = np.zeros(len(normal), np.bool_)
     runs = runs_of(text)
@@ -123,12 +99,7 @@ def covered(text: str, by: str) -> npt.NDArray[np.bool_]:
 def kept_in_order(text: str, edited: str) -> npt.NDArray[np.bool_]:
     """(letters,) which letters of a short text are left, in order, after an edit.
 
-    An edit may leave no stretch that is long enough for `covered`. Texts of 96 bytes or more keep
-    one, so of these no letter counts here; nor does any if the other text is more than twice as
-    long, which has many by chance.
-
-    >>> float(kept_in_order("The key is at the desk.", "The key is in the desk.").mean().round(2))
-    0.88
+    Longer texts keep a stretch for `covered`; one twice as long has many letters by chance.
     """
     normal, other = letters(text), letters(edited)
     is_kept = np.zeros(len(normal), np.bool_)
@@ -142,43 +113,31 @@ def kept_in_order(text: str, edited: str) -> npt.NDArray[np.bool_]:
 
 
 class Lookup:
-    """Which of many passages share text with any of some texts."""
-
     def __init__(self, texts: Iterable[str], passages: Mapping[str, str]) -> None:
-        wanted = [*texts]
-        by_block = (np.unique(_fingerprints(block)[1]) for block in _blocks(wanted))
-        self._vocabulary = np.unique(np.concatenate([*by_block, np.empty(0, np.uint64)]))
+        wanted, self._ids = [*texts], [*passages]
+        prints = (np.unique(_fingerprints(block)[1]) for block in _blocks(wanted))
+        self._vocabulary = np.unique(np.concatenate([*prints, np.empty(0, np.uint64)]))
         hashes = {_letters_hash(text) for text in wanted}
-        self._equal: dict[bytes, list[str]] = {}
-        self._ids = [*passages]
-        owners, terms = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
-        for start, block in zip(range(0, len(self._ids), _BLOCK), _blocks(self._ids), strict=True):
-            for passage_id in block:
-                if (hashed := _letters_hash(passages[passage_id])) in hashes:
-                    self._equal.setdefault(hashed, []).append(passage_id)
-            owner, prints = _fingerprints([passages[passage_id] for passage_id in block])
-            is_known, places = self._places(prints)
-            pairs = np.unique(owner[is_known] * len(self._vocabulary) + places)
-            owner_in_block, term_in_block = np.divmod(pairs, max(1, len(self._vocabulary)))
-            owners.append((start + owner_in_block).astype(np.int32))
-            terms.append(term_in_block.astype(np.int32))
-        term = np.concatenate(terms)
-        self._spread = np.bincount(term, minlength=len(self._vocabulary))
-        is_telling = self._spread[term] <= _COMMON
-        order = np.argsort(term[is_telling], kind="stable")
-        self._passage = np.concatenate(owners)[is_telling][order]
-        kept = np.where(self._spread <= _COMMON, self._spread, 0)
-        self._offset = np.concatenate([[0], np.cumsum(kept)])
+        hashed = ((_letters_hash(text), passage_id) for passage_id, text in passages.items())
+        self._equal = grouped(pair for pair in hashed if pair[0] in hashes)
+        pairs = [np.empty(0, np.int64)]
+        for number, block in enumerate(_blocks([*passages.values()])):
+            owner, of_block = _fingerprints(block)
+            is_known, terms = self._places(of_block)
+            passage = number * _BLOCK + owner[is_known]
+            pairs.append(np.unique(terms * len(self._ids) + passage))
+        term, self._passage = np.divmod(np.sort(np.concatenate(pairs)), max(1, len(self._ids)))
+        self._offset = np.searchsorted(term, np.arange(len(self._vocabulary) + 1))
 
     def sharing(self, text: str, least: float = 0.02) -> list[str]:
         """The passages with this share of a text's fingerprints, weighted by rarity, best first."""
         terms = np.unique(self._places(_fingerprints([text])[1])[1])
-        terms = terms[self._spread[terms] <= _COMMON]
-        spread = self._spread[terms]
         postings = [self._passage[self._offset[term] : self._offset[term + 1]] for term in terms]
+        postings = [each for each in postings if len(each) <= _COMMON]
+        spread = np.array([len(each) for each in postings], np.int64)
         rarity = 1 / np.maximum(1, spread)
         passages, which = np.unique(
-            np.concatenate([*postings, np.empty(0, np.int32)]), return_inverse=True
+            np.concatenate([*postings, np.empty(0, np.int64)]), return_inverse=True
         )
         shared = np.bincount(which, np.repeat(rarity, spread), len(passages))
         enough = shared >= least * rarity.sum()
@@ -187,7 +146,6 @@ class Lookup:
         return list(dict.fromkeys([*self._equal.get(_letters_hash(text), ()), *alike]))
 
     def _places(self, prints: Hashes) -> tuple[npt.NDArray[np.bool_], Positions]:
-        """Which fingerprints are in the vocabulary, and their positions there."""
         if not len(self._vocabulary):
             return np.zeros(len(prints), np.bool_), np.empty(0, np.int64)
         places = np.searchsorted(self._vocabulary, prints)
@@ -217,11 +175,9 @@ def _letters_hash(text: str) -> bytes:
 
 
 def _fingerprints(texts: Sequence[str]) -> tuple[Positions, Hashes]:
-    """The fingerprints of texts: (prints,) the text of each, and its hash.
-
-    All texts are hashed at once, end to end. The seven runs that reach into the next text don't
-    count; a window is narrower, and so never sees two texts.
-    """
+    """The fingerprints of texts: (prints,) the text of each, and its hash."""
+    # all are hashed at once, end to end; of the runs that reach into the next text none counts,
+    # and a window is narrower than these are, so that it never sees two texts
     normal = [letters(text) for text in texts]
     lengths = np.array([len(text) for text in normal], np.int64)
     owner = np.repeat(np.arange(len(texts)), lengths)

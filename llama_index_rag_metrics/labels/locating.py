@@ -1,7 +1,4 @@
-"""Where a labelled passage is today: under its id, at its place, or by its text.
-
-A place counts only where the texts agree, since an edit above a passage moves it.
-"""
+"""Where a labelled passage is today: by its id, its place where the texts agree, or its text."""
 
 from __future__ import annotations
 
@@ -14,8 +11,8 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from llama_index_rag_metrics.evaluation.retrieved.passages import Passages
 from llama_index_rag_metrics.labels import grouped
-from llama_index_rag_metrics.labels.corpus import Passages
 from llama_index_rag_metrics.labels.labelled import Label
 from llama_index_rag_metrics.labels.likeness import (
     Lookup,
@@ -34,7 +31,6 @@ Fate: TypeAlias = Literal["kept", "moved", "split", "changed", "lost"]
 another text; is nowhere."""
 
 By: TypeAlias = Literal["id", "place", "text", ""]
-"""How a label was found."""
 
 WHOLE = 0.95
 """The share from which a passage is whole: a word at an edge may be cut."""
@@ -55,8 +51,7 @@ Cover: TypeAlias = npt.NDArray[np.bool_]
 class Located:
     """What became of a label, and the passages that hold it, the largest share first.
 
-    `score` is the share of its text that is there, 1 if the text isn't known but its id or place
-    is; None if only a hash is known, which no passage has.
+    `score` is the share that is there, 1 if only id or place are known, None of a hash alone.
     """
 
     fate: Fate
@@ -69,14 +64,16 @@ class Finder:
     """Finds labelled passages; below `threshold` of its text in all passages, a label is lost."""
 
     def __init__(self, passages: Passages, labels: Iterable[Label], threshold: float = 0.5) -> None:
-        self._passages = passages
+        self.passages = passages
         self._threshold = threshold
         today = passages.texts
         texts = (text for label in labels for text in (*label.texts, today.get(label.id)) if text)
         self.lookup = Lookup(texts, today)
 
     def find(self, label: Label) -> Located:
-        if not label.by_place and self._has_same(label):
+        today = None if label.by_place else self.passages.texts.get(label.id)
+        known = {label.hash_alone} if label.hash_alone else {*map(text_hash, label.texts)}
+        if today is not None and not (known and known.isdisjoint(known_hashes(today))):
             return Located("kept", 1.0, (Piece(label.id, 1.0),), "id")
         if label.hash_alone is not None:
             return self._by_hash(label)
@@ -86,18 +83,11 @@ class Finder:
         both = [located for located in (self._by_text(label), placed) if located is not None]
         return max(both, key=_score, default=Located("lost", 0.0 if label.texts else None))
 
-    def _has_same(self, label: Label) -> bool:
-        today = self._passages.texts.get(label.id)
-        if today is None:
-            return False
-        known = [label.hash_alone] if label.hash_alone else [*map(text_hash, label.texts)]
-        return not known or not set(known).isdisjoint(known_hashes(today))
-
     def _by_hash(self, label: Label) -> Located:
         """Where a label is of whose text only a hash is known: whole in a passage, or unknown."""
         placed = self._at_place(label)
         pieces = placed.pieces if placed else ()
-        cuts = ((piece.id, self._passages.cut(piece.id, label.place)) for piece in pieces)
+        cuts = ((piece.id, self.passages.cut(piece.id, label.place)) for piece in pieces)
         hashes = {passage_id: known_hashes(text) for passage_id, text in cuts if text is not None}
         is_same = any(label.text_hash in either for either in hashes.values())
         if placed is not None and (not hashes or is_same):
@@ -106,7 +96,7 @@ class Finder:
             return Located("moved", 1.0, tuple(Piece(holder, 1.0) for holder in holders), "text")
         if hashes:
             return Located("changed", None, tuple(Piece(item, None) for item in hashes), "place")
-        if not label.by_place and label.id in self._passages.texts:
+        if not label.by_place and label.id in self.passages.texts:
             return Located("changed", None, (Piece(label.id, None),), "id")
         return Located("lost", None)
 
@@ -114,7 +104,7 @@ class Finder:
     def _holders(self) -> Mapping[str, list[str]]:
         return grouped(
             (known, key)
-            for key, text in self._passages.texts.items()
+            for key, text in self.passages.texts.items()
             for known in dict.fromkeys(known_hashes(text))
         )
 
@@ -123,42 +113,37 @@ class Finder:
         if label.place is None:
             return None
         held: dict[str, Cover] = {}
-        for passage_id, part in self._passages.overlapping(label.place).items():
-            if self._agrees(label, passage_id, part):
-                cover = np.zeros(label.place.end - label.place.start, np.bool_)
-                cover[part.start - label.place.start : part.end - label.place.start] = True
-                held[passage_id] = cover
+        begin, length = label.place.start, label.place.end - label.place.start
+        for passage_id, part in self.passages.overlapping(label.place).items():
+            where = slice(part.start - begin, part.end - begin)
+            if label.text is not None:
+                today = self.passages.cut(passage_id, part) or self.passages.texts[passage_id]
+                is_there = fold_typography(label.text[where]) in fold_typography(today)
+                if len(label.text) != length or not is_there:
+                    continue
+            held[passage_id] = np.zeros(length, np.bool_)
+            held[passage_id][where] = True
         answer = label.part(label.text or "")
         return self._found(label, held, "place", answer) if held else None
-
-    def _agrees(self, label: Label, passage_id: str, part: Span) -> bool:
-        """Whether a passage has the label's characters in a part of the document."""
-        if label.text is None or label.place is None:
-            return True
-        if len(label.text) != label.place.end - label.place.start:
-            return False
-        wanted = label.text[part.start - label.place.start : part.end - label.place.start]
-        today = self._passages.cut(passage_id, part) or self._passages.texts[passage_id]
-        return fold_typography(wanted) in fold_typography(today)
 
     def _by_text(self, label: Label) -> Located | None:
         """The passages that have the label's text, those of its own document first."""
         found: list[Located] = []
         for text in label.texts:
             candidates = self.lookup.sharing(text)[:_MOST_COMPARED]
-            if label.id in self._passages.texts and label.id not in candidates:
+            if label.id in self.passages.texts and label.id not in candidates:
                 candidates.append(label.id)
             own = label.place.source if label.place else label.id
-            documents = self._passages.documents
+            documents = self.passages.documents
             candidates.sort(key=lambda item: item != label.id and documents.get(item) != own)
-            held = {item: covered(text, self._passages.texts[item]) for item in candidates}
-            answer = _in_letters(text, label.part(text))
+            held = {item: covered(text, self.passages.texts[item]) for item in candidates}
+            answer = label.part(text)
+            if answer.start is not None:
+                answer = slice(*(len(letters(text[:end])) for end in (answer.start, answer.stop)))
             copies = self._occurrences(held)
             if label.answer and label.place is None and copies:
                 shares = [_share(np.logical_or.reduce([*copy.values()])) for copy in copies]
-                copies = [
-                    copy for copy, share in zip(copies, shares, strict=True) if share == max(shares)
-                ]
+                copies = [copies[n] for n, share in enumerate(shares) if share == max(shares)]
             occurrences = [self._found(label, copy, "text", answer) for copy in copies]
             located = self._chosen(label, occurrences)
             if located is None or located.fate == "lost":
@@ -170,7 +155,7 @@ class Finder:
 
     def _edited(self, label: Label, text: str, candidates: Iterable[str]) -> Located | None:
         """The passage with its id, or one much like it, that a short text was edited into."""
-        today = self._passages.texts
+        today = self.passages.texts
         shares = {item: _share(kept_in_order(text, today[item])) for item in candidates}
         best = max(shares, key=shares.__getitem__, default="")
         if shares.get(label.id, 0.0) >= max(self._threshold, _ALIKE):
@@ -209,11 +194,7 @@ class Finder:
         return Located(fate, score, tuple(pieces), by)
 
     def _occurrences(self, held: dict[str, Cover]) -> list[dict[str, Cover]]:
-        """The passages that hold some of a text, by occurrence: a copy is another one.
-
-        Passages of one document belong together if they are no farther apart than the text is long;
-        those without a place in a document are taken together.
-        """
+        """The passages with some of a text, by copy: these are farther apart than it is long."""
         length = len(next(iter(held.values()), ()))
         held = {item: cover for item, cover in held.items() if cover.any()}
         places = {item: self._cut_from(item) for item in held}
@@ -245,12 +226,12 @@ class Finder:
 
     def _cut_from(self, passage_id: str) -> Span | None:
         """The place of a passage in another document; None for a document."""
-        place = self._passages.places.get(passage_id)
+        place = self.passages.places.get(passage_id)
         return None if place is None or place.source == passage_id else place
 
     def _distance(self, old: Span, located: Located) -> float:
         """The characters between two places; infinite in different documents."""
-        here = self._passages.places.get(located.pieces[0].id) if located.pieces else None
+        here = self.passages.places.get(located.pieces[0].id) if located.pieces else None
         if here is None or here.source != old.source:
             return math.inf
         return abs(here.start - old.start)
@@ -262,7 +243,7 @@ class Finder:
         left = {item: held[item] for item in shares if item not in chosen}
         nothing = np.zeros(len(next(iter(held.values()), ())), np.bool_)
         together = np.logical_or.reduce([nothing, *(held[item] for item in chosen)])
-        documents = self._passages.documents
+        documents = self.passages.documents
         while left and _share(together) < WHOLE:
             best = max(left, key=lambda item: int((left[item] & ~together).sum()))
             gained = _share(left[best] & ~together)
@@ -272,12 +253,6 @@ class Finder:
             chosen.append(best)
             together |= left.pop(best)
         return [Piece(item, shares[item]) for item in chosen]
-
-
-def _in_letters(text: str, part: slice) -> slice:
-    if part.start is None:
-        return part
-    return slice(len(letters(text[: part.start])), len(letters(text[: part.stop])))
 
 
 def _score(located: Located) -> float:

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, get_args
 
+from llama_index_rag_metrics.evaluation.retrieved.passages import Passages, PassagesLike
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.labels import grouped
-from llama_index_rag_metrics.labels.corpus import Passages, PassagesLike
-from llama_index_rag_metrics.labels.labelled import (
-    Label,
-    answers_in,
-    judged,
-    labels_by_id,
-    labels_of,
-)
+from llama_index_rag_metrics.labels.labelled import answers_in, judged, labels_by_id, labels_of
 from llama_index_rag_metrics.labels.likeness import Piece
 from llama_index_rag_metrics.labels.locating import By, Fate, Finder, Located
 from llama_index_rag_metrics.rankings.relevance import Relevance
+from llama_index_rag_metrics.report import model as m
+from llama_index_rag_metrics.report.excerpts import excerpt
 from llama_index_rag_metrics.report.numbers import counted, questions, whole_percent
 from llama_index_rag_metrics.report.reportable import Reportable, Sentence
 from llama_index_rag_metrics.runtime.amounts import check_share
@@ -27,17 +23,13 @@ from llama_index_rag_metrics.runtime.amounts import check_share
 if TYPE_CHECKING:
     from llama_index.core.schema import BaseNode
 
-    from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
-    from llama_index_rag_metrics.report.model import Report
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Move(Sentence):
     """What became of one label: `pieces` are the new ids, `others` nodes with too small a share.
 
-    `score` is the share of its text, or of the answer in it where that is known, that the new nodes
-    hold together, in [0, 1]; None if only a hash of the text is known, which no new node has.
-    `old_text` is the labelled text, if known.
+    `score` is the share of its text, or of the answer in it, that the new nodes hold together, in
+    [0, 1]; None if only a hash of the text is known, which no new node has.
     """
 
     query_id: str
@@ -67,8 +59,8 @@ class MovedLabels(Reportable):
         dataset: the dataset with the new ids, whose corpus is the new nodes.
         moves: what became of every label, by question: query_id, item, grade; the fate: "kept" (its
             id has its text), "moved" (one node holds it), "split" (several do), "changed" (it was
-            edited) or "lost"; pieces (the new ids, the largest share first), score (the share of
-            the text that is left) and how it was found: by "id", "place" or "text".
+            edited) or "lost"; pieces (the new ids, the largest share first), score and how it was
+            found: by "id", "place" or "text".
         notes: what a user of the new labels should know.
 
     Examples:
@@ -93,11 +85,9 @@ class MovedLabels(Reportable):
         """The labels with these fates."""
         return [move for move in self.moves if move.fate in fates]
 
-    def report(self, *, full: bool = False) -> Report:
+    def report(self, *, full: bool = False) -> m.Report:
         """A table of what became of the labels, and those to check."""
-        from llama_index_rag_metrics.labels.moving_report import moves_report
-
-        return moves_report(self, full=full)
+        return _moves_report(self, _MOST_ON_PAGE if full else _MOST_SHOWN)
 
 
 def move_labels(
@@ -144,13 +134,18 @@ def move_labels(
     labels = labels_of(dataset, tuple(old_nodes))
     by_id = labels_by_id(labels)
     finder = Finder(passages, by_id.values(), threshold)
-    located = {label_id: finder.find(label) for label_id, label in by_id.items()}
+    by_label = {label_id: finder.find(label) for label_id, label in by_id.items()}
     moves = []
     for (query_id, item), label in labels.items():
-        answers = answers_in(label, dataset, query_id) if located[label.id].fate != "kept" else ()
+        located = by_label[label.id]
+        answers = answers_in(label, dataset, query_id) if located.fate != "kept" else ()
         found = [finder.find(replace(label, answer=answer)) for answer in answers]
-        of_answers = _together([each for each in found if each.fate != "lost"], len(found))
-        moves.append(_move(query_id, item, label, of_answers or located[label.id], threshold))
+        located = _together([each for each in found if each.fate != "lost"], len(found)) or located
+        enough = tuple(piece for piece in located.pieces if (piece.share or 0.0) >= threshold)
+        pieces = enough or located.pieces
+        others = tuple(piece for piece in located.pieces if piece not in pieces)
+        became = located.fate, pieces, others, located.score, located.by
+        moves.append(Move(query_id, item, label.queries[query_id], *became, label.text or ""))
     notes = _notes(moves, len(dataset.forbidden))
     return MovedLabels(_relabelled(dataset, moves, passages, notes), moves, notes)
 
@@ -170,20 +165,12 @@ def _together(found: Sequence[Located], n: int) -> Located | None:
     return Located(fate, score, pieces, found[0].by)
 
 
-def _move(query_id: str, item: str, label: Label, located: Located, threshold: float) -> Move:
-    enough = tuple(piece for piece in located.pieces if (piece.share or 0.0) >= threshold)
-    pieces = enough or located.pieces
-    others = tuple(piece for piece in located.pieces if piece not in pieces)
-    fate, score, by, grade = located.fate, located.score, located.by, label.queries[query_id]
-    return Move(query_id, item, grade, fate, pieces, others, score, by, label.text or "")
-
-
 def _relabelled(
     dataset: RetrievalDataset, moves: Sequence[Move], passages: Passages, notes: Sequence[str]
 ) -> RetrievalDataset:
     by_query = grouped((move.query_id, move) for move in moves)
     relevance = {
-        query_id: _new_relevance(old, {move.item: move for move in by_query.get(query_id, ())})
+        query_id: _new_relevance(old, by_query.get(query_id, ()))
         for query_id in dataset.queries
         if (old := judged(dataset, query_id)) is not None
     }
@@ -194,42 +181,32 @@ def _relabelled(
         else {}
         for key in passages.texts
     }
-    return RetrievalDataset(
-        dataset.queries,
-        relevance,
-        passages.texts,
-        dataset.metadata,
-        document_metadata=metadata,
-        name=dataset.name,
-        mode=dataset.mode,
-        notes=[*dataset.notes, *notes],
-    )
+    about: dict[str, Any] = {"name": dataset.name, "mode": dataset.mode}
+    about |= {"document_metadata": metadata, "notes": [*dataset.notes, *notes]}
+    labels = dataset.queries, relevance, passages.texts, dataset.metadata
+    return RetrievalDataset(*labels, **about)
 
 
-def _new_relevance(old: Relevance, moves: Mapping[str, Move]) -> Relevance:
+def _new_relevance(old: Relevance, moves: Sequence[Move]) -> Relevance:
+    pieces = {move.item: [piece.id for piece in move.pieces] for move in moves}
     grades: dict[str, float] = {}
-    for move in moves.values():
-        for piece in move.pieces:
-            grades[piece.id] = max(move.grade, grades.get(piece.id, move.grade))
-    if old.facet_names is not None:
-        facets = {
-            name: ids
-            for name, group in zip(old.facet_names, old.alternatives or (), strict=True)
-            if (ids := _ids(group, moves)) or not group
-        }
-        weighted = dict(zip(old.facet_names, old.weights or (), strict=True))
-        weights = {name: weighted[name] for name in facets}
-        return Relevance.facets(facets, weights=weights, grades=grades)
+    for move in moves:
+        for item in pieces[move.item]:
+            grades[item] = max(move.grade, grades.get(item, move.grade))
     needs = old.alternatives or [(item,) for item in old]
-    groups = [ids for group in needs if (ids := _ids(group, moves))]
+    groups = [list(dict.fromkeys(new for item in need for new in pieces[item])) for need in needs]
+    if old.facet_names is not None:
+        # a facet that nothing met before stays
+        kept = [place for place, ids in enumerate(groups) if ids or not needs[place]]
+        facets = {old.facet_names[place]: groups[place] for place in kept}
+        weights = dict(zip(old.facet_names, old.weights or (), strict=True))
+        weights = {name: weights[name] for name in facets}
+        return Relevance.facets(facets, weights=weights, grades=grades)
+    groups = [ids for ids in groups if ids]
     is_plain = old.alternatives is None and all(len(ids) == 1 for ids in groups)
-    if is_plain and len({ids[0] for ids in groups}) == len(groups):
+    if not groups or (is_plain and len({ids[0] for ids in groups}) == len(groups)):
         return Relevance(grades)
-    return Relevance.groups(groups, grades) if groups else Relevance(grades)
-
-
-def _ids(group: Iterable[str], moves: Mapping[str, Move]) -> list[str]:
-    return list(dict.fromkeys(piece.id for item in group for piece in moves[item].pieces))
+    return Relevance.groups(groups, grades)
 
 
 def _notes(moves: Sequence[Move], n_forbidden: int) -> list[str]:
@@ -247,3 +224,80 @@ def _notes(moves: Sequence[Move], n_forbidden: int) -> list[str]:
         "metadata": n_forbidden,
     }
     return [note for note, is_true in notes.items() if is_true]
+
+
+_MEANINGS: Mapping[Fate, str] = {
+    "kept": "the same id and text",
+    "moved": "whole in one node",
+    "split": "over several, a group",
+    "changed": "its text was edited",
+    "lost": "text not found, label dropped",
+}
+_TONES: Mapping[Fate, m.Tone] = {"changed": "open", "lost": "alarm"}
+_FOUND_BY: tuple[By, ...] = ("id", "place", "text")
+_FIELDS = ("query_id", "item", "grade", "fate", "new_ids", "shares", "others", "score", "by")
+_MOST_SHOWN, _MOST_ON_PAGE = 5, 500
+
+
+def _moves_report(moved: MovedLabels, most: int) -> m.Report:
+    moves, queries, n_lost = moved.moves, moved.dataset.queries, moved.counts["lost"]
+    name = f" of {moved.dataset.name}" if moved.dataset.name else ""
+    outcome = "labels are lost" if n_lost else "all labels are there"
+    head = ("labels", *(f"by {by}" for by in _FOUND_BY), "text left")
+    rows = [_row(fate, moved.of(fate), len(moves)) for fate in _MEANINGS]
+    nodes = counted(len(moved.dataset.corpus), "node", "nodes")
+    fates: tuple[Fate, ...] = ("lost", "changed", "split")
+    remarks = [(move.query_id, queries[move.query_id], _remarks(move)) for move in moves]
+    by_fate = grouped(zip((move.fate for move in moves), remarks, strict=True))
+    return m.Report(
+        title=f"Labels moved{name}",
+        lead=f"{counted(len(moves), 'label', 'labels')}, {nodes}",
+        outcome=m.Cell(outcome, "outcome", "alarm" if n_lost else "best"),
+        decision=[_decision(moved)],
+        sections=[m.Section("Labels", [m.Table("", head, [rows], first="label")])],
+        listings=[
+            m.Listing.of(fate.capitalize(), by_fate.get(fate, ()), most, on_request=fate == "split")
+            for fate in fates
+        ],
+        notes=list(moved.notes),
+        records=m.Records.of([_record(move) for move in moves], _FIELDS),
+    )
+
+
+def _remarks(move: Move) -> list[str]:
+    said = f"before: “{excerpt(move.old_text)}”"
+    return [str(move), said] if move.fate == "lost" and move.old_text else [str(move)]
+
+
+def _record(move: Move) -> dict[str, Any]:
+    new_ids, shares = zip(*move.pieces, strict=True) if move.pieces else ((), ())
+    others = [piece.id for piece in move.others]
+    return {**asdict(move), "new_ids": [*new_ids], "shares": [*shares], "others": others}
+
+
+def _decision(moved: MovedLabels) -> m.Statement:
+    if not moved.moves:
+        return m.Statement("Nothing was moved: there are no labels.", "open")
+    lost, changed = moved.of("lost"), moved.of("changed")
+    if not lost:
+        edited = counted(len(changed), "text was", "texts were")
+        more = f"; {edited} edited: look at them again" if changed else ""
+        listing = f"Changed: {len(changed):,}" if changed else "Labels"
+        text = f"Every label has a new place{more}."
+        return m.Statement(text, "open" if changed else "best", evidence=listing)
+    empty = {move.query_id for move in lost if not moved.dataset.relevance.get(move.query_id)}
+    more = f"; {counted(len(empty), 'question has', 'questions have')} none left" if empty else ""
+    text = f"{counted(len(lost), 'label is', 'labels are')} lost{more}: label these questions anew."
+    return m.Statement(text, "alarm", evidence=f"Lost: {len(lost):,}")
+
+
+def _row(fate: Fate, moves: Sequence[Move], n: int) -> m.Row:
+    tone = _TONES.get(fate, "normal") if moves else "quiet"
+    known = [move.score for move in moves if move.score is not None]
+    found_by = [move.by for move in moves]
+    cells = [
+        m.Cell((len(moves), n), "share", tone),
+        *(m.Cell(found_by.count(by), "count", "quiet") for by in _FOUND_BY),
+        m.Cell(whole_percent(sum(known) / len(known)) if known else None, tone="quiet"),
+    ]
+    return m.Row(f"{fate}: {_MEANINGS[fate]}", cells)

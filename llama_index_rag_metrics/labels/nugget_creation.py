@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
@@ -14,14 +15,14 @@ from llama_index_rag_metrics.evaluation.asking.run_options import check_count
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.labels import grouped
 from llama_index_rag_metrics.labels.nugget_llm import MOST_KEPT, NuggetLLM
-from llama_index_rag_metrics.labels.nugget_passages import (
+from llama_index_rag_metrics.labels.nuggets import (
+    Nuggets,
     PassagesLike,
     Texts,
     corpus_of,
     labelled_texts,
     texts_of,
 )
-from llama_index_rag_metrics.labels.nuggets import Nuggets
 from llama_index_rag_metrics.rankings.relevance import Nugget, Support, vital_first
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.runtime.amounts import WORKERS
@@ -108,21 +109,15 @@ async def acreate_nuggets(
         importances = await nugget_llm.importances(question, facts)
         created[query_id] = vital_first(map(Nugget, facts, importances))[:most]
 
-    errors = dict.fromkeys(queries.keys() - sources.keys(), "there is no passage to read")
-    errors |= await _run_jobs("creating nuggets", list(sources), create, workers, show_progress)
-    in_order = {query_id: errors[query_id] for query_id in queries if query_id in errors}
-    if in_order:
-        warn_caller(_failed_warning("questions have no nuggets", in_order, len(queries)))
+    failed = dict.fromkeys(queries.keys() - sources.keys(), "there is no passage to read")
+    failed |= await _run_jobs("creating nuggets", list(sources), create, workers, show_progress)
+    errors = {query_id: failed[query_id] for query_id in queries if query_id in failed}
+    _warn_of(errors, len(queries), "questions have no nuggets")
     by_query = {query_id: created.get(query_id, ()) for query_id in queries}
-    return Nuggets(by_query, queries, in_order, nugget_llm.tally.usage)
+    return Nuggets(by_query, queries, errors, nugget_llm.tally.usage)
 
 
 create_nuggets = synchronous(acreate_nuggets)
-
-
-def _failed_warning(what: str, errors: Mapping[str, str], n: int) -> LabelWarning:
-    query_id, error = next(iter(errors.items()))
-    return LabelWarning(f"{len(errors):,} of {n:,} {what}; {query_id!r}: {error}")
 
 
 def _sources(
@@ -131,14 +126,18 @@ def _sources(
     answers: Mapping[str, str] | str | None,
     depth: int | None,
 ) -> Texts:
-    """The texts to read for each question: the answer first."""
-    _check_depth(depth)
-    query_ids = list(dataset.queries)
-    known = _answers(dataset, answers)
-    texts: Texts = {}
-    if passages is not None:
-        texts = texts_of(passages, query_ids, depth, corpus_of(dataset))
-    elif answers is None:
+    query_ids, known = list(dataset.queries), {}
+    if not isinstance(answers, str):
+        known = dict(answers or {})
+    else:
+        values = {key: about.get(answers) for key, about in dataset.metadata.items()}
+        known = {key: str(value) for key, value in values.items() if value is not None}
+        if not known:
+            keys = sorted({key for fields in dataset.metadata.values() for key in fields})
+            remedy = f"It has {keys[:8]}." if keys else "It has no metadata."
+            raise InvalidInput("answers", answers, "a key of the dataset's metadata", remedy)
+    texts = texts_of({} if passages is None else passages, query_ids, depth, corpus_of(dataset))
+    if passages is None and answers is None:
         texts = labelled_texts(dataset)
     sources: dict[str, dict[str, str]] = {}
     for query_id in query_ids:
@@ -149,28 +148,6 @@ def _sources(
         remedy = "Give passages=..., answers=..., or a dataset with labels and their texts."
         raise InvalidInput("questions", shorten(query_ids[:3]), "something to read", remedy)
     return sources
-
-
-def _answers(
-    dataset: RetrievalDataset, answers: Mapping[str, str] | str | None
-) -> Mapping[str, str]:
-    if not isinstance(answers, str):
-        return answers or {}
-    known = {
-        query_id: str(fields[answers])
-        for query_id, fields in dataset.metadata.items()
-        if fields.get(answers) is not None
-    }
-    if not known:
-        keys = sorted({key for fields in dataset.metadata.values() for key in fields})
-        remedy = f"It has {keys[:8]}." if keys else "It has no metadata."
-        raise InvalidInput("answers", answers, "a key of the dataset's metadata", remedy)
-    return known
-
-
-def _check_depth(depth: object) -> None:
-    if depth is not None:
-        check_count("depth", depth, "passages of each ranking")
 
 
 async def aassign_nuggets(
@@ -194,10 +171,8 @@ async def aassign_nuggets(
         nuggets: the nuggets. Supports that they have already stay, and aren't asked for.
         passages: a run with texts, several, or query id to {passage id: text}. To compare systems,
             give the runs of all of them.
-        llm: any LLM of LlamaIndex, called in threads; by default `Settings.llm`.
         corpus: document id to text, for runs without texts.
-        depth: how many of each ranking are looked at, best first; None: all.
-        cache, show_progress: as of `create_nuggets`.
+        llm, depth, cache, show_progress: as of `create_nuggets`.
         workers: how many passages are looked at once.
 
     Returns:
@@ -222,7 +197,6 @@ async def aassign_nuggets(
     """
     if not isinstance(nuggets, Nuggets):
         raise InvalidInput("nuggets", nuggets, "Nuggets, as create_nuggets gives them")
-    _check_depth(depth)
     nugget_llm = NuggetLLM(llm, cache, "assign_nuggets")
     with_nuggets = [query_id for query_id, of_query in nuggets.items() if of_query]
     texts = texts_of(passages, with_nuggets, depth, corpus)
@@ -242,46 +216,29 @@ async def aassign_nuggets(
 
     jobs = [(query_id, passage) for query_id in texts for passage in texts[query_id]]
     failed = await _run_jobs("assigning nuggets", jobs, assign, workers, show_progress)
-    if errors := _by_question(failed):
-        warn_caller(_failed_warning("questions have passages that failed", errors, len(texts)))
+    by_query = grouped((key, f"{passage!r}: {error}") for (key, passage), error in failed.items())
+    errors = {
+        query_id: f"{counted(len(lines), 'passage', 'passages')} failed; {lines[0]}"
+        for query_id, lines in by_query.items()
+    }
+    _warn_of(errors, len(texts), "questions have passages that failed")
     # the errors of creation stay: such a question has no nuggets, and none of its passages failed
     kept = {query_id: e for query_id, e in nuggets.errors.items() if not nuggets.get(query_id)}
-    return replace(
-        nuggets,
-        by_query=_with_supports(nuggets, texts, by_job),
-        errors={**kept, **errors},
-        usage=nuggets.usage + nugget_llm.tally.usage,
-    )
+    found: defaultdict[tuple[str, str], dict[str, Support]] = defaultdict(dict)
+    for query_id, passage in jobs:
+        for fact, support in by_job.get((query_id, passage), {}).items():
+            found[query_id, fact][passage] = support
+    usage = nuggets.usage + nugget_llm.tally.usage
+    return replace(nuggets.with_supports(found), errors={**kept, **errors}, usage=usage)
 
 
 assign_nuggets = synchronous(aassign_nuggets)
 
 
-def _with_supports(
-    nuggets: Nuggets, texts: Texts, by_job: Mapping[tuple[str, str], Mapping[str, Support]]
-) -> dict[str, list[Nugget]]:
-    """The nuggets with the new supports, passages in the given order."""
-
-    def found(query_id: str, fact: str) -> dict[str, Support]:
-        by_passage = {key: by_job.get((query_id, key), {}) for key in texts.get(query_id, ())}
-        return {key: by_fact[fact] for key, by_fact in by_passage.items() if fact in by_fact}
-
-    return {
-        query_id: [
-            replace(nugget, supports={**nugget.supports, **found(query_id, nugget.text)})
-            for nugget in of_query
-        ]
-        for query_id, of_query in nuggets.items()
-    }
-
-
-def _by_question(failed: Mapping[tuple[str, str], str]) -> dict[str, str]:
-    """By question: how many passages failed, and how the first did."""
-    passages = grouped((key, f"{passage!r}: {error}") for (key, passage), error in failed.items())
-    return {
-        query_id: f"{counted(len(errors), 'passage', 'passages')} failed; {errors[0]}"
-        for query_id, errors in passages.items()
-    }
+def _warn_of(errors: Mapping[str, str], n: int, what: str) -> None:
+    if errors:
+        query_id, error = next(iter(errors.items()))
+        warn_caller(LabelWarning(f"{len(errors):,} of {n:,} {what}; {query_id!r}: {error}"))
 
 
 Job = TypeVar("Job")

@@ -1,18 +1,16 @@
 """What an LLM is asked about nuggets, and its answers.
 
-The steps and their numbers are those of AutoNuggetizer (Pradeep et al. 2024, arXiv:2411.09607, and
-2025, arXiv:2504.15068), in other words.
+The steps are AutoNuggetizer's (Pradeep et al., arXiv:2411.09607 and 2504.15068), in other words.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, Field, create_model
 
-from llama_index_rag_metrics.labels.nugget_passages import pieces, windows
 from llama_index_rag_metrics.rankings.relevance import Importance, Support
 from llama_index_rag_metrics.rankings.tokens import TokenCounter
 from llama_index_rag_metrics.runtime.cache.fetching import Cache, Tally, Usage
@@ -131,7 +129,6 @@ def _prompt(template: str, **parts: Sequence[str]) -> str:
 
 @lru_cache(maxsize=4 * PER_CALL)
 def labels_form(name: str, n: int) -> type[BaseModel]:
-    """The form of an answer that labels n facts: "Importances" or "Supports"."""
     label, words = {
         "Importances": (Importance, "vital or okay"),
         "Supports": (Support, "full, partial or none"),
@@ -146,6 +143,44 @@ def labels_form(name: str, n: int) -> type[BaseModel]:
     )
 
 
+_OVERLAP = 4
+
+
+def windows(
+    texts: Iterable[str], budget: int, counter: TokenCounter, most: int
+) -> Iterator[list[str]]:
+    """The texts in order, or pieces of them, as many at a time as fit into a budget of tokens."""
+    window: list[str] = []
+    spent = 0
+    for text in texts:
+        for piece in pieces(text, budget, counter):
+            (cost,) = counter.count([piece])
+            if window and (spent + cost > budget or len(window) == most):
+                yield window
+                window, spent = [], 0
+            window.append(piece)
+            spent += cost
+    if window:
+        yield window
+
+
+def pieces(text: str, budget: int, counter: TokenCounter) -> list[str]:
+    text = text.strip()
+    if not text:
+        return []
+    (n_tokens,) = counter.count([text])
+    n = -(-n_tokens // budget)
+    while max(counter.count(parts := _parts(text, n))) > budget and n < len(text):
+        n += 1
+    return parts
+
+
+def _parts(text: str, n: int) -> list[str]:
+    length = -(-len(text) // n)
+    begins = (max(0, part * length - length // _OVERLAP) for part in range(n))
+    return [text[begin : (part + 1) * length].strip() for part, begin in enumerate(begins)]
+
+
 Answer = TypeVar("Answer", bound=BaseModel)
 
 _MOST_ATTEMPTS, _FIRST_PAUSE = 3, 0.5
@@ -156,12 +191,9 @@ _LEAST_ROOM = 100
 """Tokens of a passage that are read at once, at least."""
 
 _NO_USE_AGAIN = frozenset({400, 401, 403, 404, 422})
-"""Statuses of HTTP after which asking again is of no use."""
 
 
 class NuggetLLM:
-    """An LLM that is asked about nuggets; `tally` counts its requests."""
-
     def __init__(self, llm: LLM | None, cache: Any, asked_by: str) -> None:
         self._llm = model_of_settings("llm", asked_by) if llm is None else llm
         self._cache = Cache.of(cache)
@@ -170,60 +202,62 @@ class NuggetLLM:
         self._counter = TokenCounter()
 
     async def facts(self, question: str, passages: Mapping[str, str]) -> list[str]:
-        """The facts that an answer needs, the most needed first, collected window by window."""
         facts: list[str] = []
         # the list grows: room for all of it is kept from the beginning
         room = self._room(_prompt(COLLECT, question=[question], facts=[], passages=[]), 2 * _LIST)
         for window in windows(passages.values(), room, self._counter, PER_CALL):
-            facts = await self._updated(question, facts, window)
-        return facts
+            prompt = _prompt(COLLECT, question=[question], facts=facts, passages=window)
+
+            async def ask(_: list[Any], prompt: str = prompt) -> list[list[str]]:
+                answer = await self._answer(Facts, prompt)
+                lines = (" ".join(fact.split()) for fact in answer.facts)
+                each_once = {line.casefold(): line for line in lines if line}
+                return [list(each_once.values())[:MOST_FACTS]]
+
+            told = {"prompt": COLLECT, "facts": facts}
+            (facts,) = await self._fetched("facts", told, question, [window], ask, _are_texts)
+        return list(facts)
 
     async def importances(self, question: str, facts: Sequence[str]) -> list[Importance]:
-        """The importance of each fact, asked for a few at a time, cached one by one."""
-        requests = [self._request("importance", LABEL, question, fact) for fact in facts]
 
-        async def ask(positions: list[int]) -> list[Any]:
-            asked = [facts[position] for position in positions]
+        async def ask(asked: list[str]) -> list[Any]:
             prompt = _prompt(LABEL, question=[question], facts=asked)
             return await self._labels("Importances", len(asked), prompt)
 
-        return await self._fetched(requests, ask, ("vital", "okay").__contains__)
+        is_valid = ("vital", "okay").__contains__
+        return await self._fetched("importance", {"prompt": LABEL}, question, facts, ask, is_valid)
 
     async def supports(self, question: str, facts: Sequence[str], passage: str) -> list[Support]:
         """How far a passage states each fact; the best piece of a long one counts."""
-        requests = [self._request("support", SUPPORT, question, [fact, passage]) for fact in facts]
 
-        async def ask(positions: list[int]) -> list[Any]:
-            asked = [facts[position] for position in positions]
-            fill = partial(_prompt, SUPPORT, question=[question], facts=asked)
+        async def ask(pairs: list[list[str]]) -> list[Any]:
+            fill = partial(_prompt, SUPPORT, question=[question], facts=[fact for fact, _ in pairs])
             room = self._room(fill(passage=[""]), _LABELS)
-            best = ["none"] * len(asked)
+            best = ["none"] * len(pairs)
             for piece in pieces(passage, room, self._counter):
-                labels = await self._labels("Supports", len(asked), fill(passage=[piece]))
+                labels = await self._labels("Supports", len(pairs), fill(passage=[piece]))
                 best = [max(both, key=_MORE.index) for both in zip(best, labels, strict=True)]
             return best
 
-        return await self._fetched(requests, ask, _MORE.__contains__)
-
-    async def _updated(
-        self, question: str, facts: Sequence[str], passages: Sequence[str]
-    ) -> list[str]:
-        request = self._request("facts", COLLECT, question, passages, facts=list(facts))
-
-        async def ask(_: list[int]) -> list[list[str]]:
-            prompt = _prompt(COLLECT, question=[question], facts=facts, passages=passages)
-            answer = await self._answer(Facts, prompt)
-            lines = (" ".join(fact.split()) for fact in answer.facts)
-            each_once = {line.casefold(): line for line in lines if line}
-            return [list(each_once.values())[:MOST_FACTS]]
-
-        (updated,) = await self._fetched([request], ask, is_valid=_is_list)
-        return list(updated)
+        told, pairs = {"prompt": SUPPORT}, [[fact, passage] for fact in facts]
+        return await self._fetched("support", told, question, pairs, ask, _MORE.__contains__)
 
     async def _fetched(
-        self, requests: Sequence[Request], ask: Any, is_valid: Callable[[Any], bool]
+        self,
+        kind: str,
+        told: Mapping[str, Any],
+        question: str,
+        texts: Sequence[str] | Sequence[list[str]],
+        ask: Callable[[list[Any]], Awaitable[list[Any]]],
+        is_valid: Callable[[Any], bool],
     ) -> list[Any]:
-        fetched = await self._cache.fetch(requests, ask, batch_size=PER_CALL, is_valid=is_valid)
+        asked, model = {"llm": identity(self._llm), **told}, self._llm.metadata.model_name
+        fetched = await self._cache.fetch(
+            [Request(f"nugget {kind}", model, "", asked, question, text) for text in texts],
+            lambda positions: ask([texts[position] for position in positions]),
+            batch_size=PER_CALL,
+            is_valid=is_valid,
+        )
         self.tally.usage += Usage(fresh=fetched.fresh, cached=fetched.cached)
         return fetched.values
 
@@ -232,22 +266,10 @@ class NuggetLLM:
         return list(answer.labels)
 
     async def _answer(self, answer_class: type[Answer], prompt: str) -> Answer:
-        answer: Answer = await attempts(_MOST_ATTEMPTS, _FIRST_PAUSE, _may_pass)(
-            structured_answer,
-            self._llm,
-            answer_class,
-            prompt,
-            asked_by=self._asked_by,
-            tally=self.tally,
-        )
+        told: dict[str, Any] = {"asked_by": self._asked_by, "tally": self.tally}
+        ask = partial(structured_answer, self._llm, answer_class, prompt, **told)
+        answer: Answer = await attempts(_MOST_ATTEMPTS, _FIRST_PAUSE, _may_pass)(ask)
         return answer
-
-    def _request(
-        self, kind: str, prompt: str, question: str, text: str | Sequence[str], **parameters: Any
-    ) -> Request:
-        asked = {"llm": identity(self._llm), "prompt": prompt, **parameters}
-        model = self._llm.metadata.model_name
-        return Request(f"nugget {kind}", model, "", asked, question, text)
 
     def _room(self, prompt: str, for_answer: int) -> int:
         """The tokens of passages that fit beside a prompt into the LLM's context window."""
@@ -270,5 +292,5 @@ def _may_pass(error: BaseException) -> bool:
     return not (is_refused or isinstance(error, (BadAnswer, InvalidInput)))
 
 
-def _is_list(value: object) -> bool:
+def _are_texts(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(fact, str) for fact in value)

@@ -8,23 +8,40 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 from llama_index_rag_metrics.files.fields import NUGGETS, QUERY, QUERY_ID, first_of
 from llama_index_rag_metrics.files.file_kinds import FACTS, read_as
 from llama_index_rag_metrics.files.lines import from_json, read_lines, to_json, write_lines
 from llama_index_rag_metrics.files.records import nuggets_record, read_id, read_nuggets
-from llama_index_rag_metrics.labels.nugget_passages import PassagesLike, texts_of
-from llama_index_rag_metrics.labels.review.review_items import ItemKey, ReviewItem, ReviewPool
-from llama_index_rag_metrics.labels.review.review_judgements import Judgement, read_reviews
-from llama_index_rag_metrics.rankings.relevance import Nugget, Relevance, facets_of, vital_first
+from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
+from llama_index_rag_metrics.labels import grouped
+from llama_index_rag_metrics.labels.review.reviews import (
+    ItemKey,
+    Judgement,
+    ReviewItem,
+    ReviewPool,
+    read_reviews,
+)
+from llama_index_rag_metrics.rankings.relevance import (
+    Nugget,
+    Relevance,
+    Support,
+    facets_of,
+    vital_first,
+)
+from llama_index_rag_metrics.rankings.run import Run
+from llama_index_rag_metrics.report import model as m
+from llama_index_rag_metrics.report.failures import errors_in_words
+from llama_index_rag_metrics.report.numbers import counted, questions
 from llama_index_rag_metrics.report.reportable import Reportable
-from llama_index_rag_metrics.runtime.amounts import check_amount
+from llama_index_rag_metrics.runtime.amounts import check_amount, check_integer
 from llama_index_rag_metrics.runtime.cache.fetching import Usage
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
-if TYPE_CHECKING:
-    from llama_index_rag_metrics.report.model import Report
+Texts: TypeAlias = "Mapping[str, Mapping[str, str]]"
+
+PassagesLike: TypeAlias = "Run | Sequence[Run] | Texts"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -92,20 +109,12 @@ class Nuggets(Mapping[str, Sequence[Nugget]], Reportable):
         Raises:
             InvalidInput: a weight isn't above 0.
         """
-        weights = {"vital_weight": vital_weight}
-        if not vital_only:
-            weights["okay_weight"] = okay_weight
-        for argument, weight in weights.items():
+        weights = {"vital_weight": vital_weight, "okay_weight": okay_weight}
+        for argument, weight in [*weights.items()][: 1 if vital_only else 2]:
             expected = "a number above 0"
             check_amount(argument, weight, expected, lambda value: 0 < value < math.inf)
         return {
-            query_id: facets_of(
-                nuggets,
-                partial=partial,
-                vital_only=vital_only,
-                vital_weight=vital_weight,
-                okay_weight=okay_weight,
-            )
+            query_id: facets_of(nuggets, partial=partial, vital_only=vital_only, **weights)
             for query_id, nuggets in self.by_query.items()
             if any(nugget.supports for nugget in nuggets)
         }
@@ -123,23 +132,17 @@ class Nuggets(Mapping[str, Sequence[Nugget]], Reportable):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Nuggets:
-        """Read what `save` or the nuggetizer of TREC's RAG track wrote.
-
-        Raises:
-            FileFormatError: a line can't be read; says where and why.
-            FileNotFoundError: there is no such file.
-        """
+        """Read what `save` or the nuggetizer of TREC's RAG track wrote; an error names the line."""
         by_query: dict[str, list[Nugget]] = {}
         queries: dict[str, str] = {}
         errors: dict[str, str] = {}
         with read_as(FACTS, Path(path)):
             for place, line in read_lines(Path(path)):
                 record = from_json(line, place)
-                if not isinstance(record, Mapping) or NUGGETS not in record:
-                    raise place.wrong(f"a question with {NUGGETS!r}", record)
+                has_nuggets = isinstance(record, Mapping) and NUGGETS in record
+                place.check(has_nuggets, f"a question with {NUGGETS!r}", record)
                 query_id = read_id(first_of(record, QUERY_ID), place)
-                if query_id in by_query:
-                    raise place.wrong("every question once", query_id)
+                place.check(query_id not in by_query, "every question once", query_id)
                 by_query[query_id] = read_nuggets(record[NUGGETS], place)
                 if texts := [str(record[name]) for name in QUERY if record.get(name)]:
                     queries[query_id] = texts[0]
@@ -163,9 +166,6 @@ class Nuggets(Mapping[str, Sequence[Nugget]], Reportable):
         Args:
             path: the file, JSON lines.
             passages, corpus, depth: as of `assign_nuggets`.
-
-        Raises:
-            InvalidInput: the text of a passage isn't known.
         """
         texts: Mapping[str, Mapping[Any, str]] = {query_id: {None: ""} for query_id in self}
         if passages is not None:
@@ -199,45 +199,181 @@ class Nuggets(Mapping[str, Sequence[Nugget]], Reportable):
                 continue
             if text not in texts.get(query_id, ()):
                 raise InvalidInput("nugget_id", text, f"a nugget of {query_id!r}", _REWORDED)
-            if doc_id is not None and judgement.scale == _SUPPORT:
-                supports[query_id, text][doc_id] = judgement.grade
-            elif doc_id is None and judgement.scale == _IMPORTANCE:
-                importances[query_id, text] = judgement.grade
-            else:
+            if judgement.scale != (_IMPORTANCE if doc_id is None else _SUPPORT):
                 expected = f"{_IMPORTANCE!r} of a nugget, or {_SUPPORT!r} of it by a passage"
                 raise InvalidInput("scale", judgement.scale, expected)
+            if doc_id is None:
+                importances[query_id, text] = judgement.grade
+            else:
+                supports[query_id, text][doc_id] = judgement.grade
+        judged = self.with_supports(supports)
         by_query = {
             query_id: vital_first(
-                replace(
-                    nugget,
-                    importance=importances.get((query_id, nugget.text), nugget.importance),
-                    supports={**nugget.supports, **supports[query_id, nugget.text]},
-                )
+                replace(nugget, importance=importances.get(key, nugget.importance))
                 for nugget in nuggets
-                if importances.get((query_id, nugget.text)) != _DROP
+                if importances.get(key := (query_id, nugget.text)) != _DROP
             )
+            for query_id, nuggets in judged.items()
+        }
+        return replace(self, by_query=by_query)
+
+    def with_supports(self, supports: Mapping[tuple[str, str], Mapping[str, Support]]) -> Nuggets:
+        """The nuggets with further supports, which prevail, by query id and text."""
+        by_query = {
+            query_id: [
+                replace(nugget, supports={**nugget.supports, **supports.get(key, {})})
+                for nugget in nuggets
+                for key in [(query_id, nugget.text)]
+            ]
             for query_id, nuggets in self.items()
         }
         return replace(self, by_query=by_query)
 
-    def report(self, *, full: bool = False) -> Report:
+    def report(self, *, full: bool = False) -> m.Report:
         """How many nuggets there are, how far they are supported, and which have no support."""
-        from llama_index_rag_metrics.labels.nuggets_report import nuggets_report
+        return _report(self, _MOST_ON_PAGE if full else _MOST_SHOWN)
 
-        return nuggets_report(self, full=full)
+
+def texts_of(
+    source: PassagesLike,
+    query_ids: Sequence[str],
+    depth: int | None,
+    corpus: Mapping[str, str] | None = None,
+) -> dict[str, dict[str, str]]:
+    """The texts by question and id: of the first distinct items of each ranking, or of all."""
+    if depth is not None:
+        check_integer("depth", depth, 1, "a number of passages of each ranking, from 1 on")
+    texts: dict[str, dict[str, str]] = {}
+    if isinstance(source, Mapping) and not isinstance(source, Run):
+        for query_id in filter(source.__contains__, query_ids):
+            given = source[query_id]
+            texts_given = given.values() if isinstance(given, Mapping) else [None]
+            if not all(isinstance(text, str) for text in texts_given):
+                raise InvalidInput(f"passages of {query_id!r}", given, "{passage id: text}")
+            texts[query_id] = dict(given)
+        return texts
+    runs = [source] if isinstance(source, Run) else source
+    if not isinstance(runs, Sequence) or not all(isinstance(run, Run) for run in runs):
+        raise InvalidInput("passages", source, "a Run, a list of them, or {query id: {id: text}}")
+    for run in runs:
+        for query_id in filter(run.__contains__, query_ids):
+            ranking, known = run[query_id], corpus or {}
+            if ranking.texts is not None:
+                # the first text of a repeated item counts
+                known = dict(zip(reversed(ranking.ids), reversed(ranking.texts), strict=True))
+            ids = list(dict.fromkeys(ranking.ids))[:depth]
+            if unknown := [item for item in ids if item not in known]:
+                argument = f"texts of what was retrieved for {query_id!r}"
+                remedy = "Give a run with texts, or corpus={id: text}."
+                raise InvalidInput(argument, unknown[0], "the text of every passage", remedy)
+            texts.setdefault(query_id, {}).update({item: known[item] for item in ids})
+    return texts
+
+
+def corpus_of(dataset: RetrievalDataset) -> dict[str, str]:
+    return {document_id: dataset.indexed_text(document_id) for document_id in dataset.corpus}
+
+
+def labelled_texts(dataset: RetrievalDataset) -> dict[str, dict[str, str]]:
+    texts: dict[str, dict[str, str]] = {}
+    for query_id in dataset.queries:
+        relevance = dataset.relevance.get(query_id, Relevance())
+        best_first = sorted(relevance, key=lambda item: -relevance.grades[item])
+        known = {item: dataset.indexed_text(item) for item in best_first if item in dataset.corpus}
+        if not known:
+            expected = dataset.expected_texts.get(query_id, ())
+            known = {f"expected {place}": text for place, text in enumerate(expected, 1)}
+        if known:
+            texts[query_id] = known
+    return texts
 
 
 _IMPORTANCE, _SUPPORT = "importance", "support"
-"""The scales of the page on which nuggets are judged."""
 
 _DROP = "drop"
 _REWORDED = "Was it reworded since? Then it has to be reviewed anew."
 
 
 def reviews_of_nuggets(path: str | os.PathLike[str]) -> list[Judgement]:
-    """The judgements in a file, some of which must be of nuggets."""
     reviews = read_reviews(path)
     if reviews and all(judgement.key.nugget_id is None for judgement in reviews):
         remedy = "Review what --to-review or to_review() wrote."
         raise InvalidInput("reviewed", Path(path).name, "judgements of nuggets", remedy)
     return reviews
+
+
+_MOST_SHOWN, _MOST_ON_PAGE = 5, 500
+
+
+def _report(nuggets: Nuggets, most: int) -> m.Report:
+    rows = [(query_id, nugget) for query_id, of_query in nuggets.items() for nugget in of_query]
+    every = [nugget for _, nugget in rows]
+    is_assigned = any(nugget.supports for nugget in every)
+    remarks = {"Failed": {query_id: [error] for query_id, error in nuggets.errors.items()}}
+    if is_assigned:
+        missing = [(key, _line(nugget)) for key, nugget in rows if not nugget.supported_by()]
+        remarks["Without a passage that supports it"] = grouped(missing)
+    return m.Report(
+        title="Nuggets",
+        lead=f"{questions(len(nuggets))}, {counted(len(every), 'nugget', 'nuggets')}",
+        decision=[_decision(nuggets, every, is_assigned=is_assigned)],
+        sections=[m.Section("Nuggets", [_table(every, is_assigned=is_assigned)])],
+        listings=[
+            m.Listing.of(
+                title,
+                [(key, nuggets.queries.get(key, ""), lines) for key, lines in by_query.items()],
+                most,
+            )
+            for title, by_query in remarks.items()
+        ],
+        notes=[str(nuggets.usage)] if nuggets.usage.requests or nuggets.usage.cached else [],
+        records=m.Records(
+            {
+                "query_id": [query_id for query_id, _ in rows],
+                "nugget": [nugget.text for nugget in every],
+                "importance": [nugget.importance for nugget in every],
+                "full": [nugget.supported_by() for nugget in every],
+                "partial": [_in_part(nugget) for nugget in every],
+                "looked_at": [len(nugget.supports) for nugget in every],
+            }
+        ),
+    )
+
+
+def _decision(nuggets: Nuggets, every: Sequence[Nugget], *, is_assigned: bool) -> m.Statement:
+    if nuggets.errors:
+        failed = counted(len(nuggets.errors), "question has", "questions have")
+        why = errors_in_words([*nuggets.errors.values()])
+        return m.Statement(f"{failed} errors ({why}).", "alarm")
+    if not every:
+        return m.Statement("There are no nuggets.", "open")
+    if not is_assigned:
+        return m.Statement("No passage was compared with them yet: use assign_nuggets().", "open")
+    if missing := sum(1 for nugget in every if not nugget.supported_by()):
+        lack = counted(missing, "nugget has", "nuggets have")
+        text = f"{lack} no passage that supports {'it' if missing == 1 else 'them'} in full."
+        return m.Statement(text, "open")
+    return m.Statement("Every nugget has a passage that supports it in full.", "best")
+
+
+def _table(every: Sequence[Nugget], *, is_assigned: bool) -> m.Table:
+    rows = []
+    for importance in ("vital", "okay"):
+        nuggets = [nugget for nugget in every if nugget.importance == importance]
+        n, cells = len(nuggets), [m.Cell(len(nuggets), "count")]
+        if is_assigned:
+            full = sum(1 for nugget in nuggets if nugget.supported_by())
+            at_all = sum(1 for nugget in nuggets if nugget.supported_by(partial=True))
+            cells += [m.Cell((part, n), "share") for part in (full, at_all - full, n - at_all)]
+        rows.append(m.Row(importance, cells))
+    head = ["nuggets", "supported", "in part only", "by none"]
+    return m.Table("", head if is_assigned else head[:1], [rows], first="importance")
+
+
+def _in_part(nugget: Nugget) -> list[str]:
+    return [passage for passage, support in nugget.supports.items() if support == "partial"]
+
+
+def _line(nugget: Nugget) -> str:
+    by = f" (in part: {', '.join(partly)})" if (partly := _in_part(nugget)) else ""
+    return f"{nugget.importance}: {nugget.text}{by}"

@@ -6,8 +6,9 @@ import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -27,7 +28,8 @@ from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings, grades_best_first
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.rankings.run import Run
-from llama_index_rag_metrics.report.numbers import between, digits_of, score
+from llama_index_rag_metrics.report import model as m
+from llama_index_rag_metrics.report.numbers import between, counted, digits_of, percent, score
 from llama_index_rag_metrics.report.reportable import Reportable, Sentence
 from llama_index_rag_metrics.runtime.amounts import check_amount, check_integer
 from llama_index_rag_metrics.runtime.arrays import FloatArray
@@ -35,7 +37,6 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
-    from llama_index_rag_metrics.report.model import Report
 
 State: TypeAlias = Literal["certain", "likely", "open"]
 """Whether no judgement can change a verdict, hardly any would, or it is open."""
@@ -43,7 +44,7 @@ State: TypeAlias = Literal["certain", "likely", "open"]
 
 @dataclass(frozen=True, slots=True)
 class PoolItem:
-    """A passage to be judged; weights, the larger the more telling, compare within one pool."""
+    """A passage to be judged; weights compare within one pool."""
 
     query_id: str
     id: str
@@ -52,12 +53,7 @@ class PoolItem:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PairOutlook(Sentence):
-    """How far the comparison of two systems is decided; `first` is ahead.
-
-    `difference` is that of their means over `n` questions, with unlabelled passages as not
-    relevant; however the rest is labelled, it stays from `low` to `high`, and changes its sign with
-    the given `chance`.
-    """
+    """How far the comparison of two systems is decided, over `n` questions."""
 
     first: str
     second: str
@@ -83,9 +79,9 @@ class Pool(Reportable):
 
     Attributes:
         items: what to judge, the most telling first: query_id, id, and weight.
-        pairs: each comparison: first (the system ahead), second, their difference, its bounds low
-            and high, the chance that judging the rest changes its sign, and the state: "certain",
-            "likely" or "open".
+        pairs: each comparison: first (the system ahead), second, the difference of their means with
+            unlabelled passages as not relevant, its bounds low and high, the chance that judging
+            the rest changes its sign, and the state: "certain", "likely" or "open".
         metric: the metric that decides.
         level: the chance up to which a verdict is likely.
         n_judged: how many of the items in sight of the metric are judged.
@@ -137,11 +133,9 @@ class Pool(Reportable):
                 "text": self.texts.get((item.query_id, item.id), ""),
             }
 
-    def report(self, *, full: bool = False) -> Report:
+    def report(self, *, full: bool = False) -> m.Report:
         """How certain each verdict is, and what to judge next."""
-        from llama_index_rag_metrics.labels.pooling_report import pool_report
-
-        return pool_report(self)
+        return _report(self)
 
 
 def scores_if(metric: RankingMetric, items: PoolItems, grades: FloatArray) -> FloatArray:
@@ -171,9 +165,6 @@ def scores_if(metric: RankingMetric, items: PoolItems, grades: FloatArray) -> Fl
     return scores
 
 
-SAMPLES = 500
-"""Simulated judgings of the rest."""
-
 _GRADES_AT_ONCE = 1_000_000
 """Grades that are drawn and scored at once: so much memory, however many samples."""
 
@@ -195,7 +186,7 @@ def pool(
     level: float = 0.05,
     highest_grade: float | None = None,
     dataset: RetrievalDataset | None = None,
-    samples: int = SAMPLES,
+    samples: int = 500,
     seed: int = 0,
 ) -> Pool:
     """Choose what to judge next, so that few judgements decide which system is better.
@@ -239,7 +230,17 @@ def pool(
         >>> sorted(item.id for item in outlook.items)
         ['y', 'z']
     """
-    chosen = check_request(metric, n, strategy, level, highest_grade, samples, seed)
+    chosen = checked_metric(metric)
+    if n is not None:
+        check_integer("n", n, 1, "a number of passages, from 1 on, or None for all")
+    if strategy not in ("decisive", "depth"):
+        raise InvalidInput("strategy", strategy, "'decisive' or 'depth'")
+    check_level(level)
+    check_integer("samples", samples, 100)
+    check_integer("seed", seed, 0)
+    if highest_grade is not None:
+        expected = "a grade above 0, or None for the best one given"
+        check_amount("highest_grade", highest_grade, expected, lambda value: 0 < value < math.inf)
     systems = _systems(runs)
     names = list(systems)
     if baseline is not None and baseline not in systems:
@@ -259,7 +260,11 @@ def pool(
         for first, second in combinations(range(len(names)), 2)
         if baseline is None or baseline in (names[first], names[second])
     ]
-    means = _simulated_means(chosen, items, belief, samples)
+    # mean scores as they could turn out
+    at_once = max(1, _GRADES_AT_ONCE // max(1, len(items.ids)))
+    sizes = [min(at_once, samples - start) for start in range(0, samples, at_once)]
+    blocks = (np.array([belief.sample() for _ in range(size)]) for size in sizes)
+    means = np.concatenate([scores_if(chosen, items, block).mean(axis=1) for block in blocks])
     pairs = _outlooks(chosen, items, names, compared, queries, means, level)
     weights = items.reciprocal_rank.max(axis=1, initial=0.0)
     if strategy == "decisive":
@@ -272,27 +277,14 @@ def pool(
         for place in order
     ]
     unjudged = int(items.unjudged.sum())
-    in_sight = int((items.rank > 0).any(axis=1).sum())
-    return Pool(
-        kept,
-        pairs,
-        chosen.metric_name,
-        level,
-        in_sight - unjudged,
-        unjudged,
-        dict(dataset.queries) if dataset is not None else {},
-        _texts(kept, systems.values(), dataset),
-    )
+    extent = int(items.in_sight.sum()) - unjudged, unjudged
+    asked = {} if dataset is None else dict(dataset.queries)
+    texts = _texts(kept, systems.values(), dataset)
+    return Pool(kept, pairs, chosen.metric_name, level, *extent, asked, texts)
 
 
-def _simulated_means(
-    metric: RankingMetric, items: PoolItems, belief: Belief, samples: int
-) -> FloatArray:
-    """(samples, systems) mean scores as they could turn out, a block of samples at a time."""
-    at_once = max(1, _GRADES_AT_ONCE // max(1, len(items.ids)))
-    sizes = [min(at_once, samples - start) for start in range(0, samples, at_once)]
-    blocks = (np.array([belief.sample() for _ in range(size)]) for size in sizes)
-    return np.concatenate([scores_if(metric, items, block).mean(axis=1) for block in blocks])
+def check_level(level: float) -> None:
+    check_amount("level", level, "a chance between 0 and 1", lambda value: 0 < value < 1)
 
 
 def _outlooks(
@@ -304,16 +296,15 @@ def _outlooks(
     means: FloatArray,
     level: float,
 ) -> list[PairOutlook]:
-    """How far each comparison is decided, the system ahead first."""
-    now_by_query = scores_if(metric, items, items.known[None])[0]
-    now = now_by_query.mean(axis=0)
+    by_query = scores_if(metric, items, items.known[None])[0]
+    now = by_query.mean(axis=0)
     highest = np.zeros((2, len(compared)))
     if queries and compared:
         both = np.array([*compared, *((b, a) for a, b in compared)]).T
         highest = np.mean([query.highest(*both) for query in queries], axis=0).reshape(2, -1)
     outlooks = []
-    for systems, *bounds in zip(compared, highest[0].tolist(), highest[1].tolist(), strict=True):
-        (first, second), (high, low) = systems, (bounds[0], -bounds[1])
+    for pair, most, of_other in zip(compared, *highest.tolist(), strict=True):
+        (first, second), (low, high) = pair, (-of_other, most)
         difference, drawn = float(now[first] - now[second]), means[:, first] - means[:, second]
         if difference < -_TIE or (abs(difference) <= _TIE and drawn.mean() < 0):
             first, second, difference, drawn = second, first, -difference, -drawn
@@ -325,11 +316,8 @@ def _outlooks(
             state, chance = "certain", 0.0
         elif difference > _TIE and chance <= level and items.tells_rates:
             state = "likely"
-        outlooks.append(
-            PairOutlook(
-                names[first], names[second], difference, low, high, chance, state, len(now_by_query)
-            )
-        )
+        numbers = difference, low, high, chance
+        outlooks.append(PairOutlook(names[first], names[second], *numbers, state, len(by_query)))
     return outlooks
 
 
@@ -340,9 +328,8 @@ def _by_effect(
     still_open = [pair for pair in pairs if pair.state == "open"]
     if not still_open or not queries:
         return np.zeros(len(rate))
-    first = np.array([names.index(pair.first) for pair in still_open])
-    second = np.array([names.index(pair.second) for pair in still_open])
-    effects = np.concatenate([query.effects(first, second) for query in queries], axis=1)
+    places = [[names.index(pair.first), names.index(pair.second)] for pair in still_open]
+    effects = np.concatenate([query.effects(*np.array(places).T) for query in queries], axis=1)
     chances = np.array([pair.chance for pair in still_open])
     weights: FloatArray = chances @ np.abs(effects, out=effects) * np.sqrt(rate * (1 - rate))
     return weights
@@ -363,39 +350,83 @@ def _systems(runs: Any) -> dict[str, Run]:
 def _texts(
     items: Sequence[PoolItem], runs: Iterable[Run], dataset: RetrievalDataset | None
 ) -> dict[tuple[str, str], str]:
-    """The texts of items: as retrieved, or else the dataset's."""
     texts = {
         (item.query_id, item.id): dataset.indexed_text(item.id)
         for item in items
         if dataset is not None and item.id in dataset.corpus
     }
-    for query_id in dict.fromkeys(item.query_id for item in items):
-        for run in runs:
-            if query_id in run and (known := run[query_id].texts) is not None:
-                pairs = zip(run[query_id].ids, known, strict=True)
-                texts |= {(query_id, item): text for item, text in pairs if text}
+    query_ids = dict.fromkeys(item.query_id for item in items)
+    for query_id, run in product(query_ids, runs):
+        if query_id in run and (known := run[query_id].texts) is not None:
+            pairs = zip(run[query_id].ids, known, strict=True)
+            texts |= {(query_id, item): text for item, text in pairs if text}
     return texts
 
 
-def check_request(
-    metric: str | RankingMetric,
-    n: int | None,
-    strategy: str,
-    level: float,
-    highest_grade: float | None = None,
-    samples: int = SAMPLES,
-    seed: int = 0,
-) -> RankingMetric:
-    """The metric, after a check of `pool`'s arguments except the rankings."""
-    chosen = checked_metric(metric)
-    if n is not None:
-        check_integer("n", n, 1, "a number of passages, from 1 on, or None for all")
-    if strategy not in ("decisive", "depth"):
-        raise InvalidInput("strategy", strategy, "'decisive' or 'depth'")
-    check_amount("level", level, "a chance between 0 and 1", lambda value: 0 < value < 1)
-    check_integer("samples", samples, 100)
-    check_integer("seed", seed, 0)
-    if highest_grade is not None:
-        expected = "a grade above 0, or None for the best one given"
-        check_amount("highest_grade", highest_grade, expected, lambda value: 0 < value < math.inf)
-    return chosen
+_STATES: Mapping[State, m.Cell] = {
+    "certain": m.Cell("certain", tone="best"),
+    "likely": m.Cell("likely", tone="best"),
+    "open": m.Cell("undecided", tone="open"),
+}
+_HEAD = ("state", "difference", "at least … at most", "chance of a change")
+_COMPARISONS = "Comparisons"
+_LISTING = "To label next"
+_MOST_SHOWN = 5
+
+
+def _row(pair: PairOutlook) -> m.Row:
+    digits = digits_of(pair.n)
+    difference = m.Cell(pair.difference, "signed", limit=0.0, digits=digits)
+    bounds = m.Cell(None, "range", low=pair.low, high=pair.high, digits=digits)
+    cells = [_STATES[pair.state], difference, bounds, m.Cell(pair.chance, "p")]
+    return m.Row(f"{pair.first} > {pair.second}", cells)
+
+
+def _report(pool: Pool) -> m.Report:
+    table = m.Table("", _HEAD, [[_row(pair) for pair in pool.pairs]], pool.metric)
+    explained = (
+        "Differences count unlabelled passages as not relevant. A result is certain when no label "
+        "can change it, likely when the labels, of relevant and other passages, show a difference "
+        f"and the chance that the rest changes it is at most {percent(pool.level)}."
+    )
+    remarks = [
+        (item["query_id"], item["query"], [f"{item['doc_id']}  {item['text']}".rstrip()])
+        for item in pool.records()
+    ]
+    enough = m.Cell("enough", "outcome", "best")
+    columns = {"query_id": "query_id", "doc_id": "id", "weight": "weight"}
+    return m.Report(
+        title=f"Labels for {pool.metric}",
+        lead=f"{pool.n_judged:,} labelled, {pool.n_unjudged:,} unlabelled passages retrieved",
+        outcome=enough if pool.is_enough else m.Cell("not enough", "outcome", "open"),
+        decision=[_decision(pool)],
+        sections=[m.Section(_COMPARISONS, [table], explained)],
+        listings=[m.Listing.of(_LISTING, remarks, _MOST_SHOWN)],
+        metrics=[pool.metric],
+        records=m.Records(
+            {name: [getattr(item, of) for item in pool.items] for name, of in columns.items()}
+        ),
+    )
+
+
+def _decision(pool: Pool) -> m.Statement:
+    if pool.is_enough:
+        pair = pool.pairs[0]
+        decided = f"{pair.first} is ahead of {pair.second} on {pool.metric}"
+        if len(pool.pairs) > 1:
+            decided = f"all {len(pool.pairs):,} comparisons on {pool.metric} are decided"
+        elif not pair.difference:
+            decided = f"{pair.first} and {pair.second} score the same on {pool.metric}"
+        elif pair.state == "certain":
+            decided += ", whatever the other labels are"
+        return m.Statement(f"Labelling can stop: {decided}.", "best", evidence=_COMPARISONS)
+    n_open = sum(1 for pair in pool.pairs if pair.state == "open")
+    pairs = counted(n_open, "comparison is", "comparisons are")
+    n = len(pool)
+    passages = "this passage" if n == 1 else f"these {n:,} passages"
+    how, command = f"{passages} (to_jsonl() writes them), then rerun.", ""
+    if pool.file:
+        how = f"{passages}, then rerun with --qrels judgements.jsonl."
+        command = f"rag-metrics labels review {quote(pool.file)} -o judgements.jsonl"
+    text = f"{pairs} undecided. Label {how}"
+    return m.Statement(text, "open", evidence=f"{_LISTING}: {n:,}", command=command)

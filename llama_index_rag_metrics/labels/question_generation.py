@@ -17,6 +17,7 @@ from uuid import NAMESPACE_OID, uuid5
 from llama_index.core.schema import BaseNode, MetadataMode
 
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
+from llama_index_rag_metrics.labels import grouped
 from llama_index_rag_metrics.labels.question_parsing import normal_form, parse
 from llama_index_rag_metrics.runtime.amounts import WORKERS, check_integer
 from llama_index_rag_metrics.runtime.cache.keys import identity
@@ -40,19 +41,11 @@ if TYPE_CHECKING:
     from llama_index.core.prompts import BasePromptTemplate
 
 
-_FORMAT = "llama-index-rag-metrics questions, version 2"
-
-
-def _answer(row: Mapping[str, Any]) -> tuple[str, str]:
-    node_id, answer = row["node_id"], row["answer"]
-    if not (isinstance(node_id, str) and isinstance(answer, str)):
-        raise TypeError(row)
-    return node_id, answer
-
-
 logger = logging.getLogger(__name__)
 
 OnFailure: TypeAlias = Literal["skip", "fail", "continue"]
+
+_FORMAT = "llama-index-rag-metrics questions, version 2"
 
 DEFAULT_PROMPT = """\
 Here is a passage of a document:
@@ -145,16 +138,13 @@ async def agenerate_question_context_pairs(
     if llm is None:
         llm = model_of_settings("llm", "generate_question_context_pairs")
     corpus = _corpus(nodes)
-    prompts = {
-        node_id: _prompt(qa_generate_prompt_tmpl, text, num_questions_per_chunk)
-        for node_id, text in corpus.items()
-        if text.strip()
-    }
+    fill = partial(_prompt, qa_generate_prompt_tmpl, num_questions_per_chunk)
+    prompts = {node_id: fill(text) for node_id, text in corpus.items() if text.strip()}
     if journal is None and output_path is not None:
         journal = f"{os.fspath(output_path)}.journal"
     fingerprint = {
         "nodes": RetrievalDataset(corpus).fingerprint()[:16],
-        "prompt": _digest(_prompt(qa_generate_prompt_tmpl, "", num_questions_per_chunk)),
+        "prompt": _digest(fill("")),
         "num_questions_per_chunk": str(num_questions_per_chunk),
         "model": f"{llm.class_name()} {llm.metadata.model_name}",
         "settings": _digest(json.dumps(identity(llm), sort_keys=True)),
@@ -175,6 +165,12 @@ async def agenerate_question_context_pairs(
 generate_question_context_pairs = synchronous(agenerate_question_context_pairs)
 
 
+def _answer(row: Mapping[str, Any]) -> tuple[str, str]:
+    if not (isinstance(row["node_id"], str) and isinstance(row["answer"], str)):
+        raise TypeError(row)
+    return row["node_id"], row["answer"]
+
+
 async def _ask(
     llm: LLM,
     prompts: Mapping[str, str],
@@ -184,18 +180,18 @@ async def _ask(
     workers: int,
     show_progress: bool,
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """The answers by node, those of the journal included, and how other nodes failed."""
     answers = dict(journal.rows) if journal is not None else {}
     failures: dict[str, str] = {}
     left = [node_id for node_id in prompts if node_id not in answers]
     n, n_done, refusal = len(prompts), len(prompts) - len(left), Refusal()
+    refused = (UNAUTHORIZED, FORBIDDEN)
+    retried = attempts(most_attempts, _FIRST_PAUSE, lambda error: http_status(error) not in refused)
     register_secrets_of(llm)
     shown = progress("generating questions", n, n_done, show_progress)
     with shown as advance, closing(Threads(workers, "rag-metrics-questions")) as threads:
 
         async def attempt(node_id: str) -> None:
             complete = partial(_complete, llm, prompts[node_id], threads)
-            retried = attempts(most_attempts, _FIRST_PAUSE, _may_pass)
             try:
                 answers[node_id] = await retried(refusal.ask, complete)
             except Exception as error:  # noqa: BLE001 - recorded by node
@@ -214,27 +210,17 @@ async def _ask(
 
 
 async def _complete(llm: LLM, prompt: str, threads: Threads) -> str:
-    if _is_asynchronous(llm):
+    from llama_index.core.llms import CustomLLM
+
+    # LlamaIndex's default blocks; its instrumentation wraps the method anew at every access
+    if inspect.unwrap(type(llm).acomplete) is not inspect.unwrap(CustomLLM.acomplete):
         with suppress(NotImplementedError):
             return (await within(None, llm.acomplete(prompt))).text
     return (await threads.call(llm.complete, prompt)).text
 
 
 def _failed(failures: Mapping[str, str], n_asked: int) -> GenerationFailed:
-    node_id, error = next(iter(failures.items()))
-    return GenerationFailed(node_id, error, len(failures), n_asked)
-
-
-def _may_pass(error: BaseException) -> bool:
-    return http_status(error) not in (UNAUTHORIZED, FORBIDDEN)
-
-
-def _is_asynchronous(llm: LLM) -> bool:
-    """Whether `acomplete` is more than LlamaIndex's default, a blocking call of `complete`."""
-    from llama_index.core.llms import CustomLLM
-
-    # LlamaIndex's instrumentation wraps the method anew at every access.
-    return inspect.unwrap(type(llm).acomplete) is not inspect.unwrap(CustomLLM.acomplete)
+    return GenerationFailed(*next(iter(failures.items())), len(failures), n_asked)
 
 
 def _dataset(
@@ -244,41 +230,34 @@ def _dataset(
     failures: Mapping[str, str],
     asked_for: int,
 ) -> RetrievalDataset:
-    """The questions of the answers, which are in the order of the `n` nodes with text."""
     queries: dict[str, str] = {}
-    relevant: dict[str, list[str]] = {}
+    relevant: list[tuple[str, str]] = []
     id_of: dict[str, str] = {}
-    fewer = 0
-    refused: list[str] = []
-    for node_id, answer in answers.items():
-        questions, not_questions = parse(answer)
-        if len(questions) < asked_for:
-            fewer += 1
-            refused += [f"{node_id!r}: {line!r}" for line in not_questions]
+    parsed = {node_id: parse(answer) for node_id, answer in answers.items()}
+    fewer = [node_id for node_id, (questions, _) in parsed.items() if len(questions) < asked_for]
+    refused = [f"{node_id!r}: {line!r}" for node_id in fewer for line in parsed[node_id][1]]
+    for node_id, (questions, _) in parsed.items():
         for question in questions[:asked_for]:
             new_id = str(uuid5(NAMESPACE_OID, f"{node_id}\n{question}"))
             query_id = id_of.setdefault(normal_form(question), new_id)
             queries.setdefault(query_id, question)
-            relevant.setdefault(query_id, []).append(node_id)
+            relevant.append((query_id, node_id))
     for line in refused:
         logger.info("generate_question_context_pairs: not a question, from node %s", line)
     if not queries:
         raise NoQuestions(n, refused)
-    empty = len(corpus) - n
+    empty, all_nodes = len(corpus) - n, f"{len(corpus):,} nodes"
     failed = [f"{node_id!r} ({error})" for node_id, error in failures.items()]
-    without_text = (
-        f"{empty:,} of {len(corpus):,} nodes have no text, so nothing was asked about them"
-    )
     sentences = {
-        f"{fewer} of {n} nodes gave fewer than {asked_for} questions": fewer,
+        f"{len(fewer)} of {n} nodes gave fewer than {asked_for} questions": fewer,
         f"{len(refused):,} lines weren't questions: {join_first(refused)}": refused,
-        without_text: empty,
+        f"{empty:,} of {all_nodes} have no text, so nothing was asked about them": empty,
         f"{len(failed):,} of {n:,} nodes failed: {', '.join(failed[:5])}": failed,
     }
     notes = [sentence for sentence, is_true in sentences.items() if is_true]
     for note in notes:
         logger.warning("generate_question_context_pairs: %s", note)
-    return RetrievalDataset(queries, relevant, corpus, notes=notes)
+    return RetrievalDataset(queries, grouped(relevant), corpus, notes=notes)
 
 
 def _corpus(nodes: Sequence[BaseNode]) -> dict[str, str]:
@@ -293,7 +272,7 @@ def _corpus(nodes: Sequence[BaseNode]) -> dict[str, str]:
     return corpus
 
 
-def _prompt(template: str | BasePromptTemplate, text: str, number: int) -> str:
+def _prompt(template: str | BasePromptTemplate, number: int, text: str) -> str:
     try:
         prompt = template.format(context_str=text, num_questions_per_chunk=number)
     except (KeyError, IndexError, ValueError) as error:

@@ -68,11 +68,8 @@ _IMPERATIVE_TALK = re.compile(
 
 
 def is_imperative(line: str) -> bool:
-    """Whether a line, bare of numbers and labels, tells its reader to answer something."""
-    if line.endswith((":", "：", "…", "...")):
-        return False
     bare = line.rstrip(" .。．!！\"”’'」』)）*_")
-    if _IMPERATIVE_TALK.search(bare):
+    if line.endswith((":", "：", "…", "...")) or _IMPERATIVE_TALK.search(bare):
         return False
     if any(pattern.fullmatch(bare) for pattern in (_CHINESE, _JAPANESE, _KOREAN)):
         return True
@@ -163,10 +160,8 @@ _ASKS_BY_WORDS = (
 def parse(answer: str) -> tuple[list[str], list[str]]:
     """The questions in an LLM's answer, in order, each once; and the lines that were refused.
 
-    A question is a line that ends with a question mark of any script, without numbers, bullets,
-    labels ("Question 1:"), quotes and markdown; or one that tells its reader to answer, such as
-    "Explain why …". In Chinese, Japanese, Korean and Thai, which often lack the mark, a line counts
-    that asks by its words. Questions in a JSON list, or numbered on one line, count one by one.
+    A question ends with a question mark of any script, tells its reader to answer ("Explain …"), or
+    asks by its words, in languages that often lack the mark.
     """
     questions: dict[str, str] = {}
     refused = []
@@ -180,7 +175,6 @@ def parse(answer: str) -> tuple[list[str], list[str]]:
 
 
 def normal_form(question: str) -> str:
-    """A question without case, spaces and final marks."""
     words = " ".join(question.casefold().split())
     return words.rstrip(_MARKS + " .。") or words
 
@@ -198,16 +192,13 @@ def _json_items(answer: str) -> list[str]:
         value = json.loads(answer)
     except ValueError:
         return []
-    if isinstance(value, dict):
-        value = next((member for member in value.values() if isinstance(member, list)), [])
-    if not isinstance(value, list):
-        return []
-    texts = [item.get("question") if isinstance(item, dict) else item for item in value]
+    members = value.values() if isinstance(value, dict) else [value]
+    items = next((member for member in members if isinstance(member, list)), [])
+    texts = [item.get("question") if isinstance(item, dict) else item for item in items]
     return [text for text in texts if isinstance(text, str)]
 
 
 def _bare(line: str) -> str:
-    """The question in a line, without the decoration around it."""
     bare = line.strip()
     for _ in range(_MOST_LAYERS):
         before = bare
@@ -225,14 +216,10 @@ def _bare(line: str) -> str:
 def _unwrapped(text: str) -> str:
     for opening, closing in _PAIRS.items():
         inner = text[len(opening) : -len(closing)]
-        if text.startswith(opening) and text.endswith(closing) and _stands_alone(inner, closing):
+        is_between = inner and text.startswith(opening) and text.endswith(closing)
+        if is_between and closing not in _APOSTROPHE.sub("", inner):  # no ends of two pairs
             return inner.strip()
     return text
-
-
-def _stands_alone(inner: str, closing: str) -> bool:
-    """Whether the quotes around it are one pair, not the ends of two."""
-    return bool(inner) and closing not in _APOSTROPHE.sub("", inner)
 
 
 def _is_question(line: str) -> bool:
@@ -245,10 +232,7 @@ def _is_question(line: str) -> bool:
 
 
 def _asks_by_words(line: str) -> bool:
-    if line.endswith((":", "：", "!", "！")):
+    asks = next((asks for script, asks in _ASKS_BY_WORDS if script.search(line)), None)
+    if asks is None or line.endswith((":", "：", "!", "！")):
         return False
-    for script, asks in _ASKS_BY_WORDS:
-        if script.search(line):
-            is_talk = asks is _CHINESE_ASKS and _CHINESE_TALKS.search(line)
-            return bool(asks.search(line)) and not is_talk
-    return False
+    return bool(asks.search(line)) and not (asks is _CHINESE_ASKS and _CHINESE_TALKS.search(line))

@@ -118,10 +118,10 @@ def test_weights_and_divisors_come_to_the_score_of_the_metric(name: str, seed: i
 
     gains = np.sort(query.grade[query.grade > 0])[::-1]
     first, second = query.grade @ query.weight
-    if query.rank is not None:  # each pair of relevant items weighs 1 / the lower rank
+    if query.has_pairs:  # each pair of relevant items weighs 1 / the lower rank
         first, second = (
             score + sum(1 / max(pair) for pair in itertools.combinations(ranks[ranks > 0], 2))
-            for score, ranks in zip((first, second), query.rank[query.grade > 0].T, strict=True)
+            for score, ranks in zip((first, second), items.rank[query.grade > 0].T, strict=True)
         )
     divisor = query.divisor(gains) or 1.0
     scores = scores_if(chosen, items, items.known[None])[0, 0]

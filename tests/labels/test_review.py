@@ -19,13 +19,13 @@ from llama_index_rag_metrics import (
     read_judgements,
     write_review_page,
 )
-from llama_index_rag_metrics.labels.review.review_items import (
+from llama_index_rag_metrics.labels.review.reviews import (
     SCALES,
     ItemKey,
+    Judgement,
     ReviewPool,
     read_rubric,
 )
-from llama_index_rag_metrics.labels.review.review_judgements import Judgement
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput, LabelWarning
 
 NUGGET = {"query_id": "q", "query": "Who?", "nugget_id": "n", "nugget": "It was she."}

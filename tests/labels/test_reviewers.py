@@ -17,8 +17,8 @@ from llama_index_rag_metrics import (
     read_qrels,
     score_rankings,
 )
-from llama_index_rag_metrics.labels.review.review_items import ItemKey
-from llama_index_rag_metrics.labels.review.review_judgements import (
+from llama_index_rag_metrics.labels.review.reviews import (
+    ItemKey,
     Judgement,
     read_reviews,
 )

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from string import Template
 from typing import Any
 
-from llama_index_rag_metrics.labels.review.review_items import (
+from llama_index_rag_metrics.labels.review.reviews import (
     DEFAULT,
+    Judgement,
     PoolLike,
     ReviewPool,
-    read_rubric,
-)
-from llama_index_rag_metrics.labels.review.review_judgements import (
-    Judgement,
     ReviewsLike,
     as_reviews,
+    read_rubric,
 )
 from llama_index_rag_metrics.report import escape
 from llama_index_rag_metrics.report.elements import render
@@ -70,7 +68,6 @@ def write_review_page(
 
     Raises:
         FileFormatError: a line can't be read, or repeats an item; says where and why.
-        FileNotFoundError: there is no such file.
         InvalidInput: there is nothing to review, or it was judged by another scale.
 
     Examples:
@@ -99,7 +96,18 @@ def write_review_page(
         ]
         read = ReviewPool(items, {**read.scales, scale.name: scale})
     reviews = () if judgements is None else as_reviews(judgements, "judgements")
-    return write_text(target, _page(_content(read, reviews, seed, output, title), title))
+    content = packed(_content(read, reviews, seed, output, title))
+    names = ("page.html", "review.css", "storage.js", "review.js")
+    page, css, *scripts = (asset(name, __package__) for name in names)
+    script = "".join([asset("carried.js"), *scripts])
+    text = Template(page).substitute(
+        title=escape.html(title),
+        policy=script_source(script),
+        css=asset("base.css") + css,
+        script=script,
+        chunks=render(*carriers({"review": content})),
+    )
+    return write_text(target, text)
 
 
 def _content(
@@ -111,35 +119,19 @@ def _content(
         if judgement.is_judged and judgement.scale != scales[judgement.key]:
             expected = f"grades by {scales[judgement.key]!r}, by which the page asks"
             raise InvalidInput("judgements", judgement.scale, expected, _ANOTHER_SCALE)
-    judged = sum(1 for judgement in known if judgement.grade is not None)
-    used = set(scales.values())
+    n_judged = sum(1 for judgement in known if judgement.grade is not None)
+    items = [item.record() | {"scale": item.scale} for item in pool.shuffled(seed)]
+    for item in items:
+        del item["query"]  # the page has each question once
     return {
         "pool": pool.digest,
         "title": title,
         "output": output,
-        "extent": f"{pool.extent}, {judged:,} judged already." if judged else f"{pool.extent}.",
+        "extent": f"{pool.extent}{f', {n_judged:,} judged already' if n_judged else ''}.",
         "default_scale": DEFAULT,
-        "scales": {name: asdict(scale) for name, scale in pool.scales.items() if name in used},
+        "scales": {name: asdict(pool.scales[name]) for name in dict.fromkeys(scales.values())},
         "queries": pool.queries,
-        "items": [
-            # the page has each question once
-            {"scale": item.scale}
-            | {name: text for name, text in item.record().items() if name != "query"}
-            for item in pool.shuffled(seed)
-        ],
+        "items": items,
         "judgements": [judgement.record() for judgement in known],
         "others": [judgement.record() for judgement in reviews if judgement.key not in scales],
     }
-
-
-def _page(content: Mapping[str, Any], title: str) -> str:
-    names = ("page.html", "review.css", "storage.js", "review.js")
-    page, css, *scripts = (asset(name, __package__) for name in names)
-    script = "".join([asset("carried.js"), *scripts])
-    return Template(page).substitute(
-        title=escape.html(title),
-        policy=script_source(script),
-        css=asset("base.css") + css,
-        script=script,
-        chunks=render(*carriers({"review": packed(content)})),
-    )

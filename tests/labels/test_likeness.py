@@ -1,0 +1,43 @@
+"""How alike texts are, by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from llama_index_rag_metrics.labels.likeness import (
+    covered,
+    fold_typography,
+    kept_in_order,
+    likeness,
+    text_hash,
+)
+from llama_index_rag_metrics.labels.nugget_llm import pieces
+from llama_index_rag_metrics.rankings.tokens import TokenCounter
+
+
+def test_a_document_that_is_parsed_anew_has_the_same_text() -> None:
+    typeset = "the  \u201cof\ufb01\u00adcial\u201d\n rate \u2013 5 %"
+    assert fold_typography(typeset) == 'the "official" rate - 5 %'
+    assert text_hash("a  pot\n of tea") == text_hash("a pot of tea")
+    assert text_hash("a pot of tea") != text_hash("a pot of milk")
+
+
+def test_case_and_punctuation_make_no_difference() -> None:
+    assert likeness("The kiln fires at 1,240 degrees.", "the KILN fires at 1240 degrees") == 1.0
+
+
+def test_what_another_text_has_is_covered() -> None:
+    text = "Enceladus has geysers."
+    assert covered(text, "Its geysers: Enceladus has geysers!").all()
+    assert not covered(text, "Io has volcanoes.").any()
+
+
+def test_what_is_left_of_a_short_text() -> None:
+    # 17 letters, of which "a" and "t" of "at" are gone: 2 of 17
+    share = kept_in_order("The key is at the desk.", "The key is in the desk.").mean()
+    assert share == pytest.approx(15 / 17)
+
+
+def test_pieces_begin_with_the_end_of_the_one_before() -> None:
+    a_letter_each = TokenCounter(lambda text: [*text])
+    assert pieces("abcdefghijklmnop", 10, a_letter_each) == ["abcdefgh", "ghijklmnop"]
