@@ -4,45 +4,34 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import compress, pairwise
 from typing import Any
 
-from llama_index_rag_metrics.report.figure import MOST_ABREAST, Figure, Series
+from llama_index_rag_metrics.report.figure import MOST_ABREAST, Series
 from llama_index_rag_metrics.report.words import shared_start
 
+# Paul Tol's bright scheme: told apart by colour-blind eyes, on white and on black
 COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#888888")
-"""Paul Tol's bright scheme: told apart by colour-blind eyes, on white and on black."""
-
+# from little to much: each end is told from white and from black
 POINT_SCALE = ("#4477aa", "#aa3377", "#ee6677")
-"""From little to much: each end is told from white and from black."""
-
-CELL_SCALE = ("#e8f0fa", "#6ea8e8")
-"""The same for cells, with dark text on them."""
-
+CELL_SCALE = ("#e8f0fa", "#6ea8e8")  # the same for cells, with dark text on them
 CELL_TEXT = "#111827"
 
+# what a series has of each point
 _COLUMNS = ("x", "y", "low", "high", "remarks", "hollow", "z", "labels", "members")
-"""What a series has of each point."""
-
 _FINE_TICK_DECADES = 4
 _TICKS = 5
 _SHORTEST_PREFIX = 4
-_NAME = re.compile(r"[^\W\d_]")
-"""A letter."""
+_NAME = re.compile(r"[^\W\d_]")  # a letter
 
 
 def colour_of(series: Series) -> str:
     return COLOURS[series.number % len(COLOURS)]
 
 
-def with_known_points(figure: Figure) -> Figure:
-    """Without the points that have no place, such as the mean of a metric without a value."""
-    return replace(figure, series=[_known(series) for series in figure.series])
-
-
-def _known(series: Series) -> Series:
+def with_known_points(series: Series) -> Series:
     if not series.y:  # a box
         return series
     places: Iterable[tuple[Any, Any]] = zip(series.x, series.y, strict=True)
@@ -53,20 +42,6 @@ def _known(series: Series) -> Series:
         if (column := getattr(series, name))
     }
     return replace(series, **columns)
-
-
-def rows_of(figure: Figure) -> list[str]:
-    """The rows of "points" that each series may have."""
-    return list(dict.fromkeys(str(name) for series in figure.series for name in series.y))
-
-
-def mark_number(series: Series, n_marks: int) -> int:
-    """Which mark a series has: another one each time that a colour comes again."""
-    return (series.number + series.number // len(COLOURS)) % n_marks
-
-
-def dash_number(series: Series, n_dashes: int) -> int:
-    return series.number // len(COLOURS) % n_dashes
 
 
 def without_prefix(names: Sequence[str]) -> tuple[str, list[str]]:
@@ -88,11 +63,7 @@ def without_prefix(names: Sequence[str]) -> tuple[str, list[str]]:
 
 
 def short_names(names: Sequence[str]) -> dict[str, str]:
-    """Each name as a sentence has it: of many, without what all begin with.
-
-    >>> short_names([f"e5-large-k{k}" for k in range(1, 6)])["e5-large-k5"]
-    'k5'
-    """
+    """Each name as a sentence has it: of many, without what all begin with."""
     prefix, short = without_prefix(names)
     is_short = len(names) > MOST_ABREAST and not prefix.endswith("=")
     return dict(zip(names, short if is_short else names, strict=True))
@@ -132,11 +103,7 @@ def spread(places: Sequence[float], gap: float, end: float) -> list[float]:
 
 
 def ticks(low: float, high: float) -> list[float]:
-    """A few round numbers from one to the other.
-
-    >>> ticks(0.1, 0.93)
-    [0.2, 0.4, 0.6, 0.8]
-    """
+    """A few round numbers from one to the other."""
     width = (high - low) / _TICKS
     power = math.floor(math.log10(width))
     step = next(step for step in (1, 2, 5, 10) if step * 10.0**power >= width * 0.99)
@@ -159,10 +126,3 @@ def log_ticks(values: Sequence[float]) -> list[float]:
     below = max(tick for tick in marks if tick <= low)
     above = min((tick for tick in marks if tick >= high and tick > below), default=below * 10)
     return [tick for tick in marks if below <= tick <= above] or [below, above]
-
-
-def cells_of(series: Series) -> tuple[list[str], list[str], Mapping[tuple[str, str], float | None]]:
-    """Columns and rows in the order that they come in, and the number of each cell."""
-    columns, rows = (list(dict.fromkeys(map(str, axis))) for axis in (series.x, series.y))
-    cells = {(str(x), str(y)): z for x, y, z in zip(series.x, series.y, series.z, strict=True)}
-    return columns, rows, cells

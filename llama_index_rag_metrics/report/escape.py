@@ -11,14 +11,13 @@ import re
 from collections.abc import Iterable, Mapping
 from html import escape
 
+# what could be markup; a stop within a number, a dash within a line and the like can't
 _MARKUP = re.compile(
     r"""[^\w\s,;'"?%=.:()/+-]|_|^[-+]|^\d(?=\d*[.)](?:\s|$))|[.](?=[^\s\d])|:(?! )""", re.ASCII
 )
-"""What could be markup; a stop within a number, a dash within a line and the like can't."""
 
+# a spreadsheet runs what begins with one of these
 _FORMULA_SIGNS = ("=", "+", "-", "@", "|", "%", "＝", "＋", "－", "＠")
-"""A spreadsheet runs what begins with one of these."""
-
 _LATEX: Mapping[str, str] = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -44,11 +43,7 @@ def terminal(text: str) -> str:
 
 
 def html(text: str) -> str:
-    """The text in one line, as HTML or as an attribute in quotes.
-
-    >>> html('<b> & "')
-    '&lt;b&gt; &amp; &quot;'
-    """
+    """The text in one line, as HTML or as an attribute in quotes."""
     return escape(terminal(text))
 
 
@@ -66,20 +61,12 @@ def markdown(text: str) -> str:
 
 
 def latex(text: str) -> str:
-    """The text in one line, as LaTeX sets it letter by letter.
-
-    >>> latex("100 % of b_1")
-    '100 \\\\% of b\\\\_1'
-    """
+    """The text in one line, as LaTeX sets it letter by letter."""
     return "".join(_LATEX.get(sign, sign) for sign in terminal(text))
 
 
 def csv_line(cells: Iterable[object]) -> str:
-    """A row of CSV without its end; cells that hold a comma, a quote, \\r or \\n are quoted.
-
-    >>> csv_line(["a,b", 1])
-    '"a,b",1'
-    """
+    """A row of CSV without its end, quoted where it must be."""
     line = io.StringIO(newline="")
     # before Python 3.13, the csv module quotes only those line ends that it is told of
     csv.writer(line, lineterminator="\r\n").writerow(cells)

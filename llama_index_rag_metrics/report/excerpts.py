@@ -11,42 +11,26 @@ from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.words import is_unspaced, shared_start, where_most, words_of
 
 EXCERPT_CHARACTERS = 120
+# a first line that is narrower is no title; a Chinese or Korean sign is two cells wide
 _TITLE_CELLS = 4
-"""A first line that is narrower is no title; a Chinese or Korean sign is two cells wide."""
-
-_REST_CHARACTERS = 20
-"""With less room, a title stands alone."""
-
-_WINDOW, _BEFORE_WORD = 60, 8
-_LOOKED_THROUGH = 4_000
-"""How many characters are in sight, come before the first word sought, and are looked through."""
-
+_REST_CHARACTERS = 20  # with less room, a title stands alone
+# how many characters are in sight, come before the first word sought, and are looked through
+_WINDOW, _BEFORE_WORD, _LOOKED_THROUGH = 60, 8, 4_000
 _BEFORE_CHANGE = 24
+# a UUID or a digest
 _RANDOM = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{24,}", re.IGNORECASE)
-"""A UUID or a digest."""
-
 _LONG_ID = 24
 _LEAST_PREFIX = 8
 
 
 def excerpt(text: str | None, most: int = EXCERPT_CHARACTERS) -> str:
-    """A passage's title, which is its first line if that is short; else its first characters.
-
-    >>> excerpt("Geysers of Enceladus\\nThey come from an ocean under the ice.")
-    'Geysers of Enceladus'
-    >>> excerpt("Enceladus has geysers, which come from an ocean.", most=30)
-    'Enceladus has geysers, which…'
-    """
+    """A passage's title, which is its first line if that is short; else its first characters."""
     title, rest = titled(text, most)
     return title or rest
 
 
 def titled(text: str | None, most: int = EXCERPT_CHARACTERS) -> tuple[str, str]:
-    r"""A passage's title, "" without one, and the beginning of what follows it.
-
-    >>> titled("送燒須知\n素燒排在星期二晚上")
-    ('送燒須知', '素燒排在星期二晚上')
-    """
+    """A passage's title, "" without one, and the beginning of what follows it."""
     # what is beyond the excerpt isn't looked at: a text may be a book
     start = (text or "")[: 4 * most].lstrip()[: 2 * most]
     line, _, further = start.partition("\n")
@@ -63,13 +47,7 @@ def beginning(text: str | None, most: int = EXCERPT_CHARACTERS) -> str:
 
 
 def passage_line(text: str | None, question: str = "") -> str:
-    r"""A passage in one line, its title in quotation marks.
-
-    It begins where it has most words of a question.
-
-    >>> passage_line("Geysers of Enceladus\nThey come from an ocean under the ice.")
-    '“Geysers of Enceladus” They come from an ocean under the ice.'
-    """
+    """A passage in one line, from where it has most words of a question; its title in quotes."""
     title, rest = titled(text)
     body = (text or "")[:_LOOKED_THROUGH]
     body = plain(body.lstrip().partition("\n")[2] if title else body)
@@ -80,11 +58,7 @@ def passage_line(text: str | None, question: str = "") -> str:
 
 
 def difference(old: str, new: str) -> tuple[str, str]:
-    """Two texts from a few words before their first difference on.
-
-    >>> difference("a " * 40 + "kiln at 980", "a " * 40 + "kiln at 1060")
-    ('…a a a a a a a a kiln at 980', '…a a a a a a a a kiln at 1060')
-    """
+    """Two texts from a few words before their first difference on."""
     old, new = plain(old), plain(new)
     first = len(shared_start([old, new]))
     start = old.rfind(" ", 0, max(0, first - _BEFORE_CHANGE)) + 1
@@ -93,10 +67,7 @@ def difference(old: str, new: str) -> tuple[str, str]:
 
 
 def cut_line(line: str, most: int = EXCERPT_CHARACTERS) -> str:
-    """At most so many characters, ended between words where that keeps half of them.
-
-    Where no blanks part words, any character may be the last.
-    """
+    """At most so many characters, ended between words where that keeps half of them."""
     if len(line) <= most:
         return line
     start = line[: most - 1]
@@ -107,13 +78,9 @@ def cut_line(line: str, most: int = EXCERPT_CHARACTERS) -> str:
 
 
 def short_ids(ids: Iterable[str]) -> dict[str, str]:
-    """Each id by the part in which it differs from the others: UUIDs, digests, common prefixes.
-
-    >>> list(short_ids(["0b5cd3f1-9a53-4f0c-8a51-6f7f43ac0f39", "moons"]).values())
-    ['0b5cd3f1…', 'moons']
-    """
+    """Each id by the part in which it differs from the others: UUIDs, digests, common prefixes."""
     distinct = list(dict.fromkeys(ids))
-    for cut in (_beginning, _end):
+    for cut in (lambda match: f"{match[0][:8]}…", lambda match: f"…{match[0][-8:]}"):
         short = {name: plain(_RANDOM.sub(cut, str(name))) for name in distinct}
         if len(set(short.values())) == len(distinct):
             break
@@ -130,11 +97,3 @@ def short_ids(ids: Iterable[str]) -> dict[str, str]:
 
 def named(item: str, names: Mapping[str, str] | None) -> str:
     return (names or {}).get(item) or plain(str(item))
-
-
-def _beginning(match: re.Match[str]) -> str:
-    return f"{match[0][:8]}…"
-
-
-def _end(match: re.Match[str]) -> str:
-    return f"…{match[0][-8:]}"

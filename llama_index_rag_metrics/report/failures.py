@@ -24,30 +24,24 @@ def failures_title(failures: Sequence[Failure]) -> str:
 
 
 def failure_lines(failures: Iterable[Failure]) -> list[FailureLine]:
-    """One line for each error of each system, the most frequent first; at most eleven in all.
-
-    >>> failed = [Failure("bm25", f"q{n}", "ConnectionError: refused") for n in range(63)]
-    >>> failure_lines([Failure("bm25", "x", "TimeoutError"), *failed])[0].text
-    '63 × ConnectionError: refused (q0, q1, q2 and 60 more)'
-    """
+    """One line for each error of each system, the most frequent first; at most eleven in all."""
     query_ids: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for system, query_id, error in failures:
         query_ids[system, error].append(query_id)
     most_first = sorted(query_ids.items(), key=lambda group: -len(group[1]))
-    lines = [
-        FailureLine(plain(system), _line(plain(error), list(map(plain, ids))))
-        for (system, error), ids in most_first[:_LISTED]
-    ]
+    lines = []
+    for (system, error), ids in most_first[:_LISTED]:
+        named = [*map(plain, ids)]
+        text = f"{named[0]}: {plain(error)}"
+        if len(named) > 1:
+            text = f"{len(named):,} × {plain(error)} ({join_first(named, _NAMED_QUESTIONS)})"
+        lines.append(FailureLine(plain(system), text))
     more = len(most_first) - _LISTED
     return [*lines, FailureLine("", f"and {more:,} other errors")] if more > 0 else lines
 
 
 def errors_in_words(errors: Sequence[str]) -> str:
-    """The most frequent error, and how many others there are.
-
-    >>> errors_in_words(["ValueError: x", "ValueError: x", "TimeoutError"])
-    '2 × ValueError: x, and 1 other error'
-    """
+    """The most frequent error, and how many others there are."""
     counts = Counter(errors).most_common()
     if not counts:
         return ""
@@ -58,9 +52,3 @@ def errors_in_words(errors: Sequence[str]) -> str:
     others = len(counts) - 1
     times = f"{n:,} × " if n > 1 else ""
     return f"{times}{first}, and {others:,} other error{'s' if others > 1 else ''}"
-
-
-def _line(error: str, query_ids: Sequence[str]) -> str:
-    if len(query_ids) == 1:
-        return f"{query_ids[0]}: {error}"
-    return f"{len(query_ids):,} × {error} ({join_first(query_ids, _NAMED_QUESTIONS)})"

@@ -6,13 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
+# up to this many systems stand side by side; of more each has a row, the best first
 MOST_ABREAST = 4
-"""Up to this many systems stand side by side; of more each has a row, the best first."""
 
 
 class Axis(NamedTuple):
-    """An axis of a figure; `ends` are None unless they are fixed."""
-
     title: str = ""
     ends: tuple[float, float] | None = None
     is_log: bool = False
@@ -22,61 +20,39 @@ class Axis(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """The points of one system in a figure.
-
-    Attributes:
-        number: the system's position, for its colour and symbol.
-        x: of a box its ends, its quartiles and its median, lowest first.
-        y: in "points", names of metrics; in "cells", texts, as `x`.
-        low: lower ends of intervals around x.
-        remarks: what each point, or a box, shows under the pointer beside its name.
-        z: a third number of each point, shown by its colour.
-        labels: the names of points, written beside them; "" for none.
-        is_line: in "marks", whether a line joins the points, which then have no marks.
-        members: of each bar, the ids of the questions that it counts.
-        is_baseline: whether the others are compared with this one.
-    """
+    """The points of one system in a figure."""
 
     name: str
-    number: int
-    x: Sequence[float] | Sequence[str]
-    y: Sequence[float] | Sequence[str]
-    low: Sequence[float | None] = ()
+    number: int  # the system's position, for its colour and symbol
+    x: Sequence[float] | Sequence[str]  # of a box: its ends, quartiles and median, lowest first
+    y: Sequence[float] | Sequence[str]  # in "points", names of metrics; in "cells", texts, as `x`
+    low: Sequence[float | None] = ()  # lower ends of intervals around x
     high: Sequence[float | None] = ()
-    remarks: Sequence[str] = ()
+    remarks: Sequence[str] = ()  # what each point, or a box, shows under the pointer
     hollow: Sequence[bool] = ()
-    z: Sequence[float | None] = ()
-    labels: Sequence[str] = ()
-    is_line: bool = False
-    members: Sequence[Sequence[str]] = ()
-    is_baseline: bool = False
+    z: Sequence[float | None] = ()  # a third number of each point, shown by its colour
+    labels: Sequence[str] = ()  # the names of points, written beside them; "" for none
+    is_line: bool = False  # in "marks", whether a line joins the points, which then have no marks
+    members: Sequence[Sequence[str]] = ()  # of each bar, the ids of the questions that it counts
+    is_baseline: bool = False  # whether the others are compared with this one
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A figure as data.
+    """A figure as data."""
 
-    Attributes:
-        form: "points" with intervals, one row a metric; "lines"; "bars"; "boxes", one row a
-            series; "marks", points in a plane; or "cells", whose x and y are texts.
-        zero_line: whether a line marks x = 0.
-        z: what the colour of marks and cells shows.
-        remark: a sentence below the figure, such as what its cells average.
-        name: what the figure is called among its variants.
-        variants: figures to choose from, this one not among them, such as of other pairs of
-            parameters.
-    """
-
-    form: Literal["points", "lines", "bars", "boxes", "marks", "cells"]
+    # of "flow", x is what a bar keeps, and that with what it loses; of "cells", x and y are texts
+    form: Literal["points", "lines", "bars", "boxes", "flow", "marks", "cells"]
     x: Axis
     y: Axis
     series: Sequence[Series]
-    zero_line: bool = False
+    zero_line: bool = False  # whether a line marks x = 0, or whatever else is the `zero` of a scale
+    zero: float = 0.0
     markers: bool = True
-    z: Axis | None = None
-    remark: str = ""
-    name: str = ""
-    variants: Sequence[Figure] = ()
+    z: Axis | None = None  # what the colour of marks and cells shows
+    remark: str = ""  # a sentence below the figure, such as what its cells average
+    name: str = ""  # what the figure is called among its variants
+    variants: Sequence[Figure] = ()  # others to choose from, such as of other pairs of parameters
 
 
 class FigureKind(NamedTuple):
@@ -87,7 +63,13 @@ class FigureKind(NamedTuple):
     missing: str
 
 
+# the kinds of figures, in the order of a page
 FIGURES: Mapping[str, FigureKind] = {
+    "losses": FigureKind(
+        "Where relevant passages are lost (red: lost at the stage)",
+        False,
+        "evaluate_stages() makes one.",
+    ),
     "means": FigureKind("Means with their intervals", False, "There are no scores."),
     "differences": FigureKind(
         "Differences from the baseline (hollow: the interval holds 0)",
@@ -113,9 +95,16 @@ FIGURES: Mapping[str, FigureKind] = {
     "heat_map": FigureKind(
         "Means by two parameters", True, "sweep() makes one, of two or more parameters."
     ),
+    "by_threshold": FigureKind(
+        "By threshold on the score", True, "results.thresholds() makes one."
+    ),
+    "predictions": FigureKind(
+        "How well each metric predicts the answers (hollow: isn't shown to)",
+        False,
+        "relate() makes one.",
+    ),
     "latency": FigureKind("Latency", False, "Stored rankings aren't timed."),
 }
-"""The kinds of figures, in the order of a page."""
 
+# makes a figure of one metric, or of all for None; None where there is nothing to draw
 Draw: TypeAlias = Callable[["str | None"], "Figure | None"]
-"""Makes a figure of one metric, or of all for None; None where there is nothing to draw."""

@@ -5,17 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
-from llama_index_rag_metrics.report import escape
+from llama_index_rag_metrics.report import escape, query_lines
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.excerpts import excerpt
 from llama_index_rag_metrics.report.failures import failure_lines, failures_title
 from llama_index_rag_metrics.report.numbers import shown
-from llama_index_rag_metrics.report.query_lines import (
-    came_lines,
-    in_order,
-    more_wanted,
-    wanted_lines,
-)
 from llama_index_rag_metrics.report.why import why_lines
 
 _SIGNS: Mapping[m.Tone, str] = {"best": "✅", "alarm": "❌", "open": "⚠️"}
@@ -29,10 +23,7 @@ def to_markdown(report: m.Report) -> str:
 
 
 def to_latex(report: m.Report) -> str:
-    """The main tables, with the package booktabs; what stands out is bold.
-
-    Names in Chinese, Japanese or Korean need XeLaTeX or LuaLaTeX.
-    """
+    """The main tables with the package booktabs; Chinese, Japanese or Korean need XeLaTeX."""
     return "\n".join(map(_tabular, report.tables("summary")))
 
 
@@ -43,7 +34,7 @@ def _blocks(report: m.Report) -> Iterator[str]:
         yield escape.markdown(statement.text)
     for table in report.tables("summary", "detail"):
         if table.title:
-            yield f"**{escape.markdown(table.title)}**"
+            yield f"**{escape.markdown(table.title)}** {escape.markdown(table.remark)}".rstrip()
         sides = [":--" if n < table.text_columns else "--:" for n in range(len(table.head))]
         rows = [(escape.markdown(row.label), *map(_cell, row.cells)) for row in table.rows]
         yield _pipes(map(escape.markdown, (table.first, *table.head)), (":--", *sides), *rows)
@@ -74,23 +65,23 @@ def _listed(listing: m.Listing) -> Iterator[str]:
         text = excerpt(query.text, _QUESTION_CHARACTERS)
         yield f"- {escape.markdown(query.query_id)}: {escape.markdown(text)}".removesuffix(": ")
         yield from (f"  - {escape.markdown(line)}" for line in why_lines(query))
-        yield from chain(*in_order(query, _relevant(query), _came(query, listing.most)))
+        yield from chain(*query_lines.in_order(query, _relevant(query), _came(query, listing.most)))
         yield from (f"  - {escape.markdown(remark)}" for remark in query.remarks)
     if listing.more_in_words:
         yield f"- {listing.more_in_words}"
 
 
 def _relevant(query: m.QueryAnswers) -> Iterator[str]:
-    for wanted in wanted_lines(query):
+    for wanted in query_lines.wanted_lines(query):
         yield f"  - relevant {escape.markdown(str(wanted))}"
-    if more := more_wanted(query):
+    if more := query_lines.more_wanted(query):
         yield f"  - {more}"
 
 
 def _came(query: m.QueryAnswers, most: int) -> Iterator[str]:
     for answer in query.answers:
         head = f"{escape.markdown(answer.system)} {_cell(answer.score)}".rstrip()
-        lines = [escape.markdown(line.text) for line in came_lines(query, answer, most)]
+        lines = [escape.markdown(line.text) for line in query_lines.came_lines(query, answer, most)]
         # a failure, or the only item, stands beside the system
         beside = lines[:1] if most == 1 or answer.error is not None or len(lines) == 1 else []
         yield f"  - {head}: {''.join(beside)}".removesuffix(": ")
@@ -108,18 +99,10 @@ def _folded(title: str, inner: str) -> str:
 def _tabular(table: m.Table) -> str:
     sides = "l" * (1 + table.text_columns) + "r" * (len(table.head) - table.text_columns)
     rows = [(escape.latex(row.label), *map(_latex_cell, row.cells)) for row in table.rows]
-    return "\n".join(
-        [
-            rf"\begin{{tabular}}{{{sides}}}",
-            r"\toprule",
-            _ampersands(map(escape.latex, (table.first, *table.head))),
-            r"\midrule",
-            *map(_ampersands, rows),
-            r"\bottomrule",
-            r"\end{tabular}",
-            "",
-        ]
-    )
+    head = _ampersands(map(escape.latex, (table.first, *table.head)))
+    above = (rf"\begin{{tabular}}{{{sides}}}", r"\toprule", head, r"\midrule")
+    below = (r"\bottomrule", r"\end{tabular}", "")
+    return "\n".join([*above, *map(_ampersands, rows), *below])
 
 
 def _latex_cell(cell: m.Cell) -> str:

@@ -1,8 +1,4 @@
-"""Report: a result as plain data, every number unrounded.
-
-A result's builder makes a `Report`. A renderer turns one into text, a page or a file, and sees
-nothing else.
-"""
+"""Report: a result as plain data, every number unrounded, which renderers turn into an output."""
 
 from __future__ import annotations
 
@@ -14,9 +10,9 @@ from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report.figure import Draw
 
 Tone: TypeAlias = Literal["normal", "best", "leading", "quiet", "alarm", "open"]
-"""How a value or a sentence looks; "leading" is the best of a row that nothing tested, "open" what
-isn't decided."""
+"""How a value or a sentence looks; "leading" is the best that nothing tested, "open" undecided."""
 
+# what a value is, and so how `numbers.shown` writes it
 Form: TypeAlias = Literal[
     "text",
     "score",
@@ -32,30 +28,22 @@ Form: TypeAlias = Literal[
     "seconds",
     "outcome",
 ]
-"""What a value is, and so how `numbers.shown` writes it."""
 
 TablePlace: TypeAlias = Literal["summary", "detail", "page"]
-"""Where a table is shown: everywhere; not in a paper, and folded where something can be folded; or
-only where something can be folded."""
+"""Everywhere; not in a paper, and folded where that can be; or only where it can be folded."""
 
 
 class Cell(NamedTuple):
-    """A value of a table.
+    """A value of a table."""
 
-    Attributes:
-        value: the number itself; a text; the numbers of a "share", "tally" or "change"; whether
-            "bounds" are "signed"; None where there is no value.
-        limit: a number that it must be told apart from, however many digits that takes.
-        digits: how many decimals it carries, and its interval.
-    """
-
+    # of "share", "tally" and "change" several numbers; of "bounds" "signed" or not
     value: float | int | str | tuple[float, ...] | None
     form: Form = "text"
     tone: Tone = "normal"
     low: float | None = None
     high: float | None = None
-    limit: float | None = None
-    digits: int = 4
+    limit: float | None = None  # what it must be told apart from, however many digits that takes
+    digits: int = 4  # how many decimals it carries, and its interval
 
     @classmethod
     def of(cls, value: float | None, form: Form, tone: Tone = "normal") -> Cell:
@@ -71,31 +59,19 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table: the headings of its columns but the first, and groups of rows.
+    """A table: the headings of its columns but the first, and groups of rows."""
 
-    Attributes:
-        title: "" for none.
-        first: the heading of the column of labels.
-        fold: what a page calls the parts behind the first, which it folds; "" for showing them all.
-        by_system: whether the columns are systems, all alike. Then a narrow output splits the
-            table, and marks the best; else it leaves out the last columns and says so.
-        system_rows: whether the rows are systems; of a table by system, that it was turned.
-        sortable: whether a page lets choose the column that its rows are ordered by.
-        remark: shown beside the title.
-        text_columns: how many of the first columns are texts, and set to the left.
-    """
-
-    title: str
+    title: str  # "" for none
     head: Sequence[str]
     parts: Sequence[Sequence[Row]]
-    first: str = "metric"
-    fold: str = ""
-    by_system: bool = False
+    first: str = "metric"  # the heading of the column of labels
+    fold: str = ""  # what a page calls the parts behind the first, which it folds
+    by_system: bool = False  # whether the columns are systems, so that it may be split; else cut
     place: TablePlace = "summary"
-    sortable: bool = False
-    remark: str = ""
-    text_columns: int = 0
-    system_rows: bool = False
+    sortable: bool = False  # whether a page lets choose the column that its rows are ordered by
+    remark: str = ""  # shown beside the title
+    text_columns: int = 0  # how many of the first columns are texts, and set to the left
+    system_rows: bool = False  # whether the rows are; of a table by system, that it was turned
 
     @property
     def rows(self) -> list[Row]:
@@ -103,67 +79,44 @@ class Table:
 
 
 class Statement(NamedTuple):
-    """A sentence, perhaps with a label such as "better".
-
-    It may begin with its label and a colon, which a page replaces by a badge.
-
-    Attributes:
-        evidence: the heading of the section, or the title of the listing, that the sentence rests
-            on: a page links to it; "questions" is the table of all of them.
-        command: what to run next, ready to copy.
-    """
+    """A sentence; its label and colon, if it begins with them, become a badge on a page."""
 
     text: str
     tone: Tone = "normal"
     label: str = ""
-    evidence: str = ""
-    command: str = ""
+    evidence: str = ""  # the heading of what it rests on, for a link; "questions" is all of them
+    command: str = ""  # what to run next, ready to copy
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Tables that belong together, how to read them (`text`), and remarks on their numbers.
-
-    On a page, an `aside` goes to the end, and of a `folded` section every table is folded.
-    """
+    """Tables that belong together, how to read them, and remarks on their numbers."""
 
     heading: str
     tables: Sequence[Table]
     text: str = ""
-    aside: bool = False
-    folded: bool = False
+    aside: bool = False  # whether a page has it at the end
+    folded: bool = False  # whether a page folds each of its tables
     notes: Sequence[str] = ()
 
 
 class Item(NamedTuple):
-    """A wanted item.
-
-    Attributes:
-        grade: 0 of a group, or a facet, that no relevant passage meets; its name is the id.
-        passage: the text or place that it is recognised by, if not by its id.
-        text: what it says, from the corpus or from any system that retrieved it.
-    """
+    """A wanted item."""
 
     id: str
-    grade: float
-    passage: str | Span | None = None
-    text: str | None = None
+    grade: float  # 0 of a group, or a facet, that no relevant passage meets; its name is the id
+    passage: str | Span | None = None  # what it is recognised by, if not by its id
+    text: str | None = None  # what it says, from the corpus or from any system that retrieved it
 
 
 class ReportedItem(NamedTuple):
-    """A retrieved item.
-
-    Attributes:
-        grade: the best grade of what it stands for; None where nothing of it was judged.
-        stands_for: the labelled items that it was recognised as; empty where it is itself.
-        least: the grade from which the metric takes an item as relevant.
-    """
+    """A retrieved item."""
 
     id: str
-    grade: float | None
+    grade: float | None  # the best grade of what it stands for; None where nothing of it was judged
     text: str | None = None
-    stands_for: Sequence[Item] = ()
-    least: float = 1.0
+    stands_for: Sequence[Item] = ()  # what it was recognised as; empty where it is itself
+    least: float = 1.0  # the grade from which the metric takes an item as relevant
 
     @property
     def is_hit(self) -> bool:
@@ -181,17 +134,12 @@ class ReportedItem(NamedTuple):
 
 
 class CallAnswer(NamedTuple):
-    """One of the retrievals that a system made for a query; latency in seconds.
-
-    Attributes:
-        asked_by: the tool or the step that asked; "" where that isn't known.
-        is_new: of each retrieved item, whether it stands for anything that no earlier one did.
-    """
+    """One of the retrievals that a system made for a query; latency in seconds."""
 
     query: str
-    asked_by: str
+    asked_by: str  # the tool or the step that asked; "" where that isn't known
     retrieved: Sequence[ReportedItem]
-    is_new: Sequence[bool]
+    is_new: Sequence[bool]  # whether each stands for anything that no earlier one did
     error: str | None = None
     latency: float | None = None
 
@@ -203,6 +151,15 @@ class Found(NamedTuple):
     tokens: int | None = None
 
 
+class Held(NamedTuple):
+    """A wanted item in the hands of a step before a ranking, and the stage that got it next."""
+
+    place: int  # that of the step among all; what a later one had survived further
+    held_by: str
+    rank: int  # 0 for nobody's, from where everything comes
+    handed_to: str
+
+
 class SameText(NamedTuple):
     """The rank and the id of a retrieved item that has the text of a wanted one."""
 
@@ -211,35 +168,22 @@ class SameText(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What one system gave for one query; latency in seconds.
-
-    Attributes:
-        retrieved: best first; None where no ranking is known. Of stored scores, the first items.
-        calls: the retrievals that it is the sum of, in order; None where it is one.
-        found: id of each wanted item that is anywhere in the ranking to its place; None where that
-            isn't known.
-        same_text: id of each wanted item that came under another id, as after a new ingestion.
-        more: how many items came beyond `retrieved`, of stored scores.
-        ranks: of each retrieved item its rank as metrics count, None where it counts at an earlier
-            one: a copy. None for 1, 2, 3 and so on.
-        in_call: id of each wanted item that only calls had to the number of the first of them.
-        known: of stored scores that don't keep all, the ids of which it is known where they are.
-        is_stored: whether it has only what stored scores keep, such as the beginnings of texts.
-    """
+    """What one system gave for one query; latency in seconds."""
 
     system: str
     score: Cell
-    retrieved: Sequence[ReportedItem] | None = None
+    retrieved: Sequence[ReportedItem] | None = None  # best first; None where none is known
     error: str | None = None
     latency: float | None = None
-    calls: Sequence[CallAnswer] | None = None
-    found: Mapping[str, Found] | None = None
-    same_text: Mapping[str, SameText] = {}
-    more: int = 0
-    ranks: Sequence[int | None] | None = None
-    in_call: Mapping[str, int] = {}
-    known: Collection[str] | None = None
-    is_stored: bool = False
+    calls: Sequence[CallAnswer] | None = None  # what it is the sum of; None where it is one
+    found: Mapping[str, Found] | None = None  # wanted id to its place; None where nobody knows
+    same_text: Mapping[str, SameText] = {}  # wanted id to what came with its text
+    more: int = 0  # how many items came beyond `retrieved`, of stored scores
+    ranks: Sequence[int | None] | None = None  # None for 1, 2, 3 and so on; of copies None
+    in_call: Mapping[str, int] = {}  # wanted id to the first call that alone had it
+    known: Collection[str] | None = None  # of stored scores: the ids whose places are known
+    is_stored: bool = False  # whether it has only the beginnings that scores keep
+    held: Mapping[str, Sequence[Held]] = {}  # wanted id to the inner steps that had it
 
     @property
     def all_ranks(self) -> Sequence[int | None]:
@@ -254,44 +198,29 @@ class Cutoff(NamedTuple):
 
 
 class QueryAnswers(NamedTuple):
-    """One query: what was asked ("" if not known), what was wanted, what came from each system.
-
-    Attributes:
-        wanted: best grade first; any item of an entry meets that need.
-        more: how many needs there are beyond these, of stored scores.
-        cutoff: that of the metric by which the answers are scored.
-        stages: whether the systems are the stages of one pipeline, in order.
-    """
+    """One query: what was asked ("" if not known), what was wanted, what came from each system."""
 
     query_id: str
     text: str
-    wanted: Sequence[Sequence[Item]] = ()
+    wanted: Sequence[Sequence[Item]] = ()  # best grade first; any item of an entry meets that need
     answers: Sequence[Answer] = ()
     remarks: Sequence[str] = ()
-    cutoff: Cutoff | None = None
-    stages: bool = False
-    more: int = 0
+    cutoff: Cutoff | None = None  # that of the metric by which the answers are scored
+    stages: bool = False  # whether the systems are the stages of one pipeline, in order
+    more: int = 0  # how many needs there are beyond these, of stored scores
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Some of the queries, with what was wanted and what came.
-
-    Attributes:
-        remark: shown beside the title.
-        lead: sentences shown below it.
-        more: how many there are beyond these.
-        most: how many retrieved items of each answer are shown.
-        on_request: whether `str()` leaves them out.
-    """
+    """Some of the queries, with what was wanted and what came."""
 
     title: str
     queries: Sequence[QueryAnswers]
-    remark: str = ""
-    more: int = 0
-    most: int = 1
-    on_request: bool = False
-    lead: str = ""
+    remark: str = ""  # shown beside the title
+    more: int = 0  # how many there are beyond these
+    most: int = 1  # how many retrieved items of each answer are shown
+    on_request: bool = False  # whether `str()` leaves them out
+    lead: str = ""  # sentences shown below it
 
     @property
     def more_in_words(self) -> str:
@@ -299,12 +228,7 @@ class Listing:
 
     @property
     def legend(self) -> str:
-        """What the grades in brackets mean, with the largest of these questions; "" without any.
-
-        >>> answer = Answer("bm25", Cell(None), [ReportedItem("a", 3.0), ReportedItem("b", None)])
-        >>> Listing("Worst questions", [QueryAnswers("q1", "", answers=[answer])]).legend
-        '[grade] 0 to 3; none: unlabelled'
-        """
+        """What the grades in brackets mean, with the largest of these questions; "" without any."""
         needs = (item.grade for query in self.queries for need in query.wanted for item in need)
         answers = [answer for query in self.queries for answer in query.answers]
         rankings = [call.retrieved for answer in answers for call in answer.calls or ()]
@@ -353,36 +277,24 @@ class SliceKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Queries:
-    """Every query by every metric and system, column by column.
-
-    Attributes:
-        compared: whether the first system is the baseline.
-        scores: by metric, by system, by query; None where there is no value.
-        failed_or_empty: by "failed" and "empty", by system: positions of queries.
-        unanswerable: by "unanswerable" and "unjudged": positions of queries.
-        matcher_of_metric: the number of each metric's way to see a query: its matcher, and which
-            labels count for it.
-        answer: (position, number of such a way) to what was wanted and what came; None where no
-            rankings are known.
-        cutoffs: of each metric, None where it reads the whole ranking; empty if nobody knows.
-        stages: whether the systems are the stages of one pipeline, in order: what an earlier one
-            had and a later one lacks was dropped by the later one.
-    """
+    """Every query by every metric and system, column by column."""
 
     ids: Sequence[str]
     texts: Sequence[str]
     metrics: Sequence[str]
     systems: Sequence[str]
-    compared: bool
-    scores: Sequence[Sequence[Sequence[float | None]]]
-    failed_or_empty: Mapping[str, Sequence[Sequence[int]]]
-    unanswerable: Mapping[str, Sequence[int]]
+    compared: bool  # whether the first system is the baseline
+    scores: Sequence[Sequence[Sequence[float | None]]]  # by metric, system and query
+    failed_or_empty: Mapping[str, Sequence[Sequence[int]]]  # by reason and system: positions
+    unanswerable: Mapping[str, Sequence[int]]  # "unanswerable", "unjudged" to positions
     slices: Sequence[SliceKey]
-    matcher_of_metric: Sequence[int]
+    matcher_of_metric: Sequence[int]  # the number of the metric's matcher and choice of labels
     lower_is_better: Sequence[bool]
+    # of a position and such a number; None where no rankings are known
     answer: Callable[[int, int], QueryAnswers] | None = field(default=None, repr=False)
-    cutoffs: Sequence[Cutoff | None] = ()
-    stages: bool = False
+    cutoffs: Sequence[Cutoff | None] = ()  # by metric; empty if nobody knows
+    stages: bool = False  # whether systems are the stages of one pipeline, in order
+    of_runs: bool = False  # whether the first system is the mean of the others, its runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -404,58 +316,39 @@ class Records:
 
 
 def headline(metrics: Sequence[str]) -> str:
-    """The metric that stands for the others: ndcg where there is one, else the first.
-
-    >>> headline(["mrr", "ndcg@10"])
-    'ndcg@10'
-    """
+    """The metric that stands for the others: ndcg where there is one, else the first."""
     return next((name for name in metrics if name.startswith("ndcg")), next(iter(metrics), ""))
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A result, ready to be shown; empty sections and listings are left out.
-
-    Attributes:
-        lead: how much there is of it, in a few words.
-        outcome: whether all is well, in a word.
-        decision: the most important first.
-        further: statements that a page folds.
-        about: what was evaluated and how, as (label, value).
-        listings: queries worth a look.
-        primary: the metric that stands for the others; "" takes `headline`.
-        figures: by kind.
-        queries: the data of every query, for a page.
-    """
+    """A result, ready to be shown; empty sections and listings are left out."""
 
     title: str
-    lead: str = ""
-    outcome: Cell | None = None
-    decision: Sequence[Statement] = ()
-    further: Sequence[Statement] = ()
-    about: Sequence[tuple[str, str]] = ()
+    lead: str = ""  # how much there is of it, in a few words
+    outcome: Cell | None = None  # whether all is well, in a word
+    decision: Sequence[Statement] = ()  # the most important first
+    further: Sequence[Statement] = ()  # statements that a page folds
+    about: Sequence[tuple[str, str]] = ()  # what was evaluated and how, as (label, value)
     sections: Sequence[Section] = ()
-    listings: Sequence[Listing] = ()
+    listings: Sequence[Listing] = ()  # queries worth a look
     failures: Sequence[Failure] = ()
     notes: Sequence[str] = ()
     glossary: Sequence[Term] = ()
     metrics: Sequence[str] = ()
-    primary: str = ""
-    figures: Mapping[str, Draw] = field(default_factory=dict)
-    queries: Callable[[], Queries] | None = field(default=None, repr=False)
+    primary: str = ""  # the metric that stands for the others; "" takes `headline`
+    figures: Mapping[str, Draw] = field(default_factory=dict)  # by kind
+    queries: Callable[[], Queries] | None = field(default=None, repr=False)  # for a page
     records: Records = field(default=Records({}), repr=False)
 
     def __post_init__(self) -> None:
-        sections = [section for section in self.sections if section.tables]
-        object.__setattr__(self, "sections", sections)
-        listings = [listing for listing in self.listings if listing.queries]
-        object.__setattr__(self, "listings", listings)
+        object.__setattr__(self, "sections", [each for each in self.sections if each.tables])
+        object.__setattr__(self, "listings", [each for each in self.listings if each.queries])
 
     @property
     def headline(self) -> str:
         return self.primary or headline(self.metrics)
 
     def tables(self, *places: TablePlace) -> list[Table]:
-        return [
-            table for section in self.sections for table in section.tables if table.place in places
-        ]
+        tables = (table for section in self.sections for table in section.tables)
+        return [table for table in tables if table.place in places]

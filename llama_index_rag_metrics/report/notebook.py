@@ -7,21 +7,11 @@ from dataclasses import replace
 from itertools import chain
 
 from llama_index_rag_metrics.report import model as m
+from llama_index_rag_metrics.report import query_lines
 from llama_index_rag_metrics.report.escape import html as escape
 from llama_index_rag_metrics.report.excerpts import EXCERPT_CHARACTERS, excerpt, titled
 from llama_index_rag_metrics.report.failures import failure_lines, failures_title
 from llama_index_rag_metrics.report.numbers import interval_of, shown
-from llama_index_rag_metrics.report.query_lines import (
-    WantedLine,
-    call_outcome,
-    came_lines,
-    in_order,
-    is_sum,
-    retrieved_name,
-    short_ids_of,
-    shown_positions,
-    wanted_lines,
-)
 from llama_index_rag_metrics.report.whereabouts import most_wanted
 from llama_index_rag_metrics.report.why import why_lines
 
@@ -81,10 +71,8 @@ def _explained(section: m.Section) -> str:
 def _paragraph(statement: m.Statement) -> str:
     """A sentence; of one that begins with its label, the label alone stands out."""
     label, text = statement.label, statement.text
-    if label and text.startswith(f"{label}: "):
-        sentence = _styled(label, statement.tone) + escape(text.removeprefix(label))
-    else:
-        sentence = _styled(text, statement.tone)
+    bold = label if label and text.startswith(f"{label}: ") else text
+    sentence = _styled(bold, statement.tone) + escape(text.removeprefix(bold))
     command = f"<pre>{escape(statement.command)}</pre>" if statement.command else ""
     return f"<p>{sentence}</p>{command}"
 
@@ -119,11 +107,8 @@ def set_table(table: m.Table) -> str:
     names = zip([first, *table.head], ["left", *sides], strict=True)
     head = "".join(_cell("th", name, side, "font-weight:bold") for name, side in names)
     head = f"<thead><tr>{head}</tr></thead>" if any((first, *table.head)) else ""
-    rows = "".join(
-        f"<tr{'' if number else _RULE}>{_row(row, sides)}</tr>"
-        for part in table.parts
-        for number, row in enumerate(part)
-    )
+    numbered = (pair for part in table.parts for pair in enumerate(part))
+    rows = "".join(f"<tr{'' if n else _RULE}>{_row(row, sides)}</tr>" for n, row in numbered)
     return (
         f'<div style="overflow-x:auto"><table style="border-collapse:collapse;{_PAGE}">'
         f"{head}<tbody>{rows}</tbody></table></div>"
@@ -135,8 +120,7 @@ def _row(row: m.Row, sides: Iterable[str]) -> str:
     for cell, side in zip(row.cells, sides, strict=True):
         # a number isn't broken; a text may be
         whole = "" if cell.form == "text" else "white-space:nowrap;"
-        text = shown(cell, interval=False)
-        interval = interval_of(cell)
+        text, interval = shown(cell, interval=False), interval_of(cell)
         texts.append(_cell("td", text, side, whole + _STYLES[cell.tone], interval))
     return "".join(texts)
 
@@ -159,8 +143,8 @@ def _listed(listing: m.Listing) -> str:
 
 def _unfolding(query: m.QueryAnswers) -> str:
     """A question with its scores; unfolded, what is relevant and what each system returned."""
-    names = short_ids_of(query)
-    lines = list(map(_relevant, wanted_lines(query, len(query.wanted) or None)))
+    names = query_lines.short_ids_of(query)
+    lines = list(map(_relevant, query_lines.wanted_lines(query, len(query.wanted) or None)))
     first = most_wanted(query)
     further = [*lines[first:], *([f"and {query.more:,} more"] if query.more else [])]
     more = _folded(f"{len(lines[first:]) + query.more:,} more", _list(further)) if further else ""
@@ -171,14 +155,14 @@ def _unfolding(query: m.QueryAnswers) -> str:
         scores.append(f"{escape(answer.system)} {score}" if len(query.answers) > 1 else score)
         came.append(f"<p>{escape(answer.system)} {score}</p>{_came(query, answer, names)}")
     why = (f"<p>{escape(line)}</p>" for line in why_lines(query))
-    parts = [*why, *chain(*in_order(query, [relevant], came))]
+    parts = [*why, *chain(*query_lines.in_order(query, [relevant], came))]
     parts.append(_list(map(escape, query.remarks)))
     summary = f"{_asked(query)} &nbsp;{' · '.join(scores)}"
     inner = f'<div style="padding-left:1.5em">{"".join(parts)}</div>'
     return f"<details><summary>{summary}</summary>{inner}</details>"
 
 
-def _relevant(line: WantedLine) -> str:
+def _relevant(line: query_lines.WantedLine) -> str:
     """A relevant passage, with more of its text where a system lost it."""
     most = _MISSED_CHARACTERS if line.is_missed else EXCERPT_CHARACTERS
     where = _styled(line.where, "alarm" if line.is_missed else "quiet")
@@ -193,15 +177,15 @@ def _passage(text: str | None, most: int = EXCERPT_CHARACTERS) -> str:
 def _came(query: m.QueryAnswers, answer: m.Answer, names: Mapping[str, str]) -> str:
     """The calls; the first items with the beginnings of their texts, unless the calls show them."""
     calls = "".join(
-        f"<li>“{escape(excerpt(call.query))}” → {escape(call_outcome(call))}"
+        f"<li>“{escape(excerpt(call.query))}” → {escape(query_lines.call_outcome(call))}"
         f"{_items(call.retrieved, answer, names)}</li>"
         for call in answer.calls or ()
     )
     calls = f"<ol>{calls}</ol>" if calls else ""
     if answer.error is not None or not answer.retrieved:
-        lines = came_lines(query, answer, 1, names)
+        lines = query_lines.came_lines(query, answer, 1, names)
         return "".join(f"<p>{escape(line.text)}</p>" for line in lines[-1:]) + calls
-    if calls and is_sum(answer):
+    if calls and query_lines.is_sum(answer):
         return calls
     together = "<p>together:</p>" if calls else ""
     return calls + together + _items(answer.retrieved, answer, names, answer.more)
@@ -212,12 +196,14 @@ def _items(
 ) -> str:
     """The first items and hits, and how many more there are; names of hits are bold."""
     lines, last = [], -1
-    is_ranking = items is answer.retrieved
-    ranks = answer.all_ranks if is_ranking else range(1, len(items) + 1)
-    shown = shown_positions(answer, _ITEMS) if is_ranking else range(min(_ITEMS, len(items)))
-    for last in shown:
+    ranks: Sequence[int | None] = range(1, len(items) + 1)
+    positions: Sequence[int] = range(min(_ITEMS, len(items)))
+    if items is answer.retrieved:
+        ranks, positions = answer.all_ranks, query_lines.shown_positions(answer, _ITEMS)
+    for last in positions:
         item, rank = items[last], ranks[last]
-        name = _styled(retrieved_name(item, names, answer), "best" if item.is_hit else "normal")
+        name = query_lines.retrieved_name(item, names, answer)
+        name = _styled(name, "best" if item.is_hit else "normal")
         place = '<li style="list-style:none">again:' if rank is None else f'<li value="{rank}">'
         lines.append(f"{place}<code>{name}</code> {_passage(item.text)}</li>")
     n = len(items) - last - 1 + more

@@ -16,9 +16,7 @@ from llama_index_rag_metrics.statistics.resampling import NOISE
 
 NO_VALUE = "–"
 MINUS = "−"
-DISPUTED = "†"
-"""Marks a p value that the interval beside it contradicts; its tone is "quiet"."""
-
+DISPUTED = "†"  # marks a p value that the interval beside it contradicts; its tone is "quiet"
 DIGITS = 4
 _FEWEST_DIGITS = 2
 _SMALLEST_P = 0.0001
@@ -39,11 +37,7 @@ def shown(cell: Cell, *, interval: bool = True) -> str:
 
 
 def interval_of(cell: Cell) -> str:
-    """The interval of a score in brackets, after a space; "" where there is none.
-
-    >>> interval_of(Cell(0.52523, "score", low=0.43101, high=0.6194, digits=2))
-    ' (0.43 to 0.62)'
-    """
+    """The interval of a score in brackets, after a space; "" where there is none."""
     if cell.form != "score" or cell.low is None or cell.high is None or math.isnan(cell.low):
         return ""
     return f" ({_bounds(score, cell._replace(limit=None))})"
@@ -76,8 +70,7 @@ def digits_for(n: int, interval: HasEnds) -> int:
 
 def mean_of(cell: Cell, n: int, digits: int = 0) -> Cell:
     """A mean over n questions in the digits that these carry, or in more; 0 and 1 are exact."""
-    value = cell.value
-    limit = round(value) if isinstance(value, float) and 0 <= value <= 1 else None
+    limit = _exact(cell.value) if isinstance(cell.value, float) else None
     return cell._replace(digits=max(digits_of(n), digits), limit=limit)
 
 
@@ -112,33 +105,17 @@ def score(value: float, limit: float | None = None, digits: int = DIGITS) -> str
 def estimate(
     name: str, value: float, low: float | None, high: float | None, n: int, confidence: float = 0.95
 ) -> str:
-    """A mean over n questions with its interval, in words and in the digits that n carries.
-
-    >>> estimate("ndcg@10", 0.63649, 0.5581, 0.7099, 58)
-    'ndcg@10 is 0.64 (0.56 to 0.71 with 95 % confidence)'
-    """
-    ends = ""
-    if low is not None and high is not None and not math.isnan(low):
-        ends = f" ({_ends(low, high, n)} with {percent(confidence)} confidence)"
-    return f"{name} is {carried(value, n)}{ends}"
+    """A mean over n questions with its interval, in words and in the digits that n carries."""
+    return f"{name} is {_with_ends(value, low, high, n, f' with {percent(confidence)} confidence')}"
 
 
 def carried(value: float, n: int) -> str:
-    """A mean over n questions in the digits that these carry; 0 and 1 are exact.
-
-    >>> carried(0.6365, 58), carried(0.9981, 58), carried(1.0, 58)
-    ('0.64', '0.9981', '1.00')
-    """
-    limit = round(value) if 0 <= value <= 1 else None
-    return score(value, limit, digits_of(n))
+    """A mean over n questions in the digits that these carry; 0 and 1 are exact."""
+    return score(value, _exact(value), digits_of(n))
 
 
 def significant(value: float, digits: int = 3) -> float:
-    """A number that keeps so many of its digits, from the first one that isn't 0.
-
-    >>> significant(0.041234), significant(0.41234, 2)
-    (0.0412, 0.41)
-    """
+    """A number that keeps so many of its digits, from the first one that isn't 0."""
     return float(f"{value:.{digits}g}")
 
 
@@ -160,9 +137,9 @@ def between(low: float | None, high: float | None, digits: int = DIGITS) -> str:
     >>> between(-0.1, 0.2), between(0.00003, 0.2), between(0.0, 0.2), between(1e-12, 0.2)
     ('−0.1000 to +0.2000', '+0.000030 to +0.2000', '0.0000 to +0.2000', 'above 0 to +0.2000')
     """
-    return (
-        NO_VALUE if low is None or high is None else f"{_end(low, digits)} to {_end(high, digits)}"
-    )
+    if low is None or high is None:
+        return NO_VALUE
+    return " to ".join(_from_0(signed(end, 0.0, digits), end) for end in (low, high))
 
 
 def decimals_of(low: float, high: float) -> int:
@@ -197,20 +174,12 @@ def rounded_up(value: float, decimals: int) -> str:
 
 
 def p_value(p: float) -> str:
-    """A p value in two digits.
-
-    >>> p_value(0.0123), p_value(0.00001)
-    ('0.012', '< 0.0001')
-    """
+    """A p value in two digits."""
     return f"< {_SMALLEST_P:.4f}" if p < _SMALLEST_P else f"{p:.2g}"
 
 
 def seconds(value: float) -> str:
-    """Seconds in three digits.
-
-    >>> seconds(0.0124), seconds(2.5)
-    ('12.4 ms', '2.50 s')
-    """
+    """Seconds in three digits."""
     number, unit = (value, "s") if value >= 1 else (value * 1e3, "ms")
     return f"{number:.{2 if number < 10 else 1 if number < 100 else 0}f} {unit}"
 
@@ -227,15 +196,8 @@ def count(value: float) -> str:
 
 
 def kappa_in_words(kappa: Kappa) -> str:
-    """Cohen's kappa with its interval, in the digits that its n carries.
-
-    >>> kappa_in_words(Kappa(0.723, 0.61, 0.8, 90))
-    'kappa 0.72 (0.61 to 0.80)'
-    """
-    ends = ""
-    if kappa.low is not None and kappa.high is not None:
-        ends = f" ({_ends(kappa.low, kappa.high, kappa.n)})"
-    return f"kappa {carried(kappa.kappa, kappa.n)}{ends}"
+    """Cohen's kappa with its interval, in the digits that its n carries."""
+    return f"kappa {_with_ends(kappa.kappa, kappa.low, kappa.high, kappa.n)}"
 
 
 def percent(share: float) -> str:
@@ -278,11 +240,7 @@ def two_digits_up(n: float) -> str:
 
 
 def given(value: float) -> str:
-    """A number that somebody gave, without the noise of binary fractions.
-
-    >>> given(1 - 0.9)
-    '0.1'
-    """
+    """A number that somebody gave, without the noise of binary fractions."""
     return f"{value:.12g}"
 
 
@@ -291,11 +249,6 @@ def span_of_bar(low: float, high: float) -> str:
 
 
 def on_axis(value: float, *, is_share: bool = False) -> str:
-    """A tick of an axis.
-
-    >>> on_axis(0.25), on_axis(-0.5), on_axis(5000.0), on_axis(0.25, is_share=True)
-    ('0.25', '−0.5', '5,000', '25%')
-    """
     text = whole_percent(value) if is_share else f"{value:,.10g}"
     return text.replace("-", MINUS)
 
@@ -306,19 +259,10 @@ def kept_score(value: float | None) -> float | None:
 
 
 def counted(n: int, noun: str, plural: str) -> str:
-    """How many of something, in words.
-
-    >>> counted(1, "rule", "rules"), counted(2000, "rule", "rules")
-    ('1 rule', '2,000 rules')
-    """
     return f"{n:,} {noun if n == 1 else plural}"
 
 
 def questions(n: int) -> str:
-    """
-    >>> questions(1), questions(2503)
-    ('1 question', '2,503 questions')
-    """
     return counted(n, "question", "questions")
 
 
@@ -331,12 +275,15 @@ def _decimals(value: float, limit: float | None, digits: int) -> int:
     return apart or next((n for n in enough if round(limit, n) == limit), digits)
 
 
-def _ends(low: float, high: float, n: int) -> str:
-    return f"{score(low, digits=digits_of(n))} to {score(high, digits=digits_of(n))}"
+def _exact(value: float) -> int | None:
+    return round(value) if 0 <= value <= 1 else None
 
 
-def _end(value: float, digits: int) -> str:
-    return _from_0(signed(value, 0.0, digits), value)
+def _with_ends(value: float, low: float | None, high: float | None, n: int, more: str = "") -> str:
+    if low is None or high is None or math.isnan(low):
+        return carried(value, n)
+    ends = " to ".join(score(end, digits=digits_of(n)) for end in (low, high))
+    return f"{carried(value, n)} ({ends}{more})"
 
 
 def _from_0(text: str, value: float) -> str:
@@ -360,7 +307,7 @@ def _bounds(show: Callable[[float, float | None, int], str], cell: Cell) -> str:
 
 
 _FORMS: Mapping[Form, Callable[[Any, Cell], str]] = {
-    "text": lambda value, _: str(value),
+    **dict.fromkeys(("text", "outcome"), lambda value, _: str(value)),
     "score": lambda value, cell: score(value, cell.limit, cell.digits),
     "signed": lambda value, cell: signed(value, cell.limit, cell.digits),
     "range": lambda _, cell: between(cell.low, cell.high, cell.digits),
@@ -372,5 +319,4 @@ _FORMS: Mapping[Form, Callable[[Any, Cell], str]] = {
     "tally": lambda value, _: " / ".join(f"{part:,}" for part in value),
     "share": _share,
     "seconds": lambda value, _: seconds(value),
-    "outcome": lambda value, _: str(value),
 }

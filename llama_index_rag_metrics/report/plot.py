@@ -60,9 +60,10 @@ def plot_of(report: Report, kind: str, metric: str | None) -> Plot:
     if metric is not None and metric not in report.metrics:
         raise UnknownMetric(metric, tuple(report.metrics))
     figure = report.figures[kind](metric) if kind in report.figures else None
+    caption, by_metric, missing = FIGURES[kind]
     if figure is None:
-        raise InvalidInput("kind", kind, "a figure of what was given", FIGURES[kind].missing)
-    of_metric = metric or (report.headline if FIGURES[kind].by_metric else "")
-    caption = FIGURES[kind].caption + (f", {of_metric}" if of_metric else "")
+        raise InvalidInput("kind", kind, "a figure of what was given", missing)
+    of_metric = metric or (report.headline if by_metric else "")
+    caption += f", {of_metric}" if of_metric else ""
     sentence = f"{report.title}, plotted: {caption[0].lower()}{caption[1:]}."
     return Plot(plain(sentence), picture(figure, caption))

@@ -6,18 +6,10 @@ from collections.abc import Mapping
 from typing import NamedTuple, TypeVar
 
 from llama_index_rag_metrics.rankings.span import Span
+from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.excerpts import excerpt, named, passage_line, short_ids
-from llama_index_rag_metrics.report.model import (
-    Answer,
-    CallAnswer,
-    Item,
-    QueryAnswers,
-    ReportedItem,
-)
 from llama_index_rag_metrics.report.whereabouts import (
-    Standing,
-    Whereabouts,
     has_calls,
     most_wanted,
     standings,
@@ -26,16 +18,11 @@ from llama_index_rag_metrics.report.whereabouts import (
 
 T = TypeVar("T")
 
-_FURTHER_HITS = 3
-"""How many relevant passages are shown beyond the first items."""
+_FURTHER_HITS = 3  # how many relevant passages are shown beyond the first items
 
 
 class WantedLine(NamedTuple):
-    """A relevant passage: its name, its text, and where the systems had it or lost it.
-
-    Attributes:
-        is_missed: as of its `Standing`.
-    """
+    """A relevant passage: its name, its text, and where the systems had it or lost it."""
 
     name: str
     passage: str
@@ -47,37 +34,35 @@ class WantedLine(NamedTuple):
         return f"{self.name}{text}{f': {self.where}' if self.where else ''}"
 
 
-def more_wanted(query: QueryAnswers) -> str:
+def more_wanted(query: m.QueryAnswers) -> str:
     """How many needs there are beyond those that are listed, in words; "" for none."""
     n = max(len(query.wanted) - most_wanted(query), 0) + query.more
     return f"and {n:,} more relevant" if n else ""
 
 
-def in_order(query: QueryAnswers, relevant: T, came: T) -> tuple[T, T]:
+def in_order(query: m.QueryAnswers, relevant: T, came: T) -> tuple[T, T]:
     """What is relevant and what came; the calls of agents come first."""
     return (came, relevant) if has_calls(query) else (relevant, came)
 
 
 def wanted_lines(
-    query: QueryAnswers, most: int | None = None, names: Mapping[str, str] | None = None
+    query: m.QueryAnswers, most: int | None = None, names: Mapping[str, str] | None = None
 ) -> list[WantedLine]:
-    """The first relevant passages, in the order of `standings`; `names` of ids.
-
-    >>> from llama_index_rag_metrics.report.model import Cutoff, Found
-    >>> found = {"io": Found(23)}
-    >>> answer = Answer("bm25", score=None, retrieved=[], found=found)
-    >>> wanted = [[Item("io", 1, text="Io has volcanoes.")], [Item("rhea", 1)]]
-    >>> for line in wanted_lines(QueryAnswers("q1", "", wanted, [answer], cutoff=Cutoff(10))):
-    ...     print(line)
-    io [1] “Io has volcanoes.”: rank 23, below the cutoff 10
-    rhea [1]: never retrieved
-    """
+    """The first relevant passages, in the order of `standings`; `names` of ids."""
     known = short_ids_of(query) if names is None else names
-    shown = standings(query, known)[: most or most_wanted(query)]
-    return [_wanted_line(query, standing, known) for standing in shown]
+    systems = [plain(answer.system) for answer in query.answers]
+    lines = []
+    for standing in standings(query, known)[: most or most_wanted(query)]:
+        need = query.wanted[standing.need]
+        name = " or ".join(_wanted_name(item, known) for item in need)
+        passage = next((item.text for item in need if item.text), "")
+        places = standing.words(systems)
+        where = "; ".join(f"{of}: {words}" if of else words for words, of in places)
+        lines.append(WantedLine(name, passage, where, standing.is_missed))
+    return lines
 
 
-def wanted_item(query: QueryAnswers, item: Item, number: int) -> str:
+def wanted_item(query: m.QueryAnswers, item: m.Item, number: int) -> str:
     """One relevant passage, and where the system of this number had it or lost it."""
     names = short_ids_of(query)
     place = where_found(query, number, [item], names)
@@ -85,16 +70,11 @@ def wanted_item(query: QueryAnswers, item: Item, number: int) -> str:
     return str(WantedLine(name, item.text or "", place.words, bool(place.loss)))
 
 
-def found_line(query: QueryAnswers) -> str:
-    """How many of the relevant passages each system found, in one sentence.
-
-    >>> from llama_index_rag_metrics.report.model import Found
-    >>> answer = Answer("bm25", score=None, retrieved=[], found={"io": Found(2)})
-    >>> found_line(QueryAnswers("q1", "", [[Item("io", 1)], [Item("rhea", 1)]], [answer]))
-    'bm25 found 1 of 2 relevant passages.'
-    """
+def found_line(query: m.QueryAnswers) -> str:
+    """How many of the relevant passages each system found, in one sentence."""
     parts = []
-    for answer, places in zip(query.answers, _places_by_system(query), strict=True):
+    for number, answer in enumerate(query.answers):
+        places = [where_found(query, number, need) for need in query.wanted]
         known = [bool(place.loss) for place in places if place.words]
         name = plain(answer.system)
         if answer.error is not None:
@@ -108,13 +88,6 @@ def found_line(query: QueryAnswers) -> str:
     return "No ranking is known." if query.wanted else "Nothing is labelled as relevant."
 
 
-def _places_by_system(query: QueryAnswers) -> list[list[Whereabouts]]:
-    return [
-        [where_found(query, number, need) for need in query.wanted]
-        for number in range(len(query.answers))
-    ]
-
-
 class Line(NamedTuple):
     """A line about what came."""
 
@@ -123,12 +96,9 @@ class Line(NamedTuple):
 
 
 def came_lines(
-    query: QueryAnswers, answer: Answer, most: int, names: Mapping[str, str] | None = None
+    query: m.QueryAnswers, answer: m.Answer, most: int, names: Mapping[str, str] | None = None
 ) -> list[Line]:
-    """What came: one numbered line an item, or the calls, and how many more there are.
-
-    With `most` 1, the first item in one line, or one line a call.
-    """
+    """What came, one line an item or a call, and how many more; with `most` 1, the first alone."""
     known = short_ids_of(query) if names is None else names
     calls = call_lines(answer, 0 if most == 1 else most, known)
     if answer.error is None and answer.calls is not None and is_sum(answer):
@@ -149,7 +119,7 @@ def came_lines(
     return [*calls, *([Line("together:")] if calls else []), *lines, *more]
 
 
-def shown_positions(answer: Answer, most: int) -> list[int]:
+def shown_positions(answer: m.Answer, most: int) -> list[int]:
     """Positions of the first items, and of more than one also of the first hits beyond them."""
     items, ranks = answer.retrieved or (), answer.all_ranks
     further = range(most, len(items) if most > 1 else 0)
@@ -158,14 +128,9 @@ def shown_positions(answer: Answer, most: int) -> list[int]:
 
 
 def retrieved_lines(
-    query: QueryAnswers, answer: Answer, most: int, names: Mapping[str, str] | None = None
+    query: m.QueryAnswers, answer: m.Answer, most: int, names: Mapping[str, str] | None = None
 ) -> list[str]:
-    """One numbered line an item, with its text; one line in all where nothing was retrieved.
-
-    >>> answer = Answer("bm25", score=None, retrieved=[ReportedItem("c1", 2.0, "Io.")])
-    >>> retrieved_lines(QueryAnswers("q1", "", answers=[answer]), answer, 3)
-    ['1. c1 [2]  Io.']
-    """
+    """One numbered line an item, with its text; one line in all where nothing was retrieved."""
     if answer.error is not None:
         return [f"failed: {plain(answer.error)}"]
     if not answer.retrieved:
@@ -176,7 +141,7 @@ def retrieved_lines(
 
 
 def _item_line(
-    answer: Answer, position: int, names: Mapping[str, str], *, is_numbered: bool
+    answer: m.Answer, position: int, names: Mapping[str, str], *, is_numbered: bool
 ) -> str:
     item, rank = (answer.retrieved or ())[position], answer.all_ranks[position]
     line = f"{retrieved_name(item, names, answer)}  {passage_line(item.text)}".rstrip()
@@ -186,34 +151,24 @@ def _item_line(
 
 
 def retrieved_name(
-    item: ReportedItem, names: Mapping[str, str] | None = None, answer: Answer | None = None
+    item: m.ReportedItem, names: Mapping[str, str] | None = None, answer: m.Answer | None = None
 ) -> str:
-    """An item that came, with its grade, or with what it stands for and by what that was seen.
-
-    Of an `answer`, it says whose text it has under another id.
-    """
+    """An item with its grade, or with what it stands for or, of an `answer`, has the text of."""
     known = named(item.id, names)
     if item.stands_for:
         by = "" if item.why == "id" else f", by {item.why}"
-        wanted = ", ".join(
-            f"{named(wanted.id, names)} [{wanted.grade:g}]" for wanted in item.stands_for
-        )
-        return f"{known} is {wanted}{by}"
+        wanted = [f"{named(each.id, names)} [{each.grade:g}]" for each in item.stands_for]
+        return f"{known} is {', '.join(wanted)}{by}"
     same_text = answer.same_text if answer else {}
     same = [named(wanted, names) for wanted, came in same_text.items() if came.id == item.id]
     grade = "" if item.grade is None else f" [{item.grade:g}]"
     return known + grade + (f" (same text as {', '.join(same)})" if same else "")
 
 
-def call_lines(answer: Answer, most: int = 0, names: Mapping[str, str] | None = None) -> list[Line]:
-    """One line a call: what was asked, and how much of what came is relevant; then its first items.
-
-    >>> from llama_index_rag_metrics.report.model import CallAnswer
-    >>> items = [ReportedItem("a", 1.0), ReportedItem("b", None)]
-    >>> call = CallAnswer("moons", "search", items, [True, False])
-    >>> call_lines(Answer("agent", score=None, calls=[call]))[0].text
-    '1. “moons” → 2 passages, 1 relevant and new (search)'
-    """
+def call_lines(
+    answer: m.Answer, most: int = 0, names: Mapping[str, str] | None = None
+) -> list[Line]:
+    """One line a call: what was asked, and how much of what came is relevant; its items."""
     lines = []
     for number, call in enumerate(answer.calls or (), 1):
         by = f" ({plain(call.asked_by)})" if call.asked_by else ""
@@ -227,7 +182,7 @@ def call_lines(answer: Answer, most: int = 0, names: Mapping[str, str] | None = 
     return lines
 
 
-def call_outcome(call: CallAnswer) -> str:
+def call_outcome(call: m.CallAnswer) -> str:
     """How many passages a call returned, and how many of them are relevant."""
     if call.error is not None:
         return f"failed: {plain(call.error)}"
@@ -240,13 +195,13 @@ def call_outcome(call: CallAnswer) -> str:
     return f"{n} passage{'' if n == 1 else 's'}, {known}"
 
 
-def is_sum(answer: Answer) -> bool:
+def is_sum(answer: m.Answer) -> bool:
     """Whether the ranking is that of the calls one after another, and so says nothing new."""
     came = [item.id for call in answer.calls or () for item in call.retrieved]
     return [item.id for item in answer.retrieved or ()] == list(dict.fromkeys(came))
 
 
-def short_ids_of(query: QueryAnswers) -> dict[str, str]:
+def short_ids_of(query: m.QueryAnswers) -> dict[str, str]:
     """The ids of everything that a question's story names, shortened together."""
     ids = [item.id for need in query.wanted for item in need]
     for answer in query.answers:
@@ -261,16 +216,7 @@ def place_of(span: Span) -> str:
     return f"{plain(span.source)}, characters {span.start} to {span.end}"
 
 
-def _wanted_line(query: QueryAnswers, standing: Standing, names: Mapping[str, str]) -> WantedLine:
-    need = query.wanted[standing.need]
-    name = " or ".join(_wanted_name(item, names) for item in need)
-    passage = next((item.text for item in need if item.text), "")
-    places = standing.words(plain(answer.system) for answer in query.answers)
-    where = "; ".join(f"{of}: {words}" if of else words for words, of in places)
-    return WantedLine(name, passage, where, standing.is_missed)
-
-
-def _wanted_name(item: Item, names: Mapping[str, str]) -> str:
+def _wanted_name(item: m.Item, names: Mapping[str, str]) -> str:
     place = f" ({place_of(item.passage)})" if isinstance(item.passage, Span) else ""
     grade = f" [{item.grade:g}]" if item.grade else ""
     return f"{named(item.id, names)}{place}{grade}"

@@ -93,12 +93,9 @@ class Reportable:
     def to_json(self, path: str | Path | None = None) -> str:
         """The unrounded numbers as a list of JSON objects; written to `path`, if given."""
         records = self.report().records
-        rows = [
-            dict(zip(records.columns, row, strict=True))
-            for row in zip(*records.columns.values(), strict=True)
-        ]
-        plain = jsonable(rows, "records")
-        return written(json_text(plain), path)
+        rows = zip(*records.columns.values(), strict=True)
+        parts = [dict(zip(records.columns, row, strict=True)) for row in rows]
+        return written(json_text(jsonable(parts, "records")), path)
 
     def to_pandas(self) -> pd.DataFrame:
         """The unrounded numbers as a data frame."""
@@ -118,7 +115,8 @@ class Reportable:
                 their "distribution" over the queries (both of a comparison only); a metric
                 "by_cutoff", or "by_tokens" where these were counted; "precision_recall":
                 interpolated, at eleven levels; "latency". Of a sweep: "tradeoff", quality against
-                tokens against p95, and a "heat_map" of two parameters.
+                tokens against p95, and a "heat_map" of two parameters. Of thresholds on the score:
+                a metric "by_threshold". Of what predicts the answers: "predictions".
             metric: which metric it shows; None takes ndcg where there is one, else the first. Means
                 and differences show all metrics unless one is given.
 
@@ -132,10 +130,7 @@ class Reportable:
 
 
 def csv_text(records: Records, *, for_people: bool = True) -> str:
-    """A line of names, and a line a row; a missing value is empty.
-
-    `for_people` keeps spreadsheets from running what comes from data.
-    """
+    """A line of names, and a line a row; `for_people`, spreadsheets run nothing of it."""
     rows = zip(*records.columns.values(), strict=True)
     lines = [list(records.columns), *(jsonable(row, "records") for row in rows)]
     if for_people:

@@ -1,13 +1,14 @@
 """A figure as SVG: on a page as wide as its place, elsewhere as a picture of its own.
 
 Across, places are shares of the plot's width; down, pixels: text keeps its size on every screen.
-Lines and texts have the colour of the text around them, in light and dark.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from textwrap import wrap
 from typing import NamedTuple, TypeAlias
 
@@ -17,36 +18,32 @@ from llama_index_rag_metrics.report import drawing
 from llama_index_rag_metrics.report.elements import Element, element, render
 from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.figure import Axis, Figure, Series
-from llama_index_rag_metrics.report.numbers import NO_VALUE, count, score
-from llama_index_rag_metrics.report.svg_parts import (
-    LINE,
-    QUIET,
-    RULE,
-    AxisScale,
-    centred,
-    mark_of,
-    notes_above,
-    num,
-    placed,
-    polyline,
-    rect,
-    segment,
-    svg_text,
-    x_axis,
-    x_title,
-    y_axis,
-)
+from llama_index_rag_metrics.report.numbers import NO_VALUE, count, on_axis, score
 
 Numbered: TypeAlias = Mapping[str, int]
 
 _CHARACTER, _ROW, _CELL = 7.4, 20, 30
 _PLANE, _BARS, _BELOW = 230, 96, 40
 _NAME_CHARACTERS, _END_CHARACTERS, _LABEL_CHARACTERS = 20, 17, 32
-_LABELLED_WIDTH = 430
-"""The width by which the labels of points are kept apart."""
-
+_LABELLED_WIDTH = 430  # the width by which the labels of points are kept apart
 _PICTURE_WIDTH = 640
 _MOST_NAMED_LINES = 10
+_LINE = 15
+_LOW = 100
+_TITLE_CHARACTERS = 46
+_LABELLED_TICKS = 5
+_DASHES = ("none", "6 4", "2 3", "8 3 2 3")
+_SHAPES = (
+    "M-4.5 0A4.5 4.5 0 1 1 4.5 0A4.5 4.5 0 1 1 -4.5 0Z",
+    "M0 -5.5L5.5 0L0 5.5L-5.5 0Z",
+    "M-4 -4H4V4H-4Z",
+    "M0 -5L5 4H-5Z",
+    "M0 5L5 -4H-5Z",
+    "M-5 -1.5H-1.5V-5H1.5V-1.5H5V1.5H1.5V5H-1.5V1.5H-5Z",
+    "M0 -6L1.6 -2L6 -1.6L2.6 1.2L3.7 5.5L0 3.2L-3.7 5.5L-2.6 1.2L-6 -1.6L-1.6 -2Z",
+)
+_QUIET = {"fill_opacity": ".75"}
+_RULE = {"stroke": "currentColor", "stroke_opacity": ".18"}
 
 
 class _Drawn(NamedTuple):
@@ -63,20 +60,22 @@ def picture(figure: Figure, caption: str = "") -> str:
     """The figure as an SVG file, dark on white, for wherever there is no page around it."""
     drawn = _drawn(figure, {})
     heading, remark = (_wrapped(plain(text)) for text in (caption, figure.remark))
-    above = drawn.above + LINE * len(heading) + 5
+    above = drawn.above + _LINE * len(heading) + 5
     below = above + drawn.height + _BELOW
-    height = below + LINE * len(remark)
-    inside = {"width": num(_PICTURE_WIDTH - drawn.left - drawn.right), "height": num(drawn.height)}
+    height = below + _LINE * len(remark)
+    width = _PICTURE_WIDTH - drawn.left - drawn.right
     svg = element(
         "svg",
         element("rect", width="100%", height="100%", fill="#fff"),
-        *(svg_text(text, 6, LINE * (n + 1), font_weight="600") for n, text in enumerate(heading)),
-        placed(num(drawn.left), above, *drawn.parts, **inside),
-        *(svg_text(text, 6, below + LINE * n + 10, **QUIET) for n, text in enumerate(remark)),
+        *(_svg_text(text, 6, _LINE * (n + 1), font_weight="600") for n, text in enumerate(heading)),
+        _placed(
+            _num(drawn.left), above, *drawn.parts, width=_num(width), height=_num(drawn.height)
+        ),
+        *(_svg_text(text, 6, below + _LINE * n + 10, **_QUIET) for n, text in enumerate(remark)),
         xmlns="http://www.w3.org/2000/svg",
-        width=num(_PICTURE_WIDTH),
-        height=num(height),
-        viewBox=f"0 0 {num(_PICTURE_WIDTH)} {num(height)}",
+        width=_num(_PICTURE_WIDTH),
+        height=_num(height),
+        viewBox=f"0 0 {_num(_PICTURE_WIDTH)} {_num(height)}",
         font_family="system-ui, sans-serif",
         font_size="12",
         fill="currentColor",
@@ -98,24 +97,26 @@ def on_page(figure: Figure, caption: str, numbers: Numbered) -> Element:
     drawn = _drawn(figure, numbers)
     sides = (drawn.above, drawn.right, _BELOW, drawn.left)
     look = {"fill": "currentColor", "role": "img", "aria_label": plain(caption)}
-    svg = placed("0", 0, *drawn.parts, width="100%", height=num(drawn.height), **look)
-    padding = f"padding:{' '.join(f'{num(side)}px' for side in sides)}"
+    svg = _placed("0", 0, *drawn.parts, width="100%", height=_num(drawn.height), **look)
+    padding = f"padding:{' '.join(f'{_num(side)}px' for side in sides)}"
     remark = [element("p", plain(figure.remark), class_="quiet")] if figure.remark else []
     return element("div", element("div", svg, class_="plot", style=padding), *remark)
 
 
 def _drawn(figure: Figure, numbers: Numbered) -> _Drawn:
-    return _FORMS[figure.form](drawing.with_known_points(figure), numbers)
+    known = [*map(drawing.with_known_points, figure.series)]
+    return _FORMS[figure.form](replace(figure, series=known), numbers)
 
 
+# the heading of its group, its name, and the point of a series that it shows
 _Row: TypeAlias = "tuple[str, str, Series, int]"
-"""The heading of its group, its name, and the point of a series that it shows."""
 
 
 def _points(figure: Figure, _: Numbered) -> _Drawn:
     """A row for each point, in a group for each name of y where series have several."""
-    names, systems = drawing.rows_of(figure), figure.series
-    x = AxisScale.of(figure.x, _numbers(figure, "x", "low", "high"))
+    systems = figure.series
+    names = list(dict.fromkeys(str(name) for series in systems for name in series.y))
+    x = _Scale.of(figure.x, _numbers(figure, "x", "low", "high"))
     rows: list[_Row] = [
         (
             name if len(names) > 1 < len(systems) else "",
@@ -131,33 +132,44 @@ def _points(figure: Figure, _: Numbered) -> _Drawn:
     def mark(series: Series, at: int, y: float) -> Iterator[Element]:
         low, high = series.low[at], series.high[at]
         if low is not None and high is not None and math.isfinite(low):
-            yield segment(x.across(low), y, x.across(high), y, **_stroke(series))
+            yield _segment(x.across(low), y, x.across(high), y, **_stroke(series))
         title = _titles(figure, series)[at]
-        yield mark_of(x.across(float(series.x[at])), y, series, at, title)
+        yield _symbol(x.across(float(series.x[at])), y, series, at, title)
 
     return _rows(figure, x, rows, mark)
 
 
-def _boxes(figure: Figure, _: Numbered) -> _Drawn:
-    x = AxisScale.of(figure.x, [*_numbers(figure, "x"), 0.0])
+def _row_each(
+    figure: Figure, _: Numbered, *, parts: Callable[[_Scale, Series, float], Iterator[Element]]
+) -> _Drawn:
+    x = _Scale.of(figure.x, [*_numbers(figure, "x"), 0.0])
 
     def mark(series: Series, _: int, y: float) -> Iterator[Element]:
-        low, first, median, third, high = map(float, series.x)
-        title = element("title", *_titles(figure, series))
-        whiskers = segment(x.across(low), y, x.across(high), y, **_stroke(series))
-        width = max(100 * (x.at(third) - x.at(first)), 0.3)
-        fill = drawing.colour_of(series)
-        box = rect(100 * x.at(first), y - 6, width, 12, fill=fill)
-        dark = {"stroke": "currentColor", "stroke_width": "2"}
-        middle = segment(x.across(median), y - 7, x.across(median), y + 7, **dark)
-        yield element("g", title, whiskers, box, middle)
+        yield element("g", element("title", *_titles(figure, series)), *parts(x, series, y))
 
     return _rows(figure, x, [("", series.name, series, 0) for series in figure.series], mark)
 
 
+def _box(x: _Scale, series: Series, y: float) -> Iterator[Element]:
+    low, first, median, third, high = map(float, series.x)
+    yield _segment(x.across(low), y, x.across(high), y, **_stroke(series))
+    width = max(100 * (x.at(third) - x.at(first)), 0.3)
+    yield _rect(100 * x.at(first), y - 6, width, 12, fill=drawing.colour_of(series))
+    dark = {"stroke": "currentColor", "stroke_width": "2"}
+    yield _segment(x.across(median), y - 7, x.across(median), y + 7, **dark)
+
+
+def _flow(x: _Scale, series: Series, y: float) -> Iterator[Element]:
+    start = 100 * x.at(0.0)
+    for value, colour in zip(map(float, series.x), drawing.COLOURS, strict=False):
+        end = 100 * x.at(value)
+        yield _rect(start, y - 6, end - start, 12, fill=colour)
+        start = end
+
+
 def _rows(
     figure: Figure,
-    x: AxisScale,
+    x: _Scale,
     rows: Sequence[_Row],
     mark: Callable[[Series, int, float], Iterator[Element]],
 ) -> _Drawn:
@@ -168,70 +180,67 @@ def _rows(
     is_above = widest > _NAME_CHARACTERS
     left = 12 if is_above else widest * _CHARACTER + 14
     baseline = ["underlined: the baseline" for series in figure.series if series.is_baseline]
-    parts, y, last = notes_above(left, prefix, *baseline), 0.0, ""
-    above = 12 + LINE * len(parts) if parts else 8
+    parts, y, last = _notes_above(left, prefix, *baseline), 0.0, ""
+    above = 12 + _LINE * len(parts) if parts else 8
     for heading, name, series, at in rows:
         if heading != last:
-            parts.append(svg_text(plain(heading), 2 - left, y + 14, font_weight="600"))
+            parts.append(_svg_text(plain(heading), 2 - left, y + 14, font_weight="600"))
             y, last = y + _ROW, heading
-        y += LINE if is_above else 0
+        y += _LINE if is_above else 0
         label = short[names.index(plain(name))]
         middle = y + _ROW / 2
         across, down, anchor = (2 - left, y - 1, "start") if is_above else (-8, middle + 4, "end")
         look = {"text_decoration": "underline"} if series.is_baseline else {}
-        parts.append(svg_text(label, across, down, text_anchor=anchor, **look))
-        parts.append(segment("0", middle, "100%", middle, **RULE))
+        parts.append(_svg_text(label, across, down, text_anchor=anchor, **look))
+        parts.append(_segment("0", middle, "100%", middle, **_RULE))
         parts += mark(series, at, middle)
         y += _ROW
-    return _Drawn([*x_axis(figure, x, y), *parts], y, left, above=above)
+    return _Drawn([*_x_axis(figure, x, y), *parts], y, left, above=above)
 
 
 def _lines(figure: Figure, _: Numbered) -> _Drawn:
     """Curves with their names at their ends; of many, the last ones are grey and have no name."""
     shown = [series for series in figure.series if len(series.x)]
     named = shown[:_MOST_NAMED_LINES]
-    x, y = (AxisScale.of(getattr(figure, axis), _numbers(figure, axis)) for axis in ("x", "y"))
+    x, y = _scales(figure)
     prefix, names = drawing.without_prefix([plain(series.name) for series in named])
     labels = drawing.shortened(names, _END_CHARACTERS)
-    height = max(_PLANE, LINE * len(named))
+    height = max(_PLANE, _LINE * len(named))
     grey = {"stroke": "currentColor", "stroke_opacity": ".4"}
-    parts = [polyline(series, x, y, height, grey) for series in shown[len(named) :]]
+    parts = [_polyline(series, x, y, height, grey) for series in shown[len(named) :]]
     ends = [y.down(float(series.y[-1]), height) for series in named]
-    places = drawing.spread(ends, LINE, height)
+    places = drawing.spread(ends, _LINE, height)
     for series, label, end, place in reversed([*zip(named, labels, ends, places, strict=True)]):
-        parts.append(polyline(series, x, y, height, _stroke(series)))
+        parts.append(_polyline(series, x, y, height, _stroke(series)))
         for at, title in enumerate(_titles(figure, series) if figure.markers else ()):
             across, down = x.across(float(series.x[at])), y.down(float(series.y[at]), height)
-            parts.append(mark_of(across, down, series, at, title, transform="scale(.75)"))
+            parts.append(_symbol(across, down, series, at, title, transform="scale(.75)"))
         thin = {"stroke": drawing.colour_of(series), "stroke_opacity": ".5"}
-        parts.append(segment(x.across(float(series.x[-1])), end, "100%", end, **thin))
-        leader = segment("0", end, "10", place, **thin)
-        parts.append(placed("100%", 0, leader, svg_text(label, 14, place + 4)))
+        parts.append(_segment(x.across(float(series.x[-1])), end, "100%", end, **thin))
+        leader = _segment("0", end, "10", place, **thin)
+        parts.append(_placed("100%", 0, leader, _svg_text(label, 14, place + 4)))
     right = max(map(cell_len, labels), default=0) * _CHARACTER + 26
-    more = len(shown) - len(named)
-    note = f"grey: {more} more" if more else ""
+    note = f"grey: {more} more" if (more := len(shown) - len(named)) else ""
     return _plane(figure, x, y, height, parts, right=right, prefix=prefix, note=note)
 
 
 def _marks(figure: Figure, _: Numbered) -> _Drawn:
     """Points of two numbers, a third one by colour, their names where there is room; lines."""
-    x, y = (
-        AxisScale.of(getattr(figure, axis), _numbers(figure, axis), 0.08) for axis in ("x", "y")
-    )
+    x, y = _scales(figure, 0.08)
     height = _PLANE + 70
     known = [value for series in figure.series for value in series.z if value is not None]
-    dashed = {**RULE, "stroke_opacity": ".6", "stroke_width": "2", "stroke_dasharray": "4 3"}
-    parts = [polyline(each, x, y, height, dashed) for each in figure.series if each.is_line]
+    dashed = {**_RULE, "stroke_opacity": ".6", "stroke_width": "2", "stroke_dasharray": "4 3"}
+    parts = [_polyline(each, x, y, height, dashed) for each in figure.series if each.is_line]
     taken: list[tuple[float, float, float]] = []
     for series in figure.series:
         for at, title in enumerate(() if series.is_line else _titles(figure, series)):
             across, down = x.at(float(series.x[at])), y.down(float(series.y[at]), height)
-            place = f"{num(100 * across)}%"
+            place = f"{_num(100 * across)}%"
             fill = _mixed(drawing.POINT_SCALE, series.z[at], known) if series.z else ""
-            parts.append(mark_of(place, down, series, at, title, fill=fill))
+            parts.append(_symbol(place, down, series, at, title, fill=fill))
             if series.labels:
                 label = _label(plain(series.labels[at]), across * _LABELLED_WIDTH, down, taken)
-                parts += [placed(place, down, *label)]
+                parts += [_placed(place, down, *label)]
     note = ""
     if figure.z is not None and known:
         note = f"{plain(figure.z.title)}: blue {count(min(known))}, red {count(max(known))}"
@@ -244,15 +253,13 @@ def _label(
     """The name of a point above it, to its right or left, unless it would run into another one."""
     (label,) = drawing.shortened([name], _LABEL_CHARACTERS)
     width = cell_len(label) * _CHARACTER
+    beside = [(left, right) for left, right, other in taken if abs(down - other) <= _LINE - 2]
     for begin, anchor, shift in ((across + 8, "start", 8), (across - 8 - width, "end", -8)):
         end = begin + width
-        is_free = all(
-            abs(down - other) > LINE - 2 or begin > right or end < left
-            for left, right, other in taken
-        )
+        is_free = all(begin > right or end < left for left, right in beside)
         if is_free and begin > -8 and end < _LABELLED_WIDTH + 8:
             taken.append((begin, end, down))
-            yield svg_text(label, shift, -5, text_anchor=anchor)
+            yield _svg_text(label, shift, -5, text_anchor=anchor)
             return
 
 
@@ -260,53 +267,54 @@ def _bars(figure: Figure, numbers: Numbered) -> _Drawn:
     """The bars of each series, one below the other."""
     step = max(float(b) - float(a) for series in figure.series for a, b in [series.x[:2]])
     middles = _numbers(figure, "x")
-    x = AxisScale.of(figure.x, [min(middles) - step / 2, max(middles) + step / 2], 0.01)
-    y = AxisScale.of(Axis(from_zero=True), [*_numbers(figure, "y"), 1.0])
+    x = _Scale.of(figure.x, [min(middles) - step / 2, max(middles) + step / 2], 0.01)
+    y = _Scale.of(Axis(from_zero=True), [*_numbers(figure, "y"), 1.0])
     width = 92 * step / (x.high - x.low)
     height = _BARS if len(figure.series) > 1 else 2 * _BARS
-    parts, top = [svg_text(plain(figure.y.title), "100%", 12, text_anchor="end", **QUIET)], 0.0
+    parts, top = [_svg_text(plain(figure.y.title), "100%", 12, text_anchor="end", **_QUIET)], 0.0
     for series in figure.series:
-        parts.append(svg_text(plain(series.name), 0, top + 12, font_weight="600"))
+        parts.append(_svg_text(plain(series.name), 0, top + 12, font_weight="600"))
         top += _ROW
-        parts += y_axis(y, height, top)
+        parts += _y_axis(y, height, top)
         titles = _titles(figure, series)
         for at, n in enumerate(map(float, series.y)):
             members = series.members[at] if series.members else ()
             known = ",".join(str(numbers[name]) for name in members if name in numbers)
             left, high = 100 * x.at(float(series.x[at])) - width / 2, height - y.down(n, height)
-            bar = rect(left, top + height - high, width, high, fill=drawing.colour_of(series))
+            bar = _rect(left, top + height - high, width, high, fill=drawing.colour_of(series))
             if known:
                 bar.set("data-questions", known)
             bar.append(element("title", titles[at]))
             parts += [bar] if n else []
         top += height + 8
-    return _Drawn([*x_axis(figure, x, top), *parts], top, 36)
+    return _Drawn([*_x_axis(figure, x, top), *parts], top, 36)
 
 
 def _cells(figure: Figure, _: Numbered) -> _Drawn:
     """A grid of numbers; the more, the darker."""
     (series,) = figure.series
-    columns, rows, cells = drawing.cells_of(series)
+    columns, rows = (list(dict.fromkeys(map(str, axis))) for axis in (series.x, series.y))
+    cells = {(str(x), str(y)): z for x, y, z in zip(series.x, series.y, series.z, strict=True)}
     known = [value for value in cells.values() if value is not None]
     width, height = 100 / len(columns), float(_CELL * len(rows))
     names = drawing.shortened([plain(name) for name in rows], _NAME_CHARACTERS)
     left = max(map(cell_len, names)) * _CHARACTER + 14
-    parts = [*notes_above(left, "", figure.y.title), x_title(figure, height)]
+    parts = [*_notes_above(left, "", figure.y.title), _x_title(figure, height)]
     for row, name in enumerate(rows):
         middle = row * _CELL + _CELL / 2 + 4
-        parts.append(svg_text(names[row], -8, middle, text_anchor="end"))
+        parts.append(_svg_text(names[row], -8, middle, text_anchor="end"))
         for column, across in enumerate(columns):
             value = cells.get((across, name))
             fill = _mixed(drawing.CELL_SCALE, value, known)
-            cell = rect(column * width, row * _CELL, width, _CELL - 2, fill=fill)
+            cell = _rect(column * width, row * _CELL, width, _CELL - 2, fill=fill)
             text = NO_VALUE if value is None else score(value)
             title = plain(f"{figure.x.title} {across}, {figure.y.title} {name}: {text}")
             look = {} if value is None else {"fill": drawing.CELL_TEXT}
-            number = centred(text, (column + 0.5) * width, middle, **look)
+            number = _centred(text, (column + 0.5) * width, middle, **look)
             parts.append(element("g", element("title", title), cell, number))
     short = drawing.shortened([plain(name) for name in columns], _NAME_CHARACTERS)
     for column, name in enumerate(short):
-        parts.append(centred(name, (column + 0.5) * width, height + 14))
+        parts.append(_centred(name, (column + 0.5) * width, height + 14))
     return _Drawn(parts, height, left, above=26)
 
 
@@ -314,7 +322,8 @@ _FORMS: Mapping[str, Callable[[Figure, Numbered], _Drawn]] = {
     "points": _points,
     "lines": _lines,
     "bars": _bars,
-    "boxes": _boxes,
+    "boxes": partial(_row_each, parts=_box),
+    "flow": partial(_row_each, parts=_flow),
     "marks": _marks,
     "cells": _cells,
 }
@@ -322,8 +331,8 @@ _FORMS: Mapping[str, Callable[[Figure, Numbered], _Drawn]] = {
 
 def _plane(
     figure: Figure,
-    x: AxisScale,
-    y: AxisScale,
+    x: _Scale,
+    y: _Scale,
     height: float,
     parts: Sequence[Element],
     *,
@@ -332,9 +341,16 @@ def _plane(
     note: str = "",
 ) -> _Drawn:
     left = max((cell_len(y.label(tick)) for tick in y.ticks), default=0) * _CHARACTER + 12
-    notes = notes_above(left, prefix, note, figure.y.title)
-    axes = [*y_axis(y, height), *x_axis(figure, x, height)]
-    return _Drawn([*notes, *axes, *parts], height, left, right, 12 + LINE * len(notes))
+    notes = _notes_above(left, prefix, note, figure.y.title)
+    axes = [*_y_axis(y, height), *_x_axis(figure, x, height)]
+    return _Drawn([*notes, *axes, *parts], height, left, right, 12 + _LINE * len(notes))
+
+
+def _scales(figure: Figure, room: float = 0.04) -> tuple[_Scale, _Scale]:
+    return (
+        _Scale.of(figure.x, _numbers(figure, "x"), room),
+        _Scale.of(figure.y, _numbers(figure, "y"), room),
+    )
 
 
 def _titles(figure: Figure, series: Series) -> list[str]:
@@ -364,3 +380,128 @@ def _numbers(figure: Figure, *columns: str) -> list[float]:
 
 def _stroke(series: Series) -> dict[str, str]:
     return {"stroke": drawing.colour_of(series), "stroke_width": "2"}
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """From the numbers of an axis to places between 0 and 1."""
+
+    axis: Axis
+    low: float
+    high: float
+    ticks: Sequence[float]
+
+    @classmethod
+    def of(cls, axis: Axis, values: Sequence[float], room: float = 0.04) -> _Scale:
+        if axis.is_log:
+            ticks = drawing.log_ticks([value for value in values if 0 < value < math.inf])
+            return cls(axis, math.log10(ticks[0]), math.log10(ticks[-1]), ticks)
+        low, high = axis.ends or (min(values, default=0.0), max(values, default=1.0))
+        if axis.ends is None:
+            low = min(0.0, low) if axis.from_zero else low
+            pad = room * (high - low) or 0.5 * abs(high) or 0.5
+            low, high = low if axis.from_zero and not low else low - pad, high + pad
+        return cls(axis, low, high, drawing.ticks(low, high))
+
+    def at(self, value: float) -> float:
+        if self.axis.is_log:
+            value = math.log10(value) if value > 0 else self.low
+        return (value - self.low) / (self.high - self.low)
+
+    def across(self, value: float) -> str:
+        return f"{_num(100 * self.at(value))}%"
+
+    def down(self, value: float, height: float) -> float:
+        return height * (1 - self.at(value))
+
+    def label(self, value: float) -> str:
+        return on_axis(value, is_share=self.axis.is_share)
+
+
+def _notes_above(left: float, prefix: str, *others: str) -> list[Element]:
+    """Lines above the plot: what all names begin with, and whatever else there is to be said."""
+    begun = f"all names begin with {prefix}" if prefix else ""
+    lines = [plain(line) for line in (begun, *others) if line]
+    return [
+        _svg_text(line, 2 - left, -8 - _LINE * above, **_QUIET)
+        for above, line in enumerate(reversed(lines))
+    ]
+
+
+def _x_axis(figure: Figure, x: _Scale, height: float) -> Iterator[Element]:
+    """Rules and numbers; where these are many, every other one is left out on narrow screens."""
+    for number, tick in enumerate(x.ticks):
+        is_minor = number % 2 and len(x.ticks) > _LABELLED_TICKS
+        yield _segment(x.across(tick), 0, x.across(tick), height, **_RULE)
+        look = {"class_": "minor"} if is_minor else {}
+        yield _centred(x.label(tick), 100 * x.at(tick), height + 15, **look)
+    if figure.zero_line:
+        dashed = {"stroke": "currentColor", "stroke_dasharray": "2 2"}
+        zero = x.across(figure.zero)
+        yield _segment(zero, 0, zero, height, **dashed)
+    yield _x_title(figure, height)
+
+
+def _x_title(figure: Figure, height: float) -> Element:
+    (title,) = drawing.shortened([plain(figure.x.title)], _TITLE_CHARACTERS)
+    return _svg_text(title, "100%", height + 32, text_anchor="end", **_QUIET)
+
+
+def _y_axis(y: _Scale, height: float, top: float = 0.0) -> Iterator[Element]:
+    for tick in y.ticks[:: 1 if height > _LOW else 2]:
+        place = top + y.down(tick, height)
+        yield _segment("0", place, "100%", place, **_RULE)
+        yield _svg_text(y.label(tick), -6, place + 4, text_anchor="end")
+
+
+def _polyline(
+    series: Series, x: _Scale, y: _Scale, height: float, look: Mapping[str, str]
+) -> Element:
+    """A line through the points, stretched with the plot, though not its width."""
+    across, down = map(float, series.x), map(float, series.y)
+    places = zip(map(x.at, across), down, strict=True)
+    points = " ".join(f"{_num(1000 * a)},{_num(y.down(b, height))}" for a, b in places)
+    dash = _DASHES[series.number // len(drawing.COLOURS) % len(_DASHES)]
+    shape = {"points": points, "fill": "none", "vector_effect": "non-scaling-stroke"}
+    line = element("polyline", **shape, **{"stroke_dasharray": dash, **look})
+    line.append(element("title", plain(series.name)))
+    box = {"viewBox": f"0 0 1000 {_num(height)}", "preserveAspectRatio": "none"}
+    return _placed("0", 0, line, width="100%", height=_num(height), **box)
+
+
+def _symbol(
+    across: str, y: float, series: Series, at: int, title: str, *, fill: str = "", **look: str
+) -> Element:
+    """The series' mark, hollow or not: another one each time that a colour comes again."""
+    shape = _SHAPES[(series.number + series.number // len(drawing.COLOURS)) % len(_SHAPES)]
+    colour = fill or drawing.colour_of(series)
+    if series.hollow and series.hollow[at]:
+        look |= {"fill": "transparent", "stroke": colour, "stroke_width": "1.6"}
+    else:
+        look["fill"] = colour
+    return _placed(across, y, element("path", element("title", title), d=shape, **look))
+
+
+def _placed(x: str, y: float, *children: Element, **look: str) -> Element:
+    return element("svg", *children, x=x, y=_num(y), overflow="visible", **look)
+
+
+def _segment(x1: str, y1: float, x2: str, y2: float, **look: str) -> Element:
+    return element("line", x1=x1, y1=_num(y1), x2=x2, y2=_num(y2), **look)
+
+
+def _rect(left: float, top: float, width: float, height: float, **look: str) -> Element:
+    across, wide = f"{_num(left)}%", f"{_num(width)}%"
+    return element("rect", x=across, y=_num(top), width=wide, height=_num(height), **look)
+
+
+def _svg_text(text: str, x: float | str, y: float, **look: str) -> Element:
+    return element("text", text, x=x if isinstance(x, str) else _num(x), y=_num(y), **look)
+
+
+def _centred(text: str, across: float, y: float, **look: str) -> Element:
+    return _svg_text(text, f"{_num(across)}%", y, text_anchor="middle", **look)
+
+
+def _num(value: float) -> str:
+    return f"{value:.2f}".rstrip("0").rstrip(".")

@@ -17,18 +17,11 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from llama_index_rag_metrics.report import model as m
+from llama_index_rag_metrics.report import query_lines
 from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.excerpts import cut_line, passage_line
 from llama_index_rag_metrics.report.failures import failure_lines, failures_title
 from llama_index_rag_metrics.report.numbers import shown
-from llama_index_rag_metrics.report.query_lines import (
-    Line,
-    came_lines,
-    in_order,
-    more_wanted,
-    short_ids_of,
-    wanted_lines,
-)
 from llama_index_rag_metrics.report.why import why_lines
 
 _STYLES: dict[m.Tone, str] = {
@@ -184,13 +177,11 @@ def _split(table: m.Table, label: int, column: int, abreast: int) -> Iterator[Re
             grid.add_column(head, width=column, justify="right")
         for part in table.parts:
             for row in part:
-                grid.add_row(
-                    Text(_folded(plain(row.label), label)), *map(_marked, row.cells[chosen])
-                )
+                first = Text(_folded(plain(row.label), label))
+                grid.add_row(first, *map(_marked, row.cells[chosen]))
             grid.add_section()
         yield _indented(grid)
-    leads = any(cell.tone == "leading" for row in table.rows for cell in row.cells)
-    if leads and not table.title:
+    if not table.title and any(cell.tone == "leading" for row in table.rows for cell in row.cells):
         line = "column" if table.system_rows else "row"
         yield _indented(Text(f"{_MARK}best mean of its {line}, perhaps by chance", "dim"))
 
@@ -200,13 +191,10 @@ def _cut_off(table: m.Table, width: int) -> Iterator[RenderableType]:
     width -= _MARGIN
     heads = list(map(plain, table.head))
     labels = [plain(table.first), *(plain(row.label) for row in table.rows)]
-    columns = [
-        max(
-            min(_NAME_WIDTH, _in_two_lines(head)),
-            _widest(_text(row.cells[column]) for row in table.rows),
-        )
-        for column, head in enumerate(heads)
-    ]
+    columns = []
+    for number, head in enumerate(heads):
+        widest = _widest(_text(row.cells[number]) for row in table.rows)
+        columns.append(max(min(_NAME_WIDTH, _in_two_lines(head)), widest))
     label = min(_LABEL_WIDTH, max(map(_in_two_lines, labels)))
     while len(columns) > 1 and label + _total(columns) > width:
         columns.pop()
@@ -302,23 +290,23 @@ def _listed(listing: m.Listing) -> Grid:
 
 def _answers(query: m.QueryAnswers, most: int) -> Grid:
     grid = _borderless_grid(_NAME_WIDTH, None)
-    for part in in_order(query, _add_relevant, _add_came):
+    for part in query_lines.in_order(query, _add_relevant, _add_came):
         part(grid, query, most)
     return grid
 
 
 def _add_came(grid: Grid, query: m.QueryAnswers, most: int) -> None:
-    names = short_ids_of(query)
+    names = query_lines.short_ids_of(query)
     for answer in query.answers:
         head = (Text(plain(answer.system)), _marked(answer.score))
-        for line in came_lines(query, answer, most, names) or [Line("")]:
+        for line in query_lines.came_lines(query, answer, most, names) or [query_lines.Line("")]:
             grid.add_row(*head, _OneLine(line.text, "green" if line.is_hit else ""))
             head = (Text(), Text())
 
 
 def _add_relevant(grid: Grid, query: m.QueryAnswers, most: int) -> None:
     label = Text("relevant", "dim")
-    for wanted in wanted_lines(query):
+    for wanted in query_lines.wanted_lines(query):
         where = Text(wanted.where, "red" if wanted.is_missed else "dim")
         if text := passage_line(wanted.passage, query.text):
             # the text is cut at the right edge; where it was lost is shown in full
@@ -329,7 +317,7 @@ def _add_relevant(grid: Grid, query: m.QueryAnswers, most: int) -> None:
         if where:
             grid.add_row(label, "", where)
         label = Text()
-    if more := more_wanted(query):
+    if more := query_lines.more_wanted(query):
         grid.add_row("", "", Text(more, "dim"))
 
 
@@ -344,8 +332,7 @@ def _borderless_grid(*widths: int | None, dim: int = -1) -> Grid:
     """Columns of at most these widths, the one numbered `dim` dim, and one with the rest."""
     grid = Grid.grid(padding=(0, 2, 0, 0), expand=True)
     for number, width in enumerate(widths):
-        style = "dim" if number == dim else None
-        is_cut = width is not None
+        style, is_cut = "dim" if number == dim else None, width is not None
         grid.add_column(max_width=width, style=style, overflow="ellipsis", no_wrap=is_cut)
     grid.add_column(ratio=1)
     return grid

@@ -9,51 +9,45 @@ from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.excerpts import named
 from llama_index_rag_metrics.report.model import Answer, Cutoff, Found, Item, QueryAnswers
 
-WANTED = 5
-"""How many relevant passages are listed."""
-
-WANTED_OF_CALLS = 3
-"""How many are listed below the calls of an agent."""
-
-_FIRST_MISSED = 2
-"""So many of those that were missed are listed, whatever else was found."""
-
+WANTED = 5  # how many relevant passages are listed
+WANTED_OF_CALLS = 3  # how many are listed below the calls of an agent
+_FIRST_MISSED = 2  # so many of those that were missed are listed, whatever else was found
 NEVER = "never retrieved"
 BELOW = "below the cutoff"
 OVER = "over the token budget"
 OTHER_ID = "under another id"
-DROPPED = "dropped by a later stage"
+DROPPED = "dropped by a stage"
 IN_CALL = "in a call, not in the result"
-LOSSES = (NEVER, BELOW, OVER, OTHER_ID, DROPPED, IN_CALL)
-"""The ways in which a relevant passage is lost."""
-
+NOT_INDEXED = "not in the index"
+# the ways in which a relevant passage is lost
+LOSSES = (NOT_INDEXED, NEVER, BELOW, OVER, OTHER_ID, DROPPED, IN_CALL)
+# stages of every pipeline: what a passage must be in, who retrieves it, and where metrics stop
+INDEX, RETRIEVER, CUT, BUDGET = "index", "retriever", "cut", "token budget"
 REMEDY = "Evaluate with matcher='text', or move the labels:"
+# what to do about passages under other ids: the command moves labels to the nodes of an index
 MOVE = "rag-metrics labels move dataset.json storage/ -o moved.json"
-"""What to do about passages under other ids: the command moves labels to the nodes of an index."""
-
-UNMET = "no relevant passage meets it"
-"""What is said of a group, or a facet, that nothing can meet."""
+UNMET = "no relevant passage meets it"  # what is said of a group, or a facet, that nothing can meet
 
 
 class Whereabouts(NamedTuple):
-    """Where a system has a relevant passage, in words, "" where nobody knows; `loss` is how it was
-    lost, "" where it wasn't.
-    """
+    """Where a system has a relevant passage, in words, "" where nobody knows."""
 
     words: str
-    loss: str = ""
+    loss: str = ""  # how it was lost, "" where it wasn't
+    stage: str = ""  # of a pipeline's stages, the one that lost it
+    before: tuple[str, int] | None = None  # who had it before that, at which rank
 
 
 class Standing(NamedTuple):
-    """A need, by its position among those of a query, and where each system met it or didn't.
-
-    Attributes:
-        is_missed: whether every system lost it; of stages, whether the last one has lost it.
-    """
+    """A need, by its position among those of a query, and where each system met it or didn't."""
 
     need: int
     places: Sequence[Whereabouts]
-    is_missed: bool
+    is_missed: bool  # whether every system lost it; of stages, whether the last one has lost it
+
+    @property
+    def n_met(self) -> int:
+        return sum(bool(place.words) and not place.loss for place in self.places)
 
     @property
     def is_elsewhere(self) -> bool:
@@ -82,10 +76,7 @@ def has_calls(query: QueryAnswers) -> bool:
 
 
 def standings(query: QueryAnswers, names: Mapping[str, str] | None = None) -> list[Standing]:
-    """Where each need was met or lost, those first that the fewest systems met; `names` of ids.
-
-    Those that are listed (`most_wanted`) come before the others, whatever was met among them.
-    """
+    """Where each need was met or lost, the least met first among the `most_wanted` and the rest."""
     found = []
     for number, need in enumerate(query.wanted):
         places = [where_found(query, system, need, names) for system in range(len(query.answers))]
@@ -93,7 +84,7 @@ def standings(query: QueryAnswers, names: Mapping[str, str] | None = None) -> li
         deciding = known[-1:] if query.stages else known
         is_missed = bool(known) and all(place.loss for place in deciding)
         found.append(Standing(number, places, is_missed))
-    found.sort(key=_n_meeting)
+    found.sort(key=lambda standing: (not standing.is_missed, standing.n_met))
     n_missed = sum(standing.is_missed for standing in found)
     missed, met = found[:n_missed], found[n_missed:]
     n_first = max(_FIRST_MISSED, most_wanted(query) - len(met))
@@ -101,18 +92,10 @@ def standings(query: QueryAnswers, names: Mapping[str, str] | None = None) -> li
     return [*missed[:n_first], *met[:n_met], *missed[n_first:], *met[n_met:]]
 
 
-def _n_meeting(standing: Standing) -> tuple[bool, int]:
-    n_met = sum(bool(place.words) and not place.loss for place in standing.places)
-    return not standing.is_missed, n_met
-
-
 def where_found(
     query: QueryAnswers, number: int, need: Sequence[Item], names: Mapping[str, str] | None = None
 ) -> Whereabouts:
-    """Where the system of this number met a need, or lost what would.
-
-    Of alternatives, the best placed one counts.
-    """
+    """Where the system of this number met a need, by its best alternative, or lost it."""
     answer = query.answers[number]
     known = answer.known is None or any(item.id in answer.known for item in need)
     if answer.found is None or not known:
@@ -120,18 +103,37 @@ def where_found(
     if not any(item.grade for item in need):
         return Whereabouts(UNMET, UNMET)
     if (best := best_place(answer, need)) is not None:
-        return _of_rank(best, query.cutoff)
-    if query.stages:
-        for earlier in range(number - 1, -1, -1):
-            if (before := best_place(query.answers[earlier], need)) is not None:
-                stage = plain(query.answers[earlier + 1].system)
-                return Whereabouts(f"dropped by {stage} (was {before.rank})", DROPPED)
+        return _of_rank(best, query.cutoff, answer.system)
+    lost = _lost_after(query, number, need)
     ids = [item.id for item in need]
     if call := min((answer.in_call[item] for item in ids if item in answer.in_call), default=0):
         return Whereabouts(f"call {call} had it, the result doesn't", IN_CALL)
     if same := min((answer.same_text[i] for i in ids if i in answer.same_text), default=None):
-        return Whereabouts(f"rank {same.rank:,}, {OTHER_ID} ({named(same.id, names)})", OTHER_ID)
-    return Whereabouts(NEVER, NEVER)
+        if lost.loss == DROPPED:
+            return lost._replace(words=f"{lost.words}, its text is at rank {same.rank:,}")
+        words = f"rank {same.rank:,}, {OTHER_ID} ({named(same.id, names)})"
+        return lost._replace(words=words, loss=OTHER_ID)
+    return lost
+
+
+def _lost_after(query: QueryAnswers, number: int, need: Sequence[Item]) -> Whereabouts:
+    """How what isn't in a ranking was lost: at the stage after the last one that had it."""
+    for earlier in range(number - 1 if query.stages else -1, -1, -1):
+        previous = query.answers[earlier].system
+        if (before := best_place(query.answers[earlier], need)) is not None:
+            return _dropped(query.answers[earlier + 1].system, previous, before.rank)
+    held = query.answers[0 if query.stages else number].held
+    last = max((held[item.id][-1] for item in need if item.id in held), default=None)
+    if last is None or last.handed_to == RETRIEVER:
+        return Whereabouts(NEVER, NEVER, RETRIEVER)
+    if not last.rank:
+        return Whereabouts(NOT_INDEXED, NOT_INDEXED, INDEX)
+    return _dropped(last.handed_to, last.held_by, last.rank, f" in {plain(last.held_by)}")
+
+
+def _dropped(stage: str, held_by: str, rank: int, where: str = "") -> Whereabouts:
+    words = f"dropped by {plain(stage)} (was {rank:,}{where if held_by else ''})"
+    return Whereabouts(words, DROPPED, stage, (held_by, rank))
 
 
 def best_place(answer: Answer, need: Sequence[Item]) -> Found | None:
@@ -140,10 +142,11 @@ def best_place(answer: Answer, need: Sequence[Item]) -> Found | None:
     return min((known[item.id] for item in need if item.id in known), default=None)
 
 
-def _of_rank(found: Found, cutoff: Cutoff | None) -> Whereabouts:
-    if cutoff is not None and cutoff.unit == "items" and found.rank > cutoff.at:
-        return Whereabouts(f"rank {found.rank:,}, {BELOW} {cutoff.at:,}", BELOW)
-    is_budget = cutoff is not None and cutoff.unit == "tokens"
-    if cutoff is not None and is_budget and found.tokens is not None and found.tokens > cutoff.at:
-        return Whereabouts(f"over the budget of {cutoff.at:,} tokens", OVER)
-    return Whereabouts(f"rank {found.rank:,}")
+def _of_rank(found: Found, cutoff: Cutoff | None, system: str) -> Whereabouts:
+    words, before = f"rank {found.rank:,}", (system, found.rank)
+    reached = None if cutoff is None else found.rank if cutoff.unit == "items" else found.tokens
+    if cutoff is None or reached is None or reached <= cutoff.at:
+        return Whereabouts(words)
+    if cutoff.unit == "items":
+        return Whereabouts(f"{words}, {BELOW} {cutoff.at:,}", BELOW, CUT, before)
+    return Whereabouts(f"over the budget of {cutoff.at:,} tokens", OVER, BUDGET, before)

@@ -4,44 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from llama_index_rag_metrics.report import whereabouts as w
 from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.excerpts import titled
 from llama_index_rag_metrics.report.model import Answer, CallAnswer, Item, QueryAnswers
 from llama_index_rag_metrics.report.query_lines import short_ids_of
-from llama_index_rag_metrics.report.whereabouts import (
-    BELOW,
-    DROPPED,
-    IN_CALL,
-    NEVER,
-    OTHER_ID,
-    OVER,
-    UNMET,
-    Whereabouts,
-    best_place,
-    where_found,
-)
 from llama_index_rag_metrics.report.words import LATIN, script_of, shared_words, words_of
 
-_SYSTEMS = 2
-"""Of more systems, words aren't compared."""
-
+_SYSTEMS = 2  # of more systems, words aren't compared
 _LINES = 3
 _WORDS, _RANKS = 4, 3
-_LONGEST = 4_000
-"""The words of longer texts aren't looked at."""
+_LONGEST = 4_000  # the words of longer texts aren't looked at
 
 
 def why_lines(query: QueryAnswers) -> list[str]:
-    """Why the systems missed what is relevant, one line for those of which the same holds.
-
-    Of stages, why the last one did. Nothing is said of what failed with an error, returned nothing
-    or missed nothing, and where no ranking is known.
-
-    >>> from llama_index_rag_metrics.report.model import Cutoff, Found
-    >>> answer = Answer("bm25", score=None, retrieved=[], more=9, found={"io": Found(7)})
-    >>> why_lines(QueryAnswers("q1", "", [[Item("io", 1)]], [answer], cutoff=Cutoff(5)))
-    ['Found at rank 7; only the first 5 count.']
-    """
+    """Why the systems, or the last stage, missed what is relevant; one line for those alike."""
     numbers = range(len(query.answers))
     said: dict[str, list[str]] = {}
     for number in numbers[-1:] if query.stages else numbers:
@@ -60,31 +37,31 @@ class _Story:
     def __init__(self, query: QueryAnswers, number: int) -> None:
         self.query, self.number = query, number
         self.answer: Answer = query.answers[number]
-        places = [(need, where_found(query, number, need)) for need in query.wanted]
-        self.lost = [(need, place) for need, place in places if place.loss and place.loss != UNMET]
-        self.n = query.more + sum(place.loss != UNMET for _, place in places)
+        places = [(need, w.where_found(query, number, need)) for need in query.wanted]
+        self.lost = [pair for pair in places if pair[1].loss not in ("", w.UNMET)]
+        self.n = query.more + sum(place.loss != w.UNMET for _, place in places)
         self.noun = "groups" if any(len(need) > 1 for need in query.wanted) else "relevant passages"
         # beside what is too deep, "missed" would be both
-        self.missed = "unretrieved" if self._of(BELOW, OVER) else "missed"
+        self.missed = "unretrieved" if self._of(w.BELOW, w.OVER) else "missed"
 
     def why(self) -> str:
         if self.answer.error is not None or not self.lost:
             return ""
-        if self._of(OTHER_ID):
+        if self._of(w.OTHER_ID):
             return self._other_id()
         if self.answer.calls is not None:
-            found_deep = self._deep()
-            return found_deep if found_deep else self._calls(self.answer.calls)
+            return self._deep() or self._calls(self.answer.calls)
         if not self.answer.retrieved and not self.answer.more:
             return ""  # which is said where the ranking would be
-        if dropped := self._of(DROPPED):
+        if dropped := self._of(w.DROPPED):
             how = dropped[0][1].words
             if self.n == 1:
                 return _sentence(how)
             return f"{self._count(len(dropped))} dropped, the first {how.removeprefix('dropped ')}."
-        return " ".join(filter(None, (self._best(), self._deep(), self._never())))
+        parts = (self._best(), self._deep(), self._not_indexed(), self._never())
+        return " ".join(filter(None, parts))
 
-    def _of(self, *losses: str) -> list[tuple[Sequence[Item], Whereabouts]]:
+    def _of(self, *losses: str) -> list[tuple[Sequence[Item], w.Whereabouts]]:
         return [(need, place) for need, place in self.lost if place.loss in losses]
 
     def _count(self, n: int, verb: str = "was were") -> str:
@@ -96,30 +73,26 @@ class _Story:
         lost = [need for need, _ in self.lost]
         worth = max(_grade(need) for need in lost)
         better = [need for need in self.query.wanted if need not in lost and _grade(need) > worth]
-        places = [place for need in better if (place := best_place(self.answer, need))]
-        return (
-            f"The highest grade is at rank {min(place.rank for place in places):,}."
-            if places
-            else ""
-        )
+        places = [place for need in better if (place := w.best_place(self.answer, need))]
+        return f"The highest grade is at rank {min(places).rank:,}." if places else ""
 
     def _other_id(self) -> str:
         same = self.answer.same_text
-        elsewhere = self._of(OTHER_ID)
+        elsewhere = self._of(w.OTHER_ID)
         rank = min(same[item.id].rank for need, _ in elsewhere for item in need if item.id in same)
         remedy = "match by text, or move the labels"
         if self.n == 1:
-            return f"The relevant text came at rank {rank:,} {OTHER_ID}: {remedy}."
+            return f"The relevant text came at rank {rank:,} {w.OTHER_ID}: {remedy}."
         n = len(elsewhere)
         first = f"the first at rank {rank:,}" if n > 1 else f"at rank {rank:,}"
-        return f"{n:,} of {self.n:,} relevant texts came {OTHER_ID}, {first}: {remedy}."
+        return f"{n:,} of {self.n:,} relevant texts came {w.OTHER_ID}, {first}: {remedy}."
 
     def _deep(self) -> str:
         """Of what is in the ranking beyond where the metric stops reading."""
-        deep, cutoff = self._of(BELOW, OVER), self.query.cutoff
+        deep, cutoff = self._of(w.BELOW, w.OVER), self.query.cutoff
         if not deep or cutoff is None:
             return ""
-        places = [best_place(self.answer, need) for need, _ in deep]
+        places = [w.best_place(self.answer, need) for need, _ in deep]
         ranks = sorted(place.rank for place in places if place is not None)
         first, last = [f"{rank:,}" for rank in ranks[:_RANKS]], ""
         if len(ranks) > _RANKS:
@@ -131,22 +104,25 @@ class _Story:
         start = "Found" if self.n == 1 else self._count(len(ranks), "is are")
         return f"{start} {where}; {unit}."
 
+    def _not_indexed(self) -> str:
+        """Of what a corpus lacks."""
+        lacking = self._of(w.NOT_INDEXED)
+        which = "The relevant passage is" if self.n == 1 else self._count(len(lacking), "is are")
+        return f"{which} {w.NOT_INDEXED}." if lacking else ""
+
     def _calls(self, calls: Sequence[CallAnswer]) -> str:
         if not calls:
             return "It made no search."
-        if in_call := self._of(IN_CALL):
+        if in_call := self._of(w.IN_CALL):
             if self.n == 1:
                 return _sentence(in_call[0][1].words)
             return f"{self._count(len(in_call))} brought by a search, but dropped from the result."
-        n_found = self.n - len(self.lost)
-        its = "Its only search" if len(calls) == 1 else f"Its {len(calls):,} searches"
-        if n_found:
-            return f"{its} brought {n_found:,} of {self.n:,} {self.noun}."
-        if len(calls) == 1:
-            return f"{its} brought no relevant passage{self._asked(calls)}."
-        return (
-            f"None of its {len(calls):,} searches brought a relevant passage{self._asked(calls)}."
-        )
+        is_one, searches = len(calls) == 1, f"{len(calls):,} searches"
+        if n_found := self.n - len(self.lost):
+            which = "Its only search" if is_one else f"Its {searches}"
+            return f"{which} brought {n_found:,} of {self.n:,} {self.noun}."
+        nothing = "Its only search brought no" if is_one else f"None of its {searches} brought a"
+        return f"{nothing} relevant passage{self._asked(calls)}."
 
     def _asked(self, calls: Sequence[CallAnswer]) -> str:
         """How few of the question's words were searched for, if fewer than half."""
@@ -161,8 +137,7 @@ class _Story:
 
     def _never(self) -> str:
         """Of what wasn't retrieved: its script, its words, or else how much it is."""
-        never = self._of(NEVER)
-        if not never:
+        if not (never := self._of(w.NEVER)):
             return ""
         missed = [item for need, _ in never for item in need if item.grade]
         script = self._script(missed)
@@ -178,24 +153,21 @@ class _Story:
         others = [script for script in scripts if script != asked] if asked else []
         if not others:
             return ""
-        names = ", ".join(dict.fromkeys(others))
-        end = f"in another script ({names})"
-        n = len(others)
+        n, is_or_are = len(others), "is" if len(others) == 1 else "are"
+        which = f"{n:,} of {len(missed):,} {self.missed} passages"
         if n == len(missed):
-            passages = "passage is" if n == 1 else "passages are"
-            return f"The {'' if n == 1 else f'{n:,} '}{self.missed} {passages} {end}."
-        is_or_are = "is" if n == 1 else "are"
-        return f"{n:,} of {len(missed):,} {self.missed} passages {is_or_are} {end}."
+            which = f"The {self.missed} passage" if n == 1 else f"The {n:,} {self.missed} passages"
+        names = " and ".join(dict.fromkeys(others))
+        return f"{which} {is_or_are} in {names} characters, the question in {asked} ones."
 
     def _words(self, missed: Sequence[Item], n_never: int) -> str:
         """What they share with the question, beside what came; or else how many they are."""
-        if n_never == self.n:
-            how_many = f"None of the {self.n:,} {self.noun} was retrieved"
-            if self.n == 1:
-                how_many = "The relevant passage wasn't retrieved"
-        else:
+        how_many = f"None of the {self.n:,} {self.noun} was retrieved"
+        if n_never < self.n:
             verb = "wasn't weren't"
             how_many = f"{self._count(n_never, verb)} retrieved"
+        elif self.n == 1:
+            how_many = "The relevant passage wasn't retrieved"
         if not self._are_words_known(missed):
             return f"{how_many}."
         question = self.query.text
@@ -210,14 +182,15 @@ class _Story:
         best = max(range(len(missed)), key=lambda at: (missed[at].grade, len(shared[at])))
         if not shared[best]:
             return f"{how_many}."
-        name = titled(missed[best].text)[0]
-        named = f"“{name}”" if name else short_ids_of(self.query)[missed[best].id]
-        if len(missed) == 1:
-            named = "it"
+        named = "it"
+        if len(missed) > 1:
+            name = titled(missed[best].text)[0]
+            named = f"“{name}”" if name else short_ids_of(self.query)[missed[best].id]
         if len(rival) > len(shared[best]):
             only = f"{named} shares only {_quoted(shared[best])} with the question"
             return f"{how_many}: {only}{beside}."
-        return f"{how_many}, though {named} shares {_quoted(shared[best])} with the question."
+        shares = f"{named} shares {_quoted(shared[best])} with the question"
+        return f"{how_many}; words don't explain it: {shares}."
 
     def _rival(self) -> tuple[int, str]:
         """The rank and the text of the first that came and isn't relevant."""

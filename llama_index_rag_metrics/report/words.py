@@ -10,7 +10,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Collection, Sequence
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, zip_longest
 from typing import NamedTuple
 
 _STOP_WORDS = """
@@ -28,6 +28,7 @@ il per sono è da em na no os um uma
 """
 STOP_WORDS = frozenset(_STOP_WORDS.split())
 
+# what is replaced at a word's end, in this order; the patterns mean the same in JavaScript
 _ENDINGS = (
     ("(?<=...)(?<!s)s$", ""),
     ("(?<=...)(?<!e)(?:ing|ed)$", ""),
@@ -35,11 +36,9 @@ _ENDINGS = (
     ("(?<=...)y$", "i"),
     (r"([a-z])(?=\1$)", ""),
 )
-"""What is replaced at a word's end, in this order; the patterns mean the same in JavaScript."""
 
+# Thai, Japanese and Chinese signs, which no blank parts into words
 _UNSPACED = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-"""Thai, Japanese and Chinese signs, which no blank parts into words."""
-
 _FIRST_UNSPACED = _UNSPACED[0]
 _MARKS = "\u0300-\u036f\u0591-\u05bd\u064b-\u065f\u0900-\u0963\u0966-\u0dff"
 _WORD = re.compile(f"[{_UNSPACED}]|(?:(?![{_UNSPACED}])(?:[^\\W_]|[{_MARKS}]))+")
@@ -86,26 +85,20 @@ def words_of(text: str) -> Sequence[Word]:
     >>> [word.stem for word in words_of("the pots 素燒排")]
     ['pot', '素燒', '燒排']
     """
-    found = [(match[0], match.start(), match.end()) for match in _WORD.finditer(text)]
+    found = [*_WORD.finditer(text)]
     words = []
-    for number, (word, start, end) in enumerate(found):
-        if not is_unspaced(word):
-            if word.lower() not in STOP_WORDS:
-                words.append(Word(stem(word), start, end))
-        elif number + 1 < len(found):
-            after, follows, to = found[number + 1]
-            if follows == end and is_unspaced(after):
-                words.append(Word(word + after, start, to))
+    for match, after in zip_longest(found, found[1:]):
+        if not is_unspaced(match[0]):
+            if match[0].lower() not in STOP_WORDS:
+                words.append(Word(stem(match[0]), *match.span()))
+        elif after is not None and after.start() == match.end() and is_unspaced(after[0]):
+            words.append(Word(match[0] + after[0], match.start(), after.end()))
     return words
 
 
 @lru_cache(maxsize=1 << 14)
 def shared_words(question: str, text: str) -> Sequence[str]:
-    """The words of the question that a text has, too, as the question writes them, each once.
-
-    >>> shared_words("May the pots go into the kiln?", "A kiln for one pot.")
-    ('pots', 'kiln')
-    """
+    """The words of the question that a text has, too, as the question writes them, each once."""
     asked: dict[str, str] = {}
     for word in words_of(question):
         asked.setdefault(word.stem, question[word.start : word.end])
@@ -131,11 +124,7 @@ def _has(lowered: str, name: str) -> bool:
 
 @lru_cache(maxsize=1 << 10)
 def script_of(text: str) -> str:
-    """The script of most of its first letters, "" without any.
-
-    >>> script_of("What is it?"), script_of("3D 列印新手提醒"), script_of("что это")
-    ('Latin', 'Chinese or Japanese', 'Cyrillic')
-    """
+    """The script of most of its first letters, "" without any."""
     if text.isascii():
         return LATIN if any(map(str.isalpha, text)) else ""
     letters = islice(filter(str.isalpha, text), _LETTERS_READ)
@@ -162,5 +151,5 @@ def shared_start(texts: Sequence[str]) -> str:
     return first[: next((n for n, (one, other) in pairs if one != other), len(first))]
 
 
+# what scripts need of this
 RULES = {"stop": sorted(STOP_WORDS), "endings": _ENDINGS, "unspaced": _UNSPACED}
-"""What scripts need of this."""

@@ -5,6 +5,7 @@ Skips where Chromium or playwright is absent, except in CI.
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -16,7 +17,16 @@ from support.chromium import AA, axe_violations
 from support.reported import EVIL, METRICS, QUERIES, baseline, comparison, other, results
 from support.tab import DRAWN, Tab
 
-from llama_index_rag_metrics import Ranking, Scores, check_rules, compare, power
+from llama_index_rag_metrics import (
+    Ranking,
+    RetrievalDataset,
+    Scores,
+    check_rules,
+    compare,
+    evaluate,
+    power,
+)
+from llama_index_rag_metrics.report.model import Statement
 
 
 @pytest.fixture
@@ -32,6 +42,17 @@ def test_the_verdict_comes_first_and_hostile_names_are_text(tab: Tab) -> None:
     assert tab.page.locator("h1").inner_text() == f"{EVIL} against baseline"
     assert verdicts.first.is_visible()
     assert tab.page.locator("img").count() == 0
+
+
+def test_a_quiet_verdict_has_the_size_of_a_verdict(
+    open_report: Callable[..., Tab],
+) -> None:
+    decision = [Statement("It is so.", "quiet"), Statement("Take it.")]
+    report = dataclasses.replace(comparison().report(full=True), decision=decision)
+    quiet = open_report(report).page.locator(".verdict.quiet")
+    look = "element => [getComputedStyle(element).fontSize, getComputedStyle(element).margin]"
+    # .95rem of 16px, and the .6rem below of every verdict that isn't the last
+    assert quiet.evaluate(look) == ["15.2px", "0px 0px 9.6px"]
 
 
 def test_hostile_queries_texts_and_errors_are_text(tab: Tab) -> None:
@@ -298,6 +319,23 @@ def test_results_without_a_baseline_show_no_movement(open_report: Callable[..., 
     assert place.locator(".move").count() == 0
     assert tab.page.locator("#queries thead th").all_inner_texts() == ["question", "one"]
     assert tab.page.locator("#metric option").all_inner_texts() == METRICS
+
+
+def test_the_runs_of_a_question_stand_side_by_side(open_report: Callable[..., Tab]) -> None:
+    found = iter([["a", "x"], ["y", "x"], ["x", "a"]])
+    dataset = RetrievalDataset({"q1": EVIL}, {"q1": ["a"]}, {"a": "moons", "x": EVIL})
+    asked = evaluate(lambda _: next(found), dataset, ["mrr"], name="agent", repeats=3, workers=1)
+    tab = open_report(asked)
+    heads = tab.page.locator("#queries thead th").all_inner_texts()
+    assert heads == ["question", "agent", "run 1", "run 2", "run 3"]
+    cells = tab.page.locator("#queries tbody td").all_inner_texts()
+    assert cells[1:] == ["0.50", "1.00", "0.00", "0.50"]
+    wanted, mean, *runs = tab.unfold("q1").locator(".side").all_inner_texts()
+    assert "run 2: never retrieved" in wanted
+    assert "mean of the runs" in mean
+    assert [run.splitlines()[0][:5] for run in runs] == ["run 1", "run 2", "run 3"]
+    assert ["moons" in run for run in runs] == [True, False, True]
+    assert tab.page.locator("img").count() == 0
 
 
 def test_the_numbers_are_there_without_scripts(browser: Any, tmp_path: Path) -> None:

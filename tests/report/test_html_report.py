@@ -500,6 +500,20 @@ def test_a_statement_links_to_its_evidence_and_shows_its_command() -> None:
     assert linked(report_html.html_page(asked))["→ questions"] == "#all-queries"
 
 
+@pytest.mark.parametrize("folded", [True, False])
+def test_the_remark_of_a_table_is_above_it(folded: bool) -> None:
+    tables = [Table("Runs", ["a"], [[Row("q1", [Cell(1)])]], remark="the first <3> of 9")]
+    html = report_html.html_page(Report("Runs", sections=[Section("Runs", tables, folded=folded)]))
+    body = html[html.index("<main") :]
+    assert '<p class="quiet">the first &lt;3&gt; of 9</p><div class="wide"' in body
+
+
+def test_the_remark_of_a_listing_is_above_it() -> None:
+    listing = Listing("Hardest", [QueryAnswers("q1", "?")], "beside <q2>, above")
+    html = report_html.html_page(Report("Runs", listings=[listing]))
+    assert '<h2>Hardest</h2><p class="quiet">beside &lt;q2&gt;, above</p>' in html
+
+
 def test_a_listing_links_to_the_questions_of_the_page() -> None:
     full = comparison().report(full=True)
     listing = Listing("Hardest", [QueryAnswers("q1", EVIL), QueryAnswers("not there", "")])

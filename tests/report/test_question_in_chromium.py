@@ -13,7 +13,15 @@ from support.command_line import run as rag_metrics
 from support.reported import EVIL, LONG, baseline, comparison, other
 from support.tab import DRAWN, FILLED, Tab
 
-from llama_index_rag_metrics import Ranking, RetrievalDataset, Run, Scores, compare, write_run
+from llama_index_rag_metrics import (
+    Ranking,
+    RetrievalDataset,
+    Run,
+    Scores,
+    compare,
+    score_rankings,
+    write_run,
+)
 from llama_index_rag_metrics.evaluation.results.results_report import results_report
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report.html import html_page
@@ -589,6 +597,17 @@ def test_signs_that_turn_a_text_turn_nothing_beside_it(open_report: Callable[...
     })"""
     assert place.evaluate(f"place => ({held})(place.closest('table'))")
     assert "pump" in place.inner_text()
+
+
+def test_signs_that_turn_a_question_turn_nothing_beside_its_title(
+    open_report: Callable[..., Tab],
+) -> None:
+    scores = score_rankings({"q1": ["a"]}, {"q1": []}, "mrr", queries={"q1": "\u202epump"})
+    tab = open_report(scores)
+    tab.page.locator("#to-check summary").first.click()
+    title = tab.page.locator("#to-check summary span", has_text="pump").first
+    assert title.evaluate("span => getComputedStyle(span).unicodeBidi") == "isolate"
+    assert title.inner_text() == "\u202epump"
 
 
 def test_a_plot_can_choose_the_questions(open_report: Callable[..., Tab]) -> None:

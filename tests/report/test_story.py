@@ -202,7 +202,10 @@ def test_the_page_has_the_places_of_the_terminal(rechunked: EvaluationResults) -
     ((row,),) = json.loads(json.dumps(content.rankings))
     [[where, why]] = row["told"]
     assert where == [[0, 1, [["never retrieved", ""]]], [1, 0, [["rank 2", ""]]]]
-    moons = "1 of 2 relevant passages wasn't retrieved, though it shares “moons” with the question."
+    moons = (
+        "1 of 2 relevant passages wasn't retrieved; words don't explain it: it shares “moons” with "
+        "the question."
+    )
     assert why == why_lines(story) == [moons]
     (seen,) = row["seen"][0]["answers"]
     # doc#8 stands for what doc#7 stands for

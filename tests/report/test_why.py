@@ -199,7 +199,8 @@ def test_words_that_only_what_came_shares() -> None:
     # as many words as what came: words don't explain it
     both = f"{GLAZE} No pot of clay."
     assert why({"glaze": both}) == (
-        "The relevant passage wasn't retrieved, though it shares “clay”, “pots” with the question."
+        "The relevant passage wasn't retrieved; words don't explain it: it shares “clay”, “pots” "
+        "with the question."
     )
     assert why({"glaze": GLAZE, "other": f"{GLAZE} One pot."}) == (
         "None of the 2 relevant passages was retrieved: “Glazes for tableware” shares only “pots” "
@@ -241,10 +242,12 @@ def test_where_words_arent_known_nothing_is_said_of_them(query: QueryAnswers) ->
 
 def test_another_script_is_named() -> None:
     assert why({"a": "送燒須知 素燒排在星期二"}) == (
-        "The missed passage is in another script (Chinese or Japanese)."
+        "The missed passage is in Chinese or Japanese characters, the question in Latin ones."
     )
     line = why({"a": "가마 소성 안내", "b": GLAZE, "c": "Глазури"})
-    assert line.endswith(" 2 of 3 missed passages are in another script (Korean, Cyrillic).")
+    assert line.endswith(
+        " 2 of 3 missed passages are in Korean and Cyrillic characters, the question in Latin ones."
+    )
     assert why({"a": "送燒須知", "b": "素燒"}, text="素燒排在什麼時候？") == (
         "None of the 2 relevant passages was retrieved."
     )
@@ -258,7 +261,8 @@ def test_beside_what_is_too_deep_missed_is_called_unretrieved() -> None:
         "1 of 3 relevant passages is at rank 8; only the first 5 count. "
         "The unretrieved passages share no content word with the question; "
         "rank 1 shares “clay”, “pots”. "
-        "1 of 2 unretrieved passages is in another script (Chinese or Japanese)."
+        "1 of 2 unretrieved passages is in Chinese or Japanese characters, the question in Latin "
+        "ones."
     )
 
 

@@ -21,7 +21,6 @@ from llama_index_rag_metrics.runtime.errors import MissingExtra
 
 
 def packed(value: Any) -> str:
-    """A value as base64 of gzip of JSON."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return packed_text(text)
 
@@ -43,20 +42,16 @@ def asset(name: str, package: str = __package__) -> str:
 
 
 def script_source(script: str) -> str:
-    """The hash by which a content security policy allows this script."""
     digest = base64.b64encode(sha256(script.encode("utf-8")).digest()).decode("ascii")
     return f"'sha256-{digest}'"
 
 
 class TableLibrary(NamedTuple):
-    """A script as base64 of gzip, and a plain style sheet."""
-
     script: str
     css: str
 
 
 def check_libraries() -> None:
-    """Raise `MissingExtra` where a library isn't there, without reading them."""
     if find_spec("itables") is None:
         raise MissingExtra("the HTML report", "report")
 

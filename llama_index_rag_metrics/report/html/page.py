@@ -24,9 +24,9 @@ Cut: TypeAlias = int | Literal["auto", "never"]
 
 _MOST_BYTES = 19_900_000
 
+# the scripts that a page without questions does without
 _OF_QUESTIONS = ("passages.js", "question.js", "questions.js")
-"""The scripts that a page without questions does without."""
-
+# what the scripts go by, as all other reports do
 _RULES = {
     **words.RULES,
     "abreast": MOST_ABREAST,
@@ -37,7 +37,6 @@ _RULES = {
     "remedy": whereabouts.REMEDY,
     "move": whereabouts.MOVE,
 }
-"""What the scripts go by, as all other reports do."""
 
 
 def write_page(
@@ -60,32 +59,31 @@ def html_page(report: Report, *, title: str | None = None, cut: Cut = "auto") ->
 
 
 def _assemble(report: Report, content: Content | None, *, heading: str, most: int | None) -> str:
-    figures = page_plots.figures_of(report, [] if content is None else content.index["ids"])
-    licences = ""
-    more = () if content is None else _OF_QUESTIONS
-    names = ("carried.js", "sorting.js", *more, "address.js", "plots.js", "page.js")
-    script = f"const RULES = {json.dumps(_RULES)};\n" + "".join(map(asset, names))
     metrics = list(report.metrics)
     index: dict[str, Any] = {"colours": COLOURS, "metrics": metrics}
     index["shown"] = metrics.index(report.headline) if metrics else 0
+    scripts, styles = ["carried.js", "sorting.js"], ["base.css"]
     if content is not None:
         index |= content.index
         index["heads"] = without_prefix(content.index["systems"])[1]
-    decision, glossary = sections.decision(report), sections.glossary(report)
-    listings = sections.listings(report, set(index.get("ids", ())))
+        scripts += _OF_QUESTIONS
+        styles.append("questions.css")
+    scripts += ("address.js", "plots.js", "page.js")
+    script = f"const RULES = {json.dumps(_RULES)};\n" + "".join(map(asset, scripts))
+    ids = index.get("ids", [])
+    figures = page_plots.figures_of(report, ids)
+    listings = sections.listings(report, set(ids))
     summary, details = (sections.sections(report, aside=aside) for aside in (False, True))
     drawn = [("plots", "Plots")] if figures else []
     drawn += [] if content is None else [("all-queries", "Questions")]
-    of_questions = () if content is None else ("questions.css",)
-    styles = ("base.css", *of_questions, "page.css")
     parts = {
         "header": render(*sections.header(report)),
         "contents": render(*sections.contents([*summary, *listings, *drawn, *details])),
-        "summary": render(*decision, *summary, *listings),
+        "summary": render(*sections.decision(report), *summary, *listings),
         "plots": render(*page_plots.section(figures, report.headline)),
         "details": render(*details),
-        "glossary": render(*glossary),
-        "css": "".join(map(asset, styles)),
+        "glossary": render(*sections.glossary(report)),
+        "css": "".join(map(asset, [*styles, "page.css"])),
         "table_css": "" if content is None else assets.table_library().css,
         "script": script,
     }
@@ -93,21 +91,18 @@ def _assemble(report: Report, content: Content | None, *, heading: str, most: in
         "figures": packed(page_plots.plots_data(figures)),
         "markdown": packed(to_markdown(report)),
     }
-    notice, on_paper = [], ""
+    notice, licences, on_paper = [], "", ""
     if content is not None:
         chunks["library-table"] = assets.table_library().script
-        licences += " Table: DataTables (MIT)."
-        for number, rankings in enumerate(content.rankings):
-            chunks[f"rankings-{number}"] = packed(rankings)
-        n_questions = questions(len(content.index["ids"]))
-        on_paper = f"{n_questions} not printed: see the page."
+        licences = " Table: DataTables (MIT)."
+        chunks |= {f"rankings-{n}": packed(part) for n, part in enumerate(content.rankings)}
+        on_paper = f"{questions(len(ids))} not printed: see the page."
         taken = sum(len(part.encode()) for part in parts.values()) + len(packed(index))
         room = None if most is None else most - taken - sum(map(len, chunks.values()))
-        for number, chunk in enumerate(packed_texts(content.texts, room)):
-            chunks[f"texts-{number}"] = chunk
-        cut, n_cut = content.texts.cut, content.texts.n_cut
-        if n_cut:
-            cuts = f"{n_cut:,} of {len(content.texts):,} texts are cut at {cut:,} characters."
+        texts = content.texts
+        chunks |= {f"texts-{n}": chunk for n, chunk in enumerate(packed_texts(texts, room))}
+        if texts.n_cut:
+            cuts = f"{texts.n_cut:,} of {len(texts):,} texts are cut at {texts.cut:,} characters."
             notice = [element("p", f"{cuts} cut='never' keeps them whole.", class_="quiet")]
     chunks["index"] = packed(index)
     return Template(asset("page.html")).substitute(

@@ -1,7 +1,6 @@
 """Per-query data embedded in the page: scores for the table, rankings in chunks, and their texts.
 
-Each distinct text is kept once, cut, and in compressed chunks; the page unpacks only the chunks
-that somebody looks at.
+Each distinct text is kept once, cut, in compressed chunks, which are unpacked when looked at.
 """
 
 from __future__ import annotations
@@ -22,30 +21,18 @@ from llama_index_rag_metrics.report.query_lines import call_outcome, place_of, s
 from llama_index_rag_metrics.report.whereabouts import LOSSES, Standing, best_place, standings
 from llama_index_rag_metrics.report.why import why_lines
 
-CUT = 2000
-"""How many characters of each text are kept by default."""
-
-_SHORTEST_CUT = 40
-"""Texts are never cut shorter than this to keep the file small."""
-
+CUT = 2000  # how many characters of each text are kept by default
+_SHORTEST_CUT = 40  # texts are never cut shorter than this to keep the file small
+# characters of text in one chunk: more compress better, fewer open faster
 _CHUNK_CHARACTERS = 400_000
-"""Characters of text in one chunk: more compress better, fewer open faster."""
-
 _CHUNK_QUERIES = 200
 
+# by how a metric reads labels and where it stops: each loss to the positions of queries
 _Lost: TypeAlias = dict[tuple[int, m.Cutoff | None], dict[str, list[int]]]
-"""By how a metric reads labels and where it stops: each loss to the positions of queries."""
 
 
 class Texts:
-    """Distinct texts, numbered as they come, each cut to `cut` characters; None keeps them whole.
-
-    >>> texts = Texts(cut=5)
-    >>> texts.add("a long text"), texts.add("other"), texts.add("a long text")
-    (0, 1, 0)
-    >>> list(texts.chunks())
-    [[['a lon', 11], 'other']]
-    """
+    """Distinct texts, numbered as they come, each cut to `cut` characters unless that is None."""
 
     def __init__(self, cut: int | None = CUT) -> None:
         self.cut = cut
@@ -58,11 +45,11 @@ class Texts:
 
     @property
     def n_cut(self) -> int:
-        """How many texts are cut."""
         return sum(text != text[: self.cut] for text in self._numbers)
 
-    def add(self, text: str) -> int:
-        """The number of a text, which is kept if it's new."""
+    def add(self, text: str | None) -> int | None:
+        if not text:
+            return None
         number = self._numbers.get(text)
         if number is None:
             number = self._numbers[text] = len(self)
@@ -111,7 +98,6 @@ class Content:
 
 
 def content_of(queries: m.Queries, cut: int | None) -> Content:
-    """Gather what the page shows, texts cut to `cut` characters."""
     texts = Texts(cut)
     readings = range(max(queries.matcher_of_metric, default=0) + 1)
     rows = []
@@ -140,6 +126,7 @@ def content_of(queries: m.Queries, cut: int | None) -> Content:
         "lost": list(lost.values()),
         "wayOfMetric": [list(lost).index(way) for way in ways],
         "stages": queries.stages,
+        "ofRuns": queries.of_runs,
         "ids": [str(query_id) for query_id in queries.ids],
         "queries": list(queries.texts),
         "scores": scores,
@@ -160,15 +147,13 @@ def content_of(queries: m.Queries, cut: int | None) -> Content:
 def _told(
     by_reading: Sequence[m.QueryAnswers], position: int, lost: _Lost, systems: Sequence[str]
 ) -> list[Any]:
-    """Of each way where passages are, and why some were missed; or the position of an equal one.
-
-    `lost` gets the position of the query.
-    """
+    """Where passages are, and why some were missed, by way; or the position of an equal one."""
     told: list[Any] = []
     before: list[tuple[int, list[Any]]] = []
     for (reading, cutoff), positions in lost.items():
         query = by_reading[reading]._replace(cutoff=cutoff)
-        found = standings(query, _names(query))
+        is_named = any(answer.same_text for answer in query.answers)
+        found = standings(query, short_ids_of(query) if is_named else None)
         where = [_where(query, standing, systems) for standing in found]
         seen = (reading, where)
         # equal places have equal reasons
@@ -186,17 +171,8 @@ def _digits(by_system: Sequence[Sequence[float | None]]) -> list[int]:
     return [digits_apart(scores, n) for scores in zip(*by_system, strict=True)]
 
 
-def _names(query: m.QueryAnswers) -> dict[str, str] | None:
-    """The short ids of a query where a place names one."""
-    return short_ids_of(query) if any(answer.same_text for answer in query.answers) else None
-
-
 def _where(query: m.QueryAnswers, standing: Standing, systems: Sequence[str]) -> list[Any]:
-    """[position of the need, how it was lost, [[place in words, whose], ...], which item]
-
-    It was met (0), missed (1), or came under another id (2). Of alternatives, the item is the best
-    placed one.
-    """
+    """[need, 0 met, 1 missed or 2 elsewhere, [[place, whose], …], the best placed alternative]"""
     items = query.wanted[standing.need]
     found = [
         (place, number)
@@ -230,8 +206,8 @@ def _wanted(query: m.QueryAnswers, texts: Texts) -> dict[str, list[Any]]:
     return _columns(
         ids=[str(item.id) for _, item in items],
         grades=[item.grade for _, item in items],
-        texts=[_kept(item.text, texts) for _, item in items],
-        passages=[_kept(each, texts) if isinstance(each, str) else None for each in passages],
+        texts=[texts.add(item.text) for _, item in items],
+        passages=[texts.add(each) if isinstance(each, str) else None for each in passages],
         places=[place_of(each) if isinstance(each, Span) else None for each in passages],
         needs=[number if in_groups else None for number, _ in items],
     )
@@ -243,7 +219,7 @@ def _answer(answer: m.Answer, texts: Texts) -> dict[str, Any] | None:
     calls = None if answer.calls is None else [_call(call, texts) for call in answer.calls]
     return {
         "ids": [str(item.id) for item in answer.retrieved],
-        **_columns(texts=[_kept(item.text, texts) for item in answer.retrieved]),
+        **_columns(texts=[texts.add(item.text) for item in answer.retrieved]),
         **_known(latency=_time(answer.latency), error=answer.error, calls=calls),
     }
 
@@ -253,41 +229,30 @@ def _call(call: m.CallAnswer, texts: Texts) -> dict[str, Any]:
         "query": " ".join(call.query.split()),
         "askedBy": call.asked_by,
         "ids": [str(item.id) for item in call.retrieved],
-        **_columns(texts=[_kept(item.text, texts) for item in call.retrieved]),
+        **_columns(texts=[texts.add(item.text) for item in call.retrieved]),
         **_known(latency=_time(call.latency)),
     }
 
 
 def _judged(answer: m.Answer, wanted: Sequence[Sequence[m.Item]]) -> dict[str, Any]:
-    """Grades, why an item is a hit, ranks unless they are 1, 2, 3 and so on, and names that differ.
-
-    `found` is the rank of what meets a need, by the need's position; `sameText` the position of
-    what has the text of a wanted item under another id.
-    """
+    """Grades, why items are hits, unusual ranks, ranks of needs, and positions of wanted texts."""
     retrieved = answer.retrieved or ()
     ids = [item.id for item in retrieved]
     same = {str(wanted): ids.index(came.id) for wanted, came in answer.same_text.items()}
     places = {need: best_place(answer, items) for need, items in enumerate(wanted)}
     found = {str(need): place.rank for need, place in places.items() if place is not None}
-    calls = None
-    if answer.calls is not None:
-        calls = [
-            {
-                **_graded(call.retrieved),
-                "isNew": list(map(int, call.is_new)),
-                "outcome": call_outcome(call),
-            }
-            for call in answer.calls
-        ]
+    labels = [[str(wanted.id) for wanted in item.stands_for] or None for item in retrieved]
+    calls = None if answer.calls is None else [_judged_call(call) for call in answer.calls]
     return {
         **_graded(retrieved),
-        **_columns(
-            standsFor=[
-                [str(wanted.id) for wanted in item.stands_for] or None for item in retrieved
-            ],
-        ),
+        **_columns(standsFor=labels),
         **_known(ranks=answer.ranks, found=found or None, sameText=same or None, calls=calls),
     }
+
+
+def _judged_call(call: m.CallAnswer) -> dict[str, Any]:
+    is_new = list(map(int, call.is_new))
+    return {**_graded(call.retrieved), "isNew": is_new, "outcome": call_outcome(call)}
 
 
 def _graded(items: Sequence[m.ReportedItem]) -> dict[str, list[Any]]:
@@ -299,10 +264,6 @@ def _graded(items: Sequence[m.ReportedItem]) -> dict[str, list[Any]]:
 
 def _time(latency: float | None) -> str | None:
     return None if latency is None else seconds(latency)
-
-
-def _kept(text: str | None, texts: Texts) -> int | None:
-    return texts.add(text) if text else None
 
 
 def _columns(**columns: list[Any]) -> dict[str, list[Any]]:

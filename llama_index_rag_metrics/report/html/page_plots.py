@@ -12,8 +12,8 @@ from llama_index_rag_metrics.report.model import Report
 
 _FEW_MEANS = 6
 
+# kind to metric, or "" where all metrics share one, to the names and drawings of variants
 Figures: TypeAlias = dict[str, dict[str, list[tuple[str, Element]]]]
-"""Kind to metric, or "" where all metrics share one, to the names and drawings of variants."""
 
 
 def figures_of(report: Report, ids: Sequence[str]) -> Figures:
@@ -24,11 +24,10 @@ def figures_of(report: Report, ids: Sequence[str]) -> Figures:
             continue
         caption, by_metric, _ = FIGURES[kind]
         for metric in report.metrics if by_metric or _is_long(draw(None)) else [None]:
-            figure = draw(metric)
-            if figure is not None:
-                caption_of = f"{caption}, {metric}" if metric else caption
+            if (figure := draw(metric)) is not None:
+                of_metric = f"{caption}, {metric}" if metric else caption
                 variants = [figure, *figure.variants]
-                drawn = [(each.name, svg.on_page(each, caption_of, numbers)) for each in variants]
+                drawn = [(each.name, svg.on_page(each, of_metric, numbers)) for each in variants]
                 figures.setdefault(kind, {})[metric or ""] = drawn
     return {kind: figures[kind] for kind in FIGURES if kind in figures}
 

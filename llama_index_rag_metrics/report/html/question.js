@@ -108,7 +108,7 @@ const labelledSide = (view, index, question) => {
     const look = item.isMissed ? "missed" : null;
     return row(view, { id: item.id, text: item.text, rank: item.isAlternative ? "or" : "", tags, look, open: item.isMissed && missed <= OPEN });
   });
-  const by = index.systems.length > 1 && !index.stages ? "missed by every system" : "missed";
+  const by = index.systems.length > 1 && !index.stages ? `missed by every ${index.ofRuns ? "run" : "system"}` : "missed";
   const heading = ["Relevant passages", lossesOf(question, by)].filter(Boolean).join(": ");
   const most = hasCalls(question) ? RULES.listedBelowCalls : RULES.listed;
   const side = make("div", { class: "side relevant" }, ...listOf(rows.slice(0, most), make("h4", { "aria-level": 3 }, heading)));
@@ -131,7 +131,7 @@ const sideOf = (view, index, question, system) => {
   const score = tag("quiet", number(question.scores[system], question.digits));
   const latency = answer?.latency == null ? null : tag("quiet", answer.latency);
   const head = make("div", {}, make("h4", { "aria-level": 3 }, swatch, index.systems[system], score, latency));
-  if (!answer) head.append(make("p", { class: "quiet" }, "no ranking known"));
+  if (!answer) head.append(make("p", { class: "quiet" }, index.ofRuns && !system ? "mean of the runs" : "no ranking known"));
   else head.append(...failureOf(answer));
   if (!answer) return make("div", { class: "side" }, head);
   const [isPair, isMany] = [answers.length === 2, answers.length > RULES.abreast];

@@ -334,7 +334,7 @@ const drawChecks = (index, checks) => {
           const names = ["failed", "empty"].includes(kind)
             ? whose.filter(([column]) => column.includes(at)).map(([, name]) => name)
             : [];
-          const title = [index.queries[at] || index.ids[at], tag("count", ` ${[index.ids[at], ...names].join(" · ")}`)];
+          const title = [make("span", {}, index.queries[at] || index.ids[at]), tag("count", ` ${[index.ids[at], ...names].join(" · ")}`)];
           return fold(title, async (inner) => inner.append(await unfolded(index, at, byId("metric").value)));
         }));
       }),

@@ -79,10 +79,7 @@ def decision(report: m.Report) -> list[Element]:
 
 
 def contents(cards: Iterable[Element | tuple[str, str]]) -> list[Element]:
-    """Links to the cards, each a section or (id, heading); none to those without a title in sight.
-
-    Sections get an id here, unless another has it.
-    """
+    """Links to the cards, each a section or (id, heading), with a title in sight."""
     links: dict[str, str] = {}
     for card in cards:
         if isinstance(card, tuple):
@@ -107,10 +104,7 @@ def sections(report: m.Report, *, aside: bool) -> list[Element]:
 
 
 def listings(report: m.Report, known: Collection[str] = ()) -> list[Element]:
-    """Questions worth a look, and errors; those on request are in the table of all questions.
-
-    Questions are linked to that table if it has them by their `known` ids.
-    """
+    """Questions worth a look, linked to the table if it has these `known` ids; and errors."""
     cards = [_listing(listing, known) for listing in report.listings if not listing.on_request]
     if report.failures:
         lines = [": ".join(filter(None, line)) for line in failure_lines(report.failures)]
@@ -180,10 +174,12 @@ def _section(section: m.Section) -> Element:
     for number, table in enumerate(section.tables):
         is_further = number > 0 and table.place == "detail" and is_long
         if section.folded or is_further:
-            children.append(_fold(table.title, _set(table, table.parts)))
+            children.append(_fold(table.title, *_said(table), _set(table, table.parts)))
             continue
-        if table.title and len(section.tables) > 1:
+        # one with folded rows by itself is what the heading says
+        if table.title not in ("", section.heading) and (len(section.tables) > 1 or not table.fold):
             children.append(element("h3", plain(table.title)))
+        children += _said(table)
         first = table.parts[:1] if table.fold else table.parts
         children.append(_set(table, first))
         if further := table.parts[len(first) :]:
@@ -195,10 +191,14 @@ def _section(section: m.Section) -> Element:
     return _card(section.heading, *children)
 
 
+def _said(table: m.Table) -> list[Element]:
+    return [element("p", plain(table.remark), class_="quiet")] if table.remark else []
+
+
 def _listing(listing: m.Listing, known: Collection[str]) -> Element:
     more = [element("li", line, class_="quiet") for line in [listing.more_in_words] if line]
     queries = [_query(query, listing.most, known) for query in listing.queries]
-    lines = filter(None, (listing.lead, listing.legend))
+    lines = filter(None, (listing.remark, listing.lead, listing.legend))
     above = [element("p", plain(line), class_="quiet") for line in lines]
     return _card(listing.title, *above, element("ul", *queries, *more, class_="listing"))
 
