@@ -49,6 +49,8 @@ Args:
     ignore_identical_ids: Leave out passages whose id is the question's own.
     json: Write every score, unrounded, as JSON.
     llm (FACTORY): package.module:factory, which makes an LLM of LlamaIndex, or the LLM.
+    min_score: Leave out passages with a lower score of the retriever, as
+        SimilarityPostprocessor(similarity_cutoff=…) would.
     match_on (KEY): Which id of a passage the labels use: node_id, ref_doc_id or a metadata key.
     metric (-m, METRIC): A metric, such as ndcg@10. Repeat the option, or use commas.
         `rag-metrics metrics` lists all.
@@ -173,7 +175,7 @@ def interrupted(kept: str, path: Path | None = None) -> Iterator[None]:
 
 
 _CALLED = {
-    "index_or_nodes": ("corpus", "new_nodes"),
+    "index_or_nodes": ("corpus", "new_nodes", "nodes"),
     "judgements": ("qrels", "output"),
     "metrics": ("metric",),
     "path": ("output",),
@@ -181,12 +183,15 @@ _CALLED = {
 """Arguments of the package that a command calls otherwise."""
 
 _REMEDIES = {
+    "answer": "Say which: --columns answer=NAME.",
+    "query_id": "Name the column of their ids: --columns query_id=NAME.",
     "texts": "A metric of texts needs questions and texts, which `rag-metrics evaluate` has.",
     "matcher": "A matcher needs what it compares: `rag-metrics score --matcher` and `rag-metrics "
     "evaluate --matcher` have it.",
     "llm": "Set Settings.llm in the module of --retriever.",
     "embed_model": "Set Settings.embed_model in the module of --retriever.",
     "spans": "Give RUN as JSON lines with retrieved_spans.",
+    "scores": "Give RUN as a TREC run, or as JSON lines with scores.",
     "tokens": "Give RUN as JSON lines with retrieved_texts, or use a cutoff by rank, such as @10.",
     "forbidden": "Give RUN with a column forbidden_ids.",
 }
@@ -237,6 +242,12 @@ def chosen_metrics(names: Iterable[str] | None) -> list[BaseRetrievalMetric]:
 
     single = [part.strip() for name in names or () for part in split_names(name)]
     return metrics(single or DEFAULT_METRICS)
+
+
+def say_of_threshold(min_score: float | None, systems: int, what: str) -> None:
+    """Say that one threshold doesn't fit several systems unless their scores are of one kind."""
+    if min_score is not None and systems > 1:
+        say(f"--min-score cuts {systems} {what} at the same score: only scores of one kind compare")
 
 
 def fail_if(something_is_wrong: object) -> None:

@@ -17,9 +17,11 @@ from llama_index_rag_metrics.cli.commands import (
     fail_if,
     interrupted,
     say,
+    say_of_threshold,
 )
 from llama_index_rag_metrics.files.lines import OnError
 from llama_index_rag_metrics.runtime.amounts import WORKERS
+from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,11 +86,13 @@ def run_demo(
 def run_evaluate(
     *,
     dataset: Path,
-    retriever: list[str],
+    retriever: list[str] | None = None,
+    retriever_command: list[str] | None = None,
     split: str | None = None,
     metric: list[str] | None = None,
     top_k: Count[int | None] = None,
     match_on: str = "node_id",
+    repeats: Count[int] = 1,
     workers: Count[int] = WORKERS,
     journal: Annotated[Path | None, {"file_okay": False}] = None,
     timeout: float | None = None,
@@ -98,8 +102,10 @@ def run_evaluate(
     matcher: str | None = None,
     tokenizer: str | None = None,
     forbidden: str | None = None,
+    filters: str | None = None,
     price_per_million: NotNegative[float | None] = None,
     ignore_identical_ids: bool = False,
+    min_score: float | None = None,
     on_error: OnError = "raise",
     output: NewFile[Path | None] = None,
     json: NewFile[Path | None] = None,
@@ -111,7 +117,13 @@ def run_evaluate(
     Args:
         dataset (-d, DATASET): A BEIR folder, or a file that RetrievalDataset.load reads.
         retriever (-r, RETRIEVER): bm25, lsa, or package.module:factory; the factory may take
-            dataset, nodes and similarity_top_k. Repeat the option to compare several.
+            dataset, nodes and similarity_top_k. Or an address that answers with JSON, with {query}
+            and {top_k} in it. Repeat the option to compare several.
+        retriever_command (COMMAND): A program that prints JSON: 'python search.py {query}'; without
+            {query} it reads the question. No shell runs it. Repeatable.
+        repeats: How many times to ask every question, of agents and others that answer differently
+            each time. A question's score is the mean of its runs; 'pass^3 hit_rate@5' is the chance
+            that all of 3 succeed, 'pass@3 hit_rate@5' that one does.
         journal: A folder that keeps finished questions. A second call continues from there, to the
             same depth unless --top-k is given.
         timeout: Seconds that retrieval, or a metric, may take per question.
@@ -123,6 +135,7 @@ def run_evaluate(
         forbidden (KEY): For leak, leaked and permitted_recall: a metadata key. A passage is
             forbidden unless one of its values is one of the question's. Default: the dataset's
             forbidden_ids.
+        filters (KEY): A metadata key: a question may retrieve only passages that share its value.
         price_per_million: The price of a million input tokens of your model: shows tokens and
             price.
         on_error: Stop at a line of the dataset that can't be read or that judges an unknown
@@ -132,18 +145,23 @@ def run_evaluate(
             RUN.NAME.trec.
 
     Groups:
-        What to evaluate: dataset, split, retriever, top_k, on_error
-        Metrics: metric, slice_by, tokenizer, price_per_million, forbidden
+        What to ask: dataset, split, on_error
+        Whom to ask: retriever, retriever_command, top_k, filters
+        Metrics: metric, slice_by, min_score, tokenizer, price_per_million, forbidden
         Recognising labelled passages: match_on, matcher, ignore_identical_ids
-        Running: workers, timeout, max_failures, journal, progress
+        Running: repeats, workers, timeout, max_failures, journal, progress
         Output: worst, html, json, output
 
     Examples:
         rag-metrics evaluate -d eval/dataset.jsonl -r my_package:build -m ndcg@10
         rag-metrics evaluate -d eval/beir -r bm25 -r mine:build --html report.html
+        rag-metrics evaluate -d questions.jsonl -r 'http://localhost:8000/?q={query}'
     """
     from llama_index_rag_metrics.cli import retriever_results as several
     from llama_index_rag_metrics.cli.retriever_factories import tokenizer_named
+    from llama_index_rag_metrics.cli.searches import COMMAND
+    from llama_index_rag_metrics.files.runs.write_runs import holds_repeats
+    from llama_index_rag_metrics.metrics.base import check_passes
     from llama_index_rag_metrics.rankings.matching.matcher_names import as_matcher
 
     kept = "nothing was kept; --journal FOLDER keeps finished questions"
@@ -152,12 +170,20 @@ def run_evaluate(
     with interrupted(kept, journal):
         check_files({"--json": json, "--html": html, "--output": output})
         as_matcher(matcher)
+        if repeats > 1 and output is not None and not holds_repeats(output):
+            expected = "a file that ends in .jsonl, .parquet or .arrow for --repeats"
+            raise InvalidInput("--output", str(output), expected)
         tokens_of = tokenizer_named(tokenizer)
         metrics = chosen_metrics(metric)
+        check_passes(metrics, repeats)
         slices = slice_by or []
+        specs = [*(retriever or ()), *(COMMAND + line for line in retriever_command or ())]
+        if not specs:
+            raise InvalidInput("--retriever", "none", "at least one retriever, or program")
         questions, retrievers, identities = several.open_retrievers(
-            retriever, dataset, metrics, top_k, journal, split, on_error, slices
+            specs, dataset, metrics, top_k, journal, split, on_error, slices
         )
+        say_of_threshold(min_score, len(retrievers), "retrievers")
         several.print_dataset(questions)
         results = several.evaluate_all(
             retrievers,
@@ -165,14 +191,17 @@ def run_evaluate(
             metrics,
             journal=journal,
             retriever_ids=identities,
+            repeats=repeats,
             workers=workers,
             show_progress=progress,
             match_on=match_on,
             matcher=matcher,
             tokenizer=tokens_of,
             forbidden=forbidden,
+            filters=filters,
             price_per_million=price_per_million,
             ignore_identical_ids=ignore_identical_ids,
+            min_score=min_score,
             timeout=timeout,
             max_failures=max_failures,
         )
@@ -192,7 +221,7 @@ def _lacks_values(
         scores = result.scores
         for metric in metrics:
             name = metric.metric_name
-            due = set(scores.query_ids) - scores.excluded.keys()
+            due = scores.due(name)
             if isinstance(metric, TextMetric):
                 due = {query_id for query_id, ranking in result.run.items() if ranking.ids}
             if missing := len(due - scores.by_query(name).keys()):

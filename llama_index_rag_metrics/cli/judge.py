@@ -91,7 +91,9 @@ def run_judge(
         rag-metrics judge traces.jsonl --llm my_package:llm --check
     """
     from llama_index_rag_metrics import (
+        LLMRelevancy,
         agreement,
+        check_judge,
         print_results,
         read_qrels,
         write_html,
@@ -109,23 +111,28 @@ def run_judge(
     kept = f"grades are kept in {cache}" if cache else "nothing was kept; --cache FILE keeps grades"
     if check:
         kept = "nothing was kept, since --check asks for every grade anew"
-        _check_alone({"--qrels": qrels, "--metric": metric, "--cache": cache, "--draw": draw})
+        others = {"--qrels": qrels, "--metric": metric, "--cache": cache, "--draw": draw}
+        if unfit := [name for name, value in others.items() if value is not None]:
+            is_cache = unfit == ["--cache"]
+            reason = "every grade is asked for anew" if is_cache else "nothing is scored"
+            raise InvalidInput("--check", True, f"no {unfit[0]}, since {reason}")
     with interrupted(kept, cache):
         metrics = chosen_metrics(metric)
         at_level(metrics, min_grade)
         people = None if human is None else read_qrels(human)
         asked = TraceQuestions.of(question_id, questions, on_error, match_on, matcher)
         stored = read_stored(run, on_error, {}, asked)
-        judging = judge_run.Judging.of(
-            judge_run.by_labelled_ids(stored, asked, people),
-            judge_run.llm_of(llm),
-            asked.questions,
-            depth=depth,
-            texts_per_call=texts_per_call,
-            cache=cache,
-        )
+        if stored.repeats:  # grades are of one ranking a question
+            expected = "a run in which each question was asked once"
+            raise InvalidInput("RUN", str(run), expected)
+        labelled = judge_run.by_labelled_ids(stored, asked, people)
+        fields = {"llm": judge_run.llm_of(llm), "k": depth, "texts_per_call": texts_per_call}
+        judge = LLMRelevancy.model_validate(fields)
+        judging = judge_run.Judging.of(labelled, judge, asked.questions, cache)
         if check:
-            show(judging.check(people, workers), "table", json=json, html=html)
+            graded = judging.judge, judging.queries, judging.run
+            found = check_judge(*graded, human=people, workers=workers)
+            show(found, "table", json=json, html=html)
             return
         grades, ungraded = judging.grades(workers)
         if qrels is not None:
@@ -143,10 +150,3 @@ def run_judge(
         for remark in ungraded:
             say(remark)
     fail_if(ungraded or scores.failed)
-
-
-def _check_alone(others: dict[str, object]) -> None:
-    if unfit := [name for name, value in others.items() if value is not None]:
-        is_cache = unfit == ["--cache"]
-        reason = "every grade is asked for anew" if is_cache else "nothing is scored"
-        raise InvalidInput("--check", True, f"no {unfit[0]}, since {reason}")

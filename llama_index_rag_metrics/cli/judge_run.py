@@ -12,14 +12,12 @@ from llama_index.core.llms import LLM
 
 from llama_index_rag_metrics import (
     Cache,
-    JudgeCheck,
     LLMRelevancy,
     Ranking,
     Relevance,
     RetrievalDataset,
     Run,
     Scores,
-    check_judge,
     score_rankings,
 )
 from llama_index_rag_metrics.cli.commands import say
@@ -27,7 +25,7 @@ from llama_index_rag_metrics.cli.retriever_factories import broken, imported
 from llama_index_rag_metrics.cli.run_files import TraceQuestions
 from llama_index_rag_metrics.decisions.draws import drawn_along
 from llama_index_rag_metrics.files.lines import to_json, write_lines
-from llama_index_rag_metrics.rankings.relevance import RelevanceLike
+from llama_index_rag_metrics.labels.nuggets import texts_of
 from llama_index_rag_metrics.report.numbers import counted, questions
 from llama_index_rag_metrics.runtime.cache.fetching import Usage
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
@@ -58,14 +56,7 @@ class Judging:
 
     @classmethod
     def of(
-        cls,
-        run: Run,
-        llm: LLM,
-        dataset: RetrievalDataset | None,
-        *,
-        depth: int,
-        texts_per_call: int,
-        cache: Path | None,
+        cls, run: Run, judge: LLMRelevancy, dataset: RetrievalDataset | None, cache: Path | None
     ) -> Judging:
         """What there is to grade; a dataset has the questions, and documents the run lacks."""
         queries = run.queries if dataset is None else {**run.queries, **dataset.queries}
@@ -76,10 +67,8 @@ class Judging:
             raise InvalidInput("RUN", run.name, expected, remedy)
         corpus = {} if dataset is None else dataset.corpus
         rankings = {query_id: _with_texts(query_id, run[query_id], corpus) for query_id in known}
-        judge = LLMRelevancy.model_validate(
-            {"llm": llm, "k": depth, "texts_per_call": texts_per_call}
-        ).prepare(dataset or RetrievalDataset(queries=known), Cache.of(cache))
-        return cls(judge, known, run.replaced(rankings), len(run) - len(known))
+        prepared = judge.prepare(dataset or RetrievalDataset(queries=known), Cache.of(cache))
+        return cls(prepared, known, run.replaced(rankings), len(run) - len(known))
 
     def grades(self, workers: int) -> tuple[dict[str, Relevance], list[str]]:
         """The LLM's grades, and remarks on those it didn't give."""
@@ -94,17 +83,20 @@ class Judging:
             model = self.judge.chosen_llm().metadata.model_name
             raise InvalidInput("--llm", model, "an LLM that grades", " ".join(remarks))
         if self.n_unknown:
-            n = self.n_unknown + len(self.queries)
-            remarks.append(
-                f"the texts of {self.n_unknown} of {n} questions aren't known; they are left out"
-            )
+            extent = f"{self.n_unknown} of {self.n_unknown + len(self.queries)} questions"
+            remarks.append(f"the texts of {extent} aren't known; they are left out")
         return grades, remarks
 
     def scores(self, grades: Mapping[str, Relevance], metrics: Metrics) -> Scores:
         """What the LLM's grades make of the rankings."""
         rankings = self.run.select(grades)
         scores = score_rankings(grades, rankings, metrics, max_retrieved=self.judge.k)
-        return scores.replace(notes=[*scores.notes, self._spent], queries=self.queries)
+        usage = self.judge.usage or Usage()
+        kept = f" and {usage.cached:,} from the cache" if usage.cached else ""
+        judgements = counted(usage.fresh, "judgement", "judgements")
+        requests = counted(usage.requests, "request", "requests")
+        spent = f"{judgements}{kept}, {requests}{usage.tokens}"
+        return scores.replace(notes=[*scores.notes, spent], queries=self.queries)
 
     def write_pool(
         self, path: Path, graded: Collection[str], scores: Scores, n: int, seed: int
@@ -118,35 +110,17 @@ class Judging:
         drawn = drawn_along({key: by_query.get(key, 0.0) for key in graded}, n, seed)
         rows = [
             {"query_id": query_id, "query": self.queries[query_id], "doc_id": item, "text": text}
-            for query_id in drawn
-            for item, text in self._passages(query_id)[: self.judge.k]
+            for query_id, texts in texts_of(self.run, drawn, self.judge.k).items()
+            for item, text in texts.items()
         ]
         write_lines(path, map(to_json, rows))
-        passages = counted(len(rows), "passage", "passages")
+        what = f"{counted(len(rows), 'passage', 'passages')} of"
         if len(drawn) == len(graded):
-            return f"{path}: {passages} of all {questions(len(drawn))}, for people to label"
+            return f"{path}: {what} all {questions(len(drawn))}, for people to label"
         return (
-            f"{path}: {passages} of {questions(len(drawn))} drawn at random from {len(graded):,}, "
+            f"{path}: {what} {questions(len(drawn))} drawn at random from {len(graded):,}, "
             f"spread over their {metric}, for people to label"
         )
-
-    def _passages(self, query_id: str) -> list[tuple[str, str]]:
-        """The retrieved passages with their texts, each once."""
-        ranking = self.run[query_id]
-        texts = dict(zip(reversed(ranking.ids), reversed(ranking.texts or ()), strict=False))
-        return [(item, texts.get(item, "")) for item in dict.fromkeys(ranking.ids)]
-
-    @property
-    def _spent(self) -> str:
-        """What grading took, such as "120 judgements, 24 requests"."""
-        usage = self.judge.usage or Usage()
-        kept = f" and {usage.cached:,} from the cache" if usage.cached else ""
-        judgements = counted(usage.fresh, "judgement", "judgements")
-        return f"{judgements}{kept}, {counted(usage.requests, 'request', 'requests')}{usage.tokens}"
-
-    def check(self, human: Mapping[str, RelevanceLike] | None, workers: int) -> JudgeCheck:
-        """How steady the LLM's grades are; see `check_judge`."""
-        return check_judge(self.judge, self.queries, self.run, human=human, workers=workers)
 
 
 def by_labelled_ids(run: Run, asked: TraceQuestions, people: Mapping[str, Relevance] | None) -> Run:

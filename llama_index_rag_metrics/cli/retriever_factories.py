@@ -18,19 +18,21 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra
 from llama_index_rag_metrics.runtime.masking import describe_error, join_first
 
 if TYPE_CHECKING:
-    from llama_index_rag_metrics.labels.corpus import Passages
+    from llama_index_rag_metrics.evaluation.retrieved.passages import Passages
 
 T = TypeVar("T")
 
 BUILT_IN = ("bm25", "lsa")
 """Functions of `demo.retrievers`."""
 
-_KINDS = f"{', '.join(BUILT_IN)} or package.module:factory"
+_KINDS = f"{', '.join(BUILT_IN)}, package.module:factory or http://…{{query}}"
 
 
 def specs_by_name(specs: Sequence[str]) -> dict[str, str]:
     """Names for reports to spellings; where two factories have the same name, their paths."""
-    short = [spec.rpartition(":")[2] or spec for spec in specs]
+    from llama_index_rag_metrics.cli.searches import name_of
+
+    short = [name_of(spec) or spec.rpartition(":")[2] or spec for spec in specs]
     names: dict[str, str] = {}
     for name, spec in zip(short, specs, strict=True):
         if spec in names.values():
@@ -43,7 +45,9 @@ def find(spec: str) -> Any:
     """A retriever by name, or what "package.module:factory" names."""
     if spec in BUILT_IN:
         return getattr(importlib.import_module("llama_index_rag_metrics.demo.retrievers"), spec)
-    return imported(spec, "--retriever", _KINDS)
+    from llama_index_rag_metrics.cli.searches import search_of
+
+    return search_of(spec) or imported(spec, "--retriever", _KINDS)
 
 
 def imported(spec: str, option: str, kinds: str = "package.module:factory") -> Any:
@@ -163,11 +167,13 @@ _TOP_K = 10
 
 
 def passages_of(
-    argument: str, spec: str, dataset: RetrievalDataset, match_on: str = "node_id"
+    argument: str, spec: str | None, dataset: RetrievalDataset, match_on: str = "node_id"
 ) -> Passages:
-    """The passages of a path for `Passages.of`, or of what "package.module:factory" makes."""
-    from llama_index_rag_metrics.labels.corpus import Passages
+    """The passages of a path, of what "package.module:factory" makes, or else of the dataset."""
+    from llama_index_rag_metrics.evaluation.retrieved.passages import Passages
 
+    if spec is None:
+        return Passages.of(dataset, match_on)
     if ":" not in spec or Path(spec).exists():
         return Passages.of(spec, match_on)
     factory = imported(spec, argument, "a path that is there, or package.module:factory")

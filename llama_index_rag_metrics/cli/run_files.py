@@ -17,8 +17,9 @@ from llama_index_rag_metrics.files.lines import LacksField, OnError, text_size
 from llama_index_rag_metrics.files.runs.read_runs import read_qrels, read_run
 from llama_index_rag_metrics.files.runs.stored_runs import FOLDER_FILES, StoredRun
 from llama_index_rag_metrics.files.traces.trace_reading import read_traces
+from llama_index_rag_metrics.files.traces.trace_sessions import Repeats
 from llama_index_rag_metrics.rankings.judging.columns import columns_for
-from llama_index_rag_metrics.rankings.judging.judged import Selection
+from llama_index_rag_metrics.rankings.judging.judged import ALL_RETRIEVED, Selection
 from llama_index_rag_metrics.rankings.judging.judged_calls import JudgedCalls
 from llama_index_rag_metrics.rankings.matching.id_matcher import NODE_ID
 from llama_index_rag_metrics.rankings.matching.matcher_names import Matched, as_matcher
@@ -27,8 +28,9 @@ from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.rankings.tokens import Tokenizer
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LinesSkipped, MistakenFile
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scores.keeping_answers import keep_answers
+from llama_index_rag_metrics.scores.keeping_answers import with_answers
 from llama_index_rag_metrics.scores.scoring.batches import no_common_query
+from llama_index_rag_metrics.scores.scoring.remarks import Cut
 from llama_index_rag_metrics.scores.scoring.score_files import score_files
 from llama_index_rag_metrics.scores.scoring.score_rankings import score_rankings
 from llama_index_rag_metrics.scores.systems import System
@@ -47,14 +49,14 @@ class ScoreRequest:
     """The metrics, and how runs are read and scored."""
 
     metrics: Sequence[Any]
-    no_relevant: Literal["exclude", "zero"]
     on_error: OnError
-    selection: Selection
-    columns: Mapping[str, str]
-    ignore_identical_ids: bool
     asked: TraceQuestions
-    tokenizer: Tokenizer | None
-    documents: Mapping[str, str] | None
+    columns: Mapping[str, str]
+    selection: Selection = ALL_RETRIEVED
+    ignore_identical_ids: bool = False
+    tokenizer: Tokenizer | None = None
+    documents: Mapping[str, str] | None = None
+    no_relevant: Literal["exclude", "zero"] = "exclude"
 
     @property
     def needs_whole(self) -> bool:
@@ -74,20 +76,38 @@ def score_all(runs: Sequence[Path], qrels: Path | None, request: ScoreRequest) -
     for run in runs:
         if runs.count(run) > 1:
             raise InvalidInput("RUN", str(run), "each run once")
-    relevance = request.asked.relevance or None
-    if qrels is not None:
-        relevance = read_relevance(qrels, request.on_error)
+    relevance = _labels(qrels, request)
     systems = []
     for run in runs:
-        run.stat()  # what isn't there has no kind
-        is_beside = relevance is None and request.asked.matcher is None
-        if is_beside and not run.is_dir() and kind_of(run) not in _WITH_RELEVANCE:
-            expected = "a kind of file that has expected_ids beside its rankings"
-            remedy = "Or give the labels with --qrels FILE."
-            raise InvalidInput("RUN", str(run), expected, remedy)
+        _check_labelled(run, relevance, request)
         is_streamed = not request.needs_whole and _is_large(run)
         systems.append((_score_large if is_streamed else _score_small)(run, relevance, request))
     return systems
+
+
+def stored_system(run: Path, qrels: Path | None, request: ScoreRequest) -> System:
+    """One run, scored, with its rankings and their labels."""
+    relevance = _labels(qrels, request)
+    _check_labelled(run, relevance, request)
+    return _read_system(run, relevance, request)
+
+
+def _labels(qrels: Path | None, request: ScoreRequest) -> Mapping[str, Relevance] | None:
+    if qrels is None:
+        return request.asked.relevance or None
+    return read_relevance(qrels, request.on_error)
+
+
+def _check_labelled(
+    run: Path, relevance: Mapping[str, Relevance] | None, request: ScoreRequest
+) -> None:
+    """Refuse a run without labels whose file can't have any."""
+    run.stat()  # what isn't there has no kind
+    is_beside = relevance is None and request.asked.matcher is None
+    if is_beside and not run.is_dir() and kind_of(run) not in _WITH_RELEVANCE:
+        expected = "a kind of file that has expected_ids beside its rankings"
+        remedy = "Or give the labels with --qrels FILE."
+        raise InvalidInput("RUN", str(run), expected, remedy)
 
 
 @dataclass(frozen=True)
@@ -98,6 +118,7 @@ class TraceQuestions:
     questions: RetrievalDataset | None
     match_on: str
     matcher: str | None
+    repeats: Repeats = "last"
 
     @classmethod
     def of(
@@ -107,6 +128,7 @@ class TraceQuestions:
         on_error: OnError,
         match_on: str = NODE_ID,
         matcher: str | None = None,
+        repeats: Repeats = "last",
     ) -> TraceQuestions:
         """From the options."""
         as_matcher(matcher)
@@ -118,7 +140,7 @@ class TraceQuestions:
             from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 
             dataset = RetrievalDataset.load(questions, on_error=on_error)
-        return cls(question_id, dataset, match_on, matcher)
+        return cls(question_id, dataset, match_on, matcher, repeats)
 
     @property
     def is_given(self) -> bool:
@@ -129,6 +151,10 @@ class TraceQuestions:
     def relevance(self) -> Mapping[str, Relevance]:
         """The dataset's judgements, if it has any."""
         return {} if self.questions is None else self.questions.relevance
+
+    def metadata_of(self, run: Run) -> Mapping[str, Mapping[str, Any]]:
+        """Of a run that was read with the dataset its own, which has more; else the dataset's."""
+        return run.metadata or ({} if self.questions is None else self.questions.metadata)
 
     def matched(self, run: Run, judged: Mapping[str, RelevanceLike] | None) -> Matched | None:
         """What the matcher recognises in a run; None where there is none."""
@@ -159,8 +185,11 @@ def read_stored(
                 question_id=asked.question_id,
                 questions=asked.questions,
                 match_on=asked.match_on,
+                repeats=asked.repeats,
                 on_error=on_error,
             )
+        elif asked.repeats != "last":
+            raise InvalidInput("--repeats", str(path), "a file of traces as RUN")
         elif asked.question_id is not None or asked.match_on != NODE_ID:
             option = "--match-on" if asked.question_id is None else "--question-id"
             raise InvalidInput(option, str(path), "a file of traces as RUN")
@@ -201,6 +230,7 @@ def _score_large(
             on_error=request.on_error,
             max_retrieved=request.selection.max_retrieved,
             judged_only=request.selection.judged_only,
+            min_score=request.selection.min_score,
             show_progress=sys.stderr.isatty(),
         )
 
@@ -208,9 +238,22 @@ def _score_large(
 def _score_small(
     path: Path, relevance: Mapping[str, Relevance] | None, request: ScoreRequest
 ) -> Scores:
+    system = _read_system(path, relevance, request)
+    if replace(request.selection, min_score=None) != ALL_RETRIEVED:
+        return system.scores  # a ranking has other ranks then
+    return with_answers(system)
+
+
+def _read_system(
+    path: Path, relevance: Mapping[str, Relevance] | None, request: ScoreRequest
+) -> System:
     run = read_stored(path, request.on_error, request.columns, request.asked)
     if request.ignore_identical_ids:
         run = run.without_identical_ids()
+    notes: list[str] = []
+    if request.selection.min_score is not None:
+        uncut, run = run, run.at_least(request.selection.min_score)
+        notes = sum(map(Cut.of, uncut.every_ranking, run.every_ranking), Cut()).notes
     asked, retrieved = request.asked, run
     if (matched := asked.matched(run, relevance)) is not None:
         run, relevance = matched.run, matched.relevance
@@ -227,17 +270,16 @@ def _score_small(
         relevance,
         run,
         request.metrics,
+        metadata=asked.metadata_of(run),
         no_relevant=request.no_relevant,
         max_retrieved=request.selection.max_retrieved,
         judged_only=request.selection.judged_only,
         tokenizer=request.tokenizer,
         documents=request.documents,
     )
-    if request.selection != Selection():
-        return scores  # a ranking has other ranks then
+    scores = scores.replace(notes=[*notes, *scores.notes])
     by_metric = {} if matched is None else dict.fromkeys(scores, matched)
-    system = System("", scores, retrieved, relevance, by_metric, {})
-    return scores.replace(answers=keep_answers(system))
+    return System(scores.name, scores, retrieved, relevance, by_metric, {})
 
 
 def read_relevance(path: Path, on_error: OnError) -> Mapping[str, Relevance]:

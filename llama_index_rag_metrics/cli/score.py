@@ -17,6 +17,7 @@ from llama_index_rag_metrics.cli.commands import (
     command,
     fail_if,
     say,
+    say_of_threshold,
 )
 from llama_index_rag_metrics.files.lines import OnError
 from llama_index_rag_metrics.runtime.errors import InvalidInput
@@ -42,6 +43,7 @@ def run_score(
     min_grade: float | None = None,
     max_retrieved: Count[int | None] = None,
     judged_only: bool = False,
+    min_score: float | None = None,
     tokenizer: str | None = None,
     corpus: Path | None = None,
     ignore_identical_ids: bool = False,
@@ -50,6 +52,7 @@ def run_score(
     on_error: OnError = "raise",
     columns: list[str] | None = None,
     question_id: str | None = None,
+    repeats: Literal["last", "keep"] = "last",
     questions: Path | None = None,
     match_on: str = "node_id",
     matcher: str | None = None,
@@ -80,8 +83,11 @@ def run_score(
         output (-o): Write every question's scores, unrounded: a .parquet, .csv or .json file.
         columns (FIELD=COLUMN): How RUN names its columns, as FIELD=COLUMN: retrieved_ids=doc_ids.
             Repeat the option, or use commas.
-        questions (DATASET): If RUN is a file of traces: a dataset, to find the traces' questions by
-            their text. With --matcher: the dataset that has the labels' texts.
+        repeats: If RUN is a file of traces: of a question that was asked several times the last
+            answer counts, or all are kept, and its score is their mean.
+        questions (DATASET): A dataset with the questions' metadata, for rules over slices, and the
+            labels, unless --qrels has them. If RUN is a file of traces, it also finds their
+            questions by their text; with --matcher, it has the labels' texts.
         match_on (KEY): If RUN is a file of traces: which id of a passage the labels use: node_id,
             ref_doc_id or a metadata key.
         matcher: Recognise the labelled passages of --questions in RUN by this instead of ids, as
@@ -89,9 +95,9 @@ def run_score(
             you like: 'text>=0.6'.
 
     Groups:
-        Judgements and files: qrels, columns, on_error, corpus
-        Metrics: metric, min_grade, max_retrieved, judged_only, ignore_identical_ids, tokenizer
-        Traces: question_id, questions, match_on, matcher
+        Judgements and files: qrels, columns, on_error, corpus, tokenizer
+        Metrics: metric, min_grade, min_score, max_retrieved, judged_only, ignore_identical_ids
+        Traces: question_id, questions, repeats, match_on, matcher
         Output: output_format, per_query, complete, no_summary, html, output
 
     Examples:
@@ -123,13 +129,16 @@ def run_score(
         metrics,
         no_relevant="exclude" if version is None else "zero",
         on_error=on_error,
-        selection=Selection(max_retrieved, judged_only),
+        selection=Selection(max_retrieved, judged_only, min_score),
         columns=run_files.read_columns(columns or ()),
         ignore_identical_ids=ignore_identical_ids,
-        asked=run_files.TraceQuestions.of(question_id, questions, on_error, match_on, matcher),
+        asked=run_files.TraceQuestions.of(
+            question_id, questions, on_error, match_on, matcher, repeats
+        ),
         tokenizer=tokenizer_named(tokenizer),
         documents=None if corpus is None else read_corpus(corpus, DatasetContent()).corpus,
     )
+    say_of_threshold(min_score, len(runs), "runs")
     systems = run_files.score_all(runs, qrels, request)
     names = run_files.named_apart([scores.name for scores in systems], runs)
     named = [scores.replace(name=name) for scores, name in zip(systems, names, strict=True)]
@@ -177,10 +186,11 @@ def run_metrics(name: str | None = None) -> None:
         rag-metrics metrics ndcg
     """
     from llama_index_rag_metrics.cli.metric_listing import print_entry, print_table
-    from llama_index_rag_metrics.metrics.metric_names import ALIASES, METRICS, metric
+    from llama_index_rag_metrics.metrics.metric_names import ALIASES, METRICS, OF_OTHERS, metric
 
     if name is None:
         print_table(METRICS.values())
         return
+    every = {**OF_OTHERS, **METRICS}
     known = ALIASES.get(name, name)
-    print_entry(METRICS[known] if known in METRICS else METRICS[metric(name).name])
+    print_entry(every[known] if known in every else every[metric(name).name])

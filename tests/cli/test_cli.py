@@ -177,7 +177,7 @@ def test_options_have_the_defaults_of_evaluate() -> None:
     of_evaluate = {field.name: field.default for field in fields(RunOptions)}
     in_both = parameters.keys() & of_evaluate.keys()
 
-    assert len(in_both) == 11
+    assert len(in_both) == 14
     for name in in_both:
         assert parameters[name].default == of_evaluate[name]
 
@@ -250,6 +250,9 @@ def test_metrics_lists_the_whole_table() -> None:
         ("f1", ["= f(beta=1)"]),
         ("acc", ["accuracy", "corpus_size  …"]),
         ("dcg", ["0 to ∞"]),
+        ("xdcg", ["xdcg  0 to ∞", "Azure's xdcg"]),
+        ("R_cap@100", ["relative_precision  0 to 1", "Also called", "capped_recall"]),
+        ("iprec_at_recall", ["recall     …"]),
     ],
 )
 def test_metrics_tells_all_about_one(name: str, parts: list[str]) -> None:

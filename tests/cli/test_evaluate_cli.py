@@ -56,6 +56,25 @@ def test_factories(folder: Path, factory: str, mrr: str) -> None:
     assert factory in result.stdout
 
 
+def test_filters_by_a_key_of_the_questions(folder: Path) -> None:
+    lines: list[dict[str, object]] = [
+        {"query": "pay?", "expected_ids": [f"{tenant} {n}" for n in range(3)], "tenant": tenant}
+        for tenant in ("acme", "blue")
+    ]
+    lines += [{"document_id": "acme 0", "text": "pay"}]
+    Path("asked.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    asked = ("evaluate", "-d", "asked.jsonl", "-m", "precision@2", "--no-progress")
+    index = ("-r", "support.ray_retrievers:tenants_index")
+    result = run(*asked, *index, "--filters", "tenant")
+    assert result.exit_code == 0, result.output
+    assert row(result, "precision@2") == ["1.00"]
+    # all passages are as near, so that both get the same ones
+    assert row(run(*asked, *index), "precision@2") == ["0.50"]
+    refused = run(*asked, "-r", "bm25", "--filters", "tenant")
+    assert refused.exit_code == 2
+    assert "--filters can't be given for BM25" in refused.stderr
+
+
 def test_top_k_reaches_the_factory(folder: Path) -> None:
     shallow = evaluate("-r", "my_factories:of_nodes", "-m", "recall", "--top-k", "1")
     deep = evaluate("-r", "my_factories:of_nodes", "-m", "recall@50")
@@ -128,7 +147,7 @@ def test_labels_that_match_nothing_are_a_note_and_no_warning(folder: Path) -> No
         (["-r", "bm25", "-m", "ndcg(mod=linear)"], "unknown metric parameter"),
         (["-r", "bm25", "-m", "ndcg@0"], "greater than 0"),
         (["-r", "bm25", "-m", "mrr", "-m", "recip_rank"], "two metrics are called 'mrr'"),
-        (["-r", "bm26"], "expected bm25, lsa or package.module:factory, got 'bm26'"),
+        (["-r", "bm26"], "lsa, package.module:factory or http://…{query}, got 'bm26'"),
         (["-r", "bm25", "-r", "bm25"], "each retriever once"),
         (["-r", "no_such_module:f"], "No module named 'no_such_module'"),
         (["-r", "my_factories:nope"], "my_factories.py has no function `nope` (it has: "),

@@ -90,7 +90,7 @@ class TestExitCodes:
             (["same.json", "--rule", RULE, "-b", "no.json"], "--update-baseline writes one."),
             (
                 ["same.json", "--rule", "map >= 0.5"],
-                "one that was scored: recall@5, mrr, got 'map'.",
+                "a metric that was scored: recall@5, mrr, got 'map'.",
             ),
             (["same.json", "--rule", "recal@5 >= 0.5"], "Did you mean 'recall@5'?"),
             (["same.json", "--update-baseline"], "--baseline: expected a file to write"),

@@ -1,0 +1,129 @@
+"""Retrievers that aren't Python: an address that answers, or a program that is run."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import shlex
+import ssl
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias
+from urllib.parse import quote, urlsplit
+
+import httpx
+from llama_index.core.schema import NodeWithScore, TextNode
+
+from llama_index_rag_metrics.runtime.errors import InvalidInput, UnusableAnswer
+
+Search: TypeAlias = Callable[[str], Awaitable[list[NodeWithScore]]]
+
+COMMAND = "command: "
+"""What a spelling of a program begins with."""
+
+_ADDRESS = re.compile(r"https?://")
+_SHAPE = 'a list, best first, of ids or of {"id": …, "text": …, "score": …, "metadata": {…}}'
+_LISTS = ("results", "hits", "documents", "passages", "nodes")
+_PLACES = re.compile(r"\{(query|top_k)\}")
+_MOST_SHOWN = 300
+
+
+def name_of(spec: str) -> str:
+    """The host and path of an address, or the last file that a program names; "" of neither."""
+    if spec.startswith(COMMAND):
+        words = [word for word in _words(spec) if not word.startswith("-") and "{" not in word]
+        return Path(words[-1]).stem if words else "program"
+    parts = urlsplit(_PLACES.sub("", spec)) if _ADDRESS.match(spec) else None
+    return f"{parts.hostname}{parts.path}".rstrip("/") if parts else ""
+
+
+def search_of(spec: str) -> Callable[[int], Search] | None:
+    """A factory of the function that asks an address, or a program, one question."""
+    if not name_of(spec):
+        return None
+    if spec.startswith(COMMAND):
+        ask = partial(_run, _words(spec))
+    elif "{query}" in spec:
+        ask = partial(_get, spec, httpx.create_ssl_context())
+    else:
+        expected = "an address with {query} where the question goes"
+        raise InvalidInput("--retriever", spec, expected, "As in http://host/search?q={query}.")
+
+    def factory(similarity_top_k: int) -> Search:
+        async def search(query: str) -> list[NodeWithScore]:
+            return await ask(query, similarity_top_k)
+
+        return search
+
+    return factory
+
+
+def _words(spec: str) -> list[str]:
+    try:
+        words = shlex.split(spec.removeprefix(COMMAND))
+    except ValueError as error:
+        expected = f"a command line ({error})"
+        raise InvalidInput("--retriever-command", spec, expected) from error
+    if not words:
+        raise InvalidInput("--retriever-command", "", "a program, and its arguments")
+    return words
+
+
+def _filled(template: str, query: str, top_k: int) -> str:
+    values = {"query": query, "top_k": str(top_k)}
+    return _PLACES.sub(lambda place: values[place[1]], template)
+
+
+async def _get(address: str, tls: ssl.SSLContext, query: str, top_k: int) -> list[NodeWithScore]:
+    async with httpx.AsyncClient(verify=tls, timeout=None, follow_redirects=True) as client:
+        answer = await client.get(_filled(address, quote(query, safe=""), top_k))
+    if answer.is_error:
+        said = f"{answer.status_code} {answer.reason_phrase}: {answer.text[:_MOST_SHOWN]}"
+        raise RuntimeError(f"the address answered {said}")
+    return _read(answer.text, "--retriever")
+
+
+async def _run(words: list[str], query: str, top_k: int) -> list[NodeWithScore]:
+    """Where no argument has the question's place, the program reads it."""
+    process = await asyncio.create_subprocess_exec(
+        *[_filled(word, query, top_k) for word in words],
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        printed, complaint = await process.communicate(query.encode())
+    except BaseException:
+        process.kill()
+        raise
+    if process.returncode:
+        said = complaint.decode(errors="replace").strip()[-_MOST_SHOWN:]
+        raise RuntimeError(f"the program ended with {process.returncode}: {said}")
+    return _read(printed.decode(), "--retriever-command")
+
+
+def _read(text: str, option: str) -> list[NodeWithScore]:
+    try:
+        answer = json.loads(text)
+    except ValueError as error:
+        raise UnusableAnswer(option, text[:_MOST_SHOWN], f"JSON: {_SHAPE}") from error
+    if isinstance(answer, Mapping):
+        answer = next((answer[name] for name in _LISTS if name in answer), answer)
+    if not isinstance(answer, list):
+        expected = f"{_SHAPE}, or an object with that under {', '.join(_LISTS)}"
+        raise UnusableAnswer(option, text[:_MOST_SHOWN], expected)
+    return [_node(item, option) for item in answer]
+
+
+def _node(item: Any, option: str) -> NodeWithScore:
+    fields = item if isinstance(item, Mapping) else {"id": item}
+    name, text, score = fields.get("id"), fields.get("text") or "", fields.get("score")
+    metadata = fields.get("metadata") or {}
+    is_number = score is None or (isinstance(score, int | float) and not isinstance(score, bool))
+    is_known = isinstance(name, str | int) and not isinstance(name, bool) and name != ""
+    if not (is_known and is_number and isinstance(text, str) and isinstance(metadata, Mapping)):
+        raise UnusableAnswer(option, item, _SHAPE)
+    node = TextNode(id_=str(name), text=text, metadata=dict(metadata))
+    return NodeWithScore(node=node, score=score)

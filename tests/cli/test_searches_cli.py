@@ -1,0 +1,126 @@
+"""`rag-metrics evaluate` of retrievers that aren't Python: real servers and programs."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from support.command_line import run
+
+SEARCH = """\
+import json, sys
+asked = sys.argv[1] if len(sys.argv) > 1 else sys.stdin.read()
+print(json.dumps({"results": [{"id": "n17", "text": "1240", "score": 0.5}, {"id": 2}]}
+                 if "hot" in asked else ["2"]))
+"""
+
+
+class Answers(BaseHTTPRequestHandler):
+    """The first id is the question itself, the second n17; "down" is an error."""
+
+    def do_GET(self) -> None:
+        asked = parse_qs(urlsplit(self.path).query)
+        [question] = asked["q"]
+        self.send_response(503 if "down" in question else 200)
+        self.end_headers()
+        self.wfile.write(json.dumps([question, "n17"][: int(asked["k"][0])]).encode())
+
+    def log_message(self, *_: object) -> None: ...
+
+
+@pytest.fixture
+def address() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/search?q={{query}}&k={{top_k}}"
+    server.shutdown()
+
+
+@pytest.fixture
+def dataset(tmp_path: Path) -> Path:
+    path = tmp_path / "dataset.jsonl"
+    lines = [
+        {"query_id": "q1", "query": "How hot?", "expected_ids": ["n17"]},
+        {"query_id": "q2", "query": "Who & why, 100 %?", "expected_ids": ["2"]},
+    ]
+    path.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    return path
+
+
+def scored(dataset: Path, *retriever: str) -> list[list[float]]:
+    """The mrr of both questions, of each retriever."""
+    path = dataset.with_name("scores.json")
+    ended = run("evaluate", "-d", str(dataset), *retriever, "-m", "mrr", "--json", str(path))
+    assert ended.exit_code == 0, ended.output
+    return [system["scores"]["mrr"] for system in json.loads(path.read_text("utf-8")).values()]
+
+
+def refused(dataset: Path, *retriever: str) -> str:
+    ended = run("evaluate", "-d", str(dataset), *retriever, "-m", "mrr", "--no-progress")
+    assert ended.exit_code == 2, ended.output
+    return ended.stderr
+
+
+def test_an_address_and_programs_are_asked(dataset: Path, address: str) -> None:
+    """The server has n17 at rank 2 of q1 alone; the program n17 for "hot", else 2, at rank 1."""
+    program = dataset.with_name("search.py")
+    program.write_text(SEARCH, encoding="utf-8")
+    command = f"{sys.executable} {program}"
+    asked = ["-r", address, "--retriever-command", f"{command} {{query}}"]
+    assert scored(dataset, *asked) == [[0.5, 0.0], [1.0, 1.0]]
+    assert scored(dataset, "--retriever-command", command) == [[1.0, 1.0]]  # reads the question
+
+
+def test_the_question_arrives_as_it_is(dataset: Path, address: str) -> None:
+    """q2 has an ampersand, a comma and a percent sign; its own text is the first id there is."""
+    line = {"query_id": "q2", "query": "Who & why, 100 %?", "expected_ids": ["Who & why, 100 %?"]}
+    dataset.write_text(json.dumps(line), encoding="utf-8")
+    assert scored(dataset, "-r", address) == [[1.0]]
+
+
+def test_as_many_passages_are_asked_for_as_metrics_need(dataset: Path, address: str) -> None:
+    line = {"query_id": "q1", "query": "How hot?", "expected_ids": ["n17"]}
+    dataset.write_text(json.dumps(line), encoding="utf-8")
+    assert scored(dataset, "-r", address, "--top-k", "1") == [[0.0]]
+
+
+def test_an_error_is_a_failed_question(dataset: Path, address: str) -> None:
+    lines = dataset.read_text("utf-8").replace("How hot?", "How is it down there?")
+    dataset.write_text(lines, encoding="utf-8")
+    ended = run("evaluate", "-d", str(dataset), "-r", address, "-m", "mrr", "--no-progress")
+    assert ended.exit_code == 1
+    assert "the address answered 503" in " ".join(ended.output.split())
+    command = f"{sys.executable} -c 'import sys; sys.exit(\"no index\")'"
+    ended = run("evaluate", "-d", str(dataset), "--retriever-command", command, "-m", "mrr")
+    assert ended.exit_code == 1
+    assert "the program ended with 1: no index" in " ".join(ended.output.split())
+
+
+@pytest.mark.parametrize(
+    "printed", ["hi", "{}", '{"results": 3}', "[[]]", '[{"text": "x"}]', '[{"id": ""}]', "[true]"]
+)
+def test_another_shape_is_refused_with_the_right_one(dataset: Path, printed: str) -> None:
+    program = dataset.with_name("search.py")
+    program.write_text(f"print({printed!r})", encoding="utf-8")
+    said = refused(dataset, "--retriever-command", f"{sys.executable} {program}")
+    assert "--retriever-command: expected" in said
+    assert '{"id": …, "text": …, "score": …, "metadata": {…}}' in said
+
+
+@pytest.mark.parametrize(
+    ("retriever", "said"),
+    [
+        (["-r", "http://127.0.0.1/search"], "an address with {query}"),
+        (["--retriever-command", "search 'x"], "a command line"),
+        (["--retriever-command", " "], "a program, and its arguments"),
+        ([], "at least one retriever, or program"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(dataset: Path, retriever: list[str], said: str) -> None:
+    assert said in refused(dataset, *retriever)
