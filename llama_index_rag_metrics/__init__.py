@@ -18,19 +18,15 @@ from llama_index_rag_metrics.metrics import ranks as _ranks
 from llama_index_rag_metrics.metrics import sets as _sets
 from llama_index_rag_metrics.metrics import spans as _spans
 from llama_index_rag_metrics.metrics import texts as _texts
+from llama_index_rag_metrics.metrics import unanswerable as _unanswerable
 from llama_index_rag_metrics.metrics.base import *
 from llama_index_rag_metrics.metrics.costs import *
 from llama_index_rag_metrics.metrics.gains import *
 from llama_index_rag_metrics.metrics.groups import *
 from llama_index_rag_metrics.metrics.leaks import *
-from llama_index_rag_metrics.metrics.metric_names import (
-    METRICS,
-    metric,
-    metrics,
-    register,
-    unregister,
-)
+from llama_index_rag_metrics.metrics.metric_names import METRICS, metric, metrics
 from llama_index_rag_metrics.metrics.ranks import *
+from llama_index_rag_metrics.metrics.registration import register, unregister
 from llama_index_rag_metrics.metrics.sets import *
 from llama_index_rag_metrics.metrics.spans import *
 from llama_index_rag_metrics.metrics.texts.cohere_rerank import *
@@ -38,6 +34,7 @@ from llama_index_rag_metrics.metrics.texts.llm_relevancy import *
 from llama_index_rag_metrics.metrics.texts.rerank import *
 from llama_index_rag_metrics.metrics.texts.semantic import *
 from llama_index_rag_metrics.metrics.texts.text_metric import *
+from llama_index_rag_metrics.metrics.unanswerable import *
 from llama_index_rag_metrics.rankings.fusion import combine_calls
 from llama_index_rag_metrics.rankings.matching.id_matcher import GroupMatcher
 from llama_index_rag_metrics.rankings.matching.matcher import Matcher, TextMatcher
@@ -60,6 +57,7 @@ from llama_index_rag_metrics.runtime.errors import RagMetricsError
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.decisions.calibration import Calibration, calibrate
+    from llama_index_rag_metrics.decisions.chunk_ceiling import ChunkCeiling, chunk_ceiling
     from llama_index_rag_metrics.decisions.comparison.comparing import compare
     from llama_index_rag_metrics.decisions.comparison.comparison import Comparison
     from llama_index_rag_metrics.decisions.comparison.holes import judgement_holes
@@ -70,9 +68,10 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.decisions.gate.verdicts import GateReport
     from llama_index_rag_metrics.decisions.power import power
     from llama_index_rag_metrics.decisions.power_report import Power
+    from llama_index_rag_metrics.decisions.relation import Relation, relate
     from llama_index_rag_metrics.decisions.side_by_side import print_results, write_html
+    from llama_index_rag_metrics.decisions.stage_losses import StageChange
     from llama_index_rag_metrics.decisions.stages import (
-        StageChange,
         StageResults,
         aevaluate_stages,
         evaluate_stages,
@@ -95,6 +94,7 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.evaluation.retrieved.run_matching import match_run
     from llama_index_rag_metrics.evaluation.sessions.capturing import capture, record_retrieval
     from llama_index_rag_metrics.evaluation.trace_scores import as_mlflow_scorer, span_annotations
+    from llama_index_rag_metrics.files.answers import Answers, read_answers
     from llama_index_rag_metrics.files.file_kinds import register_format, unregister_format
     from llama_index_rag_metrics.files.judgements import Qrels
     from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
@@ -102,7 +102,6 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.files.runs.write_runs import write_qrels, write_run
     from llama_index_rag_metrics.files.traces.trace_reading import read_traces
     from llama_index_rag_metrics.labels.checking import LabelFindings, check_labels, remember_texts
-    from llama_index_rag_metrics.labels.judge_agreement import agreement
     from llama_index_rag_metrics.labels.judge_checking import JudgeCheck, acheck_judge, check_judge
     from llama_index_rag_metrics.labels.moving import MovedLabels, move_labels
     from llama_index_rag_metrics.labels.nugget_creation import (
@@ -114,15 +113,20 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.labels.nuggets import Nuggets
     from llama_index_rag_metrics.labels.pooling import Pool, pool
     from llama_index_rag_metrics.labels.question_generation import generate_question_context_pairs
-    from llama_index_rag_metrics.labels.review.review_judgements import read_judgements
     from llama_index_rag_metrics.labels.review.review_page import write_review_page
-    from llama_index_rag_metrics.labels.review.reviewers import ReviewerAgreement, compare_reviewers
+    from llama_index_rag_metrics.labels.review.reviewers import (
+        ReviewerAgreement,
+        agreement,
+        compare_reviewers,
+    )
+    from llama_index_rag_metrics.labels.review.reviews import read_judgements
     from llama_index_rag_metrics.rankings.fusion import fuse
     from llama_index_rag_metrics.rankings.matching.matcher_names import Matched
     from llama_index_rag_metrics.report.plot import Plot
     from llama_index_rag_metrics.runtime.cache.fetching import Cache
     from llama_index_rag_metrics.runtime.cache.stores import SQLiteKVStore
     from llama_index_rag_metrics.scores import Scores
+    from llama_index_rag_metrics.scores.repeats import Spread
     from llama_index_rag_metrics.scores.scoring.score_files import score_files
     from llama_index_rag_metrics.scores.scoring.score_rankings import score_rankings
     from llama_index_rag_metrics.scores.scoring.score_tables import (
@@ -131,16 +135,19 @@ if TYPE_CHECKING:
         table_totals,
     )
     from llama_index_rag_metrics.scores.scoring.totals import ScoreTotals
+    from llama_index_rag_metrics.scores.thresholds import Thresholds, score_thresholds
     from llama_index_rag_metrics.scores.tracking import register_tracker, unregister_tracker
 
 __version__ = "0.1.0"
 
 __all__ = [
     "METRICS",
+    "Answers",
     "Baseline",
     "Cache",
     "Calibration",
     "Call",
+    "ChunkCeiling",
     "Comparison",
     "Configuration",
     "ContainmentMatcher",
@@ -167,6 +174,7 @@ __all__ = [
     "Qrels",
     "RagMetricsError",
     "Ranking",
+    "Relation",
     "Relevance",
     "RetrievalDataset",
     "RetrieverEvaluator",
@@ -178,11 +186,13 @@ __all__ = [
     "Scores",
     "Span",
     "SpanMatcher",
+    "Spread",
     "StageChange",
     "StageOptions",
     "StageResults",
     "Sweep",
     "TextMatcher",
+    "Thresholds",
     "TokenOverlapMatcher",
     "aassign_nuggets",
     "acheck_judge",
@@ -199,6 +209,7 @@ __all__ = [
     "check_judge",
     "check_labels",
     "check_rules",
+    "chunk_ceiling",
     "combine_calls",
     "compare",
     "compare_reviewers",
@@ -218,6 +229,7 @@ __all__ = [
     "pool",
     "power",
     "print_results",
+    "read_answers",
     "read_judgements",
     "read_qrels",
     "read_run",
@@ -227,11 +239,13 @@ __all__ = [
     "register_format",
     "register_matcher",
     "register_tracker",
+    "relate",
     "remember_texts",
     "score_files",
     "score_rankings",
     "score_schema",
     "score_table",
+    "score_thresholds",
     "span_annotations",
     "sweep",
     "table_totals",
@@ -253,9 +267,11 @@ __all__ += _ranks.__all__
 __all__ += _sets.__all__
 __all__ += _spans.__all__
 __all__ += _texts.__all__
+__all__ += _unanswerable.__all__
 
 _LAZY = {
     "decisions.calibration": ("Calibration", "calibrate"),
+    "decisions.chunk_ceiling": ("ChunkCeiling", "chunk_ceiling"),
     "decisions.comparison.comparing": ("compare",),
     "decisions.comparison.comparison": ("Comparison",),
     "decisions.comparison.holes": ("judgement_holes",),
@@ -266,8 +282,10 @@ _LAZY = {
     "decisions.gate.verdicts": ("GateReport",),
     "decisions.power": ("power",),
     "decisions.power_report": ("Power",),
+    "decisions.relation": ("Relation", "relate"),
     "decisions.side_by_side": ("print_results", "write_html"),
-    "decisions.stages": ("StageChange", "StageResults", "aevaluate_stages", "evaluate_stages"),
+    "decisions.stage_losses": ("StageChange",),
+    "decisions.stages": ("StageResults", "aevaluate_stages", "evaluate_stages"),
     "decisions.sweeps.sweep_result": ("Configuration", "Sweep"),
     "decisions.sweeps.sweeping": ("asweep", "sweep"),
     "evaluation.asking.run_options": ("EvaluateOptions", "StageOptions"),
@@ -283,6 +301,7 @@ _LAZY = {
     "evaluation.retrieved.run_matching": ("match_run",),
     "evaluation.sessions.capturing": ("capture", "record_retrieval"),
     "evaluation.trace_scores": ("as_mlflow_scorer", "span_annotations"),
+    "files.answers": ("Answers", "read_answers"),
     "files.file_kinds": ("register_format", "unregister_format"),
     "files.judgements": ("Qrels",),
     "files.retrieval_dataset": ("RetrievalDataset",),
@@ -290,7 +309,6 @@ _LAZY = {
     "files.runs.write_runs": ("write_qrels", "write_run"),
     "files.traces.trace_reading": ("read_traces",),
     "labels.checking": ("LabelFindings", "check_labels", "remember_texts"),
-    "labels.judge_agreement": ("agreement",),
     "labels.judge_checking": ("JudgeCheck", "acheck_judge", "check_judge"),
     "labels.moving": ("MovedLabels", "move_labels"),
     "labels.nugget_creation": (
@@ -302,19 +320,21 @@ _LAZY = {
     "labels.nuggets": ("Nuggets",),
     "labels.pooling": ("Pool", "pool"),
     "labels.question_generation": ("generate_question_context_pairs",),
-    "labels.review.review_judgements": ("read_judgements",),
+    "labels.review.reviews": ("read_judgements",),
     "labels.review.review_page": ("write_review_page",),
-    "labels.review.reviewers": ("ReviewerAgreement", "compare_reviewers"),
+    "labels.review.reviewers": ("ReviewerAgreement", "agreement", "compare_reviewers"),
     "rankings.fusion": ("fuse",),
     "rankings.matching.matcher_names": ("Matched",),
     "report.plot": ("Plot",),
     "runtime.cache.fetching": ("Cache",),
     "runtime.cache.stores": ("SQLiteKVStore",),
     "scores": ("Scores",),
+    "scores.repeats": ("Spread",),
     "scores.scoring.score_files": ("score_files",),
     "scores.scoring.score_rankings": ("score_rankings",),
     "scores.scoring.score_tables": ("score_schema", "score_table", "table_totals"),
     "scores.scoring.totals": ("ScoreTotals",),
+    "scores.thresholds": ("Thresholds", "score_thresholds"),
     "scores.tracking": ("register_tracker", "unregister_tracker"),
 }
 """Modules that cost time to import, and the names that are taken from there when first used."""

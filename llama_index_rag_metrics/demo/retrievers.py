@@ -1,4 +1,4 @@
-"""Two retrievers of different kinds, both offline: one matches words, the other topics."""
+"""Retrievers that work offline: one matches words, one topics, and one fuses both."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ import numpy as np
 from llama_index.core import VectorStoreIndex
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.embeddings.base import BaseEmbedding
+from llama_index.core.llms import MockLLM
+from llama_index.core.retrievers import QueryFusionRetriever
+from llama_index.core.retrievers.fusion_retriever import FUSION_MODES
 from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle
 from pydantic import PrivateAttr
 
@@ -34,8 +37,9 @@ class _MatchingOnly(BaseRetriever):
         self._retriever = retriever
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        nodes = self._retriever.retrieve(query_bundle)
-        return [node for node in nodes if node.score is not None and node.score > _ROUNDING]
+        return [
+            each for each in self._retriever.retrieve(query_bundle) if each.get_score() > _ROUNDING
+        ]
 
 
 class BM25(_MatchingOnly):
@@ -56,31 +60,36 @@ def bm25(nodes: Sequence[BaseNode], similarity_top_k: int = 10) -> BaseRetriever
         from llama_index.retrievers.bm25 import BM25Retriever
     except ImportError as error:
         raise MissingExtra("the bm25 retriever", "demo") from error
-    return BM25(
-        BM25Retriever(
-            nodes=_at_least_one(nodes),
-            similarity_top_k=min(similarity_top_k, len(nodes)),
-            token_pattern=_TOKENS,
-        )
-    )
+    top_k = min(similarity_top_k, len(nodes))
+    indexed = _at_least_one(nodes)
+    return BM25(BM25Retriever(nodes=indexed, similarity_top_k=top_k, token_pattern=_TOKENS))
 
 
 def lsa(nodes: Sequence[BaseNode], similarity_top_k: int = 10) -> BaseRetriever:
-    """A vector retriever: a VectorStoreIndex in memory whose embedding is fitted on the nodes.
-
-    The embedding is latent semantic analysis, a stand-in for a neural one that needs no download.
-    """
+    """A vector retriever: a VectorStoreIndex in memory with `LSAEmbedding`, fitted on the nodes."""
     indexed = _at_least_one([node for node in nodes if node.get_content()])
     embedding = LSAEmbedding.fit([node.get_content(MetadataMode.EMBED) for node in indexed])
     index = VectorStoreIndex(indexed, embed_model=embedding, transformations=[])
     return LSA(index.as_retriever(similarity_top_k=similarity_top_k))
 
 
+def hybrid(nodes: Sequence[BaseNode], similarity_top_k: int = 10) -> BaseRetriever:
+    """Both, fused by reciprocal rank: LlamaIndex's QueryFusionRetriever, which asks no model."""
+    return QueryFusionRetriever(
+        [bm25(nodes, similarity_top_k), lsa(nodes, similarity_top_k)],
+        llm=MockLLM(),
+        mode=FUSION_MODES.RECIPROCAL_RANK,
+        similarity_top_k=similarity_top_k,
+        num_queries=1,
+    )
+
+
 class LSAEmbedding(BaseEmbedding):
     """tf-idf of words and of character n-grams, reduced to the main directions of a corpus.
 
-    Latent semantic analysis (Deerwester et al., 1990). Character n-grams serve languages that don't
-    set words apart by spaces, and inflected forms.
+    Latent semantic analysis (Deerwester et al., 1990), a stand-in for a neural embedding that needs
+    no download. Character n-grams serve languages that don't set words apart by spaces, and
+    inflected forms.
     """
 
     _pipeline: Any = PrivateAttr()
@@ -114,22 +123,21 @@ class LSAEmbedding(BaseEmbedding):
     def class_name(cls) -> str:
         return "LSAEmbedding"
 
-    def _get_text_embeddings(self, texts: list[str]) -> list[list[float]]:
-        return self._vectors(texts, _NO_TERMS_IN_TEXT)
+    def _get_text_embeddings(
+        self, texts: list[str], spare: int = _NO_TERMS_IN_TEXT
+    ) -> list[list[float]]:
+        vectors: FloatArray = np.pad(self._pipeline.transform(texts), ((0, 0), (0, 2)))
+        vectors[~vectors.any(axis=1), spare] = 1.0
+        return list(vectors.tolist())
 
     def _get_text_embedding(self, text: str) -> list[float]:
         return self._get_text_embeddings([text])[0]
 
     def _get_query_embedding(self, query: str) -> list[float]:
-        return self._vectors([query], _NO_TERMS_IN_QUERY)[0]
+        return self._get_text_embeddings([query], _NO_TERMS_IN_QUERY)[0]
 
     async def _aget_query_embedding(self, query: str) -> list[float]:
         return self._get_query_embedding(query)
-
-    def _vectors(self, texts: list[str], spare: int) -> list[list[float]]:
-        vectors: FloatArray = np.pad(self._pipeline.transform(texts), ((0, 0), (0, 2)))
-        vectors[~vectors.any(axis=1), spare] = 1.0
-        return list(vectors.tolist())
 
 
 def _at_least_one(nodes: Sequence[BaseNode]) -> list[BaseNode]:

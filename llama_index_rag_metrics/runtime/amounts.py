@@ -1,7 +1,4 @@
-"""Checks of numbers that callers pass; errors name the argument.
-
-`True` isn't taken for 1, and NaN is within no range. NumPy's numbers are numbers.
-"""
+"""Checks of numbers that callers pass; errors name the argument."""
 
 from __future__ import annotations
 
@@ -17,7 +14,6 @@ WORKERS = 8
 
 
 def check_integer(argument: str, value: object, least: float = 1, expected: str = "") -> None:
-    """Refuse what isn't a whole number, or is too low."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise InvalidInput(argument, value, expected or f"a whole number of at least {least}")
 
@@ -25,7 +21,6 @@ def check_integer(argument: str, value: object, least: float = 1, expected: str 
 def check_amount(
     argument: str, value: object, expected: str, is_allowed: Callable[[float], bool]
 ) -> None:
-    """Refuse what isn't a number, or isn't allowed."""
     number = math.nan
     if isinstance(value, Real) and not isinstance(value, bool):
         with suppress(OverflowError):  # a whole number beyond all floats
@@ -35,5 +30,4 @@ def check_amount(
 
 
 def check_share(argument: str, value: object) -> None:
-    """Refuse what isn't a number above 0 and up to 1."""
     check_amount(argument, value, "a number above 0, up to 1", lambda share: 0 < share <= 1)

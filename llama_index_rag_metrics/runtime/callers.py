@@ -1,7 +1,4 @@
-"""Warnings that point at the line of the program that called into this package.
-
-A fixed `stacklevel` can't: the work is done in coroutines, and these in other threads.
-"""
+"""Warnings that point at the line of the program that called into this package."""
 
 from __future__ import annotations
 
@@ -32,7 +29,6 @@ def note_caller() -> None:
 
 
 def warn_caller(warning: Warning) -> None:
-    """Warn at the line that called into this package."""
     line = _calling_line() or _noted.get()
     if line is None:
         warnings.warn(warning, stacklevel=2)

@@ -3,7 +3,7 @@
 RagMetricsError
 ├── InvalidInput ─ UnusableAnswer            an argument, or what a retriever returned
 ├── NotJudged, NothingRelevant, NoRetrieval, IdTypeMismatch    a query can't be scored
-├── UnknownName ─ UnknownMetric, UnknownParameter
+├── UnknownName ─ UnknownMetric ─ NotScored, UnknownParameter
 ├── DuplicateMetric, MissingExtra, MissingKey
 ├── FileFormatError, UnknownFormat ─ MistakenFile              a file can't be read
 ├── FormatTooNarrow                                            nor written
@@ -204,6 +204,15 @@ class UnknownMetric(UnknownName):
 
     kind = "metric"
     remedy = "`rag-metrics metrics` lists every metric with its parameters."
+
+
+class NotScored(UnknownMetric):
+    """There is such a metric, but it wasn't scored here."""
+
+    def __init__(self, given: str, scored: Sequence[str]) -> None:
+        self.given, self.nearest = given, tuple(scored)
+        there = f"there are {join_first(self.nearest, 10)}" if scored else "nothing was"
+        _Worded.__init__(self, f"metric {shorten(given)} wasn't scored here; {there}.")
 
 
 class UnknownParameter(UnknownName):
@@ -465,7 +474,6 @@ class InconclusiveGate(UserWarning):
 
 
 def id_remedy(item: object) -> str:
-    """What to give where an id is expected, for a remedy; "" if unknown."""
     return "Give node.node_id of each node." if hasattr(item, "node_id") else ""
 
 

@@ -20,9 +20,6 @@ def jsonable(value: Any, *path: object, strict: bool = True) -> Any:
 
     What JSON can't hold stays as it is, or is an error if `strict`, which names the argument and
     the keys of `path`.
-
-    >>> jsonable({"day": date(2024, 2, 29), "n": np.int64(3), "share": math.nan})
-    {'day': '2024-02-29', 'n': 3, 'share': None}
     """
     is_number = type(value) is float and math.isfinite(value)
     if is_number or value is None or isinstance(value, (str, int)):
@@ -41,7 +38,6 @@ def jsonable(value: Any, *path: object, strict: bool = True) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """The value as JSON holds it, or the value itself where JSON can't hold it."""
     if type(value).__name__ in _MISSING:
         return None
     if isinstance(value, (date, time)):

@@ -1,7 +1,4 @@
-"""Asking LLMs: texts quoted safely in a prompt, and answers that fit a pydantic model.
-
-An answer is never guessed: where a text holds two that differ, neither counts.
-"""
+"""Asking LLMs: texts quoted safely in a prompt, and answers that fit a pydantic model."""
 
 from __future__ import annotations
 
@@ -36,8 +33,6 @@ _BRACKET = re.compile(r"[<‹«〈⟨⟪《❬❮❰⧼⦑˂≺ᐸᚲ]|&(?:lt|#0
 
 
 class Quoted(NamedTuple):
-    """Texts between tags of this name."""
-
     name: str
     blocks: list[str]
 
@@ -66,12 +61,7 @@ def _hash(text: str) -> str:
 
 
 def context_window(llm: LLM) -> int:
-    """The tokens that an LLM reads at once; LlamaIndex's default where it says 0 or -1.
-
-    >>> from llama_index.core.llms import MockLLM
-    >>> context_window(MockLLM())
-    3900
-    """
+    """The tokens that an LLM reads at once; LlamaIndex's default where it says 0 or -1."""
     from llama_index.core.constants import DEFAULT_CONTEXT_WINDOW
 
     window: int = llm.metadata.context_window
@@ -106,7 +96,6 @@ def without_reasoning(text: str) -> str:
 
 
 def json_and_text(text: str) -> tuple[list[Any], str]:
-    """The JSON objects and lists in a text, in order, and the text around them."""
     decoder = json.JSONDecoder(object_pairs_hook=_object)
     values, around, position, end = [], [], 0, 0
     while begins := _JSON_BEGINS.search(text, position):
@@ -132,10 +121,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def json_answer(answer_class: type[AnyAnswer], text: str) -> AnyAnswer:
-    """The one answer that the JSON in a text gives, or a ValueError.
-
-    An object may be wrapped in another with a single key, such as a tool's name.
-    """
+    """The one answer that the JSON in a text gives, or a ValueError."""
     fitting: list[AnyAnswer] = []
     refused: ValidationError | None = None
     for value in json_and_text(without_reasoning(text))[0]:

@@ -1,9 +1,4 @@
-"""Errors and values in messages: short, and without secrets.
-
-A service may echo a key in its answer, and a client may put a URL with a password into its message.
-What is recorded goes into notes, JSON, HTML, journals and logs, so it is masked first, and only
-then cut: half a key would not be recognised.
-"""
+"""Errors and values in messages: short, and without secrets."""
 
 from __future__ import annotations
 
@@ -75,8 +70,22 @@ def register_secrets_of(*components: object) -> None:
 
 
 def names_secret(name: str) -> bool:
-    """Whether a name is that of a secret, such as api_key."""
     return _SECRET_NAME.search(name) is not None
+
+
+def without_secrets(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The mapping with *** for what its names call secrets, in mappings within it, too.
+
+    >>> without_secrets({"tenant": "acme", "login": {"password": "hunter22"}})
+    {'tenant': 'acme', 'login': {'password': '***'}}
+    """
+    masked: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            masked[name] = without_secrets(value)
+        elif isinstance(value, str) and len(value) >= _SHORTEST_SECRET and names_secret(str(name)):
+            masked[name] = MASK
+    return {**values, **masked} if masked else values
 
 
 def mask(text: str) -> str:
@@ -93,7 +102,6 @@ def mask(text: str) -> str:
 
 
 def mask_beginning(text: str) -> str:
-    """The masked text, or the beginning of a long one."""
     if len(text) <= _WINDOW:
         return mask(text)
     # a secret that the window cut in two isn't recognised
@@ -110,11 +118,7 @@ def mask_and_cut(text: str, most: int = MOST_CHARACTERS) -> str:
 
 
 def describe_error(error: BaseException | str, most: int = MOST_CHARACTERS) -> str:
-    """The class and the message of an error, or its description, masked, then cut.
-
-    >>> describe_error(ValueError("no index")), describe_error(StopIteration())
-    ('ValueError: no index', 'StopIteration')
-    """
+    """The class and the message of an error, or its description, masked, then cut."""
     if isinstance(error, BaseException):
         error = getattr(error, "stray", error)
         error = f"{type(error).__name__}: {_message(error)}".removesuffix(": ")
@@ -138,7 +142,6 @@ def _secrets() -> set[str]:
 
 
 def _spellings(secret: str) -> set[str]:
-    """The spellings of a secret: plain, in URLs and in JSON."""
     return {secret, quote(secret, safe=""), json.dumps(secret)[1:-1]}
 
 

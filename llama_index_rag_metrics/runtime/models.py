@@ -6,13 +6,13 @@ import base64
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import AfterValidator
 from pydantic_core import PydanticCustomError
 
+from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.cache.fetching import Cache, Tally, Usage
 from llama_index_rag_metrics.runtime.cache.keys import Request, identity
 from llama_index_rag_metrics.runtime.errors import BadAnswer, InvalidInput
@@ -20,8 +20,6 @@ from llama_index_rag_metrics.runtime.sync import in_thread
 
 if TYPE_CHECKING:
     from llama_index.core.base.embeddings.base import BaseEmbedding
-
-Vector: TypeAlias = npt.NDArray[np.float64]
 
 
 def instance_of(module: str, name: str) -> Any:
@@ -37,11 +35,7 @@ def instance_of(module: str, name: str) -> Any:
 
 
 class Embedder:
-    """An embedding model behind a cache.
-
-    Texts are embedded in the model's batches, in a thread, since most of LlamaIndex's embeddings
-    block in the end. `label` stands for a model whose name doesn't tell it apart.
-    """
+    """An embedding model behind a cache."""
 
     def __init__(self, model: BaseEmbedding, cache: Cache, scorer: str, label: str = "") -> None:
         self.model = model
@@ -52,7 +46,7 @@ class Embedder:
 
     async def embed(
         self, texts: Iterable[str] = (), queries: Iterable[str] = ()
-    ) -> tuple[Mapping[str, Vector], Mapping[str, Vector]]:
+    ) -> tuple[Mapping[str, FloatArray], Mapping[str, FloatArray]]:
         """The embeddings of texts, and of queries, which many models embed otherwise."""
         model = self.model
         of_queries = await self._fetch(
@@ -75,7 +69,7 @@ class Embedder:
         texts: Iterable[str],
         embed: Callable[[list[str]], Sequence[Sequence[float]]],
         batch_size: int,
-    ) -> dict[str, Vector]:
+    ) -> dict[str, FloatArray]:
         asked = list(dict.fromkeys(texts))
         requests = [
             Request(kind, self.tally.usage.model, parameters=self._settings, text=text)
@@ -131,13 +125,12 @@ def model_of_settings(kind: Literal["llm", "embed_model"], wanted_by: str) -> An
 
 
 def embed_model_or_default(embed_model: BaseEmbedding | None) -> BaseEmbedding:
-    """The model given, or `Settings.embed_model` as it is now."""
     if embed_model is None:
         embed_model = model_of_settings("embed_model", "comparing embeddings")
     return embed_model
 
 
-def dots(vector: Vector, others: Vector) -> Vector:
+def dots(vector: FloatArray, others: FloatArray) -> FloatArray:
     """(others,) the dot product of a vector with each row.
 
     Summed row by row: a product of matrices has other bits, depending on what else is in it.
@@ -145,11 +138,7 @@ def dots(vector: Vector, others: Vector) -> Vector:
     return np.asarray((others * vector).sum(axis=1))
 
 
-def cosines(vector: Vector, others: Vector) -> Vector:
-    """(others,) the cosine of a vector with each row, in [-1, 1]; 0 where one has no direction.
-
-    >>> cosines(np.array([3.0, 4.0]), np.array([[6.0, 8.0], [3.0, 0.0], [0.0, 0.0]])).tolist()
-    [1.0, 0.6, 0.0]
-    """
+def cosines(vector: FloatArray, others: FloatArray) -> FloatArray:
+    """(others,) the cosine of a vector with each row, in [-1, 1]; 0 where one has no direction."""
     norms = np.sqrt(dots(vector, vector[None]) * (others * others).sum(axis=1))
     return np.clip(dots(vector, others) / np.where(norms > 0, norms, np.inf), -1.0, 1.0)

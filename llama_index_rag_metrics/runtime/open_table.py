@@ -11,8 +11,6 @@ Entry = TypeVar("Entry")
 
 
 class OpenTable(dict[str, Entry], Generic[Entry]):
-    """Entries by name: the package's own, which stay, and those that were added."""
-
     def __init__(
         self,
         argument: str,

@@ -1,7 +1,4 @@
-"""Progress bars on standard error or in a notebook.
-
-The standard streams are never redirected: a retriever prints where it always does.
-"""
+"""Progress bars on standard error or in a notebook."""
 
 from __future__ import annotations
 
@@ -59,7 +56,6 @@ def progress(
 
 @contextmanager
 def byte_progress(description: str, total: int, *, show: bool) -> Iterator[Callable[[int], None]]:
-    """Show how many bytes of `total` have been read."""
     if not show:
         yield lambda done: None
         return
@@ -79,7 +75,6 @@ def _bar(
     *,
     transient: bool = False,
 ) -> Iterator[Callable[[int, str], None]]:
-    """Yield what draws how much is done, and a note beside it."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -136,7 +131,6 @@ def _in_notebook(bar: Progress, transient: bool) -> Iterator[Callable[[], None]]
 
 
 def _as_output(bar: Progress) -> dict[str, str]:
-    """The bar by media type."""
     from rich.console import Console
 
     console = Console(

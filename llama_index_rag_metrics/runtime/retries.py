@@ -90,7 +90,6 @@ def _status(error: BaseException) -> int | None:
 
 
 def _grpc_code(error: BaseException) -> object:
-    """The name of the status of a gRPC error."""
     code = getattr(error, "code", None)
     try:
         return getattr(code() if callable(code) else code, "name", None)
@@ -109,10 +108,7 @@ LONGEST_PAUSE = 60.0
 
 
 async def admission(limiter: Any, *tokens: int) -> None:
-    """Wait until a rate limiter, such as LlamaIndex's, admits a request of so many tokens, about.
-
-    A limiter has `async_acquire` or `acquire`; None admits all.
-    """
+    """Wait until a rate limiter, such as LlamaIndex's, admits a request of about so many tokens."""
     if limiter is None:
         return
     acquire = getattr(limiter, "async_acquire", None)

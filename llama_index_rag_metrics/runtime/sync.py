@@ -1,8 +1,4 @@
-"""From synchronous code to a coroutine, in a notebook too, and back into a thread.
-
-All synchronous calls share one event loop, in a thread of the package: clients that keep
-connections, as most of LlamaIndex's asynchronous ones do, can use them in that loop only.
-"""
+"""From synchronous code to a coroutine, in a notebook too, and back into a thread."""
 
 from __future__ import annotations
 
@@ -32,10 +28,7 @@ _PATIENCE = 0.6
 
 
 def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end, whether or not this thread has a running event loop.
-
-    Ctrl-C cancels the coroutine, and comes out within a second even where it doesn't end.
-    """
+    """Run a coroutine to its end, whether or not this thread has a running event loop."""
     note_caller()
     return _background().run(coroutine)
 
@@ -43,14 +36,7 @@ def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
 def synchronous(
     function: Callable[P, Coroutine[Any, Any, T]],
 ) -> Callable[P, T]:
-    """The synchronous twin of an asynchronous function whose name begins with "a".
-
-    >>> async def aanswer(question: str, *, default: int = 42) -> int:
-    ...     return default
-    >>> answer = synchronous(aanswer)
-    >>> answer.__name__, answer("What is six times nine?")
-    ('answer', 42)
-    """
+    """The synchronous twin of an asynchronous function whose name begins with "a"."""
 
     @wraps(function)
     def twin(*arguments: P.args, **options: P.kwargs) -> T:
@@ -124,7 +110,6 @@ class _BackgroundLoop:
         return outcome
 
     def stop(self) -> None:
-        """Cancel what runs, close what is open, and end the thread."""
         self._is_stopping = True
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_PATIENCE)
@@ -262,7 +247,6 @@ async def together(coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
 
 
 async def settled(coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T | Exception]:
-    """The result or the Exception of each, awaited at once."""
     outcomes: list[T | Exception] = []
     for outcome in await asyncio.gather(*coroutines, return_exceptions=True):
         if isinstance(outcome, BaseException) and not isinstance(outcome, Exception):

@@ -1,9 +1,4 @@
-"""Calls of other people's code: in threads that may hang, and for a limited time.
-
-Whatever such code raises comes out as an error that `except Exception` takes. StopIteration can't
-be set on a future (before Python 3.12 nobody would ever wake), and SystemExit and KeyboardInterrupt
-end the event loop that they are raised in: these are wrapped in a `StrayError`.
-"""
+"""Calls of other people's code: in threads that may hang, and for a limited time."""
 
 from __future__ import annotations
 
@@ -32,8 +27,6 @@ class _State(Enum):
 
 
 class _Call:
-    """A function call and the future of its result."""
-
     __slots__ = ("arguments", "context", "function", "future", "loop", "state")
 
     def __init__(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
@@ -64,11 +57,7 @@ class _Call:
 
 
 class Threads:
-    """Threads for blocking calls, at most `most` at once.
-
-    Unlike with a `ThreadPoolExecutor`, a call that hangs holds nobody up: when its caller no longer
-    waits, its place goes to a new thread, and the process ends without it.
-    """
+    """Threads for blocking calls, at most `most` at once."""
 
     def __init__(self, most: int, name: str) -> None:
         self._most = most
@@ -80,7 +69,6 @@ class Threads:
         self._closed = False
 
     async def call(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Call a blocking function in a thread, in the caller's context."""
         return await self.call_within(None, function, *arguments)
 
     async def call_within(

@@ -21,7 +21,15 @@ import pytest
 from support.cohere_server import cohere_server
 from support.paths import TESTS
 from support.processes import start
-from support.ray_retrievers import Factory, NotingEmbedding, node_id, note, notes
+from support.ray_retrievers import (
+    Factory,
+    NotingEmbedding,
+    node_id,
+    note,
+    notes,
+    tenants_index,
+    told,
+)
 from support.ray_workflow import LooksTwice
 
 from llama_index_rag_metrics import (
@@ -36,7 +44,12 @@ from llama_index_rag_metrics import (
     score_table,
     table_totals,
 )
-from llama_index_rag_metrics.runtime.errors import InvalidInput, RetrievalFailed, WorkersFailed
+from llama_index_rag_metrics.runtime.errors import (
+    InvalidInput,
+    JournalMismatch,
+    RetrievalFailed,
+    WorkersFailed,
+)
 from llama_index_rag_metrics.scores.scoring.batches import ScoringOptions
 from llama_index_rag_metrics.scores.scoring.score_tables import score_totals
 
@@ -215,6 +228,19 @@ def test_scores_of_each_query_stay_on_the_cluster_until_they_are_wanted(cluster:
     assert rows == score_table(table, STORED_METRICS).to_pylist()
 
 
+def test_a_threshold_on_the_score_is_that_of_one_machine(cluster: Cluster) -> None:
+    table, chance = stored(300), random.Random(8)
+    lengths = [len(ids) for ids in table["retrieved_ids"].to_pylist()]
+    scores = [sorted((chance.random() for _ in range(n)), reverse=True) for n in lengths]
+    scored = table.append_column("scores", pa.array(scores, pa.list_(pa.float64())))
+    rows = ray.data.from_arrow(scored).repartition(3)
+    metrics = ["mrr", "abstained", "returned@5"]
+    ours = distributed.score_dataset(rows, metrics, min_score=0.4)
+    theirs = table_totals(score_table(scored, metrics, min_score=0.4))
+    assert ours.means == theirs.means
+    assert ours.means["abstained"] > distributed.score_dataset(rows, metrics).means["abstained"]
+
+
 def test_an_empty_dataset_has_no_queries(cluster: Cluster) -> None:
     totals = distributed.score_dataset(ray.data.from_arrow(stored(3).slice(0, 0)), "mrr")
     assert totals.counts.queries == 0
@@ -316,6 +342,12 @@ def test_the_calls_of_a_workflow_are_kept(cluster: Cluster, log: Path, tmp_path:
     assert list(last.run["q1"].ids) == list(theirs.run["q1"].calls[-1].ids)  # type: ignore[index]
     kept = evaluate(factory(), few, ["recall"], combine="last", journal=journal)
     assert kept.run["q1"] == last.run["q1"]
+    named: dict[str, Any] = {"journal": tmp_path / "named.jsonl", "retriever_id": "mine"}
+    mine = distributed.evaluate(few, factory, ["recall"], combine="last", **named)
+    with pytest.raises(JournalMismatch, match="combine"):
+        distributed.evaluate(few, factory, ["recall"], combine="rrf", **named)
+    again = evaluate(factory(), few, ["recall"], combine="last", **named)
+    assert again.run["q1"] == mine.run["q1"]
     with pytest.raises(WorkersFailed, match="max_calls"):
         distributed.evaluate(few, factory, ["recall"], max_calls=0)
 
@@ -372,6 +404,39 @@ def test_what_is_forbidden_and_what_tokens_cost(
     assert ours.run.mean_tokens == theirs.run.mean_tokens == sum(words) / N
     price = f"{1000 * sum(words) / N * 500 / 1e6:.4f}"
     assert f"price of 1,000 questions {price}" in " ".join(str(ours).split())
+
+
+def test_a_threshold_on_what_workers_retrieved(
+    cluster: Cluster, dataset: RetrievalDataset, log: Path
+) -> None:
+    ours = distributed.evaluate(dataset, Factory(log), ["recall@5"], min_score=0.3)
+    theirs = evaluate(Factory(log)(), dataset, ["recall@5"], min_score=0.3)
+    assert same(ours, theirs)
+    assert any(len(ranking.ids) < 5 for ranking in ours.run.values())
+    assert list(ours.thresholds()) == list(theirs.thresholds())
+
+
+@pytest.mark.parametrize(
+    ("factory", "options"), [(tenants_index, {"filters": "tenant"}), (told, {})]
+)
+def test_two_askers_of_one_question(
+    cluster: Cluster, tmp_path: Path, factory: Any, options: Any
+) -> None:
+    def asked_by(*tenants: str) -> RetrievalDataset:
+        ids = [f"q{number}" for number in range(len(tenants))]
+        return RetrievalDataset(
+            dict.fromkeys(ids, "pay?"),
+            {key: ["acme 0"] for key in ids},
+            metadata={key: {"tenant": of} for key, of in zip(ids, tenants, strict=True)},
+        )
+
+    journal: Any = {"journal": tmp_path / "run.jsonl", "retriever_id": "ours"}
+    ours = distributed.evaluate(asked_by("acme", "blue"), factory, NAMES, **journal, **options)
+    theirs = evaluate(factory(), asked_by("acme", "blue"), NAMES, **options)
+    assert same(ours, theirs)
+    assert [ours.run[key].ids[0] for key in ("q0", "q1")] == ["acme 0", "blue 0"]
+    with pytest.raises(JournalMismatch):
+        distributed.evaluate(asked_by("acme", "acme"), factory, NAMES, **journal, **options)
 
 
 def test_labels_that_fit_something_else_are_pointed_out(cluster: Cluster, log: Path) -> None:
@@ -502,6 +567,22 @@ def test_a_journal_goes_on_here_and_there(
     theirs = evaluate(good(), dataset, NAMES, journal=second)
     assert sorted(good.asked) == sorted([*range(0, N, 2)] * 2)
     assert same(ours, theirs)
+
+
+def test_every_question_is_asked_several_times(
+    cluster: Cluster, dataset: RetrievalDataset, log: Path, tmp_path: Path
+) -> None:
+    factory, names = Factory(log), [*NAMES, "pass^2 hit_rate@1"]
+    options: dict[str, Any] = {"repeats": 3, "journal": tmp_path / "run.jsonl"}
+    ours = distributed.evaluate(dataset, factory, names, **options)
+    asked = Counter(int(number) for number, *_ in notes(log))
+    assert asked == dict.fromkeys(range(N), 3)
+    theirs = evaluate(Factory(tmp_path / "here.log")(), dataset, names, repeats=3)
+    assert same(ours, theirs)
+    assert [run.means for run in ours.repeats] == [run.means for run in theirs.repeats]
+    again = distributed.evaluate(dataset, factory, names, **options)
+    assert len(notes(log)) == 3 * N
+    assert same(again, theirs)
 
 
 def test_ctrl_c_leaves_a_whole_journal(cluster: Cluster, log: Path, tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ QUERIES = {f"q{number}": f"Which moon has {number} lakes?" for number in range(4
 RELEVANT = {query_id: {"d1": 1} for query_id in QUERIES}
 DATASET = RetrievalDataset(QUERIES, RELEVANT, CORPUS)
 RUN = Run({query_id: Ranking(["d2", "d1"], texts=["Lakes.", "Geysers."]) for query_id in QUERIES})
+SCORED = Run({query_id: Ranking(["d2", "d1"], scores=[0.7, 0.5]) for query_id in QUERIES})
 OTHER = Run({query_id: ["d2", "d3"] for query_id in QUERIES})
 SCORES = Scores(list(QUERIES), {"mrr": [1.0, 0.5, 0.5, 0.25]})
 NUGGETS = Nuggets({"q0": [Nugget("Geysers.", supports={"d1": "full"})]}, queries=QUERIES)
@@ -106,8 +107,15 @@ NUMBERS: Mapping[str, Callable[..., object]] = {
         effect=effect, n=n, deviation=deviation, changed=changed, **options
     ),
     "record_retrieval": lambda **options: package.record_retrieval("x", ["d1"], **options),
+    "relate": lambda **options: package.relate(SCORES, dict.fromkeys(SCORES.queries, 1), **options),
     "score_files": lambda **options: package.score_files("x.run", RELEVANT, ["mrr"], **options),
     "score_rankings": lambda **options: package.score_rankings(RELEVANT, RUN, ["mrr"], **options),
+    "score_table": lambda **options: package.score_table(
+        {"expected_ids": [["d1"]], "retrieved_ids": [["d1", "d2"]]}, ["mrr"], **options
+    ),
+    "score_thresholds": lambda **options: package.score_thresholds(
+        RELEVANT, SCORED, "recall@5", **options
+    ),
     "sweep": lambda **options: package.sweep(
         lambda **_: retrieve, {"depth": [1, 2]}, DATASET, ["mrr"], **options
     ),
@@ -117,6 +125,9 @@ NUMBERS: Mapping[str, Callable[..., object]] = {
 
 IGNORED = {"save_every"}
 """Accepted for old code, without effect."""
+
+
+ANY_NUMBER = {("Rule", "value"), ("agreement", "min_grade")}
 
 
 def numbers_of(function: object) -> dict[str, str]:
@@ -154,7 +165,8 @@ def test_every_public_function_that_takes_a_number_is_here() -> None:
 def test_what_is_no_number_is_refused(name: str, argument: str, kind: str, value: Any) -> None:
     if value is None and kind.endswith("None"):
         pytest.skip("None is a value of this argument")
-    if value == -7.5 and (name, argument) in {("Rule", "value"), ("agreement", "min_grade")}:
+    takes_any = argument == "min_score" or (name, argument) in ANY_NUMBER
+    if value == -7.5 and takes_any:
         pytest.skip("any finite number will do")
     with pytest.raises(InvalidInput) as caught:
         NUMBERS[name](**{argument: value})

@@ -12,6 +12,7 @@ from llama_index_rag_metrics import (
     Nugget,
     Nuggets,
     Ranking,
+    Relevance,
     RetrievalDataset,
     Run,
     Scores,
@@ -20,13 +21,16 @@ from llama_index_rag_metrics import (
     check_judge,
     check_labels,
     check_rules,
+    chunk_ceiling,
     compare_reviewers,
     evaluate_stages,
     judgement_holes,
     move_labels,
     pool,
     power,
+    relate,
     score_rankings,
+    score_thresholds,
     sweep,
 )
 from llama_index_rag_metrics.report.reportable import Reportable
@@ -39,6 +43,9 @@ from support.retrievers import Scripted, node
 
 TRITON = "Triton circles Neptune backwards, unlike the others. Its thin air is mostly nitrogen."
 MOONS = RetrievalDataset({"q": "Which moon?"}, {"q": ["t"]}, {"t": TRITON, "x": "Io."})
+PLACED = RetrievalDataset(
+    {"q": EVIL}, {"q": Relevance.of_spans([("t", 0, 52)])}, {"t": TRITON, EVIL: "Io."}
+)
 RUNS = {"x": {"q": ["a", "b"]}, "y": {"q": ["b", "a"]}}
 
 REFUSED = "ConnectionError: refused"
@@ -77,6 +84,30 @@ def swept(top_k: Sequence[int] = (1, 2)) -> Reportable:
     )
 
 
+def asked_twice() -> Reportable:
+    runs = [Run({"q1": ["a"], "q2": []}), Run({"q1": ["x", "a"], "q2": ["b"]})]
+    names = ["hit_rate", "mrr", "pass^2 hit_rate"]
+    judged = {"q1": ["a"], "q2": ["b"]}
+    return score_rankings(judged, Run(repeats=runs, name=EVIL), names, queries={"q1": EVIL})
+
+
+def thresholds(n: int = 40) -> Reportable:
+    expected = {f"q{number}": ["a"] if number % 2 else [] for number in range(n)}
+    run = {
+        query: Ranking([EVIL, "a"], scores=[0.3 + number % 2 / 2 + number / 100, 0.1])
+        for number, query in enumerate(expected)
+    }
+    return score_thresholds(expected, run, "recall@5", name=EVIL)
+
+
+def relation(answers: Sequence[object] = (0, 1, 1, 1), **options: Any) -> Reportable:
+    ids = [f"{EVIL}{number}" for number in range(40)]
+    scores = Scores(ids, {"recall@5": [0, 0.5, 1, 1] * 10, "calls": [1, 2, 2, 3] * 10}, name=EVIL)
+    given = dict(zip(ids, [*answers] * (40 // len(answers)), strict=True))
+    beside: Any = {name: dict.fromkeys(ids, value) for name, value in options.items()}
+    return relate(scores, [{"id": key, EVIL: value} for key, value in given.items()], **beside)
+
+
 def down() -> Reportable:
     return results({query_id: Ranking(error=REFUSED) for query_id in ("q1", "q2", "q4", "q5")})
 
@@ -87,6 +118,7 @@ EVERY: Mapping[str, Sequence[Callable[[], Reportable]]] = {
         lambda: Scores([], {"mrr": []}),
         lambda: Scores(["q1", "q2"], {"mrr": [0.5, 1.0]}, empty=["q1"]),
         lambda: score_rankings({"q": ["a"]}, {"q": ["a"]}, METRICS),
+        asked_twice,
     ],
     "EvaluationResults": [baseline],
     "HardQuestions": [
@@ -110,6 +142,23 @@ EVERY: Mapping[str, Sequence[Callable[[], Reportable]]] = {
     "Power": [
         lambda: power({"old": baseline(), EVIL: baseline()}, effect=0.1),
         lambda: power(deviation=0.3, changed=0.4, n=200),
+    ],
+    "Relation": [
+        relation,
+        lambda: relation(closed_book=0, oracle=1),
+        lambda: relation([1, 3, 2, 5, 4]),
+        lambda: relation([1]),
+        lambda: relation([0, 1]),
+    ],
+    "Thresholds": [
+        thresholds,
+        lambda: thresholds(n=2),
+        lambda: score_thresholds({"q": ["a"]}, {"q": Ranking(["a"], scores=[0.5])}, "mrr"),
+        lambda: score_thresholds({"q": ["a"]}, {"q": []}, "mrr"),
+    ],
+    "ChunkCeiling": [
+        lambda: chunk_ceiling(PLACED, {EVIL: TRITON}),
+        lambda: chunk_ceiling(PLACED, {"1": TRITON[:30], "2": TRITON[30:]}, name=EVIL),
     ],
     "Sweep": [swept, lambda: swept([1])],
     "LabelFindings": [

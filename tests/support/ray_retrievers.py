@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from llama_index.core import MockEmbedding, VectorStoreIndex
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
@@ -72,6 +74,27 @@ class Noting(BaseRetriever):
             )
             for rank, document in enumerate(documents, 1)
         ]
+
+
+def tenants_index() -> VectorStoreIndex:
+    """Three passages of each tenant, all of them as near to any question."""
+    nodes = [
+        TextNode(
+            id_=f"{tenant} {number}", text=f"pay {number} of {tenant}", metadata={"tenant": tenant}
+        )
+        for number in range(3)
+        for tenant in ("acme", "blue")
+    ]
+    return VectorStoreIndex(nodes, embed_model=MockEmbedding(embed_dim=2))
+
+
+def told() -> Callable[..., list[str]]:
+    """A function that is told who asks."""
+    return _of_tenant
+
+
+def _of_tenant(question: str, metadata: Mapping[str, Any]) -> list[str]:
+    return [f"{metadata['tenant']} {number}" for number in range(3)]
 
 
 @dataclass(frozen=True)

@@ -282,6 +282,14 @@ def leaked(forbidden: set[str], ranking: Sequence[str], *, k: int | None = None)
     return 1.0 if forbidden & set(distinct(ranking)[:k]) else 0.0
 
 
+def abstained(ranking: Sequence[str]) -> float:
+    return 0.0 if ranking else 1.0
+
+
+def returned(ranking: Sequence[str], *, k: int | None = None) -> float:
+    return float(len(distinct(ranking)[:k]))
+
+
 def permitted_recall(
     grades: Grades,
     forbidden: set[str],

@@ -21,10 +21,13 @@ OF_LEAKS = {"leak", "leaked", "permitted_recall"}
 BESIDE_IDS = {"tokens", "span_recall", "span_precision", "span_f1", "span_iou", *OF_LEAKS}
 """Metrics that need more than ids: token counts, places in documents, what is forbidden."""
 
+OF_UNANSWERABLE = {"abstained", "returned"}
+"""Metrics of the questions that others leave out."""
+
 NAMES = [
     name
     for name, entry in METRICS.items()
-    if issubclass(entry.metric_class, RankingMetric) and name not in BESIDE_IDS
+    if issubclass(entry.metric_class, RankingMetric) and name not in BESIDE_IDS | OF_UNANSWERABLE
 ]
 PARAMETERS: Mapping[str, st.SearchStrategy[Any]] = {
     "k": st.none() | st.integers(1, 25),

@@ -1,8 +1,4 @@
-"""On a Ray cluster: stored rankings by `score_dataset`, live retrieval by `evaluate`.
-
-What costs time or money happens on the workers; what makes numbers of it happens as on one machine,
-so the numbers are the same, to the last bit.
-"""
+"""On a Ray cluster: stored rankings by `score_dataset`, live retrieval by `evaluate`."""
 
 from llama_index_rag_metrics.distributed.ray.ray_evaluating import aevaluate, evaluate
 from llama_index_rag_metrics.distributed.ray.ray_scoring import score_dataset

@@ -90,8 +90,8 @@ async def aevaluate(
             makes it.
 
     These and the further arguments are those of `EvaluateOptions`. `tokenizer` goes to the workers;
-    `journal` and `forbidden` stay here. `latency="alone"` times a query while no worker asks
-    another.
+    `journal`, `forbidden` and `filters` stay here. `latency="alone"` times a query while no worker
+    asks another.
 
     Raises:
         InvalidInput: an argument can't be used.
@@ -137,12 +137,12 @@ async def aevaluate(
     )
     serving = asyncio.create_task(limiters.serve())
     try:
-        built_id = await pool.start()
+        retriever_id = await pool.start()
         store = SharedStore(store_actor, "driver")
         return await run_evaluation(
             pool,
             replace(plan, options=replace(run_options, cache=Cache(store))),
-            retriever_id=run_options.retriever_id or built_id,
+            retriever_id=retriever_id,
         )
     finally:
         pool.close()
@@ -162,5 +162,12 @@ def _worker_plan(plan: Plan, concurrency: int) -> Plan:
         metric.portable() if isinstance(metric, TextMetric) else metric for metric in plan.computed
     ]
     questions = plan.questions if metrics else RetrievalDataset({}, mode=plan.questions.mode)
-    options = replace(plan.options, workers=concurrency, matcher=None, forbidden=None)
-    return replace(plan, questions=questions, metrics=metrics, options=options, permissions=None)
+    options = replace(plan.options, workers=concurrency, matcher=None, forbidden=None, filters=None)
+    return replace(
+        plan,
+        questions=questions,
+        wanted=metrics,
+        options=options,
+        permissions=None,
+        filters=None if plan.filters is None else {},
+    )

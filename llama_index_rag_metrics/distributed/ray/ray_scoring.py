@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from llama_index_rag_metrics.distributed.ray.sharing import import_ray, worker_options
 from llama_index_rag_metrics.metrics import RankingMetric
+from llama_index_rag_metrics.rankings.judging.judged import Selection
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.scores.scoring.batches import (
     Failed,
@@ -34,6 +35,7 @@ def score_dataset(
     per_query: Literal[False] = ...,
     no_relevant: NoRelevant = ...,
     failed: Failed = ...,
+    min_score: float | None = ...,
     name: str = ...,
     num_cpus: float = ...,
     validate: bool = ...,
@@ -49,6 +51,7 @@ def score_dataset(
     per_query: Literal[True],
     no_relevant: NoRelevant = ...,
     failed: Failed = ...,
+    min_score: float | None = ...,
     name: str = ...,
     num_cpus: float = ...,
     validate: bool = ...,
@@ -63,6 +66,7 @@ def score_dataset(
     per_query: bool = False,
     no_relevant: NoRelevant = "exclude",
     failed: Failed = "zero",
+    min_score: float | None = None,
     name: str = "",
     num_cpus: float = 1,
     validate: bool = False,
@@ -85,6 +89,7 @@ def score_dataset(
         no_relevant: what to do with a query that has judgements but nothing relevant: leave it out
             of the means and count it, score it 0, or raise.
         failed: whether a query on which the retriever failed scores 0 or is left out.
+        min_score: as for `score_table`; the column `scores` is needed.
         name: what to call the scored system in reports.
         num_cpus: CPUs of a worker; Polars uses as many threads.
         validate: as for `score_table`: whether to check every offset and text of a block first.
@@ -99,7 +104,7 @@ def score_dataset(
         MissingExtra: Ray isn't installed.
     """
     ray = import_ray("score_dataset()")
-    scoring = ScoringOptions(no_relevant, failed)
+    scoring = ScoringOptions(no_relevant, failed, Selection(min_score=min_score))
     chosen = ranking_metrics(metrics)
     if not isinstance(dataset, ray.data.Dataset):
         expected = "a ray.data.Dataset"
@@ -114,7 +119,7 @@ def score_dataset(
         )
 
     if per_query:
-        return scored(score_table, no_relevant=no_relevant, failed=failed)
+        return scored(score_table, no_relevant=no_relevant, failed=failed, min_score=min_score)
     totals = ScoreTotals.nothing(metric.metric_name for metric in chosen)
     for row in scored(_totals, options=scoring).iter_rows():
         totals += ScoreTotals.from_state(json.loads(row[_TOTALS]))

@@ -1,8 +1,6 @@
-"""What the workers of a cluster share: one store, so that nothing is paid twice, and rate limits.
+"""What the workers of a cluster share: a store, kept by an actor, and the driver's rate limits.
 
-The store is kept by an actor on the driver's node. Rate limiters stay in the driver, whatever they
-are: a worker holds a stand-in that asks an actor, and the driver asks its limiter on its behalf. So
-a limit is one limit, however many workers there are, and counts what the driver itself has used.
+A limiter stays in the driver, and workers ask through an actor: it is one limit for all of them.
 """
 
 from __future__ import annotations
@@ -95,8 +93,6 @@ class SharedStore(ClaimingStore):
 
 
 class SharedLimiter:
-    """A rate limiter of the driver, known by its number, as a worker sees it."""
-
     def __init__(self, limiter_actor: Any, number: int) -> None:
         self._actor, self._number = limiter_actor, number
 
@@ -108,15 +104,12 @@ class SharedLimiter:
 
 
 class LimiterActor:
-    """The actor between the workers and the driver's limiters."""
-
     def __init__(self) -> None:
         self._tickets = itertools.count(1)
         self._waiting: dict[int, tuple[int, tuple[int, ...], asyncio.Future[None]]] = {}
         self._changed = asyncio.Event()
 
     async def acquire(self, number: int, tokens: tuple[int, ...]) -> None:
-        """Wait until the driver admits a worker's request."""
         ticket = next(self._tickets)
         admitted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting[ticket] = (number, tokens, admitted)
@@ -139,7 +132,6 @@ class LimiterActor:
         return ticket, number, tokens
 
     async def answer(self, ticket: int, error: str | None) -> None:
-        """Admit a request, or say why its limiter failed."""
         admitted = self._waiting[ticket][2] if ticket in self._waiting else None
         if admitted is None or admitted.done():
             return
@@ -150,8 +142,6 @@ class LimiterActor:
 
 
 class Limiters:
-    """Rate limiters of the driver, kept by number, for which workers ask the actor."""
-
     def __init__(self) -> None:
         self.kept: list[Any] = []
         self.actor = driver_node_actor(LimiterActor)
@@ -202,7 +192,6 @@ def unpack(packed: bytes, limiter_actor: Any) -> Any:
 
 
 def start_store_actor(cache: Any, journal: str | Path | None = None) -> Any:
-    """Start the actor that keeps the store of `evaluate(cache=..., journal=...)`."""
     try:
         return driver_node_actor(SharedStoreActor, _maker(cache, journal))
     except _UNPICKLABLE as error:
@@ -212,7 +201,6 @@ def start_store_actor(cache: Any, journal: str | Path | None = None) -> Any:
 
 
 async def copy_to_driver(store_actor: Any, cache: Any) -> None:
-    """Copy what the workers added into a cache that the driver keeps in memory."""
     if isinstance(cache, Cache) and isinstance(cache.store, SimpleKVStore):
         rows = await store_actor.get_all.remote(COLLECTION)
         cache.store.put_all(list(rows.items()), COLLECTION)

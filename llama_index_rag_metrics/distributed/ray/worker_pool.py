@@ -15,6 +15,7 @@ from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity, ident
 from llama_index_rag_metrics.evaluation.run_evaluation import Plan
 from llama_index_rag_metrics.evaluation.sessions.session_asker import asker_of
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever
+from llama_index_rag_metrics.evaluation.who_asks import Query
 from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.runtime.cache.fetching import Cache
 from llama_index_rag_metrics.runtime.callers import warn_caller
@@ -31,10 +32,7 @@ _ATTEMPTS = 3
 
 @dataclass(frozen=True)
 class Job:
-    """The plan of a worker: its metrics are those of single queries, its workers one actor's.
-
-    `labels` are all expected ids. `with_nodes` says whether the driver needs the nodes themselves.
-    """
+    """The plan of a worker: its metrics are those of single queries, its workers one actor's."""
 
     retriever_factory: Callable[[], Source]
     similarity_top_k: int
@@ -58,7 +56,6 @@ class Worker:
         self._limiter_actor = limiter_actor
 
     async def build(self, packed: bytes) -> Built:
-        """Build the retriever of a packed job; an error is part of the answer."""
         try:
             job: Job = unpack(packed, self._limiter_actor)
             source = await in_thread(job.retriever_factory)
@@ -68,9 +65,10 @@ class Worker:
         except Exception as error:  # noqa: BLE001 - any factory, any error: the driver decides
             return Built(error=describe_error(error))
         self._labels, self._with_nodes = job.labels, job.with_nodes
-        return Built(self._asker.identity(identify_retriever(retriever)))
+        name = job.plan.options.retriever_id or identify_retriever(retriever)
+        return Built(self._asker.identity(name))
 
-    async def ask(self, query: str) -> Asked:
+    async def ask(self, query: Query) -> Asked:
         """Retrieve for a query; of the names only those that are labels are returned."""
         asked = await self._asker.ask(query)
         names = {name: None for name in asked.names if name[1] in self._labels}
@@ -152,7 +150,7 @@ class WorkerPool:
             await self._change()
         return self._built
 
-    async def ask(self, query: str) -> Asked:
+    async def ask(self, query: Query) -> Asked:
         await admission(self._rate_limiter)
         answer: Asked | str = await self._call("ask", query)
         return Asked(Ranking(error=answer)) if isinstance(answer, str) else answer
@@ -170,14 +168,12 @@ class WorkerPool:
         return await in_thread(function, *arguments)
 
     def close(self) -> None:
-        """End all workers, whatever they are doing."""
         for task in self._building:
             task.cancel()
         while self._members:
             self._kill(self._members.pop())
 
     async def _call(self, method: str, *arguments: Any) -> Any:
-        """The answer of a worker, or the text of an error."""
         loss = ""
         for attempt in range(_ATTEMPTS):
             alone = attempt > 0
@@ -225,7 +221,6 @@ class WorkerPool:
                 return member
 
     async def _change(self) -> None:
-        """Wait until a worker is ready or free."""
         if not self._members and not self._building:
             raise WorkersFailed(self._workers, self._failure or "")
         self._changed.clear()

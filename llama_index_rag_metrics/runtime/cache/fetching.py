@@ -265,7 +265,6 @@ def _claimed(
 
 
 def _values(rows: Mapping[str, Any], is_valid: Callable[[Any], bool]) -> dict[str, Any]:
-    """The valid values in what a store returned."""
     return {
         key: row["value"]
         for key, row in rows.items()
@@ -284,9 +283,6 @@ class Usage:
 
     `fresh` texts were asked about, `cached` ones had been before. The service bills `units`; an LLM
     read and wrote tokens, as far as it says.
-
-    >>> print(Usage("some model", requests=1, fresh=10) + Usage(requests=2, fresh=5, units=2.0))
-    3 requests to some model, 15 texts sent, 0 from the cache, 2 units billed
     """
 
     model: str = ""

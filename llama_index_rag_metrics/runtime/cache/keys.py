@@ -29,10 +29,7 @@ _WITHOUT_EFFECT = (
 
 @dataclass(frozen=True)
 class Request:
-    """All that a cached value depends on; `parameters` are JSON, without secrets.
-
-    A user and a password in `endpoint` aren't part of the key.
-    """
+    """All that a cached value depends on; `parameters` are JSON, without secrets."""
 
     kind: str
     model: str
@@ -43,7 +40,6 @@ class Request:
 
     @cached_property
     def key(self) -> str:
-        """The hash under which the value is kept."""
         text = self.text if isinstance(self.text, str) else list(self.text)
         endpoint = without_credentials(self.endpoint)
         parts = [self.kind, self.model, endpoint, dict(self.parameters), self.query, text]

@@ -1,7 +1,4 @@
-"""The cache's own stores, from which each value is asked for once by however many processes.
-
-Who asks for a value claims it, and the others wait until it is put, or the claim ends.
-"""
+"""The cache's own stores, from which each value is asked for once by however many processes."""
 
 from __future__ import annotations
 
@@ -51,7 +48,6 @@ _RENEWALS = 5
 
 
 async def read_rows(store: BaseKVStore, keys: Sequence[str], collection: str) -> Rows:
-    """The given keys that a store has, with their rows."""
     if isinstance(store, SQLiteKVStore):
         return await store.aget_many(keys, collection)
     if isinstance(store, SimpleKVStore):
@@ -322,7 +318,6 @@ def _select(connection: sqlite3.Connection, condition: str, *values: str) -> Row
 
 
 def _claimed(connection: sqlite3.Connection, keys: Sequence[str], collection: str) -> set[str]:
-    """The keys that somebody asks for."""
     now = time.time()
     statement = (
         "SELECT key FROM claims JOIN leases USING (lease) WHERE since <= ? AND until > ? "
@@ -359,7 +354,6 @@ class SharedStoreActor:
     async def claim(
         self, owner: str, keys: Sequence[str], collection: str, wait: bool
     ) -> tuple[Rows, list[str]]:
-        """See `ClaimingStore.aclaim`."""
         while wait and len(self._elsewhere(owner, keys)) == len(keys):
             self._changed.clear()
             await self._changed.wait()
@@ -396,12 +390,10 @@ class SharedStoreActor:
         return await self._store.adelete(key, collection=collection)
 
     def release(self, owner: str, keys: Sequence[str]) -> None:
-        """Give up claims of an owner."""
         for key in keys:
             if self._claims.get(key) == owner:
                 del self._claims[key]
         self._changed.set()
 
     def forget(self, owner: str) -> None:
-        """Give up all claims of an owner who is gone."""
         self.release(owner, [key for key, holder in self._claims.items() if holder == owner])
