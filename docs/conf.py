@@ -21,6 +21,7 @@ extensions = [
     "accessible",
     "metric_index",
     "public_names",
+    "searching",
     "swap_figure",
 ]
 exclude_patterns = ["_ext", "**/.ipynb_checkpoints"]
@@ -46,6 +47,7 @@ suppress_warnings = ["config.cache", "mystnb.unknown_mime_type"]
 html_theme = "furo"
 html_title = "llama-index-rag-metrics"
 html_static_path = ["_static"]
+templates_path = ["_templates"]
 html_css_files = ["page.css"]
 html_show_copyright = False
 html_theme_options = {

@@ -1,6 +1,6 @@
-"""`{public-names}`: autodoc of every public name, from `__all__`, in the order of its module.
+"""`{public-names}`: the pages of the reference, a page for each title, from `__all__`.
 
-Behind a result, autodoc of what it holds.
+Behind a result stands what it holds.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import inspect
 import re
 import sys
 from operator import attrgetter
+from pathlib import Path
 
 from docutils import nodes
 from sphinx.application import Sphinx
@@ -36,12 +37,13 @@ TITLES = {
     "metrics.texts": "Metrics of texts",
     "rankings.matching": "Matchers",
     "metrics.metric_names": "Names",
+    "metrics.registration": "Names",
     "rankings.tokens": "Names",
     "runtime.cache": "Cache",
     "evaluation.trace_scores": "Inside other tools",
     "runtime.errors": "Errors",
 }
-"""The headings of the page in order, by where a name is defined; the longest fit counts."""
+"""The titles of the pages in order, by where a name is defined; the longest fit counts."""
 
 PARTS = {
     "EvaluationResults": ("HardQuestions",),
@@ -57,7 +59,7 @@ PARTS = {
 
 
 def title_of(name: str) -> str:
-    """The heading under which a public name stands."""
+    """The title of the page on which a public name stands."""
     value = getattr(package, name)
     module = value.__module__ if hasattr(value, "__module__") else type(value).__module__
     place = module.removeprefix(f"{package.__name__}.")
@@ -101,25 +103,58 @@ def linked(name: str) -> str:
     return f"{{py:obj}}`{name.rpartition('.')[2]} <{package.__name__}.{name}>`"
 
 
+def by_title() -> dict[str, list[str]]:
+    """Title of a page to its public names, functions first."""
+    pages: dict[str, list[str]] = {title: [] for title in TITLES.values()}
+    for name in sorted(package.__all__):
+        if name == getattr(getattr(package, name), "__name__", name):  # not another name of one
+            pages[title_of(name)].append(name)
+    for names in pages.values():
+        names.sort(key=lambda name: inspect.isclass(getattr(package, name)))
+    return pages
+
+
+def place_of(title: str) -> str:
+    """The page of a title, beside the reference's own."""
+    return f"reference/{re.sub('[^a-z]+', '-', title.lower()).strip('-')}"
+
+
+def write_pages(app: Sphinx) -> None:
+    """A page for each title, which only its directive fills."""
+    for title in by_title():
+        path = Path(app.srcdir) / f"{place_of(title)}.md"
+        text = f"# {title}\n\n```{{public-names}} {title}\n```\n"
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+
+
 class PublicNames(SphinxDirective):
-    """Headings, and under each its names, each with its documentation."""
+    """The names of a title, each with its documentation; without one, where each is found."""
+
+    optional_arguments = 1
+    final_argument_whitespace = True
 
     def run(self) -> list[nodes.Node]:
-        by_title: dict[str, list[str]] = {title: [] for title in TITLES.values()}
-        for name in sorted(package.__all__):
-            if name == getattr(getattr(package, name), "__name__", name):  # not another name of one
-                by_title[title_of(name)].append(name)
-        lines: list[str] = []
-        for title, names in by_title.items():
-            names.sort(key=lambda name: inspect.isclass(getattr(package, name)))  # functions first
-            listed = [each for name in names for each in (name, *parts_of(name))]
-            lines += [f"## {title}", "", " · ".join(map(linked, listed)), "", "```{eval-rst}"]
-            lines += [documented(name) for name in listed]
-            lines += ["```", ""]
+        if self.arguments:
+            names = [each for name in by_title()[self.arguments[0]] for each in parted(name)]
+            documents = map(documented, names)
+            lines = [" · ".join(map(linked, names)), "", "```{eval-rst}", *documents, "```"]
+        else:
+            lines = []
+            for title, names in by_title().items():
+                lines += [f"## [{title}]({place_of(title)}.md)", "", " · ".join(map(linked, names))]
+            lines += ["", "```{toctree}", ":hidden:", "", *map(place_of, by_title()), "```"]
         return self.parse_text_to_nodes("\n".join(lines), allow_section_headings=True)
 
 
+def parted(name: str) -> list[str]:
+    """A public name, and the classes of what its results hold."""
+    return [name, *parts_of(name)]
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
+    app.connect("builder-inited", write_pages)
     app.connect("autodoc-process-docstring", as_restructured, priority=100)  # before napoleon
     app.add_directive("public-names", PublicNames)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
