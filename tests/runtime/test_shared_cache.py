@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -93,6 +96,20 @@ def test_six_processes_pay_once(processes: Processes) -> None:
     for process in running:
         ended_well(process)
     assert processes.asked() == dict.fromkeys(range(400), 1)
+
+
+def test_a_file_that_another_process_is_making_is_waited_for(tmp_path: Path) -> None:
+    # SQLite fails at once, without its timeout, where one turns the journal on while another writes
+    path = tmp_path / "store"
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        other.execute("CREATE TABLE something (value)")
+        with ThreadPoolExecutor() as threads, closing(SQLiteKVStore(path)) as store:
+            put = threads.submit(store.put, "a", {"value": 1})
+            assert wait([put], timeout=0.2).not_done
+            other.execute("COMMIT")
+            put.result()
+            assert store.get("a") == {"value": 1}
 
 
 class Renewed(SQLiteKVStore):

@@ -23,6 +23,8 @@ from llama_index.core.storage.kvstore.types import (
     DEFAULT_COLLECTION,
     BaseKVStore,
 )
+from tenacity import retry, retry_if_exception, stop_after_delay
+from tenacity.wait import wait_random
 
 from llama_index_rag_metrics.runtime.amounts import check_amount
 from llama_index_rag_metrics.runtime.atomic_files import open_private
@@ -283,6 +285,13 @@ class SQLiteKVStore(ClaimingStore):
                 self._process = os.getpid()
             yield self._connection
 
+    # SQLite doesn't wait, whatever its timeout, where another process makes the file's journal
+    @retry(
+        retry=retry_if_exception(lambda error: "database is locked" in str(error)),
+        wait=wait_random(0, _SHORTEST_PAUSE),
+        stop=stop_after_delay(_BUSY_SECONDS),
+        reraise=True,
+    )
     def _open(self) -> sqlite3.Connection:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         # only its owner may read what was asked; SQLite's further files have the same permissions
