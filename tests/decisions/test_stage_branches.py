@@ -325,7 +325,7 @@ def test_of_parallel_pipelines_the_step_that_a_passage_came_furthest_to_lost_it(
             found = await two()[0].aretrieve(question)
             await asyncio.sleep(seconds)
             for step in steps:
-                found = await step.apostprocess_nodes(found)
+                found = step.postprocess_nodes(found)
             return found
 
         late = [Through(dropped=set()), Late(dropped={"a"})]
@@ -348,7 +348,7 @@ def test_filters_are_named_in_the_order_in_which_their_branches_began(wait: Any)
     async def branch(retriever: Scripted, question: str, keep: Keep, seconds: float) -> Any:
         found = await retriever.aretrieve(question)
         await asyncio.sleep(seconds)
-        return await keep.apostprocess_nodes(found)
+        return keep.postprocess_nodes(found)
 
     async def search(question: str) -> list[NodeWithScore]:
         one, other = two()
