@@ -93,9 +93,7 @@ class Cell(NamedTuple):
     null: float = 0.0
 
 
-def chunked(
-    folder: Path,
-) -> tuple[dict[str, dict[str, int]], dict[str, str], dict[str, str]]:
+def chunked(folder: Path) -> tuple[dict[str, dict[str, int]], dict[str, str], dict[str, str]]:
     """Relevance, documents and questions; a chunk is relevant with half of a reference."""
     documents = {
         f"{path.stem}:{start}": text[start : start + CHUNK]

@@ -189,9 +189,7 @@ def _touching(place: tuple[str, int, int], chunks: Mapping[str, tuple[str, int, 
 
 
 def _scored(
-    relevant: Mapping[str, object],
-    runs: Mapping[str, Mapping[str, object]],
-    metrics: Sequence[str],
+    relevant: Mapping[str, object], runs: Mapping[str, Mapping[str, object]], metrics: Sequence[str]
 ) -> dict[str, dict[str, list[int]]]:
     """Run to metric to scores in ten-thousandths."""
     return {
@@ -328,9 +326,7 @@ def _words(text: str) -> set[str]:
     return {word for word in re.findall(r"[a-z0-9]+", text.lower()) if len(word) > 3}
 
 
-def _known_items(
-    texts: Mapping[str, str],
-) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
+def _known_items(texts: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
     """Questions, passages, and which passage each question looks for."""
     passages = {
         f"p{number}": texts["finance"][start:end]

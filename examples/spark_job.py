@@ -30,11 +30,7 @@ spark = (
     .getOrCreate()
 )
 rankings = spark.createDataFrame(
-    [
-        ("q1", ["d3", "d1"], ["d1"]),
-        ("q2", ["d2"], ["d2", "d5"]),
-        ("q3", ["d9", "d4"], ["d4"]),
-    ],
+    [("q1", ["d3", "d1"], ["d1"]), ("q2", ["d2"], ["d2", "d5"]), ("q3", ["d9", "d4"], ["d4"])],
     "query_id string, retrieved_ids array<string>, expected_ids array<string>",
 )
 schema = score_schema(to_arrow_schema(rankings.schema), METRICS)

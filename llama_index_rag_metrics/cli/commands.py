@@ -89,12 +89,7 @@ app.add_typer(labels)
 
 
 def command(
-    group: typer.Typer,
-    name: str,
-    *,
-    ok: str = "",
-    failed: str = "",
-    needs_llama_index: bool = True,
+    group: typer.Typer, name: str, *, ok: str = "", failed: str = "", needs_llama_index: bool = True
 ) -> Callable[[Function], Function]:
     """Make a function a command; its positional arguments are arguments, the others options."""
     meanings = {0: ok, FAILED: failed, WRONG_USAGE: "the command can't run as written"}

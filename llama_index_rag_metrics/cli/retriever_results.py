@@ -66,9 +66,7 @@ def open_retrievers(
 
 
 def depth(
-    metrics: Sequence[BaseRetrievalMetric],
-    top_k: int | None,
-    kept: Mapping[str, int] | None = None,
+    metrics: Sequence[BaseRetrievalMetric], top_k: int | None, kept: Mapping[str, int] | None = None
 ) -> int:
     """How many nodes to retrieve; unless told, as many as the journals have, if that is enough."""
     depths = set((kept or {}).values())

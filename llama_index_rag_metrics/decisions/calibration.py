@@ -265,11 +265,7 @@ def _numbers(
 
 
 def _calibrated(
-    judge: Scores,
-    human: Scores,
-    metric: str,
-    confidence: float,
-    clusters: Mapping[str, int] | None,
+    judge: Scores, human: Scores, metric: str, confidence: float, clusters: Mapping[str, int] | None
 ) -> Calibrated:
     by_judge, by_people = judge.by_query(metric), human.by_query(metric)
     people, same, others = split(by_judge, by_people)

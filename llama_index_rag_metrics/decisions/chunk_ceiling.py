@@ -328,9 +328,7 @@ def _located(
 
 
 def _label_notes(
-    dataset: RetrievalDataset,
-    wanted: Mapping[str, Sequence[Span]],
-    references: Sequence[Reference],
+    dataset: RetrievalDataset, wanted: Mapping[str, Sequence[Span]], references: Sequence[Reference]
 ) -> list[str]:
     """How many labels have no place, or are in no chunk."""
     n_relevant = sum(

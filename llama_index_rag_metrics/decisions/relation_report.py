@@ -71,8 +71,7 @@ def relation_report(relation: Relation) -> m.Report:
         primary=relation.primary or "",
         figures={"predictions": lambda _: _figure(relation)},
         records=m.Records.of(
-            [asdict(each) for each in relation],
-            [field.name for field in fields(MetricRelation)],
+            [asdict(each) for each in relation], [field.name for field in fields(MetricRelation)]
         ),
     )
 

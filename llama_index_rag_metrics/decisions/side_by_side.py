@@ -35,11 +35,7 @@ _MOST_FLIPS = 1_000_000_000
 
 
 def print_results(
-    reported: Several,
-    *,
-    per_query: bool = False,
-    console: Console | None = None,
-    **options: Any,
+    reported: Several, *, per_query: bool = False, console: Console | None = None, **options: Any
 ) -> None:
     """Print the report of one or several retrievers, side by side, each against the first.
 
@@ -58,11 +54,7 @@ def print_results(
 
 
 def write_html(
-    reported: Reportable | Several,
-    path: str | Path,
-    *,
-    title: str | None = None,
-    cut: Cut = "auto",
+    reported: Reportable | Several, path: str | Path, *, title: str | None = None, cut: Cut = "auto"
 ) -> Path:
     """Write the report as one HTML file that works offline.
 

@@ -268,10 +268,7 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
         return verdict._replace(text=f"{verdict.text} A question takes {median} (median).")
 
 
-_MOVES: dict[Change, str] = {
-    "raised": "relevant, moved up",
-    "lowered": "relevant, moved down",
-}
+_MOVES: dict[Change, str] = {"raised": "relevant, moved up", "lowered": "relevant, moved down"}
 _LISTED_LOSSES = 5
 
 

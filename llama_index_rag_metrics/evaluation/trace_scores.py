@@ -28,10 +28,7 @@ EXPECTED = "expected_ids"
 
 
 def as_mlflow_scorer(
-    metric: str | BaseRetrievalMetric,
-    *,
-    expectation: str = EXPECTED,
-    match_on: str = "node_id",
+    metric: str | BaseRetrievalMetric, *, expectation: str = EXPECTED, match_on: str = "node_id"
 ) -> Any:
     """Make a metric a scorer of MLflow 3: `mlflow.genai.evaluate(data=…, scorers=[…])`.
 

@@ -263,12 +263,7 @@ class FormatTooNarrow(RagMetricsError, ValueError):
     """A format can't hold everything that is to be written, and part would silently be lost."""
 
     def __init__(
-        self,
-        form: str,
-        losses: Iterable[str],
-        *,
-        lossy: bool = True,
-        wide: str = "save('….json')",
+        self, form: str, losses: Iterable[str], *, lossy: bool = True, wide: str = "save('….json')"
     ) -> None:
         self.losses = tuple(losses)
         way_out = "lossy=True leaves out what doesn't fit; " if lossy else ""

@@ -29,11 +29,7 @@ class Advance(Protocol):
 
 @contextmanager
 def progress(
-    description: str,
-    total: int,
-    done: int,
-    show: bool,
-    waiting: Callable[[], str] = str,
+    description: str, total: int, done: int, show: bool, waiting: Callable[[], str] = str
 ) -> Iterator[Advance]:
     """Show how many queries of `total` are done, `done` of them earlier."""
     if not show:

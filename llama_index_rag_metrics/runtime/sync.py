@@ -33,9 +33,7 @@ def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
     return _background().run(coroutine)
 
 
-def synchronous(
-    function: Callable[P, Coroutine[Any, Any, T]],
-) -> Callable[P, T]:
+def synchronous(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
     """The synchronous twin of an asynchronous function whose name begins with "a"."""
 
     @wraps(function)

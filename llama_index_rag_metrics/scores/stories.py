@@ -116,9 +116,7 @@ def _together(
 
 
 def _placed(
-    sight: _Sight,
-    wanted: Sequence[Sequence[m.Item]],
-    text_of: Callable[[m.Item], str | None],
+    sight: _Sight, wanted: Sequence[Sequence[m.Item]], text_of: Callable[[m.Item], str | None]
 ) -> m.Answer:
     """The answer, with where it has what is wanted: in the ranking, in a call, under another id."""
     if (places := sight.places) is None:
@@ -261,11 +259,7 @@ def _call_answers(
 
 
 def _reported(
-    item: str,
-    names: Sequence[str],
-    text: str | None,
-    known: Mapping[str, m.Item],
-    reading: Reading,
+    item: str, names: Sequence[str], text: str | None, known: Mapping[str, m.Item], reading: Reading
 ) -> m.ReportedItem:
     judged = [known[name] for name in names if name in known]
     grade = max((item.grade for item in judged), default=None)

@@ -117,9 +117,7 @@ class TestSlices:
         assert list(sliced.slices) == ["de", "zh", None]
         chosen = [f"q{number}" for number in range(1, N, 3)]
         alone = compare(
-            {"a": scores(1).select(chosen), "b": scores(3, 0.08).select(chosen)},
-            "a",
-            resamples=500,
+            {"a": scores(1).select(chosen), "b": scores(3, 0.08).select(chosen)}, "a", resamples=500
         )
         chinese = sliced.slices["zh"]
         assert chinese.query_ids == tuple(chosen)

@@ -63,10 +63,7 @@ def test_all_numbers_by_scipy(systems: dict[str, Scores]) -> None:
         assert (row.low, row.high) == pytest.approx((centre - wide, centre + wide), rel=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("ours", "theirs"),
-    [("holm", "holm"), ("benjamini-hochberg", "fdr_bh")],
-)
+@pytest.mark.parametrize(("ours", "theirs"), [("holm", "holm"), ("benjamini-hochberg", "fdr_bh")])
 def test_corrections_by_statsmodels(
     systems: dict[str, Scores], ours: Correction, theirs: str
 ) -> None:

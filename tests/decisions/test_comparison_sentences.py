@@ -304,10 +304,7 @@ class TestDecision:
             ((0.0, 0.0), "b and a score the same on mrr, on all 60 questions."),
             ((0.0, -0.1, -0.2), "a is the best of three on mrr."),
             ((0.0, 0.1, 0.2, -0.1), "c is the best of four on mrr."),
-            (
-                (0.0, 0.1, 0.1001, -0.1),
-                "b and c are better than a on mrr; d is worse than a.",
-            ),
+            ((0.0, 0.1, 0.1001, -0.1), "b and c are better than a on mrr; d is worse than a."),
             (
                 (0.0, 0.1, 0.1, 1e-9),
                 "b and c are better than a on mrr; d differs from a by less than 0.017.",

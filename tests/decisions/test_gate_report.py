@@ -260,10 +260,7 @@ class TestMarkdown:
         html = {
             token.content.strip() for token in self.rendered(text) if token.type == "html_block"
         }
-        assert html == {
-            "<details><summary>Worst questions on recall&#64;5</summary>",
-            "</details>",
-        }
+        assert html == {"<details><summary>Worst questions on recall&#64;5</summary>", "</details>"}
 
     @settings(deadline=None)
     @given(

@@ -292,8 +292,7 @@ class TestOtherForms:
     def test_order_of_the_questions_changes_nothing(self) -> None:
         order = RNG.permutation(N)
         shuffled = Scores(
-            [IDS[at] for at in order],
-            {name: SCORES.column(name)[order] for name in SCORES},
+            [IDS[at] for at in order], {name: SCORES.column(name)[order] for name in SCORES}
         )
         assert relate(shuffled, ANSWERS).metrics == relate(SCORES, ANSWERS).metrics
 

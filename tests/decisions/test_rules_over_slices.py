@@ -144,8 +144,7 @@ def test_a_slice_without_an_expected_value_is_left_out() -> None:
     [verdict] = check_rules(with_both, "hit_rate@5 >= 0.5 in every language")
     assert [part.part for part in verdict.parts] == ["language en"]
     failed = scores.replace(
-        excluded=dict.fromkeys(unanswerable, "failed"),
-        metadata={**scores.metadata, **unanswerable},
+        excluded=dict.fromkeys(unanswerable, "failed"), metadata={**scores.metadata, **unanswerable}
     )
     [verdict] = check_rules(failed, "hit_rate@5 >= 0.5 in every language")
     assert (verdict.outcome, verdict.part, verdict.n) == ("fail", "language xx", 0)

@@ -35,11 +35,7 @@ from llama_index.core.tools import QueryEngineTool, RetrieverTool, ToolMetadata
 from support.retrievers import Postprocessor, Scripted, node
 from support.staged import DATASET, flow_of, lost_of, two
 
-from llama_index_rag_metrics import (
-    RetrievalDataset,
-    evaluate_stages,
-    record_retrieval,
-)
+from llama_index_rag_metrics import RetrievalDataset, evaluate_stages, record_retrieval
 
 ITEMS = [f"d{number}" for number in range(40)]
 
@@ -91,9 +87,7 @@ def test_an_engine_shows_its_retriever_and_its_postprocessors() -> None:
     )
     keep = Postprocessor(function=lambda nodes: [each for each in nodes if each.score != 0.8])
     engine = RetrieverQueryEngine(
-        fusion,
-        get_response_synthesizer(llm=MockLLM(), response_mode=ResponseMode.COMPACT),
-        [keep],
+        fusion, get_response_synthesizer(llm=MockLLM(), response_mode=ResponseMode.COMPACT), [keep]
     )
     stages = evaluate_stages(engine, [], DATASET, ["recall"])
     assert flow_of(stages) == {

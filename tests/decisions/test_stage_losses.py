@@ -10,10 +10,7 @@ from typing import Any
 import pytest
 from llama_index.core.llms import MockLLM
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from llama_index.core.retrievers import (
-    BaseRetriever,
-    QueryFusionRetriever,
-)
+from llama_index.core.retrievers import BaseRetriever, QueryFusionRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from support.retrievers import Postprocessor, Scripted
 from support.staged import DATASET, Lost, lost_of, two

@@ -140,10 +140,7 @@ def test_a_stage_may_bring_items_in() -> None:
 
 
 def test_the_last_stage_is_what_evaluate_finds() -> None:
-    chain = [
-        CUTOFF,
-        Postprocessor(function=lambda nodes: nodes[::-1]),
-    ]
+    chain = [CUTOFF, Postprocessor(function=lambda nodes: nodes[::-1])]
     whole = evaluate(retriever(), DATASET, ["mrr", "ndcg@3"], node_postprocessors=chain)
     stages = evaluate_stages(retriever(), chain, DATASET, ["mrr", "ndcg@3"])
     alone = evaluate(retriever(), DATASET, ["mrr", "ndcg@3"])
@@ -275,9 +272,7 @@ def test_the_asynchronous_twin() -> None:
 
 
 @pytest.mark.parametrize(
-    "postprocessors",
-    [[sorted], {"x": "rerank"}, DATASET],
-    ids=["function", "name", "dataset"],
+    "postprocessors", [[sorted], {"x": "rerank"}, DATASET], ids=["function", "name", "dataset"]
 )
 def test_what_is_no_postprocessor_is_refused(postprocessors: Any) -> None:
     with pytest.raises(InvalidInput, match="postprocessor"):

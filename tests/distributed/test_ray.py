@@ -389,11 +389,7 @@ def test_what_is_forbidden_and_what_tokens_cost(
     }
     allowed = RetrievalDataset(**{**vars(dataset), **parts})
     metrics = ["mrr", "leak@3", "leaked@3", "permitted_recall", "recall@12tokens"]
-    options: Any = {
-        "forbidden": forbidden,
-        "price_per_million": 500.0,
-        "tokenizer": str.split,
-    }
+    options: Any = {"forbidden": forbidden, "price_per_million": 500.0, "tokenizer": str.split}
     ours = distributed.evaluate(allowed, Factory(log), metrics, **options)
     theirs = evaluate(Factory(log)(), allowed, metrics, **options)
     assert same(ours, theirs)

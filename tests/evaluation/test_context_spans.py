@@ -21,9 +21,7 @@ from llama_index_rag_metrics.rankings.relevance import Relevance
 TEXT = " ".join(f"Sentence number {n} tells of the moon number {n}." for n in range(60))
 WANTED = TEXT[300:420]
 DATASET = RetrievalDataset(
-    {"q": "which moon?"},
-    {"q": Relevance.of_spans([("moons", 300, 420)])},
-    corpus={"moons": TEXT},
+    {"q": "which moon?"}, {"q": Relevance.of_spans([("moons", 300, 420)])}, corpus={"moons": TEXT}
 )
 NAMES = ["span_recall", "span_precision", "span_f1", "span_iou", "span_recall@1"]
 

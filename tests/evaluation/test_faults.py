@@ -125,10 +125,7 @@ FAULTS: dict[str, tuple[Fault, str]] = {
     "GeneratorExit": (raising(GeneratorExit), "GeneratorExit"),
     "CancelledError": (raising(asyncio.CancelledError), "CancelledError"),
     "own BaseException": (raising(OwnBaseError), "OwnBaseError"),
-    "__str__ raises": (
-        raising(Unreadable),
-        "Unreadable: (its message can't be read",
-    ),
+    "__str__ raises": (raising(Unreadable), "Unreadable: (its message can't be read"),
     "50 MB message": (raising(lambda: ValueError("m" * 50_000_000)), "ValueError: mmm"),
     "key echoed": (raising(lambda: ValueError(f"{KEY} is refused")), "ValueError: *** is refused"),
     "hangs": (hang, "QueryTimeout: not finished within 60 s (timeout=60)"),

@@ -55,8 +55,7 @@ def search() -> Iterator[Any]:
 
 @pytest.mark.filterwarnings("ignore::llama_index_rag_metrics.runtime.errors.EveryQueryFailed")
 @pytest.mark.parametrize(
-    ("status", "n_sent"),
-    [("UNAUTHENTICATED", 1), ("PERMISSION_DENIED", 1), ("UNAVAILABLE", 12)],
+    ("status", "n_sent"), [("UNAUTHENTICATED", 1), ("PERMISSION_DENIED", 1), ("UNAVAILABLE", 12)]
 )
 def test_grpc(search: Any, status: str, n_sent: int) -> None:
     sent = 0

@@ -52,8 +52,7 @@ QUERIES = {"q1": "methane?", "q2": "水汽?", "q3": "น้ำแข็ง?"}
 @pytest.fixture
 def by_text() -> RetrievalDataset:
     return RetrievalDataset(
-        queries=QUERIES,
-        expected_texts={"q1": [TITAN, IO], "q2": [CHINESE], "q3": [THAI]},
+        queries=QUERIES, expected_texts={"q1": [TITAN, IO], "q2": [CHINESE], "q3": [THAI]}
     )
 
 
@@ -188,9 +187,7 @@ def test_texts_that_match_nothing_are_reported() -> None:
 
 def test_texts_that_do_not_go_with_the_ids() -> None:
     dataset = RetrievalDataset(
-        queries={"q1": "methane?"},
-        relevance={"q1": ["a"]},
-        expected_texts={"q1": [TITAN, IO]},
+        queries={"q1": "methane?"}, relevance={"q1": ["a"]}, expected_texts={"q1": [TITAN, IO]}
     )
     with pytest.raises(InvalidInput, match="a text for each of the 1 expected ids"):
         evaluate(Scripted(SCRIPT), dataset, ["recall"], matcher="text")

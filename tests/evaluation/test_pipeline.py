@@ -334,10 +334,7 @@ def _second(hit: NodeWithScore) -> str:
 class TestJournalKnowsItsRun:
     @pytest.mark.parametrize(
         ("first", "other"),
-        [
-            (lambda query: ["a"], lambda query: ["b"]),
-            (Sleeping({}, seconds=0), Scripted({})),
-        ],
+        [(lambda query: ["a"], lambda query: ["b"]), (Sleeping({}, seconds=0), Scripted({}))],
     )
     def test_another_retriever_is_refused(self, tmp_path: Any, first: Any, other: Any) -> None:
         dataset = RetrievalDataset(queries={}, relevance={})

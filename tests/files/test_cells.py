@@ -206,8 +206,7 @@ def test_no_warning_of_a_text(recwarn: pytest.WarningsRecorder) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["['a' 'b']", "['a'\n 'b']", "['a''b']", '["a" r"b"]', "['a' \"b\"]", "['a' \\\n 'b']"],
+    "text", ["['a' 'b']", "['a'\n 'b']", "['a''b']", '["a" r"b"]', "['a' \"b\"]", "['a' \\\n 'b']"]
 )
 def test_lost_commas_are_refused(text: str) -> None:
     with pytest.raises(FileFormatError, match="expected commas between the members of a list"):

@@ -190,17 +190,9 @@ def test_jsonl_by_hand(tmp_path: Path) -> None:
     [
         ('{"query": "a"}\n\n{"quer": "b"}', 3, "a question, one text, under 'query' or 'question'"),
         ('{"id": "a", "query": "a"}\n{"id": "a", "query": "b"}', 2, "every query id once, got 'a'"),
-        (
-            '{"query": "a", "relevance": {"d": "high"}}',
-            1,
-            "groups of ids or facets",
-        ),
+        ('{"query": "a", "relevance": {"d": "high"}}', 1, "groups of ids or facets"),
         ('{"query": "a", "relevance": {"d": 1, "d": 2}}', 1, "every key once, got 'd'"),
-        (
-            '{"query": "a", "relevance": [["a"], []]}',
-            1,
-            "groups of ids or facets",
-        ),
+        ('{"query": "a", "relevance": [["a"], []]}', 1, "groups of ids or facets"),
         ('{"query": "a", "relevance": [""]}', 1, "an id, a text that isn't empty"),
         ('{"query": "a", "expected_texts": [1]}', 1, "expected texts, a list of texts, got [1]"),
         ('{"query": ["a", "b"]}', 1, "a question, one text"),
@@ -359,8 +351,7 @@ def test_csv_with_long_cells_brackets_and_too_many_cells(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("name", "text"),
-    [("a.json", '{"something": 1}'), ("a.json", "17"), ("a.txt", "hello")],
+    ("name", "text"), [("a.json", '{"something": 1}'), ("a.json", "17"), ("a.txt", "hello")]
 )
 def test_what_isnt_a_dataset_is_told_what_is(tmp_path: Path, name: str, text: str) -> None:
     (tmp_path / name).write_text(text)

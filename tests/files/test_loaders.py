@@ -157,8 +157,7 @@ def test_subtopics_of_ir_datasets_are_facets(irds: Any, tmp_path: Path) -> None:
     path.write_text("q1 1 d1 1\nq1 2 d1 1\nq1 2 d2 1\nq1 3 d2 0\nq2 1 d1 0\n", encoding="utf-8")
     formats, local = irds.formats, irds.util.LocalDownload
     collection = irds.Dataset(
-        formats.TsvQueries(local(files["queries_tsv"])),
-        formats.TrecSubQrels(local(path), {}),
+        formats.TsvQueries(local(files["queries_tsv"])), formats.TrecSubQrels(local(path), {})
     )
     dataset = RetrievalDataset.of(collection)
     assert dataset.relevance == {

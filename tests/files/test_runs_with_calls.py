@@ -94,11 +94,7 @@ def test_sessions_are_read_back_as_they_were(tmp_path: Path, form: str) -> None:
     scores, expected = (score_rankings(relevance, run, CALL_METRICS) for run in (again, SESSIONS))
     for metric in CALL_METRICS:
         assert scores[metric].tobytes() == expected[metric].tobytes()
-    assert scores.by_query("calls") == {
-        "two calls": 3.0,
-        "no call": 0.0,
-        "plain": 1.0,
-    }
+    assert scores.by_query("calls") == {"two calls": 3.0, "no call": 0.0, "plain": 1.0}
     whole = again.select(["two calls"])
     session = whole["two calls"]
     assert list(combine_calls(session.calls or (), "context", session.context).ids) == ["d2"]

@@ -28,10 +28,7 @@ bm25 = pytest.importorskip("llama_index.retrievers.bm25", reason="a real retriev
 
 from llama_index.core import MockEmbedding, VectorStoreIndex  # noqa: E402
 from llama_index.core.agent.workflow import ReActAgent  # noqa: E402
-from llama_index.core.instrumentation.dispatcher import (  # type: ignore[attr-defined]  # noqa: E402
-    active_instrument_tags,
-    instrument_tags,
-)
+from llama_index.core.instrumentation.dispatcher import active_instrument_tags, instrument_tags  # type: ignore[attr-defined]  # noqa: E402
 from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata, MockLLM  # noqa: E402
 from llama_index.core.llms.callbacks import llm_completion_callback  # noqa: E402
 from llama_index.core.postprocessor import SimilarityPostprocessor  # noqa: E402

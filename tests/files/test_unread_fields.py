@@ -22,10 +22,7 @@ def lines_file(path: Path, *records: Record) -> Path:
 
 
 def csv_file(path: Path, *records: Record) -> Path:
-    rows = [
-        [*records[0]],
-        *([_cell(value) for value in record.values()] for record in records),
-    ]
+    rows = [[*records[0]], *([_cell(value) for value in record.values()] for record in records)]
     cells = ([f'"{cell.replace(chr(34), chr(34) * 2)}"' for cell in row] for row in rows)
     path.write_text("".join(",".join(row) + "\n" for row in cells))
     return path

@@ -244,10 +244,7 @@ class TestQuestions:
 
         assert [
             (finding.kind, finding.query_ids, finding.others) for finding in findings.findings
-        ] == [
-            ("contradicting", ("q3", "q1"), ("titan", "triton")),
-            ("repeated", ("q2", "q1"), ()),
-        ]
+        ] == [("contradicting", ("q3", "q1"), ("titan", "triton")), ("repeated", ("q2", "q1"), ())]
 
     def test_a_question_in_the_words_of_its_passage(self) -> None:
         dataset = RetrievalDataset(

@@ -143,10 +143,7 @@ class TestAnswers:
     def test_where_the_places_of_nodes_are_known(self) -> None:
         document = f"{IO} {TRITON}"
         start = document.index("Its")
-        nodes = [
-            placed("a", document, 0, start),
-            placed("b", document, start, len(document)),
-        ]
+        nodes = [placed("a", document, 0, start), placed("b", document, start, len(document))]
         dataset = RetrievalDataset(
             {"q": "Which?"}, {"q": ["t"]}, {"t": TRITON}, expected_texts={"q": [self.ANSWER]}
         )

@@ -90,9 +90,7 @@ class TestPublishedScores:
 
 def test_a_question_without_any_passage_is_unjudged() -> None:
     nuggets = Nuggets({"q": [Nugget("a")], "r": [Nugget("a", supports={"d": "none"})], "s": []})
-    assert nuggets.relevance() == {
-        "r": Relevance.facets({"a": []}, grades={"d": 0}),
-    }
+    assert nuggets.relevance() == {"r": Relevance.facets({"a": []}, grades={"d": 0})}
 
 
 def test_a_question_without_a_vital_nugget_has_nothing_to_find() -> None:

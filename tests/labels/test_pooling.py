@@ -50,10 +50,7 @@ def outcomes(
     seen = sorted({item for run in runs.values() for item in run["q"][:k]} - set(judged))
     for grades in itertools.product((0.0, 1.0), repeat=len(seen)):
         full = {**judged, **dict(zip(seen, grades, strict=True))}
-        yield (
-            ORACLES[name](full, runs["first"]["q"]),
-            ORACLES[name](full, runs["second"]["q"]),
-        )
+        yield (ORACLES[name](full, runs["first"]["q"]), ORACLES[name](full, runs["second"]["q"]))
 
 
 class TestBounds:

@@ -73,8 +73,7 @@ class TestPool:
         )
 
     @pytest.mark.parametrize(
-        "change",
-        [{"text": "He."}, {"query": "What?"}, {"doc_id": "e"}, {"scale": "support"}],
+        "change", [{"text": "He."}, {"query": "What?"}, {"doc_id": "e"}, {"scale": "support"}]
     )
     def test_what_makes_another_pool(self, tmp_path: Path, change: dict[str, str]) -> None:
         pooled = ReviewPool.of(write(tmp_path / "one.jsonl", ITEM))
@@ -184,11 +183,7 @@ class TestScales:
         assert scale["intro"] == "Is it law?"
         assert [
             (choice["key"], choice["grade"], choice["rubric"]) for choice in scale["choices"]
-        ] == [
-            ("2", 2, "A court said so."),
-            ("1", 1, "A party said so."),
-            ("0", 0, "It isn't."),
-        ]
+        ] == [("2", 2, "A court said so."), ("1", 1, "A party said so."), ("0", 0, "It isn't.")]
 
     @pytest.mark.parametrize("highest", [3, 5])
     def test_every_rubric_is_a_scale_of_its_own(self, tmp_path: Path, highest: int) -> None:

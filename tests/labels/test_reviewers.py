@@ -17,11 +17,7 @@ from llama_index_rag_metrics import (
     read_qrels,
     score_rankings,
 )
-from llama_index_rag_metrics.labels.review.reviews import (
-    ItemKey,
-    Judgement,
-    read_reviews,
-)
+from llama_index_rag_metrics.labels.review.reviews import ItemKey, Judgement, read_reviews
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput, LabelWarning
 
 

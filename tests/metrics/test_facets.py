@@ -141,11 +141,7 @@ def test_what_nothing_supplies_stays_and_is_told(tmp_path: Path) -> None:
 def test_what_nothing_supplies_in_a_table() -> None:
     pl = pytest.importorskip("polars", reason="needs the extra batch")
     table = pl.DataFrame(
-        {
-            "retrieved_ids": [["a"]],
-            "expected_ids": [[["a"], []]],
-            "facet_weights": [[1.0, 3.0]],
-        },
+        {"retrieved_ids": [["a"]], "expected_ids": [[["a"], []]], "facet_weights": [[1.0, 3.0]]},
         schema_overrides={"expected_ids": pl.List(pl.List(pl.String))},
     )
     assert score_table(table, "facet_recall")["facet_recall"].to_list() == [0.25]

@@ -44,9 +44,7 @@ def test_the_verdict_comes_first_and_hostile_names_are_text(tab: Tab) -> None:
     assert tab.page.locator("img").count() == 0
 
 
-def test_a_quiet_verdict_has_the_size_of_a_verdict(
-    open_report: Callable[..., Tab],
-) -> None:
+def test_a_quiet_verdict_has_the_size_of_a_verdict(open_report: Callable[..., Tab]) -> None:
     decision = [Statement("It is so.", "quiet"), Statement("Take it.")]
     report = dataclasses.replace(comparison().report(full=True), decision=decision)
     quiet = open_report(report).page.locator(".verdict.quiet")

@@ -308,10 +308,7 @@ def test_a_question_says_why_it_failed(open_report: Callable[..., Tab]) -> None:
 
 def test_a_hit_says_why_and_the_matched_text_is_marked(open_report: Callable[..., Tab]) -> None:
     passage = "The ring is replaced every year"
-    wanted = [
-        Item("by text", 2.0, passage),
-        Item("by place", 1.0, Span("ring.md", 0, 31), passage),
-    ]
+    wanted = [Item("by text", 2.0, passage), Item("by place", 1.0, Span("ring.md", 0, 31), passage)]
     items = [
         ReportedItem("p1", 2.0, f"First. {passage}, and after each frost.", [wanted[0]]),
         ReportedItem("p2", 1.0, f"Second. {passage}.", [wanted[1]]),
@@ -431,9 +428,7 @@ def test_calls_show_their_passages(open_report: Callable[..., Tab]) -> None:
     ]
 
 
-def test_a_text_under_another_id_says_where_and_what_to_do(
-    open_report: Callable[..., Tab],
-) -> None:
+def test_a_text_under_another_id_says_where_and_what_to_do(open_report: Callable[..., Tab]) -> None:
     item = ReportedItem("n7", None, TEXTS[RING])
     answer = Answer("", Cell(None), [item], found={}, same_text={RING: SameText(1, "n7")})
     tab = open_report(report(asked(answer, wanted=WANTED), "bm25"))

@@ -72,10 +72,7 @@ def test_functions_are_called_where_the_llm_can() -> None:
 
 
 def test_an_llm_without_functions_is_told_the_schema() -> None:
-    for llm in (
-        completing(SAID),
-        calling(SAID, pydantic_program_mode=PydanticProgramMode.LLM),
-    ):
+    for llm in (completing(SAID), calling(SAID, pydantic_program_mode=PydanticProgramMode.LLM)):
         assert town(llm, "Which {town}?") == Town(**FORLI)
         (prompt,) = llm.asked
         assert prompt.startswith("Which {town}?\n")

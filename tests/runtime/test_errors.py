@@ -260,14 +260,8 @@ MESSAGES: list[tuple[Callable[[], Any], str]] = [
         "unknown metric parameter 'ndcg(mod)'. Did you mean 'mode'?",
     ),
     (lambda: metric("ndcg@0"), "ndcg: k must be greater than 0, got 0."),
-    (
-        lambda: metric("ndcg(ideal=all)@10"),
-        "ideal can't be given with k=10. Drop one.",
-    ),
-    (
-        lambda: metric("accuracy"),
-        "accuracy needs corpus_size. Write accuracy(corpus_size=...).",
-    ),
+    (lambda: metric("ndcg(ideal=all)@10"), "ideal can't be given with k=10. Drop one."),
+    (lambda: metric("accuracy"), "accuracy needs corpus_size. Write accuracy(corpus_size=...)."),
     (
         lambda: metrics(["mrr", "recip_rank"]),
         "two metrics are called 'mrr', and one would overwrite the other. Drop one, or give it "

@@ -157,11 +157,7 @@ def test_distances_are_said_wherever_a_threshold_applies(tmp_path: Path) -> None
     for per_query in (True, False):
         assert said in score_files(path, labels, "mrr", min_score=0.5, per_query=per_query).notes
     table = pl.DataFrame(
-        {
-            "retrieved_ids": [["a", "b"]],
-            "scores": [[0.1, 0.9]],
-            "expected_ids": [["a"]],
-        }
+        {"retrieved_ids": [["a", "b"]], "scores": [[0.1, 0.9]], "expected_ids": [["a"]]}
     )
     with pytest.warns(LabelWarning, match=said):
         score_table(table, "mrr", min_score=0.5)
@@ -268,11 +264,7 @@ def test_a_metric_of_ones_own_reads_them() -> None:
     assert given.score == 0.3
 
 
-NODES = {
-    "how?": [("a", 0.9), ("b", 0.5)],
-    "who?": [("a", 0.5), ("b", 0.4)],
-    "why?": [("b", -0.1)],
-}
+NODES = {"how?": [("a", 0.9), ("b", 0.5)], "who?": [("a", 0.5), ("b", 0.4)], "why?": [("b", -0.1)]}
 DATASET = RetrievalDataset(
     {"q1": "how?", "q2": "who?", "q3": "why?"},
     {"q1": ["b"], "q2": [], "q3": {"a": 0}},

@@ -146,8 +146,7 @@ class TestClusters:
         combined = prediction_powered(human, judge, others, clusters=clusters)
         rest = human - combined.weight * judge
         fitted = sm.OLS(rest, np.ones(N)).fit(
-            cov_type="cluster",
-            cov_kwds={"groups": clusters[:N], "use_correction": False},
+            cov_type="cluster", cov_kwds={"groups": clusters[:N], "use_correction": False}
         )
         g = N // 2  # theirs has no correction; ours g / (g - 2), since λ was fitted as well
         assert combined.standard_error == pytest.approx(

@@ -14,11 +14,7 @@ from scipy import stats
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.statistics.corrections import correct, max_t
 from llama_index_rag_metrics.statistics.resampling import Units, flipped_sums
-from llama_index_rag_metrics.statistics.significance import (
-    randomisation_p,
-    t_p,
-    wilcoxon_p,
-)
+from llama_index_rag_metrics.statistics.significance import randomisation_p, t_p, wilcoxon_p
 
 RNG = np.random.default_rng(12)
 DIFFERENCES = np.stack(
@@ -152,12 +148,7 @@ def flips(units: Units, resamples: int, seed: int) -> np.ndarray:
 class TestMaxT:
     NOISE = np.random.default_rng(7).normal(0, 0.2, (60, 3))
     COLUMNS = np.stack(
-        [
-            NOISE[:, 0] + 0.07,
-            NOISE[:, 0] + NOISE[:, 1] / 4 + 0.05,
-            NOISE[:, 2],
-        ],
-        axis=1,
+        [NOISE[:, 0] + 0.07, NOISE[:, 0] + NOISE[:, 1] / 4 + 0.05, NOISE[:, 2]], axis=1
     )
 
     def corrected(self, columns: np.ndarray, *families: list[int]) -> np.ndarray:

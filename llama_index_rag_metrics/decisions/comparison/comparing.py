@@ -391,10 +391,7 @@ def _columns(
 
 
 def _corrected(
-    p_values: FloatArray,
-    families: Sequence[IntArray],
-    units: Units,
-    settings: ComparisonSettings,
+    p_values: FloatArray, families: Sequence[IntArray], units: Units, settings: ComparisonSettings
 ) -> corrections.MaxT:
     """Corrected p values, and for each family the level of a difference alone.
 

@@ -230,10 +230,7 @@ def drawn_scores(scores: Scores, draw: Draw, name: str, metrics: Sequence[str]) 
     selected = scores.select(draw.drawn)
     known = {query_id: row for query_id, row in draw.metadata.items() if query_id in draw.drawn}
     return selected.replace(
-        query_ids=draw.drawn,
-        columns=columns,
-        excluded={},
-        metadata={**selected.metadata, **known},
+        query_ids=draw.drawn, columns=columns, excluded={}, metadata={**selected.metadata, **known}
     )
 
 

@@ -110,9 +110,7 @@ class Paired:
 
     def calibrated_mean(self, system: str, metric: str, confidence: float = 0.95) -> MeanInterval:
         return ppi.prediction_powered_interval(
-            self.prediction_powered(system, metric),
-            confidence=confidence,
-            limits=limits_of(metric),
+            self.prediction_powered(system, metric), confidence=confidence, limits=limits_of(metric)
         )[1]
 
     def worth(self, system: str, metric: str, baseline: str | None = None) -> str:

@@ -8,11 +8,7 @@ from typing import TYPE_CHECKING
 from llama_index_rag_metrics.decisions.gate.gate_sentences import slice_name
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.escape import terminal as plain
-from llama_index_rag_metrics.report.numbers import (
-    counted,
-    digits_apart,
-    digits_for,
-)
+from llama_index_rag_metrics.report.numbers import counted, digits_apart, digits_for
 from llama_index_rag_metrics.scores.first_line import NOTHING
 from llama_index_rag_metrics.scores.scores_report import listed
 
@@ -91,10 +87,7 @@ def _decision(worst_first: Sequence[Verdict]) -> list[m.Statement]:
         metrics = listed([*dict.fromkeys(verdict.metric for verdict in alike)])
         first = m.Statement(f"{head}, on {metrics}.", tone, worst, _VERDICTS)
     others = [verdict for verdict in worst_first[is_one:] if verdict.outcome != "pass"]
-    return [
-        first,
-        *(m.Statement(str(each), _TONES[each.outcome], each.outcome) for each in others),
-    ]
+    return [first, *(m.Statement(str(each), _TONES[each.outcome], each.outcome) for each in others)]
 
 
 def _outcome(outcome: Outcome) -> m.Cell:

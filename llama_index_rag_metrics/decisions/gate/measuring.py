@@ -22,11 +22,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from llama_index_rag_metrics.decisions.clusters import Clusters
-from llama_index_rag_metrics.decisions.comparison.pairing import (
-    Paired,
-    check_finite,
-    pair,
-)
+from llama_index_rag_metrics.decisions.comparison.pairing import Paired, check_finite, pair
 from llama_index_rag_metrics.decisions.gate.baseline import Baseline, Fingerprint
 from llama_index_rag_metrics.decisions.gate.rules import CONFIDENCE, Rule
 from llama_index_rag_metrics.decisions.power import changes_of, easier_metric, is_quality

@@ -25,12 +25,7 @@ from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.scores.scores import Scores, listed_means
 from llama_index_rag_metrics.statistics.corrections import max_t
-from llama_index_rag_metrics.statistics.intervals import (
-    RESAMPLES,
-    SEED,
-    MeanInterval,
-    exact_mean,
-)
+from llama_index_rag_metrics.statistics.intervals import RESAMPLES, SEED, MeanInterval, exact_mean
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
 from llama_index_rag_metrics.statistics.shortfalls import (
     Shortfalls,

@@ -85,9 +85,7 @@ class Places:
 
 
 def places_for(
-    metrics: Sequence[BaseRetrievalMetric],
-    dataset: RetrievalDataset,
-    matcher: Matcher[Any] | None,
+    metrics: Sequence[BaseRetrievalMetric], dataset: RetrievalDataset, matcher: Matcher[Any] | None
 ) -> Places | None:
     for metric in metrics:
         if "documents" in getattr(metric, "needs", ()) and not dataset.corpus:

@@ -13,11 +13,7 @@ from llama_index_rag_metrics.evaluation.retrieved.places import Places, unplaced
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.rankings.judging.columns import columns_for
 from llama_index_rag_metrics.rankings.judging.judged_spans import JudgedSpans
-from llama_index_rag_metrics.rankings.matching.id_matcher import (
-    Came,
-    GroupMatcher,
-    expected_groups,
-)
+from llama_index_rag_metrics.rankings.matching.id_matcher import Came, GroupMatcher, expected_groups
 from llama_index_rag_metrics.rankings.matching.matcher import (
     Expected,
     Matcher,
@@ -80,11 +76,7 @@ class Matching:
         self._notes = self._check()
 
     async def match(
-        self,
-        query_id: str,
-        ranking: Ranking,
-        in_thread: InThread,
-        timeout: float | None = None,
+        self, query_id: str, ranking: Ranking, in_thread: InThread, timeout: float | None = None
     ) -> None:
         """Match the items retrieved for a query; an error of the matcher is recorded."""
         try:
@@ -296,11 +288,7 @@ def _flattened(ranking: Ranking, stands_for: list[list[str]] | None) -> Ranking:
 def _matched_call(call: Call, stands_for: Mapping[str, list[str]]) -> Call:
     ids = flatten([stands_for.get(item, []) for item in call.ids])
     return Call(
-        ids,
-        query=call.query,
-        asked_by=call.asked_by,
-        retriever=call.retriever,
-        error=call.error,
+        ids, query=call.query, asked_by=call.asked_by, retriever=call.retriever, error=call.error
     )
 
 
@@ -397,9 +385,7 @@ def group_by_matcher(
 
 
 def matcher_names(
-    metrics: Iterable[BaseRetrievalMetric],
-    default: Matcher[Any] | None,
-    matched: Collection[str],
+    metrics: Iterable[BaseRetrievalMetric], default: Matcher[Any] | None, matched: Collection[str]
 ) -> dict[str, str]:
     """Metric's name to its matcher's, the default's for metrics of texts, of those that matched."""
     names = {}

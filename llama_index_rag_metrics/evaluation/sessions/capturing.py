@@ -12,10 +12,7 @@ from time import perf_counter
 from uuid import uuid4
 
 from llama_index.core.base.base_retriever import BaseRetriever
-from llama_index.core.instrumentation.dispatcher import (  # type: ignore[attr-defined]
-    active_instrument_tags,
-    instrument_tags,
-)
+from llama_index.core.instrumentation.dispatcher import active_instrument_tags, instrument_tags  # type: ignore[attr-defined]
 from llama_index.core.instrumentation.span import active_span_id
 from llama_index.core.schema import NodeWithScore
 

@@ -108,11 +108,7 @@ class WorkflowProgram:
 
     async def answer(self, query: Query, in_thread: InThread) -> Any:
         arguments: dict[str, Any] = dict.fromkeys(self._arguments, query.query_str)
-        known = {
-            "chat_history": query.history,
-            "metadata": query.told(),
-            "filters": query.filters,
-        }
+        known = {"chat_history": query.history, "metadata": query.told(), "filters": query.filters}
         arguments |= {name: known[name] for name in self._further}
         handler: Any = self.workflow.run(**arguments)
         try:

@@ -249,10 +249,7 @@ class CohereRerankRelevancy(RerankerMetric):
     _clients: ClientPool = PrivateAttr(default_factory=ClientPool)
 
     def __init__(
-        self,
-        model: str = "rerank-v3.5",
-        api_key: str | SecretStr | None = None,
-        **parameters: Any,
+        self, model: str = "rerank-v3.5", api_key: str | SecretStr | None = None, **parameters: Any
     ) -> None:
         super().__init__(**{"model": model, **parameters})
         if api_key is not None:

@@ -7,11 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings, place_of
-from llama_index_rag_metrics.rankings.judging.judged_column import (
-    Batch,
-    JudgedColumn,
-    ids_of,
-)
+from llama_index_rag_metrics.rankings.judging.judged_column import Batch, JudgedColumn, ids_of
 from llama_index_rag_metrics.rankings.judging.lists import judge
 from llama_index_rag_metrics.rankings.run import Call
 from llama_index_rag_metrics.runtime.arrays import BoolArray, IntArray

@@ -14,10 +14,7 @@ from llama_index.retrievers.bm25 import BM25Retriever
 
 from llama_index_rag_metrics import evaluate
 
-DATASET = {
-    "queries": {"q1": "saturn", "q2": "mars"},
-    "relevant_docs": {"q1": ["a"], "q2": ["b"]},
-}
+DATASET = {"queries": {"q1": "saturn", "q2": "mars"}, "relevant_docs": {"q1": ["a"], "q2": ["b"]}}
 
 
 def retriever() -> BM25Retriever:
