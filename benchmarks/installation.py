@@ -1,4 +1,4 @@
-"""What an installation takes of a disk: `python benchmarks/installation.py` (needs a package index)."""
+"""What an installation takes of a disk: `python benchmarks/installation.py`; needs the network."""
 
 from __future__ import annotations
 

@@ -120,6 +120,9 @@ def built(
             + (" Call that similarity_top_k." if {"top_k", "k"} & set(unknown) else ""),
         )
     arguments = {name: offered[name]() for name in wanted if name in offered}
+    if arguments.get("nodes") == [] and _required(wanted["nodes"]):
+        remedy = "Give the dataset a corpus, or name a factory that doesn't take nodes."
+        raise InvalidInput(option, spec, "a dataset with the texts of passages", remedy)
     try:
         return use(factory(**arguments))
     except (MissingExtra, InvalidInput):

@@ -94,7 +94,7 @@ async def _run(words: list[str], query: str, top_k: int) -> list[NodeWithScore]:
         stderr=asyncio.subprocess.PIPE,
     )
     try:
-        printed, complaint = await process.communicate(query.encode())
+        printed, complaint = await process.communicate(f"{query}\n".encode())
     except BaseException:
         process.kill()
         raise

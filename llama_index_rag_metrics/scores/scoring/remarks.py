@@ -266,7 +266,7 @@ class Remarks(Total):
         if self.deepest and beyond:
             notes.append(
                 f"no ranking has more than {self.deepest} passages, so metrics at "
-                f"{', '.join(map(str, beyond))} see no more: a retriever's similarity_top_k may "
-                "be too small"
+                f"{', '.join(map(str, beyond))} see no more: no more were asked for, as by a "
+                "retriever's similarity_top_k, or none are there"
             )
         return notes

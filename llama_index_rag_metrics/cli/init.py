@@ -1,0 +1,59 @@
+"""`rag-metrics init`: a folder with an evaluation that runs, for what one has."""
+
+from __future__ import annotations
+
+import shutil
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import Literal, TypeAlias, get_args
+
+import typer
+
+from llama_index_rag_metrics.cli.commands import app, command
+from llama_index_rag_metrics.runtime.errors import InvalidInput
+
+Kind: TypeAlias = Literal["index", "documents", "runs", "agent"]
+
+PRIMARY = {"index": "ndcg@10", "documents": "mrr@10", "runs": "ndcg@10", "agent": "recall"}
+"""The metric that the rules of each kind's gate are about."""
+
+
+@command(app, "init", needs_llama_index=False)
+def run_init(kind: str, folder: Path = Path("eval")) -> None:
+    """Make a folder with an evaluation that runs, to fill with your own.
+
+    It has a script, a dataset, a test for pytest, a workflow for GitHub, and a README that says
+    what to edit. All of it runs at once, without a key and without network. KIND is what you have:
+    index (an index, a retriever or a function), documents (and no questions yet), runs (stored
+    rankings) or agent (an agent or a workflow).
+
+    Args:
+        kind (KIND): What you have: index, documents, runs or agent.
+        folder: The folder to make. Files that are there already are never overwritten.
+
+    Examples:
+        rag-metrics init index
+        rag-metrics init documents quality
+    """
+    if kind not in get_args(Kind):
+        raise InvalidInput("kind", kind, f"one of {', '.join(get_args(Kind))}")
+    with as_file(files(__package__) / "starters") as starters:
+        sources = {
+            folder / path.relative_to(starters / part).with_suffix(""): path
+            for part in ("any", kind)
+            for path in sorted((starters / part).rglob("*.txt"))
+        }
+        if there := [str(path.relative_to(folder)) for path in sources if path.exists()]:
+            remedy = "Nothing was written. Name another folder: `rag-metrics init KIND FOLDER`."
+            raise InvalidInput("folder", str(folder), f"a folder without {there[0]}", remedy)
+        for path, source in sources.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, path)
+    gate = folder / "test_retrieval.py"
+    gate.write_text(gate.read_text("utf-8").replace("METRIC", PRIMARY[kind]), encoding="utf-8")
+    first = "python ask.py && " if kind == "documents" else ""
+    typer.echo(
+        f"{folder} has {len(sources)} files. Next:\n\n"
+        f"    cd {folder} && {first}python evaluate.py\n\n"
+        "README.md there says what to put your own in."
+    )

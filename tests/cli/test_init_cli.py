@@ -1,0 +1,99 @@
+"""`rag-metrics init`: each folder is made, run as its README says, and its gate stops a loss."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.command_line import refusal, run
+from support.processes import Forked
+
+WORSE = {  # what a user may break: the file, what stands there, and what makes it worse
+    "index": ("my_index.py", "return bm25(", "return lambda question: ['fees']\n    return bm25("),
+    "documents": (
+        "my_documents.py",
+        "return bm25(",
+        "return lambda question: []\n    return bm25(",
+    ),
+    "runs": ("evaluate.py", '"after.jsonl"):', '"before.jsonl"):'),
+    "agent": ("my_agent.py", '["people with a key", "kiln degrees"]', "[]"),
+}
+
+
+PROGRAM = """
+import os, runpy, sys
+import pytest
+folder, script, *arguments = sys.argv[1:]
+os.chdir(folder)
+sys.path.insert(0, folder)
+if script != "pytest":
+    runpy.run_path(script, run_name="__main__")
+else:
+    sys.exit(pytest.main(arguments))
+"""
+
+
+def python(folder: Path, *arguments: str, code: int = 0) -> str:
+    process = Forked(PROGRAM, str(folder), *arguments)
+    printed, errors = process.communicate()
+    assert process.wait() == code, printed + errors
+    return printed
+
+
+@pytest.mark.parametrize("kind", list(WORSE))
+def test_a_folder_runs_at_once_and_its_gate_stops_a_loss(kind: str, tmp_path: Path) -> None:
+    pytest.importorskip("llama_index.retrievers.bm25")
+    folder = tmp_path / "eval"
+    made = run("init", kind, str(folder))
+    assert made.exit_code == 0, made.output
+    assert f"cd {folder} && python" in made.output
+    if kind == "documents":
+        assert python(folder, "ask.py") == "3 questions in dataset.json\n"
+    assert "report.html shows every question" in python(folder, "evaluate.py")
+    assert (folder / "report.html").read_text("utf-8").startswith("<!DOCTYPE html>")
+    gate = ["pytest", "-q", "-p", "no:cacheprovider", "-p", "llama_index_rag_metrics_pytest"]
+    assert "baseline.json" in python(folder, *gate, "--rag-update-baseline")
+    python(folder, *gate)
+    name, here, worse = WORSE[kind]
+    text = (folder / name).read_text("utf-8")
+    assert here in text
+    (folder / name).write_text(text.replace(here, worse), encoding="utf-8")
+    assert "1 failed" in python(folder, *gate, code=1)
+
+
+@pytest.mark.parametrize("kind", list(WORSE))
+def test_the_readme_names_what_is_there(kind: str, tmp_path: Path) -> None:
+    run("init", kind, str(tmp_path))
+    readme = (tmp_path / "README.md").read_text("utf-8")
+    made = {path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file()}
+    for path in made - {Path("README.md"), Path("pytest.ini")}:
+        assert path.name in readme or f"`{path.parts[0]}`" in readme
+        assert '"METRIC ' not in (tmp_path / path).read_text("utf-8")
+
+
+def test_the_workflow_runs_what_is_there(tmp_path: Path) -> None:
+    yaml = pytest.importorskip("yaml")
+    run("init", "runs", str(tmp_path))
+    workflow = yaml.safe_load((tmp_path / ".github/workflows/retrieval.yml").read_text("utf-8"))
+    steps = [step["run"] for step in workflow["jobs"]["retrieval"]["steps"] if "run" in step]
+    assert steps == [
+        "python -m pip install -r requirements.txt",
+        "python -m pytest test_retrieval.py",
+    ]
+    assert (tmp_path / "requirements.txt").exists()
+    assert (tmp_path / "test_retrieval.py").exists()
+
+
+def test_what_is_there_is_never_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "evaluate.py").write_text("mine")
+    assert refusal(run("init", "runs", str(tmp_path))) == (
+        f"FOLDER: expected a folder without evaluate.py, got {str(tmp_path)!r}. Nothing was "
+        "written. Name another folder: `rag-metrics init KIND FOLDER`."
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["evaluate.py"]
+
+
+def test_an_unknown_kind_is_told_the_known_ones() -> None:
+    assert refusal(run("init", "nosuch")) == (
+        "KIND: expected one of index, documents, runs, agent, got 'nosuch'."
+    )
