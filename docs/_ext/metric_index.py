@@ -5,25 +5,13 @@ A metric without its definition, a target `(metric-NAME)=`, is a warning: the bu
 
 from __future__ import annotations
 
-import re
-
 from docutils import nodes
 from docutils.parsers.rst import Directive
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from llama_index_rag_metrics import METRICS
-from llama_index_rag_metrics.metrics.metric_names import ALIASES, MetricEntry
-
-VARIANT = re.compile(r"; (?:granular|f1): ")
-"""What parts the definition of a metric from that of its variant, in one sentence."""
-
-
-def own_part(entry: MetricEntry) -> str:
-    """The part of the definition that is about this name, as a sentence."""
-    plain, *variant = VARIANT.split(entry.definition)
-    definition = variant[0] if variant and entry.preset else plain
-    return f"{definition[0].upper()}{definition[1:].rstrip('.')}."
+from llama_index_rag_metrics.metrics.metric_names import ALIASES
 
 
 class MetricIndex(SphinxDirective):
@@ -34,7 +22,7 @@ class MetricIndex(SphinxDirective):
         for name, entry in METRICS.items():
             low, high = (f"{bound:g}".replace("inf", "∞") for bound in entry.metric_class.bounds)
             aliases = ", ".join(f"`{alias}`" for alias, target in ALIASES.items() if target == name)
-            definition = own_part(entry).replace("|", "\\|")
+            definition = entry.definition.replace("|", "\\|")
             link = f"[{name}](#metric-{name.replace('_', '-')})"
             rows.append(f"| {link} | {low} to {high} | {definition} | {aliases} |")
         return self.parse_text_to_nodes("\n".join(rows))

@@ -150,8 +150,11 @@ class MetricEntry:
 
     @property
     def definition(self) -> str:
+        """What the name means; the docstring of a class with a variant is "plain; name: variant"."""
         first = (self.metric_class.__doc__ or "").strip().split("\n\n")[0]
-        return " ".join(first.split())  # Python 3.13 takes the indentation away
+        plain, *variant = re.split(r"; (?:granular|f1): ", " ".join(first.split()))
+        own = variant[0] if variant and self.preset else plain
+        return f"{own[0].upper()}{own[1:].rstrip('.')}."
 
     @property
     def parameters(self) -> Mapping[str, Any]:

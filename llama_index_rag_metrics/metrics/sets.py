@@ -72,8 +72,10 @@ class Recall(BinaryMetric):
 
 
 class FScore(BinaryMetric):
-    """The weighted harmonic mean of precision P and recall R: (1+B²)PR / (B²P + R), B = beta; f1:
-    the harmonic mean of precision P and recall R, 2PR / (P + R).
+    """The harmonic mean of precision and recall, weighted by beta; f1: the harmonic mean of
+    precision and recall, 2 · precision · recall / (precision + recall).
+
+    With beta B, (1 + B²) · precision · recall / (B² · precision + recall).
 
     This is van Rijsbergen's beta: recall counts beta times as much as precision.
     trec_eval's set_F.x takes B² as its parameter. With a cutoff, both are taken at k, so that
