@@ -150,7 +150,7 @@ class MetricEntry:
 
     @property
     def definition(self) -> str:
-        """What the name means; the docstring of a class with a variant is "plain; name: variant"."""
+        """What the name means; a docstring with a variant is "what is plain; name: what varies"."""
         first = (self.metric_class.__doc__ or "").strip().split("\n\n")[0]
         plain, *variant = re.split(r"; (?:granular|f1): ", " ".join(first.split()))
         own = variant[0] if variant and self.preset else plain
