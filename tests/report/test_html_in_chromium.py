@@ -109,7 +109,7 @@ def test_another_metric_changes_the_scores(tab: Tab) -> None:
 
 
 def test_a_query_folds_again(tab: Tab) -> None:
-    tab.unfold("q2").wait_for()
+    tab.unfold("q2")
     button = tab.page.locator("#queries .unfold[aria-expanded=true]")
     button.click()
     tab.page.locator("#queries .unfolded").wait_for(state="detached")
@@ -134,7 +134,7 @@ def test_no_width_scrolls_sideways(open_report: Callable[..., Tab], width: int) 
     tab = open_report(
         compare(names, "baseline", resamples=200), viewport={"width": width, "height": 800}
     )
-    tab.unfold("q1").wait_for()
+    tab.unfold("q1")
     for fold in tab.page.locator("section > details > summary").all():
         fold.click()
     assert tab.page.evaluate("document.documentElement.scrollWidth") <= width
@@ -267,7 +267,7 @@ def test_ten_systems_are_legible(open_report: Callable[..., Tab]) -> None:
 
 def test_dark_mode_is_dark_and_readable(open_report: Callable[..., Tab]) -> None:
     tab = open_report(comparison(), color_scheme="dark")
-    tab.unfold("q1").wait_for()
+    tab.unfold("q1")
     contrasts = tab.page.evaluate(CONTRASTS)
     assert min(contrasts.values()) >= 4.5, contrasts
     assert (
@@ -276,7 +276,7 @@ def test_dark_mode_is_dark_and_readable(open_report: Callable[..., Tab]) -> None
 
 
 def test_light_mode_is_readable(tab: Tab) -> None:
-    tab.unfold("q1").wait_for()
+    tab.unfold("q1")
     contrasts = tab.page.evaluate(CONTRASTS)
     assert min(contrasts.values()) >= 4.5, contrasts
     assert (

@@ -115,13 +115,9 @@ def expected(tab: Tab) -> list[list[str]]:
 
 
 def unfolded(tab: Tab) -> Any:
-    """The first question, when all that is open of it is there."""
+    """The first question, with the rankings side by side."""
     place = tab.unfold("q1")
     place.locator(".sides").wait_for()
-    tab.page.wait_for_function(
-        "() => [...document.querySelectorAll('.ranking details[open]')]"
-        ".every(fold => fold.querySelector('.text'))"
-    )
     return place
 
 

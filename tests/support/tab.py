@@ -38,10 +38,16 @@ class Tab:
         column.locator(f"xpath=self::*[@aria-sort='{direction}']").wait_for()
 
     def unfold(self, query_id: str) -> Any:
-        """Unfold a query; what comes out."""
+        """Unfold a query; what comes out, when all that is open of it is there."""
         row = self.page.locator("#queries tbody tr", has=self.page.get_by_text(query_id)).first
         row.locator(".unfold").click()
-        return self.page.locator("#queries .unfolded").first
+        place = self.page.locator("#queries .unfolded").first
+        place.wait_for()
+        self.page.wait_for_function(
+            "() => [...document.querySelectorAll('.ranking details[open]')]"
+            ".every(fold => fold.querySelector('.text'))"
+        )
+        return place
 
 
 def opened_tabs(browser: Any, folder: Path) -> Iterator[Callable[..., Tab]]:
