@@ -23,7 +23,10 @@ OTHERS_OF_CONVERSATIONS = {
 _ROLE, _CONTENT = ("role", "speaker", "type"), ("content", "text")
 """LlamaIndex's, OpenAI's and DeepEval's; MTRAG's; ragas'."""
 
-_ROLES = {"agent": "assistant", "ai": "assistant", "human": "user", "developer": "system"}
+_ROLES = {
+    **dict.fromkeys(("agent", "ai", "chatbot", "model"), "assistant"),
+    **{"human": "user", "developer": "system", "function": "tool"},
+}
 _KNOWN = {"user", "assistant", "system", "tool"}
 _KEPT = 2
 """Messages of a history that scores keep, for reports."""
@@ -158,6 +161,9 @@ def by_turn(query_ids: Sequence[str], metadata: Mapping[str, Mapping[str, Any]])
 HAYSTACK = "haystack_session_ids"
 """In LongMemEval the sessions that a question is asked of; here a document's own, too."""
 
+_OF_RETRIEVED = {"source", "reference"}
+"""In MTRAG's RAG.jsonl and reference+RAG.jsonl, whose contexts are what a retriever found."""
+
 _OF_MTRAG_ALONE = ("input", "contexts", "targets", "predictions", "task_type", "dataset")
 
 
@@ -176,6 +182,8 @@ def _of_mtrag(fields: Mapping[str, Any]) -> dict[str, Any]:
     if "conversation_id" in fields:
         record[CONVERSATION] = fields["conversation_id"]
     if isinstance(contexts := fields.get("contexts"), list):
+        if "No. References" in fields or any(_OF_RETRIEVED & {*context} for context in contexts):
+            raise ValueError("contexts")
         record["relevance"] = [context["document_id"] for context in contexts]
         record["expected_texts"] = [context["text"] for context in contexts if "text" in context]
     for name, value in fields.items():

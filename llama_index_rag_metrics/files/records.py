@@ -127,7 +127,10 @@ def read_questions(records: Iterable[tuple[Place, object]], faults: Faults) -> D
 def read_question(content: DatasetContent, record: object, place: Place) -> None:
     """Add a question; one without an id gets its position, other fields become metadata."""
     fields = _fields(record, place)
-    expected = "a question as MTRAG or LongMemEval write it"
+    expected = (
+        "a question as MTRAG or LongMemEval write it, with its labels: of MTRAG's generation "
+        "tasks, those of reference.jsonl"
+    )
     with place.expecting(expected, ValueError, TypeError, LookupError, found=fields):
         fields, sessions = plain_record(fields)
     given_id = take(fields, f.QUERY_ID)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from llama_index.core.llms import ChatMessage
+from llama_index.core.llms import ChatMessage, MessageRole
 
 from llama_index_rag_metrics import RetrievalDataset
 from llama_index_rag_metrics.files.conversations import place_of
@@ -38,6 +38,7 @@ class Turn:
         PLAIN,
         tuple(PLAIN),
         [ChatMessage(**message) for message in PLAIN],
+        [ChatMessage(**PLAIN[0]), ChatMessage(role=MessageRole.MODEL, content="Enceladus.")],
         [Turn(**message) for message in PLAIN],
         # MTRAG's names, then ragas'
         [
@@ -189,6 +190,24 @@ def test_tasks_of_mtrag(tmp_path: Path) -> None:
         "answerability": "ANSWERABLE",
         "Multi-Turn": "Clarification",
     }
+
+
+@pytest.mark.parametrize(
+    ("found", "fields"),
+    [
+        # RAG.jsonl: five passages that were found, also for a question without an answer
+        ([{**CONTEXT, "source": ""}], {"No. References": 0, "turn": "1"}),
+        ([{**CONTEXT, "source": "", "reference": True}], {"No. References": 3}),
+        # reference+RAG.jsonl
+        ([{**CONTEXT, "feedback": {}, "reference": True}, {**CONTEXT, "source": ""}], {}),
+        ([{**CONTEXT, "source": ""}], {}),
+    ],
+)
+def test_what_mtrag_retrieved_is_no_label(found: Any, fields: Any, tmp_path: Path) -> None:
+    path = tmp_path / "RAG.jsonl"
+    path.write_text(json.dumps({**MTRAG[0], **fields, "contexts": found}) + "\n")
+    with pytest.raises(FileFormatError, match=r"line 1.*those of reference\.jsonl"):
+        RetrievalDataset.load(path)
 
 
 def test_retrieval_tasks_of_mtrag_say_in_their_ids_where_they_belong() -> None:
