@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from llama_index_rag_metrics.decisions.clusters import Clusters, clusters_of
+from llama_index_rag_metrics.decisions.clusters import Clusters, clusters_of, merged_metadata
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.metrics.metric_names import limits_of
 from llama_index_rag_metrics.report.model import Report
@@ -184,7 +184,7 @@ def calibrate(
         raise InvalidInput("judge_scores", list(judge), "a metric that both have", remedy)
     for metric in names:
         _check_pairs(judge, human, metric)
-    metadata = {**human.metadata, **judge.metadata}
+    metadata = merged_metadata((judge, human))
     judge, human = (
         side.replace(columns={metric: side.column(metric) for metric in names}, metadata=metadata)
         for side in (judge, human)

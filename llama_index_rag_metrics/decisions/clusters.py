@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from llama_index_rag_metrics.files.conversations import conversations_of
 from llama_index_rag_metrics.runtime.arrays import IntArray
@@ -11,6 +11,9 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import join_first
 from llama_index_rag_metrics.scores.mappings import unknown_key
 from llama_index_rag_metrics.statistics.intervals import number_clusters
+
+if TYPE_CHECKING:
+    from llama_index_rag_metrics.scores import Scores
 
 Clusters: TypeAlias = "str | Mapping[str, Hashable]"
 """A key of the queries' metadata, or query id to cluster."""
@@ -38,6 +41,15 @@ def clusters_of(
         expected = f"one for each of {len(query_ids)} questions"
         raise InvalidInput("clusters", f"none for {join_sorted(missing)}", expected)
     return number_clusters([of_query[query_id] for query_id in query_ids])
+
+
+def merged_metadata(systems: Iterable[Scores]) -> dict[str, dict[str, Any]]:
+    """Query id to its metadata, field by field: where systems differ, those of the first."""
+    merged: dict[str, dict[str, Any]] = {}
+    for scores in reversed([*systems]):
+        for query_id, row in scores.metadata.items():
+            merged[query_id] = {**merged.get(query_id, {}), **row}
+    return merged
 
 
 def join_sorted(query_ids: Iterable[str]) -> str:

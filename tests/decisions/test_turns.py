@@ -11,6 +11,7 @@ import pytest
 from llama_index_rag_metrics import (
     RetrievalDataset,
     Scores,
+    calibrate,
     check_rules,
     compare,
     evaluate,
@@ -62,6 +63,18 @@ def test_comparisons_and_rules_go_by_conversation() -> None:
     (rule,) = check_rules(systems["a"], "ndcg@10 >= 0.4").verdicts
     (other,) = check_rules(plain["a"], "ndcg@10 >= 0.4", clusters=BY_HAND).verdicts
     assert (rule.lower, rule.upper) == (other.lower, other.upper)
+
+
+def test_conversations_are_those_that_any_side_knows() -> None:
+    """Whatever else the metadata of another side say, or of the one before."""
+    other: Any = {key: {"language": "en"} for key in IDS}
+    known = compare({"a": scores(1), "b": scores(2)}, "a", resamples=500)
+    first = compare({"a": scores(1, metadata=other), "b": scores(2)}, "a", resamples=500)
+    second = compare({"a": scores(1), "b": scores(2, metadata=other)}, "a", resamples=500)
+    assert known.differences == first.differences == second.differences
+    people = scores(1).select(IDS[:60])
+    judge = calibrate(scores(2), people)["ndcg@10"]
+    assert calibrate(scores(2, metadata=other), people)["ndcg@10"] == judge
 
 
 def test_conversations_of_one_question_are_no_clusters() -> None:

@@ -228,10 +228,11 @@ def drawn_scores(scores: Scores, draw: Draw, name: str, metrics: Sequence[str]) 
             raise InvalidInput("drawn", missing, sentence=sentence, remedy=remedy)
         columns[metric] = [by_query[query_id] for query_id in draw.drawn]
     selected = scores.select(draw.drawn)
-    known = {query_id: row for query_id, row in draw.metadata.items() if query_id in draw.drawn}
-    return selected.replace(
-        query_ids=draw.drawn, columns=columns, excluded={}, metadata={**selected.metadata, **known}
-    )
+    metadata = {
+        query_id: {**selected.metadata.get(query_id, {}), **draw.metadata.get(query_id, {})}
+        for query_id in draw.drawn
+    }
+    return selected.replace(query_ids=draw.drawn, columns=columns, excluded={}, metadata=metadata)
 
 
 def irrelevant_note(draw: Draw, systems: Iterable[Scores]) -> list[str]:

@@ -17,7 +17,12 @@ from llama_index_rag_metrics.decisions.calibration import (
     names_in_all,
     powered,
 )
-from llama_index_rag_metrics.decisions.clusters import Clusters, clusters_of, join_sorted
+from llama_index_rag_metrics.decisions.clusters import (
+    Clusters,
+    clusters_of,
+    join_sorted,
+    merged_metadata,
+)
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.metrics.metric_names import limits_of, worst_score
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
@@ -263,11 +268,7 @@ def pair(
             )
     query_ids = [query_id for query_id in systems[baseline].query_ids if query_id in every]
     query_ids += sorted(every.difference(query_ids), key=str)
-    metadata = {
-        query_id: row
-        for scores in reversed(list(systems.values()))
-        for query_id, row in scores.metadata.items()
-    }
+    metadata = merged_metadata(systems.values())
     return Paired(
         systems=tuple(systems),
         query_ids=tuple(query_ids),

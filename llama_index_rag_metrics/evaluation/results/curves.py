@@ -9,6 +9,7 @@ from itertools import takewhile
 from typing import Any
 
 from llama_index_rag_metrics.evaluation.sessions.judged_sessions import recall_by_call
+from llama_index_rag_metrics.files.conversations import conversations_of
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.metrics.metric_names import metric as resolve
 from llama_index_rag_metrics.metrics.trec_measures import interpolated
@@ -146,7 +147,8 @@ def _recall_by_call(
         columns = recall_by_call(judged, rankings, min(most, _CALLS)).T
         means = [float(column.mean()) for column in columns]
         names = [f"call {call}" for call in range(1, len(columns) + 1)]
-        ends = [mean_interval(column) for column in columns]
+        together = conversations_of(scored, system.scores.metadata)
+        ends = [mean_interval(column, clusters=together) for column in columns]
         low, high = [end.low for end in ends], [end.high for end in ends]
         remarks = [
             f"{name}: {shown(Cell(mean, 'score', low=end.low, high=end.high))}"

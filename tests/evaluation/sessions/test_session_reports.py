@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from html import unescape
 
+import numpy as np
 import pytest
 from rich.console import Console
 from support.carried import unpacked
@@ -21,6 +22,7 @@ from llama_index_rag_metrics.evaluation.results.results_report import results_re
 from llama_index_rag_metrics.evaluation.sessions.judged_sessions import Sessions, recall_by_call
 from llama_index_rag_metrics.report.html import html_page
 from llama_index_rag_metrics.report.terminal import print_report
+from llama_index_rag_metrics.statistics.intervals import mean_interval
 
 # q1: a at the first call, b at the third; the second asks the first's words again
 CALLS = {
@@ -88,6 +90,23 @@ def test_recall_after_each_call_is_a_figure(results: EvaluationResults) -> None:
     assert list(series.y) == ["call 1", "call 2", "call 3"]
     ends = zip(series.low, series.x, series.high, strict=True)
     assert all(low < mean < high for low, mean, high in ends if low is not None and high)  # type: ignore[operator]
+
+
+def test_recall_after_each_call_goes_by_conversation() -> None:
+    """Of 20 questions in 5 conversations, those of 3 find all."""
+    ids = [f"q{number}" for number in range(20)]
+    relevance = {query_id: Relevance(["a"]) for query_id in ids}
+    calls = {key: [Call(["a" if n // 4 < 3 else "x"], query="?")] for n, key in enumerate(ids)}
+    run = Run({query_id: combine_calls(each) for query_id, each in calls.items()})
+    conversations = [number // 4 for number in range(20)]
+    metadata = {key: {"conversation": n} for key, n in zip(ids, conversations, strict=True)}
+    scores = score_rankings(relevance, run, NAMES, metadata=metadata)
+    results = EvaluationResults([], run=run, relevance=relevance, scores=scores)
+    figure = results.report().figures["recall_by_call"](None)
+    assert figure is not None
+    [series] = figure.series
+    by_hand = mean_interval(np.repeat([1.0, 1, 1, 0, 0], 4), clusters=conversations)
+    assert (series.low, series.high) == ([by_hand.low], [by_hand.high])
 
 
 LINES = [
