@@ -7,6 +7,7 @@ import inspect
 import re
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -82,14 +83,14 @@ def fingerprint(plan: Plan, retriever: str | RetrieverIdentity) -> dict[str, str
 
 
 def _who_asks(plan: Plan, told: Told | None) -> dict[str, str]:
-    """Digests of what the answers depend on beside the questions, where there is any of it."""
+    """Digests of what the answers depend on beside the questions."""
     metadata = plan.questions.metadata
-    known: dict[str, Mapping[str, Any]] = {"filters": plan.filters or {}}
+    known: dict[str, Mapping[str, Any]] = {"filters": plan.filters} if plan.filters else {}
     if told == "metadata":
         known[told] = metadata
     elif told == "history":
         known[told] = {key: row[HISTORY] for key, row in metadata.items() if row.get(HISTORY)}
-    return {aspect: digest_of(by_question) for aspect, by_question in known.items() if by_question}
+    return {aspect: digest_of(by_question) for aspect, by_question in known.items()}
 
 
 def digest_of(value: object) -> str:
@@ -100,7 +101,8 @@ def digest_of(value: object) -> str:
 def _written(value: Any) -> str:
     if type(value) in (str, int, float):
         return repr(value)
-    value = value.model_dump(mode="json") if isinstance(value, BaseModel) else value
+    if isinstance(value, BaseModel):  # whose own dump and text leave out and mask fields
+        value = {**vars(value), **(value.__pydantic_private__ or {})}
     value = value.tolist() if hasattr(value, "tolist") else value  # an array shows its ends alone
     if isinstance(value, Mapping):
         items = sorted(f"{_written(key)}: {_written(held)}" for key, held in value.items())
@@ -109,6 +111,8 @@ def _written(value: Any) -> str:
         return f"{sorted(map(_written, value))}"
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(map(_written, value))}]"
+    with suppress(digests.Opaque):
+        return digests.digest(value)
     return repr(value)
 
 

@@ -295,8 +295,9 @@ def _takes_metadata(function: Callable[..., Any]) -> bool:
     if isinstance(function, partial) and _METADATA in function.keywords:
         return False
     kinds = {parameter.kind for parameter in signature.parameters.values()}
-    if inspect.Parameter.VAR_KEYWORD in kinds and hasattr(function, "__wrapped__"):
-        return _takes_metadata(function.__wrapped__)
+    inner = function.func if isinstance(function, partial) else function
+    if inspect.Parameter.VAR_KEYWORD in kinds and hasattr(inner, "__wrapped__"):
+        return _takes_metadata(inner.__wrapped__)
     return _METADATA in signature.parameters
 
 
