@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
@@ -44,8 +45,13 @@ Component = TypeVar("Component")
 _FILTERS = ("_filters", "_extra_filters")
 """Where LlamaIndex's retrievers keep their filters."""
 
-_PLAIN = (FilterOperator.EQ, FilterOperator.IN)
-"""What all stores understand alike."""
+_NUMBERS = {
+    FilterOperator.GT: operator.gt,
+    FilterOperator.GTE: operator.ge,
+    FilterOperator.LT: operator.lt,
+    FilterOperator.LTE: operator.le,
+}
+"""What all stores understand alike of numbers."""
 
 _RETRIEVES = (
     *(BaseRetriever, BaseQueryEngine, BaseChatEngine, BaseIndex, BaseTool, Workflow),
@@ -72,8 +78,8 @@ class Query(QueryBundle):
 
     def forbids(self, nodes: Iterable[NodeWithScore]) -> bool:
         """Whether any of the nodes surely doesn't fit the filters."""
-        conditions = () if self.filters is None else _flat(self.filters)
-        return any(_differs(node.node.metadata, each) for each in conditions for node in nodes)
+        filters = self.filters
+        return filters is not None and any(_differs(node.node.metadata, filters) for node in nodes)
 
 
 def filters_by_question(
@@ -111,7 +117,7 @@ def signature_of(function: Callable[..., Any]) -> inspect.Signature | None:
 
 
 def _by_key(query_id: str, metadata: Mapping[str, Any], key: Any) -> MetadataFilters:
-    value, operator = metadata.get(key), FilterOperator.EQ
+    value, kind = metadata.get(key), FilterOperator.EQ
     if value is None:
         has = join_first([*map(str, metadata)], 10) or "none"
         expected = (
@@ -119,9 +125,9 @@ def _by_key(query_id: str, metadata: Mapping[str, Any], key: Any) -> MetadataFil
         )
         raise InvalidInput("filters", key, expected)
     if isinstance(value, (list, tuple, set, frozenset)):
-        value, operator = sorted(value, key=str), FilterOperator.IN
+        value, kind = sorted(value, key=str), FilterOperator.IN
     try:
-        return MetadataFilters(filters=[MetadataFilter(key=key, value=value, operator=operator)])
+        return MetadataFilters(filters=[MetadataFilter(key=key, value=value, operator=kind)])
     except ValidationError:
         expected = f"a text or a number, or a list of these, as {key!r} of question {query_id!r}"
         raise InvalidInput("filters", value, expected) from None
@@ -171,7 +177,11 @@ def with_filters(component: Component, filters: MetadataFilters) -> Component:
         return component
     if isinstance(component, ObjectRetriever):  # the tools that it finds are beyond reach
         raise _TakesNone(component)
-    own = {name: _both(state[name], filters) for name in _FILTERS if name in state}
+    own = {
+        name: _both(state[name], filters)
+        for name in _FILTERS
+        if name in state and isinstance(state[name], (MetadataFilters, type(None)))
+    }
     parts = {
         name: _each(held, lambda part: with_filters(part, filters))
         for name, held in state.items()
@@ -201,7 +211,9 @@ def _each(held: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def _both(own: MetadataFilters | None, further: MetadataFilters) -> MetadataFilters:
-    parts = [part for side in (own, further) if side is not None for part in _flat(side)]
+    if own is None:
+        return further
+    parts = [*_flat(own), *_flat(further)]
     return MetadataFilters(filters=parts, condition=FilterCondition.AND)
 
 
@@ -214,11 +226,21 @@ def _flat(filters: MetadataFilters) -> Sequence[MetadataFilter | MetadataFilters
 
 def _differs(metadata: Mapping[str, Any], part: MetadataFilter | MetadataFilters) -> bool:
     """Whether a node surely doesn't fit; of lists, say, every store has its own idea."""
-    if not isinstance(part, MetadataFilter) or part.operator not in _PLAIN:
+    if isinstance(part, MetadataFilters):
+        parts = [_differs(metadata, each) for each in part.filters]
+        if part.condition == FilterCondition.OR:
+            return bool(parts) and all(parts)
+        return part.condition in (None, FilterCondition.AND) and any(parts)
+    value, kind = metadata.get(part.key), part.operator
+    wanted = part.value if isinstance(part.value, list) else [part.value]
+    if not isinstance(value, (str, int, float)):
         return False
-    value, wanted = metadata.get(part.key), part.value
-    allowed = wanted if isinstance(wanted, list) else [wanted]
-    return isinstance(value, (str, int, float)) and str(value) not in map(str, allowed)
+    if kind in (FilterOperator.EQ, FilterOperator.IN):
+        return value not in wanted and str(value) not in map(str, wanted)
+    if kind in (FilterOperator.NE, FilterOperator.NIN):
+        return value in wanted
+    are_numbers = not any(isinstance(each, (str, type(None))) for each in (value, *wanted))
+    return kind in _NUMBERS and are_numbers and not _NUMBERS[kind](value, wanted[0])
 
 
 def _name(component: Any) -> str:

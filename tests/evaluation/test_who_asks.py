@@ -4,6 +4,7 @@ Annotations are types: those of a step that are text are beyond the oldest core.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial, wraps
 from pathlib import Path
 from typing import Any
@@ -29,8 +30,10 @@ from llama_index.core.vector_stores import (
     MetadataFilters,
     VectorStoreInfo,
 )
+from llama_index.core.vector_stores import FilterOperator as O
 from llama_index.core.workflow import StartEvent, StopEvent, Workflow, step
 from llama_index.retrievers.bm25 import BM25Retriever
+from pydantic import BaseModel, Field, SecretStr
 from support.retrievers import Postprocessor
 
 from llama_index_rag_metrics import (
@@ -40,7 +43,7 @@ from llama_index_rag_metrics import (
     evaluate_stages,
     sweep,
 )
-from llama_index_rag_metrics.evaluation.who_asks import with_filters
+from llama_index_rag_metrics.evaluation.who_asks import Query, with_filters
 from llama_index_rag_metrics.runtime.errors import InvalidInput, JournalMismatch
 
 TENANTS = {"q1": "acme", "q2": "blue"}
@@ -96,7 +99,7 @@ def retried(function: Callable[..., Any]) -> Callable[..., Any]:
 
 FUNCTIONS: list[Any] = [
     *(of_tenant, asynchronous, answering, Search(), Search().__call__),
-    *(partial(with_depth, depth=5), retried(of_tenant)),
+    *(partial(with_depth, depth=5), retried(of_tenant), partial(retried(with_depth), depth=5)),
 ]
 
 
@@ -264,6 +267,21 @@ def test_every_run_of_a_question_is_of_its_asker_and_goes_on(tmp_path: Path) -> 
         run(dataset(q2="acme"))
 
 
+def test_a_sweeps_journal_knows_that_nothing_was_told_yet(tmp_path: Path) -> None:
+    """Askers become known after the first run, whose journal has all the answers."""
+
+    def search(question: str, metadata: dict[str, Any]) -> list[str]:
+        return [f"{metadata.get('tenant', 'nobody')} 0"]
+
+    nobody = RetrievalDataset(dataset().queries, dataset().relevance)
+    ask: Any = partial(sweep, lambda n: search, {"n": [1]}, metrics=["recall"], journal=tmp_path)
+    for _ in range(2):
+        (first,) = ask(dataset=nobody, count_tokens=False).finished
+        assert everyones(first.results) == {"q1": {"nobody"}, "q2": {"nobody"}}
+    with pytest.raises(JournalMismatch, match="metadata"):
+        ask(dataset=dataset(), count_tokens=False)
+
+
 def test_a_journal_without_filters_is_another(tmp_path: Path) -> None:
     ask = partial(evaluate, INDEX, dataset(), ["recall@5"], journal=tmp_path / "run.jsonl")
     ask()
@@ -402,9 +420,24 @@ def test_filters_change_no_metadata() -> None:
         assert everyones(evaluate(INDEX, questions, ["recall"], filters=first)) == {"q": {"acme"}}
 
 
+@dataclass
+class User:
+    key: str = field(repr=False)
+
+
+class Account(BaseModel):
+    key: str = Field(exclude=True, repr=False)
+
+
 @pytest.mark.parametrize(
     ("one", "other"),
-    [({1: 2}, {"1": 2}), (b"x", "b'x'"), (np.arange(5000), np.arange(5000) // 2500 * 2500)],
+    [
+        *[({1: 2}, {"1": 2}), (b"x", "b'x'")],
+        (np.arange(5000), np.arange(5000) // 2500 * 2500),
+        # of which the texts are the same
+        *[(SecretStr("acme"), SecretStr("blue")), (User("acme"), User("blue"))],
+        (Account(key="acme"), Account(key="blue")),
+    ],
 )
 def test_a_journal_tells_values_of_any_kind_apart(one: Any, other: Any, tmp_path: Path) -> None:
     def run(value: Any) -> None:
@@ -435,6 +468,81 @@ def test_a_retriever_that_makes_filters_of_its_own() -> None:
     filtered: Any = with_filters(auto, by_tenant({"tenant": "acme"}))
     assert filtered._extra_filters.filters == by_tenant({"tenant": "acme"}).filters
     assert auto._extra_filters.filters == []
+
+
+def test_filters_that_the_retriever_keeps_in_a_way_of_its_own_are_refused() -> None:
+    class Own(BaseRetriever):
+        def __init__(self) -> None:
+            super().__init__()
+            self._filters = {"tenant": "acme"}
+
+        def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+            return []
+
+    with pytest.raises(InvalidInput, match="filters can't be given for Own: it takes none"):
+        evaluate(Own(), dataset(), ["recall"], filters="tenant")
+
+
+def either_filter(metadata: Any) -> MetadataFilters:
+    filters = [
+        MetadataFilter(key="tenant", value=metadata["tenant"]),
+        MetadataFilter(key="tenant", value="nobody"),
+    ]
+    return MetadataFilters(filters=filters, condition=FilterCondition.OR)
+
+
+def test_a_filter_of_alternatives_stays_as_it_is() -> None:
+    """Some stores, as the simple one, take no filters in filters."""
+    assert everyones(evaluate(INDEX, dataset(), ["recall@5"], filters=either_filter)) == OWN
+
+
+def test_it_is_said_where_filters_leave_nothing() -> None:
+    numbered = VectorStoreIndex(
+        [TextNode(id_="n", text="pay", metadata={"tenant": 1})],
+        embed_model=MockEmbedding(embed_dim=3),
+    )
+    results = evaluate(numbered, dataset(q1="1", q2="1"), ["recall@5"], filters="tenant")
+    assert [note for note in results.scores.notes if "filters left no passage" in note]
+    results = evaluate(INDEX, dataset(), ["recall@5"], filters="tenant")
+    assert not [note for note in results.scores.notes if "filters left no passage" in note]
+
+
+@pytest.mark.parametrize(
+    ("condition", "differs"),
+    [
+        ((O.EQ, 2), False),
+        ((O.EQ, 2.0), False),
+        ((O.EQ, "2"), False),  # of kinds, every store has its own idea
+        ((O.EQ, 3), True),
+        ((O.IN, [1, 3]), True),
+        ((O.NE, 2), True),
+        ((O.NE, 3), False),
+        ((O.NIN, [2, 3]), True),
+        ((O.GT, 2), True),
+        ((O.GTE, 2), False),
+        ((O.LT, 3), False),
+        ((O.LTE, 1), True),
+        ((O.LTE, "1"), False),
+        ((O.TEXT_MATCH, "x"), False),
+        ((FilterCondition.OR, [(O.EQ, 1), (O.EQ, 3)]), True),
+        ((FilterCondition.OR, [(O.EQ, 1), (O.EQ, 2)]), False),
+        ((FilterCondition.AND, [(O.EQ, 2), (FilterCondition.OR, [(O.EQ, 1)])]), True),
+        ((FilterCondition.NOT, [(O.EQ, 1)]), False),
+    ],
+)
+def test_what_surely_does_not_fit(condition: Any, differs: bool) -> None:
+    def made(kind: Any, value: Any) -> Any:
+        if isinstance(kind, FilterCondition):
+            return MetadataFilters(filters=[made(*each) for each in value], condition=kind)
+        return MetadataFilter(key="level", value=value, operator=kind)
+
+    whole = made(*condition)
+    filters = whole if isinstance(whole, MetadataFilters) else MetadataFilters(filters=[whole])
+    query = Query("pay?", filters=filters)
+    of_level = [NodeWithScore(node=TextNode(text="pay", metadata={"level": 2}))]
+    assert query.forbids(of_level) == differs
+    # whatever lacks the key may have it under another name
+    assert not query.forbids([NodeWithScore(node=TextNode(text="pay"))])
 
 
 def test_filters_of_any_condition_are_added() -> None:

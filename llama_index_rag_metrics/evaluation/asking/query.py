@@ -158,6 +158,11 @@ class LocalAsker:
                 "questions have a history, which this retriever takes no account of: chat engines, "
                 "agents and functions with a parameter metadata do"
             )
+        if query.filters is not None and not nodes:
+            notes.append(
+                "filters left no passage for some questions: a passage without the key of a filter "
+                "is left out, and in most stores 1 isn't '1'"
+            )
         if query.forbids(nodes):
             notes.append(
                 "passages were retrieved that the filters of their question leave out: a part of "
