@@ -96,7 +96,8 @@ def with_turns(
         turn = asked[conversation]
         if HISTORY in row or conversation in with_history:
             turn = 1 + sum(message["role"] == "user" for message in history)
-        if history[-1:] == [{"role": "user", "content": query}]:
+        last = history[-1] if history else {}
+        if last.get("role") == "user" and last["content"].strip() == query.strip():
             expected = "a history that ends before the question"
             raise InvalidInput(f"metadata[{query_id!r}]", history[-1], expected)
         turned[query_id] = {**row, TURN: row.get(TURN, turn)}
@@ -139,10 +140,16 @@ def conversations_of(
     """What each question belongs to: its conversation, or itself; None where no two share one."""
     rows = [(query_id, metadata.get(query_id, {})) for query_id in query_ids]
     of_query: list[Hashable] = [
-        query_id if row.get(CONVERSATION) is None else (CONVERSATION, str(row[CONVERSATION]))
+        query_id if (name := _conversation(query_id, row)) is None else (CONVERSATION, str(name))
         for query_id, row in rows
     ]
     return of_query if len(set(of_query)) < len(of_query) else None
+
+
+def _conversation(query_id: str, row: Mapping[str, Any]) -> object:
+    if row.get(CONVERSATION) is None and (task := _TASK.fullmatch(str(query_id))) is not None:
+        return task[1]
+    return row.get(CONVERSATION)
 
 
 def by_turn(query_ids: Sequence[str], metadata: Mapping[str, Mapping[str, Any]]) -> Sequence[str]:

@@ -287,6 +287,10 @@ def test_damaged_records_are_refused_with_their_line(record: Any, tmp_path: Path
             {"history": [*PLAIN, {"role": "user", "content": "Who found it?"}]},
             "a history that ends before the question",
         ),
+        (
+            {"history": [*PLAIN, {"role": "user", "content": " Who found it?\n"}]},
+            "a history that ends before the question",
+        ),
     ],
 )
 def test_what_is_no_conversation_is_refused(row: dict[str, Any], expected: str) -> None:
