@@ -84,7 +84,7 @@ class Steps:
         if clusters is None:
             parts = [chance.permutation(len(each)) % n_folds for each in units]
         else:
-            of_cluster = chance.permutation(max(map(np.max, units)) + 1) % n_folds
+            of_cluster = _spread(chance.permutation(max(map(np.max, units)) + 1), units) % n_folds
             parts = [of_cluster[each] for each in units]
         for fold in range(n_folds):
             inside, others = (part == fold for part in parts)
@@ -94,6 +94,13 @@ class Steps:
             lost[inside] = (self.values[:, 0] - self.values_at(cutoff))[inside]
             spared[others] = ((self.best < cutoff) | np.isneginf(self.best))[others]
         return lost, spared
+
+
+def _spread(order: IntArray, units: Sequence[IntArray]) -> IntArray:
+    """(clusters,) places in this order, those with either kind of question side by side."""
+    with_answer, without = (np.isin(order, each) for each in units)
+    grouped = order[np.argsort(with_answer.astype(int) - without, kind="stable")]
+    return np.asarray(np.argsort(grouped), np.int64)
 
 
 def _count_below(best: FloatArray, thresholds: FloatArray) -> IntArray:
