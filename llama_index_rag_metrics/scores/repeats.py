@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from llama_index_rag_metrics.files.conversations import conversations_of
+from llama_index_rag_metrics.metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.metrics.passes import Passes
 from llama_index_rag_metrics.report.numbers import questions, score
 from llama_index_rag_metrics.report.reportable import Sentence
@@ -209,9 +210,16 @@ def _notes(
         short = [query_id for query_id, each in of_questions.items() if len(each) < passes.k]
         if not _is_binary(of_questions):
             yield f"{name}: no value, since {of_one_run} isn't always 0 or 1, as hit_rate@5 is"
-        elif short:
+            continue
+        if short:
             fewer_values = f"questions with fewer than {passes.k} values"
             yield f"{name}: no value for {fewer_values}: {join_first(short)}"
+        if passes.all_of_them and passes.k > 1 and lower_is_better(of_one_run):
+            any_run = f"{passes._replace(all_of_them=False)} {of_one_run}"
+            yield (
+                f"{name} is the chance that all of {passes.k} runs score 1, the worst score here; "
+                f"the chance that any does is {any_run}"
+            )
     digests = [dict(part.rankings) for part in parts]
     if digests[0] and all(each == digests[0] for each in digests):
         yield (

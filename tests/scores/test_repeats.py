@@ -204,6 +204,16 @@ class TestPassing:
         assert scores.n("pass^2 mrr") == 0
         assert any("pass^2 mrr: no value" in note for note in scores.notes)
 
+    def test_that_all_runs_fail_is_told_where_less_is_better(self) -> None:
+        runs = [Run({"q1": ["a"]}), Run({"q1": ["b"]}), Run({"q1": ["a"]})]
+        names = ["pass^3 leaked@1", "pass@3 leaked@1"]
+        scores = score_rankings({"q1": ["a"]}, Run(repeats=runs), names, forbidden={"q1": ["b"]})
+        assert [*scores.means.values()] == [0.0, 1.0]
+        assert [note for note in scores.notes if "pass" in note] == [
+            "pass^3 leaked@1 is the chance that all of 3 runs score 1, the worst score here; the "
+            "chance that any does is pass@3 leaked@1"
+        ]
+
     def test_a_rule_of_the_gate(self) -> None:
         scores = score_rankings(JUDGED, Run(repeats=runs()), ["pass^3 hit_rate@3"])
         mean = scores.means["pass^3 hit_rate@3"]
