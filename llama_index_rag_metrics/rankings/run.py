@@ -157,9 +157,9 @@ class Ranking(Items):
         ):
             of = f" of question {query_id!r}" if query_id else ""
             raise InvalidInput(f"scores{of}", self.scores, SCORED, UNSCORED)
-        first: dict[str, Any] = {}
+        first: dict[str, float] = {}
         for item, score in zip(self.ids, self.scores or (), strict=True):
-            first.setdefault(item, score)
+            first.setdefault(item, float(score))
         return self._only([first[item] >= min_score for item in self.ids])
 
     def _only(self, is_kept: Sequence[bool]) -> Ranking:

@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -353,3 +354,30 @@ def test_totals_of_tables_are_those_of_rankings() -> None:
     )
     scored = score_table(table, "recall", min_score=0.7)
     assert dict(table_totals(scored).means) == {"recall": 0.0}
+
+
+def test_what_is_cut_to_nothing_is_empty_wherever_rankings_come_from(tmp_path: Path) -> None:
+    labels = {"q1": {"a": 1}, "q2": {"a": 1, "b": 0}}
+    run = Run({"q1": Ranking(["a"], scores=[0.5]), "q2": Ranking(["x", "b"], scores=[0.9, 0.8])})
+    write_run(run, tmp_path / "run.jsonl")
+    stored = score_rankings(labels, run, "mrr", min_score=0.7)
+    assert [*stored.empty] == run.at_least(0.7).empty == ["q1"]
+    assert score_files(tmp_path / "run.jsonl", labels, "mrr", min_score=0.7).counts == stored.counts
+    # x isn't judged, but it is left by the threshold
+    q2 = {"q2": ["a"]}, run.select(["q2"])
+    both = score_rankings(*q2, "mrr", min_score=0.7, judged_only=True)
+    assert not any("min_score leaves nothing" in note for note in both.notes)
+
+
+def test_infinite_scores_are_scores() -> None:
+    run = {"q1": Ranking(["a", "b"], scores=[-math.inf] * 2), "q2": Ranking(["a"], scores=[1.0])}
+    scores = score_rankings({"q1": ["a"], "q2": ["a"]}, run, "mrr", min_score=0.5)
+    assert scores.by_query("mrr") == {"q1": 0.0, "q2": 1.0}
+
+
+def test_short_floats_are_the_numbers_that_they_are() -> None:
+    """0.7 with 32 bits is below 0.7, as SimilarityPostprocessor finds it."""
+    ranking = Ranking(["a"], scores=np.array([0.7], np.float32))
+    assert not ranking.at_least(0.7).ids
+    scores = score_rankings({"q": ["a"]}, {"q": ranking}, "mrr", min_score=0.7)
+    assert scores.by_query("mrr") == {"q": 0.0}

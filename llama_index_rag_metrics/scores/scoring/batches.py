@@ -157,8 +157,10 @@ def score_batch(
     if options.no_relevant == "error" and (reason == _NO_RELEVANT).any():
         row = int((reason == _NO_RELEVANT).argmax())
         raise nothing_relevant(sides.question(row), sides.pair(row)[0])
-    scored = ScoredBatch({}, reason, judged.depth, judged.n_gaining, is_failed)
-    selected = options.selection.of(judged)
+    selection = options.selection
+    returned = Selection(min_score=selection.min_score).of(judged)
+    selected = replace(selection, min_score=None).of(returned)
+    scored = ScoredBatch({}, reason, returned.depth, judged.n_gaining, is_failed)
     for metric in metrics:
         name = metric.metric_name
         try:
@@ -183,17 +185,18 @@ def score_batch(
         by_id = any(metric.recognises and metric.needs_relevance for metric in metrics)
         overlap = Overlap.of(judged, is_judged, is_failed, sides, by_id=by_id)
     scored.remarks = Remarks.of(selected, metrics, scored.is_scored, overlap)
-    if options.selection.min_score is not None:
-        scored.remarks = replace(scored.remarks, cut=_cut(judged, selected))
+    if selection.min_score is not None:
+        scored.remarks = replace(scored.remarks, cut=_cut(judged, returned))
     return scored
 
 
 def _cut(judged: JudgedRankings, left: JudgedRankings) -> Cut:
     scores, end = scores_in(judged), np.cumsum(judged.depth)
     is_any, is_left = judged.depth > 0, left.depth > 0
-    slopes = np.sign(scores[end[is_any] - 1] - scores[(end - judged.depth)[is_any]])
+    first, last = scores[(end - judged.depth)[is_any]], scores[end[is_any] - 1]
+    n_rising = np.count_nonzero(last > first) - np.count_nonzero(last < first)
     highest = float(scores.max(initial=-np.inf))
-    return Cut(int(slopes.sum()), int(is_any.sum()), int(is_left.sum()), highest)
+    return Cut(n_rising, int(is_any.sum()), int(is_left.sum()), highest)
 
 
 def collect(

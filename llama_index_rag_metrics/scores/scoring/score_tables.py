@@ -103,8 +103,9 @@ def score_table(
     Returns:
         The same kind of table, one row for each row of `table`: `query_id` where it was there, a
         column for each metric, null where the query is left out, `excluded`, which says why,
-        `n_retrieved` (distinct items), `n_relevant` (items with a grade above 0), `error` where it
-        was there, and the columns of `keep`. `table_totals` makes means of it.
+        `n_retrieved` (distinct items that `min_score` leaves), `n_relevant` (items with a grade
+        above 0), `error` where it was there, and the columns of `keep`. `table_totals` makes means
+        of it.
 
     Raises:
         InvalidInput: a column is missing or can't be used; names the query.
