@@ -87,3 +87,37 @@ def test_it_is_checked_before_anything_is_built() -> None:
     with pytest.raises(InvalidInput, match="min_score: expected a number"):
         sweep(build, {"boost": [0.0], "min_score": [0.1, math.nan]}, DATASET, METRICS)
     assert not build.built
+
+
+@pytest.mark.parametrize("repeats", [1, 2])
+@pytest.mark.parametrize("is_async", [False, True])
+def test_what_failed_once_has_failed_with_every_threshold(repeats: int, is_async: bool) -> None:
+    asked: Counter[str] = Counter()
+
+    def retrieve(query: str) -> list[NodeWithScore]:
+        asked[query] += 1
+        if query == "3" and asked[query] == 1:
+            raise ConnectionError("busy")
+        return retrieved(query, 0.0)
+
+    async def retrieve_async(query: str) -> list[NodeWithScore]:
+        return retrieve(query)
+
+    found = sweep(
+        lambda: retrieve_async if is_async else retrieve,
+        {"min_score": [None, 0.4, 0.55]},
+        DATASET,
+        METRICS,
+        repeats=repeats,
+        workers=1,
+        count_tokens=False,
+    )
+    assert set(asked.values()) == {repeats}
+    for each, reached in zip(found, [1.0, 1.0, 0.0], strict=True):
+        assert each.results is not None, each.error
+        runs = each.results.repeats or [each.results.scores]
+        assert [dict(run.failed) for run in runs] == [
+            {"q3": "ConnectionError: busy"},
+            *[{}] * (repeats - 1),
+        ]
+        assert each.mean("recall@1") == reached * (3 * repeats - 1) / (3 * repeats)

@@ -195,6 +195,7 @@ async def asweep(
     ceilings = await in_thread(_ceilings, chunks, named.values(), questions, options)
     shared = TemporaryDirectory() if journal is None and asked != named else nullcontext(journal)
     one_at_a_time = {point.name: asyncio.Lock() for point in asked.values()}
+    failed: dict[str, dict[str, str]] = {}
 
     async def evaluated(name: str, point: Point, folder: str | Path | None) -> Configuration:
         built = asked[name]
@@ -205,7 +206,7 @@ async def asweep(
             ceiling = ceilings.get(name)
             try:
                 results = await aevaluate(
-                    await _source(build, built.params, path, askings),
+                    await _source(build, built.params, path, askings, failed.get(built.name)),
                     questions,
                     chosen,
                     name=name,
@@ -218,6 +219,8 @@ async def asweep(
                 raise
             except Exception as error:  # noqa: BLE001 - any build, any error: it is listed
                 return Configuration(name, params, None, describe_error(error), texts, ceiling)
+            if path is not None:
+                failed[built.name] = _errors(results.run, questions)
             return Configuration(
                 name, params, results, _reason_given_up(results.run), texts, ceiling
             )
@@ -303,11 +306,15 @@ def file_name(name: str) -> str:
 
 
 async def _source(
-    build: Build, params: dict[str, Any], path: Path | None, askings: set[Asking]
+    build: Build,
+    params: dict[str, Any],
+    path: Path | None,
+    askings: set[Asking],
+    failed: Mapping[str, str] | None,
 ) -> Source:
-    """A configuration, built unless its journal has every answer."""
-    if path is not None and read_finished(path) >= askings:
-        return _never_asked_again(read_fingerprint(path))
+    """A configuration, built unless its journal has every answer, or all but those that failed."""
+    if path is not None and (failed or read_finished(path) >= askings):
+        return _never_asked_again(read_fingerprint(path), failed or {})
     built: Any = (
         build(**params)
         if inspect.iscoroutinefunction(build)
@@ -317,11 +324,16 @@ async def _source(
     return source
 
 
-def _never_asked_again(journal: Mapping[str, str]) -> BaseRetriever:
-    """Stands for a source whose journal has the answer to every question."""
+def _never_asked_again(journal: Mapping[str, str], failed: Mapping[str, str]) -> BaseRetriever:
+    """Stands for a source whose journal has the answer to every question that didn't fail."""
+
+    def fail(query: str, **_: Any) -> list[str]:
+        name, _, message = failed[query].partition(": ")
+        raise type(name, (Exception,), {})(message)
+
     # the journals of what captures calls say how these are combined
     kind = AsyncCallableRetriever if "combine" in journal else CallableRetriever
-    retriever = kind(_never_asked)
+    retriever = kind(fail)
     retriever.told = "metadata" if "metadata" in journal else None
     if "history" in journal:
         retriever.told = "history"
@@ -329,8 +341,12 @@ def _never_asked_again(journal: Mapping[str, str]) -> BaseRetriever:
     return retriever
 
 
-def _never_asked(query: str) -> list[str]:
-    raise AssertionError("the journal has the answer to every question")
+def _errors(run: Run, dataset: RetrievalDataset) -> dict[str, str]:
+    """The text of each question that failed, with its error; empty where not all were asked."""
+    failed = [pair for each in run.each_time for pair in each.failed.items()]
+    if any(error.startswith(NOT_ASKED) for _, error in failed):
+        return {}
+    return {dataset.queries[query_id]: error for query_id, error in failed}
 
 
 def _reason_given_up(run: Run) -> str:
