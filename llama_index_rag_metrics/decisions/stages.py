@@ -212,18 +212,18 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
             decision=self._decisions,
         )
         summary, *sections = report.sections
-        *means, last = summary.tables
+        first, *others = summary.tables
         own = [_change_rows(self), _latency_rows(self)]
-        if last.head == list(self):
-            tables = [*means, replace(last, parts=[*last.parts, *own])]
+        if first.head == list(self):
+            first = replace(first, parts=[*first.parts, *own])
         else:  # of many systems, tables have a row for each
-            tables = [*means, last, Table("Each stage", list(self), own, by_system=True)]
+            others.append(Table("Each stage", list(self), own, by_system=True))
         return replace(
             report,
             title=f"Stages: {listed(list(self), most=9)}",
             primary=self._metric,
             notes=[*report.notes, *losses.notes],
-            sections=[replace(summary, tables=tables), losses_section(losses), *sections],
+            sections=[replace(summary, tables=[first, *others]), losses_section(losses), *sections],
             listings=[
                 _listing(systems, losses.metric, stage, lost)
                 for stage, lost in grouped_losses(losses)

@@ -319,6 +319,17 @@ def test_the_printed_table_has_gains_losses_and_each_stages_latency(
     assert repr(stages) == "<StageResults of retriever → cutoff → rerank>"
 
 
+def test_what_concerns_questions_without_an_answer_stands_alone() -> None:
+    relevance: dict[str, Any] = {**DATASET.relevance, "q2": []}
+    dataset = RetrievalDataset(DATASET.queries, relevance)
+    stages = evaluate_stages(retriever(), {"cutoff": CUTOFF}, dataset, ["recall@3", "abstained"])
+    means, apart = stages.report().sections[0].tables
+    assert {"relevant, moved up", "this stage p50"} < {
+        row.label for part in means.parts for row in part
+    }
+    assert [row.label for part in apart.parts for row in part] == ["abstained"]
+
+
 def test_a_notebook_shows_stages_and_escapes() -> None:
     drop = Postprocessor(function=lambda nodes: nodes[:1])
     html = evaluate_stages(retriever(), {"<b>drop</b>": drop}, DATASET, ["mrr"])._repr_html_()
