@@ -127,7 +127,9 @@ def _lost(system: System, metric: str, known: Sequence[Losses] | None) -> Iterat
         deepest = max((len(ranking.ids) for ranking in system.run.values()), default=0)
         if below := lost.by_loss.get(BELOW):
             text += f". A reranker could lift {below:,} of them"
-        elif NEVER in lost.by_loss and cutoff is not None and 0 < deepest <= cutoff.at:
+        elif lost.min_score is not None or NEVER not in lost.by_loss:
+            pass  # what lies deeper would be left out
+        elif cutoff is not None and 0 < deepest <= cutoff.at:
             text += f". Retrieve more than {deepest:,} to see whether a reranker could lift them"
         yield Statement(f"{in_first_run([system], text)}.", evidence="questions")
 

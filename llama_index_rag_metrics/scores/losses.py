@@ -25,6 +25,7 @@ class Losses(NamedTuple):
     by_loss: Mapping[str, int]  # how many were lost in each of the ways of `LOSSES` that occur
     questions: int = 0  # how many questions there are, and
     without: int = 0  # how many of them got no relevant passage
+    min_score: float | None = None  # below which passages are left out, where that is known
 
     @property
     def lost(self) -> int:
@@ -35,13 +36,15 @@ class Losses(NamedTuple):
             many = f"all {self.wanted:,} relevant passages were found"
             return many if self.wanted > 1 else "the relevant passage was found"
         of = f"of {self.wanted:,} relevant passage{'' if self.wanted == 1 else 's'}"
-        (loss, n), *others = self.by_loss.items()
+        above = "" if self.min_score is None else f" with a score of {self.min_score:g} or more"
+        named = {f"{loss}{above * (loss == w.NEVER)}": n for loss, n in self.by_loss.items()}
+        (loss, n), *others = named.items()
         first = f"{n:,} {of} {_is(loss, n)} {loss}"
         return ", ".join([first, *(f"{n:,} {_is(loss, n)} {loss}" for loss, n in others)])
 
 
 def _is(loss: str, n: int) -> str:
-    return ("was", "were")[n > 1] if loss in (w.NEVER, w.DROPPED) else ("is", "are")[n > 1]
+    return ("was", "were")[n > 1] if loss.startswith((w.NEVER, w.DROPPED)) else ("is", "are")[n > 1]
 
 
 def losses(systems: Sequence[System], metric: str, *, stages: bool = False) -> list[Losses]:
@@ -72,6 +75,7 @@ def losses(systems: Sequence[System], metric: str, *, stages: bool = False) -> l
             {loss: tally[loss] for loss in w.LOSSES if tally[loss]},
             tally["questions"],
             tally["without"],
+            system.run.min_score,
         )
         for system, tally in zip(systems, tallies, strict=True)
         if tally["wanted"] and not tally["unsure"]

@@ -212,6 +212,42 @@ def test_a_threshold_is_seen_in_the_report() -> None:
     )
 
 
+def test_what_a_threshold_leaves_out_may_have_been_retrieved() -> None:
+    labels = {"q1": ["b"], "q2": ["a"]}
+    scores = {"q1": {"a": 0.9, "b": 0.4}, "q2": {"a": 0.9}}
+    dataset = RetrievalDataset({query_id: query_id for query_id in labels}, labels)
+
+    def retrieve(query: str) -> list[NodeWithScore]:
+        pairs = scores[query].items()
+        return [NodeWithScore(node=TextNode(id_=item), score=score) for item, score in pairs]
+
+    printed = " ".join(str(evaluate(retrieve, dataset, "recall@5", min_score=0.5)).split())
+    said = "1 of 2 relevant passages was never retrieved with a score of 0.5 or more."
+    assert said in printed
+    assert "Retrieve more" not in printed
+    scores["q1"].pop("b")
+    printed = " ".join(str(evaluate(retrieve, dataset, "recall@5")).split())
+    assert "1 of 2 relevant passages was never retrieved. Retrieve more than 1 to see" in printed
+
+
+def test_what_a_threshold_leaves_nothing_of_is_empty_wherever_it_applies(tmp_path: Path) -> None:
+    labels: dict[str, Any] = {"q1": ["b"], "q2": ["a"], "q3": []}
+    ranked = {"q1": Ranking(["a", "b"], scores=[0.9, 0.6]), "q2": Ranking(["c"], scores=[0.3])}
+    run = Run({**ranked, "q3": Ranking(["c"], scores=[0.2]), "q4": Ranking([])})
+    path = tmp_path / "run.jsonl"
+    write_run(run, path)
+    for min_score, empty in ((None, 1), (0.25, 2), (0.5, 3), (1.0, 4)):
+        scores = score_rankings(labels, run, "recall", min_score=min_score)
+        streamed = score_files(path, labels, "recall", min_score=min_score)
+        totals = score_files(path, labels, "recall", min_score=min_score, per_query=False)
+        cut = run if min_score is None else run.at_least(min_score)
+        wanted = score_rankings(labels, cut, "recall").counts
+        assert wanted.empty == empty
+        assert scores.counts == streamed.counts == totals.counts == wanted
+    condensed = score_rankings(labels, run, "recall", min_score=0.25, judged_only=True)
+    assert condensed.counts.empty == 2  # q2 retrieved what isn't labelled
+
+
 def test_a_stage_of_its_own_is_where_stages_are_cut() -> None:
     with pytest.raises(
         UnknownArgument, match=r"put SimilarityPostprocessor\(similarity_cutoff=0.5\) among"
