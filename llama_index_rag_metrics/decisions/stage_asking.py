@@ -210,12 +210,14 @@ class StageAsker(LocalAsker):
 
     def _steps(self, query_id: str) -> list[Call]:
         """What had the labels of a query before the retriever's result, in order."""
-        shown, inside = self._shown_names, self._inside[query_id]
         steps = []
         if self.corpus is not None:
             labels = self.plan.questions.relevance.get(query_id) or Relevance()
             known = [label for label in labels.grades if label in self.corpus]
             steps.append(Call(known, retriever=INDEX, asked_by=RETRIEVER))
+        if (inside := self._inside.get(query_id)) is None:  # the retriever failed
+            return steps
+        shown = self._shown_names
         if inside.exact is not None and inside.exact.error is None:
             # what lies deeper than any search of the pipeline went isn't lost by an approximation
             columns: dict[str, Any] = {
@@ -245,9 +247,10 @@ class StageAsker(LocalAsker):
             nodes: Sequence[NodeWithScore] = ()
             if (outcome := self.outcomes[stage].get(query_id)) is not None:
                 concurrency, nodes = run[query_id].concurrency, outcome.nodes
-                branches = self._steps(query_id) if stage == RETRIEVER else None
-                ranking = replace(outcome.ranking, concurrency=concurrency, branches=branches)
-                rankings[query_id] = ranking
+                rankings[query_id] = replace(outcome.ranking, concurrency=concurrency)
+            if stage == RETRIEVER:
+                branches = self._steps(query_id)
+                rankings[query_id] = replace(rankings[query_id], branches=branches)
             if permissions is not None:
                 rankings[query_id] = permissions.mark(query_id, rankings[query_id], nodes)
         return rankings

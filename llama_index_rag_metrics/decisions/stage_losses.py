@@ -201,10 +201,12 @@ class StageLosses:
         places = [best_place(answer, need) for answer in answers]
         self.changes += self._changes(asked[1], answers, need)
         held = (each for item in need for each in first.held.get(item.id, ()))
-        inside = "" if places[0] is not None else where_found(story, 0, need).stage or RETRIEVER
+        # of a retriever that failed, it is known what it was given
+        known = story._replace(answers=[first._replace(found=first.found or {})])
+        inside = "" if places[0] is not None else where_found(known, 0, need).stage
         held_by = frozenset(each.held_by for each in held if each.held_by)
         had = [place is not None for place in places]
-        return _Fate(asked, need, inside, had, held_by, self._loss(asked[1], story, need))
+        return _Fate(asked, need, inside, had, held_by, self._loss(asked[1], story, need, inside))
 
     def _changes(
         self, query_id: str, answers: Sequence[Answer], need: Sequence[Item]
@@ -217,7 +219,9 @@ class StageLosses:
                 of = (query_id, item.id, item.grade)
                 yield StageChange(stage, previous, *of, rank_then, rank_now)
 
-    def _loss(self, query_id: str, story: QueryAnswers, need: Sequence[Item]) -> StageChange | None:
+    def _loss(
+        self, query_id: str, story: QueryAnswers, need: Sequence[Item], inside: str
+    ) -> StageChange | None:
         """The loss of a need that isn't met at the end: at the first stage after the last with it.
 
         A stage that failed lost what the one before it still had.
@@ -227,7 +231,7 @@ class StageLosses:
         if failing is None:
             place = where_found(story, len(answers) - 1, need)
         elif failing == 0:
-            place = Whereabouts("", "failed", RETRIEVER)
+            place = Whereabouts("", NOT_INDEXED if inside == INDEX else "failed", inside)
         else:
             place = where_found(story._replace(cutoff=None), failing - 1, need)
             if not place.loss:

@@ -306,7 +306,8 @@ def _listing(
         items = {item.id: item for need in story.wanted for item in need}
         remarks = [
             plain(str(change)) + _often(times[query_id, str(change)])
-            if change.failed or systems[-1].repeats  # of which the story is that of the first
+            # what failed has no story, and that of repeats is of the first
+            if story.answers[-1].error or systems[-1].repeats
             else wanted_item(story, items[change.item], len(systems) - 1)
             for change in shown
             if change.query_id == query_id

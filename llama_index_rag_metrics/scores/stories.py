@@ -192,7 +192,7 @@ def _sight(
     is_known = ranking.error is None and query_id not in matched.errors
     places = placed.places if is_known else None
     answer = m.Answer(system.name, cell, None, ranking.error, ranking.latency)
-    if ranking.branches is not None and is_known:
+    if ranking.branches is not None and query_id not in matched.errors:
         answer = answer._replace(held=_held(ranking.branches, wanted, judged, in_calls, reading))
     if brief:
         return _Sight(wanted, answer, parts, places)

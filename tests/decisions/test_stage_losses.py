@@ -251,6 +251,20 @@ def test_a_stage_that_fails_loses_what_it_was_given_and_no_more() -> None:
     assert lost_of(without) == {("q2", "n"): "retriever"}
 
 
+@pytest.mark.parametrize("failing", ["retriever", "rerank"])
+def test_what_is_not_in_the_index_is_lost_there_whatever_fails(failing: str) -> None:
+    script: Any = {"one": RuntimeError("down") if failing == "retriever" else ["a"], "two": ["b"]}
+    behind = {"rerank": Failing()} if failing == "rerank" else {}
+    stages = evaluate_stages(Scripted(script), behind, DATASET, ["recall"], corpus=[*"abcy"])
+    failed = {("a", failing)} | ({("c", failing), ("y", failing)} if not behind else set())
+    assert {(loss.item, loss.stage) for loss in stages.losses if loss.failed} == failed
+    assert {loss.item for loss in stages.lost("index")} == {"z", "n"}
+    assert stages.flow[0][:3] == ("index", 4, 2)
+    text = str(stages)
+    assert "z: relevant, not in the index" in text
+    assert ("c: relevant, not retrieved" in text) == (failing == "rerank")
+
+
 def test_what_a_perfect_next_stage_could_reach_is_the_ideal_of_what_is_kept() -> None:
     labels = {"q1": {"a": 1, "c": 3, "x": 2}}
     stages = evaluate_stages(
