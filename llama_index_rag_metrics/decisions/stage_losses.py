@@ -19,6 +19,7 @@ from llama_index_rag_metrics.report.figure import Axis, Figure, Series
 from llama_index_rag_metrics.report.model import (
     Answer,
     Cell,
+    Held,
     Item,
     QueryAnswers,
     Row,
@@ -147,14 +148,14 @@ class _Fate(NamedTuple):
     Attributes:
         inside: the stage inside the retriever that lost it; "" where the retriever returned it.
         had: of each scored stage, whether it has it.
-        held_by: the branches that had it.
+        held: the steps inside the retriever that had it.
     """
 
     asked: tuple[int, str]
     need: Sequence[Item]
     inside: str
     had: Sequence[bool]
-    held_by: frozenset[str]
+    held: Sequence[Held]
     loss: StageChange | None
 
 
@@ -200,13 +201,12 @@ class StageLosses:
         first, *_ = answers = story.answers
         places = [best_place(answer, need) for answer in answers]
         self.changes += self._changes(asked[1], answers, need)
-        held = (each for item in need for each in first.held.get(item.id, ()))
+        held = [each for item in need for each in first.held.get(item.id, ())]
         # of a retriever that failed, it is known what it was given
         known = story._replace(answers=[first._replace(found=first.found or {})])
         inside = "" if places[0] is not None else where_found(known, 0, need).stage
-        held_by = frozenset(each.held_by for each in held if each.held_by)
         had = [place is not None for place in places]
-        return _Fate(asked, need, inside, had, held_by, self._loss(asked[1], story, need, inside))
+        return _Fate(asked, need, inside, had, held, self._loss(asked[1], story, need, inside))
 
     def _changes(
         self, query_id: str, answers: Sequence[Answer], need: Sequence[Item]
@@ -302,12 +302,14 @@ class StageLosses:
         lost = Counter(loss.stage for loss in self.losses)
         failed = Counter(loss.stage for loss in self.losses if loss.failed)
         gained = Counter(change.stage for change in self.changes if change.kind == "gained")
+        kept_by = {stage: self._kept(stage) for stage in self.stages}
+        for before, stage in pairwise(self.inside[self.inside.index(RETRIEVER) :]):
+            gained[stage] = len(kept_by[stage]) - len(kept_by[before]) + lost[stage]
         return [
             StageFlow(
                 stage, len(kept), lost[stage], failed[stage], gained[stage], self._reachable(kept)
             )
-            for stage in self.stages
-            for kept in [self._kept(stage)]
+            for stage, kept in kept_by.items()
         ]
 
     def _kept(self, stage: str) -> list[_Fate]:
@@ -315,10 +317,23 @@ class StageLosses:
         if stage in self._ends:
             return [fate for fate in self._fates if fate.loss is None]
         if stage in inside:
-            before = {"", *inside[inside.index(stage) + 1 :]}
-            return [fate for fate in self._fates if fate.inside in before]
+            number = inside.index(stage)
+            before = {"", *inside[number + 1 :]}
+            kept = [fate for fate in self._fates if fate.inside in before]
+            return [fate for fate in kept if stage == INDEX or self._since(fate) <= number]
         number = self.scored.index(stage)
         return [fate for fate in self._fates if fate.had[number]]
+
+    def _since(self, fate: _Fate) -> int:
+        """The stage inside the retriever that brought it in: the first, if a branch returned it."""
+        steps = [step for step in self._steps[fate.asked] if step.retriever not in {INDEX, EXACT}]
+        leaves = {step.retriever for step in steps} - {"", *(step.asked_by for step in steps)}
+        held = [each for each in fate.held if each.rank and each.held_by != INDEX]
+        if not leaves or not {EXACT, *leaves}.isdisjoint(each.held_by for each in held):
+            return 0
+        return (
+            min((self.inside.index(each.handed_to) for each in held), default=len(self.inside)) - 1
+        )
 
     @property
     def n_wanted(self) -> int:
@@ -362,7 +377,7 @@ class StageLosses:
         found: Counter[str] = Counter()
         alone: Counter[str] = Counter()
         for fate in self._fates:
-            own = fate.held_by.intersection(leaves)
+            own = {each.held_by for each in fate.held}.intersection(leaves)
             found.update(own)
             alone.update(own if len(own) == 1 else ())
         return [BranchFlow(name, found[name], alone[name]) for name in leaves]

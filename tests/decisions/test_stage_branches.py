@@ -27,7 +27,7 @@ from llama_index.core.retrievers import (
     RecursiveRetriever,
     RouterRetriever,
 )
-from llama_index.core.schema import Document, IndexNode, NodeWithScore, QueryBundle
+from llama_index.core.schema import Document, IndexNode, NodeWithScore, QueryBundle, TextNode
 from llama_index.core.selectors import PydanticSingleSelector
 from llama_index.core.storage.docstore import SimpleDocumentStore
 from llama_index.core.storage.storage_context import StorageContext
@@ -371,6 +371,35 @@ def test_by_text_what_a_step_inside_does_to_a_text_counts_as_it_does_behind() ->
         ("q", "a"): "Postprocessor", ("q", "n"): "retriever"
     }  # fmt: skip
     assert [tuple(each) for each in inside.branches] == [("Scripted", 1, 1)]
+
+
+def test_what_a_step_inside_brings_in_was_not_there_before_it() -> None:
+    """Of a, b and c, the branch returns a, `bring` has all, and `drop` loses c."""
+    one = Scripted({"?": ["a"]})
+    bring = Postprocessor(function=lambda nodes: [*nodes, node("b"), node("c")])
+    drop = Postprocessor(function=lambda nodes: nodes[:2])
+    engine = RetrieverQueryEngine(one, get_response_synthesizer(llm=MockLLM()), [bring, drop])
+    dataset = RetrievalDataset({"q": "?"}, {"q": ["a", "b", "c", "z"]})
+    inside = evaluate_stages(engine, [], dataset, ["recall"]).flow[:3]
+    behind = evaluate_stages(one, [bring, drop], dataset, ["recall"]).flow
+    assert [each[:5] for each in inside] == [each[:5] for each in behind] == [
+        ("retriever", 1, 1, 0, 0), ("Postprocessor", 3, 0, 0, 2), ("Postprocessor 2", 2, 1, 0, 0)
+    ]  # fmt: skip
+    assert [each.reachable for each in inside] == [1 / 4, 3 / 4, 2 / 4]
+
+
+def test_what_a_recursive_retriever_reads_from_its_nodes_is_of_no_branch() -> None:
+    link = NodeWithScore(node=IndexNode(id_="link", text="see", index_id="far"), score=1.0)
+    recursive = RecursiveRetriever(
+        "first",
+        retriever_dict={"first": Scripted({"?": [node("a"), link]})},
+        node_dict={"far": TextNode(id_="far", text="the text")},
+    )
+    dataset = RetrievalDataset({"q": "?"}, {"q": ["a", "far", "z"]})
+    stages = evaluate_stages(recursive, [], dataset, ["recall"], corpus=["a", "far"])
+    assert [each[:5] for each in stages.flow] == [
+        ("index", 2, 1, 0, 0), ("retriever", 1, 0, 0, 0), ("RecursiveRetriever", 2, 0, 0, 1)
+    ]  # fmt: skip
 
 
 def test_a_branch_that_fails_and_one_that_a_cache_hides_are_said() -> None:
