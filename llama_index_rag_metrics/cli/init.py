@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -54,6 +55,6 @@ def run_init(kind: str, folder: Path = Path("eval")) -> None:
     first = "python ask.py && " if kind == "documents" else ""
     typer.echo(
         f"{folder} has {len(sources)} files. Next:\n\n"
-        f"    cd {folder} && {first}python evaluate.py\n\n"
+        f"    cd {shlex.quote(str(folder))} && {first}python evaluate.py\n\n"
         "README.md there says what to put your own in."
     )

@@ -30,14 +30,16 @@ _KINDS = f"{', '.join(BUILT_IN)}, package.module:factory or http://…{{query}}"
 
 def specs_by_name(specs: Sequence[str]) -> dict[str, str]:
     """Names for reports to spellings; where two factories have the same name, their paths."""
-    from llama_index_rag_metrics.cli.searches import name_of
+    from llama_index_rag_metrics.cli.searches import name_of, shown
 
+    without_secrets = [shown(spec) for spec in specs]
     short = [name_of(spec) or spec.rpartition(":")[2] or spec for spec in specs]
     names: dict[str, str] = {}
-    for name, spec in zip(short, specs, strict=True):
+    for name, long, spec in zip(short, without_secrets, specs, strict=True):
         if spec in names.values():
             raise InvalidInput("--retriever", spec, "each retriever once")
-        names[name if short.count(name) == 1 else spec] = spec
+        apart = name if short.count(name) == 1 else long
+        names[apart if apart not in names else f"{apart} ({len(names) + 1})"] = spec
     return names
 
 

@@ -19,6 +19,7 @@ from llama_index_rag_metrics import (
     write_run,
 )
 from llama_index_rag_metrics.cli.retriever_factories import built, find, specs_by_name
+from llama_index_rag_metrics.cli.searches import shown
 from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
 from llama_index_rag_metrics.files.lines import OnError
@@ -62,7 +63,11 @@ def open_retrievers(
         name: built("--retriever", names[name], factory, dataset, k, as_retriever)
         for name, factory in factories.items()
     }
-    return dataset, retrievers, {name: RetrieverIdentity(spec, k) for name, spec in names.items()}
+    return (
+        dataset,
+        retrievers,
+        {name: RetrieverIdentity(shown(spec), k) for name, spec in names.items()},
+    )
 
 
 def depth(
@@ -88,7 +93,7 @@ def _kept_depths(folder: Path | None, names: Mapping[str, str]) -> dict[str, int
     depths: dict[str, int] = {}
     for name, spec in names.items():
         kept = {} if folder is None else read_fingerprint(_journal_of(folder, name))
-        if kept.get("retriever") == spec and kept.get("depth", "").isdecimal():
+        if kept.get("retriever") == shown(spec) and kept.get("depth", "").isdecimal():
             depths[name] = int(kept["depth"])
     return depths
 

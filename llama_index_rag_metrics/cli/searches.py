@@ -9,14 +9,16 @@ import shlex
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeAlias
-from urllib.parse import quote, urlsplit
+from urllib.parse import parse_qsl, quote, urlsplit
 
 import httpx
 from llama_index.core.schema import NodeWithScore, TextNode
 
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnusableAnswer
+from llama_index_rag_metrics.runtime.masking import mask, names_secret, register_secret
 
 Search: TypeAlias = Callable[[str], Awaitable[list[NodeWithScore]]]
 
@@ -28,15 +30,36 @@ _SHAPE = 'a list, best first, of ids or of {"id": …, "text": …, "score": …
 _LISTS = ("results", "hits", "documents", "passages", "nodes")
 _PLACES = re.compile(r"\{(query|top_k)\}")
 _MOST_SHOWN = 300
+_KEYS = {"auth", "code", "key", "sig", "signature"}
+"""Parameters that carry a secret, beside those whose names say so."""
 
 
 def name_of(spec: str) -> str:
     """The host and path of an address, or the last file that a program names; "" of neither."""
     if spec.startswith(COMMAND):
-        words = [word for word in _words(spec) if not word.startswith("-") and "{" not in word]
+        words = [
+            word
+            for word in _words(spec)
+            if not word.startswith("-") and "{" not in word and mask(word) == word
+        ]
         return Path(words[-1]).stem if words else "program"
     parts = urlsplit(_PLACES.sub("", spec)) if _ADDRESS.match(spec) else None
     return f"{parts.hostname}{parts.path}".rstrip("/") if parts else ""
+
+
+def shown(spec: str) -> str:
+    """The spelling without its credentials, which are masked wherever they would appear."""
+    parts = urlsplit(spec) if _ADDRESS.match(spec) else None
+    if parts:
+        pairs = [("key", parts.password or parts.username or ""), *parse_qsl(parts.query)]
+    else:
+        words = _words(spec) if spec.startswith(COMMAND) else []
+        pairs = [*pairwise(words), *(word.split("=", 1) for word in words if "=" in word)]
+    for name, value in pairs:
+        plain = name.lstrip("-").lower()
+        if (plain in _KEYS or names_secret(plain)) and not _PLACES.search(value):
+            register_secret(value)
+    return mask(spec)
 
 
 def search_of(spec: str) -> Callable[[int], Search] | None:

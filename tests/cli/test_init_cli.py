@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -43,10 +44,10 @@ def python(folder: Path, *arguments: str, code: int = 0) -> str:
 @pytest.mark.parametrize("kind", list(WORSE))
 def test_a_folder_runs_at_once_and_its_gate_stops_a_loss(kind: str, tmp_path: Path) -> None:
     pytest.importorskip("llama_index.retrievers.bm25")
-    folder = tmp_path / "eval"
+    folder = tmp_path / "an evaluation's"
     made = run("init", kind, str(folder))
     assert made.exit_code == 0, made.output
-    assert f"cd {folder} && python" in made.output
+    assert f"cd {shlex.quote(str(folder))} && python" in made.output
     if kind == "documents":
         assert python(folder, "ask.py") == "3 questions in dataset.json\n"
     assert "report.html shows every question" in python(folder, "evaluate.py")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import threading
 from collections.abc import Iterator
@@ -124,3 +125,33 @@ def test_another_shape_is_refused_with_the_right_one(dataset: Path, printed: str
 )
 def test_what_cannot_be_asked_is_refused(dataset: Path, retriever: list[str], said: str) -> None:
     assert said in refused(dataset, *retriever)
+
+
+def test_credentials_are_written_nowhere(dataset: Path, address: str) -> None:
+    """Two addresses that differ in their keys alone, and a program that gets one."""
+    signed = address.replace("//", "//me:hunter22@")
+    program = dataset.with_name("search.py")
+    program.write_text("import sys; sys.exit(' '.join(sys.argv))", encoding="utf-8")
+    folder = dataset.with_name("written")
+    folder.mkdir()
+    ended = run(
+        *("evaluate", "-d", str(dataset), "-m", "mrr", "--no-progress", "--worst", "9"),
+        *("-r", f"{signed}&token=s3kret-one", "-r", f"{signed}&token=s3kret-two"),
+        *("--retriever-command", f"{sys.executable} {program} --api-token s3kret-three"),
+        *("--json", str(folder / "s.json"), "--html", str(folder / "s.html")),
+        *("--output", str(folder / "run.jsonl"), "--journal", str(folder)),
+    )
+    assert ended.exit_code == 1  # the program fails
+    files = [path for path in folder.iterdir() if path.is_file()]
+    written = {path.name: path.read_text("utf-8") for path in files} | {"printed": ended.output}
+    assert len([name for name in written if name.endswith(".jsonl")]) == 6  # runs and journals
+    for name, text in written.items():
+        assert not {"hunter22", "s3kret"} & {*re.findall("hunter22|s3kret", name + text)}, name
+
+
+def test_a_new_key_continues_the_journal(dataset: Path, address: str) -> None:
+    signed = address.replace("//", "//me:hunter22@")
+    asked = ["evaluate", "-d", str(dataset), "-m", "mrr", "--no-progress", "--journal"]
+    for key in ("hunter22", "hunter33"):
+        again = [str(dataset.with_name("j")), "-r", signed.replace("hunter22", key)]
+        assert run(*asked, *again).exit_code == 0
