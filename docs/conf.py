@@ -47,6 +47,7 @@ suppress_warnings = ["config.cache", "mystnb.unknown_mime_type"]
 html_theme = "furo"
 html_title = "llama-index-rag-metrics"
 html_static_path = ["_static"]
+html_extra_path = ["llms.txt", "result.schema.json"]
 templates_path = ["_templates"]
 html_css_files = ["page.css"]
 html_show_copyright = False

@@ -28,6 +28,9 @@ KEYWORDS = {
     ),
     "howto/calibrate": "prediction-powered inference ppi few human labels unbiased llm judge",
     "howto/chunk-sizes": "splitter chunking overlap chunk size sentence window ceiling",
+    "howto/coding-agents": (
+        "json output schema llms.txt claude cursor copilot coding agent script machine readable"
+    ),
     "howto/collections": "benchmark public datasets beir mteb msmarco ir_datasets hugging face",
     "howto/command-line": "cli terminal shell commands options exit codes json output",
     "howto/comparing": (

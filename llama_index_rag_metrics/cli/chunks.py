@@ -15,7 +15,6 @@ def run_chunks(
     split: str | None = None,
     tokenizer: str | None = None,
     form: Form = "table",
-    json: NewFile[Path | None] = None,
     html: NewFile[Path | None] = None,
 ) -> None:
     """Say how good any retriever could be with these chunks.
@@ -34,10 +33,10 @@ def run_chunks(
     from llama_index_rag_metrics import RetrievalDataset, chunk_ceiling
     from llama_index_rag_metrics.cli.retriever_factories import passages_of, tokenizer_named
 
-    check_files({"--json": json, "--html": html}, [dataset, Path(nodes)])
+    check_files({"--html": html}, [dataset, Path(nodes)])
     questions = RetrievalDataset.load(dataset, split=split)
     chunks = passages_of("CHUNKS", nodes, questions)
     ceiling = chunk_ceiling(
         questions, chunks, tokenizer=tokenizer_named(tokenizer), name=Path(nodes).name
     )
-    show(ceiling, form, json=json, html=html)
+    show(ceiling, form, html=html)

@@ -19,9 +19,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
 
 import typer
 
+from llama_index_rag_metrics.cli import outcome
 from llama_index_rag_metrics.cli.help import Command, Docstring, Group, epilog, read_rows, styled
 from llama_index_rag_metrics.runtime.atomic_files import is_stream
 from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingKey, RagMetricsError
+from llama_index_rag_metrics.runtime.masking import mask
 
 if TYPE_CHECKING:
     from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
@@ -37,6 +39,11 @@ NotNegative = Annotated[T, {"min": 0}]
 NewFile = Annotated[T, {"dir_okay": False}]
 Form = Literal["table", "markdown", "json"]
 
+_JSON = inspect.Parameter(
+    "json", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=NewFile[Path | None]
+)
+"""What every command has."""
+
 _SHARED = """
 Args:
     corpus: What can be retrieved today: a folder that LlamaIndex persisted, a dataset, a file like
@@ -47,7 +54,7 @@ Args:
     form (--format): How the result is printed.
     html: Write the report as one HTML file.
     ignore_identical_ids: Leave out passages whose id is the question's own.
-    json: Write every score, unrounded, as JSON.
+    json: Write the decision, the unrounded numbers, the exit code and any error as JSON.
     llm (FACTORY): package.module:factory, which makes an LLM of LlamaIndex, or the LLM.
     min_score: Leave out passages with a lower score of the retriever, as
         SimilarityPostprocessor(similarity_cutoff=…) would.
@@ -98,14 +105,26 @@ def command(
     def decorate(function: Function) -> Function:
         docstring = Docstring(inspect.getdoc(function) or "")
         rows = read_rows(_SHARED) | docstring.rows
-        parameters = inspect.signature(function, eval_str=True).parameters
+        own = inspect.signature(function, eval_str=True).parameters
+        parameters = {**own, "json": _JSON}
+        written = [name for name in own if "dir_okay" in str(own[name].annotation)]
+        called = f"{group.info.name} {name}" if group is labels else name
         names = {name: rows[name].name(parameter) for name, parameter in parameters.items()}
 
-        def run(**given: Any) -> None:
-            with _errors_in_one_line(names), interrupted("nothing was written"):
+        def run(*, json: Path | None, **given: Any) -> None:
+            with _errors_in_one_line(names):
+                check_files({"--json": json})
+                outcome.check_path(json, given, names, written)
+            with (
+                outcome.recorded(called, json),
+                _errors_in_one_line(names),
+                interrupted("nothing was written"),
+            ):
                 run_package(needs_llama_index=needs_llama_index)
                 function(**given)
 
+        if docstring.groups:
+            docstring.groups.setdefault("json", "Output")
         order = [name for name in docstring.groups if name in parameters]
         run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
             [
@@ -154,7 +173,9 @@ def _errors_in_one_line(names: Mapping[str, str]) -> Iterator[None]:
     except BrokenPipeError:
         raise
     except (RagMetricsError, OSError) as error:
-        say(_message(error, names), is_error=True)
+        message = _message(error, names)
+        outcome.failed(mask(message))
+        say(message, is_error=True)
         raise typer.Exit(WRONG_USAGE) from None
 
 
@@ -165,6 +186,7 @@ def interrupted(kept: str, path: Path | None = None) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         is_kept = path is None or path.exists()
+        outcome.failed(f"interrupted: {kept if is_kept else 'nothing was kept'}")
         say(f"interrupted: {kept if is_kept else 'nothing was kept'}")
         raise typer.Exit(INTERRUPTED) from None
 
@@ -259,14 +281,11 @@ def say(message: str, *, is_error: bool = False) -> None:
     typer.echo(styled(line, fg="red") if is_error else line, err=True)
 
 
-def show(
-    result: Reportable, form: Form, *, json: Path | None = None, html: Path | None = None
-) -> None:
+def show(result: Reportable, form: Form, *, html: Path | None = None) -> None:
     """Print a result, after it was written to the files that were asked for."""
     from llama_index_rag_metrics.report.terminal import print_report
 
-    if json is not None:
-        result.to_json(json)
+    outcome.found_in(result)
     if html is not None:
         result.to_html(html)
     if form == "table":

@@ -50,7 +50,6 @@ def run_demo(
     top_k: Count[int | None] = None,
     workers: Count[int] = WORKERS,
     worst: Natural[int] = 3,
-    json: NewFile[Path | None] = None,
     html: NewFile[Path | None] = None,
     progress: bool = True,
 ) -> None:
@@ -66,7 +65,7 @@ def run_demo(
     from llama_index_rag_metrics.demo.retrievers import bm25, lsa
     from llama_index_rag_metrics.report.terminal import print_text
 
-    check_files({"--json": json, "--html": html})
+    check_files({"--html": html})
     metrics = chosen_metrics(metric)
     k = several.depth(metrics, top_k)
     dataset = load_collection()
@@ -77,7 +76,7 @@ def run_demo(
     results = several.evaluate_all(
         retrievers, dataset, metrics, workers=workers, show_progress=progress
     )
-    several.show_all(results, worst=worst, slice_by=["type", "language"], json=json, html=html)
+    several.show_all(results, worst=worst, slice_by=["type", "language"], html=html)
     print_text(_AFTER_DEMO)
     fail_if(any(result.scores.failed for result in results))
 
@@ -108,7 +107,6 @@ def run_evaluate(
     min_score: float | None = None,
     on_error: OnError = "raise",
     output: NewFile[Path | None] = None,
-    json: NewFile[Path | None] = None,
     html: NewFile[Path | None] = None,
     progress: bool = True,
 ) -> None:
@@ -168,7 +166,7 @@ def run_evaluate(
     if journal is not None:
         kept = f"finished questions are kept in {journal}; the same command continues from there"
     with interrupted(kept, journal):
-        check_files({"--json": json, "--html": html, "--output": output})
+        check_files({"--html": html, "--output": output})
         as_matcher(matcher)
         if repeats > 1 and output is not None and not holds_repeats(output):
             expected = "a file that ends in .jsonl, .parquet or .arrow for --repeats"
@@ -206,7 +204,7 @@ def run_evaluate(
             max_failures=max_failures,
         )
         several.write_runs(output, results)
-        several.show_all(results, worst=worst, slice_by=slices, json=json, html=html)
+        several.show_all(results, worst=worst, slice_by=slices, html=html)
     fail_if(_lacks_values(results, metrics) or any(result.scores.failed for result in results))
 
 

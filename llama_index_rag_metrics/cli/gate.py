@@ -7,6 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 
 import typer
 
+from llama_index_rag_metrics.cli import outcome
 from llama_index_rag_metrics.cli.commands import (
     FAILED,
     Natural,
@@ -109,9 +110,9 @@ def run_gate(
     if update_baseline:
         options = {"force": force, "new_anchor": new_anchor, "min_coverage": coverage}
         try:
-            typer.echo(gate_files.store(path, measured, metric, rule, settings, **options))
+            outcome.tell(gate_files.store(path, measured, metric, rule, settings, **options))
         except GateFailed as error:
-            typer.echo(str(error).strip())
+            outcome.tell(str(error).strip())
             raise typer.Exit(FAILED) from None
         return
     stored = gate_files.read_baseline(path)
@@ -128,6 +129,7 @@ def run_gate(
     if form != "junit":
         show(report, form, html=html)
     else:
+        outcome.found_in(report)
         if html is not None:
             report.to_html(html)
         typer.echo(to_junit(report, strict=is_strict))

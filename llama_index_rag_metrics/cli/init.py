@@ -8,9 +8,8 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
-import typer
-
 from llama_index_rag_metrics.cli.commands import app, command
+from llama_index_rag_metrics.cli.outcome import tell
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 Kind: TypeAlias = Literal["index", "documents", "runs", "agent"]
@@ -53,8 +52,9 @@ def run_init(kind: str, folder: Path = Path("eval")) -> None:
     gate = folder / "test_retrieval.py"
     gate.write_text(gate.read_text("utf-8").replace("METRIC", PRIMARY[kind]), encoding="utf-8")
     first = "python ask.py && " if kind == "documents" else ""
-    typer.echo(
+    tell(
         f"{folder} has {len(sources)} files. Next:\n\n"
         f"    cd {shlex.quote(str(folder))} && {first}python evaluate.py\n\n"
-        "README.md there says what to put your own in."
+        "README.md there says what to put your own in.",
+        [str(path) for path in sources],
     )

@@ -46,7 +46,6 @@ def run_judge(
     workers: Count[int] = WORKERS,
     worst: Natural[int] = 5,
     on_error: OnError = "raise",
-    json: NewFile[Path | None] = None,
     html: NewFile[Path | None] = None,
 ) -> None:
     """Score what was retrieved without labels, by an LLM's grades.
@@ -100,12 +99,11 @@ def run_judge(
         write_qrels,
     )
     from llama_index_rag_metrics.cli import judge_run
+    from llama_index_rag_metrics.cli.outcome import found_scores
     from llama_index_rag_metrics.cli.run_files import TraceQuestions, read_stored
-    from llama_index_rag_metrics.runtime.atomic_files import write_text
-    from llama_index_rag_metrics.scores.scores_export import to_json
     from llama_index_rag_metrics.scores.trec_eval import at_level
 
-    check_files({"--qrels": qrels, "--json": json, "--html": html, "--pool": pool})
+    check_files({"--qrels": qrels, "--html": html, "--pool": pool})
     if (draw is None) != (pool is None):
         raise InvalidInput("--draw", draw, "a number of questions, and --pool FILE beside it")
     kept = f"grades are kept in {cache}" if cache else "nothing was kept; --cache FILE keeps grades"
@@ -132,7 +130,7 @@ def run_judge(
         if check:
             graded = judging.judge, judging.queries, judging.run
             found = check_judge(*graded, human=people, workers=workers)
-            show(found, "table", json=json, html=html)
+            show(found, "table", html=html)
             return
         grades, ungraded = judging.grades(workers)
         if qrels is not None:
@@ -140,8 +138,7 @@ def run_judge(
         scores = judging.scores(grades, metrics)
         if draw is not None and pool is not None:
             say(judging.write_pool(pool, grades, scores, draw, seed))
-        if json is not None:
-            write_text(json, to_json([scores]))
+        found_scores([scores])
         if html is not None:
             write_html(scores, html)
         print_results(scores, worst=worst)

@@ -8,8 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from llama_index_rag_metrics.cli.commands import (
     Count,
     Form,
@@ -23,6 +21,7 @@ from llama_index_rag_metrics.cli.commands import (
     say,
     show,
 )
+from llama_index_rag_metrics.cli.outcome import tell
 from llama_index_rag_metrics.labels import Strategy
 from llama_index_rag_metrics.runtime.amounts import WORKERS, check_share
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
@@ -42,7 +41,6 @@ def run_check(
     giveaway: float = 0.9,
     strict: bool = False,
     form: Form = "table",
-    json: NewFile[Path | None] = None,
     html: NewFile[Path | None] = None,
 ) -> None:
     """Check labels against what can be retrieved today.
@@ -54,7 +52,6 @@ def run_check(
         alike: How alike near-duplicates are, from 0 to 1.
         giveaway: How many of a question's words its passage may share, from 0 to 1.
         strict: Exit with 1 if there are warnings, too.
-        json: Write every finding, as a list of objects.
 
     Examples:
         rag-metrics labels check eval/dataset.jsonl storage/
@@ -65,12 +62,12 @@ def run_check(
 
     check_share("alike", alike)
     check_share("giveaway", giveaway)
-    check_files({"--json": json, "--html": html}, [dataset, Path(corpus) if corpus else None])
+    check_files({"--html": html}, [dataset, Path(corpus) if corpus else None])
     questions = RetrievalDataset.load(dataset, split=split)
     passages = passages_of("CORPUS", corpus, questions, match_on)
     how = {"alike": alike, "giveaway": giveaway}
     findings = check_labels(questions, passages, match_on=match_on, **how)
-    show(findings, form, json=json, html=html)
+    show(findings, form, html=html)
     fail_if(findings.errors or (strict and len(findings)))
 
 
@@ -83,7 +80,6 @@ def run_move(
     split: str | None = None,
     threshold: float = 0.5,
     form: Form = "table",
-    json: NewFile[Path | None] = None,
     html: NewFile[Path | None] = None,
 ) -> None:
     """Move labels to new nodes.
@@ -96,7 +92,6 @@ def run_move(
             store or nodes.
         output (-o): The new dataset: .json or .jsonl.
         threshold: Share of a label's text that a passage must hold, 0 to 1.
-        json: Write what became of every label.
 
     Examples:
         rag-metrics labels move eval/dataset.jsonl storage/ -o eval/moved.jsonl
@@ -106,12 +101,12 @@ def run_move(
     from llama_index_rag_metrics.files.retrieval_dataset import check_ending
 
     check_share("threshold", threshold)
-    check_files({"--output": output, "--json": json, "--html": html}, [Path(new_nodes)])
+    check_files({"--output": output, "--html": html}, [Path(new_nodes)])
     check_ending(output)
     questions = RetrievalDataset.load(dataset, split=split)
     moved = move_labels(questions, passages_of("NEW", new_nodes, questions), threshold=threshold)
     moved.dataset.save(output)
-    show(moved, form, json=json, html=html)
+    show(moved, form, html=html)
     fail_if(moved.of("lost"))
 
 
@@ -147,7 +142,7 @@ def run_remember(
     passages = passages_of("CORPUS", corpus, questions, match_on)
     kept = remember_texts(questions, passages, match_on=match_on, keep_corpus=keep_corpus)
     kept.save(output)
-    typer.echo(f"{output}: hashes of {counted(len(kept.text_hashes), 'passage', 'passages')}")
+    tell(f"{output}: hashes of {counted(len(kept.text_hashes), 'passage', 'passages')}")
 
 
 @command(
@@ -265,7 +260,7 @@ def run_draw(
         dataset=None if dataset is None else RetrievalDataset.load(dataset),
     )
     draw.save(output)
-    typer.echo(f"{output}: {draw}")
+    tell(f"{output}: {draw}")
 
 
 def _runs_of(paths: Sequence[Path]) -> dict[str, Run]:
@@ -323,8 +318,8 @@ def run_review(
         seed=seed,
         title=title,
     )
-    typer.echo(f"{target}: {ReviewPool.of(pool).extent} to judge. Open it in a browser.")
-    typer.echo(f"Save the page's export as {output}.")
+    tell(f"{target}: {ReviewPool.of(pool).extent} to judge. Open it in a browser.")
+    tell(f"Save the page's export as {output}.")
 
 
 @command(labels, "agree", needs_llama_index=False)
@@ -335,7 +330,6 @@ def run_agree(
     output: NewFile[Path | None] = None,
     pool: Path | None = None,
     form: Form = "table",
-    json: NewFile[Path | None] = None,
     html: NewFile[Path | None] = None,
 ) -> None:
     """Say how far two reviewers agree, and list where they don't.
@@ -346,20 +340,19 @@ def run_agree(
         output (-o): Write a pool of what they grade differently, for a third reviewer: needs
             --pool.
         pool: The pool that both reviewed.
-        json: Write every disagreement.
 
     Examples:
         rag-metrics labels agree anna.jsonl ben.jsonl
     """
     from llama_index_rag_metrics import compare_reviewers
 
-    check_files({"--output": output, "--json": json, "--html": html}, [first, second, pool])
+    check_files({"--output": output, "--html": html}, [first, second, pool])
     if output is not None and pool is None:
         raise InvalidInput("--pool", None, "the pool that both reviewed, for --output")
     agreement = compare_reviewers(first, second)
     if output is not None and pool is not None:
         agreement.to_jsonl(output, pool)
-    show(agreement, form, json=json, html=html)
+    show(agreement, form, html=html)
 
 
 _MOST_ERRORS_SHOWN = 5

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from inspect import cleandoc
+from math import isfinite
 
 from pydantic.fields import FieldInfo
 from rich import box
@@ -39,6 +40,22 @@ def print_table(entries: Iterable[MetricEntry]) -> None:
     _print(table)
     console = Console(highlight=False)
     console.print(Text("\n name, name@k, name(parameter=value), name(parameter=value)@k", "dim"))
+
+
+def record(entry: MetricEntry) -> dict[str, object]:
+    """What is known of a metric, as JSON holds it; null is no bound, and no default."""
+    low, high = entry.metric_class.bounds
+    return {
+        "name": entry.name,
+        "also_called": _aliases(entry),
+        "low": low if isfinite(low) else None,
+        "high": high if isfinite(high) else None,
+        "definition": entry.definition,
+        "parameters": {
+            name: None if field.is_required() else str(field.default)
+            for name, field in _parameters(entry)
+        },
+    }
 
 
 def print_entry(entry: MetricEntry) -> None:

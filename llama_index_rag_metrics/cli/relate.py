@@ -22,7 +22,6 @@ def run_relate(
     questions: Path | None = None,
     confidence: Annotated[float, {"min": 0, "max": 1}] = 0.95,
     form: Form = "table",
-    json: NewFile[Path | None] = None,
     html: NewFile[Path | None] = None,
 ) -> None:
     """Find the metric that predicts how good the answers are.
@@ -47,7 +46,6 @@ def run_relate(
         question_id: If ANSWERS is a file of traces: the attribute of the spans that holds the id of
             the question. Default: every trace is a question.
         confidence: Of the intervals.
-        json: Write a row a metric, unrounded, as JSON.
 
     Groups:
         Answers: columns, closed_book, oracle
@@ -65,7 +63,7 @@ def run_relate(
     from llama_index_rag_metrics.metrics.metric_names import split_names
 
     read = [scores, answers, closed_book, oracle, questions]
-    check_files({"--json": json, "--html": html}, read)
+    check_files({"--html": html}, read)
     measured = read_scores(scores, system)
     names = read_columns(columns or ())
     given: Any = answers
@@ -84,4 +82,4 @@ def run_relate(
         oracle=oracle,
         confidence=confidence,
     )
-    show(related, form, json=json, html=html)
+    show(related, form, html=html)

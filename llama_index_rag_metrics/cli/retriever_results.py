@@ -18,6 +18,7 @@ from llama_index_rag_metrics import (
     write_html,
     write_run,
 )
+from llama_index_rag_metrics.cli.outcome import found_scores
 from llama_index_rag_metrics.cli.retriever_factories import built, find, specs_by_name
 from llama_index_rag_metrics.cli.searches import shown
 from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity
@@ -25,11 +26,9 @@ from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retr
 from llama_index_rag_metrics.files.lines import OnError
 from llama_index_rag_metrics.report.numbers import counted, questions
 from llama_index_rag_metrics.report.terminal import print_heading
-from llama_index_rag_metrics.runtime.atomic_files import write_text
 from llama_index_rag_metrics.runtime.errors import InvalidInput, JournalMismatch, LabelWarning
 from llama_index_rag_metrics.runtime.journal import read_fingerprint
 from llama_index_rag_metrics.scores.mappings import unknown_key
-from llama_index_rag_metrics.scores.scores_export import to_json
 
 if TYPE_CHECKING:
     from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
@@ -145,16 +144,10 @@ def evaluate_all(
 
 
 def show_all(
-    results: Sequence[EvaluationResults],
-    *,
-    worst: int,
-    slice_by: Sequence[str],
-    json: Path | None,
-    html: Path | None,
+    results: Sequence[EvaluationResults], *, worst: int, slice_by: Sequence[str], html: Path | None
 ) -> None:
     """Print each retriever against the first, after it was written to the files asked for."""
-    if json is not None:
-        write_text(json, to_json([result.scores for result in results]))
+    found_scores([result.scores for result in results])
     systems = {result.run.name: result for result in results}
     if html is not None:
         write_html(systems, html)

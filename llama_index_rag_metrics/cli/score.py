@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import typer
 
+from llama_index_rag_metrics.cli import outcome
 from llama_index_rag_metrics.cli.commands import (
     Count,
     NewFile,
@@ -157,6 +158,7 @@ def run_score(
         if trec_eval.leaves_out(metric or ()):
             lacking = ", ".join(trec_eval.LEFT_OUT)
             say(f"trec_eval's all_trec also has {lacking}; these aren't computed")
+    outcome.found_scores(named)
     fail_if(any(scores.failed for scores in systems))
 
 
@@ -185,12 +187,16 @@ def run_metrics(name: str | None = None) -> None:
     Examples:
         rag-metrics metrics ndcg
     """
-    from llama_index_rag_metrics.cli.metric_listing import print_entry, print_table
+    from llama_index_rag_metrics.cli.metric_listing import print_entry, print_table, record
     from llama_index_rag_metrics.metrics.metric_names import ALIASES, METRICS, OF_OTHERS, metric
 
-    if name is None:
+    every = {**OF_OTHERS, **METRICS}
+    known = None if name is None else ALIASES.get(name, name)
+    if known is not None and known not in every:
+        known = metric(known).name
+    chosen = METRICS.values() if known is None else [every[known]]
+    outcome.found([], lambda: [record(entry) for entry in chosen])
+    if known is None:
         print_table(METRICS.values())
         return
-    every = {**OF_OTHERS, **METRICS}
-    known = ALIASES.get(name, name)
-    print_entry(every[known] if known in every else every[metric(name).name])
+    print_entry(every[known])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import typer
 
+from llama_index_rag_metrics.cli import outcome
 from llama_index_rag_metrics.cli.commands import Count, app, command
 from llama_index_rag_metrics.files.lines import OnError
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
@@ -86,6 +87,10 @@ def run_show(
         for system, name in zip(stored, names, strict=True)
     ]
     report = story_report(query_id, systems, chosen, depth)
+    records = report.records
+    rows = zip(*records.columns.values(), strict=True)
+    sentences = [statement.text for statement in report.decision]
+    outcome.found(sentences, lambda: [dict(zip(records.columns, row, strict=True)) for row in rows])
     if form == "markdown":
         typer.echo(to_markdown(report).rstrip("\n"))
     else:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+from llama_index_rag_metrics.cli import outcome
 from llama_index_rag_metrics.cli.commands import (
     Count,
     NewFile,
@@ -38,7 +40,6 @@ def run_stages(
     workers: Count[int] = WORKERS,
     timeout: float | None = None,
     on_error: OnError = "raise",
-    json: NewFile[Path | None] = None,
     html: NewFile[Path | None] = None,
     progress: bool = True,
 ) -> None:
@@ -63,8 +64,8 @@ def run_stages(
         filters (KEY): A metadata key: a question may retrieve only passages that share its value.
         repeats: How many times to ask every question.
         timeout: Seconds that retrieval, or a postprocessor, may take per question.
-        json: Write the scores of the whole pipeline as JSON, with the share that each stage lost,
-            for `rag-metrics gate --rule 'lost at NAME <= 0.05'`.
+        json: Write the decision, and the scores of the whole pipeline with the share that each
+            stage lost, for `rag-metrics gate --rule 'lost at NAME <= 0.05'`.
 
     Groups:
         What to evaluate: dataset, split, retriever, postprocessor, top_k, filters
@@ -91,7 +92,7 @@ def run_stages(
     from llama_index_rag_metrics.evaluation.source import as_retriever
     from llama_index_rag_metrics.metrics.base import check_passes
 
-    check_files({"--json": json, "--html": html})
+    check_files({"--html": html})
     tokens_of = tokenizer_named(tokenizer)
     metrics = chosen_metrics(metric)
     check_passes(metrics, repeats)
@@ -139,7 +140,6 @@ def run_stages(
         timeout=timeout,
         show_progress=progress,
     )
-    if json is not None:
-        results.scores.to_json(json)
     show(results, "table", html=html)
+    outcome.found([], lambda: {results.scores.name: json.loads(results.scores.to_json())})
     fail_if(results.scores.failed)

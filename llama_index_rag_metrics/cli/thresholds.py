@@ -31,7 +31,6 @@ def run_thresholds(
     matcher: str | None = None,
     on_error: OnError = "raise",
     form: Form = "table",
-    json: NewFile[Path | None] = None,
     html: NewFile[Path | None] = None,
 ) -> None:
     """Show what a threshold on the score costs, and which questions it spares.
@@ -51,7 +50,6 @@ def run_thresholds(
             their text. With --matcher: the dataset that has the labels' texts.
         matcher: Recognise the labelled passages of --questions in RUN by this instead of ids: text,
             exact, tokens, edit or embedding, with a threshold if you like: 'text>=0.6'.
-        json: Write every threshold, unrounded, as JSON.
 
     Groups:
         Judgements and files: qrels, columns, on_error
@@ -66,7 +64,7 @@ def run_thresholds(
     from llama_index_rag_metrics.cli import run_files
     from llama_index_rag_metrics.scores.thresholds import thresholds_of
 
-    check_files({"--json": json, "--html": html}, [run, qrels])
+    check_files({"--html": html}, [run, qrels])
     request = run_files.ScoreRequest(
         chosen_metrics([metric]),
         on_error=on_error,
@@ -74,4 +72,4 @@ def run_thresholds(
         columns=run_files.read_columns(columns or ()),
     )
     system = run_files.stored_system(run, qrels, request)
-    show(thresholds_of(system, next(iter(system.scores)), tolerance), form, json=json, html=html)
+    show(thresholds_of(system, next(iter(system.scores)), tolerance), form, html=html)

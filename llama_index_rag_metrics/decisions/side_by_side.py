@@ -89,6 +89,11 @@ def write_html(
     return write_page(report, path, title=title, cut=cut)
 
 
+def decision_of(reported: Several) -> list[str]:
+    """The sentences that come first where they are printed."""
+    return [each.text for each in _side_by_side(reported, is_page=False).decision]
+
+
 def _side_by_side(reported: Several, *, is_page: bool, **options: Any) -> Report:
     """All that were measured against the first of them, on the questions that all have."""
     systems, results = systems_of(reported), by_name(reported)

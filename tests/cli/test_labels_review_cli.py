@@ -102,7 +102,7 @@ class TestAgree:
         # o = 2/3; e = 1/3 * 1/3 + 1/3 * 2/3 = 1/3
         assert "They agree on 2 of 3 items: kappa 0.50;" in " ".join(result.stdout.split())
         assert json.loads((folder / "third.jsonl").read_text()) == ITEMS[1]
-        (differing,) = json.loads((folder / "differing.json").read_text())
+        (differing,) = json.loads((folder / "differing.json").read_text())["result"]
         assert (differing["doc_id"], differing["first"], differing["second"]) == ("b", 0, 1)
         assert run("review", "third.jsonl", "-o", "third-judgements.jsonl").exit_code == 0
 

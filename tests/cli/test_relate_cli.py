@@ -56,10 +56,9 @@ def test_files_and_references() -> None:
     words = " ".join(printed.stdout.split())
     assert "Without any context answers score 0.00: what was retrieved adds" in words
     assert "better retrieval isn't shown to be what they need" in words
-    assert [row["metric"] for row in json.loads(Path("rows.json").read_text("utf-8"))] == [
-        "recall@5",
-        "mrr",
-    ]
+    assert [
+        row["metric"] for row in json.loads(Path("rows.json").read_text("utf-8"))["result"]
+    ] == ["recall@5", "mrr"]
     assert "How well each metric predicts the answers" in Path("page.html").read_text("utf-8")
 
 

@@ -43,7 +43,7 @@ def test_questions_are_asked_several_times(folder: Path) -> None:
     command = ("-r", "my_factories:moody", "-m", metrics, "--journal", "kept")
     shown = evaluate(*command, "--repeats", "4", "--json", "scores.json", "-o", "run.parquet")
     assert shown.exit_code == 0, shown.output
-    (kept,) = json.loads(Path("scores.json").read_text(encoding="utf-8")).values()
+    (kept,) = json.loads(Path("scores.json").read_text(encoding="utf-8"))["result"].values()
     assert len(kept["repeats"]) == 4
     # found the first and the third time: C(2, 2) / C(4, 2)
     assert kept["means"] == {

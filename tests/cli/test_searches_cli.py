@@ -59,7 +59,9 @@ def scored(dataset: Path, *retriever: str) -> list[list[float]]:
     path = dataset.with_name("scores.json")
     ended = run("evaluate", "-d", str(dataset), *retriever, "-m", "mrr", "--json", str(path))
     assert ended.exit_code == 0, ended.output
-    return [system["scores"]["mrr"] for system in json.loads(path.read_text("utf-8")).values()]
+    return [
+        system["scores"]["mrr"] for system in json.loads(path.read_text("utf-8"))["result"].values()
+    ]
 
 
 def refused(dataset: Path, *retriever: str) -> str:

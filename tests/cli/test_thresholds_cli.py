@@ -33,7 +33,7 @@ def test_it_is_what_python_says(name: str) -> None:
     assert shown.exit_code == 0
     # the best of the others is q0's 0.4, the worst of the answerable ones q1's 0.51
     assert "SimilarityPostprocessor(similarity_cutoff=0.5)" in shown.stdout
-    rows = json.loads(Path("thresholds.json").read_text())
+    rows = json.loads(Path("thresholds.json").read_text())["result"]
     assert [row["min_score"] for row in rows] == [row.min_score for row in found]
     printed = run("thresholds", name, "--qrels", "labels.jsonl", "--format", "json").stdout
     assert json.loads(printed) == rows

@@ -322,7 +322,7 @@ def test_the_command_line_takes_a_key(tmp_path: Path, monkeypatch: pytest.Monkey
     options = ["-m", "leaked@1", "--forbidden", "tenant", "--json", str(path), "--no-progress"]
     result = CliRunner().invoke(app, [*arguments, *options])
     assert result.exit_code == 0, result.output
-    (scores,) = json.loads(path.read_text("utf-8")).values()
+    (scores,) = json.loads(path.read_text("utf-8"))["result"].values()
     assert Scores.from_json(json.dumps(scores)).by_query("leaked@1") == {"q1": 0, "q2": 1}
 
 

@@ -167,5 +167,5 @@ def test_any_chunking_is_judged(tmp_path: Path) -> None:
         app, [*arguments, "--no-progress", "--json", str(tmp_path / "s.json")]
     )
     assert result.exit_code == 0, result.output
-    (scores,) = json.loads((tmp_path / "s.json").read_text(encoding="utf-8")).values()
+    (scores,) = json.loads((tmp_path / "s.json").read_text("utf-8"))["result"].values()
     assert scores["means"]["span_recall"] == 1.0
