@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from llama_index_rag_metrics.rankings.span import Span
+from llama_index_rag_metrics.runtime.amounts import check_amount
 from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
 from llama_index_rag_metrics.runtime.masking import describe_error
@@ -146,19 +147,19 @@ class Ranking(Items):
         Of a repeated item the score at its first rank decides.
 
         Raises:
-            InvalidInput: an item has no score; names the query.
+            InvalidInput: an item has no score; names the query. Or `min_score` is no number.
 
         Examples:
             >>> Ranking(["a", "b", "c"], scores=[0.9, 0.5, 0.2]).at_least(0.5).ids
             ['a', 'b']
         """
-        if any(
-            score is None or math.isnan(score) for score in self.scores or [None] * len(self.ids)
-        ):
+        check_min_score(min_score)
+        scores: Sequence[Any] = [None] * len(self.ids) if self.scores is None else self.scores
+        if not all(map(is_number, scores)):
             of = f" of question {query_id!r}" if query_id else ""
             raise InvalidInput(f"scores{of}", self.scores, SCORED, UNSCORED)
         first: dict[str, float] = {}
-        for item, score in zip(self.ids, self.scores or (), strict=True):
+        for item, score in zip(self.ids, scores, strict=True):
             first.setdefault(item, float(score))
         return self._only([first[item] >= min_score for item in self.ids])
 
@@ -322,7 +323,7 @@ class Run(Mapping[str, Ranking]):
             InvalidInput: an item has no score; names the query. Or most scores rise with the rank,
                 as distances do.
         """
-        if sum(slope(ranking.scores or ()) for ranking in self.every_ranking) > 0:
+        if sum(slope(ranking.scores) for ranking in self.every_ranking) > 0:
             raise InvalidInput("scores", self.name, FALLING, RISING)
         return self._at_least(min_score)
 
@@ -379,10 +380,22 @@ def item_columns(items: Items) -> dict[str, Any]:
     return {name: getattr(items, name) for name in PER_ITEM}
 
 
-def slope(scores: Sequence[float | None] | FloatArray) -> int:
+def slope(scores: Sequence[float | None] | FloatArray | None) -> int:
     """1 where the last score is above the first, as of distances; -1 where it is below; else 0."""
-    first, last = (scores[0], scores[-1]) if len(scores) else (None, None)
+    first, last = (None, None) if scores is None or not len(scores) else (scores[0], scores[-1])
     return 0 if first is None or last is None else int(last > first) - int(last < first)
+
+
+def is_number(score: Any) -> bool:
+    try:
+        return not math.isnan(score)
+    except (TypeError, OverflowError):  # no number, or a whole one beyond all floats
+        return False
+
+
+def check_min_score(value: object) -> None:
+    if value is not None:
+        check_amount("min_score", value, "a number, or None for all", lambda n: not math.isnan(n))
 
 
 def has_order(collection: object) -> bool:

@@ -261,12 +261,16 @@ def test_a_threshold_is_a_number(value: Any) -> None:
         score_rankings(EXPECTED, RUN, "mrr", min_score=value)
     with pytest.raises(InvalidInput, match="min_score: expected a number"):
         evaluate(lambda _: ["a"], {"queries": {"q": "?"}, "relevant_docs": {}}, min_score=value)
+    with pytest.raises(InvalidInput, match="min_score: expected a number"):
+        RUN.at_least(value)
 
 
 @pytest.mark.parametrize("scores", [["0.5"], [10**400], [[1.0]], [1j], [math.nan], [None]])
 def test_what_is_no_number_is_no_score(scores: Any) -> None:
     with pytest.raises(InvalidInput, match="expected a score of every retrieved passage, a number"):
         score_rankings({"q": ["a"]}, {"q": Ranking(["a"], scores=scores)}, "mrr", min_score=0.5)
+    with pytest.raises(InvalidInput, match="expected a score of every retrieved passage, a number"):
+        Ranking(["a"], scores=scores).at_least(0.5)
 
 
 def test_it_cuts_before_the_first_ranks_are_taken() -> None:
@@ -413,7 +417,7 @@ def test_infinite_scores_are_scores() -> None:
 
 def test_short_floats_are_the_numbers_that_they_are() -> None:
     """0.7 with 32 bits is below 0.7, as SimilarityPostprocessor finds it."""
-    ranking = Ranking(["a"], scores=np.array([0.7], np.float32))
-    assert not ranking.at_least(0.7).ids
+    ranking = Ranking(["b", "a"], scores=np.array([0.8, 0.7], np.float32))
+    assert Run({"q": ranking}).at_least(0.7)["q"].ids == ["b"]
     scores = score_rankings({"q": ["a"]}, {"q": ranking}, "mrr", min_score=0.7)
     assert scores.by_query("mrr") == {"q": 0.0}

@@ -12,11 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from llama_index_rag_metrics.rankings.judging.judged_column import JudgedColumn, TokenCounts
-from llama_index_rag_metrics.rankings.judging.retrieval_scores import (
-    RetrievalScores,
-    check_min_score,
-)
-from llama_index_rag_metrics.rankings.run import SCORED, UNSCORED
+from llama_index_rag_metrics.rankings.judging.retrieval_scores import RetrievalScores
+from llama_index_rag_metrics.rankings.run import SCORED, UNSCORED, check_min_score
 from llama_index_rag_metrics.runtime.amounts import check_integer
 from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray, none_of_them
 from llama_index_rag_metrics.runtime.errors import InvalidInput

@@ -18,8 +18,7 @@ from llama_index_rag_metrics.rankings.judging.judged_column import (
     ids_of,
     item_numbers,
 )
-from llama_index_rag_metrics.rankings.run import SCORED, UNSCORED
-from llama_index_rag_metrics.runtime.amounts import check_amount
+from llama_index_rag_metrics.rankings.run import SCORED, UNSCORED, is_number
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
@@ -47,7 +46,7 @@ class RetrievalScores(JudgedColumn):
         for query, ranking in enumerate(batch.rankings):
             if ids := ids_of(ranking):
                 scores = getattr(ranking, SCORES, None)
-                if scores is None or not all(map(_is_number, scores)):
+                if scores is None or not all(map(is_number, scores)):
                     raise batch.sources.lacks(cls.name, query, scores, SCORED, UNSCORED)
                 distinct.extend(first_of_each(ids, scores))
         return cls(np.array(distinct, np.float64))
@@ -65,13 +64,6 @@ class RetrievalScores(JudgedColumn):
         return RetrievalScores(self.values[rank > 0])
 
 
-def _is_number(score: Any) -> bool:
-    try:
-        return not math.isnan(score)
-    except (TypeError, OverflowError):  # no number, or a whole one beyond all floats
-        return False
-
-
 def _read_scores(frame: pl.DataFrame) -> FloatArray:
     """(retrieved,) the scores of every retrieved item, copies included."""
     check_column(frame, SCORES, ", the retriever's scores of the retrieved ids")
@@ -79,8 +71,3 @@ def _read_scores(frame: pl.DataFrame) -> FloatArray:
     if np.isnan(scores).any():
         raise InvalidInput(f"column {SCORES}", math.nan, SCORED)
     return scores
-
-
-def check_min_score(value: object) -> None:
-    if value is not None:
-        check_amount("min_score", value, "a number, or None for all", lambda n: not math.isnan(n))
