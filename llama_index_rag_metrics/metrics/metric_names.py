@@ -467,7 +467,7 @@ def _respelt(name: str) -> list[str]:
         with suppress(ValueError):
             entry, parameters = _parse(of_one_run, guess=False)
             usual = entry.build(parameters).metric_name
-        return [f"{passes} {usual}"]
+        return [near for near in [f"{passes} {usual}"] if near != name]
     near = []
     for text in respelt(name):
         with suppress(ValueError):

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from llama_index_rag_metrics.metrics.metric_names import lower_is_better
+from llama_index_rag_metrics.metrics.passes import Passes
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.numbers import digits_of, questions, score
 from llama_index_rag_metrics.report.query_lines import found_line
@@ -157,11 +158,17 @@ def worst_of(system: System, metric: str | None, n: int) -> HardQuestions:
 
 
 def story_report(query_id: str, systems: Sequence[System], metric: str, depth: int) -> m.Report:
-    """One question: the first `depth` items of each system, and what was wanted."""
+    """One question: the first `depth` items of each system, or of each run of one, and what was
+    wanted."""
+    runs = systems[0].repeats if len(systems) == 1 else []
+    if runs:
+        systems, metric = runs, Passes.split(metric)[1]
     columns = [system.by_query(metric) for system in systems]
     story = query_answers(query_id, systems, metric, columns)
     n_elsewhere = sum(len(answer.same_text) for answer in story.answers)
-    decision = [m.Statement(found_line(story)), *remedy(n_elsewhere)]
+    of_several = any(system.scores.repeats for system in systems)
+    found = f"{'In the first run: ' if of_several else ''}{found_line(story)}"
+    decision = [m.Statement(found), *remedy(n_elsewhere)]
     listing = m.Listing(metric, [story], most=depth)
     return m.Report(f"Question {query_id}", decision=decision, listings=[listing])
 

@@ -112,11 +112,12 @@ def mark_best(
     return [cell._replace(tone="leading") if shown(cell) == best else cell for cell in cells]
 
 
-def count_rows(counts: Sequence[Counts]) -> Iterator[Row]:
+def count_rows(counts: Sequence[Counts], *, of_runs: bool = False) -> Iterator[Row]:
     for label, name in _COUNTS.items():
-        tone: Tone = "alarm" if name in ("empty", "failed") else "normal"
+        is_of_answers = name in ("empty", "failed")
+        tone: Tone = "alarm" if is_of_answers else "normal"
         cells = [Cell.of(getattr(of_system, name), "count", tone) for of_system in counts]
-        yield Row(label, cells)
+        yield Row(f"{label} in some run" if of_runs and is_of_answers else label, cells)
 
 
 def cost_rows(systems: Sequence[System]) -> Iterator[Row]:

@@ -166,9 +166,11 @@ def summary_section(
     """Means, counts and, if known, tokens, latency and usage; `primary` is that of a comparison."""
     others = [metric for metric in metrics if not is_of_unanswerable(metric)] or metrics
     apart = [metric for metric in metrics if metric not in others]
+    counts = [system.scores.counts for system in systems]
+    of_runs = any(system.scores.repeats for system in systems)
     parts = [
         [*rows.mean_rows(systems, others, interval_of, digits)],
-        [*rows.count_rows([system.scores.counts for system in systems])],
+        [*rows.count_rows(counts, of_runs=of_runs)],
         [*rows.cost_rows(systems)],
         [*rows.latency_rows(systems)],
         [*rows.usage_rows(systems)],

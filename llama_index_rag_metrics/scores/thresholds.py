@@ -282,7 +282,7 @@ def _check_run(system: System) -> None:
     if not system.run:
         raise InvalidInput("run", None, "rankings with scores; bare scores of metrics have none")
     if repeats := system.scores.repeats:
-        remedy = "Give score_thresholds() one of run.repeats."
+        remedy = "Give one: score_thresholds() of run.repeats[0], or a file with that run alone."
         raise InvalidInput("run", f"{len(repeats)} runs", "one run of each question", remedy)
     calls = (call for ranking in system.run.values() for call in ranking.calls or ())
     names = {call.retriever for call in calls if call.ids}

@@ -56,6 +56,28 @@ def test_systems_stand_side_by_side_with_texts_of_the_dataset(folder: Path) -> N
         assert line in words(result)
 
 
+def test_runs_of_the_same_question_stand_side_by_side(folder: Path) -> None:
+    again = Run({"q1": ["enceladus", "triton"], "q2": Ranking(error="Busy: later")})
+    write_run(Run(repeats=[MOONS, again], name="agent"), "agent.jsonl")
+    alone = ("--dataset", "dataset.json", "-m", "pass^2 hit_rate@1")
+    shown = words(show("q1", "agent.jsonl", *alone))
+    assert shown.startswith(
+        "Question q1 run 1 found 0 of 2 relevant passages; run 2 found 1 of 2 relevant passages. "
+        "hit_rate@1"
+    )
+    assert "run 1 0.00 1. io Io has lava. 2. enceladus [2]" in shown
+    assert "run 2 1.00 1. enceladus [2] Enceladus has geysers. 2. triton [1]" in shown
+    assert "run 2 failed: Busy: later" in words(show("q2", "agent.jsonl", *alone))
+    beside = words(show("q1", "moons.run", "agent.jsonl", *alone[:2], "-m", "recall@1"))
+    assert "Question q1 In the first run: moons found 0 of 2" in beside
+    assert "agent: recall@1 of each run: 0.00, 0.50; the first is shown" in beside
+    answers = iter(["io", "titan"])
+    results = evaluate(lambda _: [next(answers)], DATASET.select(["q2"]), "mrr", repeats=2)
+    Path("scores.json").write_text(to_json([results.scores]), encoding="utf-8")
+    kept = words(show("q2", "scores.json"))
+    assert "run 1 found 0 of 1 relevant passage; run 2 found 1 of 1 relevant passage." in kept
+
+
 def test_a_part_of_the_question_names_it(folder: Path) -> None:
     result = show("HAS  lakes", "moons.run", "--dataset", "dataset.json")
     assert "Question q2 moons found 0 of 1 relevant passage." in words(result)

@@ -187,6 +187,11 @@ class TestPassing:
             with pytest.raises(UnknownMetric, match=rf"Did you mean '{re.escape(meant)}'\?"):
                 lookup(name)
 
+    def test_what_was_asked_for_is_not_what_was_meant(self) -> None:
+        with pytest.raises(UnknownMetric) as refused:
+            metric("pass^3 pass^2 mrr")
+        assert "Did you mean" not in str(refused.value)
+
     def test_metrics_of_texts_are_refused(self) -> None:
         with pytest.raises(InvalidInput, match="a metric of ranks"):
             metric("pass^2 bm25_similarity")
@@ -367,6 +372,14 @@ class TestReport:
         )
         (table,) = section.tables
         assert [row.label for row in table.rows] == ["agent 0", "agent 1"]
+
+    def test_what_came_of_some_run_is_counted_as_such(self) -> None:
+        asked = [Run({"q1": ["a"], "q2": []}), Run({"q1": [], "q2": Ranking(error="busy")})]
+        labels = {"q1": ["a"], "q2": ["b"]}
+        several = " ".join(str(score_rankings(labels, Run(repeats=asked), "mrr")).split())
+        assert "nothing retrieved in some run 2 failed in some run 1" in several
+        once = " ".join(str(score_rankings(labels, asked[0], "mrr")).split())
+        assert "nothing retrieved 1 failed 0" in once
 
     def test_a_question_tells_its_runs(self) -> None:
         asked = [Run({"q": ["a"]}), Run({"q": ["x", "a"]})]
