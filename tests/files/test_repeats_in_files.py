@@ -208,7 +208,10 @@ class TestTraces:
         assert asked.repeats == ()
 
     def test_questions_asked_once_are_a_plain_run(self, path: Path) -> None:
-        assert read_traces(path, repeats="keep").repeats == ()  # every trace is a question
+        apart = read_traces(path, repeats="keep")
+        assert apart.repeats == ()  # every trace is a question
+        assert "question_id= or questions= says which" in apart.notes[-1]
+        assert not any("keep" in note for note in read_traces(path).notes)
 
     def test_a_wrong_word(self, path: Path) -> None:
         with pytest.raises(InvalidInput, match="'last' or 'keep'"):

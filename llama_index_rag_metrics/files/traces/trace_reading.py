@@ -126,6 +126,12 @@ def read_traces(
     ).run
 
 
+_ALL_APART = (
+    'each trace is a question of its own, of which repeats="keep" finds no second run: '
+    "question_id= or questions= says which traces ask the same"
+)
+
+
 class ReadSessions(NamedTuple):
     """The run, and query id to its session, for each time of asking."""
 
@@ -180,7 +186,8 @@ def read_sessions(
         name = name or name_of(Path(source))
     about: Any = {"name": name, "queries": queries, "metadata": metadata}
     again = [Run(each, **about) for each in by_time] if len(by_time) > 1 else ()
-    about |= {"skipped": faults.skipped, "notes": remarks.notes() or nothing}
+    apart = [] if repeats == "last" or question_id or known else [_ALL_APART]
+    about |= {"skipped": faults.skipped, "notes": [*(remarks.notes() or nothing), *apart]}
     return ReadSessions(Run(by_time[0], **about, repeats=again), of_times)
 
 
