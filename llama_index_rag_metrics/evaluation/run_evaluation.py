@@ -15,7 +15,7 @@ from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetr
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.vector_stores.types import MetadataFilters
 
-from llama_index_rag_metrics.evaluation.asking.query import Asker
+from llama_index_rag_metrics.evaluation.asking.query import UNTOLD, Asker
 from llama_index_rag_metrics.evaluation.asking.query_runner import Collected, QueryRunner
 from llama_index_rag_metrics.evaluation.asking.run_journal import Journal
 from llama_index_rag_metrics.evaluation.asking.run_options import RunOptions
@@ -37,6 +37,7 @@ from llama_index_rag_metrics.evaluation.retrieved.places import Places, places_f
 from llama_index_rag_metrics.evaluation.retrieved.run_matching import group_by_matcher
 from llama_index_rag_metrics.evaluation.sessions.session_asker import check_calls
 from llama_index_rag_metrics.evaluation.who_asks import Query, filters_by_question
+from llama_index_rag_metrics.files.conversations import HISTORY
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.metrics.base import check_passes, of_one_run
@@ -219,6 +220,10 @@ async def run_evaluation(
             journal=journal,
         )
         collected = await runner.collect()
+    first, is_told = collected[0], getattr(retriever_id, "told", None) is not None
+    histories = (row.get(HISTORY) for row in plan.questions.metadata.values())
+    if path is not None and not is_told and any(histories):  # answers of a journal tell nothing
+        first.notes = tuple(dict.fromkeys([*first.notes, UNTOLD]))
     if not stored:
         warn_of(collected)
     results = build_results(plan, collected)

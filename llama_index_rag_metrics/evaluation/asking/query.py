@@ -44,6 +44,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+UNTOLD = (
+    "questions have a history, which this retriever takes no account of: chat engines, agents and "
+    "functions with a parameter metadata do"
+)
+
 
 class Question(NamedTuple):
     """A query; `relevant_texts`, also those of the corpus, are for metrics of texts alone."""
@@ -154,10 +159,7 @@ class LocalAsker:
         """What a reader should know of who asked a query, and of what came."""
         notes = []
         if self.pipeline.told is None and query.metadata.get(HISTORY):
-            notes.append(
-                "questions have a history, which this retriever takes no account of: chat engines, "
-                "agents and functions with a parameter metadata do"
-            )
+            notes.append(UNTOLD)
         if query.filters is not None and not nodes:
             notes.append(
                 "filters left no passage for some questions: a passage without the key of a filter "

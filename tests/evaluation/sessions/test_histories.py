@@ -200,11 +200,16 @@ def test_stages_tell_an_agent_the_history() -> None:
     assert llm.told["pay 5?"] == [(each["role"], each["content"]) for each in said(5)]
 
 
-def test_a_note_says_that_a_retriever_is_not_told() -> None:
+def test_a_note_says_that_a_retriever_is_not_told(tmp_path: Path) -> None:
     (note,) = evaluate(INDEX, dataset(), ["recall@3"]).scores.notes
     assert note.startswith("questions have a history, which this retriever takes no account of")
     engine = INDEX.as_chat_engine(ChatMode.CONTEXT, llm=MockLLM(), similarity_top_k=3)
     assert evaluate(engine, dataset(), ["recall@3"]).scores.notes == ()
+    for _ in range(2):  # the second one asks nothing
+        again = evaluate(INDEX, dataset(), ["recall@3"], journal=tmp_path / "index.jsonl")
+        assert again.scores.notes == (note,)
+        told = evaluate(engine, dataset(), ["recall@3"], journal=tmp_path / "engine.jsonl")
+        assert told.scores.notes == ()
 
 
 def test_a_journal_refuses_another_history(tmp_path: Path) -> None:
