@@ -119,6 +119,39 @@ def test_a_slice_too_small_to_pass_decides_nothing_and_is_named() -> None:
     assert check_rules(enough, KEEPS, baseline=enough).verdicts[0].parts[2].outcome == "pass"
 
 
+def test_how_many_questions_a_slice_takes_counts_its_clusters() -> None:
+    """100 questions in 4 clusters: the least number of clusters, of which each has 25 questions."""
+    same = scores_of({"en": [1.0, 0.0] * 500, "de": [1.0, 0.0] * 50})
+    clusters = {q: q if q.startswith("en") else f"de{int(q[2:]) % 4}" for q in same.query_ids}
+    [verdict] = check_rules(same, KEEPS, baseline=same, clusters=clusters)
+    least = 25 * (least_by_definition(0.05) - 1) + 1
+    assert [part.least for part in verdict.parts] == [None, least]
+    assert f"with fewer than {least:,} questions: de (100)." in verdict.sentence
+
+
+@pytest.mark.filterwarnings("error")
+def test_no_slice_is_too_small_for_a_metric_without_a_best_score() -> None:
+    scores = scores_of({"en": [4.0, 5.0] * 50, "de": [3.0, 6.0, 8.0]}, "dcg@10")
+    [verdict] = check_rules(scores, "dcg@10 >= 3.5 at 95% in every language")
+    assert [part.outcome for part in verdict.parts] == ["pass", "inconclusive"]
+    assert verdict.parts[1].least is None
+    assert (verdict.outcome, verdict.part) == ("inconclusive", "language de")
+
+
+def test_a_key_of_questions_without_a_score_is_known_with_a_baseline_too() -> None:
+    bare = Scores(
+        ["a", "b"],
+        {"hit_rate@5": [1.0, 1.0]},
+        excluded={"c": "no relevant"},
+        metadata={"c": {"language": "de"}},
+    )
+    rules = ["hit_rate@5 >= 0.5", "hit_rate@5 >= baseline - 0.5 as observed"]
+    for verdict in check_rules(
+        bare, [f"{rule} in every language" for rule in rules], baseline=bare
+    ):
+        assert [part.part for part in verdict.parts] == ["questions without language"]
+
+
 def test_only_small_slices_leave_a_rule_open() -> None:
     same = scores_of({"en": [1.0, 0.0], "de": [1.0, 0.0, 1.0]})
     [verdict] = check_rules(same, KEEPS, baseline=same)

@@ -17,7 +17,7 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import compress
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -96,9 +96,7 @@ class PairedEvidence:
 
     def at_best(self, n: int | None = None) -> PairedEvidence:
         """The evidence where nothing changed, of these queries or of n."""
-        if n is None:
-            return replace(self, values=0 * self.values, changes=None)
-        return replace(self, values=np.zeros(n), changes=None, clusters=None)
+        return _repeated(replace(self, changes=None), 0.0, n)
 
     def needed(self, tolerance: float, confidence: float) -> int | None:
         """How many questions would show that nothing changed; None where no larger number would."""
@@ -155,9 +153,7 @@ class MeanEvidence:
     def at_best(self, n: int | None = None) -> MeanEvidence:
         """The evidence where every query has the best score, of these queries or of n."""
         best = self.limits[0] if self.negated else self.limits[1]
-        if n is None:
-            return replace(self, values=best + 0 * self.values, calibrated=None)
-        return replace(self, values=np.full(n, best), calibrated=None, clusters=None)
+        return _repeated(replace(self, calibrated=None), best, n)
 
     def _interval(self, confidence: float) -> MeanInterval:
         two_sided = 2 * confidence - 1
@@ -185,6 +181,19 @@ def _reckoned(values: FloatArray, limits: tuple[float, float]) -> tuple[float, f
 
 
 Evidence: TypeAlias = "PairedEvidence | MeanEvidence"
+
+_SomeEvidence = TypeVar("_SomeEvidence", PairedEvidence, MeanEvidence)
+
+
+def _repeated(evidence: _SomeEvidence, value: float, n: int | None) -> _SomeEvidence:
+    """Evidence with this value for every query, or of n queries in clusters as large as these."""
+    if n is None:
+        return replace(evidence, values=value + 0 * evidence.values)
+    clusters = evidence.clusters
+    if clusters is not None:
+        known = clusters[~np.isnan(evidence.values)]
+        clusters = np.arange(n) * len(np.unique(known)) // len(known)
+    return replace(evidence, values=np.full(n, value), clusters=clusters)
 
 
 @dataclass(frozen=True)
@@ -244,9 +253,9 @@ def measure_against(
         value: [asked[row] for row in rows if asked[row] in known]
         for value, rows in slice_rows(rule, asked, paired.metadata).items()
     }
-    is_parted = any(value is not None and ids for value, ids in in_both.items())
+    having = {each for value, ids in in_both.items() if value is not None for each in ids}
     parts: dict[Hashable, Paired] = {None: paired}
-    if is_parted:
+    if not having.isdisjoint(paired.query_ids):
         parts = paired.slices(rule.every)
     measured = []
     for value, ids in in_both.items():

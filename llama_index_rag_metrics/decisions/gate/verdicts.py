@@ -18,6 +18,8 @@ from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
+
 from llama_index_rag_metrics.decisions.gate.gate_report import MOST_ITEMS, ORDER, gate_report
 from llama_index_rag_metrics.decisions.gate.gate_sentences import sentence
 from llama_index_rag_metrics.decisions.gate.measuring import Evidence, Measured, PairedEvidence
@@ -311,7 +313,8 @@ def _least(rule: Rule, evidence: Evidence) -> int | None:
     """How many queries could pass; None where these could, or no number."""
 
     def passes(best: Evidence) -> bool:
-        low = best.bounds(rule.confidence or 0.0)[0]
+        is_bounded = np.isfinite(np.nanmax(best.values))
+        low = best.bounds(rule.confidence or 0.0)[0] if is_bounded else None
         return low is not None and _keeps(rule, _turned(rule, low))
 
     counts = range(2, _MOST_QUERIES)
