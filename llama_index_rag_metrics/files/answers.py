@@ -11,21 +11,19 @@ from typing import Any, TypeAlias, get_args
 
 from llama_index_rag_metrics.files.fields import QUERY, QUERY_ID, REPEAT, first_of
 from llama_index_rag_metrics.files.file_kinds import format_of
-from llama_index_rag_metrics.files.judgements import read_number
 from llama_index_rag_metrics.files.lines import Faults, Place, from_json, read_lines, read_text
-from llama_index_rag_metrics.files.records import read_id
+from llama_index_rag_metrics.files.records import read_id, read_number
 from llama_index_rag_metrics.files.runs.arrow_runs import ArrowForm, column_names, read_batches
-from llama_index_rag_metrics.files.runs.run_fields import read_repeat
+from llama_index_rag_metrics.files.runs.run_records import read_repeat
 from llama_index_rag_metrics.files.tables import frame_records, is_frame, read_table
 from llama_index_rag_metrics.files.traces.containers import IDS, is_trace, without_copied_index
-from llama_index_rag_metrics.files.traces.span_collecting import comparable
 from llama_index_rag_metrics.files.traces.trace_reading import (
     Questions,
     queries_by_text,
     question_texts,
     read_sessions,
 )
-from llama_index_rag_metrics.files.traces.trace_sessions import Repeats
+from llama_index_rag_metrics.files.traces.trace_sessions import Repeats, comparable
 from llama_index_rag_metrics.files.traces.trace_spans import mapping
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput, UnknownFormat
 

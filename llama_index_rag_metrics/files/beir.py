@@ -10,7 +10,6 @@ from typing import Any
 
 from llama_index_rag_metrics.files.dataset_content import DatasetContent, check_fits
 from llama_index_rag_metrics.files.fields import QUERY_ID
-from llama_index_rag_metrics.files.judgements import Judgements, format_grade
 from llama_index_rag_metrics.files.lines import (
     Faults,
     Place,
@@ -20,7 +19,9 @@ from llama_index_rag_metrics.files.lines import (
     write_lines,
 )
 from llama_index_rag_metrics.files.records import (
+    Judgements,
     document_record,
+    format_grade,
     read_document,
     read_id,
     take,

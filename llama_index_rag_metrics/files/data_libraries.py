@@ -10,9 +10,8 @@ from typing import Any
 from llama_index_rag_metrics.files.beir import read_query
 from llama_index_rag_metrics.files.dataset_content import DatasetContent
 from llama_index_rag_metrics.files.fields import DOC_ID, GRADE, QUERY_ID, first_of
-from llama_index_rag_metrics.files.judgements import Judgements
 from llama_index_rag_metrics.files.lines import Faults, Place, Rows
-from llama_index_rag_metrics.files.records import read_document
+from llama_index_rag_metrics.files.records import Judgements, read_document
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra
 

@@ -12,8 +12,12 @@ from llama_index_rag_metrics.files.dataset_content import DatasetContent
 from llama_index_rag_metrics.files.fields import EXAMPLE, QUERY
 from llama_index_rag_metrics.files.json_datasets import is_mapping, read_mapping
 from llama_index_rag_metrics.files.lines import Faults, Place, name_of
-from llama_index_rag_metrics.files.records import read_question, read_questions
-from llama_index_rag_metrics.files.squad import is_squad, squad_rows
+from llama_index_rag_metrics.files.records import (
+    is_squad,
+    read_question,
+    read_questions,
+    squad_rows,
+)
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.runtime.errors import UnknownFormat
 

@@ -24,7 +24,6 @@ from llama_index_rag_metrics.files.beir import (
 )
 from llama_index_rag_metrics.files.dataset_content import DatasetContent
 from llama_index_rag_metrics.files.json_datasets import has_judgements, is_dataset, read_jsonl
-from llama_index_rag_metrics.files.judgements import read_number
 from llama_index_rag_metrics.files.lines import (
     Faults,
     Place,
@@ -33,11 +32,11 @@ from llama_index_rag_metrics.files.lines import (
     read_lines,
     read_text,
 )
+from llama_index_rag_metrics.files.records import read_number
 from llama_index_rag_metrics.files.runs.arrow_runs import ArrowForm, column_names, read_arrow
 from llama_index_rag_metrics.files.runs.run_records import renamed
-from llama_index_rag_metrics.files.runs.trec_run import read_trec_run
 from llama_index_rag_metrics.files.tables import read_table
-from llama_index_rag_metrics.files.trec import COMMENT, read_trec, split_columns
+from llama_index_rag_metrics.files.trec import COMMENT, read_trec, read_trec_run, split_columns
 from llama_index_rag_metrics.files.trec import read_qrels as read_trec_qrels
 from llama_index_rag_metrics.runtime.errors import (
     FileFormatError,

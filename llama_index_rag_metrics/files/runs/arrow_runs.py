@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from llama_index_rag_metrics.files.fields import CALLS, KNOWN, MODEL_CONTEXT, REPEAT
 from llama_index_rag_metrics.files.lines import Place
-from llama_index_rag_metrics.files.runs.run_fields import ASKED
+from llama_index_rag_metrics.files.runs.run_records import ASKED
 from llama_index_rag_metrics.rankings.judging.judged_column import RETRIEVED
 from llama_index_rag_metrics.runtime.atomic_files import whole_file
 from llama_index_rag_metrics.runtime.errors import FileFormatError, MissingExtra

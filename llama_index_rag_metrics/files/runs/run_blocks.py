@@ -18,8 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from llama_index_rag_metrics.files.lines import Faults, Place, raw_lines, read_blocks, text_size
-from llama_index_rag_metrics.files.runs.trec_run import ONCE, run_lines
-from llama_index_rag_metrics.files.trec import COMMENT
+from llama_index_rag_metrics.files.trec import BEGINS_COMMENT, ONCE, run_lines
 
 if TYPE_CHECKING:
     import polars as pl
@@ -30,8 +29,7 @@ _COLUMNS = ("query_id", "iter", "doc_id", "rank", "score", "tag")
 _READ = ["query_id", "doc_id", "score"]
 _OTHER_SPACES = (b"\t", b"\r", b"\v", b"\f")
 _TO_SPACES = bytes.maketrans(b"".join(_OTHER_SPACES), b"    ")
-_BEGINS_COMMENT = COMMENT.encode()
-_COMMENT_LINE = re.compile(rb"^" + _BEGINS_COMMENT + rb".*\n?", re.MULTILINE)
+_COMMENT_LINE = re.compile(rb"^" + BEGINS_COMMENT + rb".*\n?", re.MULTILINE)
 _LOOSE_SPACE = re.compile(rb" +\n *|\n +|  +")
 
 OnRead: TypeAlias = Callable[[int], object]
@@ -185,7 +183,7 @@ def _parse(
         block = block.translate(_TO_SPACES)
     if b"  " in block or b" \n" in block:
         block = _LOOSE_SPACE.sub(_tight, block.strip(b" \n"))
-    if block.startswith(_BEGINS_COMMENT) or b"\n" + _BEGINS_COMMENT in block:
+    if block.startswith(BEGINS_COMMENT) or b"\n" + BEGINS_COMMENT in block:
         block = _COMMENT_LINE.sub(b"", block)
     if block.startswith(codecs.BOM_UTF8):  # which Arrow leaves out of any block
         return None
@@ -219,7 +217,7 @@ def _last_tag(block: bytes) -> bytes:
     while end > 0:
         start = block.rfind(b"\n", 0, end) + 1
         columns = block[start:end].split()
-        if columns and not columns[0].startswith(_BEGINS_COMMENT):
+        if columns and not columns[0].startswith(BEGINS_COMMENT):
             return columns[_COLUMNS.index("tag")]
         end = start - 1
     return b""

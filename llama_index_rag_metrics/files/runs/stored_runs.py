@@ -23,9 +23,8 @@ from llama_index_rag_metrics.files.runs.arrow_runs import (
 )
 from llama_index_rag_metrics.files.runs.read_runs import read_run
 from llama_index_rag_metrics.files.runs.run_blocks import OnRead, TrecStream
-from llama_index_rag_metrics.files.runs.run_fields import FIELDS
-from llama_index_rag_metrics.files.runs.run_records import warn_unread
-from llama_index_rag_metrics.files.runs.trec_run import run_lines
+from llama_index_rag_metrics.files.runs.run_records import FIELDS, warn_unread
+from llama_index_rag_metrics.files.trec import run_lines
 from llama_index_rag_metrics.rankings.judging.arrow import GRADES
 from llama_index_rag_metrics.rankings.judging.judged_column import EXPECTED, QUERY_ID, RETRIEVED
 from llama_index_rag_metrics.rankings.judging.judged_spans import EXPECTED_SPANS

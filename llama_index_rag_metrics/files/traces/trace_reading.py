@@ -10,12 +10,13 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, get_args
 from llama_index_rag_metrics.files.conversations import CONVERSATION, HISTORY, with_turns
 from llama_index_rag_metrics.files.lines import Faults, OnError, name_of
 from llama_index_rag_metrics.files.traces.containers import spans_in
-from llama_index_rag_metrics.files.traces.span_collecting import SpanCollector, comparable
 from llama_index_rag_metrics.files.traces.trace_sessions import (
     Remark,
     Remarks,
     Repeats,
+    SpanCollector,
     TraceSession,
+    comparable,
     conversations,
     rankings,
     sessions,

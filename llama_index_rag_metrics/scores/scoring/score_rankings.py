@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from llama_index_rag_metrics.files.judgements import Qrels
+from llama_index_rag_metrics.files.records import Qrels
 from llama_index_rag_metrics.files.runs.read_runs import read_qrels, read_run
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.metrics.base import check_passes, of_one_run
