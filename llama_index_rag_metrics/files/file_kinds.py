@@ -23,7 +23,7 @@ from llama_index_rag_metrics.files.beir import (
     read_judgements,
 )
 from llama_index_rag_metrics.files.dataset_content import DatasetContent
-from llama_index_rag_metrics.files.json_datasets import has_judgements, is_dataset, read_jsonl
+from llama_index_rag_metrics.files.dataset_objects import has_judgements, is_dataset, read_jsonl
 from llama_index_rag_metrics.files.lines import (
     Faults,
     Place,

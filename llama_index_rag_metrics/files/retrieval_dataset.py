@@ -11,12 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import Self
 
-from llama_index_rag_metrics.files import beir, dataset_summary, file_kinds, json_datasets, trec
-from llama_index_rag_metrics.files import dataset_arguments as arguments
+from llama_index_rag_metrics.files import beir, dataset_objects, dataset_summary, file_kinds, trec
+from llama_index_rag_metrics.files import dataset_content as arguments
 from llama_index_rag_metrics.files.conversations import with_turns
-from llama_index_rag_metrics.files.data_libraries import read_hugging_face, read_ir_dataset
 from llama_index_rag_metrics.files.dataset_content import OF_QUERIES, DatasetContent
-from llama_index_rag_metrics.files.dataset_objects import read_frame, read_object
+from llama_index_rag_metrics.files.dataset_objects import (
+    read_frame,
+    read_hugging_face,
+    read_ir_dataset,
+    read_object,
+)
 from llama_index_rag_metrics.files.lines import Faults, OnError, check_on_error
 from llama_index_rag_metrics.files.tables import is_frame, to_frame
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
@@ -177,7 +181,7 @@ class RetrievalDataset(DatasetContent):
         cls, path: str | os.PathLike[str], *, name: str = "", on_error: OnError = "raise"
     ) -> Self:
         """Read JSON lines: each is a question or, with a `document_id`, a document; see `load`."""
-        return cls._read(on_error, name, json_datasets.read_jsonl, _path("path", path))
+        return cls._read(on_error, name, dataset_objects.read_jsonl, _path("path", path))
 
     @classmethod
     def from_beir(
@@ -206,7 +210,7 @@ class RetrievalDataset(DatasetContent):
         cls,
         qrels: str | os.PathLike[str],
         topics: str | os.PathLike[str],
-        corpus: arguments.Corpus | None = None,
+        corpus: dataset_objects.Corpus | None = None,
         *,
         subtopics: bool = False,
         name: str = "",
@@ -281,7 +285,7 @@ class RetrievalDataset(DatasetContent):
     def from_pandas(
         cls,
         frame: pd.DataFrame,
-        corpus: arguments.Corpus | None = None,
+        corpus: dataset_objects.Corpus | None = None,
         *,
         name: str = "",
         on_error: OnError = "raise",
@@ -311,7 +315,7 @@ class RetrievalDataset(DatasetContent):
             InvalidInput: the path has another ending.
         """
         if check_ending(Path(path)) == ".json":
-            json_datasets.write_mapping(self, Path(path))
+            dataset_objects.write_mapping(self, Path(path))
         else:
             self.to_jsonl(path)
 
@@ -327,7 +331,7 @@ class RetrievalDataset(DatasetContent):
         Raises:
             FormatTooNarrow: something of that kind is there, and `lossy` isn't set.
         """
-        json_datasets.write_embedding_qa(self, Path(path), lossy=lossy)
+        dataset_objects.write_embedding_qa(self, Path(path), lossy=lossy)
 
     def to_jsonl(self, path: str | os.PathLike[str], *, lossy: bool = False) -> None:
         """Write JSON lines: the questions, then the documents.
@@ -335,7 +339,7 @@ class RetrievalDataset(DatasetContent):
         Raises:
             FormatTooNarrow: the mode isn't text, and `lossy` isn't set.
         """
-        json_datasets.write_jsonl(self, Path(path), lossy=lossy)
+        dataset_objects.write_jsonl(self, Path(path), lossy=lossy)
 
     def to_beir(
         self, folder: str | os.PathLike[str], split: str = "test", *, lossy: bool = False
@@ -468,11 +472,13 @@ class RetrievalDataset(DatasetContent):
         name: str,
         read: Callable[..., DatasetContent],
         *source: Any,
-        documents: arguments.Corpus | None = None,
+        documents: dataset_objects.Corpus | None = None,
         **options: Any,
     ) -> Self:
         faults = Faults(on_error)
-        content = arguments.with_corpus(read(*source, faults=faults, **options), documents, faults)
+        content = dataset_objects.with_corpus(
+            read(*source, faults=faults, **options), documents, faults
+        )
         faults.warn()
         if misnamed := dataset_summary.misnamed_fields(content):
             warn_caller(FieldsUnread(" ".join(misnamed)))

@@ -14,7 +14,7 @@ from pydantic_core import PydanticCustomError
 
 from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.cache.fetching import Cache, Tally, Usage
-from llama_index_rag_metrics.runtime.cache.keys import Request, identity
+from llama_index_rag_metrics.runtime.digests import Request, identity
 from llama_index_rag_metrics.runtime.errors import BadAnswer, InvalidInput
 from llama_index_rag_metrics.runtime.sync import in_thread
 

@@ -44,7 +44,7 @@ from llama_index_rag_metrics.metrics.base import check_passes
 from llama_index_rag_metrics.metrics.metric_names import DEFAULT_METRICS
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.rankings.fusion import Combine
-from llama_index_rag_metrics.rankings.judging.retrieval_scores import check_min_score
+from llama_index_rag_metrics.rankings.judging.judged_column import check_min_score
 from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn
 from llama_index_rag_metrics.rankings.matching.matcher_names import MatcherLike
 from llama_index_rag_metrics.rankings.matching.span_matcher import SpanMatcher

@@ -17,7 +17,7 @@ from llama_index_rag_metrics.evaluation.permissions import ForbiddenLike
 from llama_index_rag_metrics.evaluation.who_asks import FiltersLike
 from llama_index_rag_metrics.files.lines import OnError
 from llama_index_rag_metrics.rankings.fusion import Combine
-from llama_index_rag_metrics.rankings.judging.retrieval_scores import check_min_score
+from llama_index_rag_metrics.rankings.judging.judged_column import check_min_score
 from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn
 from llama_index_rag_metrics.rankings.matching.matcher import Matcher
 from llama_index_rag_metrics.rankings.tokens import Tokenizer

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 from llama_index_rag_metrics.files import fields as f
 from llama_index_rag_metrics.files import file_kinds as kinds
 from llama_index_rag_metrics.files.conversations import CONVERSATION, TURN, with_turns
-from llama_index_rag_metrics.files.json_datasets import has_judgements, read_mapping
+from llama_index_rag_metrics.files.dataset_objects import has_judgements, read_mapping
 from llama_index_rag_metrics.files.lines import (
     Faults,
     OnError,

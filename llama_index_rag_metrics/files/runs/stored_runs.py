@@ -26,9 +26,13 @@ from llama_index_rag_metrics.files.runs.run_blocks import OnRead, TrecStream
 from llama_index_rag_metrics.files.runs.run_records import FIELDS, warn_unread
 from llama_index_rag_metrics.files.trec import run_lines
 from llama_index_rag_metrics.rankings.judging.arrow import GRADES
-from llama_index_rag_metrics.rankings.judging.judged_column import EXPECTED, QUERY_ID, RETRIEVED
+from llama_index_rag_metrics.rankings.judging.judged_column import (
+    EXPECTED,
+    QUERY_ID,
+    RETRIEVED,
+    SCORES,
+)
 from llama_index_rag_metrics.rankings.judging.judged_spans import EXPECTED_SPANS
-from llama_index_rag_metrics.rankings.judging.retrieval_scores import SCORES
 from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra, UnknownFormat
 
 if TYPE_CHECKING:

@@ -8,9 +8,12 @@ from typing import Any
 
 from llama_index_rag_metrics.rankings.judging.forbidden import Forbidden
 from llama_index_rag_metrics.rankings.judging.judged_calls import JudgedCalls
-from llama_index_rag_metrics.rankings.judging.judged_column import JudgedColumn, TokenCounts
+from llama_index_rag_metrics.rankings.judging.judged_column import (
+    JudgedColumn,
+    RetrievalScores,
+    TokenCounts,
+)
 from llama_index_rag_metrics.rankings.judging.judged_spans import JudgedSpans
-from llama_index_rag_metrics.rankings.judging.retrieval_scores import RetrievalScores
 from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 

@@ -11,9 +11,10 @@ from typing import TypeAlias, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from llama_index_rag_metrics.rankings.judging.judged_column import JudgedColumn, TokenCounts
-from llama_index_rag_metrics.rankings.judging.retrieval_scores import (
+from llama_index_rag_metrics.rankings.judging.judged_column import (
+    JudgedColumn,
     RetrievalScores,
+    TokenCounts,
     check_min_score,
 )
 from llama_index_rag_metrics.rankings.run import SCORED, UNSCORED
