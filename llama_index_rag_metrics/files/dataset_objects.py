@@ -72,9 +72,8 @@ def read_hugging_face(
     names = [f"{prefix}qrels", subset or "default"]
     judged = _rows(os.fspath(qrels or name), names, split)
     names_of = (QUERY_ID, DOC_ID, GRADE)
-    content.relevance = _read_judgements(
-        judged, lambda row: [first_of(row, names) for names in names_of], content, faults
-    )
+    rows = ((place, [first_of(row, names) for names in names_of]) for place, row in judged)
+    content.relevance = _read_judgements(rows, content, faults)
     for query_id in content.queries.keys() - content.relevance.keys():
         del content.queries[query_id]
         content.metadata.pop(query_id, None)
@@ -112,16 +111,9 @@ def _choose(split: str | None, splits: Sequence[str], configuration: str) -> str
     return wanted
 
 
-def _read_judgements(
-    rows: Rows, fields: Callable[[Any], Sequence[Any]], content: DatasetContent, faults: Faults
-) -> dict[str, Relevance]:
+def _read_judgements(rows: Rows, content: DatasetContent, faults: Faults) -> dict[str, Relevance]:
     judgements = Judgements(content.queries, "the id of one of its questions")
-
-    def read(row: Any, place: Place) -> None:
-        query_id, document_id, grade, *facet = fields(row)
-        judgements.add(query_id, document_id, grade, place, *facet)
-
-    faults.each(rows, read)
+    faults.each(rows, lambda row, place: judgements.add(*row[:3], place, *row[3:]))
     return judgements.relevance()
 
 
@@ -143,18 +135,19 @@ def read_ir_dataset(source: Any, *, corpus: bool = True, faults: Faults) -> Data
         if fields:
             content.metadata[query.query_id] = fields
     if source.has_qrels():
-        rows = Place(f"{name} qrels").numbered(source.qrels_iter())
-        content.relevance = _read_judgements(rows, _judgement_fields, content, faults)
+        rows = (
+            (
+                place,
+                (each.query_id, each.doc_id, each.relevance, getattr(each, "subtopic_id", None)),
+            )
+            for place, each in Place(f"{name} qrels").numbered(source.qrels_iter())
+        )
+        content.relevance = _read_judgements(rows, content, faults)
     if corpus and source.has_docs():
         content.corpus = {
             document.doc_id: document.default_text() for document in source.docs_iter()
         }
     return content
-
-
-def _judgement_fields(judged: Any) -> tuple[Any, ...]:
-    facet = getattr(judged, "subtopic_id", None)
-    return judged.query_id, judged.doc_id, judged.relevance, facet
 
 
 if TYPE_CHECKING:

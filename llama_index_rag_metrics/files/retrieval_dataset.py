@@ -7,7 +7,7 @@ import os
 import random
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from typing_extensions import Self
 
@@ -21,11 +21,11 @@ from llama_index_rag_metrics.files.dataset_objects import (
     read_ir_dataset,
     read_object,
 )
-from llama_index_rag_metrics.files.lines import Faults, OnError, check_on_error
+from llama_index_rag_metrics.files.lines import Faults, OnError
 from llama_index_rag_metrics.files.tables import is_frame, to_frame
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.report.escape import terminal
-from llama_index_rag_metrics.runtime.amounts import check_amount, check_integer
+from llama_index_rag_metrics.runtime.amounts import check_amount, check_choice, check_integer
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import FieldsUnread, FileFormatError, InvalidInput
 
@@ -139,7 +139,7 @@ class RetrievalDataset(DatasetContent):
             >>> RetrievalDataset.of({"queries": {"q1": "why?"}, "relevant_docs": {"q1": ["d1"]}})
             <RetrievalDataset: 1 question, labelled (1 label)>
         """
-        check_on_error(on_error)
+        check_choice("on_error", on_error, get_args(OnError))
         if isinstance(source, cls):
             return source
         if isinstance(source, (str, os.PathLike)):

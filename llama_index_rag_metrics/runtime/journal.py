@@ -41,10 +41,6 @@ UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, RecursionError
 """What reading a row that isn't as it was written may raise."""
 
 
-class _WrongChecksumError(ValueError):
-    """A line isn't as it was written."""
-
-
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 """`json.dumps` would make an encoder for every row."""
 
@@ -219,7 +215,7 @@ def _to_line(row: Mapping[str, Any]) -> bytes:
 def _from_line(line: bytes) -> dict[str, Any]:
     content = line[:-_CHECK_LENGTH].removesuffix(b", ") + b"}"
     if line[-_CHECK_LENGTH:] != _CHECK % crc32(content):
-        raise _WrongChecksumError(line[-_CHECK_LENGTH:])
+        raise ValueError(line[-_CHECK_LENGTH:])
     row: dict[str, Any] = json.loads(content)
     return row
 

@@ -194,11 +194,15 @@ def _handler() -> BaseEventHandler:
 
         def handle(self, event: Any, **_: Any) -> None:
             heard = _listener.get()
-            if heard is None or not isinstance(event, (LLMChatEndEvent, LLMCompletionEndEvent)):
+            new = getattr(event, "response", None)
+            is_end = isinstance(event, (LLMChatEndEvent, LLMCompletionEndEvent))
+            if heard is None or not is_end or new is None:
                 return
+            last = heard[-1] if heard else new
             # a completion that is made of a chat, or the other way round, ends both
-            if event.response is not None and not (heard and _is_inner(heard[-1], event.response)):
-                heard.append(event.response)
+            is_same = type(last) is not type(new) and last.raw is not None and last.raw is new.raw
+            if not is_same:
+                heard.append(new)
 
     return Handler()
 
@@ -214,10 +218,6 @@ def _attach(change: int) -> None:
             root.add_event_handler(_handler())
         elif not _listening:  # a new list: others may be walking along the old one
             root.event_handlers = [each for each in root.event_handlers if each is not _handler()]
-
-
-def _is_inner(last: Response, new: Response) -> bool:
-    return type(last) is not type(new) and last.raw is not None and last.raw is new.raw
 
 
 def _tokens(response: Response) -> tuple[int, int]:

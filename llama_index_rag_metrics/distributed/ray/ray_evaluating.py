@@ -263,11 +263,8 @@ class WorkerPool:
     def _launch(self) -> None:
         task = asyncio.create_task(self._build())
         self._building.add(task)
-        task.add_done_callback(self._launched)
-
-    def _launched(self, task: asyncio.Task[None]) -> None:
-        self._building.discard(task)
-        self._changed.set()
+        task.add_done_callback(self._building.discard)
+        task.add_done_callback(lambda _: self._changed.set())
 
     async def _build(self) -> None:
         for _ in range(_ATTEMPTS):

@@ -19,9 +19,14 @@ import numpy.typing as npt
 
 from llama_index_rag_metrics.files.lines import Faults, Place, raw_lines, read_blocks, text_size
 from llama_index_rag_metrics.files.trec import BEGINS_COMMENT, ONCE, run_lines
+from llama_index_rag_metrics.runtime.arrays import Lazy
 
 if TYPE_CHECKING:
     import polars as pl
+    import pyarrow as pa
+    from pyarrow import csv
+else:
+    pl, pa, csv = Lazy("polars"), Lazy("pyarrow"), Lazy("pyarrow.csv")
 
 _BLOCK = 1 << 25
 _PART = 1 << 28
@@ -53,8 +58,6 @@ class TrecStream:
         self._repeating: set[str] = set()
 
     def contiguous(self) -> Iterator[pl.DataFrame]:
-        import polars as pl
-
         hashes: list[Any] = [np.array([], np.uint64)]
         held: pl.DataFrame | None = None
         for block in self._blocks():
@@ -77,9 +80,6 @@ class TrecStream:
 
     def parted(self) -> Iterator[pl.DataFrame]:
         """The tables of any run, by way of sorted temporary files as large as the run."""
-        import polars as pl
-        import pyarrow as pa
-
         n_parts = max(1, 8 * text_size(self._path) // _PART)
         with tempfile.TemporaryDirectory() as folder:
             files = [Path(folder, str(number)) for number in range(n_parts)]
@@ -109,8 +109,6 @@ class TrecStream:
                 yield frame
 
     def _parse_exactly(self, block: bytes, n_before: int) -> pl.DataFrame:
-        import polars as pl
-
         rows = []
         numbered = enumerate(BytesIO(block), n_before + 1)
         for _, *row, tag in run_lines(numbered, self._path, self._faults):
@@ -121,8 +119,6 @@ class TrecStream:
 
     def _rankings(self, lines: pl.DataFrame, query: npt.NDArray[Any]) -> pl.DataFrame:
         """Whole queries as rankings; `query` is the ascending number of each line's query."""
-        import polars as pl
-
         lines = lines.with_columns(pl.Series("query", query))
         ranked = _ranked(lines, self._lists)
         if not ranked["query_id"].is_unique().all():
@@ -153,8 +149,6 @@ class TrecStream:
 
 def qrels_table(path: Path) -> pl.DataFrame | None:
     """TREC qrels as a row a query; None where `read_qrels` has to read, or to say what is wrong."""
-    import polars as pl
-
     names = ("query_id", "iter", "doc_id", "grade")
     blocks = [
         _parse(block, names, "grade", goes_on=False) for _, block in read_blocks(path, _BLOCK, bool)
@@ -175,10 +169,6 @@ def _parse(
     block: bytes, names: Sequence[str], number: str, *, goes_on: bool
 ) -> pl.DataFrame | None:
     """A block as Arrow reads it, or None where the result is odd; `goes_on` allows more columns."""
-    import polars as pl
-    import pyarrow as pa
-    from pyarrow import csv
-
     if any(space in block for space in _OTHER_SPACES):
         block = block.translate(_TO_SPACES)
     if b"  " in block or b" \n" in block:
@@ -225,8 +215,6 @@ def _last_tag(block: bytes) -> bytes:
 
 def _ranked(lines: pl.DataFrame, lists: Mapping[str, str]) -> pl.DataFrame:
     """Lines, numbered by `query`, as rankings; `lists` says of which columns."""
-    import polars as pl
-
     query, score = lines["query"].to_numpy(), lines["score"].to_numpy()
     if not ((query[1:] > query[:-1]) | (score[1:] < score[:-1])).all():
         lines = lines.sort("query", "score", "doc_id", descending=[False, True, True])

@@ -33,6 +33,7 @@ from llama_index_rag_metrics.rankings.judging.judged_column import (
     SCORES,
 )
 from llama_index_rag_metrics.rankings.judging.judged_spans import EXPECTED_SPANS
+from llama_index_rag_metrics.runtime.arrays import Lazy
 from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra, UnknownFormat
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     Columns: TypeAlias = pl.DataFrame | pa.RecordBatch
+else:
+    pl, pa = Lazy("polars"), Lazy("pyarrow")
 
 _MOST_ROWS, _MOST_IDS = 1 << 17, 1 << 20
 """So much is read at once, whichever is less."""
@@ -132,8 +135,6 @@ class StoredRun:
         faults.warn()
 
     def _stored_tables(self, on_read: OnRead) -> Iterator[Columns]:
-        import polars as pl
-
         done, seen = 0, [np.array([], np.uint64)]
         tells_errors = self._has_stored(_ERROR)
         for file, form in self._arrow_files():
@@ -197,8 +198,6 @@ class StoredRun:
                 yield file, form
 
     def _read_tables(self) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
         schema = record_schema(pa)
         run = read_run(self.path, on_error=self._on_error)
         self._check_kept(CALLS in self._measured and run.calls, run.repeats)
@@ -238,16 +237,12 @@ def _files(path: Path) -> list[Path]:
 
 
 def _query_ids(batch: pa.RecordBatch) -> pl.Series:
-    import polars as pl
-
     query_ids: pl.Series = pl.Series(pl.from_arrow(batch.column("query_id"))).cast(pl.String)
     return query_ids
 
 
 def _uniform(batch: pa.RecordBatch, query_ids: pl.Series, tells_errors: bool) -> pa.RecordBatch:
     """A batch whose query ids are texts, with a column of errors where any file has one."""
-    import pyarrow as pa
-
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
     if columns["query_id"].type != pa.string():
         columns["query_id"] = query_ids.to_arrow().cast(pa.string())

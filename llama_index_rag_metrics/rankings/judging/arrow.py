@@ -35,12 +35,14 @@ from llama_index_rag_metrics.rankings.judging.lists import judge
 from llama_index_rag_metrics.rankings.relevance import HIGHEST_GRADE, Relevance, RelevanceLike
 from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.rankings.span import Span
-from llama_index_rag_metrics.runtime.arrays import FloatArray
+from llama_index_rag_metrics.runtime.arrays import FloatArray, Lazy
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
+else:
+    pl, pa = Lazy("polars"), Lazy("pyarrow")
 
 GRADES, WEIGHTS = "grades", "facet_weights"
 
@@ -77,8 +79,6 @@ def _judge_hashed(frame: pl.DataFrame, columns: Sequence[type[JudgedColumn]]) ->
 
 def _read_grades(frame: pl.DataFrame, judged: IdLists) -> FloatArray:
     """(judgements,) the grade of every expected id, 1 in rows without grades."""
-    import polars as pl
-
     if GRADES not in frame.columns or frame[GRADES].null_count() == len(frame):
         return np.ones(len(judged.ids))
     grades = as_lists(frame[GRADES])
@@ -102,8 +102,6 @@ def _read_grades(frame: pl.DataFrame, judged: IdLists) -> FloatArray:
 
 
 def _is_grouped(expected: pl.DataType) -> bool:
-    import polars as pl
-
     return isinstance(expected, pl.List) and isinstance(expected.inner, pl.List)
 
 
@@ -157,9 +155,6 @@ def _weighted(
 
 
 def frame_of(table: pa.Table | pa.RecordBatch) -> pl.DataFrame:
-    import polars as pl
-    import pyarrow as pa
-
     if isinstance(table, pa.RecordBatch):
         table = pa.Table.from_batches([table])
     unreadable = (pl.exceptions.PolarsError, pl.exceptions.PanicException, pa.ArrowException)
@@ -176,8 +171,6 @@ def frame_of(table: pa.Table | pa.RecordBatch) -> pl.DataFrame:
 
 def check_undamaged(table: object) -> None:
     """Refuse a damaged table of Arrow: reading it could end the process."""
-    import pyarrow as pa
-
     if isinstance(table, (pa.Table, pa.RecordBatch)):
         try:
             table.validate(full=True)
@@ -187,8 +180,6 @@ def check_undamaged(table: object) -> None:
 
 def _plain_lists(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Lists of the kinds that Polars doesn't read, or not with nulls, as those that it does."""
-    import pyarrow as pa
-
     kind = column.type
     views = [getattr(pa.types, name, None) for name in ("is_list_view", "is_large_list_view")]
     is_view = any(test is not None and test(kind) for test in views)
@@ -199,8 +190,6 @@ def _plain_lists(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _own_items(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Lists without the items of the rows around a slice, which Polars would look at, too."""
-    import pyarrow as pa
-
     chunks = []
     for chunk in column.chunks:
         if type(chunk) not in (pa.ListArray, pa.LargeListArray):  # a map is a list, too
@@ -214,8 +203,6 @@ def _own_items(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _as_views(items: pa.Array) -> pa.Array:
     """Texts as Polars holds them, which Arrow makes in half the time."""
-    import pyarrow as pa
-
     if not (pa.types.is_string(items.type) or pa.types.is_large_string(items.type)):
         return items
     try:

@@ -23,11 +23,13 @@ from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.rankings.run import SCORED, UNSCORED, Ranking
 from llama_index_rag_metrics.rankings.tokens import DocumentTokens, TokenCounter, Tokenizer
 from llama_index_rag_metrics.runtime.amounts import check_amount
-from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
+from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray, Lazy
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 if TYPE_CHECKING:
     import polars as pl
+else:
+    pl = Lazy("polars")
 
 T = TypeVar("T")
 
@@ -226,8 +228,6 @@ def first_of_each(ids: Sequence[str], values: Sequence[T]) -> Iterable[T]:
 
 def _item_numbers(frame: pl.DataFrame, column: str, *, whole: bool = False) -> pl.Series:
     """(retrieved,) the numbers of every retrieved item, copies included, as a column has them."""
-    import polars as pl
-
     lists = as_lists(frame[column])
     inner = lists.dtype.inner if isinstance(lists.dtype, pl.List) else None
     fits = inner is not None and (inner.is_integer() if whole else inner.is_numeric())

@@ -27,11 +27,13 @@ from llama_index_rag_metrics.rankings.judging.judged_column import (
 )
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.span import LONGEST, Span
-from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray
+from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray, Lazy
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 if TYPE_CHECKING:
     import polars as pl
+else:
+    pl = Lazy("polars")
 
 Unit: TypeAlias = Literal["characters", "tokens"]
 
@@ -109,8 +111,6 @@ class JudgedSpans(JudgedColumn):
 
     @classmethod
     def of_table(cls, table: JudgedTable) -> JudgedSpans:
-        import polars as pl
-
         frame, retrieved, expected, grade = table
         sides = ((EXPECTED_SPANS, expected), (RETRIEVED_SPANS, retrieved))
         places = pl.concat(_kept(_read_places(frame, column), lists) for column, lists in sides)
@@ -205,8 +205,6 @@ class JudgedSpans(JudgedColumn):
 
 def with_expected_ids(frame: pl.DataFrame) -> pl.DataFrame:
     """A table of labels by place alone, with the ids that `Relevance.of_spans` gives them."""
-    import polars as pl
-
     if EXPECTED in frame.columns or EXPECTED_SPANS not in frame.columns:
         return frame
     places = _lists(frame[EXPECTED_SPANS])
@@ -225,16 +223,12 @@ def place_rows(frame: pl.DataFrame, column: str) -> list[list[Span | None]]:
 
 
 def span_series(column: str, spans: Iterable[Sequence[Span | None] | None]) -> pl.Series:
-    import polars as pl
-
     rows = [None if row is None else [span and span._asdict() for span in row] for row in spans]
     return pl.Series(column, rows, _dtype())
 
 
 def _read_places(frame: pl.DataFrame, column: str) -> pl.Series:
     """The place of every item of the lists of ids, copies included; null where it isn't known."""
-    import polars as pl
-
     items_of = "the expected ids" if column == EXPECTED_SPANS else "the retrieved ids"
     check_column(frame, column, f", the places of {items_of}", f"It is {_FORM}.")
     lists, counts = _lists(frame[column]), list_lengths(frame, _IDS[column])
@@ -261,14 +255,10 @@ def _kept(places: pl.Series, lists: IdLists) -> pl.Series:
 
 
 def _dtype() -> pl.DataType:
-    import polars as pl
-
     return pl.List(pl.Struct({"source": pl.String, "start": pl.Int64, "end": pl.Int64}))
 
 
 def _lists(column: pl.Series) -> pl.Series:
-    import polars as pl
-
     known = _dtype()
     if column.null_count() == len(column):
         return pl.Series(column.name, [None] * len(column), known)
