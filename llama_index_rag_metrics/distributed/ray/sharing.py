@@ -26,7 +26,6 @@ from llama_index_rag_metrics.runtime.cache.stores import (
 from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra
 from llama_index_rag_metrics.runtime.masking import describe_error
 from llama_index_rag_metrics.runtime.retries import admission
-from llama_index_rag_metrics.runtime.sync import run_sync, synchronous
 
 
 def import_ray(purpose: str) -> Any:
@@ -68,20 +67,29 @@ class SharedStore(ClaimingStore):
     def release(self, keys: Sequence[str]) -> None:
         self._actor.release.remote(self._owner, list(keys))
 
+    def put_all(self, kv_pairs: Pairs, collection: str = _DATA, batch_size: int = 1) -> None:
+        _get(self._actor.put.remote(self._owner, kv_pairs, collection))
+
     async def aput_all(self, kv_pairs: Pairs, collection: str = _DATA, batch_size: int = 1) -> None:
         await self._actor.put.remote(self._owner, kv_pairs, collection)
+
+    def get(self, key: str, collection: str = _DATA) -> Any:
+        return _get(self._actor.get.remote(key, collection))
 
     async def aget(self, key: str, collection: str = _DATA) -> Any:
         return await self._actor.get.remote(key, collection)
 
+    def get_all(self, collection: str = _DATA) -> Any:
+        return _get(self._actor.get_all.remote(collection))
+
     async def aget_all(self, collection: str = _DATA) -> Any:
         return await self._actor.get_all.remote(collection)
 
+    def delete(self, key: str, collection: str = _DATA) -> Any:
+        return _get(self._actor.delete.remote(key, collection))
+
     async def adelete(self, key: str, collection: str = _DATA) -> Any:
         return await self._actor.delete.remote(key, collection)
-
-    put_all, get = synchronous(aput_all), synchronous(aget)
-    get_all, delete = synchronous(aget_all), synchronous(adelete)
 
 
 class SharedLimiter:
@@ -89,7 +97,7 @@ class SharedLimiter:
         self._actor, self._number = limiter_actor, number
 
     def acquire(self, *tokens: int) -> None:
-        run_sync(self.async_acquire(*tokens))
+        _get(self._actor.acquire.remote(self._number, tokens))
 
     async def async_acquire(self, *tokens: int) -> None:
         await self._actor.acquire.remote(self._number, tokens)
@@ -242,3 +250,7 @@ def _is_limiter(part: Any) -> bool:
     return hasattr(kind, "async_acquire") or (
         hasattr(kind, "acquire") and not hasattr(kind, "release")
     )
+
+
+def _get(reference: Any) -> Any:
+    return import_ray("distributed.ray.evaluate()").get(reference)
