@@ -9,22 +9,14 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, TypeVar
 
-from llama_index_rag_metrics.files import tables
+from llama_index_rag_metrics.files import fields as f
+from llama_index_rag_metrics.files import records, tables
 from llama_index_rag_metrics.files.beir import read_corpus, read_query
 from llama_index_rag_metrics.files.dataset_content import (
     ALL_BUT_MODE,
     OF_QUERIES,
     DatasetContent,
     check_fits,
-)
-from llama_index_rag_metrics.files.fields import (
-    DOC_ID,
-    EXAMPLE,
-    GRADE,
-    QUERY,
-    QUERY_ID,
-    TEXT_HASH,
-    first_of,
 )
 from llama_index_rag_metrics.files.lines import (
     Faults,
@@ -35,20 +27,6 @@ from llama_index_rag_metrics.files.lines import (
     read_lines,
     to_json,
     write_lines,
-)
-from llama_index_rag_metrics.files.records import (
-    Judgements,
-    document_record,
-    is_squad,
-    question_record,
-    read_document,
-    read_id,
-    read_question,
-    read_questions,
-    read_relevance,
-    read_text_hash,
-    read_texts,
-    squad_rows,
 )
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.report.reportable import Reportable
@@ -71,15 +49,15 @@ def read_hugging_face(
     faults.each(questions, partial(read_query, content))
     names = [f"{prefix}qrels", subset or "default"]
     judged = _rows(os.fspath(qrels or name), names, split)
-    names_of = (QUERY_ID, DOC_ID, GRADE)
-    rows = ((place, [first_of(row, names) for names in names_of]) for place, row in judged)
+    names_of = (f.QUERY_ID, f.DOC_ID, f.GRADE)
+    rows = ((place, [f.first_of(row, names) for names in names_of]) for place, row in judged)
     content.relevance = _read_judgements(rows, content, faults)
     for query_id in content.queries.keys() - content.relevance.keys():
         del content.queries[query_id]
         content.metadata.pop(query_id, None)
     if corpus:
         documents = _rows(collection, [f"{prefix}corpus"], split)
-        faults.each(documents, partial(read_document, content))
+        faults.each(documents, partial(records.read_document, content))
     return content
 
 
@@ -112,7 +90,7 @@ def _choose(split: str | None, splits: Sequence[str], configuration: str) -> str
 
 
 def _read_judgements(rows: Rows, content: DatasetContent, faults: Faults) -> dict[str, Relevance]:
-    judgements = Judgements(content.queries, "the id of one of its questions")
+    judgements = records.Judgements(content.queries, "the id of one of its questions")
     faults.each(rows, lambda row, place: judgements.add(*row[:3], place, *row[3:]))
     return judgements.relevance()
 
@@ -186,12 +164,12 @@ def read_mapping(data: Mapping[str, object], place: Place, faults: Faults) -> Da
         name: _part(data, name, read, place, faults) for name, read in _READERS.items()
     }
     if not parts["relevance"]:
-        parts["relevance"] = _part(data, "relevant_docs", read_relevance, place, faults)
+        parts["relevance"] = _part(data, "relevant_docs", records.read_relevance, place, faults)
     content = DatasetContent(
         **parts,
         name=str(data.get("name", "")),
         mode=str(data.get("mode", "text")),
-        notes=read_texts(data.get("notes", []), place),
+        notes=records.read_texts(data.get("notes", []), place),
     )
     for part in OF_QUERIES:
         by_query = getattr(content, part)
@@ -244,7 +222,7 @@ def _part(
     values: dict[str, T] = {}
 
     def keep(entry: tuple[object, object], here: Place) -> None:
-        values[read_id(entry[0], place)] = read(entry[1], here)
+        values[records.read_id(entry[0], place)] = read(entry[1], here)
 
     entries = (
         (Place(f"{place.path}, {name} of {key!r}", place.line), (key, value))
@@ -267,13 +245,13 @@ def _metadata(value: Any, place: Place) -> dict[str, Any]:
 
 _READERS: dict[str, Callable[[Any, Place], Any]] = {
     "queries": _text,
-    "relevance": read_relevance,
+    "relevance": records.read_relevance,
     "corpus": _text,
     "titles": _text,
     "metadata": _metadata,
     "document_metadata": _metadata,
-    "expected_texts": read_texts,
-    "forbidden": lambda value, place: [*read_relevance(value, place).grades],
+    "expected_texts": records.read_texts,
+    "forbidden": lambda value, place: [*records.read_relevance(value, place).grades],
     "text_hashes": _text,
 }
 _OPTIONAL = [*_READERS][2:]
@@ -284,25 +262,25 @@ def read_jsonl(path: Path, faults: Faults) -> DatasetContent:
 
     def read(line: str, place: Place) -> None:
         record = from_json(line, place)
-        if isinstance(record, dict) and {"document_id", TEXT_HASH} == record.keys():
-            read_text_hash(content, record, place)
+        if isinstance(record, dict) and {"document_id", f.TEXT_HASH} == record.keys():
+            records.read_text_hash(content, record, place)
         elif isinstance(record, dict) and "document_id" in record:
-            read_document(content, record, place, ["document_id"])
+            records.read_document(content, record, place, ["document_id"])
         else:
-            read_question(content, record, place)
+            records.read_question(content, record, place)
 
     faults.each(read_lines(path, faults), read)
     if not (content.queries or content.corpus or content.text_hashes or faults.skipped):
-        raise Place(str(path)).wrong(f"lines such as {EXAMPLE}")
+        raise Place(str(path)).wrong(f"lines such as {f.EXAMPLE}")
     return content
 
 
 def write_jsonl(content: DatasetContent, path: Path, *, lossy: bool = False) -> None:
     check_fits(content, "JSONL", ALL_BUT_MODE, lossy=lossy)
-    questions = (question_record(content, query_id) for query_id in content.queries)
-    documents = (document_record(content, document_id) for document_id in content.corpus)
+    questions = (records.question_record(content, query_id) for query_id in content.queries)
+    documents = (records.document_record(content, document_id) for document_id in content.corpus)
     hashes = (
-        {"document_id": passage_id, TEXT_HASH: text_hash}
+        {"document_id": passage_id, f.TEXT_HASH: text_hash}
         for passage_id, text_hash in content.text_hashes.items()
     )
     write_lines(path, map(to_json, chain(questions, documents, hashes)))
@@ -320,7 +298,7 @@ def read_columns(data: Mapping[str, Any], place: Place, faults: Faults) -> Datas
     lengths = [len(column) for column in columns]
     place.check(len(set(lengths)) <= 1, "columns of the same length", lengths)
     rows = [dict(zip(data, values, strict=True)) for values in zip(*columns, strict=True)]
-    return read_questions(place.numbered(rows), faults)
+    return records.read_questions(place.numbered(rows), faults)
 
 
 def read_csv(path: Path, faults: Faults) -> DatasetContent:
@@ -329,11 +307,11 @@ def read_csv(path: Path, faults: Faults) -> DatasetContent:
 
     def read(row: list[str], place: Place) -> None:
         cells = {
-            name: (text or None) if name in QUERY else tables.read_field(name, text, place)
+            name: (text or None) if name in f.QUERY else tables.read_field(name, text, place)
             for name, text in dict(zip(headings, row, strict=True)).items()
             if name not in _INDEX
         }
-        read_question(content, cells, place)
+        records.read_question(content, cells, place)
 
     faults.each(rows, read)
     if not (content.queries or faults.skipped):
@@ -355,7 +333,7 @@ def read_frame(frame: Any, faults: Faults) -> DatasetContent:
 
     def read(row: dict[str, Any], place: Place) -> None:
         cells = {name: tables.read_field(name, row[name], place) for name in columns if row[name]}
-        read_question(content, {**row, **cells}, place)
+        records.read_question(content, {**row, **cells}, place)
 
     faults.each(rows, read)
     return content
@@ -368,7 +346,7 @@ UNDERSTOOD = (
     "JSON of LlamaIndex's EmbeddingQAFinetuneDataset or LabelledRagDataset",
     "a ragas test set (JSON, JSONL or CSV)",
     "JSON of SQuAD, or rows with context, question and answers",
-    f"JSONL with one question per line, such as {EXAMPLE}",
+    f"JSONL with one question per line, such as {f.EXAMPLE}",
 )
 
 IN_MEMORY = "RetrievalDataset({query id: text}, {query id: relevant ids}), in memory"
@@ -376,19 +354,19 @@ IN_MEMORY = "RetrievalDataset({query id: text}, {query id: relevant ids}), in me
 
 def read_value(data: object, place: Place, faults: Faults) -> DatasetContent:
     if isinstance(data, (list, tuple)):
-        return read_questions(place.numbered(data), faults)
+        return records.read_questions(place.numbered(data), faults)
     if not isinstance(data, dict):
         raise UnknownFormat(place.path, f"it is a {type(data).__name__}", UNDERSTOOD)
     if is_mapping(data):
         return read_mapping(data, place, faults)
     if isinstance(examples := data.get("examples"), (list, tuple)):
-        return read_questions(place.numbered(examples), faults)
-    if is_squad(data):
-        return read_questions(squad_rows(data, place), faults)
-    if any(isinstance(data.get(name), (dict, list)) for name in QUERY):
+        return records.read_questions(place.numbered(examples), faults)
+    if records.is_squad(data):
+        return records.read_questions(records.squad_rows(data, place), faults)
+    if any(isinstance(data.get(name), (dict, list)) for name in f.QUERY):
         return read_columns(data, place, faults)
-    if any(name in data for name in QUERY):
-        return read_questions([(place, data)], faults)
+    if any(name in data for name in f.QUERY):
+        return records.read_questions([(place, data)], faults)
     raise UnknownFormat(place.path, f"its keys are {list(data)[:8]}", [IN_MEMORY, *UNDERSTOOD])
 
 
@@ -405,7 +383,7 @@ def read_object(source: Any, faults: Faults) -> DatasetContent:
             example.model_dump() if hasattr(example, "model_dump") else example
             for example in examples
         ]
-        return read_questions(place.numbered(dumped), faults)
+        return records.read_questions(place.numbered(dumped), faults)
     if is_ir_dataset(source):
         return read_ir_dataset(source, faults=faults)
     if isinstance(source, Reportable):
@@ -422,7 +400,7 @@ def with_corpus(content: DatasetContent, corpus: Corpus | None, faults: Faults) 
     elif isinstance(corpus, Mapping):
         content.corpus.update(corpus)
     elif tables.is_frame(corpus):
-        faults.each(tables.frame_records(corpus), partial(read_document, content))
+        faults.each(tables.frame_records(corpus), partial(records.read_document, content))
     elif corpus is not None:
         expected = "{document id: text}, a data frame, or a path to JSON lines of documents"
         raise InvalidInput("corpus", corpus, expected)
