@@ -297,11 +297,7 @@ def _has(record: Mapping[str, object], *names: str) -> bool:
 
 @dataclass(frozen=True)
 class Content:
-    """What a file may hold.
-
-    `enough` are alternatives, each of fields that are needed, under any of their names; lines of
-    the contents in `unlike` could be read as this, and would mean nothing.
-    """
+    """What a file may hold; of `enough` one suffices, and what is in `unlike` would be misread."""
 
     read_by: str
     enough: list[list[Sequence[str]]]

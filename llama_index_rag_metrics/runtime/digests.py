@@ -199,11 +199,7 @@ class Request:
 
 
 def identity(component: object) -> dict[str, Any]:
-    """The settings of a LlamaIndex component that bear on its answers: JSON, without secrets.
-
-    With its class, the code of a class that isn't LlamaIndex's, the components and prompts in it,
-    and private attributes that are texts; not other private ones, or lists of others' classes.
-    """
+    """The settings of a LlamaIndex component that bear on its answers: JSON, without secrets."""
     kind = type(component)
     described: dict[str, Any] = {"class": f"{kind.__module__}.{kind.__qualname__}"}
     if not _is_llama_index(kind):

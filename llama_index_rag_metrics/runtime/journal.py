@@ -46,12 +46,7 @@ _encode = json.JSONEncoder(ensure_ascii=False).encode
 
 
 class JsonLinesJournal(Generic[T]):
-    """An append-only file of rows, open as long as the run goes on.
-
-    `form` is the name and version of the format; the fingerprint says of what the rows are, by
-    aspect. `rows` are those of an earlier run, as `parse` read them, which raises one of
-    `UNREADABLE` for what can't be a row.
-    """
+    """An append-only file of rows; `rows` are those of an earlier run, as `parse` read them."""
 
     _open: ClassVar[set[tuple[int, Path]]] = set()
     """The process and the file of each open journal: locks don't tell whose they are."""

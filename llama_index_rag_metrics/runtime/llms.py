@@ -38,12 +38,7 @@ class Quoted(NamedTuple):
 
 
 def quote(name: str, texts: Sequence[str], *, numbered: bool = False) -> Quoted:
-    """Put texts between tags.
-
-    Where a text holds anything like a tag's bracket, the tags get a suffix that no text has, so
-    that none can close them and go on as if it were the prompt. Which tag it is doesn't matter:
-    a model may read one through spaces, invisible characters and letters that look alike.
-    """
+    """Put texts between tags, with a suffix that no text has where one might close them."""
     tag = name
     if any(_BRACKET.search(unicodedata.normalize("NFKC", text)) for text in texts):
         seed = "\n".join(texts)
@@ -76,11 +71,7 @@ _JSON_BEGINS = re.compile(r"[{\[]")
 
 
 def without_reasoning(text: str) -> str:
-    """A text without the parts in which an LLM thinks aloud.
-
-    Some LLMs, and some servers, leave the opening tag out; then all before the closing one goes.
-    Without a closing one, the LLM was cut off: all from the opening one on goes.
-    """
+    """A text without what an LLM thinks aloud, also where one of the two tags is missing."""
     parts, end = [], 0
     while (begins := _REASONING_BEGINS.search(text, end)) and (
         ends := _REASONING_ENDS.search(text, begins.end())

@@ -265,10 +265,7 @@ async def each(jobs: Iterable[T], do: Callable[[T], Awaitable[None]], workers: i
 
 
 async def in_thread(function: Callable[..., T], *arguments: Any) -> T:
-    """Call a blocking function in a thread, in the caller's context.
-
-    asyncio's own pool has a few threads more than the machine has cores: too few to wait in.
-    """
+    """Call a blocking function in a thread; asyncio's own pool has too few threads to wait in."""
     return await _pool().call(function, *arguments)
 
 

@@ -126,12 +126,7 @@ class _Member:
 
 
 class WorkerPool:
-    """Asks queries on the workers of a Ray cluster.
-
-    A worker that dies, alone or with its node, is replaced; its queries are asked again by others,
-    each alone, so that a query that kills every worker fails by itself, and no other with it.
-    `packed` refers to the packed `Job` with this plan; `options` are Ray's options of a worker.
-    """
+    """Asks queries on workers; a lost one is replaced, and its queries asked again, each alone."""
 
     notes: Sequence[str] = ()
 

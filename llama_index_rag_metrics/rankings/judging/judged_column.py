@@ -113,20 +113,12 @@ class JudgedColumn(ABC):
 
     @abstractmethod
     def reranked(self, rank: IntArray, begin: IntArray) -> Self:
-        """The same where items have other ranks.
-
-        Args:
-            rank: (retrieved,) the new rank of every retrieved item; 0 where it doesn't count.
-            begin: (queries,) where each query's items begin there.
-        """
+        """The same for (retrieved,) new ranks, 0 for none, and where each query's items begin."""
 
 
 @dataclass(frozen=True, eq=False)
 class ItemNumbers(JudgedColumn):
-    """(retrieved,) a number of every distinct retrieved item, by query, then rank.
-
-    A repeated item has that of its first rank.
-    """
+    """(retrieved,) a number of every distinct retrieved item, that of its first rank."""
 
     values: npt.NDArray[Any]
 

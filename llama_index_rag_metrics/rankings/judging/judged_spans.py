@@ -173,11 +173,7 @@ class JudgedSpans(JudgedColumn):
     def coverage(
         self, unit: Unit, judged: JudgedRankings, cutoff: Cutoff | None, min_grade: float
     ) -> tuple[IntArray, IntArray, IntArray]:
-        """How much is covered within a cutoff, each part counted once.
-
-        (queries,) each: by what was expected, by what was retrieved, by both together. They are
-        remembered, since metrics share them.
-        """
+        """(queries,) each: covered by the expected within a cutoff, by the retrieved, by either."""
         spans, n_queries = self._in_line(unit), len(judged)
         is_expected = (spans.rank == 0) & (spans.grade >= min_grade)
         is_retrieved = spans.rank > 0

@@ -350,10 +350,7 @@ def _keep_renewing(store: ref[SQLiteKVStore], seconds: float) -> None:
 
 
 class SharedStoreActor:
-    """Keeps a store for processes that can't open it, the workers of a cluster, and their claims.
-
-    A claim ends when the value is put, when it is released, or when its owner is forgotten.
-    """
+    """Keeps a store, and the claims on its keys, for the workers of a cluster."""
 
     def __init__(self, make_store: Callable[[], BaseKVStore]) -> None:
         self._store = make_store()
