@@ -175,11 +175,7 @@ def _after_fork() -> None:
 
 @contextmanager
 def loop_watched(seconds: float | None, held_up: Callable[[], BaseException]) -> Iterator[None]:
-    """Have `run_sync` raise where the running loop is held up for more than twice these seconds.
-
-    Nothing that runs in a loop can end what blocks it, so a thread watches, and makes the error. A
-    caller who awaits in a loop of their own is held up together with it.
-    """
+    """Have `run_sync` raise where its loop is held up for twice these seconds, seen by a thread."""
     outcome = _outside.get()
     if seconds is None or outcome is None:
         yield

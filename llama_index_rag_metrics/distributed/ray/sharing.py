@@ -120,10 +120,7 @@ class LimiterActor:
             del self._waiting[ticket]
 
     async def request(self, last: int) -> tuple[int, int, tuple[int, ...]]:
-        """The driver's next request after a ticket: ticket, limiter's number, tokens.
-
-        The driver may ask again, should an answer be lost on the way.
-        """
+        """The first request after a ticket, perhaps asked for again: ticket, limiter, tokens."""
         while not (later := [ticket for ticket in self._waiting if ticket > last]):
             self._changed.clear()
             await self._changed.wait()

@@ -140,11 +140,7 @@ class JudgedSpans(JudgedColumn):
         return replace(self, rank=new)._select((self.rank == 0) | (new > 0))
 
     def _in_line(self, unit: Unit) -> JudgedSpans:
-        """The spans by their starts, the documents of all queries laid one behind another.
-
-        With a ruler, they may be in tokens. A token belongs to the span that holds its last
-        character: tokens of language models begin with the blank before a word.
-        """
+        """The spans by start, document after document; a token is where its last character is."""
         if unit not in self._by_unit:
             start, end = self.start, self.end
             if unit == "tokens" and self.ruler is not None:

@@ -178,10 +178,7 @@ def recognise(
     retrieved_texts: Sequence[str] | None,
     retrieved_tokens: Sequence[int] | None = None,
 ) -> tuple[Relevance | None, list[str], list[int] | None]:
-    """Relevance, the ranking of the expected items that a matcher recognised, and what they cost.
-
-    Without expected_ids, items are known by their texts alone; groups need no texts.
-    """
+    """Relevance, the ranking of expected items that a matcher recognised, and what they cost."""
     matcher = named_matcher(name)
     if isinstance(matcher, GroupMatcher):
         if expected_ids is None:

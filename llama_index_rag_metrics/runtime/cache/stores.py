@@ -73,10 +73,7 @@ class ClaimingStore(BaseKVStore):
     async def aclaim(
         self, keys: Sequence[str], collection: str, *, wait: bool = False
     ) -> tuple[Rows, list[str]]:
-        """The rows that are there, and the keys that others ask for; the caller asks for the rest.
-
-        `wait` does so as long as others ask for all of them.
-        """
+        """The rows that are there, and the keys that others ask for; `wait` while that is all."""
 
     @abstractmethod
     def release(self, keys: Sequence[str]) -> None:
