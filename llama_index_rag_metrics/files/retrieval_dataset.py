@@ -15,12 +15,6 @@ from llama_index_rag_metrics.files import beir, dataset_objects, dataset_summary
 from llama_index_rag_metrics.files import dataset_content as arguments
 from llama_index_rag_metrics.files.conversations import with_turns
 from llama_index_rag_metrics.files.dataset_content import OF_QUERIES, DatasetContent
-from llama_index_rag_metrics.files.dataset_objects import (
-    read_frame,
-    read_hugging_face,
-    read_ir_dataset,
-    read_object,
-)
 from llama_index_rag_metrics.files.lines import Faults, OnError
 from llama_index_rag_metrics.files.tables import is_frame, to_frame
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
@@ -144,7 +138,7 @@ class RetrievalDataset(DatasetContent):
             return source
         if isinstance(source, (str, os.PathLike)):
             return cls.load(source, on_error=on_error)
-        return cls._read(on_error, "", read_object, source)
+        return cls._read(on_error, "", dataset_objects.read_object, source)
 
     @classmethod
     def load(
@@ -261,7 +255,7 @@ class RetrievalDataset(DatasetContent):
         """
         _path("name", name)
         parts = {"qrels": qrels, "subset": subset, "corpus": corpus}
-        return cls._read(on_error, "", read_hugging_face, name, split, **parts)
+        return cls._read(on_error, "", dataset_objects.read_hugging_face, name, split, **parts)
 
     @classmethod
     def from_ir_datasets(
@@ -279,7 +273,7 @@ class RetrievalDataset(DatasetContent):
             InvalidInput: the collection has no queries.
             FileFormatError: a judgement is repeated, or is about a query that isn't there.
         """
-        return cls._read(on_error, name, read_ir_dataset, dataset, corpus=corpus)
+        return cls._read(on_error, name, dataset_objects.read_ir_dataset, dataset, corpus=corpus)
 
     @classmethod
     def from_pandas(
@@ -306,7 +300,7 @@ class RetrievalDataset(DatasetContent):
         """
         if not is_frame(frame):
             raise InvalidInput("frame", frame, "a data frame", _REMEDY)
-        return cls._read(on_error, name, read_frame, frame, documents=corpus)
+        return cls._read(on_error, name, dataset_objects.read_frame, frame, documents=corpus)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all of it to one file: .json, or .jsonl with one question or document per line.

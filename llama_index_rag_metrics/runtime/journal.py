@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, ClassVar, Generic, TypeVar
@@ -112,17 +112,15 @@ class JsonLinesJournal(Generic[T]):
             except UNREADABLE:
                 damaged[number] = line
         if damaged:
-            self._rewrite(line for n, line in enumerate(lines, 1) if n not in damaged)
+            whole = (line for n, line in enumerate(lines, 1) if n not in damaged)
+            self._file.close()
+            with whole_file(self.path) as partial:
+                partial.write_bytes(b"".join(line + b"\n" for line in whole))
+            self._file = self._opened()
             warnings.warn(RowsDropped.of(str(self.path), [*damaged]), stacklevel=4)
         elif torn:
             self._file.truncate(sum(len(line) + 1 for line in lines))
         return rows
-
-    def _rewrite(self, lines: Iterable[bytes]) -> None:
-        self._file.close()
-        with whole_file(self.path) as partial:
-            partial.write_bytes(b"".join(line + b"\n" for line in lines))
-        self._file = self._opened()
 
     def _begin(self, torn: bytes, header: Mapping[str, Any]) -> None:
         begin = _to_json({"format": header["format"]})[:-1]

@@ -12,15 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from typing_extensions import Unpack
 
-from llama_index_rag_metrics.distributed.ray.sharing import (
-    Limiters,
-    SharedStore,
-    copy_to_driver,
-    import_ray,
-    start_store_actor,
-    unpack,
-    worker_options,
-)
+from llama_index_rag_metrics.distributed.ray import sharing
 from llama_index_rag_metrics.evaluation.asking.pipeline import listed_postprocessors
 from llama_index_rag_metrics.evaluation.asking.query import Asked, Computed, Question, prepare
 from llama_index_rag_metrics.evaluation.asking.run_options import (
@@ -80,12 +72,12 @@ class Worker:
     """Asks queries on a cluster, as `LocalAsker` does in one process, by the name `owner`."""
 
     def __init__(self, store_actor: Any, limiter_actor: Any, owner: str) -> None:
-        self._store = SharedStore(store_actor, owner)
+        self._store = sharing.SharedStore(store_actor, owner)
         self._limiter_actor = limiter_actor
 
     async def build(self, packed: bytes) -> Built:
         try:
-            job: Job = unpack(packed, self._limiter_actor)
+            job: Job = sharing.unpack(packed, self._limiter_actor)
             source = await in_thread(job.retriever_factory)
             retriever = as_retriever(source, job.similarity_top_k)
             metrics = await prepare(job.plan.metrics, job.plan.questions, Cache(self._store))
@@ -141,7 +133,7 @@ class WorkerPool:
         options: Mapping[str, Any],
         rate_limiter: Any = None,
     ) -> None:
-        self._ray = import_ray("distributed.ray.evaluate()")
+        self._ray = sharing.import_ray("distributed.ray.evaluate()")
         self._packed = packed
         self._store_actor, self._limiter_actor = store_actor, limiter_actor
         self._workers, self._concurrency = workers, plan.options.workers
@@ -355,7 +347,7 @@ async def aevaluate(
         JournalMismatch: the journal's dataset, match_on, retriever or postprocessors differ.
         MissingExtra: Ray isn't installed.
     """
-    ray = import_ray("distributed.ray.evaluate()")
+    ray = sharing.import_ray("distributed.ray.evaluate()")
     check_known(aevaluate, options)
     check_count("workers", workers, "actors that ask questions")
     check_count("concurrency", concurrency, "questions that an actor asks at once")
@@ -379,21 +371,21 @@ async def aevaluate(
         plan.permissions is not None and plan.permissions.needs_nodes,
     )
     cache = options.get("cache")
-    store_actor = start_store_actor(cache, run_options.journal)
-    limiters = Limiters()
+    store_actor = sharing.start_store_actor(cache, run_options.journal)
+    limiters = sharing.Limiters()
     pool = WorkerPool(
         ray.put(limiters.pack(job)),
         job.plan,
         store_actor,
         limiters.actor,
         workers=workers,
-        options=worker_options(num_cpus, actor_options or {}),
+        options=sharing.worker_options(num_cpus, actor_options or {}),
         rate_limiter=rate_limiter,
     )
     serving = asyncio.create_task(limiters.serve())
     try:
         retriever_id = await pool.start()
-        store = SharedStore(store_actor, "driver")
+        store = sharing.SharedStore(store_actor, "driver")
         return await run_evaluation(
             pool,
             replace(plan, options=replace(run_options, cache=Cache(store))),
@@ -403,7 +395,7 @@ async def aevaluate(
         pool.close()
         serving.cancel()
         with contextlib.suppress(ray.exceptions.RayError):
-            await copy_to_driver(store_actor, cache)
+            await sharing.copy_to_driver(store_actor, cache)
         for actor in (store_actor, limiters.actor):
             ray.kill(actor)
 

@@ -205,7 +205,9 @@ def _parse(
     if any(space in block for space in _OTHER_SPACES):
         block = block.translate(_TO_SPACES)
     if b"  " in block or b" \n" in block:
-        block = _LOOSE_SPACE.sub(_tight, block.strip(b" \n"))
+        block = _LOOSE_SPACE.sub(
+            lambda gap: b"\n" if b"\n" in gap[0] else b" ", block.strip(b" \n")
+        )
     if block.startswith(BEGINS_COMMENT) or b"\n" + BEGINS_COMMENT in block:
         block = _COMMENT_LINE.sub(b"", block)
     if block.startswith(codecs.BOM_UTF8):  # which Arrow leaves out of any block
@@ -229,10 +231,6 @@ def _parse(
     if is_odd or (further > 0 and frame["rank"].is_nan().any()):
         return None
     return frame.drop("rank", strict=False)
-
-
-def _tight(gap: re.Match[bytes]) -> bytes:
-    return b"\n" if b"\n" in gap[0] else b" "
 
 
 def _last_tag(block: bytes) -> bytes:

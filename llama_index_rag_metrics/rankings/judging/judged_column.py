@@ -12,13 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import Self
 
-from llama_index_rag_metrics.rankings.judging.hashes import (
-    IdLists,
-    as_lists,
-    check_column,
-    check_lengths,
-    list_lengths,
-)
+from llama_index_rag_metrics.rankings.judging import hashes
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.rankings.run import SCORED, UNSCORED, Ranking
 from llama_index_rag_metrics.rankings.tokens import DocumentTokens, TokenCounter, Tokenizer
@@ -78,8 +72,8 @@ class JudgedTable(NamedTuple):
     """A table, and the ids of its lists without copies; `grade` is that of the expected ones."""
 
     frame: pl.DataFrame
-    retrieved: IdLists
-    expected: IdLists
+    retrieved: hashes.IdLists
+    expected: hashes.IdLists
     grade: FloatArray
 
 
@@ -134,7 +128,7 @@ class ItemNumbers(JudgedColumn):
     @classmethod
     def cells(cls, frame: pl.DataFrame) -> Mapping[str, Sequence[Any]]:
         cls.read(frame)
-        return {cls.name: [row or [] for row in as_lists(frame[cls.fields[0]]).to_list()]}
+        return {cls.name: [row or [] for row in hashes.as_lists(frame[cls.fields[0]]).to_list()]}
 
     def reranked(self, rank: IntArray, begin: IntArray) -> Self:
         return type(self)(self.values[rank > 0])
@@ -173,7 +167,7 @@ class TokenCounts(ItemNumbers):
     @classmethod
     def read(cls, frame: pl.DataFrame) -> IntArray:
         remedy = "Or use cutoffs by rank, such as @10."
-        check_column(frame, TOKENS, ", the tokens of each retrieved id", remedy)
+        hashes.check_column(frame, TOKENS, ", the tokens of each retrieved id", remedy)
         return np.asarray(_item_numbers(frame, TOKENS, whole=True).to_numpy(), np.int64)
 
 
@@ -197,7 +191,7 @@ class RetrievalScores(ItemNumbers):
 
     @classmethod
     def read(cls, frame: pl.DataFrame) -> FloatArray:
-        check_column(frame, SCORES, ", the retriever's scores of the retrieved ids")
+        hashes.check_column(frame, SCORES, ", the retriever's scores of the retrieved ids")
         scores = np.asarray(_item_numbers(frame, SCORES).to_numpy(), np.float64)
         if np.isnan(scores).any():
             raise InvalidInput(f"column {SCORES}", math.nan, SCORED)
@@ -220,14 +214,14 @@ def first_of_each(ids: Sequence[str], values: Sequence[T]) -> Iterable[T]:
 
 def _item_numbers(frame: pl.DataFrame, column: str, *, whole: bool = False) -> pl.Series:
     """(retrieved,) the numbers of every retrieved item, copies included, as a column has them."""
-    lists = as_lists(frame[column])
+    lists = hashes.as_lists(frame[column])
     inner = lists.dtype.inner if isinstance(lists.dtype, pl.List) else None
     fits = inner is not None and (inner.is_integer() if whole else inner.is_numeric())
     if not (fits or inner == pl.Null):
         expected = f"a list of {'whole ' * whole}numbers in every row"
         raise InvalidInput(f"column {column}", lists.dtype, expected)
-    counts, n_ids = list_lengths(frame, column), list_lengths(frame, RETRIEVED)
-    check_lengths(frame, column, counts, n_ids, "numbers, one for each retrieved id")
+    counts, n_ids = hashes.list_lengths(frame, column), hashes.list_lengths(frame, RETRIEVED)
+    hashes.check_lengths(frame, column, counts, n_ids, "numbers, one for each retrieved id")
     numbers: pl.Series = lists.filter(pl.Series(counts > 0)).explode()
     if numbers.null_count():
         raise InvalidInput(f"column {column}", None, "a number for each retrieved id")

@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from llama_index_rag_metrics.rankings.judging.hashes import (
-    IdLists,
-    as_lists,
-    check_column,
-    check_lengths,
-    list_lengths,
-)
+from llama_index_rag_metrics.rankings.judging import hashes
 from llama_index_rag_metrics.rankings.judging.judged import Cutoff, JudgedRankings
 from llama_index_rag_metrics.rankings.judging.judged_column import (
     EXPECTED,
@@ -209,7 +203,7 @@ def place_rows(frame: pl.DataFrame, column: str) -> list[list[Span | None]]:
         None if place is None or None in place.values() else Span(**place)
         for place in _read_places(frame, column).to_list()
     ]
-    counts = list_lengths(frame, _IDS[column])
+    counts = hashes.list_lengths(frame, _IDS[column])
     ends = np.cumsum(counts).tolist()
     return [spans[end - n : end] for end, n in zip(ends, counts.tolist(), strict=True)]
 
@@ -222,12 +216,12 @@ def span_series(column: str, spans: Iterable[Sequence[Span | None] | None]) -> p
 def _read_places(frame: pl.DataFrame, column: str) -> pl.Series:
     """The place of every item of the lists of ids, copies included; null where it isn't known."""
     items_of = "the expected ids" if column == EXPECTED_SPANS else "the retrieved ids"
-    check_column(frame, column, f", the places of {items_of}", f"It is {_FORM}.")
-    lists, counts = _lists(frame[column]), list_lengths(frame, _IDS[column])
+    hashes.check_column(frame, column, f", the places of {items_of}", f"It is {_FORM}.")
+    lists, counts = _lists(frame[column]), hashes.list_lengths(frame, _IDS[column])
     n_places = lists.list.len().fill_null(0).to_numpy().astype(np.int64)
     # a row without a list says nothing of its items' places
     told = np.where(lists.is_not_null().to_numpy(), n_places, counts)
-    check_lengths(frame, column, told, counts, f"places, one for each of {items_of}")
+    hashes.check_lengths(frame, column, told, counts, f"places, one for each of {items_of}")
     places: pl.Series = lists.filter(pl.Series(n_places > 0)).explode()
     document, start, end = map(places.struct.field, _FIELDS)
     is_known = document.is_not_null() & start.is_not_null() & end.is_not_null()
@@ -242,7 +236,7 @@ def _read_places(frame: pl.DataFrame, column: str) -> pl.Series:
     return places.gather(position.cast(pl.UInt32))
 
 
-def _kept(places: pl.Series, lists: IdLists) -> pl.Series:
+def _kept(places: pl.Series, lists: hashes.IdLists) -> pl.Series:
     return places.gather(lists.kept(np.arange(len(places)))) if len(lists.copies) else places
 
 
@@ -254,7 +248,7 @@ def _lists(column: pl.Series) -> pl.Series:
     known = _dtype()
     if column.null_count() == len(column):
         return pl.Series(column.name, [None] * len(column), known)
-    column = as_lists(column)
+    column = hashes.as_lists(column)
     inner = column.dtype.inner if isinstance(column.dtype, pl.List) else None
     if inner == pl.Null:  # empty lists, or places of which none is known
         empty: pl.Series = column.cast(known)
