@@ -96,7 +96,7 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.evaluation.trace_scores import as_mlflow_scorer, span_annotations
     from llama_index_rag_metrics.files.answers import Answers, read_answers
     from llama_index_rag_metrics.files.file_kinds import register_format, unregister_format
-    from llama_index_rag_metrics.files.judgements import Qrels
+    from llama_index_rag_metrics.files.records import Qrels
     from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
     from llama_index_rag_metrics.files.runs.read_runs import read_qrels, read_run
     from llama_index_rag_metrics.files.runs.write_runs import write_qrels, write_run
@@ -303,7 +303,7 @@ _LAZY = {
     "evaluation.trace_scores": ("as_mlflow_scorer", "span_annotations"),
     "files.answers": ("Answers", "read_answers"),
     "files.file_kinds": ("register_format", "unregister_format"),
-    "files.judgements": ("Qrels",),
+    "files.records": ("Qrels",),
     "files.retrieval_dataset": ("RetrievalDataset",),
     "files.runs.read_runs": ("read_qrels", "read_run"),
     "files.runs.write_runs": ("write_qrels", "write_run"),

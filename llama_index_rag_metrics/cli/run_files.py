@@ -18,9 +18,8 @@ from llama_index_rag_metrics.files.runs.read_runs import read_qrels, read_run
 from llama_index_rag_metrics.files.runs.stored_runs import FOLDER_FILES, StoredRun
 from llama_index_rag_metrics.files.traces.trace_reading import read_traces
 from llama_index_rag_metrics.files.traces.trace_sessions import Repeats
-from llama_index_rag_metrics.rankings.judging.columns import columns_for
+from llama_index_rag_metrics.rankings.judging.columns import JudgedCalls, columns_for
 from llama_index_rag_metrics.rankings.judging.judged import ALL_RETRIEVED, Selection
-from llama_index_rag_metrics.rankings.judging.judged_calls import JudgedCalls
 from llama_index_rag_metrics.rankings.matching.id_matcher import NODE_ID
 from llama_index_rag_metrics.rankings.matching.matcher_names import Matched, as_matcher
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike

@@ -11,21 +11,14 @@ from typing import Any, TypeAlias, get_args
 
 from llama_index_rag_metrics.files.fields import QUERY, QUERY_ID, REPEAT, first_of
 from llama_index_rag_metrics.files.file_kinds import format_of
-from llama_index_rag_metrics.files.judgements import read_number
 from llama_index_rag_metrics.files.lines import Faults, Place, from_json, read_lines, read_text
-from llama_index_rag_metrics.files.records import read_id
+from llama_index_rag_metrics.files.records import read_id, read_number
 from llama_index_rag_metrics.files.runs.arrow_runs import ArrowForm, column_names, read_batches
-from llama_index_rag_metrics.files.runs.run_fields import read_repeat
+from llama_index_rag_metrics.files.runs.run_records import read_repeat
 from llama_index_rag_metrics.files.tables import frame_records, is_frame, read_table
+from llama_index_rag_metrics.files.traces import trace_reading
 from llama_index_rag_metrics.files.traces.containers import IDS, is_trace, without_copied_index
-from llama_index_rag_metrics.files.traces.span_collecting import comparable
-from llama_index_rag_metrics.files.traces.trace_reading import (
-    Questions,
-    queries_by_text,
-    question_texts,
-    read_sessions,
-)
-from llama_index_rag_metrics.files.traces.trace_sessions import Repeats
+from llama_index_rag_metrics.files.traces.trace_sessions import Repeats, comparable
 from llama_index_rag_metrics.files.traces.trace_spans import mapping
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput, UnknownFormat
 
@@ -78,7 +71,7 @@ def read_answers(
     columns: Mapping[str, str] | None = None,
     annotations: Any = None,
     question_id: str | None = None,
-    questions: Questions | None = None,
+    questions: trace_reading.Questions | None = None,
     repeats: Repeats = "last",
 ) -> Answers:
     """Read how good answers are, one score a question, for `relate`.
@@ -122,10 +115,10 @@ def read_answers(
     elif _are_traces(rows):
         scored = _assessments(rows)
     else:
-        return _of_rows(rows, wanted, question_texts(questions))
+        return _of_rows(rows, wanted, trace_reading.question_texts(questions))
     if question_id is None and questions is None:
         return _of_traces([*scored], None, wanted)
-    read = read_sessions(
+    read = trace_reading.read_sessions(
         source,
         question_id=question_id,
         questions=questions,
@@ -224,7 +217,7 @@ def _of_rows(rows: _Rows, wanted: Mapping[str, str], texts: Mapping[str, str]) -
         place.check(isinstance(row, Mapping), "a record with a question id and a score", row)
     column, repeat = _column_of_scores(rows, wanted), wanted.get(REPEAT, REPEAT)
     keys, words = ((wanted[of[0]],) if of[0] in wanted else of for of in (QUERY_ID, QUERY))
-    by_text = queries_by_text(texts)
+    by_text = trace_reading.queries_by_text(texts)
     seen: set[tuple[str, int]] = set()
     found: _Found = []
     for place, row in rows:

@@ -8,9 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from llama_index_rag_metrics.files import records
 from llama_index_rag_metrics.files.dataset_content import DatasetContent, check_fits
 from llama_index_rag_metrics.files.fields import QUERY_ID
-from llama_index_rag_metrics.files.judgements import Judgements, format_grade
 from llama_index_rag_metrics.files.lines import (
     Faults,
     Place,
@@ -18,13 +18,6 @@ from llama_index_rag_metrics.files.lines import (
     read_lines,
     to_json,
     write_lines,
-)
-from llama_index_rag_metrics.files.records import (
-    document_record,
-    read_document,
-    read_id,
-    take,
-    take_metadata,
 )
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.runtime.atomic_files import is_broken
@@ -71,7 +64,7 @@ def read_judgements(
     path: Path, faults: Faults, known: Collection[str] | None = None
 ) -> dict[str, Relevance]:
     """Read a file of qrels/: query id, document id and grade, with tabs between them."""
-    grades = Judgements(known, "a query id of queries.jsonl")
+    grades = records.Judgements(known, "a query id of queries.jsonl")
 
     def read(line: str, place: Place) -> None:
         columns = line.split("\t")
@@ -102,7 +95,7 @@ def write_beir(
 def read_corpus(
     path: Path, content: DatasetContent, faults: Faults | None = None
 ) -> DatasetContent:
-    _each_object(path, faults or Faults(), partial(read_document, content))
+    _each_object(path, faults or Faults(), partial(records.read_document, content))
     return content
 
 
@@ -115,16 +108,16 @@ def read_query(content: DatasetContent, record: Any, place: Place) -> None:
     is_question = isinstance(record, dict) and isinstance(record.get("text"), str)
     place.check(is_question, 'a question, {"_id": …, "text": …}', record)
     fields = {key: value for key, value in record.items() if value is not None}
-    query_id = read_id(take(fields, QUERY_ID), place)
+    query_id = records.read_id(records.take(fields, QUERY_ID), place)
     place.check(query_id not in content.queries, "every query id once", query_id)
     content.queries[query_id] = fields.pop("text")
-    if metadata := take_metadata(fields):
+    if metadata := records.take_metadata(fields):
         content.metadata[query_id] = metadata
 
 
 def write_corpus(content: DatasetContent, path: Path) -> None:
-    records = (document_record(content, document_id, "_id") for document_id in content.corpus)
-    write_lines(path, map(to_json, records))
+    documents = (records.document_record(content, item, "_id") for item in content.corpus)
+    write_lines(path, map(to_json, documents))
 
 
 def judgement_rows(relevance: Mapping[str, Relevance]) -> Iterator[str]:
@@ -134,7 +127,7 @@ def judgement_rows(relevance: Mapping[str, Relevance]) -> Iterator[str]:
             for name in (query_id, document_id):
                 if re.search(r"[\t\r\n]", name) or is_broken(name):
                     raise FormatTooNarrow(_NAME, [f"the id {name!r}"], lossy=False)
-            yield f"{query_id}\t{document_id}\t{format_grade(grade)}"
+            yield f"{query_id}\t{document_id}\t{records.format_grade(grade)}"
 
 
 def _choose(split: str | None, splits: list[str]) -> str | None:

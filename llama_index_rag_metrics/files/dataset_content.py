@@ -2,15 +2,140 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from itertools import chain
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeAlias
 
-from llama_index_rag_metrics.rankings.relevance import Relevance
+from llama_index_rag_metrics.files.conversations import read_conversation
+from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.rankings.span import Span
-from llama_index_rag_metrics.runtime.errors import FileFormatError, FormatTooNarrow
+from llama_index_rag_metrics.runtime.errors import FileFormatError, FormatTooNarrow, InvalidInput
+
+Metadata: TypeAlias = "Mapping[str, Any] | Iterable[tuple[str, Any]]"
+
+
+_TEXT_HASH = re.compile("sha256:[0-9a-f]{64}")
+
+
+def read_texts(part: str, texts: Mapping[str, str]) -> dict[str, str]:
+    _check_mapping(part, texts, "a mapping from id to text, such as {'q1': 'Why?'}")
+    for key, text in texts.items():
+        _check_id(part, key)
+        if not isinstance(text, str):
+            raise InvalidInput(f"{part}[{key!r}]", text, "a text")
+    return dict(texts.items())
+
+
+def read_titles(titles: Mapping[str, str | None]) -> dict[str, str]:
+    _check_mapping("titles", titles, "a mapping from id to text")
+    return read_texts(
+        "titles", {key: text for key, text in titles.items() if text not in ("", None)}
+    )
+
+
+def read_relevance(relevance: Mapping[str, RelevanceLike | None]) -> dict[str, Relevance]:
+    """Relevance by query id, in any form; None is left out, since it means unjudged."""
+    expected = "a mapping from query id to relevant ids, such as {'q1': ['d1']}"
+    _check_mapping("relevance", relevance, expected)
+    known = {query_id: each for query_id, each in relevance.items() if each is not None}
+    judged: dict[str, Relevance] = {}
+    for query_id, judgements in known.items():
+        place = f"relevance[{query_id!r}]"
+        try:
+            judged[query_id] = Relevance.of(judgements)
+        except InvalidInput as error:
+            if error.argument != "expected_ids":
+                place = f"{place}, {error.argument}"
+            raise InvalidInput(place, error.value, error.expected, error.remedy) from None
+        for document_id in judged[query_id].grades:
+            _check_id(place, document_id)
+    return judged
+
+
+def read_metadata(part: str, metadata: Mapping[str, Metadata | None]) -> dict[str, dict[str, Any]]:
+    expected = "a mapping from id to metadata, which is a mapping, too"
+    _check_mapping(part, metadata, expected)
+    rows = {}
+    for key, row in metadata.items():
+        try:
+            rows[key] = {} if row is None else dict(row)
+        except (TypeError, ValueError):
+            raise InvalidInput(f"{part}[{key!r}]", row, "a mapping from key to value") from None
+        if part == "metadata":
+            try:
+                rows[key] = read_conversation(rows[key])
+            except ValueError as error:
+                expected, value = error.args
+                raise InvalidInput(f"metadata[{key!r}]", value, expected) from None
+    return {key: row for key, row in rows.items() if row}
+
+
+def read_lists(part: str, kind: str, lists: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
+    _check_mapping(part, lists, f"a mapping from query id to {kind}")
+    for query_id, items in lists.items():
+        if isinstance(items, str):
+            raise InvalidInput(f"{part}[{query_id!r}]", items, f"a list of {kind}")
+    return {query_id: list(items) for query_id, items in lists.items()}
+
+
+def read_forbidden(forbidden: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
+    by_query = read_lists("forbidden", "ids", forbidden)
+    return {query_id: list(dict.fromkeys(ids)) for query_id, ids in by_query.items()}
+
+
+def read_text_hashes(text_hashes: Mapping[str, str]) -> dict[str, str]:
+    hashes = read_texts("text_hashes", text_hashes)
+    for passage_id, text_hash in hashes.items():
+        if not _TEXT_HASH.fullmatch(text_hash):
+            expected = "a hash that remember_texts() made: sha256: and 64 digits"
+            raise InvalidInput(f"text_hashes[{passage_id!r}]", text_hash, expected)
+    return hashes
+
+
+def refuse_unknown(part: str, ids: Iterable[str], known: Collection[str], where: str) -> None:
+    unknown = [key for key in ids if key not in known]
+    if unknown:
+        raise InvalidInput(part, unknown, f"only ids of {where}")
+
+
+def _check_mapping(argument: str, value: object, expected: str) -> None:
+    if not hasattr(value, "items"):
+        raise InvalidInput(argument, value, expected)
+
+
+def _check_id(argument: str, key: object) -> None:
+    if not isinstance(key, str) or not key:
+        remedy = "Use str(id); grades are written as {id: grade}."
+        raise InvalidInput(argument, key, "ids that are texts and not empty", remedy)
+
+
+def node_fields(content: DatasetContent) -> Iterator[dict[str, Any]]:
+    """The fields of a LlamaIndex node for each document; metadata is carried, not embedded."""
+    for document_id in content.corpus:
+        metadata = content.document_metadata.get(document_id, {})
+        yield {
+            "id_": document_id,
+            "text": content.indexed_text(document_id),
+            "metadata": dict(metadata),
+            "excluded_embed_metadata_keys": list(metadata),
+            "excluded_llm_metadata_keys": list(metadata),
+        }
+
+
+def digest(*parts: Mapping[str, str]) -> str:
+    combined = sha256()
+    for part in parts:
+        combined.update(b"%d;" % len(part))
+        for key in sorted(part):
+            for text in (key, part[key]):
+                raw = text.encode("utf-8", "surrogatepass")
+                combined.update(b"%d:%b" % (len(raw), raw))
+    return combined.hexdigest()
+
 
 OF_QUERIES = ("relevance", "metadata", "expected_texts", "forbidden")
 

@@ -1,21 +1,290 @@
-"""Datasets in memory: what a JSON file or a table holds, and objects of other tools."""
+"""Datasets as JSON, in memory as objects of other tools, and as collections of other libraries."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, TypeVar
 
-from llama_index_rag_metrics.files import tables
-from llama_index_rag_metrics.files.data_libraries import is_ir_dataset, read_ir_dataset
-from llama_index_rag_metrics.files.dataset_content import DatasetContent
-from llama_index_rag_metrics.files.fields import EXAMPLE, QUERY
-from llama_index_rag_metrics.files.json_datasets import is_mapping, read_mapping
-from llama_index_rag_metrics.files.lines import Faults, Place, name_of
-from llama_index_rag_metrics.files.records import read_question, read_questions
-from llama_index_rag_metrics.files.squad import is_squad, squad_rows
+from llama_index_rag_metrics.files import fields as f
+from llama_index_rag_metrics.files import records, tables
+from llama_index_rag_metrics.files.beir import read_corpus, read_query
+from llama_index_rag_metrics.files.dataset_content import (
+    ALL_BUT_MODE,
+    OF_QUERIES,
+    DatasetContent,
+    check_fits,
+)
+from llama_index_rag_metrics.files.lines import (
+    Faults,
+    Place,
+    Rows,
+    from_json,
+    name_of,
+    read_lines,
+    to_json,
+    write_lines,
+)
+from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.report.reportable import Reportable
-from llama_index_rag_metrics.runtime.errors import UnknownFormat
+from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra, UnknownFormat
+
+
+def read_hugging_face(
+    name: str | os.PathLike[str],
+    split: str | None,
+    *,
+    qrels: str | os.PathLike[str] | None,
+    subset: str | None,
+    corpus: bool,
+    faults: Faults,
+) -> DatasetContent:
+    collection = os.fspath(name)
+    content = DatasetContent(name=os.path.basename(collection))  # noqa: PTH119 (a hub's name)
+    prefix = f"{subset}-" if subset else ""
+    questions = _rows(collection, [f"{prefix}queries"], split)
+    faults.each(questions, partial(read_query, content))
+    names = [f"{prefix}qrels", subset or "default"]
+    judged = _rows(os.fspath(qrels or name), names, split)
+    names_of = (f.QUERY_ID, f.DOC_ID, f.GRADE)
+    rows = ((place, [f.first_of(row, names) for names in names_of]) for place, row in judged)
+    content.relevance = _read_judgements(rows, content, faults)
+    for query_id in content.queries.keys() - content.relevance.keys():
+        del content.queries[query_id]
+        content.metadata.pop(query_id, None)
+    if corpus:
+        documents = _rows(collection, [f"{prefix}corpus"], split)
+        faults.each(documents, partial(records.read_document, content))
+    return content
+
+
+def _rows(collection: str, names: Sequence[str], split: str | None) -> Rows:
+    try:
+        import datasets
+    except ImportError as error:
+        raise MissingExtra("from_hugging_face()", "datasets") from error
+    known = datasets.get_dataset_config_names(collection)
+    configuration = next((name for name in names if name in known), None)
+    if configuration is None:
+        expected = f"a collection with the configuration {' or '.join(names)}"
+        remedy = f"It has {sorted(known)}. Labels from elsewhere: qrels='…'."
+        raise InvalidInput("name", collection, expected, remedy)
+    splits = datasets.get_dataset_split_names(collection, configuration)
+    chosen = _choose(split, splits, configuration)
+    table = datasets.load_dataset(collection, configuration, split=chosen)
+    return Place(f"{collection}, {configuration}, {chosen}").numbered(table, "row")
+
+
+def _choose(split: str | None, splits: Sequence[str], configuration: str) -> str:
+    """MTEB names the split of corpus and queries after them, or after the judgements."""
+    if len(splits) == 1 and (split is None or splits[0] in configuration):
+        return splits[0]
+    wanted = split or "test"
+    if wanted not in splits:
+        expected = f"one of {sorted(splits)}, the splits of {configuration}"
+        raise InvalidInput("split", split, expected)
+    return wanted
+
+
+def _read_judgements(rows: Rows, content: DatasetContent, faults: Faults) -> dict[str, Relevance]:
+    judgements = records.Judgements(content.queries, "the id of one of its questions")
+    faults.each(rows, lambda row, place: judgements.add(*row[:3], place, *row[3:]))
+    return judgements.relevance()
+
+
+def is_ir_dataset(source: Any) -> bool:
+    return all(callable(getattr(source, method, None)) for method in ("has_queries", "has_qrels"))
+
+
+def read_ir_dataset(source: Any, *, corpus: bool = True, faults: Faults) -> DatasetContent:
+    name = source.dataset_id() if callable(getattr(source, "dataset_id", None)) else ""
+    if not source.has_queries():
+        expected = "a collection with questions"
+        raise InvalidInput("dataset", name or source, expected, "Choose one of its subsets.")
+    content = DatasetContent(name=name)
+    for query in source.queries_iter():
+        text = query.default_text()
+        left_out = (None, "", text)
+        fields = {key: value for key, value in query._asdict().items() if value not in left_out}
+        content.queries[fields.pop("query_id")] = text
+        if fields:
+            content.metadata[query.query_id] = fields
+    if source.has_qrels():
+        rows = (
+            (
+                place,
+                (each.query_id, each.doc_id, each.relevance, getattr(each, "subtopic_id", None)),
+            )
+            for place, each in Place(f"{name} qrels").numbered(source.qrels_iter())
+        )
+        content.relevance = _read_judgements(rows, content, faults)
+    if corpus and source.has_docs():
+        content.corpus = {
+            document.doc_id: document.default_text() for document in source.docs_iter()
+        }
+    return content
+
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+T = TypeVar("T")
+Corpus: TypeAlias = "Mapping[str, str] | pd.DataFrame | str | os.PathLike[str]"
+
+_FORMAT = "llama-index-rag-metrics dataset, version 1"
+_JUDGEMENTS = {"relevance", "relevant_docs"}
+
+
+def is_mapping(data: Mapping[str, object]) -> bool:
+    return "format" in data or isinstance(data.get("queries"), Mapping)
+
+
+def is_dataset(data: object) -> TypeGuard[Mapping[str, object]]:
+    """Whether this can only be a dataset: qrels and runs may have a query called "queries", too."""
+    if not isinstance(data, Mapping) or not isinstance(queries := data.get("queries"), Mapping):
+        return False
+    return data.get("format") == _FORMAT or any(isinstance(text, str) for text in queries.values())
+
+
+def has_judgements(data: object) -> TypeGuard[Mapping[str, object]]:
+    return is_dataset(data) and not _JUDGEMENTS.isdisjoint(data)
+
+
+def read_mapping(data: Mapping[str, object], place: Place, faults: Faults) -> DatasetContent:
+    if data.get("format", _FORMAT) != _FORMAT:
+        raise place.wrong(f'"format": "{_FORMAT}"', data["format"])
+    known = ["queries", *sorted(_JUDGEMENTS), *_OPTIONAL]
+    for name, value in data.items():
+        if isinstance(value, Mapping) and name not in known:
+            faults.take(place.wrong(f"only the parts {', '.join(known)}", name))
+    parts: dict[str, Any] = {
+        name: _part(data, name, read, place, faults) for name, read in _READERS.items()
+    }
+    if not parts["relevance"]:
+        parts["relevance"] = _part(data, "relevant_docs", records.read_relevance, place, faults)
+    content = DatasetContent(
+        **parts,
+        name=str(data.get("name", "")),
+        mode=str(data.get("mode", "text")),
+        notes=records.read_texts(data.get("notes", []), place),
+    )
+    for part in OF_QUERIES:
+        by_query = getattr(content, part)
+        for query_id in by_query.keys() - content.queries.keys():
+            faults.take(place.wrong('only ids of "queries"', query_id))
+            del by_query[query_id]
+    return content
+
+
+def write_mapping(content: DatasetContent, path: Path) -> None:
+    data = {
+        "format": _FORMAT,
+        "name": content.name,
+        "queries": content.queries,
+        "relevance": {
+            query_id: judged.to_plain() for query_id, judged in content.relevance.items()
+        },
+        **{name: part for name in _OPTIONAL if (part := getattr(content, name))},
+        **({"mode": content.mode} if content.mode != "text" else {}),
+        **({"notes": content.notes} if content.notes else {}),
+    }
+    write_lines(path, [to_json(data, indent=1)])
+
+
+def write_embedding_qa(content: DatasetContent, path: Path, *, lossy: bool = False) -> None:
+    """Write the JSON of LlamaIndex's old dataset, whose reader uses the platform's encoding."""
+    form = "the JSON of EmbeddingQAFinetuneDataset"
+    check_fits(content, form, ["nothing relevant", "mode"], lossy=lossy)
+    data = {
+        "queries": content.queries,
+        "corpus": {item: content.indexed_text(item) for item in content.corpus},
+        "relevant_docs": {query_id: [*ids] for query_id, ids in content.relevance.items()},
+        "mode": content.mode,
+    }
+    write_lines(path, [to_json(data, ascii_only=True, indent=4)])
+
+
+def _part(
+    data: Mapping[str, object],
+    name: str,
+    read: Callable[[Any, Place], T],
+    place: Place,
+    faults: Faults,
+) -> dict[str, T]:
+    part = data.get(name)
+    if part is None:
+        return {}
+    if not isinstance(part, Mapping):
+        raise place.wrong(f'"{name}" to be an object, {{id: …}}', part)
+    values: dict[str, T] = {}
+
+    def keep(entry: tuple[object, object], here: Place) -> None:
+        values[records.read_id(entry[0], place)] = read(entry[1], here)
+
+    entries = (
+        (Place(f"{place.path}, {name} of {key!r}", place.line), (key, value))
+        for key, value in part.items()
+        if value is not None or read is _text
+    )
+    faults.each(entries, keep)
+    return values
+
+
+def _text(value: object, place: Place) -> str:
+    place.check(isinstance(value, str), "a text", value)
+    return str(value)
+
+
+def _metadata(value: Any, place: Place) -> dict[str, Any]:
+    place.check(isinstance(value, Mapping), "an object, {key: value}", value)
+    return dict(value)
+
+
+_READERS: dict[str, Callable[[Any, Place], Any]] = {
+    "queries": _text,
+    "relevance": records.read_relevance,
+    "corpus": _text,
+    "titles": _text,
+    "metadata": _metadata,
+    "document_metadata": _metadata,
+    "expected_texts": records.read_texts,
+    "forbidden": lambda value, place: [*records.read_relevance(value, place).grades],
+    "text_hashes": _text,
+}
+_OPTIONAL = [*_READERS][2:]
+
+
+def read_jsonl(path: Path, faults: Faults) -> DatasetContent:
+    content = DatasetContent(name=name_of(path))
+
+    def read(line: str, place: Place) -> None:
+        record = from_json(line, place)
+        if isinstance(record, dict) and {"document_id", f.TEXT_HASH} == record.keys():
+            records.read_text_hash(content, record, place)
+        elif isinstance(record, dict) and "document_id" in record:
+            records.read_document(content, record, place, ["document_id"])
+        else:
+            records.read_question(content, record, place)
+
+    faults.each(read_lines(path, faults), read)
+    if not (content.queries or content.corpus or content.text_hashes or faults.skipped):
+        raise Place(str(path)).wrong(f"lines such as {f.EXAMPLE}")
+    return content
+
+
+def write_jsonl(content: DatasetContent, path: Path, *, lossy: bool = False) -> None:
+    check_fits(content, "JSONL", ALL_BUT_MODE, lossy=lossy)
+    questions = (records.question_record(content, query_id) for query_id in content.queries)
+    documents = (records.document_record(content, document_id) for document_id in content.corpus)
+    hashes = (
+        {"document_id": passage_id, f.TEXT_HASH: text_hash}
+        for passage_id, text_hash in content.text_hashes.items()
+    )
+    write_lines(path, map(to_json, chain(questions, documents, hashes)))
+
 
 _INDEX = ("", "Unnamed: 0")
 
@@ -29,7 +298,7 @@ def read_columns(data: Mapping[str, Any], place: Place, faults: Faults) -> Datas
     lengths = [len(column) for column in columns]
     place.check(len(set(lengths)) <= 1, "columns of the same length", lengths)
     rows = [dict(zip(data, values, strict=True)) for values in zip(*columns, strict=True)]
-    return read_questions(place.numbered(rows), faults)
+    return records.read_questions(place.numbered(rows), faults)
 
 
 def read_csv(path: Path, faults: Faults) -> DatasetContent:
@@ -38,11 +307,11 @@ def read_csv(path: Path, faults: Faults) -> DatasetContent:
 
     def read(row: list[str], place: Place) -> None:
         cells = {
-            name: (text or None) if name in QUERY else tables.read_field(name, text, place)
+            name: (text or None) if name in f.QUERY else tables.read_field(name, text, place)
             for name, text in dict(zip(headings, row, strict=True)).items()
             if name not in _INDEX
         }
-        read_question(content, cells, place)
+        records.read_question(content, cells, place)
 
     faults.each(rows, read)
     if not (content.queries or faults.skipped):
@@ -64,7 +333,7 @@ def read_frame(frame: Any, faults: Faults) -> DatasetContent:
 
     def read(row: dict[str, Any], place: Place) -> None:
         cells = {name: tables.read_field(name, row[name], place) for name in columns if row[name]}
-        read_question(content, {**row, **cells}, place)
+        records.read_question(content, {**row, **cells}, place)
 
     faults.each(rows, read)
     return content
@@ -77,7 +346,7 @@ UNDERSTOOD = (
     "JSON of LlamaIndex's EmbeddingQAFinetuneDataset or LabelledRagDataset",
     "a ragas test set (JSON, JSONL or CSV)",
     "JSON of SQuAD, or rows with context, question and answers",
-    f"JSONL with one question per line, such as {EXAMPLE}",
+    f"JSONL with one question per line, such as {f.EXAMPLE}",
 )
 
 IN_MEMORY = "RetrievalDataset({query id: text}, {query id: relevant ids}), in memory"
@@ -85,19 +354,19 @@ IN_MEMORY = "RetrievalDataset({query id: text}, {query id: relevant ids}), in me
 
 def read_value(data: object, place: Place, faults: Faults) -> DatasetContent:
     if isinstance(data, (list, tuple)):
-        return read_questions(place.numbered(data), faults)
+        return records.read_questions(place.numbered(data), faults)
     if not isinstance(data, dict):
         raise UnknownFormat(place.path, f"it is a {type(data).__name__}", UNDERSTOOD)
     if is_mapping(data):
         return read_mapping(data, place, faults)
     if isinstance(examples := data.get("examples"), (list, tuple)):
-        return read_questions(place.numbered(examples), faults)
-    if is_squad(data):
-        return read_questions(squad_rows(data, place), faults)
-    if any(isinstance(data.get(name), (dict, list)) for name in QUERY):
+        return records.read_questions(place.numbered(examples), faults)
+    if records.is_squad(data):
+        return records.read_questions(records.squad_rows(data, place), faults)
+    if any(isinstance(data.get(name), (dict, list)) for name in f.QUERY):
         return read_columns(data, place, faults)
-    if any(name in data for name in QUERY):
-        return read_questions([(place, data)], faults)
+    if any(name in data for name in f.QUERY):
+        return records.read_questions([(place, data)], faults)
     raise UnknownFormat(place.path, f"its keys are {list(data)[:8]}", [IN_MEMORY, *UNDERSTOOD])
 
 
@@ -114,7 +383,7 @@ def read_object(source: Any, faults: Faults) -> DatasetContent:
             example.model_dump() if hasattr(example, "model_dump") else example
             for example in examples
         ]
-        return read_questions(place.numbered(dumped), faults)
+        return records.read_questions(place.numbered(dumped), faults)
     if is_ir_dataset(source):
         return read_ir_dataset(source, faults=faults)
     if isinstance(source, Reportable):
@@ -123,3 +392,16 @@ def read_object(source: Any, faults: Faults) -> DatasetContent:
         return read_frame(source, faults)
     kinds = [*UNDERSTOOD, "the same in memory", "a data frame", "a dataset of ir_datasets"]
     raise UnknownFormat(place.path, "it has none of their attributes", kinds)
+
+
+def with_corpus(content: DatasetContent, corpus: Corpus | None, faults: Faults) -> DatasetContent:
+    if isinstance(corpus, (str, os.PathLike)):
+        read_corpus(Path(corpus), content, faults)
+    elif isinstance(corpus, Mapping):
+        content.corpus.update(corpus)
+    elif tables.is_frame(corpus):
+        faults.each(tables.frame_records(corpus), partial(records.read_document, content))
+    elif corpus is not None:
+        expected = "{document id: text}, a data frame, or a path to JSON lines of documents"
+        raise InvalidInput("corpus", corpus, expected)
+    return content

@@ -13,18 +13,10 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from llama_index_rag_metrics.files import dataset_objects
+from llama_index_rag_metrics.files import beir, dataset_objects
 from llama_index_rag_metrics.files import fields as f
-from llama_index_rag_metrics.files.beir import (
-    HEADER,
-    is_beir,
-    read_beir,
-    read_corpus,
-    read_judgements,
-)
 from llama_index_rag_metrics.files.dataset_content import DatasetContent
-from llama_index_rag_metrics.files.json_datasets import has_judgements, is_dataset, read_jsonl
-from llama_index_rag_metrics.files.judgements import read_number
+from llama_index_rag_metrics.files.dataset_objects import has_judgements, is_dataset, read_jsonl
 from llama_index_rag_metrics.files.lines import (
     Faults,
     Place,
@@ -33,11 +25,11 @@ from llama_index_rag_metrics.files.lines import (
     read_lines,
     read_text,
 )
+from llama_index_rag_metrics.files.records import read_number
 from llama_index_rag_metrics.files.runs.arrow_runs import ArrowForm, column_names, read_arrow
 from llama_index_rag_metrics.files.runs.run_records import renamed
-from llama_index_rag_metrics.files.runs.trec_run import read_trec_run
 from llama_index_rag_metrics.files.tables import read_table
-from llama_index_rag_metrics.files.trec import COMMENT, read_trec, split_columns
+from llama_index_rag_metrics.files.trec import COMMENT, read_trec, read_trec_run, split_columns
 from llama_index_rag_metrics.files.trec import read_qrels as read_trec_qrels
 from llama_index_rag_metrics.runtime.errors import (
     FileFormatError,
@@ -106,9 +98,9 @@ def _is_jsonl(lines: list[str]) -> bool:
 
 def _is_beir(columns: list[str]) -> bool:
     if is_heading(columns):
-        return tuple(columns) == HEADER
+        return tuple(columns) == beir.HEADER
     # TREC's columns may have tabs or spaces between them, and even both
-    return len(columns) == len(HEADER) >= len(split_columns("\t".join(columns)))
+    return len(columns) == len(beir.HEADER) >= len(split_columns("\t".join(columns)))
 
 
 def _json_dataset(path: Path, faults: Faults) -> DatasetContent:
@@ -168,7 +160,7 @@ KINDS: OpenTable[FileKind] = OpenTable(
     {
         "empty": FileKind(begins=lambda lines: not lines, lacks=_NO_QUESTION),
         "trec": FileKind(run=_trec_run, qrels=partial(_qrels, read_trec_qrels)),
-        "beir": FileKind(columns=_is_beir, qrels=partial(_qrels, read_judgements)),
+        "beir": FileKind(columns=_is_beir, qrels=partial(_qrels, beir.read_judgements)),
         "jsonl": FileKind((".jsonl", ".ndjson"), _is_jsonl, None, read_jsonl, _lines, _lines),
         "json": FileKind((), _is_json, None, _json_dataset, _json, _json),
         "csv": FileKind((".csv",), None, None, dataset_objects.read_csv, _csv, _csv),
@@ -305,11 +297,7 @@ def _has(record: Mapping[str, object], *names: str) -> bool:
 
 @dataclass(frozen=True)
 class Content:
-    """What a file may hold.
-
-    `enough` are alternatives, each of fields that are needed, under any of their names; lines of
-    the contents in `unlike` could be read as this, and would mean nothing.
-    """
+    """What a file may hold; of `enough` one suffices, and what is in `unlike` would be misread."""
 
     read_by: str
     enough: list[list[Sequence[str]]]
@@ -341,7 +329,7 @@ def _is_run(record: Mapping[str, object]) -> bool:
 
 def _are_qrels_columns(columns: list[str]) -> bool:
     is_trec = len(columns) == 4 and columns[1] != "Q0" and columns[3].lstrip("-").isdigit()
-    return is_trec or tuple(columns) == HEADER
+    return is_trec or tuple(columns) == beir.HEADER
 
 
 def _are_run_columns(columns: list[str]) -> bool:
@@ -426,7 +414,7 @@ def _kind_of_file(
     """Which of `CONTENTS` a file is by its beginning, or None; `line` is one that can't be read."""
     try:
         if path.is_dir():
-            return DATASET if is_beir(path) else None
+            return DATASET if beir.is_beir(path) else None
         if not path.is_file():
             return None  # a pipe can't be read again
         form = kind_of(path)
@@ -488,12 +476,12 @@ def read_path(path: Path, split: str | None, faults: Faults) -> DatasetContent:
 
 
 def _read_folder(folder: Path, split: str | None, faults: Faults) -> DatasetContent:
-    if is_beir(folder):
-        return read_beir(folder, split, faults)
+    if beir.is_beir(folder):
+        return beir.read_beir(folder, split, faults)
     qrels, topics, corpus = (folder / name for name in TREC_FILES)
     if qrels.is_file() and topics.is_file():
         content = read_trec(qrels, topics, faults)
         content.name = folder.name
-        return read_corpus(corpus, content, faults) if corpus.is_file() else content
+        return beir.read_corpus(corpus, content, faults) if corpus.is_file() else content
     inside = sorted(path.name for path in folder.iterdir())
     raise UnknownFormat(str(folder), f"the folder holds {inside[:8]}", dataset_objects.UNDERSTOOD)

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count, takewhile
 from pathlib import Path
-from typing import IO, Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
+from typing import IO, Any, Literal, NamedTuple, TypeAlias, TypeVar, cast, get_args
 
+from llama_index_rag_metrics.runtime.amounts import check_choice
 from llama_index_rag_metrics.runtime.atomic_files import json_text, whole_file
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput, LinesSkipped
@@ -82,16 +83,11 @@ Rows: TypeAlias = Iterable[tuple[Place, Any]]
 """What is read one after another, and where each of it is."""
 
 
-def check_on_error(on_error: object) -> None:
-    if on_error not in ("raise", "skip"):
-        raise InvalidInput("on_error", on_error, "'raise' or 'skip'")
-
-
 class Faults:
     """The errors of a file's lines: raised at once, or kept in `skipped`."""
 
     def __init__(self, on_error: OnError = "raise") -> None:
-        check_on_error(on_error)
+        check_choice("on_error", on_error, get_args(OnError))
         self.ends = on_error == "raise"
         self.skipped: list[FileFormatError] = []
 

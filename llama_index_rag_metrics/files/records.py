@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from hashlib import sha256
+from itertools import zip_longest
+from types import MappingProxyType
 from typing import Any
 
 from llama_index_rag_metrics.files import fields as f
 from llama_index_rag_metrics.files.conversations import HAYSTACK, plain_record, read_conversation
 from llama_index_rag_metrics.files.dataset_content import DatasetContent
 from llama_index_rag_metrics.files.lines import Faults, Place, from_json, to_json
-from llama_index_rag_metrics.files.squad import take_answers
 from llama_index_rag_metrics.rankings.relevance import (
     Nugget,
     Relevance,
@@ -19,8 +22,145 @@ from llama_index_rag_metrics.rankings.relevance import (
     refuse_pairs,
 )
 from llama_index_rag_metrics.rankings.span import LONGEST, Span
-from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
 from llama_index_rag_metrics.runtime.masking import truncated
+
+
+class Qrels(dict[str, Relevance]):
+    """Query id to Relevance.
+
+    Attributes:
+        skipped: the error of every line that `on_error="skip"` left out.
+        metadata: query id to its `conversation` and `turn`, where the labels say them.
+
+    Examples:
+        >>> from llama_index_rag_metrics import read_qrels
+        >>> read_qrels({"q1": {"d1": 2, "d2": 0}})
+        {'q1': Relevance({'d1': 2.0, 'd2': 0.0})}
+    """
+
+    skipped: tuple[FileFormatError, ...] = ()
+    metadata: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
+
+
+class Judgements:
+    """The judgements of a file, each once; `known` are the query ids there are."""
+
+    def __init__(self, known: Collection[str] | None = None, expected: str = "") -> None:
+        self._known = known
+        self._expected = expected
+        self._grades: dict[str, dict[str | None, dict[str, float]]] = {}
+
+    def add(
+        self,
+        query_id: object,
+        document_id: object,
+        grade: object,
+        place: Place,
+        facet: str | None = None,
+    ) -> None:
+        query, document = read_id(query_id, place), read_id(document_id, place)
+        number = read_grade(grade, place)
+        if self._known is not None and query not in self._known:
+            raise place.wrong(self._expected, query)
+        grades = self._grades.setdefault(query, {}).setdefault(facet, {})
+        if document in grades:
+            raise place.wrong("every judgement once", f"{query} {document}")
+        grades[document] = number
+
+    def relevance(self) -> dict[str, Relevance]:
+        """Query id to its Relevance; a facet without a grade above 0 is left out."""
+        return {query_id: _combined(by_facet) for query_id, by_facet in self._grades.items()}
+
+
+def _combined(by_facet: Mapping[str | None, Mapping[str, float]]) -> Relevance:
+    if None in by_facet:
+        return Relevance(by_facet[None])
+    facets = {str(facet): Relevance(grades) for facet, grades in by_facet.items()}
+    facets = {facet: relevant for facet, relevant in facets.items() if relevant}
+    return Relevance.facets(facets) if facets else Relevance()
+
+
+def format_grade(grade: float) -> str:
+    return str(int(grade)) if grade == int(grade) else repr(grade)
+
+
+def read_grade(text: object, place: Place) -> float:
+    grade = read_number(text)
+    place.check(math.isfinite(grade), "a grade, a finite number", text)
+    return grade
+
+
+def read_number(value: object) -> float:
+    """A number, or its text as every language writes it; NaN where it is none."""
+    if isinstance(value, str) and ("_" in value or not value.isascii()):
+        return math.nan
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
+
+
+_ANSWERS = "answers, {'text': [text, …], 'answer_start': [its first character, …]}"
+
+
+def is_squad(data: Mapping[str, object]) -> bool:
+    articles = data.get("data")
+    return isinstance(articles, list) and all(
+        isinstance(article, Mapping) and isinstance(article.get("paragraphs"), list)
+        for article in articles
+    )
+
+
+def squad_rows(data: Mapping[str, Any], place: Place) -> Iterator[tuple[Place, dict[str, Any]]]:
+    for article in data["data"]:
+        title = article.get("title", "")
+        for paragraph in article["paragraphs"]:
+            fields = paragraph if isinstance(paragraph, Mapping) else {}
+            context: Any = fields.get("context")
+            questions: Any = fields.get("qas")
+            is_paragraph = isinstance(context, str) and isinstance(questions, list)
+            place.check(is_paragraph, "a paragraph with 'context' and 'qas'", paragraph)
+            for question in questions:
+                is_question = isinstance(question, Mapping)
+                place.check(is_question, "a question with 'id' and 'question'", question)
+                here = Place(f"{place.path}, question {question.get('id')!r}")
+                yield here, {"title": title, "context": context, **question}
+
+
+def take_answers(fields: dict[str, Any], place: Place) -> tuple[Relevance, tuple[str, str]] | None:
+    """Take the answers out of a row: their places, and their document (id, text), or None."""
+    context, answers = fields.get("context"), fields.get("answers")
+    pairs = _pairs(answers, is_impossible="is_impossible" in fields)
+    if not isinstance(context, str) or pairs is None:
+        return None
+    title = fields.pop("title", "") or ""
+    del fields["context"], fields["answers"]
+    digest = sha256(context.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    document = f"{title}/{digest}" if title else digest
+    spans = []
+    for text, start in pairs:
+        is_there = context[start : start + len(text)] == text
+        expected = f"{text!r} at character {start} of the context"
+        place.check(is_there, expected, context[start:][:80])
+        spans.append((document, start, start + len(text)))
+    with place.expecting(_ANSWERS, InvalidInput):
+        return Relevance.of_spans(spans), (document, context)
+
+
+def _pairs(answers: Any, *, is_impossible: bool) -> list[tuple[str, int]] | None:
+    if isinstance(answers, Mapping):
+        columns: Any = [answers.get("text"), answers.get("answer_start")]
+    elif isinstance(answers, (list, tuple)) and (answers or is_impossible):
+        fields = [answer if isinstance(answer, Mapping) else {} for answer in answers]
+        columns = [[each.get(name) for each in fields] for name in ("text", "answer_start")]
+    else:
+        return None
+    if not all(isinstance(column, (list, tuple)) for column in columns):
+        return None
+    pairs: list[Any] = [*zip_longest(*columns)]
+    is_known = all(isinstance(text, str) and type(start) is int for text, start in pairs)
+    return pairs if is_known else None
 
 
 def read_place(value: Any, place: Place) -> Span | None:
@@ -56,17 +196,17 @@ def place_record(span: Span | None) -> dict[str, Any] | None:
     return None if span is None else span._asdict()
 
 
-_EXPECTED = 'nuggets, a list of {"text": …, "importance": "vital" or "okay", "supports": {id: …}}'
+_NUGGETS = 'nuggets, a list of {"text": …, "importance": "vital" or "okay", "supports": {id: …}}'
 
 
 def read_nuggets(value: Any, place: Place) -> list[Nugget]:
     is_list = isinstance(value, (list, tuple))
     are_records = is_list and all(isinstance(record, Mapping) for record in value)
-    place.check(are_records, _EXPECTED, value)
+    place.check(are_records, _NUGGETS, value)
     nuggets: dict[str, Nugget] = {}
     for record in value:
-        lacking = place.expecting(_EXPECTED, LookupError, found=record)
-        with lacking, place.expecting(_EXPECTED, InvalidInput):
+        lacking = place.expecting(_NUGGETS, LookupError, found=record)
+        with lacking, place.expecting(_NUGGETS, InvalidInput):
             supports = record.get("supports") or _supports(record, place)
             nugget = Nugget(record["text"], record.get("importance") or "vital", supports)
         place.check(nugget.text not in nuggets, "every nugget of a question once", nugget.text)

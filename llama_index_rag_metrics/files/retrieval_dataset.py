@@ -7,21 +7,19 @@ import os
 import random
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from typing_extensions import Self
 
-from llama_index_rag_metrics.files import beir, dataset_summary, file_kinds, json_datasets, trec
-from llama_index_rag_metrics.files import dataset_arguments as arguments
+from llama_index_rag_metrics.files import beir, dataset_objects, dataset_summary, file_kinds, trec
+from llama_index_rag_metrics.files import dataset_content as arguments
 from llama_index_rag_metrics.files.conversations import with_turns
-from llama_index_rag_metrics.files.data_libraries import read_hugging_face, read_ir_dataset
 from llama_index_rag_metrics.files.dataset_content import OF_QUERIES, DatasetContent
-from llama_index_rag_metrics.files.dataset_objects import read_frame, read_object
-from llama_index_rag_metrics.files.lines import Faults, OnError, check_on_error
+from llama_index_rag_metrics.files.lines import Faults, OnError
 from llama_index_rag_metrics.files.tables import is_frame, to_frame
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.report.escape import terminal
-from llama_index_rag_metrics.runtime.amounts import check_amount, check_integer
+from llama_index_rag_metrics.runtime.amounts import check_amount, check_choice, check_integer
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import FieldsUnread, FileFormatError, InvalidInput
 
@@ -135,12 +133,12 @@ class RetrievalDataset(DatasetContent):
             >>> RetrievalDataset.of({"queries": {"q1": "why?"}, "relevant_docs": {"q1": ["d1"]}})
             <RetrievalDataset: 1 question, labelled (1 label)>
         """
-        check_on_error(on_error)
+        check_choice("on_error", on_error, get_args(OnError))
         if isinstance(source, cls):
             return source
         if isinstance(source, (str, os.PathLike)):
             return cls.load(source, on_error=on_error)
-        return cls._read(on_error, "", read_object, source)
+        return cls._read(on_error, "", dataset_objects.read_object, source)
 
     @classmethod
     def load(
@@ -177,7 +175,7 @@ class RetrievalDataset(DatasetContent):
         cls, path: str | os.PathLike[str], *, name: str = "", on_error: OnError = "raise"
     ) -> Self:
         """Read JSON lines: each is a question or, with a `document_id`, a document; see `load`."""
-        return cls._read(on_error, name, json_datasets.read_jsonl, _path("path", path))
+        return cls._read(on_error, name, dataset_objects.read_jsonl, _path("path", path))
 
     @classmethod
     def from_beir(
@@ -206,7 +204,7 @@ class RetrievalDataset(DatasetContent):
         cls,
         qrels: str | os.PathLike[str],
         topics: str | os.PathLike[str],
-        corpus: arguments.Corpus | None = None,
+        corpus: dataset_objects.Corpus | None = None,
         *,
         subtopics: bool = False,
         name: str = "",
@@ -257,7 +255,7 @@ class RetrievalDataset(DatasetContent):
         """
         _path("name", name)
         parts = {"qrels": qrels, "subset": subset, "corpus": corpus}
-        return cls._read(on_error, "", read_hugging_face, name, split, **parts)
+        return cls._read(on_error, "", dataset_objects.read_hugging_face, name, split, **parts)
 
     @classmethod
     def from_ir_datasets(
@@ -275,13 +273,13 @@ class RetrievalDataset(DatasetContent):
             InvalidInput: the collection has no queries.
             FileFormatError: a judgement is repeated, or is about a query that isn't there.
         """
-        return cls._read(on_error, name, read_ir_dataset, dataset, corpus=corpus)
+        return cls._read(on_error, name, dataset_objects.read_ir_dataset, dataset, corpus=corpus)
 
     @classmethod
     def from_pandas(
         cls,
         frame: pd.DataFrame,
-        corpus: arguments.Corpus | None = None,
+        corpus: dataset_objects.Corpus | None = None,
         *,
         name: str = "",
         on_error: OnError = "raise",
@@ -302,7 +300,7 @@ class RetrievalDataset(DatasetContent):
         """
         if not is_frame(frame):
             raise InvalidInput("frame", frame, "a data frame", _REMEDY)
-        return cls._read(on_error, name, read_frame, frame, documents=corpus)
+        return cls._read(on_error, name, dataset_objects.read_frame, frame, documents=corpus)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all of it to one file: .json, or .jsonl with one question or document per line.
@@ -311,7 +309,7 @@ class RetrievalDataset(DatasetContent):
             InvalidInput: the path has another ending.
         """
         if check_ending(Path(path)) == ".json":
-            json_datasets.write_mapping(self, Path(path))
+            dataset_objects.write_mapping(self, Path(path))
         else:
             self.to_jsonl(path)
 
@@ -327,7 +325,7 @@ class RetrievalDataset(DatasetContent):
         Raises:
             FormatTooNarrow: something of that kind is there, and `lossy` isn't set.
         """
-        json_datasets.write_embedding_qa(self, Path(path), lossy=lossy)
+        dataset_objects.write_embedding_qa(self, Path(path), lossy=lossy)
 
     def to_jsonl(self, path: str | os.PathLike[str], *, lossy: bool = False) -> None:
         """Write JSON lines: the questions, then the documents.
@@ -335,7 +333,7 @@ class RetrievalDataset(DatasetContent):
         Raises:
             FormatTooNarrow: the mode isn't text, and `lossy` isn't set.
         """
-        json_datasets.write_jsonl(self, Path(path), lossy=lossy)
+        dataset_objects.write_jsonl(self, Path(path), lossy=lossy)
 
     def to_beir(
         self, folder: str | os.PathLike[str], split: str = "test", *, lossy: bool = False
@@ -468,11 +466,13 @@ class RetrievalDataset(DatasetContent):
         name: str,
         read: Callable[..., DatasetContent],
         *source: Any,
-        documents: arguments.Corpus | None = None,
+        documents: dataset_objects.Corpus | None = None,
         **options: Any,
     ) -> Self:
         faults = Faults(on_error)
-        content = arguments.with_corpus(read(*source, faults=faults, **options), documents, faults)
+        content = dataset_objects.with_corpus(
+            read(*source, faults=faults, **options), documents, faults
+        )
         faults.warn()
         if misnamed := dataset_summary.misnamed_fields(content):
             warn_caller(FieldsUnread(" ".join(misnamed)))

@@ -14,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator, Field, create_model
 from llama_index_rag_metrics.rankings.relevance import Importance, Support
 from llama_index_rag_metrics.rankings.tokens import TokenCounter
 from llama_index_rag_metrics.runtime.cache.fetching import Cache, Tally, Usage
-from llama_index_rag_metrics.runtime.cache.keys import Request, identity
+from llama_index_rag_metrics.runtime.digests import Request, identity
 from llama_index_rag_metrics.runtime.errors import BadAnswer, InvalidInput
 from llama_index_rag_metrics.runtime.llms import context_window, quote, structured_answer
 from llama_index_rag_metrics.runtime.models import model_of_settings

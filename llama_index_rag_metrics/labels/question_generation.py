@@ -20,7 +20,7 @@ from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.labels import grouped
 from llama_index_rag_metrics.labels.question_parsing import normal_form, parse
 from llama_index_rag_metrics.runtime.amounts import WORKERS, check_integer
-from llama_index_rag_metrics.runtime.cache.keys import identity
+from llama_index_rag_metrics.runtime.digests import identity
 from llama_index_rag_metrics.runtime.errors import GenerationFailed, InvalidInput, NoQuestions
 from llama_index_rag_metrics.runtime.journal import JsonLinesJournal
 from llama_index_rag_metrics.runtime.masking import describe_error, join_first, register_secrets_of

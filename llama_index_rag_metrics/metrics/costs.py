@@ -13,8 +13,8 @@ from llama_index_rag_metrics.metrics.base import (
     RankingMetric,
     ThresholdMetric,
 )
+from llama_index_rag_metrics.rankings.judging.columns import JudgedCalls, calls_in
 from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings
-from llama_index_rag_metrics.rankings.judging.judged_calls import JudgedCalls, calls_in
 from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray, ratio
 
 __all__ = ["Calls", "NewRelevant", "RepeatedCalls", "Tokens", "WastedCalls"]

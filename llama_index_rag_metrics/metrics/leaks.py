@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from llama_index_rag_metrics.metrics.base import BinaryMetric, CutMetric, LabelFreeMetric
-from llama_index_rag_metrics.rankings.judging.forbidden import forbidden_in
+from llama_index_rag_metrics.rankings.judging.columns import forbidden_in
 from llama_index_rag_metrics.rankings.judging.judged import Hits, JudgedRankings
 from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray, ratio
 

@@ -12,7 +12,7 @@ from statistics import fmean, pstdev
 from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 from llama_index_rag_metrics.rankings.run import PER_ITEM, Call, Items, Ranking, Run, item_columns
-from llama_index_rag_metrics.runtime.amounts import check_amount, check_integer
+from llama_index_rag_metrics.runtime.amounts import check_amount, check_choice, check_integer
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 Method: TypeAlias = Literal["rrf", "minmax", "zscore"]
@@ -71,8 +71,7 @@ def fuse(
         >>> list(hybrid["q"].ids), hybrid.name  # b: 1/62 + 1/61, a: 1/61, c: 1/62
         (['b', 'a', 'c'], 'rrf(bm25, dense)')
     """
-    if method not in METHODS:
-        raise InvalidInput("method", method, " or ".join(map(repr, METHODS)))
+    check_choice("method", method, METHODS)
     if not isinstance(runs, Mapping):
         raise InvalidInput("runs", runs, "a mapping of name to run")
     if len(runs) < 2:
@@ -203,7 +202,7 @@ def combine_calls(
         >>> [list(combine_calls(calls, how).ids) for how in ("first_seen", "last", "rrf")]
         [['a', 'b', 'c'], ['b', 'c'], ['b', 'a', 'c']]
     """
-    check_combine(combine)
+    check_choice("combine", combine, get_args(Combine))
     if combine == "context":
         if context is None:
             remedy = "combine='first_seen' takes all that was retrieved."
@@ -218,11 +217,6 @@ def combine_calls(
     seconds = [call.latency for call in calls if call.latency is not None]
     latency = sum(seconds) if calls and len(seconds) == len(calls) else None
     return Ranking(**columns, latency=latency, calls=tuple(calls), context=context)
-
-
-def check_combine(combine: object) -> None:
-    if combine not in (ways := get_args(Combine)):
-        raise InvalidInput("combine", combine, " or ".join(map(repr, ways)))
 
 
 def _first_seen(calls: Sequence[Items]) -> dict[str, Any]:

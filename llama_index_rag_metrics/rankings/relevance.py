@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any, Literal, NoReturn, TypeAlias, get_args
 
 from llama_index_rag_metrics.rankings.span import Span, SpanLike, read_span
+from llama_index_rag_metrics.runtime.amounts import check_choice
 from llama_index_rag_metrics.runtime.errors import InvalidInput, id_remedy
 from llama_index_rag_metrics.runtime.masking import shorten
 
@@ -350,8 +351,7 @@ class Nugget:
     def __post_init__(self) -> None:
         if not isinstance(self.text, str) or not self.text.strip():
             raise InvalidInput("text of a nugget", self.text, "a text that isn't blank")
-        if self.importance not in get_args(Importance):
-            raise InvalidInput(f"importance of {self.text!r}", self.importance, "'vital' or 'okay'")
+        check_choice(f"importance of {self.text!r}", self.importance, get_args(Importance))
         if not isinstance(self.supports, Mapping):
             raise InvalidInput(f"supports of {self.text!r}", self.supports, "{passage id: support}")
         for passage, support in self.supports.items():

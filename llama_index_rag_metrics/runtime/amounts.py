@@ -1,9 +1,9 @@
-"""Checks of numbers that callers pass; errors name the argument."""
+"""Checks of numbers and choices that callers pass; errors name the argument."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from numbers import Integral, Real
 
@@ -27,6 +27,11 @@ def check_amount(
             number = float(value)
     if not is_allowed(number):
         raise InvalidInput(argument, value, expected)
+
+
+def check_choice(argument: str, value: object, choices: Sequence[str]) -> None:
+    if value not in choices:
+        raise InvalidInput(argument, value, " or ".join(map(repr, choices)))
 
 
 def check_share(argument: str, value: object) -> None:

@@ -1,8 +1,9 @@
-"""Types of arrays, and a division in which nothing of nothing is 0."""
+"""Types of arrays, a division in which nothing of nothing is 0, and libraries of tables."""
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from importlib import import_module
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -29,3 +30,13 @@ def ratio(part: npt.ArrayLike, whole: npt.ArrayLike) -> FloatArray:
     share = np.zeros(np.broadcast(part, whole).shape)
     np.divide(part, whole, out=share, where=whole != 0)
     return share
+
+
+class Lazy:
+    """A module of an extra, imported when something of it is first used."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(import_module(self._name), name)

@@ -20,12 +20,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Where to write a file so that it appears whole or not at all.
-
-    A new file of a random name in the same folder takes the place of the older one once it is on
-    the disk, with the older one's permissions. The folder is made. A link is replaced, and its
-    target stays. A pipe or a device is written to. After an error, the older content stays.
-    """
+    """Where to write a file that takes the place of an older one once it is whole on disk."""
     if is_stream(path):
         with naming_errors(path, path):
             yield path
@@ -58,11 +53,7 @@ def write_text(path: str | Path, text: str) -> Path:
 
 
 def open_private(path: str | Path, flags: int) -> int:
-    """Open a file that only its owner may read and write; made where there is none.
-
-    An empty one that others may read was laid there: it becomes its owner's alone. A link is
-    refused.
-    """
+    """Open a file that only its owner may read and write, made where there is none; no link."""
     path = Path(path)
     if path.is_symlink():  # also where the system has no O_NOFOLLOW
         raise OSError(errno.ELOOP, "it is a link, which isn't followed", str(path))

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, ClassVar, Generic, TypeVar
@@ -41,21 +41,12 @@ UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, RecursionError
 """What reading a row that isn't as it was written may raise."""
 
 
-class _WrongChecksumError(ValueError):
-    """A line isn't as it was written."""
-
-
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 """`json.dumps` would make an encoder for every row."""
 
 
 class JsonLinesJournal(Generic[T]):
-    """An append-only file of rows, open as long as the run goes on.
-
-    `form` is the name and version of the format; the fingerprint says of what the rows are, by
-    aspect. `rows` are those of an earlier run, as `parse` read them, which raises one of
-    `UNREADABLE` for what can't be a row.
-    """
+    """An append-only file of rows; `rows` are those of an earlier run, as `parse` read them."""
 
     _open: ClassVar[set[tuple[int, Path]]] = set()
     """The process and the file of each open journal: locks don't tell whose they are."""
@@ -121,17 +112,15 @@ class JsonLinesJournal(Generic[T]):
             except UNREADABLE:
                 damaged[number] = line
         if damaged:
-            self._rewrite(line for n, line in enumerate(lines, 1) if n not in damaged)
+            whole = (line for n, line in enumerate(lines, 1) if n not in damaged)
+            self._file.close()
+            with whole_file(self.path) as partial:
+                partial.write_bytes(b"".join(line + b"\n" for line in whole))
+            self._file = self._opened()
             warnings.warn(RowsDropped.of(str(self.path), [*damaged]), stacklevel=4)
         elif torn:
             self._file.truncate(sum(len(line) + 1 for line in lines))
         return rows
-
-    def _rewrite(self, lines: Iterable[bytes]) -> None:
-        self._file.close()
-        with whole_file(self.path) as partial:
-            partial.write_bytes(b"".join(line + b"\n" for line in lines))
-        self._file = self._opened()
 
     def _begin(self, torn: bytes, header: Mapping[str, Any]) -> None:
         begin = _to_json({"format": header["format"]})[:-1]
@@ -219,7 +208,7 @@ def _to_line(row: Mapping[str, Any]) -> bytes:
 def _from_line(line: bytes) -> dict[str, Any]:
     content = line[:-_CHECK_LENGTH].removesuffix(b", ") + b"}"
     if line[-_CHECK_LENGTH:] != _CHECK % crc32(content):
-        raise _WrongChecksumError(line[-_CHECK_LENGTH:])
+        raise ValueError(line[-_CHECK_LENGTH:])
     row: dict[str, Any] = json.loads(content)
     return row
 

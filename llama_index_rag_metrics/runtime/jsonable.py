@@ -16,11 +16,7 @@ _MISSING = {"NAType", "NaTType"}
 
 
 def jsonable(value: Any, *path: object, strict: bool = True) -> Any:
-    """The value as JSON holds it, however deep.
-
-    What JSON can't hold stays as it is, or is an error if `strict`, which names the argument and
-    the keys of `path`.
-    """
+    """The value as JSON holds it, the rest as it is, or an error at `path`, if `strict`."""
     is_number = type(value) is float and math.isfinite(value)
     if is_number or value is None or isinstance(value, (str, int)):
         return value

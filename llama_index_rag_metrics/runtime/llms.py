@@ -38,12 +38,7 @@ class Quoted(NamedTuple):
 
 
 def quote(name: str, texts: Sequence[str], *, numbered: bool = False) -> Quoted:
-    """Put texts between tags.
-
-    Where a text holds anything like a tag's bracket, the tags get a suffix that no text has, so
-    that none can close them and go on as if it were the prompt. Which tag it is doesn't matter:
-    a model may read one through spaces, invisible characters and letters that look alike.
-    """
+    """Put texts between tags, with a suffix that no text has where one might close them."""
     tag = name
     if any(_BRACKET.search(unicodedata.normalize("NFKC", text)) for text in texts):
         seed = "\n".join(texts)
@@ -76,11 +71,7 @@ _JSON_BEGINS = re.compile(r"[{\[]")
 
 
 def without_reasoning(text: str) -> str:
-    """A text without the parts in which an LLM thinks aloud.
-
-    Some LLMs, and some servers, leave the opening tag out; then all before the closing one goes.
-    Without a closing one, the LLM was cut off: all from the opening one on goes.
-    """
+    """A text without what an LLM thinks aloud, also where one of the two tags is missing."""
     parts, end = [], 0
     while (begins := _REASONING_BEGINS.search(text, end)) and (
         ends := _REASONING_ENDS.search(text, begins.end())
@@ -194,11 +185,15 @@ def _handler() -> BaseEventHandler:
 
         def handle(self, event: Any, **_: Any) -> None:
             heard = _listener.get()
-            if heard is None or not isinstance(event, (LLMChatEndEvent, LLMCompletionEndEvent)):
+            new = getattr(event, "response", None)
+            is_end = isinstance(event, (LLMChatEndEvent, LLMCompletionEndEvent))
+            if heard is None or not is_end or new is None:
                 return
+            last = heard[-1] if heard else new
             # a completion that is made of a chat, or the other way round, ends both
-            if event.response is not None and not (heard and _is_inner(heard[-1], event.response)):
-                heard.append(event.response)
+            is_same = type(last) is not type(new) and last.raw is not None and last.raw is new.raw
+            if not is_same:
+                heard.append(new)
 
     return Handler()
 
@@ -214,10 +209,6 @@ def _attach(change: int) -> None:
             root.add_event_handler(_handler())
         elif not _listening:  # a new list: others may be walking along the old one
             root.event_handlers = [each for each in root.event_handlers if each is not _handler()]
-
-
-def _is_inner(last: Response, new: Response) -> bool:
-    return type(last) is not type(new) and last.raw is not None and last.raw is new.raw
 
 
 def _tokens(response: Response) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from pydantic_core import PydanticCustomError
 
 from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.cache.fetching import Cache, Tally, Usage
-from llama_index_rag_metrics.runtime.cache.keys import Request, identity
+from llama_index_rag_metrics.runtime.digests import Request, identity
 from llama_index_rag_metrics.runtime.errors import BadAnswer, InvalidInput
 from llama_index_rag_metrics.runtime.sync import in_thread
 
@@ -131,10 +131,7 @@ def embed_model_or_default(embed_model: BaseEmbedding | None) -> BaseEmbedding:
 
 
 def dots(vector: FloatArray, others: FloatArray) -> FloatArray:
-    """(others,) the dot product of a vector with each row.
-
-    Summed row by row: a product of matrices has other bits, depending on what else is in it.
-    """
+    """(others,) the dot product with each row, row by row: a product of matrices has other bits."""
     return np.asarray((others * vector).sum(axis=1))
 
 

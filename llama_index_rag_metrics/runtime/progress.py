@@ -105,10 +105,7 @@ def _in_terminal(bar: Progress) -> Iterator[Callable[[], None]]:
 
 @contextmanager
 def _in_notebook(bar: Progress, transient: bool) -> Iterator[Callable[[], None]]:
-    """The bar as an output of the cell, updated in place.
-
-    rich would show it in a widget, which needs ipywidgets, and takes in whatever is printed.
-    """
+    """The bar as an output of the cell, updated in place; rich's own widget needs ipywidgets."""
     output: Any = import_module("IPython.display")
     display_id = output.display(_as_output(bar), raw=True, display_id=True).display_id
     due = monotonic() + _NOTEBOOK_INTERVAL

@@ -121,11 +121,7 @@ async def admission(limiter: Any, *tokens: int) -> None:
 def attempts(
     most: int, first_pause: float, again: Callable[[BaseException], bool]
 ) -> AsyncRetrying:
-    """The attempts at one request; the last one's error is raised as it is.
-
-    Where the service doesn't say how long to wait, the first pause (seconds) is doubled each time.
-    `again` is whether an error may pass.
-    """
+    """The attempts at a request, while `again` says that the error may pass; pauses double."""
     jitter = wait_random(0, first_pause / 10)
     pause = wait_exponential(multiplier=first_pause, max=LONGEST_PAUSE) + jitter
 

@@ -94,7 +94,7 @@ class _BackgroundLoop:
 
         try:
             self._loop.call_soon_threadsafe(start, context=context)
-            while not _wait(outcome, 0.2):
+            while not wait([outcome], 0.2).done:
                 if _is_cancelled():
                     raise KeyboardInterrupt
             if not all(task.done() for task in tasks):  # but `loop_watched` gave the outcome
@@ -102,7 +102,7 @@ class _BackgroundLoop:
                 self._loop.call_soon_threadsafe(cancel)
         except BaseException:
             self._loop.call_soon_threadsafe(cancel)
-            if not _wait(outcome, _PATIENCE):
+            if not wait([outcome], _PATIENCE).done:
                 self._abandoned = tasks
             raise
         return outcome
@@ -175,11 +175,7 @@ def _after_fork() -> None:
 
 @contextmanager
 def loop_watched(seconds: float | None, held_up: Callable[[], BaseException]) -> Iterator[None]:
-    """Have `run_sync` raise where the running loop is held up for more than twice these seconds.
-
-    Nothing that runs in a loop can end what blocks it, so a thread watches, and makes the error. A
-    caller who awaits in a loop of their own is held up together with it.
-    """
+    """Have `run_sync` raise where its loop is held up for twice these seconds, seen by a thread."""
     outcome = _outside.get()
     if seconds is None or outcome is None:
         yield
@@ -212,10 +208,6 @@ def _hand_over(outcome: Future[T], task: asyncio.Task[T]) -> None:
         outcome.set_exception(error)
     else:
         outcome.set_result(task.result())
-
-
-def _wait(outcome: Future[Any], seconds: float) -> bool:
-    return bool(wait([outcome], seconds).done)
 
 
 def _is_cancelled() -> bool:
@@ -265,10 +257,7 @@ async def each(jobs: Iterable[T], do: Callable[[T], Awaitable[None]], workers: i
 
 
 async def in_thread(function: Callable[..., T], *arguments: Any) -> T:
-    """Call a blocking function in a thread, in the caller's context.
-
-    asyncio's own pool has a few threads more than the machine has cores: too few to wait in.
-    """
+    """Call a blocking function in a thread; asyncio's own pool has too few threads to wait in."""
     return await _pool().call(function, *arguments)
 
 

@@ -147,11 +147,7 @@ class Threads:
 
 
 async def within(seconds: float | None, awaitable: Awaitable[T]) -> T:
-    """Await other people's code, for a limited time.
-
-    It runs in a task of its own, so that a cancellation of its own isn't taken for the caller's,
-    and nobody waits for what doesn't end.
-    """
+    """Await other people's code in a task of its own, whose cancellation isn't the caller's."""
     task = asyncio.ensure_future(_handled(awaitable))
     # what asyncio.wait does, which takes several times as long
     ended = task.get_loop().create_future()

@@ -15,9 +15,8 @@ from llama_index_rag_metrics.metrics.metric_names import limits_of, worst_score
 from llama_index_rag_metrics.metrics.metric_names import metric as resolve
 from llama_index_rag_metrics.rankings.judging.columns import columns_for
 from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings, scores_in
-from llama_index_rag_metrics.rankings.judging.judged_column import ColumnSources
+from llama_index_rag_metrics.rankings.judging.judged_column import ColumnSources, RetrievalScores
 from llama_index_rag_metrics.rankings.judging.lists import judge
-from llama_index_rag_metrics.rankings.judging.retrieval_scores import RetrievalScores
 from llama_index_rag_metrics.rankings.matching.matcher_names import BY_ID
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import FALLING, RISING, Ranking, Run, slope

@@ -17,7 +17,7 @@ from support.telemetry import request, retrieval, span
 from llama_index_rag_metrics import read_traces
 from llama_index_rag_metrics.files.lines import OnError, Place
 from llama_index_rag_metrics.files.traces import containers
-from llama_index_rag_metrics.files.traces.otlp import spans_of_line
+from llama_index_rag_metrics.files.traces.containers import spans_of_line
 from llama_index_rag_metrics.runtime.errors import FileFormatError, LinesSkipped
 
 EVENTS = [

@@ -20,8 +20,7 @@ from llama_index_rag_metrics import (
     read_traces,
     score_rankings,
 )
-from llama_index_rag_metrics.files.traces.span_collecting import Trace, Work
-from llama_index_rag_metrics.files.traces.trace_sessions import Remarks, sessions
+from llama_index_rag_metrics.files.traces.trace_sessions import Remarks, Trace, Work, sessions
 from llama_index_rag_metrics.files.traces.trace_spans import DocumentColumns
 from llama_index_rag_metrics.runtime.errors import (
     FileFormatError,

@@ -31,7 +31,7 @@ from llama_index_rag_metrics import (
 )
 from llama_index_rag_metrics.metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.rankings.judging.arrow import judge_table
-from llama_index_rag_metrics.rankings.judging.forbidden import Forbidden
+from llama_index_rag_metrics.rankings.judging.columns import Forbidden
 from llama_index_rag_metrics.rankings.judging.judged import Selection
 from llama_index_rag_metrics.rankings.judging.judged_column import TokenCounts
 from llama_index_rag_metrics.rankings.judging.lists import judge

@@ -17,7 +17,7 @@ from pydantic import PrivateAttr
 from support.processes import Forked
 
 from llama_index_rag_metrics import Cache, EmbeddingSimilarity, SQLiteKVStore
-from llama_index_rag_metrics.runtime.cache.keys import Request, identity, without_credentials
+from llama_index_rag_metrics.runtime.digests import Request, identity, without_credentials
 from llama_index_rag_metrics.runtime.errors import CacheWarning, InvalidInput
 
 

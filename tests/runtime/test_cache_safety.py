@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from llama_index_rag_metrics.runtime.cache.fetching import Cache
-from llama_index_rag_metrics.runtime.cache.keys import Request
 from llama_index_rag_metrics.runtime.cache.stores import SQLiteKVStore
+from llama_index_rag_metrics.runtime.digests import Request
 
 REQUEST = Request("rerank", "some model", query="who?", text="she did")
 

@@ -17,8 +17,8 @@ from llama_index.core.storage.kvstore import SimpleKVStore
 from llama_index_rag_metrics import Cache, SQLiteKVStore
 from llama_index_rag_metrics.distributed.ray import evaluate, score_dataset
 from llama_index_rag_metrics.distributed.ray.sharing import LimiterActor, Limiters, SharedStore
-from llama_index_rag_metrics.runtime.cache.keys import Request
 from llama_index_rag_metrics.runtime.cache.stores import SharedStoreActor
+from llama_index_rag_metrics.runtime.digests import Request
 from llama_index_rag_metrics.runtime.errors import CacheWarning, MissingExtra
 
 

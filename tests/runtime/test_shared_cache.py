@@ -23,7 +23,7 @@ from support.processes import Forked, start
 
 from llama_index_rag_metrics import Cache, SQLiteKVStore
 from llama_index_rag_metrics.runtime.cache.fetching import COLLECTION
-from llama_index_rag_metrics.runtime.cache.keys import Request
+from llama_index_rag_metrics.runtime.digests import Request
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 

@@ -26,7 +26,7 @@ from llama_index_rag_metrics import (
     write_run,
 )
 from llama_index_rag_metrics.files.lines import LONGEST_LINE
-from llama_index_rag_metrics.files.runs import run_blocks as blocks
+from llama_index_rag_metrics.files.runs import stored_runs as blocks
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput, LinesSkipped
 
 NAMES = ["recall", "mrr@3", "ndcg", "judged", "precision@5"]

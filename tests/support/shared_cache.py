@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from llama_index_rag_metrics.runtime.cache.fetching import Cache
-from llama_index_rag_metrics.runtime.cache.keys import Request
 from llama_index_rag_metrics.runtime.cache.stores import SQLiteKVStore
+from llama_index_rag_metrics.runtime.digests import Request
 
 
 class Resuming(SQLiteKVStore):

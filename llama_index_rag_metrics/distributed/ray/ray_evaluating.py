@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+import itertools
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, TypeVar
 
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from typing_extensions import Unpack
 
-from llama_index_rag_metrics.distributed.ray.sharing import (
-    Limiters,
-    SharedStore,
-    copy_to_driver,
-    import_ray,
-    start_store_actor,
-    worker_options,
-)
-from llama_index_rag_metrics.distributed.ray.worker_pool import Job, WorkerPool
+from llama_index_rag_metrics.distributed.ray import sharing
 from llama_index_rag_metrics.evaluation.asking.pipeline import listed_postprocessors
+from llama_index_rag_metrics.evaluation.asking.query import Asked, Computed, Question, prepare
 from llama_index_rag_metrics.evaluation.asking.run_options import (
     EvaluateOptions,
     RunOptions,
@@ -28,20 +22,273 @@ from llama_index_rag_metrics.evaluation.asking.run_options import (
     check_known,
     shows,
 )
+from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity, identify_retriever
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.evaluation.run_evaluation import Plan, run_evaluation
-from llama_index_rag_metrics.evaluation.source import Source, retrieval_depth
+from llama_index_rag_metrics.evaluation.sessions.session_asker import asker_of
+from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
+from llama_index_rag_metrics.evaluation.who_asks import Query
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.metrics.metric_names import DEFAULT_METRICS
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.metrics.texts import TextMetric
 from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn
 from llama_index_rag_metrics.rankings.matching.matcher_names import MatcherLike, as_matcher
+from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.runtime.amounts import WORKERS
 from llama_index_rag_metrics.runtime.cache.fetching import Cache
-from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.runtime.sync import synchronous
+from llama_index_rag_metrics.runtime.callers import warn_caller
+from llama_index_rag_metrics.runtime.errors import InvalidInput, WorkersFailed, WorkerWarning
+from llama_index_rag_metrics.runtime.masking import describe_error
+from llama_index_rag_metrics.runtime.retries import admission
+from llama_index_rag_metrics.runtime.sync import in_thread, synchronous
 from llama_index_rag_metrics.scores.scoring.batches import Metrics
+
+T = TypeVar("T")
+
+_ATTEMPTS = 3
+"""Times that a query is given to a worker, or a retriever is built, before it has failed itself."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """The plan of a worker: its metrics are those of single queries, its workers one actor's."""
+
+    retriever_factory: Callable[[], Source]
+    similarity_top_k: int
+    plan: Plan
+    labels: frozenset[str]
+    with_nodes: bool
+
+
+class Built(NamedTuple):
+    """The identity of a retriever that a worker built, or the error."""
+
+    retriever_id: str | RetrieverIdentity = ""
+    error: str | None = None
+
+
+class Worker:
+    """Asks queries on a cluster, as `LocalAsker` does in one process, by the name `owner`."""
+
+    def __init__(self, store_actor: Any, limiter_actor: Any, owner: str) -> None:
+        self._store = sharing.SharedStore(store_actor, owner)
+        self._limiter_actor = limiter_actor
+
+    async def build(self, packed: bytes) -> Built:
+        try:
+            job: Job = sharing.unpack(packed, self._limiter_actor)
+            source = await in_thread(job.retriever_factory)
+            retriever = as_retriever(source, job.similarity_top_k)
+            metrics = await prepare(job.plan.metrics, job.plan.questions, Cache(self._store))
+            self._asker = asker_of(retriever, job.plan, metrics)
+        except Exception as error:  # noqa: BLE001 - any factory, any error: the driver decides
+            return Built(error=describe_error(error))
+        self._labels, self._with_nodes = job.labels, job.with_nodes
+        name = job.plan.options.retriever_id or identify_retriever(retriever)
+        return Built(self._asker.identity(name))
+
+    async def ask(self, query: Query) -> Asked:
+        """Retrieve for a query; of the names only those that are labels are returned."""
+        asked = await self._asker.ask(query)
+        names = {name: None for name in asked.names if name[1] in self._labels}
+        return Asked(
+            asked.ranking,
+            list(names),
+            refusal=asked.refusal,
+            notes=[*asked.notes, *self._asker.uncounted_notes],
+            status=asked.status,
+            nodes=asked.nodes if self._with_nodes else (),
+        )
+
+    async def compute(
+        self, question: Question, ranking: Ranking, without: Collection[str] = ()
+    ) -> Computed:
+        return await self._asker.compute(question, ranking, without)
+
+
+@dataclass(eq=False)
+class _Member:
+    """A worker that is ready; if reserved, for a call that is to have it alone."""
+
+    actor: Any
+    name: str
+    running: int = 0
+    reserved: bool = False
+
+
+class WorkerPool:
+    """Asks queries on workers; a lost one is replaced, and its queries asked again, each alone."""
+
+    notes: Sequence[str] = ()
+
+    def __init__(
+        self,
+        packed: Any,
+        plan: Plan,
+        store_actor: Any,
+        limiter_actor: Any,
+        *,
+        workers: int,
+        options: Mapping[str, Any],
+        rate_limiter: Any = None,
+    ) -> None:
+        self._ray = sharing.import_ray("distributed.ray.evaluate()")
+        self._packed = packed
+        self._store_actor, self._limiter_actor = store_actor, limiter_actor
+        self._workers, self._concurrency = workers, plan.options.workers
+        self._metrics = [metric.metric_name for metric in plan.metrics]
+        self._actor_class = self._ray.remote(Worker).options(
+            **{**options, "max_concurrency": max(2, self._concurrency), "max_restarts": 0}
+        )
+        self._rate_limiter = rate_limiter
+        self._members: list[_Member] = []
+        self._building: set[asyncio.Task[None]] = set()
+        self._numbers = itertools.count(1)
+        self._changed = asyncio.Event()
+        self._built: str | RetrieverIdentity | None = None
+        self._failure: str | None = None
+        errors = self._ray.exceptions
+        self._losses = (
+            errors.RayActorError,
+            errors.ObjectLostError,
+            errors.OutOfMemoryError,
+            errors.NodeDiedError,
+            errors.WorkerCrashedError,
+        )
+
+    async def start(self) -> str | RetrieverIdentity:
+        """Start the workers; the retriever's identity, as soon as one is ready."""
+        for _ in range(self._workers):
+            self._launch()
+        while self._built is None:
+            await self._change()
+        return self._built
+
+    async def ask(self, query: Query) -> Asked:
+        await admission(self._rate_limiter)
+        answer: Asked | str = await self._call("ask", query)
+        return Asked(Ranking(error=answer)) if isinstance(answer, str) else answer
+
+    async def compute(
+        self, question: Question, ranking: Ranking, without: Collection[str] = ()
+    ) -> Computed:
+        answer: Computed | str = await self._call("compute", question, ranking, list(without))
+        if isinstance(answer, str):
+            asked = (metric for metric in self._metrics if metric not in without)
+            return Computed(dict.fromkeys(asked, answer))
+        return answer
+
+    async def in_thread(self, function: Callable[..., T], *arguments: Any) -> T:
+        return await in_thread(function, *arguments)
+
+    def close(self) -> None:
+        for task in self._building:
+            task.cancel()
+        while self._members:
+            self._kill(self._members.pop())
+
+    async def _call(self, method: str, *arguments: Any) -> Any:
+        loss = ""
+        for attempt in range(_ATTEMPTS):
+            alone = attempt > 0
+            member = await (self._take_alone() if alone else self._take())
+            try:
+                return await getattr(member.actor, method).remote(*arguments)
+            except self._losses as error:
+                loss = _first_line(error)
+                self._replace(member)
+            except self._ray.exceptions.RayTaskError as error:
+                return describe_error(getattr(error, "cause", None) or error)
+            finally:
+                member.running -= 1
+                member.reserved = member.reserved and not alone
+                self._changed.set()
+        return f"WorkerLost: the worker was lost each of {_ATTEMPTS} times: {loss}"
+
+    async def _take(self) -> _Member:
+        while True:
+            free = [
+                member
+                for member in self._members
+                if not member.reserved and member.running < self._concurrency
+            ]
+            if free:
+                member = min(free, key=lambda member: member.running)
+                member.running += 1
+                return member
+            await self._change()
+
+    async def _take_alone(self) -> _Member:
+        while True:
+            while not (free := [member for member in self._members if not member.reserved]):
+                await self._change()
+            member = min(free, key=lambda member: member.running)
+            member.reserved = True
+            try:
+                while member in self._members and member.running:
+                    await self._change()
+            except BaseException:
+                member.reserved = False
+                raise
+            if member in self._members:
+                member.running += 1
+                return member
+
+    async def _change(self) -> None:
+        if not self._members and not self._building:
+            raise WorkersFailed(self._workers, self._failure or "")
+        self._changed.clear()
+        await self._changed.wait()
+
+    def _replace(self, member: _Member) -> None:
+        if member in self._members:
+            self._members.remove(member)
+            self._kill(member)
+            self._launch()
+
+    def _launch(self) -> None:
+        task = asyncio.create_task(self._build())
+        self._building.add(task)
+        task.add_done_callback(self._building.discard)
+        task.add_done_callback(lambda _: self._changed.set())
+
+    async def _build(self) -> None:
+        for _ in range(_ATTEMPTS):
+            name = f"worker {next(self._numbers)}"
+            actor = self._actor_class.remote(self._store_actor, self._limiter_actor, name)
+            member = _Member(actor, name)
+            try:
+                built: Built = await member.actor.build.remote(self._packed)
+            except self._losses as error:
+                self._kill(member)
+                built = Built(error=f"the worker was lost while building: {_first_line(error)}")
+                continue
+            except self._ray.exceptions.RayError as error:
+                built = Built(error=_first_line(error))
+            except BaseException:
+                self._kill(member)
+                raise
+            break
+        if built.error is None:
+            self._built = self._built or built.retriever_id
+            self._members.append(member)
+        else:
+            self._kill(member)
+            self._failure = built.error
+        if self._members and self._failure is not None:
+            message = f"a worker can't be made ready, and others go on: {self._failure}"
+            self._failure = None
+            warn_caller(WorkerWarning(message))
+
+    def _kill(self, member: _Member) -> None:
+        with contextlib.suppress(Exception):
+            self._ray.kill(member.actor, no_restart=True)
+            self._store_actor.forget.remote(member.name)
+
+
+def _first_line(error: Exception) -> str:
+    return describe_error(str(error).partition("\n")[0])
 
 
 @shows(EvaluateOptions)
@@ -100,7 +347,7 @@ async def aevaluate(
         JournalMismatch: the journal's dataset, match_on, retriever or postprocessors differ.
         MissingExtra: Ray isn't installed.
     """
-    ray = import_ray("distributed.ray.evaluate()")
+    ray = sharing.import_ray("distributed.ray.evaluate()")
     check_known(aevaluate, options)
     check_count("workers", workers, "actors that ask questions")
     check_count("concurrency", concurrency, "questions that an actor asks at once")
@@ -124,21 +371,21 @@ async def aevaluate(
         plan.permissions is not None and plan.permissions.needs_nodes,
     )
     cache = options.get("cache")
-    store_actor = start_store_actor(cache, run_options.journal)
-    limiters = Limiters()
+    store_actor = sharing.start_store_actor(cache, run_options.journal)
+    limiters = sharing.Limiters()
     pool = WorkerPool(
         ray.put(limiters.pack(job)),
         job.plan,
         store_actor,
         limiters.actor,
         workers=workers,
-        options=worker_options(num_cpus, actor_options or {}),
+        options=sharing.worker_options(num_cpus, actor_options or {}),
         rate_limiter=rate_limiter,
     )
     serving = asyncio.create_task(limiters.serve())
     try:
         retriever_id = await pool.start()
-        store = SharedStore(store_actor, "driver")
+        store = sharing.SharedStore(store_actor, "driver")
         return await run_evaluation(
             pool,
             replace(plan, options=replace(run_options, cache=Cache(store))),
@@ -148,7 +395,7 @@ async def aevaluate(
         pool.close()
         serving.cancel()
         with contextlib.suppress(ray.exceptions.RayError):
-            await copy_to_driver(store_actor, cache)
+            await sharing.copy_to_driver(store_actor, cache)
         for actor in (store_actor, limiters.actor):
             ray.kill(actor)
 

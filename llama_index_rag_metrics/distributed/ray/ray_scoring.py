@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from llama_index_rag_metrics.distributed.ray.sharing import import_ray, worker_options
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.rankings.judging.judged import Selection
+from llama_index_rag_metrics.runtime.arrays import Lazy
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.scores.scoring.batches import (
     Failed,
@@ -23,6 +24,8 @@ from llama_index_rag_metrics.scores.scoring.totals import ScoreTotals
 if TYPE_CHECKING:
     import pyarrow as pa
     from ray.data import Dataset
+else:
+    pa = Lazy("pyarrow")
 
 _TOTALS = "totals"
 
@@ -129,7 +132,5 @@ def score_dataset(
 def _totals(
     table: pa.Table, metrics: list[RankingMetric], options: ScoringOptions, validate: bool
 ) -> pa.Table:
-    import pyarrow as pa
-
     totals = score_totals(table, metrics, options, validate=validate)
     return pa.table({_TOTALS: [json.dumps(totals.state())]})

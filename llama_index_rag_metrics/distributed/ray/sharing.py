@@ -17,12 +17,8 @@ from llama_index.core.storage.kvstore import SimpleKVStore
 from llama_index.core.storage.kvstore.types import DEFAULT_COLLECTION as _DATA
 from llama_index.core.storage.kvstore.types import BaseKVStore
 
+from llama_index_rag_metrics.runtime.cache import stores
 from llama_index_rag_metrics.runtime.cache.fetching import COLLECTION, Cache
-from llama_index_rag_metrics.runtime.cache.stores import (
-    ClaimingStore,
-    SharedStoreActor,
-    SQLiteKVStore,
-)
 from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra
 from llama_index_rag_metrics.runtime.masking import describe_error
 from llama_index_rag_metrics.runtime.retries import admission
@@ -55,7 +51,7 @@ _MOST_CALLS = 10_000
 _UNPICKLABLE = (TypeError, AttributeError, pickle.PicklingError)
 
 
-class SharedStore(ClaimingStore):
+class SharedStore(stores.ClaimingStore):
     """The store of an actor, as a worker (its `owner`) sees it."""
 
     def __init__(self, store_actor: Any, owner: str) -> None:
@@ -120,10 +116,7 @@ class LimiterActor:
             del self._waiting[ticket]
 
     async def request(self, last: int) -> tuple[int, int, tuple[int, ...]]:
-        """The driver's next request after a ticket: ticket, limiter's number, tokens.
-
-        The driver may ask again, should an answer be lost on the way.
-        """
+        """The first request after a ticket, perhaps asked for again: ticket, limiter, tokens."""
         while not (later := [ticket for ticket in self._waiting if ticket > last]):
             self._changed.clear()
             await self._changed.wait()
@@ -193,7 +186,7 @@ def unpack(packed: bytes, limiter_actor: Any) -> Any:
 
 def start_store_actor(cache: Any, journal: str | Path | None = None) -> Any:
     try:
-        return driver_node_actor(SharedStoreActor, _maker(cache, journal))
+        return driver_node_actor(stores.SharedStoreActor, _maker(cache, journal))
     except _UNPICKLABLE as error:
         remedy = "Pass a function that makes it, such as cache=lambda: RedisKVStore(...)."
         expected = "a store that can be pickled"
@@ -222,9 +215,9 @@ def _maker(cache: Any, journal: str | Path | None) -> Callable[[], BaseKVStore]:
         maker: Callable[[], BaseKVStore] = cache
         return maker
     store = Cache.of(cache, journal).store
-    if isinstance(store, SQLiteKVStore):
+    if isinstance(store, stores.SQLiteKVStore):
         path = store.path.absolute()
-        return lambda: SQLiteKVStore(path)
+        return lambda: stores.SQLiteKVStore(path)
     return lambda: store
 
 

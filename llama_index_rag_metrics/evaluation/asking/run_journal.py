@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from llama_index_rag_metrics.files.fields import CALLS
 from llama_index_rag_metrics.files.lines import Place
-from llama_index_rag_metrics.files.runs.run_fields import ranking_record, read_ranking, read_repeat
+from llama_index_rag_metrics.files.runs.run_records import ranking_record, read_ranking, read_repeat
 from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.runtime.journal import UNREADABLE, JsonLinesJournal, read_rows
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from llama_index_rag_metrics.rankings.judging.judged_calls import JudgedCalls
+from llama_index_rag_metrics.rankings.judging.columns import JudgedCalls
 from llama_index_rag_metrics.rankings.judging.judged_column import Batch
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking, Run

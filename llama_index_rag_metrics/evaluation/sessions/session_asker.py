@@ -7,7 +7,7 @@ import contextlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic import BaseModel
 
@@ -33,11 +33,11 @@ from llama_index_rag_metrics.evaluation.source import (
 )
 from llama_index_rag_metrics.evaluation.who_asks import Query
 from llama_index_rag_metrics.metrics import RankingMetric
-from llama_index_rag_metrics.rankings.fusion import Combine, check_combine, combine_calls
+from llama_index_rag_metrics.rankings.fusion import Combine, combine_calls
 from llama_index_rag_metrics.rankings.matching.id_matcher import names_of
 from llama_index_rag_metrics.rankings.run import Call, has_order
 from llama_index_rag_metrics.report.numbers import counted
-from llama_index_rag_metrics.runtime.amounts import check_integer
+from llama_index_rag_metrics.runtime.amounts import check_choice, check_integer
 from llama_index_rag_metrics.runtime.errors import InvalidInput, TooManyCalls, UnusableAnswer
 from llama_index_rag_metrics.runtime.sync import out_of_reach
 from llama_index_rag_metrics.runtime.threads import within
@@ -227,7 +227,7 @@ def asker_of(
 ) -> LocalAsker:
     """Asks a retriever, or as a whole the program that it stands for."""
     combine, max_calls = plan.options.combine, plan.options.max_calls
-    check_combine(combine or "first_seen")
+    check_choice("combine", combine or "first_seen", get_args(Combine))
     if max_calls is not None:
         check_integer("max_calls", max_calls, 1, "a number of retrievals from 1 on, or None")
     if isinstance(retriever, (SessionRetriever, AsyncCallableRetriever)):

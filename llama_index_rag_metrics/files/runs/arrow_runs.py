@@ -10,13 +10,17 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from llama_index_rag_metrics.files.fields import CALLS, KNOWN, MODEL_CONTEXT, REPEAT
 from llama_index_rag_metrics.files.lines import Place
-from llama_index_rag_metrics.files.runs.run_fields import ASKED
+from llama_index_rag_metrics.files.runs.run_records import ASKED
 from llama_index_rag_metrics.rankings.judging.judged_column import RETRIEVED
+from llama_index_rag_metrics.runtime.arrays import Lazy
 from llama_index_rag_metrics.runtime.atomic_files import whole_file
 from llama_index_rag_metrics.runtime.errors import FileFormatError, MissingExtra
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyarrow import parquet
+else:
+    parquet = Lazy("pyarrow.parquet")
 
 ArrowForm: TypeAlias = Literal["parquet", "arrow"]
 
@@ -51,9 +55,7 @@ def write_arrow(
     rows = iter(records)
     with whole_file(path) as partial:
         if form == "parquet":
-            from pyarrow.parquet import ParquetWriter
-
-            writer: Any = ParquetWriter(partial, schema)
+            writer: Any = parquet.ParquetWriter(partial, schema)
         else:
             writer = pa.ipc.new_file(str(partial), schema)
         with writer:
@@ -95,9 +97,7 @@ def column_names(path: Path, form: ArrowForm) -> list[str]:
         return []
     with _reading(path, form) as pa:
         if form == "parquet":
-            from pyarrow.parquet import read_schema
-
-            return list(read_schema(path).names)
+            return list(parquet.read_schema(path).names)
         with pa.memory_map(str(path)) as file:
             return list(_ipc_reader(file).schema.names)
 
@@ -116,9 +116,7 @@ def count_ids(path: Path, form: ArrowForm) -> tuple[int, int]:
 
 def _count_parquet(path: Path) -> tuple[int, int]:
     # the metadata of a column would say it exactly, but pyarrow dies of damaged ones
-    from pyarrow.parquet import ParquetFile
-
-    with ParquetFile(path, pre_buffer=False) as file:
+    with parquet.ParquetFile(path, pre_buffer=False) as file:
         names = file.schema_arrow.names
         column = RETRIEVED if RETRIEVED in names else names[0]
         n_groups = file.num_row_groups
@@ -136,9 +134,8 @@ def _n_values(batch: pa.RecordBatch) -> int:
 
 
 def _parquet(path: Path, rows: int, columns: Collection[str]) -> Iterator[pa.RecordBatch]:
-    from pyarrow.parquet import ParquetFile
-
-    with ParquetFile(path, pre_buffer=False) as file:  # which would hold the whole file in memory
+    # a buffer would hold the whole file in memory
+    with parquet.ParquetFile(path, pre_buffer=False) as file:
         names = [name for name in file.schema_arrow.names if name in columns]
         yield from file.iter_batches(rows, columns=names or None)
 

@@ -11,8 +11,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 from llama_index_rag_metrics.files import fields as f
 from llama_index_rag_metrics.files import file_kinds as kinds
 from llama_index_rag_metrics.files.conversations import CONVERSATION, TURN, with_turns
-from llama_index_rag_metrics.files.json_datasets import has_judgements, read_mapping
-from llama_index_rag_metrics.files.judgements import Judgements, Qrels, read_number
+from llama_index_rag_metrics.files.dataset_objects import has_judgements, read_mapping
 from llama_index_rag_metrics.files.lines import (
     Faults,
     OnError,
@@ -24,29 +23,30 @@ from llama_index_rag_metrics.files.lines import (
 )
 from llama_index_rag_metrics.files.records import (
     SEPARATORS,
+    Judgements,
+    Qrels,
     looks_like_several,
     read_id,
+    read_number,
     read_relevance,
-)
-from llama_index_rag_metrics.files.runs.run_fields import (
-    number_or_none,
-    read_ids,
-    read_ranking,
-    read_repeat,
 )
 from llama_index_rag_metrics.files.runs.run_records import (
     as_record,
     check_long,
     column_fields,
     column_of,
+    number_or_none,
     read_expected,
+    read_ids,
+    read_ranking,
+    read_repeat,
     rename,
     renamed,
     row_id,
     warn_unread,
 )
-from llama_index_rag_metrics.files.runs.trec_run import by_score
 from llama_index_rag_metrics.files.tables import frame_table, is_frame, read_cell, records_of
+from llama_index_rag_metrics.files.trec import by_score
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.runtime.callers import warn_caller

@@ -11,13 +11,15 @@ from typing import Any
 
 from llama_index_rag_metrics.files import file_kinds
 from llama_index_rag_metrics.files.beir import judgement_rows
-from llama_index_rag_metrics.files.judgements import format_grade
 from llama_index_rag_metrics.files.lines import name_of, to_json, write_lines
+from llama_index_rag_metrics.files.records import format_grade
 from llama_index_rag_metrics.files.runs.arrow_runs import write_arrow
-from llama_index_rag_metrics.files.runs.run_fields import plain_score, ranking_record
-from llama_index_rag_metrics.files.runs.run_records import relevance_record
-from llama_index_rag_metrics.files.runs.trec_run import ordering_scores, trec_run_rows
-from llama_index_rag_metrics.files.trec import qrels_rows
+from llama_index_rag_metrics.files.runs.run_records import (
+    plain_score,
+    ranking_record,
+    relevance_record,
+)
+from llama_index_rag_metrics.files.trec import ordering_scores, qrels_rows, trec_run_rows
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.report.escape import csv_line

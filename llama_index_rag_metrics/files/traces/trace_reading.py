@@ -10,19 +10,21 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, get_args
 from llama_index_rag_metrics.files.conversations import CONVERSATION, HISTORY, with_turns
 from llama_index_rag_metrics.files.lines import Faults, OnError, name_of
 from llama_index_rag_metrics.files.traces.containers import spans_in
-from llama_index_rag_metrics.files.traces.span_collecting import SpanCollector, comparable
 from llama_index_rag_metrics.files.traces.trace_sessions import (
     Remark,
     Remarks,
     Repeats,
+    SpanCollector,
     TraceSession,
+    comparable,
     conversations,
     rankings,
     sessions,
 )
 from llama_index_rag_metrics.files.traces.trace_spans import DocumentReader
-from llama_index_rag_metrics.rankings.fusion import Combine, check_combine
+from llama_index_rag_metrics.rankings.fusion import Combine
 from llama_index_rag_metrics.rankings.run import Run
+from llama_index_rag_metrics.runtime.amounts import check_choice
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.garbage import collection_paused
 
@@ -151,9 +153,8 @@ def read_sessions(
     name: str = "",
     on_error: OnError = "raise",
 ) -> ReadSessions:
-    check_combine(combine)
-    if repeats not in get_args(Repeats):
-        raise InvalidInput("repeats", repeats, " or ".join(map(repr, get_args(Repeats))))
+    check_choice("combine", combine, get_args(Combine))
+    check_choice("repeats", repeats, get_args(Repeats))
     if question_id is not None and (not isinstance(question_id, str) or not question_id):
         raise InvalidInput("question_id", question_id, "the name of an attribute")
     known = question_texts(questions)

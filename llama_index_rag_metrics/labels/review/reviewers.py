@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from llama_index_rag_metrics.files.judgements import format_grade
+from llama_index_rag_metrics.files.records import format_grade
 from llama_index_rag_metrics.labels import grouped
 from llama_index_rag_metrics.labels.review.reviews import (
     SCALES,

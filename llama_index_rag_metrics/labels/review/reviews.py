@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from llama_index_rag_metrics.files.file_kinds import POOL, REVIEW, read_as
-from llama_index_rag_metrics.files.judgements import Qrels, read_grade
 from llama_index_rag_metrics.files.lines import (
     Place,
     Rows,
@@ -25,7 +24,7 @@ from llama_index_rag_metrics.files.lines import (
     to_json,
     write_lines,
 )
-from llama_index_rag_metrics.files.records import read_id
+from llama_index_rag_metrics.files.records import Qrels, read_grade, read_id
 from llama_index_rag_metrics.labels import grouped
 from llama_index_rag_metrics.labels.pooling import Pool
 from llama_index_rag_metrics.metrics.texts.llm_judge import RUBRIC

@@ -22,7 +22,7 @@ from pydantic import Field, PrivateAttr, SecretStr, field_validator
 from llama_index_rag_metrics.metrics.texts.rerank import RerankerMetric
 from llama_index_rag_metrics.metrics.texts.text_metric import HasCorpus, TextScores, service
 from llama_index_rag_metrics.runtime.cache.fetching import Cache, Tally, Usage
-from llama_index_rag_metrics.runtime.cache.keys import Request
+from llama_index_rag_metrics.runtime.digests import Request
 from llama_index_rag_metrics.runtime.errors import (
     BadAnswer,
     InvalidInput,

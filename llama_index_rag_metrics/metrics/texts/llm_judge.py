@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from llama_index_rag_metrics.rankings.tokens import TokenCounter
 from llama_index_rag_metrics.runtime.cache.fetching import Cache, Tally, Usage
-from llama_index_rag_metrics.runtime.cache.keys import Request, identity
+from llama_index_rag_metrics.runtime.digests import Request, identity
 from llama_index_rag_metrics.runtime.errors import BadAnswer, ScorerFailed
 from llama_index_rag_metrics.runtime.llms import (
     AnyAnswer,

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from llama_index_rag_metrics.metrics.texts.text_metric import TextMetric, TextScores
 from llama_index_rag_metrics.runtime.cache.fetching import Tally, Usage
-from llama_index_rag_metrics.runtime.cache.keys import Request, identity
+from llama_index_rag_metrics.runtime.digests import Request, identity
 from llama_index_rag_metrics.runtime.errors import BadAnswer
 from llama_index_rag_metrics.runtime.models import instance_of
 from llama_index_rag_metrics.runtime.sync import in_thread

@@ -10,14 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llama_index_rag_metrics.rankings.judging.hashes import (
-    Collision,
-    IdLists,
-    as_lists,
-    check_column,
-    check_lengths,
-    row_name,
-)
+from llama_index_rag_metrics.rankings.judging import hashes, judged_spans
 from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings, grades_best_first
 from llama_index_rag_metrics.rankings.judging.judged_column import (
     EXPECTED,
@@ -26,21 +19,18 @@ from llama_index_rag_metrics.rankings.judging.judged_column import (
     JudgedColumn,
     JudgedTable,
 )
-from llama_index_rag_metrics.rankings.judging.judged_spans import (
-    EXPECTED_SPANS,
-    JudgedSpans,
-    place_rows,
-)
 from llama_index_rag_metrics.rankings.judging.lists import judge
 from llama_index_rag_metrics.rankings.relevance import HIGHEST_GRADE, Relevance, RelevanceLike
 from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.rankings.span import Span
-from llama_index_rag_metrics.runtime.arrays import FloatArray
+from llama_index_rag_metrics.runtime.arrays import FloatArray, Lazy
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
+else:
+    pl, pa = Lazy("polars"), Lazy("pyarrow")
 
 GRADES, WEIGHTS = "grades", "facet_weights"
 
@@ -48,17 +38,17 @@ GRADES, WEIGHTS = "grades", "facet_weights"
 def judge_table(frame: pl.DataFrame, columns: Sequence[type[JudgedColumn]] = ()) -> JudgedRankings:
     """Bring the relevance and the rankings of a table together, row by row."""
     for column in (RETRIEVED, EXPECTED):
-        check_column(frame, column)
+        hashes.check_column(frame, column)
     if _is_grouped(frame[EXPECTED].dtype):
         return _judge_rows(frame, columns)
     try:
         return _judge_hashed(frame, columns)
-    except Collision:
+    except hashes.Collision:
         return _judge_rows(frame, columns)
 
 
 def _judge_hashed(frame: pl.DataFrame, columns: Sequence[type[JudgedColumn]]) -> JudgedRankings:
-    expected, retrieved = IdLists.read(frame, EXPECTED), IdLists.read(frame, RETRIEVED)
+    expected, retrieved = (hashes.IdLists.read(frame, name) for name in (EXPECTED, RETRIEVED))
     grade = _read_grades(frame, expected)
     retrieved, expected = retrieved.distinct(), expected.distinct(grade)
     grade = expected.kept(grade)
@@ -75,35 +65,31 @@ def _judge_hashed(frame: pl.DataFrame, columns: Sequence[type[JudgedColumn]]) ->
     )
 
 
-def _read_grades(frame: pl.DataFrame, judged: IdLists) -> FloatArray:
+def _read_grades(frame: pl.DataFrame, judged: hashes.IdLists) -> FloatArray:
     """(judgements,) the grade of every expected id, 1 in rows without grades."""
-    import polars as pl
-
     if GRADES not in frame.columns or frame[GRADES].null_count() == len(frame):
         return np.ones(len(judged.ids))
-    grades = as_lists(frame[GRADES])
+    grades = hashes.as_lists(frame[GRADES])
     if grades.dtype == pl.List(pl.Null):
         grades = grades.cast(pl.List(pl.Float64))
     if not isinstance(grades.dtype, pl.List) or not grades.dtype.inner.is_numeric():
         raise InvalidInput(f"column {GRADES}", grades.dtype, "a list of numbers in every row")
     n_given, is_given = grades.list.len().fill_null(0), grades.is_not_null().to_numpy()
     counts = np.where(is_given, n_given, judged.counts)
-    check_lengths(frame, GRADES, counts, judged.counts, "grades, one for each expected id")
+    hashes.check_lengths(frame, GRADES, counts, judged.counts, "grades, one for each expected id")
     is_graded = np.repeat(is_given, judged.counts)
     grade = np.ones(len(judged.ids))
     numbers = grades.filter(n_given > 0).explode().cast(pl.Float64)
     grade[is_graded] = numbers.fill_null(float("nan")).to_numpy()
     if (wrong := np.flatnonzero(~(np.abs(grade) <= HIGHEST_GRADE))).size:
         item, row = int(wrong[0]), int(judged.query[wrong[0]])
-        argument = f"grade of {judged.ids[item]!r} in {row_name(frame, row)}"
+        argument = f"grade of {judged.ids[item]!r} in {hashes.row_name(frame, row)}"
         expected = f"a finite number of at most {HIGHEST_GRADE:g}"
         raise InvalidInput(argument, float(grade[item]), expected)
     return grade
 
 
 def _is_grouped(expected: pl.DataType) -> bool:
-    import polars as pl
-
     return isinstance(expected, pl.List) and isinstance(expected.inner, pl.List)
 
 
@@ -122,11 +108,13 @@ def _judge_rows(frame: pl.DataFrame, columns: Sequence[type[JudgedColumn]]) -> J
     elif is_grouped and WEIGHTS in frame.columns:
         rows = zip(relevance, frame[WEIGHTS].to_list(), strict=True)
         relevance = [_weighted(frame, row, *cells) for row, cells in enumerate(rows)]
-    if JudgedSpans in columns:  # the only column that the labels have, too
+    if judged_spans.JudgedSpans in columns:  # the only column that the labels have, too
         if is_grouped:
-            expected = f"a list of ids in every row, beside {EXPECTED_SPANS}"
+            expected = f"a list of ids in every row, beside {judged_spans.EXPECTED_SPANS}"
             raise InvalidInput(f"column {EXPECTED}", "groups", expected)
-        pairs = zip(relevance, place_rows(frame, EXPECTED_SPANS), strict=True)
+        pairs = zip(
+            relevance, judged_spans.place_rows(frame, judged_spans.EXPECTED_SPANS), strict=True
+        )
         relevance = [ids if ids is None else _placed(ids, spans) for ids, spans in pairs]
     ids = [ids or [] for ids in frame[RETRIEVED].to_list()]
     cells = {name: values for kind in columns for name, values in kind.cells(frame).items()}
@@ -150,16 +138,13 @@ def _weighted(
         return groups
     if len(weights) != len(groups):
         expected = f"{len(groups)} weights, one for each group"
-        raise InvalidInput(f"{WEIGHTS} of {row_name(frame, row)}", len(weights), expected)
+        raise InvalidInput(f"{WEIGHTS} of {hashes.row_name(frame, row)}", len(weights), expected)
     names = list(map(str, range(len(groups))))
     facets = dict(zip(names, groups, strict=True))
     return Relevance.facets(facets, weights=dict(zip(names, weights, strict=True)))
 
 
 def frame_of(table: pa.Table | pa.RecordBatch) -> pl.DataFrame:
-    import polars as pl
-    import pyarrow as pa
-
     if isinstance(table, pa.RecordBatch):
         table = pa.Table.from_batches([table])
     unreadable = (pl.exceptions.PolarsError, pl.exceptions.PanicException, pa.ArrowException)
@@ -176,8 +161,6 @@ def frame_of(table: pa.Table | pa.RecordBatch) -> pl.DataFrame:
 
 def check_undamaged(table: object) -> None:
     """Refuse a damaged table of Arrow: reading it could end the process."""
-    import pyarrow as pa
-
     if isinstance(table, (pa.Table, pa.RecordBatch)):
         try:
             table.validate(full=True)
@@ -187,8 +170,6 @@ def check_undamaged(table: object) -> None:
 
 def _plain_lists(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Lists of the kinds that Polars doesn't read, or not with nulls, as those that it does."""
-    import pyarrow as pa
-
     kind = column.type
     views = [getattr(pa.types, name, None) for name in ("is_list_view", "is_large_list_view")]
     is_view = any(test is not None and test(kind) for test in views)
@@ -199,8 +180,6 @@ def _plain_lists(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _own_items(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Lists without the items of the rows around a slice, which Polars would look at, too."""
-    import pyarrow as pa
-
     chunks = []
     for chunk in column.chunks:
         if type(chunk) not in (pa.ListArray, pa.LargeListArray):  # a map is a list, too
@@ -214,8 +193,6 @@ def _own_items(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _as_views(items: pa.Array) -> pa.Array:
     """Texts as Polars holds them, which Arrow makes in half the time."""
-    import pyarrow as pa
-
     if not (pa.types.is_string(items.type) or pa.types.is_large_string(items.type)):
         return items
     try:

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray, none_of_them
+from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray, Lazy, none_of_them
 from llama_index_rag_metrics.runtime.errors import IdTypeMismatch, InvalidInput
 
 if TYPE_CHECKING:
     import polars as pl
+else:
+    pl = Lazy("polars")
 
 Keys: TypeAlias = npt.NDArray[np.uint64]
 Halves: TypeAlias = npt.NDArray[np.uint32]
@@ -23,16 +25,13 @@ _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 """An odd number, by which a list's position is spread over 64 bits."""
 
 _FEW = 32
-"""Up to this many wanted members are looked for one by one; more are looked for in slots."""
+"""Up to this many wanted members are looked for one by one; more are joined by key."""
 
 _SHORT = 1024
 """Among this many members, two lower halves of a hash seldom agree by chance."""
 
 _MOST_FILLED = 2
 """Rows of unequal length may take this many times the space of their members."""
-
-_SLOTS = 4
-"""Slots for every wanted key: with more, fewer share one, and less of it fits the cache."""
 
 
 @dataclass(eq=False)
@@ -88,7 +87,7 @@ class HashedLists:
     def find(self, wanted: HashedLists) -> tuple[IntArray, IntArray]:
         """The members that agree with a wanted one of the same list: their positions, in order."""
         rows = self.rows if wanted.longest <= _FEW else None
-        return self._by_slots(wanted) if rows is None else self._by_comparing(rows, wanted)
+        return self._by_key(wanted) if rows is None else self._by_comparing(rows, wanted)
 
     def _by_comparing(self, rows: Halves, wanted: HashedLists) -> tuple[IntArray, IntArray]:
         """Every list's members are compared with its first wanted one, its second, and so on."""
@@ -106,43 +105,18 @@ class HashedLists:
             which[agree] = sought[agree]
         return position[which >= 0], which[which >= 0]
 
-    def _by_slots(self, wanted: HashedLists) -> tuple[IntArray, IntArray]:
-        """Every wanted key is put into the slot that its upper bits say, where it is looked up.
-
-        Where several want one slot, the last has it, and the others are looked for again, by other
-        bits, among the keys of such slots. A slot knows the lower half of its key, which makes it
-        small.
-        """
-        key, keys = self.key, wanted.key
-        ats, whiches = [none_of_them()], [none_of_them()]
-        places, looked_for = None, np.arange(len(keys))
-        while len(looked_for):
-            bits = (_SLOTS * len(looked_for)).bit_length()
-            slot, slot_wanted = _upper(key, bits), _upper(keys, bits)
-            lower, lower_wanted = key.astype(np.uint32), keys.astype(np.uint32)
-            holds, owner = np.zeros(1 << bits, np.uint32), np.zeros(1 << bits, np.int32)
-            holds[slot_wanted], owner[slot_wanted] = lower_wanted, looked_for
-            is_wanted = holds.take(slot, mode="clip") == lower
-            hits = np.flatnonzero(is_wanted)
-            ats.append(hits if places is None else places[hits])
-            whiches.append(owner[slot[hits]].astype(np.int64))
-            outdone = holds[slot_wanted] != lower_wanted
-            contested = np.zeros(1 << bits, np.bool_)
-            contested[slot_wanted[outdone]] = True
-            again = np.flatnonzero(contested.take(slot, mode="clip") > is_wanted)
-            places, looked_for = again if places is None else places[again], looked_for[outdone]
-            key, keys = key[again] * _SPREAD, keys[outdone] * _SPREAD
-        position, which = np.concatenate(ats), np.concatenate(whiches)
-        order = np.argsort(position)
-        return position[order], which[order]
+    def _by_key(self, wanted: HashedLists) -> tuple[IntArray, IntArray]:
+        members = pl.DataFrame({"key": self.key}).with_row_index("position")
+        sought = pl.DataFrame({"key": wanted.key}).with_row_index("which")
+        found = members.join(sought, on="key").sort("position", "which")
+        position, which = (
+            found[name].to_numpy().astype(np.int64) for name in ("position", "which")
+        )
+        return position, which
 
 
 def _agree(ordered: Keys | Halves) -> bool:
     return bool((ordered[1:] == ordered[:-1]).any())
-
-
-def _upper(key: Keys, bits: int) -> IntArray:
-    return np.asarray((key >> np.uint64(64 - bits)).view(np.int64), np.int64)
 
 
 class Collision(Exception):
@@ -160,8 +134,6 @@ class IdLists:
 
     @classmethod
     def read(cls, frame: pl.DataFrame, column: str) -> IdLists:
-        import polars as pl
-
         lists = as_lists(frame[column])
         if lists.null_count() == len(lists) and not isinstance(lists.dtype, pl.List):
             lists = pl.Series(column, [None] * len(lists), pl.List(pl.String))
@@ -227,8 +199,6 @@ def check_column(frame: pl.DataFrame, column: str, content: str = "", remedy: st
 
 def as_lists(column: pl.Series) -> pl.Series:
     """A column whose arrays of one length, if it has such, are lists."""
-    import polars as pl
-
     return column.arr.to_list() if isinstance(column.dtype, pl.Array) else column
 
 
@@ -256,8 +226,6 @@ def row_name(frame: pl.DataFrame, row: int) -> str:
 
 def _comparable(ids: pl.Series, column: str) -> pl.Series:
     """Ids that are the same get the same hash: whole numbers of one width, texts as texts."""
-    import polars as pl
-
     same: pl.Series = ids
     if ids.dtype.is_integer():
         same = ids.cast(pl.Int64, strict=False)

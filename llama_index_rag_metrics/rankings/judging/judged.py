@@ -11,8 +11,11 @@ from typing import TypeAlias, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from llama_index_rag_metrics.rankings.judging.judged_column import JudgedColumn, TokenCounts
-from llama_index_rag_metrics.rankings.judging.retrieval_scores import RetrievalScores
+from llama_index_rag_metrics.rankings.judging.judged_column import (
+    JudgedColumn,
+    RetrievalScores,
+    TokenCounts,
+)
 from llama_index_rag_metrics.rankings.run import SCORED, UNSCORED, check_min_score
 from llama_index_rag_metrics.runtime.amounts import check_integer
 from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray, none_of_them
@@ -92,10 +95,7 @@ class JudgedRankings:
         return self.count_judgements(None)
 
     def count_judgements(self, lowest: float | None, below: float | None = math.inf) -> IntArray:
-        """(queries,) how many judgements have a grade from `lowest` to under `below`.
-
-        None stands for the smallest grade above 0.
-        """
+        """(queries,) how many grades are from `lowest` (None: above 0) to under `below`."""
         counted = _reaches(self.judged_grade, lowest) & ~_reaches(self.judged_grade, below)
         return np.bincount(self.judged_query[counted], minlength=len(self))
 
@@ -242,10 +242,7 @@ class Ranked:
     grade: FloatArray
 
     def sum_by_query(self, weight: npt.ArrayLike) -> FloatArray:
-        """(queries,) the sum of one weight per item, added in the order of the items.
-
-        Each query is summed on its own: its score is the same, to the last bit, in any batch.
-        """
+        """(queries,) the sum of one weight per item, the same to the last bit in any batch."""
         total = np.bincount(self.query, np.asarray(weight, np.float64), self.n_queries)
         return total.astype(np.float64, copy=False)
 

@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 from typing_extensions import Self
 
-from llama_index_rag_metrics.rankings.judging.hashes import (
-    IdLists,
-    as_lists,
-    check_column,
-    check_lengths,
-    list_lengths,
-)
+from llama_index_rag_metrics.rankings.judging import hashes
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike
-from llama_index_rag_metrics.rankings.run import Ranking
+from llama_index_rag_metrics.rankings.run import SCORED, UNSCORED, Ranking, is_number
 from llama_index_rag_metrics.rankings.tokens import DocumentTokens, TokenCounter, Tokenizer
-from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
+from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray, Lazy
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 if TYPE_CHECKING:
     import polars as pl
+else:
+    pl = Lazy("polars")
 
 T = TypeVar("T")
 
@@ -34,7 +32,7 @@ ForbiddenIds: TypeAlias = "Mapping[str, Collection[str] | None] | Sequence[Colle
 """Query id to the ids that its asker may not see, or one collection of ids a query."""
 
 QUERY_ID, RETRIEVED, EXPECTED = "query_id", "retrieved_ids", "expected_ids"
-TOKENS = "retrieved_tokens"
+TOKENS, SCORES = "retrieved_tokens", "scores"
 
 _WANTED = "the tokens or the texts of what was retrieved"
 _REMEDY = "Give Ranking(ids, tokens=...) or texts, or use a cutoff by rank, such as @10."
@@ -73,8 +71,8 @@ class JudgedTable(NamedTuple):
     """A table, and the ids of its lists without copies; `grade` is that of the expected ones."""
 
     frame: pl.DataFrame
-    retrieved: IdLists
-    expected: IdLists
+    retrieved: hashes.IdLists
+    expected: hashes.IdLists
     grade: FloatArray
 
 
@@ -108,29 +106,51 @@ class JudgedColumn(ABC):
 
     @abstractmethod
     def reranked(self, rank: IntArray, begin: IntArray) -> Self:
-        """The same where items have other ranks.
-
-        Args:
-            rank: (retrieved,) the new rank of every retrieved item; 0 where it doesn't count.
-            begin: (queries,) where each query's items begin there.
-        """
+        """The same for (retrieved,) new ranks, 0 for none, and where each query's items begin."""
 
 
 @dataclass(frozen=True, eq=False)
-class TokenCounts(JudgedColumn):
-    """(retrieved,) the length in tokens of every distinct retrieved item, by query, then rank."""
+class ItemNumbers(JudgedColumn):
+    """(retrieved,) a number of every distinct retrieved item, that of its first rank."""
+
+    values: npt.NDArray[Any]
+
+    @classmethod
+    @abstractmethod
+    def read(cls, frame: pl.DataFrame) -> npt.NDArray[Any]:
+        """(retrieved,) the numbers of every retrieved item of a table, copies included."""
+
+    @classmethod
+    def of_table(cls, table: JudgedTable) -> Self:
+        return cls(table.retrieved.kept(cls.read(table.frame)))
+
+    @classmethod
+    def cells(cls, frame: pl.DataFrame) -> Mapping[str, Sequence[Any]]:
+        cls.read(frame)
+        return {cls.name: [row or [] for row in hashes.as_lists(frame[cls.fields[0]]).to_list()]}
+
+    def reranked(self, rank: IntArray, begin: IntArray) -> Self:
+        return type(self)(self.values[rank > 0])
+
+
+@dataclass(frozen=True, eq=False)
+class TokenCounts(ItemNumbers):
+    """The length of each item in tokens."""
 
     name = "tokens"
     argument = TOKENS
     fields = (TOKENS,)
-    counts: IntArray
 
     def __post_init__(self) -> None:
         if self.counts.size and self.counts.min() < 0:
             raise InvalidInput("tokens", int(self.counts.min()), "numbers from 0 on")
 
+    @property
+    def counts(self) -> IntArray:
+        return self.values
+
     @classmethod
-    def of_rankings(cls, batch: Batch) -> TokenCounts:
+    def of_rankings(cls, batch: Batch) -> Self:
         counter: TokenCounter | None = None
         distinct: list[int] = []
         for query, ranking in enumerate(batch.rankings):
@@ -144,16 +164,37 @@ class TokenCounts(JudgedColumn):
         return cls(np.array(distinct, np.int64))
 
     @classmethod
-    def of_table(cls, table: JudgedTable) -> TokenCounts:
-        return cls(table.retrieved.kept(_read_tokens(table.frame)))
+    def read(cls, frame: pl.DataFrame) -> IntArray:
+        remedy = "Or use cutoffs by rank, such as @10."
+        hashes.check_column(frame, TOKENS, ", the tokens of each retrieved id", remedy)
+        return np.asarray(_item_numbers(frame, TOKENS, whole=True).to_numpy(), np.int64)
+
+
+class RetrievalScores(ItemNumbers):
+    """The retriever's score of each item; thresholds are on these."""
+
+    name = SCORES
+    argument = "retrieved_scores"
+    fields = (SCORES,)
 
     @classmethod
-    def cells(cls, frame: pl.DataFrame) -> Mapping[str, Sequence[Any]]:
-        _read_tokens(frame)
-        return {cls.name: [counts or [] for counts in frame[TOKENS].to_list()]}
+    def of_rankings(cls, batch: Batch) -> Self:
+        distinct: list[float] = []
+        for query, ranking in enumerate(batch.rankings):
+            if ids := ids_of(ranking):
+                scores = getattr(ranking, SCORES, None)
+                if scores is None or not all(map(is_number, scores)):
+                    raise batch.sources.lacks(cls.name, query, scores, SCORED, UNSCORED)
+                distinct.extend(first_of_each(ids, scores))
+        return cls(np.array(distinct, np.float64))
 
-    def reranked(self, rank: IntArray, begin: IntArray) -> TokenCounts:
-        return TokenCounts(self.counts[rank > 0])
+    @classmethod
+    def read(cls, frame: pl.DataFrame) -> FloatArray:
+        hashes.check_column(frame, SCORES, ", the retriever's scores of the retrieved ids")
+        scores = np.asarray(_item_numbers(frame, SCORES).to_numpy(), np.float64)
+        if np.isnan(scores).any():
+            raise InvalidInput(f"column {SCORES}", math.nan, SCORED)
+        return scores
 
 
 def ids_of(ranking: RankingLike) -> Sequence[str]:
@@ -170,25 +211,16 @@ def first_of_each(ids: Sequence[str], values: Sequence[T]) -> Iterable[T]:
     return first.values()
 
 
-def _read_tokens(frame: pl.DataFrame) -> IntArray:
-    """(retrieved,) the tokens of every retrieved item, copies included."""
-    remedy = "Or use cutoffs by rank, such as @10."
-    check_column(frame, TOKENS, ", the tokens of each retrieved id", remedy)
-    return np.asarray(item_numbers(frame, TOKENS, whole=True).to_numpy(), np.int64)
-
-
-def item_numbers(frame: pl.DataFrame, column: str, *, whole: bool = False) -> pl.Series:
+def _item_numbers(frame: pl.DataFrame, column: str, *, whole: bool = False) -> pl.Series:
     """(retrieved,) the numbers of every retrieved item, copies included, as a column has them."""
-    import polars as pl
-
-    lists = as_lists(frame[column])
+    lists = hashes.as_lists(frame[column])
     inner = lists.dtype.inner if isinstance(lists.dtype, pl.List) else None
     fits = inner is not None and (inner.is_integer() if whole else inner.is_numeric())
     if not (fits or inner == pl.Null):
         expected = f"a list of {'whole ' * whole}numbers in every row"
         raise InvalidInput(f"column {column}", lists.dtype, expected)
-    counts, n_ids = list_lengths(frame, column), list_lengths(frame, RETRIEVED)
-    check_lengths(frame, column, counts, n_ids, "numbers, one for each retrieved id")
+    counts, n_ids = hashes.list_lengths(frame, column), hashes.list_lengths(frame, RETRIEVED)
+    hashes.check_lengths(frame, column, counts, n_ids, "numbers, one for each retrieved id")
     numbers: pl.Series = lists.filter(pl.Series(counts > 0)).explode()
     if numbers.null_count():
         raise InvalidInput(f"column {column}", None, "a number for each retrieved id")

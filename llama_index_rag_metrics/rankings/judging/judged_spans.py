@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from llama_index_rag_metrics.rankings.judging.hashes import (
-    IdLists,
-    as_lists,
-    check_column,
-    check_lengths,
-    list_lengths,
-)
+from llama_index_rag_metrics.rankings.judging import hashes
 from llama_index_rag_metrics.rankings.judging.judged import Cutoff, JudgedRankings
 from llama_index_rag_metrics.rankings.judging.judged_column import (
     EXPECTED,
@@ -27,11 +21,13 @@ from llama_index_rag_metrics.rankings.judging.judged_column import (
 )
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.span import LONGEST, Span
-from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray
+from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray, Lazy
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 if TYPE_CHECKING:
     import polars as pl
+else:
+    pl = Lazy("polars")
 
 Unit: TypeAlias = Literal["characters", "tokens"]
 
@@ -109,8 +105,6 @@ class JudgedSpans(JudgedColumn):
 
     @classmethod
     def of_table(cls, table: JudgedTable) -> JudgedSpans:
-        import polars as pl
-
         frame, retrieved, expected, grade = table
         sides = ((EXPECTED_SPANS, expected), (RETRIEVED_SPANS, retrieved))
         places = pl.concat(_kept(_read_places(frame, column), lists) for column, lists in sides)
@@ -140,11 +134,7 @@ class JudgedSpans(JudgedColumn):
         return replace(self, rank=new)._select((self.rank == 0) | (new > 0))
 
     def _in_line(self, unit: Unit) -> JudgedSpans:
-        """The spans by their starts, the documents of all queries laid one behind another.
-
-        With a ruler, they may be in tokens. A token belongs to the span that holds its last
-        character: tokens of language models begin with the blank before a word.
-        """
+        """The spans by start, document after document; a token is where its last character is."""
         if unit not in self._by_unit:
             start, end = self.start, self.end
             if unit == "tokens" and self.ruler is not None:
@@ -173,11 +163,7 @@ class JudgedSpans(JudgedColumn):
     def coverage(
         self, unit: Unit, judged: JudgedRankings, cutoff: Cutoff | None, min_grade: float
     ) -> tuple[IntArray, IntArray, IntArray]:
-        """How much is covered within a cutoff, each part counted once.
-
-        (queries,) each: by what was expected, by what was retrieved, by both together. They are
-        remembered, since metrics share them.
-        """
+        """(queries,) each: covered by the expected within a cutoff, by the retrieved, by either."""
         spans, n_queries = self._in_line(unit), len(judged)
         is_expected = (spans.rank == 0) & (spans.grade >= min_grade)
         is_retrieved = spans.rank > 0
@@ -205,8 +191,6 @@ class JudgedSpans(JudgedColumn):
 
 def with_expected_ids(frame: pl.DataFrame) -> pl.DataFrame:
     """A table of labels by place alone, with the ids that `Relevance.of_spans` gives them."""
-    import polars as pl
-
     if EXPECTED in frame.columns or EXPECTED_SPANS not in frame.columns:
         return frame
     places = _lists(frame[EXPECTED_SPANS])
@@ -219,29 +203,25 @@ def place_rows(frame: pl.DataFrame, column: str) -> list[list[Span | None]]:
         None if place is None or None in place.values() else Span(**place)
         for place in _read_places(frame, column).to_list()
     ]
-    counts = list_lengths(frame, _IDS[column])
+    counts = hashes.list_lengths(frame, _IDS[column])
     ends = np.cumsum(counts).tolist()
     return [spans[end - n : end] for end, n in zip(ends, counts.tolist(), strict=True)]
 
 
 def span_series(column: str, spans: Iterable[Sequence[Span | None] | None]) -> pl.Series:
-    import polars as pl
-
     rows = [None if row is None else [span and span._asdict() for span in row] for row in spans]
     return pl.Series(column, rows, _dtype())
 
 
 def _read_places(frame: pl.DataFrame, column: str) -> pl.Series:
     """The place of every item of the lists of ids, copies included; null where it isn't known."""
-    import polars as pl
-
     items_of = "the expected ids" if column == EXPECTED_SPANS else "the retrieved ids"
-    check_column(frame, column, f", the places of {items_of}", f"It is {_FORM}.")
-    lists, counts = _lists(frame[column]), list_lengths(frame, _IDS[column])
+    hashes.check_column(frame, column, f", the places of {items_of}", f"It is {_FORM}.")
+    lists, counts = _lists(frame[column]), hashes.list_lengths(frame, _IDS[column])
     n_places = lists.list.len().fill_null(0).to_numpy().astype(np.int64)
     # a row without a list says nothing of its items' places
     told = np.where(lists.is_not_null().to_numpy(), n_places, counts)
-    check_lengths(frame, column, told, counts, f"places, one for each of {items_of}")
+    hashes.check_lengths(frame, column, told, counts, f"places, one for each of {items_of}")
     places: pl.Series = lists.filter(pl.Series(n_places > 0)).explode()
     document, start, end = map(places.struct.field, _FIELDS)
     is_known = document.is_not_null() & start.is_not_null() & end.is_not_null()
@@ -256,23 +236,19 @@ def _read_places(frame: pl.DataFrame, column: str) -> pl.Series:
     return places.gather(position.cast(pl.UInt32))
 
 
-def _kept(places: pl.Series, lists: IdLists) -> pl.Series:
+def _kept(places: pl.Series, lists: hashes.IdLists) -> pl.Series:
     return places.gather(lists.kept(np.arange(len(places)))) if len(lists.copies) else places
 
 
 def _dtype() -> pl.DataType:
-    import polars as pl
-
     return pl.List(pl.Struct({"source": pl.String, "start": pl.Int64, "end": pl.Int64}))
 
 
 def _lists(column: pl.Series) -> pl.Series:
-    import polars as pl
-
     known = _dtype()
     if column.null_count() == len(column):
         return pl.Series(column.name, [None] * len(column), known)
-    column = as_lists(column)
+    column = hashes.as_lists(column)
     inner = column.dtype.inner if isinstance(column.dtype, pl.List) else None
     if inner == pl.Null:  # empty lists, or places of which none is known
         empty: pl.Series = column.cast(known)

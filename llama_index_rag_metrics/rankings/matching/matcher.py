@@ -152,10 +152,7 @@ def positions(covers: BoolArray) -> list[list[int]]:
 def stand_ins(
     expected_ids: Sequence[str], matches: Sequence[Sequence[int]], retrieved_ids: Sequence[str]
 ) -> list[list[str]]:
-    """The ids that each retrieved item stands for: those that it covers, or its own.
-
-    An item whose id reads like an expected one, but which covers nothing, gets another name.
-    """
+    """The ids that each retrieved item covers, or its own, made unlike any expected one."""
     taken = set(expected_ids)
     return [
         [expected_ids[position] for position in covered]

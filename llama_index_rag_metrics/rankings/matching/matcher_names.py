@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, TypeAlias
 
+from llama_index_rag_metrics.rankings.matching import text_matchers
 from llama_index_rag_metrics.rankings.matching.id_matcher import GroupMatcher, expected_groups
 from llama_index_rag_metrics.rankings.matching.matcher import (
     Expected,
@@ -17,13 +18,6 @@ from llama_index_rag_metrics.rankings.matching.matcher import (
     stand_ins,
 )
 from llama_index_rag_metrics.rankings.matching.span_matcher import SpanMatcher
-from llama_index_rag_metrics.rankings.matching.text_matchers import (
-    ContainmentMatcher,
-    EditMatcher,
-    EmbeddingMatcher,
-    ExactMatcher,
-    TokenOverlapMatcher,
-)
 from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.rankings.run import Run, has_order
 from llama_index_rag_metrics.rankings.span import Span
@@ -38,9 +32,9 @@ BY_ID = "id"
 """The name of comparing ids, which takes no matcher."""
 
 
-def _exact(threshold: float | None) -> ExactMatcher:
+def _exact(threshold: float | None) -> text_matchers.ExactMatcher:
     if threshold is None:
-        return ExactMatcher()
+        return text_matchers.ExactMatcher()
     given = f"exact>={threshold:g}"
     sentence = f"matcher 'exact' has no threshold, got {given!r}."
     raise InvalidInput("matcher", given, sentence=sentence)
@@ -50,11 +44,11 @@ MATCHERS: OpenTable[Callable[[float | None], Matcher[Any]]] = OpenTable(
     "kind",
     "matchers",
     {
-        "text": ContainmentMatcher,
+        "text": text_matchers.ContainmentMatcher,
         "exact": _exact,
-        "tokens": TokenOverlapMatcher,
-        "edit": EditMatcher,
-        "embedding": lambda threshold: EmbeddingMatcher(threshold=threshold),
+        "tokens": text_matchers.TokenOverlapMatcher,
+        "edit": text_matchers.EditMatcher,
+        "embedding": lambda threshold: text_matchers.EmbeddingMatcher(threshold=threshold),
         "span": SpanMatcher,
         "group": GroupMatcher,
     },
@@ -184,10 +178,7 @@ def recognise(
     retrieved_texts: Sequence[str] | None,
     retrieved_tokens: Sequence[int] | None = None,
 ) -> tuple[Relevance | None, list[str], list[int] | None]:
-    """Relevance, the ranking of the expected items that a matcher recognised, and what they cost.
-
-    Without expected_ids, items are known by their texts alone; groups need no texts.
-    """
+    """Relevance, the ranking of expected items that a matcher recognised, and what they cost."""
     matcher = named_matcher(name)
     if isinstance(matcher, GroupMatcher):
         if expected_ids is None:

@@ -62,10 +62,7 @@ _SPACED = _Table(_in_words)
 
 
 def remembered(limit: int) -> Callable[[Callable[[str], Kept]], Callable[[str], Kept]]:
-    """Have a function of a text remember its last answers; threads may share it.
-
-    What wasn't used for longest goes first, once texts and answers are longer than the limit.
-    """
+    """Have a function of a text remember its last answers, up to a length; threads may share it."""
 
     def decorate(function: Callable[[str], Kept]) -> Callable[[str], Kept]:
         kept: OrderedDict[str, Kept] = OrderedDict()

@@ -45,13 +45,6 @@ def gram_hashes(text: str, length: int) -> npt.NDArray[np.uint64]:
     return grams
 
 
-def distinct(ascending: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    first = np.empty(len(ascending), np.bool_)
-    first[:1] = True
-    np.not_equal(ascending[1:], ascending[:-1], out=first[1:])
-    return np.asarray(ascending[first], np.uint64)
-
-
 class ExactMatcher(TextMatcher):
     """The same text, but for case, width, spaces, punctuation and Unicode form.
 
@@ -302,9 +295,7 @@ def _holds(text: str, short: str) -> bool:
 @remembered(limit=2**23)
 def _grams(text: str) -> npt.NDArray[np.uint64]:
     """(distinct grams,) their hashes, ascending; none in a text shorter than one."""
-    grams = gram_hashes(letters(text), _GRAM)
-    grams.sort()
-    return distinct(grams)
+    return np.unique(gram_hashes(letters(text), _GRAM))
 
 
 def _count_shared(

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from llama_index_rag_metrics.runtime.cache.keys import Request
 from llama_index_rag_metrics.runtime.callers import warn_caller
+from llama_index_rag_metrics.runtime.digests import Request
 from llama_index_rag_metrics.runtime.errors import CacheWarning, InvalidInput
 from llama_index_rag_metrics.runtime.masking import describe_error
 

@@ -73,10 +73,7 @@ class ClaimingStore(BaseKVStore):
     async def aclaim(
         self, keys: Sequence[str], collection: str, *, wait: bool = False
     ) -> tuple[Rows, list[str]]:
-        """The rows that are there, and the keys that others ask for; the caller asks for the rest.
-
-        `wait` does so as long as others ask for all of them.
-        """
+        """The rows that are there, and the keys that others ask for; `wait` while that is all."""
 
     @abstractmethod
     def release(self, keys: Sequence[str]) -> None:
@@ -350,10 +347,7 @@ def _keep_renewing(store: ref[SQLiteKVStore], seconds: float) -> None:
 
 
 class SharedStoreActor:
-    """Keeps a store for processes that can't open it, the workers of a cluster, and their claims.
-
-    A claim ends when the value is put, when it is released, or when its owner is forgotten.
-    """
+    """Keeps a store, and the claims on its keys, for the workers of a cluster."""
 
     def __init__(self, make_store: Callable[[], BaseKVStore]) -> None:
         self._store = make_store()

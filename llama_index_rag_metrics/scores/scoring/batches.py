@@ -21,8 +21,7 @@ from llama_index_rag_metrics.rankings.judging.judged import (
     Selection,
     scores_in,
 )
-from llama_index_rag_metrics.rankings.judging.judged_column import JudgedColumn
-from llama_index_rag_metrics.rankings.judging.retrieval_scores import RetrievalScores
+from llama_index_rag_metrics.rankings.judging.judged_column import JudgedColumn, RetrievalScores
 from llama_index_rag_metrics.rankings.matching.matcher_names import BY_ID
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.tokens import TokenCounter, Tokenizer

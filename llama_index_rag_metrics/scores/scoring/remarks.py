@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from llama_index_rag_metrics.metrics import NDCG, PermittedRecall, RankingMetric
-from llama_index_rag_metrics.rankings.judging.forbidden import Forbidden
+from llama_index_rag_metrics.rankings.judging.columns import Forbidden
 from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking, slope
