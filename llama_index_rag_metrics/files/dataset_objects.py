@@ -91,7 +91,7 @@ def _choose(split: str | None, splits: Sequence[str], configuration: str) -> str
 
 def _read_judgements(rows: Rows, content: DatasetContent, faults: Faults) -> dict[str, Relevance]:
     judgements = records.Judgements(content.queries, "the id of one of its questions")
-    faults.each(rows, lambda row, place: judgements.add(*row[:3], place, *row[3:]))
+    faults.each(rows, lambda row, place: judgements.add(row[0], row[1], row[2], place, *row[3:]))
     return judgements.relevance()
 
 
