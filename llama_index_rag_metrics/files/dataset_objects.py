@@ -91,7 +91,12 @@ def _choose(split: str | None, splits: Sequence[str], configuration: str) -> str
 
 def _read_judgements(rows: Rows, content: DatasetContent, faults: Faults) -> dict[str, Relevance]:
     judgements = records.Judgements(content.queries, "the id of one of its questions")
-    faults.each(rows, lambda row, place: judgements.add(row[0], row[1], row[2], place, *row[3:]))
+
+    def read(row: Any, place: Place) -> None:
+        query_id, document_id, grade, *facet = row
+        judgements.add(query_id, document_id, grade, place, *facet)
+
+    faults.each(rows, read)
     return judgements.relevance()
 
 

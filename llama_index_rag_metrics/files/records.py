@@ -61,8 +61,7 @@ class Judgements:
     ) -> None:
         query, document = read_id(query_id, place), read_id(document_id, place)
         number = read_grade(grade, place)
-        if self._known is not None and query not in self._known:
-            raise place.wrong(self._expected, query)
+        place.check(self._known is None or query in self._known, self._expected, query)
         grades = self._grades.setdefault(query, {}).setdefault(facet, {})
         if document in grades:
             raise place.wrong("every judgement once", f"{query} {document}")

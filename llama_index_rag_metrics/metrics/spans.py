@@ -8,8 +8,8 @@ from typing import ClassVar
 from pydantic import Field
 
 from llama_index_rag_metrics.metrics.base import CutMetric, RankingMetric, ThresholdMetric
+from llama_index_rag_metrics.rankings.judging.columns import JudgedSpans, Unit
 from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings
-from llama_index_rag_metrics.rankings.judging.judged_spans import JudgedSpans, Unit
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray, ratio
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 

@@ -39,4 +39,6 @@ class Lazy:
         self._name = name
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # asked by whoever walks through a module
+            raise AttributeError(name)
         return getattr(import_module(self._name), name)

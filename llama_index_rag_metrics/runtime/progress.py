@@ -9,8 +9,13 @@ from io import StringIO
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
 
+from llama_index_rag_metrics.runtime.arrays import Lazy
+
 if TYPE_CHECKING:
-    from rich.progress import Progress, ProgressColumn
+    from rich import console as consoles
+    from rich import progress as bars
+else:
+    consoles, bars = Lazy("rich.console"), Lazy("rich.progress")
 
 _NOTEBOOK_WIDTH = 100
 """Characters of a bar in a notebook, which has no width of its own."""
@@ -35,10 +40,8 @@ def progress(
     if not show:
         yield lambda *, failed=False, done=1: None
         return
-    from rich.progress import MofNCompleteColumn
-
     n_done, n_failed = done, 0
-    with _bar(description, total, done, [MofNCompleteColumn()]) as draw:
+    with _bar(description, total, done, [bars.MofNCompleteColumn()]) as draw:
 
         def advance(*, failed: bool = False, done: int = 1) -> None:
             nonlocal n_done, n_failed
@@ -55,9 +58,7 @@ def byte_progress(description: str, total: int, *, show: bool) -> Iterator[Calla
     if not show:
         yield lambda done: None
         return
-    from rich.progress import DownloadColumn, TransferSpeedColumn
-
-    columns = [DownloadColumn(), TransferSpeedColumn()]
+    columns = [bars.DownloadColumn(), bars.TransferSpeedColumn()]
     with _bar(description, total, 0, columns, transient=True) as draw:
         yield lambda done: draw(done, "")
 
@@ -67,20 +68,17 @@ def _bar(
     description: str,
     total: int,
     done: int,
-    amounts: list[ProgressColumn],
+    amounts: list[bars.ProgressColumn],
     *,
     transient: bool = False,
 ) -> Iterator[Callable[[int, str], None]]:
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    bar = Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
+    console = consoles.Console(stderr=True)
+    bar = bars.Progress(
+        bars.TextColumn("{task.description}", markup=False),
+        bars.BarColumn(),
         *amounts,
-        TimeRemainingColumn(elapsed_when_finished=True),
-        TextColumn("{task.fields[note]}", style="red", markup=False),
+        bars.TimeRemainingColumn(elapsed_when_finished=True),
+        bars.TextColumn("{task.fields[note]}", style="red", markup=False),
         console=console,
         transient=transient,
         redirect_stdout=False,
@@ -98,13 +96,13 @@ def _bar(
 
 
 @contextmanager
-def _in_terminal(bar: Progress) -> Iterator[Callable[[], None]]:
+def _in_terminal(bar: bars.Progress) -> Iterator[Callable[[], None]]:
     with bar:
         yield lambda: None
 
 
 @contextmanager
-def _in_notebook(bar: Progress, transient: bool) -> Iterator[Callable[[], None]]:
+def _in_notebook(bar: bars.Progress, transient: bool) -> Iterator[Callable[[], None]]:
     """The bar as an output of the cell, updated in place; rich's own widget needs ipywidgets."""
     output: Any = import_module("IPython.display")
     display_id = output.display(_as_output(bar), raw=True, display_id=True).display_id
@@ -123,10 +121,8 @@ def _in_notebook(bar: Progress, transient: bool) -> Iterator[Callable[[], None]]
         output.update_display(last, raw=True, display_id=display_id)
 
 
-def _as_output(bar: Progress) -> dict[str, str]:
-    from rich.console import Console
-
-    console = Console(
+def _as_output(bar: bars.Progress) -> dict[str, str]:
+    console = consoles.Console(
         file=StringIO(),
         record=True,
         width=_NOTEBOOK_WIDTH,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from llama_index_rag_metrics.rankings.judging.columns import columns_for
-from llama_index_rag_metrics.rankings.judging.judged_spans import JudgedSpans
+from llama_index_rag_metrics.rankings.judging.columns import JudgedSpans, columns_for
 from llama_index_rag_metrics.rankings.matching.matcher import Matcher
 from llama_index_rag_metrics.rankings.matching.span_matcher import SpanMatcher, node_span
 from llama_index_rag_metrics.rankings.relevance import Relevance

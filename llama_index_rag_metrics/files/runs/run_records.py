@@ -48,7 +48,7 @@ class Field(NamedTuple):
 
 def read_ranking(record: Mapping[str, Any], place: Place) -> Ranking:
     context = record.get(f.MODEL_CONTEXT)
-    try:
+    with place.expecting("lists of the same length", InvalidInput):
         calls = list_of(record.get(f.CALLS), place, _read_call)
         known = {} if is_missing(context) else _read(_SHARED, _mapping(context, place), place)
         return Ranking(
@@ -56,8 +56,6 @@ def read_ranking(record: Mapping[str, Any], place: Place) -> Ranking:
             calls=None if calls is None else tuple(calls),
             context=Ranking(**known) if known else None,
         )
-    except InvalidInput as problem:
-        raise place.wrong("lists of the same length", str(problem)) from problem
 
 
 def read_repeat(record: Mapping[str, Any], place: Place) -> int:

@@ -42,13 +42,13 @@ from llama_index_rag_metrics.files.runs.read_runs import read_run
 from llama_index_rag_metrics.files.runs.run_records import FIELDS, warn_unread
 from llama_index_rag_metrics.files.trec import BEGINS_COMMENT, ONCE, run_lines
 from llama_index_rag_metrics.rankings.judging.arrow import GRADES
+from llama_index_rag_metrics.rankings.judging.columns import EXPECTED_SPANS
 from llama_index_rag_metrics.rankings.judging.judged_column import (
     EXPECTED,
     QUERY_ID,
     RETRIEVED,
     SCORES,
 )
-from llama_index_rag_metrics.rankings.judging.judged_spans import EXPECTED_SPANS
 from llama_index_rag_metrics.runtime.arrays import Lazy
 from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra, UnknownFormat
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llama_index_rag_metrics.rankings.judging import hashes, judged_spans
+from llama_index_rag_metrics.rankings.judging import hashes
+from llama_index_rag_metrics.rankings.judging.columns import EXPECTED_SPANS, JudgedSpans, place_rows
 from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings, grades_best_first
 from llama_index_rag_metrics.rankings.judging.judged_column import (
     EXPECTED,
@@ -108,13 +109,11 @@ def _judge_rows(frame: pl.DataFrame, columns: Sequence[type[JudgedColumn]]) -> J
     elif is_grouped and WEIGHTS in frame.columns:
         rows = zip(relevance, frame[WEIGHTS].to_list(), strict=True)
         relevance = [_weighted(frame, row, *cells) for row, cells in enumerate(rows)]
-    if judged_spans.JudgedSpans in columns:  # the only column that the labels have, too
+    if JudgedSpans in columns:  # the only column that the labels have, too
         if is_grouped:
-            expected = f"a list of ids in every row, beside {judged_spans.EXPECTED_SPANS}"
+            expected = f"a list of ids in every row, beside {EXPECTED_SPANS}"
             raise InvalidInput(f"column {EXPECTED}", "groups", expected)
-        pairs = zip(
-            relevance, judged_spans.place_rows(frame, judged_spans.EXPECTED_SPANS), strict=True
-        )
+        pairs = zip(relevance, place_rows(frame, EXPECTED_SPANS), strict=True)
         relevance = [ids if ids is None else _placed(ids, spans) for ids, spans in pairs]
     ids = [ids or [] for ids in frame[RETRIEVED].to_list()]
     cells = {name: values for kind in columns for name, values in kind.cells(frame).items()}

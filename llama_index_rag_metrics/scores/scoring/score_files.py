@@ -21,6 +21,7 @@ from llama_index_rag_metrics.files.runs.read_runs import read_qrels
 from llama_index_rag_metrics.files.runs.stored_runs import Scattered, StoredRun, qrels_table
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.rankings.judging.arrow import GRADES, WEIGHTS
+from llama_index_rag_metrics.rankings.judging.columns import EXPECTED_SPANS, span_series
 from llama_index_rag_metrics.rankings.judging.judged import Selection
 from llama_index_rag_metrics.rankings.judging.judged_column import (
     EXPECTED,
@@ -28,7 +29,6 @@ from llama_index_rag_metrics.rankings.judging.judged_column import (
     RETRIEVED,
     JudgedColumn,
 )
-from llama_index_rag_metrics.rankings.judging.judged_spans import EXPECTED_SPANS, span_series
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.runtime.atomic_files import whole_file
 from llama_index_rag_metrics.runtime.errors import IdTypeMismatch, InvalidInput

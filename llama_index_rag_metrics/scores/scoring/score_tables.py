@@ -21,6 +21,7 @@ from llama_index_rag_metrics.rankings.judging.arrow import (
     frame_of,
     judge_table,
 )
+from llama_index_rag_metrics.rankings.judging.columns import EXPECTED_SPANS, with_expected_ids
 from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings, Selection
 from llama_index_rag_metrics.rankings.judging.judged_column import (
     EXPECTED,
@@ -28,7 +29,6 @@ from llama_index_rag_metrics.rankings.judging.judged_column import (
     RETRIEVED,
     JudgedColumn,
 )
-from llama_index_rag_metrics.rankings.judging.judged_spans import EXPECTED_SPANS, with_expected_ids
 from llama_index_rag_metrics.runtime.arrays import BoolArray
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning, MissingExtra
