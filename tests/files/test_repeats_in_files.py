@@ -20,6 +20,7 @@ from llama_index_rag_metrics import (
     read_traces,
     score_files,
     score_rankings,
+    score_table,
     write_run,
 )
 from llama_index_rag_metrics.runtime.errors import (
@@ -30,7 +31,7 @@ from llama_index_rag_metrics.runtime.errors import (
 )
 
 pytest.importorskip("pyarrow", reason="the extra batch isn't installed")
-pytest.importorskip("polars", reason="the extra batch isn't installed")
+pl = pytest.importorskip("polars", reason="the extra batch isn't installed")
 
 JUDGED = {"q1": ["a"], "q2": ["b"]}
 THRICE = Run(
@@ -162,6 +163,20 @@ def test_tables_refuse_repeats_rather_than_score_some(tmp_path: Path, ending: st
     write_run(THRICE, path)
     with pytest.raises(InvalidInput, match="tables don't hold repeats"):
         score_files(path, JUDGED, ["mrr"])
+
+
+@pytest.mark.parametrize("kind", ["polars", "pandas", "arrow"])
+def test_the_rows_of_repeats_are_not_taken_for_questions(tmp_path: Path, kind: str) -> None:
+    write_run(THRICE, tmp_path / "run.parquet", relevance=JUDGED)
+    frame = pl.read_parquet(tmp_path / "run.parquet")
+    table = {"polars": frame, "pandas": frame.to_pandas(), "arrow": frame.to_arrow()}[kind]
+    with pytest.raises(InvalidInput, match="tables don't hold repeats"):
+        score_table(table, ["mrr"])
+    assert len(score_table(table, ["mrr"], keep=["repeat"])) == len(frame)
+    once = frame.filter(pl.col("repeat").fill_null(1) == 1)
+    assert len(score_table(once, ["mrr"])) == len(once)
+    named = once.with_columns(repeat=pl.lit("weekly"))
+    assert len(score_table(named, ["mrr"])) == len(once)
 
 
 def test_an_llm_judges_one_run_at_a_time(tmp_path: Path) -> None:

@@ -304,10 +304,7 @@ class StoredRun:
         if calls:
             raise calls_left_out(self.path)
         if repeats:
-            expected = (
-                "a run in which each question was asked once, since tables don't hold repeats"
-            )
-            raise InvalidInput("run", str(self.path), expected, _READS_ALL)
+            raise repeats_left_out(self.path)
 
     def holds(self, path: Path) -> bool:
         own, other = self.path.resolve(), path.resolve()
@@ -428,6 +425,11 @@ _READS_ALL = "score_rankings(qrels, read_run(path), …) reads them."
 
 def calls_left_out(run: object) -> InvalidInput:
     expected = "a run without calls for these metrics, since tables don't hold them"
+    return InvalidInput("run", str(run), expected, _READS_ALL)
+
+
+def repeats_left_out(run: object) -> InvalidInput:
+    expected = "a run in which each question was asked once, since tables don't hold repeats"
     return InvalidInput("run", str(run), expected, _READS_ALL)
 
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from llama_index_rag_metrics.files.fields import CALLS
-from llama_index_rag_metrics.files.runs.stored_runs import calls_left_out
+from llama_index_rag_metrics.files.fields import CALLS, REPEAT
+from llama_index_rag_metrics.files.runs.stored_runs import calls_left_out, repeats_left_out
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.rankings.judging.arrow import (
     GRADES,
@@ -95,7 +95,8 @@ def score_table(
         failed: whether a query on which the retriever failed scores 0 or is left out.
         min_score: only passages that the retriever gave at least this score count, as behind
             LlamaIndex's SimilarityPostprocessor; their ranks close up.
-        keep: further columns of the table to keep, such as a language, to group by.
+        keep: further columns of the table to keep, such as a language, to group by. A table with a
+            column `repeat` above 1 is refused unless it is kept: its rows aren't questions.
         validate: whether to check every offset and text of an Arrow table first, for tables from
             senders that aren't trusted: a damaged one can end the process. Files that
             `score_files` and `read_run` read are always checked.
@@ -152,6 +153,10 @@ def _score(
     further = [field for column in options.columns(metrics) for field in column.fields]
     if CALLS in names and CALLS in further:
         raise calls_left_out("a table")
+    if REPEAT in names and REPEAT not in keep:
+        times = to_polars(table[[REPEAT]] if _is_pandas(table) else table.select([REPEAT]))[REPEAT]
+        if times.dtype.is_numeric() and (times > 1).any():
+            raise repeats_left_out("a table with repeats")
     if RETRIEVED in names and (EXPECTED in names or EXPECTED_SPANS in names):
         own = [column for column in dict.fromkeys((*_COLUMNS, *further, *keep)) if column in names]
         columns = _columnar(table[own] if _is_pandas(table) else table.select(own))
