@@ -81,6 +81,12 @@ class Query(QueryBundle):
         filters = self.filters
         return filters is not None and any(_differs(node.node.metadata, filters) for node in nodes)
 
+    def unseen(self, nodes: Sequence[NodeWithScore]) -> list[str]:
+        """Keys of the filters that none of the nodes has, so that none shows whether it fits."""
+        parts = _flat(self.filters) if nodes and self.filters is not None else ()
+        keys = {part.key: None for part in parts if isinstance(part, MetadataFilter)}
+        return [key for key in keys if all(key not in node.node.metadata for node in nodes)]
+
 
 def filters_by_question(
     dataset: RetrievalDataset, filters: FiltersLike

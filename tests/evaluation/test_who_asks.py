@@ -507,6 +507,29 @@ def test_it_is_said_where_filters_leave_nothing() -> None:
     assert not [note for note in results.scores.notes if "filters left no passage" in note]
 
 
+class Unfiltered(BaseRetriever):
+    """Has a place for filters, and applies none."""
+
+    def __init__(self, **metadata: Any) -> None:
+        super().__init__()
+        self._filters = None
+        self.nodes = [NodeWithScore(node=TextNode(text="pay", metadata=metadata))]
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        return self.nodes
+
+
+@pytest.mark.parametrize(
+    ("metadata", "remark"),
+    [({"tenant": "acme"}, "filters of their question leave out"), ({}, "no metadata 'tenant'")],
+)
+def test_a_store_that_ignores_filters_is_found_out(metadata: Any, remark: str) -> None:
+    results = evaluate(Unfiltered(**metadata), dataset(), ["recall"], filters="tenant")
+    assert [note for note in results.scores.notes if remark in note]
+    results = evaluate(INDEX, dataset(), ["recall"], filters="tenant")
+    assert not [note for note in results.scores.notes if remark in note]
+
+
 @pytest.mark.parametrize(
     ("condition", "differs"),
     [

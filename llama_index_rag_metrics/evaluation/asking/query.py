@@ -165,6 +165,10 @@ class LocalAsker:
                 "filters left no passage for some questions: a passage without the key of a filter "
                 "is left out, and in most stores 1 isn't '1'"
             )
+        notes += [
+            f"whether passages fit the filters can't be seen: they have no metadata {key!r}"
+            for key in query.unseen(nodes)
+        ]
         if query.forbids(nodes):
             notes.append(
                 "passages were retrieved that the filters of their question leave out: a part of "
