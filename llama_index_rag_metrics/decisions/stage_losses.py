@@ -412,7 +412,8 @@ class StageLosses:
             for reading, rows in scores.answers.items()
         }
         joined = scores.join(columns, order=[*scores, *columns])
-        return joined.replace(answers=answers)
+        told = [f"{', '.join(columns)}: {note}" for note in self.notes]
+        return joined.replace(answers=answers, notes=[*joined.notes, *told])
 
 
 def _best_item(answer: Answer, need: Sequence[Item]) -> Item:

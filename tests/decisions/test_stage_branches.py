@@ -35,7 +35,7 @@ from llama_index.core.tools import QueryEngineTool, RetrieverTool, ToolMetadata
 from support.retrievers import Postprocessor, Scripted, node
 from support.staged import DATASET, flow_of, lost_of, two
 
-from llama_index_rag_metrics import RetrievalDataset, evaluate_stages, record_retrieval
+from llama_index_rag_metrics import RetrievalDataset, check_rules, evaluate_stages, record_retrieval
 
 ITEMS = [f"d{number}" for number in range(40)]
 
@@ -424,6 +424,9 @@ def test_a_branch_that_fails_and_one_that_a_cache_hides_are_said() -> None:
     assert {each.stage: each.lost for each in stages.flow} == {"retriever": 2 + 4, "search": 2}
     assert "no step inside the retriever was seen on 2 questions, as behind a cache" in text
     assert "c: relevant, not retrieved (2 times)" in text
+    # a rule on what a step lost says that it may have lost more
+    notes = check_rules(stages.scores, "lost at search <= 0.5").notes
+    assert any("no step inside the retriever was seen on 2 questions" in note for note in notes)
 
 
 class Tree:
