@@ -43,6 +43,11 @@ def run_power(
         confidence: Of the intervals.
         on_missing: If the systems have different questions: refuse, or compare those in common.
 
+    Groups:
+        What is to be decided: effect, metric, confidence
+        What is known: questions, deviation, changed, on_missing
+        Output: form, html, json
+
     Examples:
         rag-metrics power before.json after.json --effect 0.02
         rag-metrics power --effect 0.05 --deviation 0.25 --changed 0.5 --questions 100

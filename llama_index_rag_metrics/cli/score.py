@@ -99,7 +99,8 @@ def run_score(
         Judgements and files: qrels, columns, on_error, corpus, tokenizer
         Metrics: metric, min_grade, min_score, max_retrieved, judged_only, ignore_identical_ids
         Traces: question_id, questions, repeats, match_on, matcher
-        Output: output_format, per_query, complete, no_summary, html, output
+        Output: output_format, per_query, complete, no_summary
+        Files to write: html, output, json
 
     Examples:
         rag-metrics score before.run after.run --qrels qrels.txt -m ndcg@10

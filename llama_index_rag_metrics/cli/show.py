@@ -56,6 +56,11 @@ def run_show(
             you like: 'text>=0.6'. Default: ids, or text where --dataset has labels by text alone.
         depth: How many passages of each ranking are shown.
 
+    Groups:
+        Labels and questions: dataset, split, qrels, question_id, on_error
+        What is shown: metric, matcher, depth
+        Output: form, json
+
     Examples:
         rag-metrics show q23 bm25.jsonl hybrid.jsonl --dataset my-dataset
         rag-metrics show "soup out of the pot" scores.json
