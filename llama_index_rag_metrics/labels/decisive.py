@@ -23,12 +23,8 @@ from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArr
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 _CLASSES = 6
-_PRIOR = 2.0
-"""The judgements that the average rate counts as in a class."""
-
-_SAME = 2.0
-"""The relevant items that the average counts as in a question."""
-
+_PRIOR = 2.0  # the judgements that the average rate counts as in a class
+_SAME = 2.0  # the relevant items that the average counts as in a question
 _LIKELIEST = 0.95
 
 

@@ -55,8 +55,8 @@ class Label:
         return slice(*places[0].span()) if len(places) == 1 else slice(None)
 
 
+# (query id, item) to label; all queries with a passage have the same one
 Labels: TypeAlias = dict[tuple[str, str], Label]
-"""(query id, item) to label; all queries with a passage have the same one."""
 
 
 def labels_of(dataset: RetrievalDataset, old_nodes: Iterable[BaseNode] = ()) -> Labels:

@@ -26,22 +26,16 @@ from llama_index_rag_metrics.labels.likeness import (
 from llama_index_rag_metrics.rankings.matching.normalisation import letters
 from llama_index_rag_metrics.rankings.span import Span
 
+# A labelled passage has its id and text; is whole in another passage; lies over several; has
+# another text; is nowhere
 Fate: TypeAlias = Literal["kept", "moved", "split", "changed", "lost"]
-"""A labelled passage has its id and text; is whole in another passage; lies over several; has
-another text; is nowhere."""
-
 By: TypeAlias = Literal["id", "place", "text", ""]
-
-WHOLE = 0.95
-"""The share from which a passage is whole: a word at an edge may be cut."""
-
+WHOLE = 0.95  # the share from which a passage is whole: a word at an edge may be cut
+# the share that another piece must add: from the same document, and from others, with which a
+# passage may share a phrase
 _LEAST_PIECE, _LEAST_ELSEWHERE = 0.02, 0.1
-"""The share that another piece must add: from the same document, and from others, with which a
-passage may share a phrase."""
-
+# the share of a short text that an edit of it must keep, under another id, and under its own
 _MUCH_ALIKE, _ALIKE = 0.75, 0.65
-"""The share of a short text that an edit of it must keep, under another id, and under its own."""
-
 _MOST_COMPARED = 32
 
 Cover: TypeAlias = npt.NDArray[np.bool_]

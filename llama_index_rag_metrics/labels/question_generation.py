@@ -61,8 +61,7 @@ the passage. Put each question on a line of its own, end it with a question mark
 else.
 """
 
-_FIRST_PAUSE = 0.25
-"""Seconds before the second attempt on a node, doubled for each further one."""
+_FIRST_PAUSE = 0.25  # seconds before the second attempt on a node, doubled for each further one
 
 
 async def agenerate_question_context_pairs(

@@ -86,8 +86,8 @@ def _format_value(value: object) -> str:
     return f"{value:.0f}" if isinstance(value, float) and value.is_integer() else str(value)
 
 
+# names that stand for certain parameters, such as {"granular_mrr": {"use_granular_mrr": True}}
 Variants: TypeAlias = Mapping[str, Mapping[str, object]]
-"""Names that stand for certain parameters, such as {"granular_mrr": {"use_granular_mrr": True}}."""
 
 
 class MetricName:

@@ -36,6 +36,7 @@ from llama_index_rag_metrics.runtime.errors import (
     UnknownParameter,
 )
 
+# what trec_eval, ir_measures, ranx and others call them; case and dashes don't matter
 ALIASES: Mapping[str, str] = {
     alias: name
     for name, aliases in {
@@ -59,12 +60,11 @@ ALIASES: Mapping[str, str] = {
     }.items()
     for alias in aliases.split()
 }
-"""What trec_eval, ir_measures, ranx and others call them; case and dashes don't matter."""
 
 PARAMETER_ALIASES: Mapping[str, str] = {"rel": "min_grade", "b": "beta", "dcg": "mode"}
+# what ir_measures calls the modes of its parameter `dcg`
 VALUE_ALIASES: Mapping[str, str] = {"exp-log2": "exponential", "log2": "linear"}
-"""What ir_measures calls the modes of its parameter `dcg`."""
-
+# what is closest to the metrics of ragas and DeepEval, which measure something else
 ELSEWHERE: Mapping[str, str] = {
     "context_precision": "ap",
     "contextual_precision": "ap",
@@ -75,11 +75,9 @@ ELSEWHERE: Mapping[str, str] = {
     "id_based_context_precision": "precision",
     "id_based_context_recall": "recall",
 }
-"""What is closest to the metrics of ragas and DeepEval, which measure something else."""
 
 
-_LONGEST_GUESSED = 100
-"""In characters: the search for similar names takes more than linear time."""
+_LONGEST_GUESSED = 100  # in characters: the search for similar names takes more than linear time
 
 
 def split_names(text: str) -> list[str]:
@@ -115,15 +113,14 @@ def respelt(name: str) -> list[str]:
     return []
 
 
+# trec_eval and ir_measures give F the square of beta: set_F_4 and SetF(beta=4) are f(beta=2)
 SQUARED_BETA = ("set_f", "setf")
-"""trec_eval and ir_measures give F the square of beta: set_F_4 and SetF(beta=4) are f(beta=2)."""
-
+# names that mean different numbers in other tools, or no number per query
 AMBIGUOUS: Mapping[str, str] = {
     "hits": "hit_rate, a share, or num_rel_ret, the count that ranx calls hits",
     "gm_map": "ap, whose geometric mean --format trec prints as gm_map",
     "gm_bpref": "bpref, whose geometric mean --format trec prints as gm_bpref",
 }
-"""Names that mean different numbers in other tools, or no number per query."""
 
 
 def root(squared: object) -> object:
@@ -260,8 +257,8 @@ METRICS = MetricTable(
 DEFAULT_METRICS = ("ndcg@10", "hit_rate@5", "recall@5", "precision@5", "mrr@10", "ap@10")
 """What `evaluate` computes unless told otherwise."""
 
+# what only other tools have: these can be called by name, but no list or registry has them
 OF_OTHERS = MetricTable([*trec_eval.CLASSES, *others.CLASSES])
-"""What only other tools have: these can be called by name, but no list or registry has them."""
 
 
 def metric(name: str) -> NamedMetric:

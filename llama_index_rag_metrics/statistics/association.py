@@ -30,9 +30,7 @@ from llama_index_rag_metrics.statistics.intervals import RESAMPLES, SEED
 from llama_index_rag_metrics.statistics.resampling import Units, flipped_sums
 
 Measure: TypeAlias = Literal["auc", "tau_b"]
-
-FEWEST = 5
-"""Of so many questions, or clusters, the answers must differ from the commonest one."""
+FEWEST = 5  # of so many questions, or clusters, the answers must differ from the commonest one
 
 
 class Association(NamedTuple):

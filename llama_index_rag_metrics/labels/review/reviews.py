@@ -63,6 +63,7 @@ class Scale:
 
 _RELEVANCE_LABELS = ("Not about it", "On the subject", "Part of an answer", "Exact answer")
 
+# the scales that a pool can name: the rubric of `LLMRelevancy`, and those of nuggets
 SCALES: Mapping[str, Scale] = {
     "relevance": Scale(
         "relevance",
@@ -91,10 +92,8 @@ SCALES: Mapping[str, Scale] = {
         ],
     ),
 }
-"""The scales that a pool can name: the rubric of `LLMRelevancy`, and those of nuggets."""
 
-DEFAULT = "relevance"
-"""The scale of what names none."""
+DEFAULT = "relevance"  # the scale of what names none
 
 
 def read_scale(record: Any, place: Place) -> Scale:

@@ -20,20 +20,12 @@ from llama_index_rag_metrics.report.query_lines import (
 )
 from llama_index_rag_metrics.report.why import why_lines
 
-_WIDE_TABLE_COLUMNS = 8
-"""A table of more columns than this is set smaller."""
-
+_WIDE_TABLE_COLUMNS = 8  # A table of more columns than this is set smaller
+# what of the header stands folded below the verdict
 _OF_THE_RUN = ("metrics", "tokens by", "workers", "versions")
-"""What of the header stands folded below the verdict."""
-
-_LONG_SECTION_ROWS = 24
-"""In a section of more rows, further tables are folded."""
-
-_ONE_COLUMN_CHARACTERS = 80
-"""A longer value of the header has a line of its own."""
-
-_FEW_CARDS = 3
-"""As many need no contents."""
+_LONG_SECTION_ROWS = 24  # in a section of more rows, further tables are folded
+_ONE_COLUMN_CHARACTERS = 80  # A longer value of the header has a line of its own
+_FEW_CARDS = 3  # as many need no contents
 
 
 def header(report: m.Report) -> list[Element]:
