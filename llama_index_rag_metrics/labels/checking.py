@@ -15,9 +15,16 @@ from llama_index.core.schema import NodeWithScore
 from llama_index_rag_metrics.evaluation.retrieved.passages import Passages, PassagesLike
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.labels import grouped
-from llama_index_rag_metrics.labels.labelled import Label, Labels, judged, labels_by_id, labels_of
 from llama_index_rag_metrics.labels.likeness import likeness, text_hash
-from llama_index_rag_metrics.labels.locating import Finder, Located
+from llama_index_rag_metrics.labels.locating import (
+    Finder,
+    Label,
+    Labels,
+    Located,
+    judged,
+    labels_by_id,
+    labels_of,
+)
 from llama_index_rag_metrics.rankings.matching.id_matcher import (
     NOT_VALID,
     LabelCheck,
@@ -34,7 +41,6 @@ from llama_index_rag_metrics.runtime.amounts import check_share
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
 from llama_index_rag_metrics.runtime.masking import join_first
-
 
 ErrorKind: TypeAlias = Literal["lost", "moved", "split", "changed", "contradicting"]
 Kind: TypeAlias = ErrorKind | Literal["duplicates", "unlabelled", "repeated", "giveaway"]

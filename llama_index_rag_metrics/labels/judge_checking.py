@@ -22,11 +22,10 @@ from llama_index.core.llms import LLM
 from llama_index_rag_metrics.labels import grouped
 from llama_index_rag_metrics.labels.review.reviewers import graded_by_both
 from llama_index_rag_metrics.metrics.texts import LLMRelevancy
-from llama_index_rag_metrics.metrics.texts.llm_judge import HIGHEST, TextJudge
+from llama_index_rag_metrics.metrics.texts.llm_relevancy import HIGHEST, TextJudge
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.report import model as m
-from llama_index_rag_metrics.report.model import Report
 from llama_index_rag_metrics.report.numbers import (
     between,
     counted,
@@ -47,7 +46,7 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError
 from llama_index_rag_metrics.runtime.masking import describe_error
 from llama_index_rag_metrics.runtime.retries import Refusal
 from llama_index_rag_metrics.runtime.sync import each, in_thread, settled, synchronous
-from llama_index_rag_metrics.statistics.differences import difference_intervals
+from llama_index_rag_metrics.statistics.differences import difference_intervals, t_p
 from llama_index_rag_metrics.statistics.intervals import (
     MeanInterval,
     check_options,
@@ -57,7 +56,6 @@ from llama_index_rag_metrics.statistics.intervals import (
 )
 from llama_index_rag_metrics.statistics.kappa import MODERATE, Kappa, cohens_kappa
 from llama_index_rag_metrics.statistics.resampling import Units
-from llama_index_rag_metrics.statistics.significance import t_p
 
 Pair: TypeAlias = tuple[str, int, int]  # A query, and two grades of the same text
 Call: TypeAlias = dict[str, tuple[int, int]]  # id of a text to its place in a call and its grade
@@ -137,11 +135,9 @@ class JudgeCheck(Reportable):
     own_kappa: Kappa | None = None
     is_on_scale: bool = True
 
-    def report(self, *, full: bool = False) -> Report:
+    def report(self, *, full: bool = False) -> m.Report:
         """Every check in words and numbers, a row each."""
-        from llama_index_rag_metrics.labels.judge_checking import judge_check_report
-
-        return judge_check_report(self)
+        return _report(self)
 
 
 async def acheck_judge(
@@ -434,7 +430,7 @@ _UNKNOWN = "Whether this judge agrees with people is unknown"
 _HEAD = ("grades", "changed", "mean change", "interval")
 
 
-def judge_check_report(check: JudgeCheck) -> m.Report:
+def _report(check: JudgeCheck) -> m.Report:
     changes = {
         "alone, asked again": check.repeated,
         f"same call of {check.texts_per_call}, asked again": check.repeated_together,

@@ -13,19 +13,8 @@ from typing import Any, TypeVar
 
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
-from llama_index_rag_metrics.metrics import (
-    costs,
-    gains,
-    groups,
-    leaks,
-    others,
-    ranks,
-    sets,
-    spans,
-    unanswerable,
-)
+from llama_index_rag_metrics.metrics import costs, gains, groups, leaks, others, ranks, sets, spans
 from llama_index_rag_metrics.metrics import texts as text_metrics
-from llama_index_rag_metrics.metrics import trec_measures as trec_eval
 from llama_index_rag_metrics.metrics.base import NamedMetric, RankingMetric, Variants
 from llama_index_rag_metrics.metrics.passes import Passes
 from llama_index_rag_metrics.runtime.errors import (
@@ -244,8 +233,8 @@ METRICS = MetricTable(
         leaks.Leak,
         leaks.Leaked,
         leaks.PermittedRecall,
-        unanswerable.Abstained,
-        unanswerable.Returned,
+        sets.Abstained,
+        sets.Returned,
         text_metrics.EmbeddingSimilarity,
         text_metrics.BM25Similarity,
         text_metrics.RerankRelevancy,
@@ -258,7 +247,7 @@ DEFAULT_METRICS = ("ndcg@10", "hit_rate@5", "recall@5", "precision@5", "mrr@10",
 """What `evaluate` computes unless told otherwise."""
 
 # what only other tools have: these can be called by name, but no list or registry has them
-OF_OTHERS = MetricTable([*trec_eval.CLASSES, *others.CLASSES])
+OF_OTHERS = MetricTable(others.CLASSES)
 
 
 def metric(name: str) -> NamedMetric:

@@ -8,7 +8,7 @@ from itertools import chain
 from urllib.parse import urlencode
 
 from llama_index_rag_metrics.report import model as m
-from llama_index_rag_metrics.report.elements import Element, element
+from llama_index_rag_metrics.report.escape import Element, element
 from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.failures import failure_lines, failures_title
 from llama_index_rag_metrics.report.numbers import interval_of, shown
