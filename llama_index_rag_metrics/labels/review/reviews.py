@@ -9,7 +9,6 @@ import random
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from hashlib import sha256
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path
@@ -38,6 +37,7 @@ from llama_index_rag_metrics.report.numbers import counted, questions
 from llama_index_rag_metrics.runtime.amounts import check_integer
 from llama_index_rag_metrics.runtime.atomic_files import write_text
 from llama_index_rag_metrics.runtime.callers import warn_caller
+from llama_index_rag_metrics.runtime.digests import short_hash
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning
 
 _GRADE_LINE = re.compile(r"^(\d):[ \t]+(.+)$", re.MULTILINE)
@@ -131,7 +131,7 @@ def read_rubric(path: Path) -> Scale:
     expected = "a line for each grade, at least two, such as '2: The passage …'"
     place.check(len(choices) >= 2, expected, text)
     content = to_json([intro, *((choice.key, choice.rubric) for choice in choices)])
-    name = f"own rubric {sha256(content.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+    name = f"own rubric {short_hash(content, 8)}"
     return read_scale(asdict(Scale(name, intro or SCALES[DEFAULT].intro, choices)), place)
 
 
@@ -232,7 +232,7 @@ class ReviewPool:
         records = sorted(to_json([item.record(), item.scale]) for item in self.items)
         names = sorted({item.scale for item in self.items})
         grades = {name: self.scales[name].grades for name in names}
-        return sha256(json.dumps([records, grades]).encode()).hexdigest()[:32]
+        return short_hash(json.dumps([records, grades]), 32)
 
     def shuffled(self, seed: int) -> list[ReviewItem]:
         """The items in random order, those of a question together, whatever order they came in."""

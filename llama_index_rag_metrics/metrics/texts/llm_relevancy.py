@@ -45,7 +45,7 @@ from llama_index_rag_metrics.runtime.llms import (
 from llama_index_rag_metrics.runtime.masking import describe_error
 from llama_index_rag_metrics.runtime.models import instance_of, model_of_settings
 from llama_index_rag_metrics.runtime.retries import Refusal
-from llama_index_rag_metrics.runtime.sync import each, in_thread, settled, synchronous
+from llama_index_rag_metrics.runtime.sync import each, in_thread, run_sync, settled
 
 if TYPE_CHECKING:
     from llama_index.core.llms import LLM
@@ -547,7 +547,11 @@ class LLMRelevancy(TextMetric):
             warn_caller(LabelWarning(f"{extent}; {query_id!r}: {describe_error(error)}"))
         return {query_id: relevance[query_id] for query_id in queries if query_id in relevance}
 
-    grade = synchronous(agrade)
+    def grade(
+        self, queries: Mapping[str, str], run: Run, *, workers: int = WORKERS
+    ) -> dict[str, Relevance]:
+        """The synchronous twin of `agrade`; works in notebooks, too."""
+        return run_sync(self.agrade(queries, run, workers=workers))
 
     async def _graded(self, query_id: str, query: str, ranking: Ranking) -> Relevance:
         if ranking.texts is None and ranking.ids:

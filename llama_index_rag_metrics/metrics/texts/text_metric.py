@@ -29,7 +29,7 @@ from llama_index_rag_metrics.rankings.run import has_order
 from llama_index_rag_metrics.rankings.tokens import TokenCounter, n_fitting
 from llama_index_rag_metrics.runtime.cache.fetching import Cache, Tally, Usage
 from llama_index_rag_metrics.runtime.errors import InvalidInput, NoRetrieval
-from llama_index_rag_metrics.runtime.sync import synchronous
+from llama_index_rag_metrics.runtime.sync import run_sync
 
 __all__ = ["TextMetric"]
 
@@ -188,7 +188,21 @@ class TextMetric(CutMetric):
             metadata={"agg": chosen, "scores": scores} | scored.metadata(),
         )
 
-    compute = synchronous(acompute)
+    def compute(
+        self,
+        query: str | None = None,
+        expected_ids: RelevanceLike | None = None,
+        retrieved_ids: Sequence[str] | None = None,
+        expected_texts: Sequence[str] | None = None,
+        retrieved_texts: Sequence[str] | None = None,
+        agg: Aggregation | None = None,
+        *,
+        retrieved_tokens: Sequence[int] | None = None,
+        **kwargs: Any,
+    ) -> RetrievalMetricResult:
+        """The synchronous twin of `acompute`; works in notebooks, too."""
+        given = (query, expected_ids, retrieved_ids, expected_texts, retrieved_texts, agg)
+        return run_sync(self.acompute(*given, retrieved_tokens=retrieved_tokens, **kwargs))
 
     def _within_cutoff(self, texts: list[str], tokens: Sequence[int] | None) -> list[str]:
         if self.tokens is None:
