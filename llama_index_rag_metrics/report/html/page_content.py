@@ -216,7 +216,7 @@ def _wanted(query: m.QueryAnswers, texts: Texts) -> dict[str, list[Any]]:
 def _answer(answer: m.Answer, texts: Texts) -> dict[str, Any] | None:
     if answer.retrieved is None:
         return None
-    calls = answer.calls and [
+    calls: Sequence[Any] | None = answer.calls and [
         {
             "query": " ".join(call.query.split()),
             "askedBy": call.asked_by,
@@ -244,7 +244,7 @@ def _judged(answer: m.Answer, wanted: Sequence[Sequence[m.Item]]) -> dict[str, A
     places = {need: best_place(answer, items) for need, items in enumerate(wanted)}
     found = {str(need): place.rank for need, place in places.items() if place is not None}
     labels = [[str(wanted.id) for wanted in item.stands_for] or None for item in retrieved]
-    calls = answer.calls and [
+    calls: Sequence[Any] | None = answer.calls and [
         {
             **_graded(call.retrieved),
             "isNew": list(map(int, call.is_new)),
