@@ -22,7 +22,7 @@ from llama_index.core.llms import LLM
 from llama_index_rag_metrics.labels import grouped
 from llama_index_rag_metrics.labels.review.reviewers import graded_by_both
 from llama_index_rag_metrics.metrics.texts import LLMRelevancy
-from llama_index_rag_metrics.metrics.texts.llm_relevancy import HIGHEST, TextJudge
+from llama_index_rag_metrics.metrics.texts.llm_judge import HIGHEST, TextJudge
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.report import model as m

@@ -158,7 +158,7 @@ class TestPool:
 
 class TestScales:
     def test_the_default_is_the_rubric_of_the_judge(self) -> None:
-        from llama_index_rag_metrics.metrics.texts.llm_relevancy import RUBRIC
+        from llama_index_rag_metrics.metrics.texts.llm_judge import RUBRIC
 
         choices = SCALES["relevance"].choices
         assert [(choice.grade, choice.key) for choice in choices] == [

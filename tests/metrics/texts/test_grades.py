@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from llama_index_rag_metrics.metrics.texts.llm_relevancy import Grades, read_grade, read_grades
+from llama_index_rag_metrics.metrics.texts.llm_judge import Grades, read_grade, read_grades
 
 UNDERSTOOD = [
     # UMBRELA's own form (https://arxiv.org/abs/2406.06519), with and without its steps
