@@ -15,8 +15,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from llama_index_rag_metrics.metrics import NDCG, AveragePrecision, Precision, RankingMetric, Recall
+from llama_index_rag_metrics.metrics.base import RankingMetric
+from llama_index_rag_metrics.metrics.gains import NDCG
 from llama_index_rag_metrics.metrics.metric_names import metric as resolve
+from llama_index_rag_metrics.metrics.ranks import AveragePrecision
+from llama_index_rag_metrics.metrics.sets import Precision, Recall
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray, ratio

@@ -24,7 +24,7 @@ from llama_index_rag_metrics.labels.decisive import (
     checked_metric,
     queries_under,
 )
-from llama_index_rag_metrics.metrics import RankingMetric
+from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings, grades_best_first
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.rankings.run import Run

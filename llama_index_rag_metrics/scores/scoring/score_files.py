@@ -20,7 +20,7 @@ from llama_index_rag_metrics.files.lines import OnError
 from llama_index_rag_metrics.files.runs.read_runs import read_qrels
 from llama_index_rag_metrics.files.runs.run_blocks import Scattered, qrels_table
 from llama_index_rag_metrics.files.runs.stored_runs import StoredRun
-from llama_index_rag_metrics.metrics import RankingMetric
+from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.rankings.judging.arrow import GRADES, WEIGHTS
 from llama_index_rag_metrics.rankings.judging.judged import Selection
 from llama_index_rag_metrics.rankings.judging.judged_column import (
