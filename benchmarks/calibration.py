@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 from real_scores import bm25, collection, vectors
 
-from llama_index_rag_metrics.statistics.differences import difference_intervals
+from llama_index_rag_metrics.statistics.differences import difference_intervals, t_p
 from llama_index_rag_metrics.statistics.intervals import mean_interval
 from llama_index_rag_metrics.statistics.prediction_powered import (
     PredictionPowered,
@@ -32,7 +32,6 @@ from llama_index_rag_metrics.statistics.prediction_powered import (
     prediction_powered_interval,
 )
 from llama_index_rag_metrics.statistics.resampling import Units
-from llama_index_rag_metrics.statistics.significance import t_p
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]

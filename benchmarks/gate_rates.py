@@ -25,9 +25,8 @@ from real_statistics import changes, tilted
 from scipy.special import ndtr, ndtri, stdtrit
 from scipy.stats import multinomial
 
-from llama_index_rag_metrics.statistics.differences import CAUTIOUS, pseudo_queries
+from llama_index_rag_metrics.statistics.differences import CAUTIOUS, pseudo_queries, student
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
-from llama_index_rag_metrics.statistics.significance import student
 
 Columns = npt.NDArray[np.float64]
 

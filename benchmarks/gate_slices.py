@@ -14,9 +14,13 @@ import numpy as np
 from gate_rates import CONFIDENCE, Columns
 from real_statistics import gains, scored_pairs, tilted, widest
 
-from llama_index_rag_metrics.statistics.differences import CAUTIOUS, pseudo_queries
+from llama_index_rag_metrics.statistics.differences import (
+    CAUTIOUS,
+    pseudo_queries,
+    student,
+    unvaried,
+)
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
-from llama_index_rag_metrics.statistics.significance import student, unvaried
 
 SLICES = (
     (150, 50, 10),

@@ -28,7 +28,7 @@ from real_scores import load as load_real
 from real_statistics import ALPHA, leaves_out_0, tilted
 
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
-from llama_index_rag_metrics.statistics.differences import pseudo_queries
+from llama_index_rag_metrics.statistics.differences import pseudo_queries, student, t_p, unvaried
 from llama_index_rag_metrics.statistics.intervals import (
     bounds_of,
     effective_queries,
@@ -37,7 +37,6 @@ from llama_index_rag_metrics.statistics.intervals import (
     wilson_ends,
 )
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
-from llama_index_rag_metrics.statistics.significance import student, t_p, unvaried
 
 Columns = npt.NDArray[np.float64]
 

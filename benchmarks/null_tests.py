@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from llama_index_rag_metrics.statistics.corrections import max_t
+from llama_index_rag_metrics.statistics.differences import randomisation_p, t_p, wilcoxon_p
 from llama_index_rag_metrics.statistics.resampling import Units
-from llama_index_rag_metrics.statistics.significance import randomisation_p, t_p, wilcoxon_p
 
 Columns: TypeAlias = npt.NDArray[np.float64]
 Draw: TypeAlias = Callable[[np.random.Generator, tuple[int, ...]], Columns]

@@ -36,7 +36,7 @@ from real_scores import load as load_real
 from real_statistics import tilted
 
 from llama_index_rag_metrics.metrics.metric_names import lower_is_better
-from llama_index_rag_metrics.statistics.differences import CAUTIOUS, pseudo_queries
+from llama_index_rag_metrics.statistics.differences import CAUTIOUS, pseudo_queries, student
 from llama_index_rag_metrics.statistics.resampling import Units
 from llama_index_rag_metrics.statistics.sample_size import (
     POWER,
@@ -45,7 +45,6 @@ from llama_index_rag_metrics.statistics.sample_size import (
     to_be_better,
     to_be_kept,
 )
-from llama_index_rag_metrics.statistics.significance import student
 
 Columns = npt.NDArray[np.float64]
 

@@ -20,11 +20,10 @@ import numpy.typing as npt
 from real_scores import CHANGES, RUNS, load
 
 from llama_index_rag_metrics.statistics.corrections import correct, max_t
-from llama_index_rag_metrics.statistics.differences import pseudo_queries, widest_apart
+from llama_index_rag_metrics.statistics.differences import pseudo_queries, t_p, widest_apart
 from llama_index_rag_metrics.statistics.intervals import mean_intervals
 from llama_index_rag_metrics.statistics.resampling import Units, flipped_sums
 from llama_index_rag_metrics.statistics.sample_size import detectable_differences
-from llama_index_rag_metrics.statistics.significance import t_p
 
 Columns = npt.NDArray[np.float64]
 

@@ -20,7 +20,7 @@ from real_scores import RUNS, load
 from llama_index_rag_metrics.statistics.differences import pseudo_queries, widest_apart
 from llama_index_rag_metrics.statistics.intervals import mean_intervals
 from llama_index_rag_metrics.statistics.resampling import Units
-from llama_index_rag_metrics.statistics.run_variance import Components
+from llama_index_rag_metrics.statistics.sample_size import Components
 
 Scores = npt.NDArray[np.float64]
 

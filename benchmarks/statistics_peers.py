@@ -48,8 +48,8 @@ from rag_eval_gate.stats import bootstrap_ci, paired_permutation_test
 from real_statistics import ALPHA, tilted
 
 from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
+from llama_index_rag_metrics.statistics.differences import student, t_p
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
-from llama_index_rag_metrics.statistics.significance import student, t_p
 
 Columns = npt.NDArray[np.float64]
 

@@ -18,7 +18,6 @@ from llama_index_rag_metrics.metrics import ranks as _ranks
 from llama_index_rag_metrics.metrics import sets as _sets
 from llama_index_rag_metrics.metrics import spans as _spans
 from llama_index_rag_metrics.metrics import texts as _texts
-from llama_index_rag_metrics.metrics import unanswerable as _unanswerable
 from llama_index_rag_metrics.metrics.base import *
 from llama_index_rag_metrics.metrics.costs import *
 from llama_index_rag_metrics.metrics.gains import *
@@ -34,7 +33,6 @@ from llama_index_rag_metrics.metrics.texts.llm_relevancy import *
 from llama_index_rag_metrics.metrics.texts.rerank import *
 from llama_index_rag_metrics.metrics.texts.semantic import *
 from llama_index_rag_metrics.metrics.texts.text_metric import *
-from llama_index_rag_metrics.metrics.unanswerable import *
 from llama_index_rag_metrics.rankings.fusion import combine_calls
 from llama_index_rag_metrics.rankings.matching.id_matcher import GroupMatcher
 from llama_index_rag_metrics.rankings.matching.matcher import Matcher, TextMatcher
@@ -113,13 +111,12 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.labels.nuggets import Nuggets
     from llama_index_rag_metrics.labels.pooling import Pool, pool
     from llama_index_rag_metrics.labels.question_generation import generate_question_context_pairs
-    from llama_index_rag_metrics.labels.review.review_page import write_review_page
     from llama_index_rag_metrics.labels.review.reviewers import (
         ReviewerAgreement,
         agreement,
         compare_reviewers,
     )
-    from llama_index_rag_metrics.labels.review.reviews import read_judgements
+    from llama_index_rag_metrics.labels.review.reviews import read_judgements, write_review_page
     from llama_index_rag_metrics.rankings.fusion import fuse
     from llama_index_rag_metrics.rankings.matching.matcher_names import Matched
     from llama_index_rag_metrics.report.plot import Plot
@@ -267,7 +264,6 @@ __all__ += _ranks.__all__
 __all__ += _sets.__all__
 __all__ += _spans.__all__
 __all__ += _texts.__all__
-__all__ += _unanswerable.__all__
 
 _LAZY = {
     "decisions.calibration": ("Calibration", "calibrate"),
@@ -320,8 +316,7 @@ _LAZY = {
     "labels.nuggets": ("Nuggets",),
     "labels.pooling": ("Pool", "pool"),
     "labels.question_generation": ("generate_question_context_pairs",),
-    "labels.review.reviews": ("read_judgements",),
-    "labels.review.review_page": ("write_review_page",),
+    "labels.review.reviews": ("read_judgements", "write_review_page"),
     "labels.review.reviewers": ("ReviewerAgreement", "agreement", "compare_reviewers"),
     "rankings.fusion": ("fuse",),
     "rankings.matching.matcher_names": ("Matched",),

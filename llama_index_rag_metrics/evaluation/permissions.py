@@ -13,7 +13,8 @@ from llama_index.core.schema import BaseNode, TextNode
 
 from llama_index_rag_metrics.evaluation.identity import digest_of, identify_callable
 from llama_index_rag_metrics.files.dataset_content import read_forbidden, refuse_unknown
-from llama_index_rag_metrics.metrics import PermittedRecall, RankingMetric
+from llama_index_rag_metrics.metrics.base import RankingMetric
+from llama_index_rag_metrics.metrics.leaks import PermittedRecall
 from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn, item_ids
 from llama_index_rag_metrics.rankings.matching.matcher import Matcher
 from llama_index_rag_metrics.rankings.run import Ranking

@@ -39,8 +39,7 @@ from llama_index_rag_metrics.evaluation.sessions.session_asker import check_call
 from llama_index_rag_metrics.evaluation.who_asks import Query, filters_by_question
 from llama_index_rag_metrics.files.conversations import HISTORY
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
-from llama_index_rag_metrics.metrics import RankingMetric
-from llama_index_rag_metrics.metrics.base import check_passes, of_one_run
+from llama_index_rag_metrics.metrics.base import RankingMetric, check_passes, of_one_run
 from llama_index_rag_metrics.metrics.texts import TextMetric
 from llama_index_rag_metrics.rankings.matching.matcher import Matcher
 from llama_index_rag_metrics.rankings.matching.matcher_names import BY_ID, Matched

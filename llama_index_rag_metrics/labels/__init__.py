@@ -5,9 +5,8 @@ from typing import Literal, TypeAlias, TypeVar
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
-
+# by what `pool` chooses: the comparisons that a label may turn, or ranks
 Strategy: TypeAlias = Literal["decisive", "depth"]
-"""By what `pool` chooses: the comparisons that a label may turn, or ranks."""
 
 
 def grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:

@@ -15,20 +15,19 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from llama_index_rag_metrics.metrics import NDCG, AveragePrecision, Precision, RankingMetric, Recall
+from llama_index_rag_metrics.metrics.base import RankingMetric
+from llama_index_rag_metrics.metrics.gains import NDCG
 from llama_index_rag_metrics.metrics.metric_names import metric as resolve
+from llama_index_rag_metrics.metrics.ranks import AveragePrecision
+from llama_index_rag_metrics.metrics.sets import Precision, Recall
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray, ratio
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 _CLASSES = 6
-_PRIOR = 2.0
-"""The judgements that the average rate counts as in a class."""
-
-_SAME = 2.0
-"""The relevant items that the average counts as in a question."""
-
+_PRIOR = 2.0  # the judgements that the average rate counts as in a class
+_SAME = 2.0  # the relevant items that the average counts as in a question
 _LIKELIEST = 0.95
 
 

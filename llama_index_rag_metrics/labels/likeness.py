@@ -24,10 +24,7 @@ from llama_index_rag_metrics.report.numbers import whole_percent
 
 Hashes = npt.NDArray[np.uint64]
 Positions = npt.NDArray[np.int64]
-
-GRAM = 8
-"""Letters in a run: long enough that unrelated texts share few, short enough for Chinese."""
-
+GRAM = 8  # letters in a run: long enough that unrelated texts share few, short enough for Chinese
 _TYPOGRAPHY = str.maketrans(
     {
         **dict.fromkeys("\u2018\u2019\u201a\u201b\u2032\u2039\u203a\u00b4`", "'"),
@@ -43,8 +40,7 @@ _SHORT = 4 * _STRETCH
 _LEAST_BLOCK = 3
 _BLOCK = 64
 _NO_RUN = np.iinfo(np.uint64).max
-_COMMON = 256
-"""A fingerprint in more passages than this is boilerplate, and doesn't count."""
+_COMMON = 256  # A fingerprint in more passages than this is boilerplate, and doesn't count
 
 
 def fold_typography(text: str) -> str:

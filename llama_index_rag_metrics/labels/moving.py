@@ -10,9 +10,17 @@ from typing import TYPE_CHECKING, Any, get_args
 from llama_index_rag_metrics.evaluation.retrieved.passages import Passages, PassagesLike
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.labels import grouped
-from llama_index_rag_metrics.labels.labelled import answers_in, judged, labels_by_id, labels_of
 from llama_index_rag_metrics.labels.likeness import Piece
-from llama_index_rag_metrics.labels.locating import By, Fate, Finder, Located
+from llama_index_rag_metrics.labels.locating import (
+    By,
+    Fate,
+    Finder,
+    Located,
+    answers_in,
+    judged,
+    labels_by_id,
+    labels_of,
+)
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.excerpts import excerpt

@@ -24,7 +24,7 @@ from llama_index_rag_metrics.labels.decisive import (
     checked_metric,
     queries_under,
 )
-from llama_index_rag_metrics.metrics import RankingMetric
+from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings, grades_best_first
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.rankings.run import Run
@@ -38,8 +38,8 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput
 if TYPE_CHECKING:
     from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 
+# whether no judgement can change a verdict, hardly any would, or it is open
 State: TypeAlias = Literal["certain", "likely", "open"]
-"""Whether no judgement can change a verdict, hardly any would, or it is open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,9 +165,8 @@ def scores_if(metric: RankingMetric, items: PoolItems, grades: FloatArray) -> Fl
     return scores
 
 
+# grades that are drawn and scored at once: so much memory, however many samples
 _GRADES_AT_ONCE = 1_000_000
-"""Grades that are drawn and scored at once: so much memory, however many samples."""
-
 _TIE = 1e-12
 
 

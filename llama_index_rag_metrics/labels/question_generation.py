@@ -9,7 +9,6 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from functools import partial
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from uuid import NAMESPACE_OID, uuid5
@@ -20,7 +19,7 @@ from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.labels import grouped
 from llama_index_rag_metrics.labels.question_parsing import normal_form, parse
 from llama_index_rag_metrics.runtime.amounts import WORKERS, check_integer
-from llama_index_rag_metrics.runtime.digests import identity
+from llama_index_rag_metrics.runtime.digests import identity, short_hash
 from llama_index_rag_metrics.runtime.errors import GenerationFailed, InvalidInput, NoQuestions
 from llama_index_rag_metrics.runtime.journal import JsonLinesJournal
 from llama_index_rag_metrics.runtime.masking import describe_error, join_first, register_secrets_of
@@ -61,8 +60,7 @@ the passage. Put each question on a line of its own, end it with a question mark
 else.
 """
 
-_FIRST_PAUSE = 0.25
-"""Seconds before the second attempt on a node, doubled for each further one."""
+_FIRST_PAUSE = 0.25  # seconds before the second attempt on a node, doubled for each further one
 
 
 async def agenerate_question_context_pairs(
@@ -144,10 +142,10 @@ async def agenerate_question_context_pairs(
         journal = f"{os.fspath(output_path)}.journal"
     fingerprint = {
         "nodes": RetrievalDataset(corpus).fingerprint()[:16],
-        "prompt": _digest(fill("")),
+        "prompt": short_hash(fill(""), 16),
         "num_questions_per_chunk": str(num_questions_per_chunk),
         "model": f"{llm.class_name()} {llm.metadata.model_name}",
-        "settings": _digest(json.dumps(identity(llm), sort_keys=True)),
+        "settings": short_hash(json.dumps(identity(llm), sort_keys=True), 16),
     }
     kept: AbstractContextManager[JsonLinesJournal[tuple[str, str]] | None] = nullcontext()
     if journal is not None:
@@ -281,7 +279,3 @@ def _prompt(template: str | BasePromptTemplate, number: int, text: str) -> str:
     if text not in prompt:
         raise InvalidInput("qa_generate_prompt_tmpl", template, "a prompt with {context_str} in it")
     return prompt
-
-
-def _digest(text: str) -> str:
-    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]

@@ -15,11 +15,11 @@ _VERBS = (
     "indicate interpret justify mention predict propose prove provide recall recommend specify "
     "suggest summarise summarize trace"
 )
+# verbs that also begin other sentences: the next word has to make them a request
 _ALSO_NOUNS = (
     "choose comment consider detail estimate find highlight infer list name note outline rank "
     "select show sketch state tell"
 )
-"""Verbs that also begin other sentences: the next word has to make them a request."""
 
 _OBJECTS = (
     "a all an and any at both by each five four from her his how if in its my on one or some ten "
@@ -82,11 +82,11 @@ _FENCE = re.compile(r"^[^\S\n]*```.*$", re.MULTILINE)
 _NEXT_NUMBER = re.compile(r"(?<=[?？؟])[\s*_\"”'’]+(?=[(（*_]{0,8}\d{1,2}[.)）、:：]\s*\D)")
 
 _BULLET = re.compile(r"^(?:[-–—•‣◦▪●*+>#·]+\s+|#+\s*|[•‣◦▪●☐]|\[\s\]\s)")
+# A capital with a point is no number: it may be someone's initial
 _NUMBER = re.compile(
     r"^[(（\[【]?(?:\d{1,3}(?:\\?[.)）\]】:：、．](?!\d)|\s[-–—]\s)|[①-⑳]"
     r"|(?:[a-h]|[ivx]{1,4}|[IVX]{2,4})[.)]\s|[A-H]\)\s)\s*"
 )
-"""A capital with a point is no number: it may be someone's initial."""
 
 _LABEL = re.compile(
     r"""^(?:
@@ -148,13 +148,13 @@ _CHINESE_ASKS = re.compile(
 _CHINESE_TALKS = re.compile(
     r"^(?:以下|下面|这里|這裡|好的|当然|當然|根据您|根據您|[请請](?![问問]))|(?:问题|問題)$"
 )
+# scripts, the first one found counts, and how questions end or ask there
 _ASKS_BY_WORDS = (
     (re.compile(r"[\uac00-\ud7a3]"), _KOREAN_ASKS),
     (re.compile(r"[\u3040-\u30ff]"), _JAPANESE_ASKS),
     (re.compile(r"[\u0e00-\u0e7f]"), _THAI_ASKS),
     (re.compile(r"[\u4e00-\u9fff]"), _CHINESE_ASKS),
 )
-"""Scripts, the first one found counts, and how questions end or ask there."""
 
 
 def parse(answer: str) -> tuple[list[str], list[str]]:

@@ -57,7 +57,7 @@ from llama_index_rag_metrics.runtime.masking import shorten
 __all__ = ["BinaryMetric", "GainMetric", "GroupMetric", "RankingMetric"]
 
 
-def format_name(metric: NamedMetric) -> str:
+def _format_name(metric: NamedMetric) -> str:
     """The name of a metric with its parameters: `name[(param=value, ...)][@k]`."""
     fields = type(metric).model_fields
     changed = {
@@ -86,13 +86,13 @@ def _format_value(value: object) -> str:
     return f"{value:.0f}" if isinstance(value, float) and value.is_integer() else str(value)
 
 
+# names that stand for certain parameters, such as {"granular_mrr": {"use_granular_mrr": True}}
 Variants: TypeAlias = Mapping[str, Mapping[str, object]]
-"""Names that stand for certain parameters, such as {"granular_mrr": {"use_granular_mrr": True}}."""
 
 
 class MetricName:
     def __get__(self, metric: NamedMetric | None, owner: type[NamedMetric]) -> str:
-        return owner.name if metric is None else format_name(metric)
+        return owner.name if metric is None else _format_name(metric)
 
 
 class NamedMetric(BaseRetrievalMetric):
@@ -101,7 +101,7 @@ class NamedMetric(BaseRetrievalMetric):
     Attributes:
         bounds: the lowest and the highest score that there can be.
         needs: what of the rankings it reads beside their ids: "tokens", "spans", "forbidden",
-            "calls", "scores", and the texts of "documents".
+            "calls", "scores", and the texts of "documents"; `reads` whatever its parameters are.
         needs_relevance: whether a query without relevance has no score.
         of_unanswerable: whether only judged queries with nothing relevant have a score.
         lower_is_better: whether less is better, as of leaks and of tokens.
@@ -115,11 +115,12 @@ class NamedMetric(BaseRetrievalMetric):
     needs_relevance: ClassVar[bool] = True
     of_unanswerable: ClassVar[bool] = False
     lower_is_better: ClassVar[bool] = False
+    reads: ClassVar[frozenset[str]] = frozenset()
     metric_name = MetricName()
 
     @property
     def needs(self) -> frozenset[str]:
-        return frozenset()
+        return self.reads
 
     def __init__(self, **parameters: Any) -> None:
         try:

@@ -33,10 +33,7 @@ class Tokens(CutMetric, LabelFreeMetric):
 
     name = "tokens"
     bounds = (0.0, float("inf"))
-
-    @property
-    def needs(self) -> frozenset[str]:
-        return frozenset({"tokens"})
+    reads = frozenset({"tokens"})
 
     def _score(self, judged: JudgedRankings) -> FloatArray:
         return judged.tokens_at(self.cutoff).astype(np.float64)
@@ -45,9 +42,7 @@ class Tokens(CutMetric, LabelFreeMetric):
 class CallMetric(RankingMetric):
     """A metric of the calls of a question; a ranking without calls is one call."""
 
-    @property
-    def needs(self) -> frozenset[str]:
-        return frozenset({"calls"})
+    reads = frozenset({"calls"})
 
 
 def _mean(calls: JudgedCalls, values: IntArray | BoolArray) -> FloatArray:

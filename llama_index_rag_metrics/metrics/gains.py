@@ -16,9 +16,8 @@ from llama_index_rag_metrics.runtime.errors import InvalidInput
 __all__ = ["DCG", "ERR", "NDCG"]
 
 GainMode: TypeAlias = Literal["linear", "exponential"]
-
+# exponential gains of higher grades would leave no room for lower ones in a 64-bit float
 HIGHEST_EXPONENT = 64
-"""Exponential gains of higher grades would leave no room for lower ones in a 64-bit float."""
 
 
 class DCG(GainMetric):

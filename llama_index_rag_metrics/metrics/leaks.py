@@ -18,9 +18,7 @@ __all__ = ["Leak", "Leaked", "PermittedRecall"]
 class LeakMetric(CutMetric, LabelFreeMetric):
     """A metric of forbidden passages among those retrieved; it needs no relevance."""
 
-    @property
-    def needs(self) -> frozenset[str]:
-        return super().needs | {"forbidden"}
+    reads = frozenset({"forbidden"})
 
     def details(self, judged: JudgedRankings) -> Sequence[dict[str, Any]]:
         """The ranks of the forbidden items within the cutoff, by query; nothing where none is."""
@@ -82,10 +80,7 @@ class PermittedRecall(BinaryMetric):
     """
 
     name = "permitted_recall"
-
-    @property
-    def needs(self) -> frozenset[str]:
-        return super().needs | {"forbidden"}
+    reads = frozenset({"forbidden"})
 
     def score(self, hits: Hits) -> FloatArray:
         permitted = ~forbidden_in(hits.judged).covers(hits)

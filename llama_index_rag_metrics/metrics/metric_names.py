@@ -13,19 +13,8 @@ from typing import Any, TypeVar
 
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
-from llama_index_rag_metrics.metrics import (
-    costs,
-    gains,
-    groups,
-    leaks,
-    others,
-    ranks,
-    sets,
-    spans,
-    unanswerable,
-)
+from llama_index_rag_metrics.metrics import costs, gains, groups, leaks, others, ranks, sets, spans
 from llama_index_rag_metrics.metrics import texts as text_metrics
-from llama_index_rag_metrics.metrics import trec_measures as trec_eval
 from llama_index_rag_metrics.metrics.base import NamedMetric, RankingMetric, Variants
 from llama_index_rag_metrics.metrics.passes import Passes
 from llama_index_rag_metrics.runtime.errors import (
@@ -36,6 +25,7 @@ from llama_index_rag_metrics.runtime.errors import (
     UnknownParameter,
 )
 
+# what trec_eval, ir_measures, ranx and others call them; case and dashes don't matter
 ALIASES: Mapping[str, str] = {
     alias: name
     for name, aliases in {
@@ -59,12 +49,11 @@ ALIASES: Mapping[str, str] = {
     }.items()
     for alias in aliases.split()
 }
-"""What trec_eval, ir_measures, ranx and others call them; case and dashes don't matter."""
 
 PARAMETER_ALIASES: Mapping[str, str] = {"rel": "min_grade", "b": "beta", "dcg": "mode"}
+# what ir_measures calls the modes of its parameter `dcg`
 VALUE_ALIASES: Mapping[str, str] = {"exp-log2": "exponential", "log2": "linear"}
-"""What ir_measures calls the modes of its parameter `dcg`."""
-
+# what is closest to the metrics of ragas and DeepEval, which measure something else
 ELSEWHERE: Mapping[str, str] = {
     "context_precision": "ap",
     "contextual_precision": "ap",
@@ -75,11 +64,9 @@ ELSEWHERE: Mapping[str, str] = {
     "id_based_context_precision": "precision",
     "id_based_context_recall": "recall",
 }
-"""What is closest to the metrics of ragas and DeepEval, which measure something else."""
 
 
-_LONGEST_GUESSED = 100
-"""In characters: the search for similar names takes more than linear time."""
+_LONGEST_GUESSED = 100  # in characters: the search for similar names takes more than linear time
 
 
 def split_names(text: str) -> list[str]:
@@ -115,15 +102,14 @@ def respelt(name: str) -> list[str]:
     return []
 
 
+# trec_eval and ir_measures give F the square of beta: set_F_4 and SetF(beta=4) are f(beta=2)
 SQUARED_BETA = ("set_f", "setf")
-"""trec_eval and ir_measures give F the square of beta: set_F_4 and SetF(beta=4) are f(beta=2)."""
-
+# names that mean different numbers in other tools, or no number per query
 AMBIGUOUS: Mapping[str, str] = {
     "hits": "hit_rate, a share, or num_rel_ret, the count that ranx calls hits",
     "gm_map": "ap, whose geometric mean --format trec prints as gm_map",
     "gm_bpref": "bpref, whose geometric mean --format trec prints as gm_bpref",
 }
-"""Names that mean different numbers in other tools, or no number per query."""
 
 
 def root(squared: object) -> object:
@@ -247,8 +233,8 @@ METRICS = MetricTable(
         leaks.Leak,
         leaks.Leaked,
         leaks.PermittedRecall,
-        unanswerable.Abstained,
-        unanswerable.Returned,
+        sets.Abstained,
+        sets.Returned,
         text_metrics.EmbeddingSimilarity,
         text_metrics.BM25Similarity,
         text_metrics.RerankRelevancy,
@@ -260,8 +246,8 @@ METRICS = MetricTable(
 DEFAULT_METRICS = ("ndcg@10", "hit_rate@5", "recall@5", "precision@5", "mrr@10", "ap@10")
 """What `evaluate` computes unless told otherwise."""
 
-OF_OTHERS = MetricTable([*trec_eval.CLASSES, *others.CLASSES])
-"""What only other tools have: these can be called by name, but no list or registry has them."""
+# what only other tools have: these can be called by name, but no list or registry has them
+OF_OTHERS = MetricTable(others.CLASSES)
 
 
 def metric(name: str) -> NamedMetric:

@@ -10,9 +10,8 @@ from llama_index_rag_metrics.metrics.base import NamedMetric
 from llama_index_rag_metrics.metrics.metric_names import ALIASES, METRICS, metric
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
+# LlamaIndex looks names up in a plain dict, so each has to be in it beforehand
 USUAL_CUTOFFS = (*range(1, 21), 25, 30, 50, 100, 200, 500, 1000)
-"""LlamaIndex looks names up in a plain dict, so each has to be in it beforehand."""
-
 _registry: dict[str, Any] = METRIC_REGISTRY
 
 

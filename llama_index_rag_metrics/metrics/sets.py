@@ -1,4 +1,4 @@
-"""Metrics that count hits and ignore their order."""
+"""Metrics that count hits, or all that was returned, and ignore the order."""
 
 from __future__ import annotations
 
@@ -9,12 +9,27 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import Field
 
-from llama_index_rag_metrics.metrics.base import BinaryMetric, GainMetric, Variants
+from llama_index_rag_metrics.metrics.base import (
+    BinaryMetric,
+    CutMetric,
+    GainMetric,
+    RankingMetric,
+    Variants,
+)
 from llama_index_rag_metrics.rankings.judging.judged import Hits, JudgedRankings
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray, ratio
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
-__all__ = ["Accuracy", "FScore", "HitRate", "Judged", "Precision", "Recall"]
+__all__ = [
+    "Abstained",
+    "Accuracy",
+    "FScore",
+    "HitRate",
+    "Judged",
+    "Precision",
+    "Recall",
+    "Returned",
+]
 
 
 class HitRate(BinaryMetric):
@@ -182,3 +197,47 @@ def recall(hits: Hits) -> FloatArray:
 
 def f_score(p: FloatArray, r: FloatArray, squared_beta: float = 1.0) -> FloatArray:
     return ratio((squared_beta + 1) * p * r, squared_beta * p + r)
+
+
+class UnanswerableMetric(RankingMetric):
+    """A metric of the questions without an answer; all others are left out of its mean."""
+
+    recognises: ClassVar[bool] = False
+    in_groups: ClassVar[bool] = True
+    of_unanswerable: ClassVar[bool] = True
+
+
+class Abstained(UnanswerableMetric):
+    """1 if nothing was returned for a question that has no answer, else 0.
+
+    Other questions are left out. A question on which the retriever failed has 0: a failure doesn't
+    show that it would have abstained.
+
+    Examples:
+        >>> Abstained().compute(expected_ids=[], retrieved_ids=["a"]).score
+        0.0
+    """
+
+    name = "abstained"
+
+    def _score(self, judged: JudgedRankings) -> FloatArray:
+        return np.asarray(judged.depth == 0, np.float64)
+
+
+class Returned(CutMetric, UnanswerableMetric):
+    """The passages that were returned for a question that has no answer; @k: of the first k.
+
+    Unbounded; less is better. Copies of a passage count once. Other questions are left out, and
+    those on which the retriever failed.
+
+    Examples:
+        >>> Returned(k=5).compute(expected_ids=[], retrieved_ids=["a", "b", "a"]).score
+        2.0
+    """
+
+    name = "returned"
+    bounds = (0.0, float("inf"))
+    lower_is_better: ClassVar[bool] = True
+
+    def _score(self, judged: JudgedRankings) -> FloatArray:
+        return judged.at(self.cutoff).depth.astype(np.float64)

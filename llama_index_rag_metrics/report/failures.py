@@ -18,6 +18,9 @@ class FailureLine(NamedTuple):
     system: str
     text: str
 
+    def __str__(self) -> str:
+        return ": ".join(filter(None, self))
+
 
 def failures_title(failures: Sequence[Failure]) -> str:
     return f"Failed: {len(failures):,}"

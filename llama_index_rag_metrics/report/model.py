@@ -9,9 +9,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report.figure import Draw
 
+# how a value or a sentence looks; "leading" is the best that nothing tested, "open" undecided
 Tone: TypeAlias = Literal["normal", "best", "leading", "quiet", "alarm", "open"]
-"""How a value or a sentence looks; "leading" is the best that nothing tested, "open" undecided."""
-
 # what a value is, and so how `numbers.shown` writes it
 Form: TypeAlias = Literal[
     "text",
@@ -29,8 +28,8 @@ Form: TypeAlias = Literal[
     "outcome",
 ]
 
+# everywhere; not in a paper, and folded where that can be; or only where it can be folded
 TablePlace: TypeAlias = Literal["summary", "detail", "page"]
-"""Everywhere; not in a paper, and folded where that can be; or only where it can be folded."""
 
 
 class Cell(NamedTuple):

@@ -35,7 +35,7 @@ def to_notebook(report: m.Report) -> str:
     title = f"<p><b>{escape(report.title)}{outcome}</b></p>" if report.decision else ""
     in_sight = [section for section in report.sections if not _is_folded(section)]
     further = [part for section in report.sections for part in _further(section)]
-    failures = [escape(": ".join(filter(None, line))) for line in failure_lines(report.failures)]
+    failures = [escape(str(line)) for line in failure_lines(report.failures)]
     asides = [*report.notes, *(note for section in report.sections for note in section.notes)]
     notes = _list(map(escape, asides))
     parts = [

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeAlias
 from rich.cells import cell_len
 
 from llama_index_rag_metrics.report import drawing
-from llama_index_rag_metrics.report.elements import Element, element, render
+from llama_index_rag_metrics.report.escape import Element, element, render
 from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.figure import Axis, Figure, Series
 from llama_index_rag_metrics.report.numbers import NO_VALUE, count, on_axis, score

@@ -280,18 +280,14 @@ def _listed(listing: m.Listing) -> Grid:
         for line in why_lines(query):
             grid.add_row("", Text(line, "yellow"))
         if query.answers or query.wanted:
-            grid.add_row("", _answers(query, listing.most))
+            answers = _borderless_grid(_NAME_WIDTH, None)
+            for part in query_lines.in_order(query, _add_relevant, _add_came):
+                part(answers, query, listing.most)
+            grid.add_row("", answers)
         for remark in query.remarks:
             grid.add_row("", Text(plain(remark), "red"))
     if listing.more_in_words:
         grid.add_row("", Text(listing.more_in_words, "dim"))
-    return grid
-
-
-def _answers(query: m.QueryAnswers, most: int) -> Grid:
-    grid = _borderless_grid(_NAME_WIDTH, None)
-    for part in query_lines.in_order(query, _add_relevant, _add_came):
-        part(grid, query, most)
     return grid
 
 

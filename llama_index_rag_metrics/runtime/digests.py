@@ -40,9 +40,9 @@ def digest(value: object) -> str:
     return short_hash(text)
 
 
-def short_hash(text: str) -> str:
-    """12 hexadecimal digits of a text's hash."""
-    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+def short_hash(text: str, digits: int = 12) -> str:
+    """The first hexadecimal digits of a text's hash."""
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:digits]
 
 
 def scalar(value: object) -> str | None:

@@ -24,7 +24,7 @@ from llama_index_rag_metrics.runtime.masking import join_first
 from llama_index_rag_metrics.scores.mappings import ranking_digest
 from llama_index_rag_metrics.scores.scores import Scores
 from llama_index_rag_metrics.statistics.intervals import exact_mean
-from llama_index_rag_metrics.statistics.run_variance import Components
+from llama_index_rag_metrics.statistics.sample_size import Components
 
 Runs = Mapping[str, tuple[float, ...]]
 """Query id to its score in each run that has a value."""

@@ -10,7 +10,7 @@ from typing import overload
 import numpy as np
 
 from llama_index_rag_metrics.files.conversations import conversations_of
-from llama_index_rag_metrics.metrics import RankingMetric
+from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.metrics.metric_names import limits_of, worst_score
 from llama_index_rag_metrics.metrics.metric_names import metric as resolve
 from llama_index_rag_metrics.rankings.judging.columns import columns_for

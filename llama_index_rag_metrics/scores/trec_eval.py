@@ -15,16 +15,17 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from llama_index_rag_metrics.metrics import FScore, RankingMetric
+from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.metrics.metric_names import metric, split_names
-from llama_index_rag_metrics.metrics.texts import TextMetric
-from llama_index_rag_metrics.metrics.trec_measures import (
+from llama_index_rag_metrics.metrics.others import (
     InterpolatedPrecision,
     PrecisionAtMultiple,
     RelevantCount,
     RetrievedCount,
     Rounding,
 )
+from llama_index_rag_metrics.metrics.sets import FScore
+from llama_index_rag_metrics.metrics.texts import TextMetric
 from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownMetric

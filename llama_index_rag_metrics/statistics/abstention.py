@@ -43,11 +43,6 @@ class Steps:
         n_passed = np.searchsorted(level[order], thresholds, side="left")
         return np.asarray((self.values[:, 0].sum() + passed[n_passed]) / len(self.values))
 
-    def values_at(self, threshold: float) -> FloatArray:
-        """(questions,) the value of each answerable question."""
-        step = (self.levels < threshold).sum(axis=1)
-        return np.asarray(self.values[np.arange(len(step)), step], np.float64)
-
     def answered(self, thresholds: FloatArray) -> FloatArray:
         """(thresholds,) the share of the answerable questions for which something is returned."""
         known = np.where(np.isfinite(self.levels), self.levels, -np.inf)
@@ -91,7 +86,8 @@ class Steps:
             rest = Steps(self.levels[~inside], self.values[~inside], self.best[~others])
             threshold = rest.choose(tolerance)
             cutoff = -math.inf if threshold is None else threshold
-            lost[inside] = (self.values[:, 0] - self.values_at(cutoff))[inside]
+            step = (self.levels < cutoff).sum(axis=1)
+            lost[inside] = (self.values[:, 0] - self.values[np.arange(len(step)), step])[inside]
             spared[others] = ((self.best < cutoff) | np.isneginf(self.best))[others]
         return lost, spared
 

@@ -30,9 +30,7 @@ from llama_index_rag_metrics.statistics.intervals import RESAMPLES, SEED
 from llama_index_rag_metrics.statistics.resampling import Units, flipped_sums
 
 Measure: TypeAlias = Literal["auc", "tau_b"]
-
-FEWEST = 5
-"""Of so many questions, or clusters, the answers must differ from the commonest one."""
+FEWEST = 5  # of so many questions, or clusters, the answers must differ from the commonest one
 
 
 class Association(NamedTuple):
@@ -65,7 +63,10 @@ def tau_b(scores: FloatArray, answers: FloatArray) -> Association:
     """
     n = len(scores)
     signs = concordance(scores, answers)
-    apart = [n - _counts(column) for column in (scores, answers)]
+    apart = []  # from how many others each is told, by either
+    for column in (scores, answers):
+        _, position, counts = np.unique(column, return_inverse=True, return_counts=True)
+        apart.append(n - counts[position])
     both, one, other = signs.mean(), *(each.mean() for each in apart)
     if not one or not other:
         return Association(math.nan, np.zeros(n))
@@ -95,12 +96,6 @@ def concordance(scores: FloatArray, answers: FloatArray | BoolArray) -> FloatArr
             middle = np.cumsum(in_group) - in_group / 2
             net += np.where(here, sign * 2 * (below[cell] - middle[group]), 0.0)
     return net
-
-
-def _counts(values: FloatArray) -> IntArray:
-    """(questions,) how many have the same value."""
-    _, position, counts = np.unique(values, return_inverse=True, return_counts=True)
-    return np.asarray(counts[position], np.int64)
 
 
 MEASURES: Mapping[Measure, Callable[[FloatArray, FloatArray], Association]] = {

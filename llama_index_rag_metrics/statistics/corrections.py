@@ -125,11 +125,9 @@ def distinct_columns(units: Units, family: IntArray) -> IntArray:
 def _first_alike(units: Units, family: IntArray) -> IntArray:
     """(columns,) the position of the first column of a family that each one repeats."""
     first: dict[bytes, int] = {}
-    positions = [first.setdefault(_content(units, each), each) for each in family.tolist()]
-    return np.array(positions, np.int64)
-
-
-def _content(units: Units, position: int) -> bytes:
-    column = np.round(units.sums[:, position], 12) + 0.0
-    first = column[np.flatnonzero(column)[:1]]
-    return bytes(((column if not len(first) or first[0] > 0 else -column) + 0.0).tobytes())
+    alike = []
+    for position in family.tolist():
+        column = np.round(units.sums[:, position], 12) + 0.0
+        sign = np.sign(column[np.flatnonzero(column)[:1]].sum()) or 1.0
+        alike.append(first.setdefault((sign * column + 0.0).tobytes(), position))
+    return np.array(alike, np.int64)

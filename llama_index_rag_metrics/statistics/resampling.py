@@ -106,14 +106,11 @@ def flipped_sums(units: Units, resamples: int, seed: int) -> Iterator[FloatArray
     rng = np.random.default_rng([seed, _SIGNS])
     rows = max(1, _BLOCK // max(len(units), 1))
     for start in range(0, resamples, rows):
-        kept = _draw_bits(rng, len(units), min(rows, resamples - start))
+        shape = min(rows, resamples - start), -(-len(units) // 64)
+        words = rng.integers(0, 1 << 64, shape, dtype=np.uint64)
+        # 1 where a unit keeps its sign, 0 where it is flipped
+        kept = np.unpackbits(words.view(np.uint8), axis=1, count=len(units)).astype(np.float64)
         yield np.asarray(2 * (kept @ units.sums) - observed, np.float64)
-
-
-def _draw_bits(rng: np.random.Generator, n_units: int, rows: int) -> FloatArray:
-    """(rows, units) 1 where a unit keeps its sign, 0 where it is flipped."""
-    words = rng.integers(0, 1 << 64, (rows, -(-n_units // 64)), dtype=np.uint64)
-    return np.unpackbits(words.view(np.uint8), axis=1, count=n_units).astype(np.float64)
 
 
 def _by_cluster(values: FloatArray, clusters: IntArray) -> FloatArray:

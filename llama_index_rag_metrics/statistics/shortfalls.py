@@ -14,10 +14,9 @@ import numpy as np
 
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray, ratio
 from llama_index_rag_metrics.statistics.corrections import level_of_largest
-from llama_index_rag_metrics.statistics.differences import pseudo_queries, widest_apart
+from llama_index_rag_metrics.statistics.differences import Student, pseudo_queries, widest_apart
 from llama_index_rag_metrics.statistics.intervals import RESAMPLES, SEED, without_noise
 from llama_index_rag_metrics.statistics.resampling import Units, flipped_sums
-from llama_index_rag_metrics.statistics.significance import Student
 
 
 class Shortfalls(NamedTuple):

@@ -11,13 +11,12 @@ import pytest
 from llama_index_rag_metrics import Baseline, Calibration, Scores, calibrate, check_rules
 from llama_index_rag_metrics.decisions.gate.checking_rules import update_baseline
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
-from llama_index_rag_metrics.statistics.differences import pseudo_queries
+from llama_index_rag_metrics.statistics.differences import pseudo_queries, student
 from llama_index_rag_metrics.statistics.prediction_powered import (
     prediction_powered,
     prediction_powered_interval,
 )
 from llama_index_rag_metrics.statistics.resampling import Units
-from llama_index_rag_metrics.statistics.significance import student
 
 HUMAN, JUDGED, METRIC = 80, 600, "ndcg@10"
 RNG = np.random.default_rng(47)

@@ -38,7 +38,7 @@ from llama_index_rag_metrics.decisions.draws import _OF_ANY_ORDER, drawn_along
 from llama_index_rag_metrics.decisions.gate.drawn_rules import DrawnEvidence
 from llama_index_rag_metrics.decisions.gate.measuring import PairedEvidence
 from llama_index_rag_metrics.decisions.pytest_plugin import RetrievalAssertion
-from llama_index_rag_metrics.metrics import RankingMetric
+from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
 
 Rankings = Mapping[str, Sequence[str]]

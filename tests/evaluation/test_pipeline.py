@@ -29,7 +29,7 @@ from llama_index_rag_metrics import (
 from llama_index_rag_metrics import metrics as resolve
 from llama_index_rag_metrics.cli.retriever_results import depth
 from llama_index_rag_metrics.evaluation.source import retrieval_depth
-from llama_index_rag_metrics.metrics import BinaryMetric
+from llama_index_rag_metrics.metrics.base import BinaryMetric
 from llama_index_rag_metrics.runtime.errors import EveryQueryFailed, InvalidInput
 
 QUERIES = {f"q{n}": f"{n}?" for n in range(13)}

@@ -244,7 +244,7 @@ class TestFailures:
         assert set(assigned["q1"][0].supports) == {"d1", "d2"}
 
     def test_a_service_that_stumbles_is_asked_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("llama_index_rag_metrics.labels.nugget_llm._FIRST_PAUSE", 0.01)
+        monkeypatch.setattr("llama_index_rag_metrics.labels.nugget_creation._FIRST_PAUSE", 0.01)
         stumbles = iter([True, True, False])
 
         def say(prompt: str) -> str:

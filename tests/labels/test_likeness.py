@@ -11,7 +11,7 @@ from llama_index_rag_metrics.labels.likeness import (
     likeness,
     text_hash,
 )
-from llama_index_rag_metrics.labels.nugget_llm import pieces
+from llama_index_rag_metrics.labels.nugget_creation import pieces
 from llama_index_rag_metrics.rankings.tokens import TokenCounter
 
 

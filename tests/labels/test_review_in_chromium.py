@@ -18,8 +18,12 @@ import pytest
 from support.chromium import AA, CHROMIUM, OPTIONS, axe_violations
 
 from llama_index_rag_metrics import Relevance
-from llama_index_rag_metrics.labels.review.review_page import write_review_page
-from llama_index_rag_metrics.labels.review.reviews import Judgement, read_judgements, read_reviews
+from llama_index_rag_metrics.labels.review.reviews import (
+    Judgement,
+    read_judgements,
+    read_reviews,
+    write_review_page,
+)
 
 OPEN = "#review:not([hidden])"
 STORED = "#kept:text-matches('· stored$')"

@@ -12,8 +12,7 @@ import pytest
 from support.reviews import write as write_lines
 
 from llama_index_rag_metrics import Nugget, Nuggets
-from llama_index_rag_metrics.labels.review.review_page import write_review_page
-from llama_index_rag_metrics.labels.review.reviews import ItemKey, Judgement
+from llama_index_rag_metrics.labels.review.reviews import ItemKey, Judgement, write_review_page
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput
 
 NUGGETS = Nuggets(

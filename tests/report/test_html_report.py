@@ -27,7 +27,7 @@ from llama_index_rag_metrics.evaluation.results.results_report import results_re
 from llama_index_rag_metrics.rankings.matching.matcher_names import Matched
 from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.report import html as report_html
-from llama_index_rag_metrics.report.elements import element, render
+from llama_index_rag_metrics.report.escape import element, render
 from llama_index_rag_metrics.report.html import assets as libraries
 from llama_index_rag_metrics.report.html import page
 from llama_index_rag_metrics.report.html.assets import packed

@@ -30,8 +30,8 @@ NOT_FOR_PEOPLE = {
     "metrics/sets.py": "a metric's parameter",
     "scores/trec_eval.py": "trec_eval's own output, to the letter",
     "statistics/corrections.py": "equal differences, told from noise",
+    "statistics/differences.py": "equal means, told from noise",
     "statistics/kappa.py": "equal grades, told from noise",
-    "statistics/significance.py": "equal means, told from noise",
 }
 """File to what it rounds, if that isn't a number for people."""
 

@@ -14,10 +14,10 @@ from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 from llama_index_rag_metrics.statistics.differences import (
     difference_intervals,
     pseudo_queries,
+    student,
     widest_apart,
 )
 from llama_index_rag_metrics.statistics.resampling import Units
-from llama_index_rag_metrics.statistics.significance import student
 
 RNG = np.random.default_rng(41)
 SPARSE = np.where(RNG.random(60) < 0.1, RNG.uniform(-1, 1, 60), 0.0)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from llama_index_rag_metrics.metrics.passes import Passes
-from llama_index_rag_metrics.statistics.run_variance import Components
+from llama_index_rag_metrics.statistics.sample_size import Components
 
 
 def chance_of_one(successes: int, runs: int, k: int) -> float:

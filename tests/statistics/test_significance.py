@@ -13,8 +13,8 @@ from scipy import stats
 
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.statistics.corrections import correct, max_t
+from llama_index_rag_metrics.statistics.differences import randomisation_p, t_p, wilcoxon_p
 from llama_index_rag_metrics.statistics.resampling import Units, flipped_sums
-from llama_index_rag_metrics.statistics.significance import randomisation_p, t_p, wilcoxon_p
 
 RNG = np.random.default_rng(12)
 DIFFERENCES = np.stack(

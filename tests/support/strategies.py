@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from llama_index_rag_metrics import METRICS, RankingMetric, Relevance, metric
-from llama_index_rag_metrics.metrics import GroupMetric
+from llama_index_rag_metrics.metrics.base import GroupMetric
 from support.reference import REFERENCE
 
 CORPUS = 200

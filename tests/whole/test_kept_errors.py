@@ -31,7 +31,7 @@ from llama_index_rag_metrics import (
     sweep,
     write_run,
 )
-from llama_index_rag_metrics.metrics import MRR
+from llama_index_rag_metrics.metrics.ranks import MRR
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput, RetrievalFailed
 
 KEY = "sk-proj-abcdefghijklmnop1234"

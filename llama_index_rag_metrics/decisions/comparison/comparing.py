@@ -33,8 +33,13 @@ from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput, UnknownMetric
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.mappings import name_among
-from llama_index_rag_metrics.statistics import corrections, intervals, significance
-from llama_index_rag_metrics.statistics.differences import difference_intervals
+from llama_index_rag_metrics.statistics import corrections, intervals
+from llama_index_rag_metrics.statistics.differences import (
+    difference_intervals,
+    randomisation_p,
+    t_p,
+    wilcoxon_p,
+)
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
 from llama_index_rag_metrics.statistics.sample_size import detectable_differences, to_be_better
 
@@ -234,9 +239,9 @@ def _differences(
     keys = [(name, metric) for name, metric in means if name != baseline]
     units = paired.units((*key, baseline) for key in keys)
     p_values = {
-        "randomisation": significance.randomisation_p(units, settings.resamples, settings.seed),
-        "t": significance.t_p(units),
-        "wilcoxon": significance.wilcoxon_p(replace(units, sums=units.changes)),
+        "randomisation": randomisation_p(units, settings.resamples, settings.seed),
+        "t": t_p(units),
+        "wilcoxon": wilcoxon_p(replace(units, sums=units.changes)),
     }
     for position, (system, metric) in enumerate(keys):
         column = paired.values(system, metric, baseline)

@@ -17,7 +17,7 @@ from llama_index_rag_metrics.report.reportable import Sentence
 from llama_index_rag_metrics.runtime.amounts import check_amount
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.statistics.corrections import CORRECTIONS, Correction, max_t
-from llama_index_rag_metrics.statistics.differences import difference_intervals
+from llama_index_rag_metrics.statistics.differences import difference_intervals, t_p
 from llama_index_rag_metrics.statistics.intervals import (
     RESAMPLES,
     SEED,
@@ -25,7 +25,6 @@ from llama_index_rag_metrics.statistics.intervals import (
     check_options,
     excludes_0,
 )
-from llama_index_rag_metrics.statistics.significance import t_p
 
 Test: TypeAlias = Literal["randomisation", "t", "wilcoxon"]
 Outcome: TypeAlias = Literal["better", "worse", "alike", "can't tell"]

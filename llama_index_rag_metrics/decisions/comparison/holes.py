@@ -21,15 +21,9 @@ import numpy as np
 from llama_index_rag_metrics.evaluation.results.curves import ranking_metric
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.evaluation.results.results_report import system_of
-from llama_index_rag_metrics.metrics import (
-    MRR,
-    RBP,
-    GroupMetric,
-    HitRate,
-    Judged,
-    Precision,
-    RankingMetric,
-)
+from llama_index_rag_metrics.metrics.base import GroupMetric, RankingMetric
+from llama_index_rag_metrics.metrics.ranks import MRR, RBP
+from llama_index_rag_metrics.metrics.sets import HitRate, Judged, Precision
 from llama_index_rag_metrics.rankings.matching.matcher_names import Matched
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Ranking

@@ -41,7 +41,13 @@ from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.mappings import name_among, rows_by
 from llama_index_rag_metrics.scores.scores_report import listed
 from llama_index_rag_metrics.statistics import prediction_powered as ppi
-from llama_index_rag_metrics.statistics.differences import CAUTIOUS, method_of, pseudo_queries
+from llama_index_rag_metrics.statistics.differences import (
+    CAUTIOUS,
+    method_of,
+    pseudo_queries,
+    student,
+    unvaried,
+)
 from llama_index_rag_metrics.statistics.intervals import (
     UNIT_RANGE,
     MeanInterval,
@@ -50,7 +56,6 @@ from llama_index_rag_metrics.statistics.intervals import (
 )
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
 from llama_index_rag_metrics.statistics.sample_size import Aim, Changes, to_be_kept
-from llama_index_rag_metrics.statistics.significance import student, unvaried
 
 Bounds: TypeAlias = "tuple[float | None, float | None]"
 

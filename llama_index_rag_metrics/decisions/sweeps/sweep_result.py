@@ -25,6 +25,7 @@ from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.scores.scores import Scores, listed_means
 from llama_index_rag_metrics.statistics.corrections import max_t
+from llama_index_rag_metrics.statistics.differences import Student, t_p
 from llama_index_rag_metrics.statistics.intervals import RESAMPLES, SEED, MeanInterval, exact_mean
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
 from llama_index_rag_metrics.statistics.shortfalls import (
@@ -33,7 +34,6 @@ from llama_index_rag_metrics.statistics.shortfalls import (
     leads_over,
     shortfalls,
 )
-from llama_index_rag_metrics.statistics.significance import Student, t_p
 
 
 def not_beaten(

@@ -10,9 +10,9 @@ from typing import Any
 
 from llama_index_rag_metrics.evaluation.sessions.judged_sessions import recall_by_call
 from llama_index_rag_metrics.files.conversations import conversations_of
-from llama_index_rag_metrics.metrics import RankingMetric
+from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.metrics.metric_names import metric as resolve
-from llama_index_rag_metrics.metrics.trec_measures import interpolated
+from llama_index_rag_metrics.metrics.others import interpolated
 from llama_index_rag_metrics.rankings.judging.lists import judge
 from llama_index_rag_metrics.rankings.matching.matcher_names import BY_ID
 from llama_index_rag_metrics.rankings.relevance import Relevance

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from llama_index_rag_metrics.evaluation.sessions.judged_sessions import Sessions
 from llama_index_rag_metrics.files.dataset_content import PassageTexts
 from llama_index_rag_metrics.files.dataset_summary import unread_labels
-from llama_index_rag_metrics.metrics import RankingMetric
+from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.rankings.matching.matcher_names import Matched
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Run

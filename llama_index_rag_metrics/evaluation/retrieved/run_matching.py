@@ -10,7 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from llama_index_rag_metrics.evaluation.retrieved.places import Places, unplaced_note
-from llama_index_rag_metrics.metrics import RankingMetric
+from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.rankings.judging.columns import JudgedSpans, columns_for
 from llama_index_rag_metrics.rankings.matching.id_matcher import Came, GroupMatcher, expected_groups
 from llama_index_rag_metrics.rankings.matching.matcher import (

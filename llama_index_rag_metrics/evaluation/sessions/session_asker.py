@@ -32,7 +32,7 @@ from llama_index_rag_metrics.evaluation.source import (
     answer_nodes,
 )
 from llama_index_rag_metrics.evaluation.who_asks import Query
-from llama_index_rag_metrics.metrics import RankingMetric
+from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.rankings.fusion import Combine, combine_calls
 from llama_index_rag_metrics.rankings.matching.id_matcher import names_of
 from llama_index_rag_metrics.rankings.run import Call, has_order

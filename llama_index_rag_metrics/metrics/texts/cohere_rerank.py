@@ -43,24 +43,17 @@ Self = TypeVar("Self", bound="CohereRerankRelevancy")
 Closer: TypeAlias = Callable[[], Awaitable[None]]
 
 KEY_VARIABLES = ("CO_API_KEY", "COHERE_API_KEY")
-
+# the largest answer that is read, unzipped; a thousand scores take a hundredth of it
 MOST_BYTES = 16 << 20
-"""The largest answer that is read, unzipped; a thousand scores take a hundredth of it."""
-
+# requests of one client. httpcore looks through all of a client's connections, squared, whenever a
+# request begins or ends: 32 of them would take more time than all the rest; opening clients takes
+# time, too
 _AT_ONCE = 8
-"""Requests of one client. httpcore looks through all of a client's connections, squared, whenever a
-request begins or ends: 32 of them would take more time than all the rest; opening clients takes
-time, too."""
-
 _ENDPOINT = "https://api.cohere.com"
+# tried again, as is 5xx: the others stay as they are, however often one asks
 _RETRIED = frozenset({408, 409, 429})
-"""Tried again, as is 5xx: the others stay as they are, however often one asks."""
-
-_MOST_CHARACTERS = 300
-"""The longest message of a service that an error shows."""
-
-_FIRST_PAUSE = 0.5
-"""Seconds before the second attempt."""
+_MOST_CHARACTERS = 300  # the longest message of a service that an error shows
+_FIRST_PAUSE = 0.5  # seconds before the second attempt
 
 
 class AnswerRefused(Exception):

@@ -32,9 +32,7 @@ else:
     LLM = instance_of("llama_index.core.llms", "LLM")
 
 __all__ = ["LLMRelevancy"]
-
-_MOST_TEXTS = 50
-"""In one call: the more there are, the less each is looked at."""
+_MOST_TEXTS = 50  # in one call: the more there are, the less each is looked at
 
 
 class LLMRelevancy(TextMetric):

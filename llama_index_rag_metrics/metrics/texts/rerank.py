@@ -30,11 +30,8 @@ __all__ = ["RerankRelevancy"]
 class RerankerMetric(TextMetric):
     """A metric whose scores are a reranker's: asking for them, caching them, counting them."""
 
-    alone: ClassVar[bool] = False
-    """Whether each text is scored, and so cached, on its own."""
-
-    most_texts: ClassVar[int | None] = None
-    """The most texts of one request."""
+    alone: ClassVar[bool] = False  # whether each text is scored, and so cached, on its own
+    most_texts: ClassVar[int | None] = None  # the most texts of one request
 
     @abstractmethod
     def _request(self, query: str, texts: str | Sequence[str]) -> Request:

@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from llama_index_rag_metrics.report.elements import Element, element
+from llama_index_rag_metrics.report.escape import Element, element
 from llama_index_rag_metrics.runtime.errors import MissingExtra
 
 

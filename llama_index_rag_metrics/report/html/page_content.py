@@ -216,21 +216,23 @@ def _wanted(query: m.QueryAnswers, texts: Texts) -> dict[str, list[Any]]:
 def _answer(answer: m.Answer, texts: Texts) -> dict[str, Any] | None:
     if answer.retrieved is None:
         return None
-    calls = None if answer.calls is None else [_call(call, texts) for call in answer.calls]
-    return {
-        "ids": [str(item.id) for item in answer.retrieved],
-        **_columns(texts=[texts.add(item.text) for item in answer.retrieved]),
-        **_known(latency=_time(answer.latency), error=answer.error, calls=calls),
-    }
+    calls: Sequence[Any] | None = answer.calls and [
+        {
+            "query": " ".join(call.query.split()),
+            "askedBy": call.asked_by,
+            **_came(call.retrieved, texts, call.latency),
+        }
+        for call in answer.calls
+    ]
+    came = _came(answer.retrieved, texts, answer.latency)
+    return {**came, **_known(error=answer.error, calls=calls)}
 
 
-def _call(call: m.CallAnswer, texts: Texts) -> dict[str, Any]:
+def _came(items: Sequence[m.ReportedItem], texts: Texts, latency: float | None) -> dict[str, Any]:
     return {
-        "query": " ".join(call.query.split()),
-        "askedBy": call.asked_by,
-        "ids": [str(item.id) for item in call.retrieved],
-        **_columns(texts=[texts.add(item.text) for item in call.retrieved]),
-        **_known(latency=_time(call.latency)),
+        "ids": [str(item.id) for item in items],
+        **_columns(texts=[texts.add(item.text) for item in items]),
+        **_known(latency=None if latency is None else seconds(latency)),
     }
 
 
@@ -242,7 +244,14 @@ def _judged(answer: m.Answer, wanted: Sequence[Sequence[m.Item]]) -> dict[str, A
     places = {need: best_place(answer, items) for need, items in enumerate(wanted)}
     found = {str(need): place.rank for need, place in places.items() if place is not None}
     labels = [[str(wanted.id) for wanted in item.stands_for] or None for item in retrieved]
-    calls = None if answer.calls is None else [_judged_call(call) for call in answer.calls]
+    calls: Sequence[Any] | None = answer.calls and [
+        {
+            **_graded(call.retrieved),
+            "isNew": list(map(int, call.is_new)),
+            "outcome": call_outcome(call),
+        }
+        for call in answer.calls
+    ]
     return {
         **_graded(retrieved),
         **_columns(standsFor=labels),
@@ -250,20 +259,11 @@ def _judged(answer: m.Answer, wanted: Sequence[Sequence[m.Item]]) -> dict[str, A
     }
 
 
-def _judged_call(call: m.CallAnswer) -> dict[str, Any]:
-    is_new = list(map(int, call.is_new))
-    return {**_graded(call.retrieved), "isNew": is_new, "outcome": call_outcome(call)}
-
-
 def _graded(items: Sequence[m.ReportedItem]) -> dict[str, list[Any]]:
     return _columns(
         grades=[item.grade for item in items],
         why=[item.why if item.is_hit else None for item in items],
     )
-
-
-def _time(latency: float | None) -> str | None:
-    return None if latency is None else seconds(latency)
 
 
 def _columns(**columns: list[Any]) -> dict[str, list[Any]]:

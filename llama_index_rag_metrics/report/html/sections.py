@@ -8,7 +8,7 @@ from itertools import chain
 from urllib.parse import urlencode
 
 from llama_index_rag_metrics.report import model as m
-from llama_index_rag_metrics.report.elements import Element, element
+from llama_index_rag_metrics.report.escape import Element, element
 from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.failures import failure_lines, failures_title
 from llama_index_rag_metrics.report.numbers import interval_of, shown
@@ -20,20 +20,12 @@ from llama_index_rag_metrics.report.query_lines import (
 )
 from llama_index_rag_metrics.report.why import why_lines
 
-_WIDE_TABLE_COLUMNS = 8
-"""A table of more columns than this is set smaller."""
-
+_WIDE_TABLE_COLUMNS = 8  # A table of more columns than this is set smaller
+# what of the header stands folded below the verdict
 _OF_THE_RUN = ("metrics", "tokens by", "workers", "versions")
-"""What of the header stands folded below the verdict."""
-
-_LONG_SECTION_ROWS = 24
-"""In a section of more rows, further tables are folded."""
-
-_ONE_COLUMN_CHARACTERS = 80
-"""A longer value of the header has a line of its own."""
-
-_FEW_CARDS = 3
-"""As many need no contents."""
+_LONG_SECTION_ROWS = 24  # in a section of more rows, further tables are folded
+_ONE_COLUMN_CHARACTERS = 80  # A longer value of the header has a line of its own
+_FEW_CARDS = 3  # as many need no contents
 
 
 def header(report: m.Report) -> list[Element]:
@@ -65,11 +57,12 @@ def decision(report: m.Report) -> list[Element]:
     known |= {listing.title for listing in report.listings if not listing.on_request}
     if report.queries is not None:
         known.add("questions")
-    verdicts = [
-        verdict
-        for each in report.decision
-        for verdict in (element("p", *_words(each, known), class_=_look(each)), *_command(each))
-    ]
+    verdicts = []
+    for each in report.decision:
+        # a statement with a label has its tone there
+        tone = each.tone if each.tone in ("alarm", "quiet") and not each.label else ""
+        look = f"verdict {tone}".rstrip()
+        verdicts += [element("p", *_words(each, known), class_=look), *_command(each)]
     rest = [element("li", *_words(each, known), *_command(each)) for each in report.further]
     folded = [_fold("The other metrics in words", element("ul", *rest))] if rest else []
     heading = element("h2", "Decision", class_="unseen")
@@ -107,7 +100,7 @@ def listings(report: m.Report, known: Collection[str] = ()) -> list[Element]:
     """Questions worth a look, linked to the table if it has these `known` ids; and errors."""
     cards = [_listing(listing, known) for listing in report.listings if not listing.on_request]
     if report.failures:
-        lines = [": ".join(filter(None, line)) for line in failure_lines(report.failures)]
+        lines = map(str, failure_lines(report.failures))
         cards.append(_card(failures_title(report.failures), _bullets(lines)))
     return cards
 
@@ -146,12 +139,6 @@ def _words(statement: m.Statement, known: Collection[str]) -> list[Element | str
         anchor = "all-queries" if is_all else _anchor(statement.evidence)
         words += [" ", _link(anchor, f"→ {statement.evidence}")]
     return words
-
-
-def _look(statement: m.Statement) -> str:
-    """A statement with a label has its tone there."""
-    has_tone = statement.tone in ("alarm", "quiet") and not statement.label
-    return f"verdict {statement.tone}" if has_tone else "verdict"
 
 
 def _command(statement: m.Statement) -> list[Element]:
@@ -239,30 +226,30 @@ def _set(table: m.Table, parts: Sequence[Sequence[m.Row]]) -> Element:
         for name, side in zip(head, sides, strict=True)
     ]
     corner = element("th", first, scope="col") if first else element("td", class_="corner")
-    rows = [[_row(row, head, sides) for row in part] for part in parts]
-    looks = ["numbers"]
-    if len(table.head) > _WIDE_TABLE_COLUMNS or table.system_rows:
-        looks.append("many")
-    if table.system_rows:
-        looks.append("systems")
+    looks = {
+        "numbers": True,
+        "many": len(table.head) > _WIDE_TABLE_COLUMNS or table.system_rows,
+        "systems": table.system_rows,
+        "sortable": table.sortable,
+    }
     grid = element(
         "table",
         element("caption", title or "Numbers", class_="unseen"),
         element("thead", element("tr", corner, *heads)),
-        *(element("tbody", *part) for part in rows),
-        class_=" ".join(looks),
+        *(element("tbody", *(_row(row, table, head, sides) for row in part)) for part in parts),
+        class_=" ".join(look for look, is_so in looks.items() if is_so),
     )
-    if table.sortable:
-        _make_sortable(grid, parts, rows)
     label = f"Table: {title or 'numbers'}"
     return element("div", grid, class_="wide", tabindex="0", role="group", aria_label=label)
 
 
-def _row(row: m.Row, head: Sequence[str], sides: Sequence[str]) -> Element:
-    cells = [
-        element("td", *_value(cell), class_=f"{cell.tone} {side}", data_label=label)
-        for cell, label, side in zip(row.cells, head, sides, strict=True)
-    ]
+def _row(row: m.Row, table: m.Table, head: Sequence[str], sides: Sequence[str]) -> Element:
+    cells = []
+    for cell, label, side in zip(row.cells, head, sides, strict=True):
+        look = {"class_": f"{cell.tone} {side}", "data_label": label}
+        if table.sortable and isinstance(cell.value, (int, float)):
+            look["data_sort"] = repr(cell.value)  # the number as it is, for the page's script
+        cells.append(element("td", *_value(cell), **look))
     return element("tr", element("th", plain(row.label), scope="row"), *cells)
 
 
@@ -273,14 +260,3 @@ def _value(cell: m.Cell) -> list[Element | str]:
     if interval := interval_of(cell).strip():
         parts += [" ", element("small", interval)]
     return parts
-
-
-def _make_sortable(
-    grid: Element, parts: Sequence[Sequence[m.Row]], rows: Sequence[Sequence[Element]]
-) -> None:
-    """Give each number as it is to the page's script, beside its text."""
-    grid.set("class", f"{grid.get('class')} sortable")
-    for row, shown_row in zip(chain(*parts), chain(*rows), strict=True):
-        for cell, shown_cell in zip(row.cells, shown_row[1:], strict=True):
-            if isinstance(cell.value, (int, float)):
-                shown_cell.set("data-sort", repr(cell.value))

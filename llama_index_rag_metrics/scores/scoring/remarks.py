@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from llama_index_rag_metrics.metrics import NDCG, PermittedRecall, RankingMetric
+from llama_index_rag_metrics.metrics.base import RankingMetric
+from llama_index_rag_metrics.metrics.gains import NDCG
+from llama_index_rag_metrics.metrics.leaks import PermittedRecall
 from llama_index_rag_metrics.rankings.judging.columns import Forbidden
 from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings
 from llama_index_rag_metrics.rankings.relevance import Relevance

@@ -19,7 +19,7 @@ from llama_index_rag_metrics.files.file_kinds import format_of
 from llama_index_rag_metrics.files.lines import OnError
 from llama_index_rag_metrics.files.runs.read_runs import read_qrels
 from llama_index_rag_metrics.files.runs.stored_runs import Scattered, StoredRun, qrels_table
-from llama_index_rag_metrics.metrics import RankingMetric
+from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.rankings.judging.arrow import GRADES, WEIGHTS
 from llama_index_rag_metrics.rankings.judging.columns import EXPECTED_SPANS, span_series
 from llama_index_rag_metrics.rankings.judging.judged import Selection

@@ -11,8 +11,7 @@ import numpy as np
 
 from llama_index_rag_metrics.files.records import Qrels
 from llama_index_rag_metrics.files.runs.read_runs import read_qrels, read_run
-from llama_index_rag_metrics.metrics import RankingMetric
-from llama_index_rag_metrics.metrics.base import check_passes, of_one_run
+from llama_index_rag_metrics.metrics.base import RankingMetric, check_passes, of_one_run
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.rankings.judging.columns import by_query
 from llama_index_rag_metrics.rankings.judging.judged import Selection

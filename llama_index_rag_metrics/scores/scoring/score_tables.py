@@ -13,7 +13,7 @@ import numpy as np
 
 from llama_index_rag_metrics.files.fields import CALLS, REPEAT
 from llama_index_rag_metrics.files.runs.stored_runs import calls_left_out, repeats_left_out
-from llama_index_rag_metrics.metrics import RankingMetric
+from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.rankings.judging.arrow import (
     GRADES,
     WEIGHTS,
