@@ -228,6 +228,23 @@ class TestPassing:
         rule = "pass^3 hit_rate@3 >= baseline - 0.02"
         assert assert_retrieval(scores, rule, baseline=scores).outcome == "pass"
 
+    def test_runs_that_failed_are_missing_where_they_have_no_value(self) -> None:
+        """Of one run, 2 of 3 that fail are too many; of each question's three, too."""
+        failed = Run({query_id: Ranking(error="refused") for query_id in JUDGED})
+        run = Run(repeats=[Run({query_id: ["a"] for query_id in JUDGED}), failed, failed])
+        rules = ["leaked@5 <= 0", "hit_rate@3 >= 0.9", "pass^1 hit_rate@3 >= 0.9"]
+        for ending in ("", " at 90%"):
+            scores = score_rankings(
+                JUDGED, run, ["leaked@5", "hit_rate@3"], failed="exclude", forbidden={"q0": ["z"]}
+            )
+            for verdict in check_rules(scores, [f"{rule}{ending}" for rule in rules]).verdicts:
+                assert verdict.outcome == "fail"
+                assert "Too few of their runs have a value" in verdict.sentence
+        few = Run(repeats=[*[run.repeats[0]] * 2, Run({"q0": ["a"]})])
+        assert check_rules(score_rankings(JUDGED, few, "mrr"), "mrr >= 0.9").outcome == "pass"
+        verdict = check_rules(scores, "hit_rate@3 >= baseline - 0.1", baseline=scores).verdicts[0]
+        assert verdict.outcome == "fail"
+
     def test_a_rule_whose_metric_was_not_asked_for_is_told_by_the_runs(self) -> None:
         scores = score_rankings(JUDGED, Run(repeats=runs()), ["hit_rate@3"])
         asked = score_rankings(JUDGED, Run(repeats=runs()), ["pass^3 hit_rate@3"])

@@ -33,8 +33,10 @@ def sentence(verdict: Verdict) -> str:
         worst = sentence(replace(verdict, parts=()))
         return f"{worst} {_of_parts(verdict.parts)}".rstrip()
     lacking = verdict.expected - verdict.n
-    if lacking <= 0 or not verdict.n:
+    if not verdict.n or (lacking <= 0 and verdict.covered):
         return _finding(verdict)
+    if lacking <= 0:
+        return f"{_finding(verdict)} Too few of their runs have a value, whatever the numbers say."
     few = f"Only {verdict.n:,} of {questions(verdict.expected)} have {_value(verdict.rule)}"
     end = "" if verdict.covered else ": too few to judge by, whatever the numbers say"
     return f"{_finding(verdict)} {few}{end}."

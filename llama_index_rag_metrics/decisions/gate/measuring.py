@@ -213,6 +213,7 @@ class Measured:
         evidence: how good or bad the true mean could be; None decides by the value.
         identical: whether the ranking of every query is known to be that of the baseline.
         part: the slice, such as "language de"; "" for all queries.
+        of_runs: the share of the runs with a value, where questions were asked several times.
     """
 
     metric: str
@@ -226,10 +227,11 @@ class Measured:
     identical: bool = False
     notes: Sequence[str] = ()
     part: str = ""
+    of_runs: float = 1.0
 
     @property
     def coverage(self) -> float:
-        return self.n / self.expected if self.expected else 0.0
+        return min(self.n / self.expected, self.of_runs) if self.expected else 0.0
 
 
 def measure_against(
@@ -317,6 +319,7 @@ def _against(
         None if rule.observed else evidence,
         is_same and _is_identical(columns, sides[_NOW], stored),
         (*paired.notes, f"{metric}: {worth}") if worth else paired.notes,
+        of_runs=_of_runs(sides[_NOW], metric),
     )
 
 
@@ -397,7 +400,9 @@ def _alone(rule: Rule, scores: Scores, clusters: Clusters | None, judge: Scores 
     by_query = scores.by_query(metric) if scores.is_measured else {}
     columns = {query_id: (score, None) for query_id, score in by_query.items()}
     expected = _expected(scores, metric)
-    measured = Measured(metric, scores.means[metric], len(columns), expected, columns)
+    of_runs = _of_runs(scores, metric)
+    value = scores.means[metric]
+    measured = Measured(metric, value, len(columns), expected, columns, of_runs=of_runs)
     if not columns or (rule.confidence is None and judge is None):
         return measured
     paired = pair({_NOW: scores}, _NOW, metrics=[metric], clusters=clusters)
@@ -451,6 +456,14 @@ def _expected(scores: Scores, metric: str) -> int:
     needless = {query_id for query_id, reason in scores.excluded.items() if reason != "failed"}
     n = len({*scores.query_ids, *scores.excluded})
     return n if needless & scores.by_query(metric).keys() else n - len(needless)
+
+
+def _of_runs(scores: Scores, metric: str) -> float:
+    """The share of the runs with a value, of those of questions that should have one."""
+    _, of_one_run = Passes.split(metric)
+    runs = [run for run in scores.repeats if of_one_run in run]
+    expected = sum(_expected(run, of_one_run) for run in runs)
+    return sum(run.n(of_one_run) for run in runs) / expected if expected else 1.0
 
 
 def _is_identical(query_ids: Collection[str], now: Scores, stored: Baseline) -> bool:
