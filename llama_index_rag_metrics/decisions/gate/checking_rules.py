@@ -90,7 +90,7 @@ def check_rules(
             judgements: raise, or compare those that are the same.
         clusters: what queries belong to, as for `compare`; clusters are taken as a whole.
         min_coverage: the share of the queries, from 0 to 1, that must have a value, or against the
-            baseline one on both sides.
+            baseline one on both sides; of several runs of each, the share of the runs, too.
         worst: how many of the worst queries to keep in a verdict.
         drawn: what `draw_changed` made of the baseline's run and this one, or its file: rules
             against the baseline are then decided by the drawn questions, for all that were asked.
