@@ -167,7 +167,8 @@ def _unanswered(scores: Scores, metric: str) -> Iterator[str]:
         yield from _failed(scores, metric)
     if empty := len({*scores.empty} - {*scores.unanswerable}):
         asked = scores.counts.queries - len(scores.unanswerable)
-        yield f"nothing was returned for {empty:,} of {asked:,}"
+        of_runs = " in any run" if scores.repeats else ""
+        yield f"nothing was returned for {empty:,} of {asked:,}{of_runs}"
 
 
 def _failed(scores: Scores, metric: str) -> Iterator[str]:
