@@ -45,7 +45,7 @@ Component = TypeVar("Component")
 _FILTERS = ("_filters", "_extra_filters")
 """Where LlamaIndex's retrievers keep their filters."""
 
-_NUMBERS = {
+_NUMBERS: dict[FilterOperator, Callable[[Any, Any], bool]] = {
     FilterOperator.GT: operator.gt,
     FilterOperator.GTE: operator.ge,
     FilterOperator.LT: operator.lt,
