@@ -7,6 +7,9 @@ DeLong, DeLong and Clarke-Pearson's (1988) placements, and the like for tau-b. A
 pulls is a column of scores whose mean is the value, so that clusters and shared flips of signs work
 on these as on scores of questions.
 
+Among clusters of different sizes each pulls as leaving it out moves a mean (the jackknife), and as
+many of one size as say the same have the degrees of freedom.
+
 Few questions say little about how far others may go. So four are imagined, with the highest and the
 lowest score seen and the best and the worst answer, in every combination. The interval is Student's
 about the value with these, and always holds the value without them. Of 0/1 scores it is Agresti and
@@ -146,12 +149,14 @@ def associations(
     n_informative = int(Units.of(answers.reshape(-1, 1), clusters).informative[0])
     if np.isnan(values).all() or n_informative < FEWEST:
         return Associations(values, none, none, none, none, none, is_highest=False)
-    units, alpha = Units.of(pulls, clusters), 1 - confidence
+    weights, n_effective = _of_clusters(clusters, len(answers))
+    units, alpha = Units.of(pulls * weights, clusters), 1 - confidence
     of_value, of_pair = _levels(units, alpha, resamples, seed)
-    df = min(len(units) - 1, 2 * (n_informative + 1))
+    df = min(n_effective - 1, 2 * (n_informative + 1))
     top, bottom, best, worst = scores.max(0), scores.min(0), answers.max(), answers.min()
     imagined = np.append(answers, [best, best, worst, worst])
     centres, pulls = _measured(np.vstack([scores, top, bottom, top, bottom]), imagined, measure)
+    pulls[:-4] *= weights
     if clusters is not None:
         clusters = np.append(clusters, clusters.max() + 1 + np.arange(4))
 
@@ -174,6 +179,19 @@ def associations(
     beside = ends(*found, alpha if is_highest else of_pair)
     leads_low, leads_high = (np.clip(end, limits[0] - 1, 1 - limits[0]) for end in beside)
     return Associations(values, low, high, leads, leads_low, leads_high, is_highest)
+
+
+def _of_clusters(clusters: IntArray | None, n: int) -> tuple[FloatArray, float]:
+    """(questions, 1) how much more leaving out a cluster moves a value than its pulls say.
+
+    And how many clusters of one size say as much. As many questions as there are without clusters,
+    and 1 each where all are of one size (Carter, Schnepel and Steigerwald 2017).
+    """
+    if clusters is None:
+        return np.ones((n, 1)), float(n)
+    sizes = np.bincount(clusters)
+    weights = (1 - 1 / len(sizes)) / (1 - sizes / n)
+    return weights[clusters, np.newaxis], n**2 / float(np.square(sizes).sum())
 
 
 def _measured(

@@ -14,6 +14,7 @@ from llama_index_rag_metrics.statistics.association import (
     FEWEST,
     MEASURES,
     Measure,
+    _of_clusters,
     associations,
     auc,
     concordance,
@@ -174,6 +175,14 @@ class TestIntervals:
         # the imagined questions, which aren't repeated, count a fifth
         assert clustered == pytest.approx(of_one, rel=0.15)
 
+    def test_clusters_of_one_size_weigh_the_same(self) -> None:
+        weights, n_effective = _of_clusters(np.repeat(np.arange(12), 5), 60)
+        assert (weights.ravel().tolist(), n_effective) == ([1.0] * 60, 12.0)
+        # without a third of the questions the mean of the others moves by half more than it pulls
+        weights, n_effective = _of_clusters(np.array([0, 0, 1, 2, 3, 4]), 6)
+        assert weights.ravel() == pytest.approx([0.8 * 6 / 4] * 2 + [0.8 * 6 / 5] * 4)
+        assert n_effective == pytest.approx(36 / 8)
+
     def test_too_few_of_one_kind(self) -> None:
         scores = np.linspace(0, 1, 50).reshape(-1, 1)
         for n, is_given in ((FEWEST - 1, False), (FEWEST, True)):
@@ -202,6 +211,20 @@ class TestClaims:
             named += found.is_highest
         assert claimed <= 23
         assert named <= 23
+
+    def test_noise_in_clusters_of_many_sizes_names_none(self) -> None:
+        # 5 % at most: of 150 data sets, 7.5 and twice their standard deviation of 2.7
+        rng, claimed = np.random.default_rng(0), 0
+        for _ in range(150):
+            clusters = np.repeat(np.arange(60), np.minimum(rng.zipf(1.7, 60), 20))[:60]
+            shared = rng.normal(size=(60, 4)) + rng.normal(size=(60, 1))
+            scores = np.round(shared[clusters] + 0.7 * rng.normal(size=(60, 4)), 1)
+            good = 1.2 * rng.normal(size=60)[clusters] + rng.normal(size=60) > 0
+            found = associations(
+                scores, good.astype(float), "auc", clusters=clusters, resamples=100
+            )
+            claimed += bool((found.low > 0.5).any() or (found.high < 0.5).any())
+        assert claimed <= 13
 
     def test_what_made_the_answers_is_named(self) -> None:
         rng = np.random.default_rng(1)
