@@ -150,12 +150,11 @@ class Relation(Reportable):
 
     @property
     def primary(self) -> str | None:
-        """The metric with the highest value, if it is shown to predict: a metric to decide by.
+        """The metric to decide by: of those that are shown to predict the one of highest value.
 
         `compare` and `sweep` take it as `primary=`. Others may predict as well; see `is_shown`.
         """
-        first = self.metrics[0]
-        return first.metric if first.predicts else None
+        return next((each.metric for each in self.metrics if each.predicts), None)
 
     def __getitem__(self, metric: str) -> MetricRelation:
         by_name = {each.metric: each for each in self.metrics}

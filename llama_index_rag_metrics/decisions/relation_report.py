@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, fields
 
 from llama_index_rag_metrics.decisions.relation import MetricRelation, Relation
+from llama_index_rag_metrics.metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.figure import Axis, Figure, Series
 from llama_index_rag_metrics.report.numbers import (
@@ -30,7 +31,7 @@ _EXPLAINED = {
     "score than the worse one (Kendall); 0 is chance. Spearman: the correlation of ranks.",
 }
 _READ = (
-    "Best and worst: the answers' mean on the questions with a metric's highest and lowest scores, "
+    "Best and worst: the answers' mean on the questions with a metric's best and worst scores, "
     "about a quarter each. What predicts needn't cause: easy questions are found and answered well."
 )
 _CLOSED_BOOK = (
@@ -55,7 +56,8 @@ def describe(relation: MetricRelation) -> str:
     if relation.predicts:
         return f"{name} predicts the answers ({number})."
     if relation.contradicts:
-        return f"Better scores on {name} go with worse answers ({number})."
+        scores = f"Lower scores on {name}, the better ones," if lower_is_better(name) else ""
+        return f"{scores or f'Better scores on {name}'} go with worse answers ({number})."
     return f"{name} isn't shown to predict the answers ({number})."
 
 
@@ -86,11 +88,14 @@ def _decision(relation: Relation) -> Iterator[m.Statement]:
         text = f"What predicts the answers can't be told: {relation.reason}."
         yield m.Statement(text, "open")
         return
-    first, *others = _apart(relation)
+    apart = _apart(relation)
+    first = next((each for each in apart if each.predicts), apart[0])
+    others = [each for each in apart if each is not first]
     alike = [each.metric for each in relation if each.same_as == first.metric]
     name, number = listed([first.metric, *alike]), _number(first)
     if first.predicts:
-        best = " best" if relation.is_shown else ""
+        is_highest = first is apart[0]
+        best = " best" if relation.is_shown and is_highest else ""
         verb = "predict" if alike else "predicts"
         yield m.Statement(
             f"{name} {verb} your answers{best} ({number}){_silent(others)}.",
@@ -98,7 +103,9 @@ def _decision(relation: Relation) -> Iterator[m.Statement]:
             evidence=_PREDICTIONS,
             command=f'compare(..., primary="{first.metric}")',
         )
-        if tied := [each.metric for each in others if (each.behind_low or 0.0) <= 0 and not best]:
+        level = [each for each in others if (each.behind_low or 0.0) <= 0 and not best]
+        level = level if is_highest else apart[: apart.index(first)]
+        if tied := [each.metric for each in level]:
             it = "they predict" if alike else "it predicts"
             text = f"These questions can't tell whether {it} better than {listed(tied)}."
             yield m.Statement(text, "open", evidence=_PREDICTIONS)
@@ -113,7 +120,7 @@ def _decision(relation: Relation) -> Iterator[m.Statement]:
     against = [each for each in (first, *others) if each.contradicts]
     for each in against:
         yield m.Statement(describe(each), "alarm", evidence=_PREDICTIONS)
-    if against and not first.predicts:
+    if not first.predicts and not all(lower_is_better(each.metric) for each in against):
         text = "Are low scores of your answers the good ones? Then turn them round."
         yield m.Statement(text, "open")
 

@@ -99,6 +99,23 @@ class TestDecisions:
             named += relation.primary is not None
         assert named <= 6  # 3, and twice the standard deviation of 1.7
 
+    def test_one_that_is_shown_below_one_that_is_not(self) -> None:
+        """Four misses, all of the worst answers: a high tau-b, and too few to be sure of."""
+        answers = np.repeat([0.0, 1.0, 2.0], 50)
+        hits = np.where(np.arange(150) < 4, 0.0, 1.0)
+        follows = answers + np.tile(2.5 * np.arange(5), 30)
+        ids = [f"q{number:03d}" for number in range(150)]
+        scores = Scores(ids, {"hit_rate@20": hits, "ndcg@10": follows / 20})
+        relation = relate(scores, dict(zip(ids, answers.tolist(), strict=True)))
+        first, second = relation
+        assert (first.metric, first.predicts, second.predicts) == ("hit_rate@20", False, True)
+        assert relation.primary == "ndcg@10"
+        assert decision(relation)[0].startswith("ndcg@10 predicts your answers (tau-b ")
+        assert decision(relation)[0].endswith("; hit_rate@20 isn't shown to predict them (0.19).")
+        assert decision(relation)[1] == (
+            "These questions can't tell whether it predicts better than hit_rate@20."
+        )
+
     def test_noise_in_words(self) -> None:
         answers = {query_id: number % 2 for number, query_id in enumerate(IDS)}
         relation = relate(SCORES, answers)
@@ -139,6 +156,12 @@ class TestDecisions:
             f"Better scores on recall@5 go with worse answers (AUC {1 - auc('recall@5'):.2f}, "
         )
         assert decision(relation)[2].startswith("Are low scores of your answers the good ones?")
+        # more tokens and better answers: that is no sign of answers the wrong way round
+        dear = relate(Scores(IDS, {"tokens@5": 100 * RECALL}), ANSWERS)
+        assert decision(dear)[1].startswith(
+            "Lower scores on tokens@5, the better ones, go with worse answers (AUC "
+        )
+        assert len(decision(dear)) == 2
 
     def test_graded_answers(self) -> None:
         graded = {query_id: 1 + 4 * answer for query_id, answer in ANSWERS.items()}
