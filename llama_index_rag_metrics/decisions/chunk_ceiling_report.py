@@ -68,7 +68,7 @@ def _decision(ceiling: ChunkCeiling) -> list[m.Statement]:
     means = ceiling.scores.means
     lacking = 1 - means[MOST_RECALL]
     these, lost = "these chunks", "no chunk: no retriever finds it"
-    if lacking > _NOTICED and ceiling.n_unlocated:
+    if ceiling.n_unlocated:
         placed = counted(ceiling.n_chunks, "chunk that has a place", "chunks that have a place")
         these, others = f"the {placed}", counted(ceiling.n_unlocated, "other", "others")
         lost = f"none of these; {others} can't be found in the documents and may have it"

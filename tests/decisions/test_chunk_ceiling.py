@@ -212,6 +212,10 @@ def test_what_cannot_be_found_is_counted_and_said() -> None:
         "24% of what is relevant is in none of these; 2 others can't be found in the documents and "
         "may have it."
     )
+    # a chunk without a place might have reached more where the others have all that is relevant
+    [whole] = chunk_ceiling(dataset, [node_of("moons", MOONS, "c", 0), nodes[3]]).report().decision
+    assert whole.text.startswith("With the 1 chunk that has a place no retriever can have more")
+    assert "finding all that is relevant takes" in whole.text
     second = chunk_ceiling(dataset, nodes[:3]).report().decision[1].text
     assert second == "24% of what is relevant is in no chunk: no retriever finds it."
 
