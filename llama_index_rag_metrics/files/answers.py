@@ -36,6 +36,9 @@ _GOOD = ("true", "yes", "y", "pass", "passed", "correct", "good", "up", "thumbsu
 _BAD = ("false", "no", "n", "fail", "failed", "incorrect", "bad", "down", "thumbsdown", "👎")
 _MISSING = ("", "nan", "null", "none", "n/a", "na")
 _WORDS = dict.fromkeys(_GOOD, 1.0) | dict.fromkeys(_BAD, 0.0) | dict.fromkeys(_MISSING, math.nan)
+_LEFT_OUT = re.compile("[\\s_\ufe0f\U0001f3fb-\U0001f3ff-]")
+"""Blanks and joints of words, and the variants of a thumb."""
+
 _TOO_LARGE = 1e100
 """Squares of scores are summed."""
 
@@ -158,7 +161,7 @@ def read_score(value: object, place: Place) -> float:
         return math.nan
     if isinstance(value, str):
         text = value.strip().casefold()
-        word = _WORDS.get(re.sub(r"[\s_-]", "", text))
+        word = _WORDS.get(_LEFT_OUT.sub("", text))
         share = read_number(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
         score = share if word is None else word
         is_missing = word is not None

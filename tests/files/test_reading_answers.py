@@ -127,7 +127,14 @@ class TestForms:
 
     @pytest.mark.parametrize(
         ("good", "bad"),
-        [("👍", "👎"), ("Thumbs up", "thumbs_down"), ("Good", "bad "), ("100 %", "0%"), ("y", "n")],
+        [
+            ("👍", "👎"),
+            ("👍\ufe0f", "👎\U0001f3fd"),
+            ("Thumbs up", "thumbs_down"),
+            ("Good", "bad "),
+            ("100 %", "0%"),
+            ("y", "n"),
+        ],
     )
     def test_words_of_scores(self, good: str, bad: str) -> None:
         answers = read_answers({"q1": good, "q2": bad, "q3": "-"})
