@@ -248,7 +248,9 @@ def _column_of_scores(rows: _Rows, wanted: Mapping[str, str]) -> str:
         if rows and column not in names:
             raise rows[0][0].lacks(f"a field {column!r}", names)
         return column
-    others = [each for each in names if each not in (*QUERY_ID, *QUERY, REPEAT, *wanted.values())]
+    # pandas writes its index without a name
+    known = ("", *QUERY_ID, *QUERY, REPEAT, *wanted.values())
+    others = [each for each in names if each not in known]
     found = [name for name in others if _are_scores(row.get(name) for _, row in rows)]
     if len(found) > 1:
         raise _several(found, "one column of scores")

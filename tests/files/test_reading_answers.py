@@ -154,6 +154,16 @@ class TestForms:
         with pytest.raises(InvalidInput, match=r"got \['answer', 'correct'\]"):
             read_answers(answered)
 
+    def test_the_index_that_pandas_writes_is_no_score(self, tmp_path: Path) -> None:
+        path = tmp_path / "answers.csv"
+        for good, bad in (("yes", "no"), ("gut", "schlecht")):
+            pd.DataFrame({"id": ["q1", "q2"], "ok": [good, bad]}).to_csv(path)
+            if good == "yes":
+                assert dict(read_answers(path)) == {"q1": 1.0, "q2": 0.0}
+            else:
+                with pytest.raises(FileFormatError, match="expected a score: a finite number"):
+                    read_answers(path)
+
     def test_the_same_repeat_twice(self) -> None:
         rows = [{"id": "q1", "repeat": 1, "ok": 1}, {"id": "q1", "repeat": 1, "ok": 0}]
         with pytest.raises(FileFormatError, match="every question once, or a column 'repeat'"):
