@@ -229,6 +229,20 @@ def test_what_a_function_builds_anew_for_each_question_is_one_step() -> None:
     assert [tuple(each) for each in stages.branches] == [("Scripted", 60, 60)]
 
 
+def test_a_filter_with_a_list_that_is_built_anew_is_one_step() -> None:
+    """Else a rule on its losses would see those of the first question alone."""
+
+    def search(question: str) -> list[NodeWithScore]:
+        found = Listed(dropped=["a"]).postprocess_nodes(two()[0].retrieve("one"))
+        return Listed(dropped=["y"]).postprocess_nodes(found)
+
+    many: Any = {f"q{number}": ["a", "y"] for number in range(8)}
+    dataset = RetrievalDataset({question: question for question in many}, many)
+    stages = evaluate_stages(search, [], dataset, ["recall"], workers=1)
+    lost = {"retriever": (16, 0), "Listed": (8, 8), "Listed 2": (0, 8), "search": (0, 0)}
+    assert flow_of(stages) == lost
+
+
 def test_steps_of_the_same_name_are_told_apart() -> None:
     """A postprocessor inside and one behind; one that has the name of a stage of every pipeline."""
     one, _ = two()
@@ -467,6 +481,15 @@ class Tree:
         if self.filtered is not None and item in self.filtered:
             return depth, {f"Filter{self.name}"}
         return (depth, {self.name}) if item in self.dropped else None
+
+
+class Listed(BaseNodePostprocessor):
+    dropped: list[str]
+
+    def _postprocess_nodes(
+        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
+    ) -> list[NodeWithScore]:
+        return [each for each in nodes if each.node.node_id not in self.dropped]
 
 
 class Keep(BaseNodePostprocessor):

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
 from time import perf_counter
+from typing import Any
 from uuid import uuid4
 
 from llama_index.core.base.base_retriever import BaseRetriever
@@ -62,7 +63,7 @@ class StepNames:
             # each instance has these of its own
             if name != "callback_manager" and not (isinstance(value, (dict, list)) and not value)
         }
-        keys = {name: value for name, value in state.items() if isinstance(value, _SCALARS)}
+        keys = {name: _frozen(value) for name, value in state.items() if _is_plain(value)}
         asked = {
             name: tuple(map(self.name_of, retrievers))
             for name, value in state.items()
@@ -171,6 +172,20 @@ def _node_ids(nodes: Iterable[NodeWithScore]) -> set[str]:
 
 
 _SCALARS = (str, int, float, bool, type(None))
+_MOST_COMPARED = 100
+
+
+def _is_plain(value: object) -> bool:
+    """Whether it is known by what it says, such as a list of keywords, and not by which it is."""
+    if not isinstance(value, (list, tuple, set, frozenset)):
+        return isinstance(value, _SCALARS)
+    return len(value) <= _MOST_COMPARED and all(isinstance(each, _SCALARS) for each in value)
+
+
+def _frozen(value: Any) -> Hashable:
+    if isinstance(value, (list, tuple)):
+        return tuple(value)
+    return frozenset(value) if isinstance(value, set) else value
 
 
 def _retrievers_in(value: object) -> list[BaseRetriever]:
