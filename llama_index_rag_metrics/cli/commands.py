@@ -40,7 +40,10 @@ NewFile = Annotated[T, {"dir_okay": False}]
 Form = Literal["table", "markdown", "json"]
 
 _JSON = inspect.Parameter(
-    "json", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=NewFile[Path | None]
+    "json",
+    inspect.Parameter.KEYWORD_ONLY,
+    default=None,
+    annotation=Annotated[Path | None, {"dir_okay": False}],
 )
 """What every command has."""
 

@@ -326,7 +326,7 @@ async def _source(
 def _never_asked_again(journal: Mapping[str, str], failed: Mapping[str, str]) -> BaseRetriever:
     """Stands for a source whose journal has the answer to every question that didn't fail."""
 
-    def fail(query: str, **_: Any) -> list[str]:
+    def fail(query: str, **who_asks: Any) -> list[str]:
         name, _, message = failed[query].partition(": ")
         raise type(name, (Exception,), {})(message)
 
