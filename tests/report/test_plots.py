@@ -17,10 +17,12 @@ from llama_index_rag_metrics import (
     EvaluationResults,
     Ranking,
     Relevance,
+    RetrievalDataset,
     Run,
     Scores,
     Span,
     compare,
+    evaluate,
     plot,
     score_rankings,
 )
@@ -335,3 +337,16 @@ def test_what_cannot_be_drawn_is_refused() -> None:
         plot(scores, "pie")
     with pytest.raises(UnknownMetric, match="mrr"):
         plot(scores, "means", "mr")
+
+
+def test_a_curve_is_of_every_time_that_questions_were_asked() -> None:
+    answers = {"q1": iter([["a"], ["x", "a"]]), "q2": iter([["x", "y", "b"], []])}
+    dataset = RetrievalDataset({"q1": "q1", "q2": "q2"}, {"q1": ["a"], "q2": ["b"]})
+    metrics = ["hit_rate@2", "hit_rate@1", "hit_rate@3"]
+    results = evaluate(lambda query: next(answers[query]), dataset, metrics, repeats=2, workers=1)
+    system = system_of(results)
+    curve = means_by_cutoff(system, "hit_rate@2", cutoffs_of([system]))
+    assert curve == {1: 1 / 4, 2: 2 / 4, 3: 3 / 4}
+    assert curve == {k: results.scores.means[f"hit_rate@{k}"] for k in (1, 2, 3)}
+    # a at rank 1, and at 2; b at 3, and never
+    assert interpolated_precision(system, "hit_rate@2")[1.0] == (1 + 1 / 2 + 1 / 3 + 0) / 4

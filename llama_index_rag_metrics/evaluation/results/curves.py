@@ -43,7 +43,7 @@ def ranking_metric(name: str) -> RankingMetric | None:
 
 def cutoffs_of(systems: Iterable[System], *, in_tokens: bool = False) -> list[int]:
     """The cutoffs of a curve: dense at the top, up to the longest ranking, or its tokens."""
-    rankings = [ranking for system in systems for ranking in system.run.values()]
+    rankings = [ranking for system in systems for ranking in system.run.every_ranking]
     lengths = (sum(each.tokens or ()) if in_tokens else len(each.ids) for each in rankings)
     most = max(lengths, default=0)
     steps = takewhile(most.__gt__, _BUDGETS if in_tokens else _CUTOFFS)
@@ -90,18 +90,18 @@ def interpolated_precision(
 def _scored(
     system: System, metric: str, query_ids: Iterable[str] | None
 ) -> tuple[list[Relevance], list[Ranking]]:
-    """Relevance and ranking, by the metric's matcher, of each query with a value for it."""
-    matched = system.judged_by(metric)
-    judgements, run = matched.relevance, matched.run
+    """Relevance and ranking, by the metric's matcher, of each query with a value for it, of each
+    time that it was asked."""
+    judged, rankings = list[Relevance](), list[Ranking]()
     chosen = None if query_ids is None else set(query_ids)
-    scored = [
-        query_id for query_id in system.by_query(metric) if chosen is None or query_id in chosen
-    ]
-    # what is scored here has no error: whether a failed query counts was decided before
-    rankings = [
-        replace(run[query_id], error=None) if query_id in run else Ranking() for query_id in scored
-    ]
-    return [judgements.get(query_id, Relevance()) for query_id in scored], rankings
+    for each in system.repeats or [system]:
+        matched = each.judged_by(metric)
+        for query_id in each.by_query(metric):
+            if chosen is None or query_id in chosen:
+                # what is scored here has no error: whether a failed query counts was decided before
+                rankings.append(replace(matched.run.get(query_id, Ranking()), error=None))
+                judged.append(matched.relevance.get(query_id, Relevance()))
+    return judged, rankings
 
 
 _CALLS = 10
