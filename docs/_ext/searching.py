@@ -8,7 +8,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-LEFT_OUT = ("changelog", "compatibility", "measurements", "swapping-ranks", "zh-TW")
+LEFT_OUT = ("changelog", "measurements", "swapping-ranks", "zh-TW")
 """Pages, and beginnings of their names, that hold every word there is, or another language's."""
 
 KEYWORDS = {
@@ -18,9 +18,11 @@ KEYWORDS = {
         "deepeval arize phoenix inspect faithfulness answer relevancy context precision "
         "hallucination"
     ),
+    "compatibility": "python version 3.13 3.14 supported versions semantic versioning",
     "contributing": "contribute pull request development set-up write a metric patch bug report",
     "definitions": (
-        "metric formula equation meaning ndcg mrr map recall precision hit rate f1 rbp err"
+        "metric formula equation meaning definition ndcg mrr map recall@k precision hit rate f1 "
+        "rbp err mean reciprocal rank average precision discounted cumulative gain"
     ),
     "howto/agents": (
         "tool calling multi-hop several searches function calling react workflow chat engine "
@@ -35,7 +37,7 @@ KEYWORDS = {
     "howto/command-line": "cli terminal shell commands options exit codes json output",
     "howto/comparing": (
         "a/b test two retrievers reranker worth it hybrid search versus vector search "
-        "embedding model comparison which embedding better"
+        "embedding model comparison which embedding better openai embeddings"
     ),
     "howto/comparing-agents": "two agents agent a/b which agent better",
     "howto/evaluating": (
@@ -48,7 +50,7 @@ KEYWORDS = {
     "howto/files": "trec qrels run file parquet csv jsonl arrow stored rankings format import",
     "howto/gate": (
         "github actions gitlab jenkins junit pytest regression test threshold build fails "
-        "pull request quality gate baseline"
+        "pull request quality gate baseline.json"
     ),
     "howto/images": "image multi-modal multimodal pictures vision clip",
     "howto/labels": (
@@ -65,7 +67,8 @@ KEYWORDS = {
         " is my judge any good"
     ),
     "howto/long-runs": (
-        "resume checkpoint journal crash interrupted retry timeout rate limit 429 slow large "
+        "resume checkpoint journal crash interrupted retry timeout rate limit 429 too many "
+        "requests slow large "
         "dataset ctrl-c"
     ),
     "howto/losses": (
@@ -106,12 +109,16 @@ KEYWORDS = {
         "hyperparameter tuning optimise parameters grid search optuna best configuration "
         "top_k alpha pareto cost"
     ),
-    "howto/text-matching": "match by text contains fuzzy normalise no ids different chunks",
+    "howto/text-matching": (
+        "match by text contains fuzzy normalise no ids ids don't match different chunks "
+        "all scores are zero"
+    ),
     "howto/text-metrics": (
         "cohere api key rerank embedding similarity cosine bm25 semantic without labels"
     ),
     "howto/token-budgets": (
-        "recall within 2000 tokens context window prompt budget cost price latency money"
+        "recall within 2000 tokens token limit context window prompt budget cost price latency "
+        "money"
     ),
     "howto/traces": (
         "production logs opentelemetry otel openinference phoenix langfuse langsmith "

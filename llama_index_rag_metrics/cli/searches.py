@@ -54,7 +54,7 @@ def shown(spec: str) -> str:
         pairs = [("key", parts.password or parts.username or ""), *parse_qsl(parts.query)]
     else:
         words = _words(spec) if spec.startswith(COMMAND) else []
-        pairs = [*pairwise(words), *(word.partition("=")[::2] for word in words if "=" in word)]
+        pairs = [*pairwise(words), *(word.partition("=")[::2] for word in words)]
     for name, value in pairs:
         plain = name.lstrip("-").lower()
         if (plain in _KEYS or names_secret(plain)) and not _PLACES.search(value):
