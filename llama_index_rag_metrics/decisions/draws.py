@@ -28,9 +28,8 @@ from llama_index_rag_metrics.report.numbers import percent, questions, significa
 from llama_index_rag_metrics.report.reportable import Sentence
 from llama_index_rag_metrics.runtime.amounts import check_integer
 from llama_index_rag_metrics.runtime.arrays import FloatArray
-from llama_index_rag_metrics.runtime.atomic_files import json_text, write_text
+from llama_index_rag_metrics.runtime.atomic_files import json_text, jsonable, write_text
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput, RagMetricsError
-from llama_index_rag_metrics.runtime.jsonable import jsonable
 from llama_index_rag_metrics.runtime.masking import join_first
 from llama_index_rag_metrics.scores.mappings import ranking_digest
 from llama_index_rag_metrics.statistics.intervals import mean_interval

@@ -122,12 +122,7 @@ def read_answers(
     if question_id is None and questions is None:
         return _of_traces([*scored], None, wanted)
     read = trace_reading.read_sessions(
-        source,
-        question_id=question_id,
-        questions=questions,
-        match_on="node_id",
-        texts=False,
-        repeats=repeats,
+        source, question_id, questions, match_on="node_id", texts=False, repeats=repeats
     )
     queries: dict[str, set[str]] = {}
     for of_time in read.times:

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from llama_index_rag_metrics.report.escape import csv_line, html, spreadsheet, terminal
-from llama_index_rag_metrics.runtime.atomic_files import json_text, write_text
+from llama_index_rag_metrics.runtime.atomic_files import json_text, jsonable, write_text
 from llama_index_rag_metrics.runtime.errors import MissingExtra
-from llama_index_rag_metrics.runtime.jsonable import jsonable
 
 if TYPE_CHECKING:
     import pandas as pd

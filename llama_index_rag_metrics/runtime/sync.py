@@ -94,7 +94,7 @@ class _BackgroundLoop:
 
         try:
             self._loop.call_soon_threadsafe(start, context=context)
-            while not wait([outcome], 0.2).done:
+            while not _wait(outcome, 0.2):
                 if _is_cancelled():
                     raise KeyboardInterrupt
             if not all(task.done() for task in tasks):  # but `loop_watched` gave the outcome
@@ -102,7 +102,7 @@ class _BackgroundLoop:
                 self._loop.call_soon_threadsafe(cancel)
         except BaseException:
             self._loop.call_soon_threadsafe(cancel)
-            if not wait([outcome], _PATIENCE).done:
+            if not _wait(outcome, _PATIENCE):
                 self._abandoned = tasks
             raise
         return outcome
@@ -208,6 +208,10 @@ def _hand_over(outcome: Future[T], task: asyncio.Task[T]) -> None:
         outcome.set_exception(error)
     else:
         outcome.set_result(task.result())
+
+
+def _wait(outcome: Future[Any], seconds: float) -> bool:
+    return bool(wait([outcome], seconds).done)
 
 
 def _is_cancelled() -> bool:

@@ -23,9 +23,8 @@ from llama_index_rag_metrics.evaluation.results.evaluation_results import Evalua
 from llama_index_rag_metrics.report.escape import terminal
 from llama_index_rag_metrics.report.model import Report
 from llama_index_rag_metrics.report.reportable import Reportable, written
-from llama_index_rag_metrics.runtime.atomic_files import json_text
+from llama_index_rag_metrics.runtime.atomic_files import json_text, jsonable
 from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.runtime.jsonable import jsonable
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.mappings import name_among
 from llama_index_rag_metrics.statistics.intervals import MeanInterval

@@ -31,9 +31,8 @@ from llama_index_rag_metrics.files.lines import Place, from_json, read_text
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.report.escape import terminal
 from llama_index_rag_metrics.report.numbers import questions, score
-from llama_index_rag_metrics.runtime.atomic_files import json_text, write_text
+from llama_index_rag_metrics.runtime.atomic_files import json_text, jsonable, write_text
 from llama_index_rag_metrics.runtime.errors import BaselineMismatch, FileFormatError, InvalidInput
-from llama_index_rag_metrics.runtime.jsonable import jsonable
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.mappings import name_among
 

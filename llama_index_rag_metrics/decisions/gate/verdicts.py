@@ -27,8 +27,7 @@ from llama_index_rag_metrics.decisions.gate.rules import Rule
 from llama_index_rag_metrics.report.model import QueryAnswers, Report
 from llama_index_rag_metrics.report.query_lines import retrieved_lines, wanted_lines
 from llama_index_rag_metrics.report.reportable import Reportable, Sentence, written
-from llama_index_rag_metrics.runtime.atomic_files import json_text
-from llama_index_rag_metrics.runtime.jsonable import jsonable
+from llama_index_rag_metrics.runtime.atomic_files import json_text, jsonable
 from llama_index_rag_metrics.statistics.resampling import NOISE
 
 Outcome: TypeAlias = Literal["pass", "fail", "inconclusive"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
@@ -31,10 +32,6 @@ from llama_index_rag_metrics.files.records import (
     read_relevance,
 )
 from llama_index_rag_metrics.files.runs.run_records import (
-    as_record,
-    check_long,
-    column_fields,
-    column_of,
     number_or_none,
     read_expected,
     read_ids,
@@ -42,7 +39,6 @@ from llama_index_rag_metrics.files.runs.run_records import (
     read_repeat,
     rename,
     renamed,
-    row_id,
     warn_unread,
 )
 from llama_index_rag_metrics.files.tables import frame_table, is_frame, read_cell, records_of
@@ -67,7 +63,7 @@ class Reader(ABC, Generic[T]):
 
     def __init__(self, columns: Mapping[str, str] | None = None) -> None:
         self.whole: dict[str, T] = {}
-        self._fields = column_fields(columns or {})
+        self._fields = _column_fields(columns or {})
         self._named: set[frozenset[str]] = set()
         self._has_warned = False
 
@@ -101,7 +97,7 @@ class Reader(ABC, Generic[T]):
         if is_frame(source):
             names, rows = frame_table(source)
             fields = rename(names, self._fields)
-            check_long(fields, Place("the data frame"))
+            _check_long(fields, Place("the data frame"))
             if f.is_long(fields):
                 self._named.add(frozenset(fields))
                 faults.each(rows, self.row_reader(fields))
@@ -160,7 +156,7 @@ class Reader(ABC, Generic[T]):
         self.whole[query_id] = read(value, place)
 
     def _plain_record(self, record: Any, place: Place) -> None:
-        fields = as_record(renamed(record, self._fields), place)
+        fields = _as_record(renamed(record, self._fields), place)
         self._named.add(frozenset(fields))
         self.add(fields, place)
 
@@ -176,7 +172,7 @@ class Reader(ABC, Generic[T]):
 
     def _document_id(self, value: Any, place: Place) -> str:
         """The id of a row's document; warns once of ids that may be several."""
-        item = row_id(value, place)
+        item = _row_id(value, place)
         if not self._has_warned and SEPARATORS.search(item) and looks_like_several(item):
             self._has_warned = True
             where = place.path if place.line is None else f"{place.path}, line {place.line}"
@@ -186,7 +182,7 @@ class Reader(ABC, Generic[T]):
 
     def read_table(self, names: list[str], rows: Rows, place: Place, faults: Faults) -> None:
         names = rename([name.strip() for name in names], self._fields)
-        check_long(names, place)
+        _check_long(names, place)
         self._named.add(frozenset(names))
 
         def read(cells: list[str], place: Place) -> None:
@@ -335,11 +331,11 @@ class _RunReader(Reader[Ranking]):
 
     def row_reader(self, names: Sequence[str]) -> Callable[[Sequence[Any], Place], None]:
         fields = (f.QUERY_ID, f.DOC_ID, f.SCORE, f.RANK)
-        query_id, item, score, rank = (column_of(names, field) for field in fields)
-        repeat = column_of(names, [f.REPEAT]) if f.REPEAT in names else None
+        query_id, item, score, rank = (_column_of(names, field) for field in fields)
+        repeat = _column_of(names, [f.REPEAT]) if f.REPEAT in names else None
 
         def read(row: Sequence[Any], place: Place) -> None:
-            key, document = row_id(query_id(row), place), self._document_id(item(row), place)
+            key, document = _row_id(query_id(row), place), self._document_id(item(row), place)
             values = number_or_none(score(row), place), number_or_none(rank(row), place)
             time = 1 if repeat is None else read_repeat({f.REPEAT: repeat(row)}, place)
             self._of_time(time)._add_row(key, document, *values, place)
@@ -441,14 +437,14 @@ class _QrelsReader(Reader[Relevance]):
 
     def row_reader(self, names: Sequence[str]) -> Callable[[Sequence[Any], Place], None]:
         query_id, item, grade = (
-            column_of(names, field) for field in (f.QUERY_ID, f.DOC_ID, f.GRADE)
+            _column_of(names, field) for field in (f.QUERY_ID, f.DOC_ID, f.GRADE)
         )
         is_ungraded = set(f.GRADE).isdisjoint(names)
 
         def read(row: Sequence[Any], place: Place) -> None:
             if is_ungraded:
                 raise place.lacks(f"a field {f.GRADE[0]!r}", names)
-            ids = row_id(query_id(row), place), self._document_id(item(row), place)
+            ids = _row_id(query_id(row), place), self._document_id(item(row), place)
             self._rows.add(*ids, grade(row), place)
 
         return read
@@ -465,3 +461,36 @@ class _QrelsReader(Reader[Relevance]):
             self._note_conversations(content.metadata)
             data = content.relevance
         super().read_value(data, place, faults)
+
+
+def _column_fields(columns: Mapping[str, str]) -> dict[str, str]:
+    for field in columns:
+        if field not in f.KNOWN:
+            known = "query_id, retrieved_ids, scores, retrieved_texts, relevance, grades or doc_id"
+            raise InvalidInput("columns", field, f"fields such as {known}")
+    return {column: field for field, column in columns.items()}
+
+
+def _check_long(names: Sequence[str], place: Place) -> None:
+    if f.is_long(names) and set(f.QUERY_ID).isdisjoint(names):
+        raise place.lacks(f"a column {f.QUERY_ID[0]!r}", names)
+
+
+def _as_record(item: object, place: Place) -> Mapping[str, Any]:
+    if isinstance(item, Mapping):
+        return {key: value for key, value in item.items() if value is not None}
+    fields = {name: getattr(item, name) for name in f.KNOWN if hasattr(item, name)}
+    example = '{"query_id": "q1", "doc_id": "d1", "score": 1}'
+    place.check(fields, f"a record, such as {example} or a Qrel of ir_measures", item)
+    return fields
+
+
+def _column_of(names: Sequence[str], known: Iterable[str]) -> Callable[[Sequence[Any]], Any]:
+    for name in known:
+        if name in names:
+            return itemgetter(names.index(name))
+    return lambda row: None
+
+
+def _row_id(value: Any, place: Place) -> str:
+    return value if type(value) is str and value else read_id(None if value == "" else value, place)

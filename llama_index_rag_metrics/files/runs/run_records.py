@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
 
 from llama_index_rag_metrics.files import fields as f
@@ -169,14 +168,6 @@ MARKS = (
 FIELDS = {field.column: field for field in (*_SHARED, *MARKS)}
 
 
-def column_fields(columns: Mapping[str, str]) -> dict[str, str]:
-    for field in columns:
-        if field not in f.KNOWN:
-            known = "query_id, retrieved_ids, scores, retrieved_texts, relevance, grades or doc_id"
-            raise InvalidInput("columns", field, f"fields such as {known}")
-    return {column: field for field, column in columns.items()}
-
-
 def rename(names: Sequence[str], fields: Mapping[str, str]) -> list[str]:
     """Names of columns as fields; a column that was called like such a field isn't read."""
     taken = set(fields.values())
@@ -195,20 +186,6 @@ def warn_unread(what: str, records: Iterable[Collection[str]]) -> None:
         named = sorted(unread.items(), key=str)
         meant = ", ".join(f"{name!r} (did you mean {field!r}?)" for name, field in named)
         warn_caller(FieldsUnread(f"{what} has fields that aren't read: {meant}"))
-
-
-def check_long(names: Sequence[str], place: Place) -> None:
-    if f.is_long(names) and set(f.QUERY_ID).isdisjoint(names):
-        raise place.lacks(f"a column {f.QUERY_ID[0]!r}", names)
-
-
-def as_record(item: object, place: Place) -> Mapping[str, Any]:
-    if isinstance(item, Mapping):
-        return {key: value for key, value in item.items() if value is not None}
-    fields = {name: getattr(item, name) for name in f.KNOWN if hasattr(item, name)}
-    example = '{"query_id": "q1", "doc_id": "d1", "score": 1}'
-    place.check(fields, f"a record, such as {example} or a Qrel of ir_measures", item)
-    return fields
 
 
 def relevance_record(query_id: str, relevance: Relevance) -> dict[str, Any]:
@@ -241,14 +218,3 @@ def read_expected(record: Mapping[str, Any], place: Place) -> Relevance:
         return relevance
     spans_of = zip(ids, places, strict=True)
     return relevance.with_spans({item: span for item, span in spans_of if span is not None})
-
-
-def column_of(names: Sequence[str], known: Iterable[str]) -> Callable[[Sequence[Any]], Any]:
-    for name in known:
-        if name in names:
-            return itemgetter(names.index(name))
-    return lambda row: None
-
-
-def row_id(value: Any, place: Place) -> str:
-    return value if type(value) is str and value else read_id(None if value == "" else value, place)

@@ -116,15 +116,7 @@ def read_traces(
         (['d3'], {'q1': 'Who wrote Hamlet?'})
     """
     return read_sessions(
-        source,
-        question_id=question_id,
-        questions=questions,
-        match_on=match_on,
-        texts=texts,
-        combine=combine,
-        repeats=repeats,
-        name=name,
-        on_error=on_error,
+        source, question_id, questions, match_on, texts, combine, repeats, name, on_error
     ).run
 
 
@@ -143,7 +135,6 @@ class ReadSessions(NamedTuple):
 
 def read_sessions(
     source: Any,
-    *,
     question_id: str | None,
     questions: Questions | None,
     match_on: str,

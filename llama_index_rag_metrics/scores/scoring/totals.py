@@ -16,8 +16,7 @@ from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.escape import terminal
 from llama_index_rag_metrics.report.numbers import carried, counted, mean_of, questions
 from llama_index_rag_metrics.report.reportable import Reportable, written
-from llama_index_rag_metrics.runtime.atomic_files import json_text
-from llama_index_rag_metrics.runtime.jsonable import jsonable
+from llama_index_rag_metrics.runtime.atomic_files import json_text, jsonable
 from llama_index_rag_metrics.scores import Counts, listed_means
 from llama_index_rag_metrics.scores.first_line import nothing_measured
 from llama_index_rag_metrics.scores.mappings import ByMetric, added, name_among
