@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from llama_index_rag_metrics.runtime.atomic_files import is_stream, json_text, write_text
+from llama_index_rag_metrics.runtime.atomic_files import is_stream, json_text, jsonable, write_text
 from llama_index_rag_metrics.runtime.errors import InvalidInput
-from llama_index_rag_metrics.runtime.jsonable import jsonable
 from llama_index_rag_metrics.runtime.masking import describe_error
 
 if TYPE_CHECKING:
