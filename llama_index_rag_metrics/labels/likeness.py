@@ -93,10 +93,8 @@ def covered(text: str, by: str) -> npt.NDArray[np.bool_]:
 
 
 def kept_in_order(text: str, edited: str) -> npt.NDArray[np.bool_]:
-    """(letters,) which letters of a short text are left, in order, after an edit.
-
-    Longer texts keep a stretch for `covered`; one twice as long has many letters by chance.
-    """
+    """(letters,) which letters of a short text are left, in order, after an edit."""
+    # longer texts keep a stretch for `covered`; one twice as long has many letters by chance
     normal, other = letters(text), letters(edited)
     is_kept = np.zeros(len(normal), np.bool_)
     if len(normal.encode("utf-8", "surrogatepass")) >= _SHORT or len(other) > 2 * len(normal):

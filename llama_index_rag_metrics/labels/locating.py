@@ -8,12 +8,14 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from llama_index.core.schema import BaseNode
 
 from llama_index_rag_metrics.evaluation.retrieved.passages import Passages
+from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.labels import grouped
 from llama_index_rag_metrics.labels.likeness import (
     Lookup,
@@ -27,14 +29,9 @@ from llama_index_rag_metrics.labels.likeness import (
 from llama_index_rag_metrics.rankings.matching.matcher import Expected
 from llama_index_rag_metrics.rankings.matching.normalisation import letters
 from llama_index_rag_metrics.rankings.matching.span_matcher import SpanMatcher
+from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.runtime.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from llama_index.core.schema import BaseNode
-
-    from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
-    from llama_index_rag_metrics.rankings.relevance import Relevance
 
 
 @dataclass

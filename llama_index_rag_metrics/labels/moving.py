@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
+
+from llama_index.core.schema import BaseNode
 
 from llama_index_rag_metrics.evaluation.retrieved.passages import Passages, PassagesLike
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
@@ -27,9 +29,6 @@ from llama_index_rag_metrics.report.excerpts import excerpt
 from llama_index_rag_metrics.report.numbers import counted, questions, whole_percent
 from llama_index_rag_metrics.report.reportable import Reportable, Sentence
 from llama_index_rag_metrics.runtime.amounts import check_share
-
-if TYPE_CHECKING:
-    from llama_index.core.schema import BaseNode
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -57,29 +57,6 @@ from llama_index_rag_metrics.runtime.masking import shorten
 __all__ = ["BinaryMetric", "GainMetric", "GroupMetric", "RankingMetric"]
 
 
-def _format_name(metric: NamedMetric) -> str:
-    """The name of a metric with its parameters: `name[(param=value, ...)][@k]`."""
-    fields = type(metric).model_fields
-    changed = {
-        field: value
-        for field, value in metric
-        if not fields[field].exclude
-        and (fields[field].is_required() or value != fields[field].get_default())
-    }
-    k, tokens = changed.pop("k", None), changed.pop("tokens", None)
-    name = metric.name
-    for variant, preset in metric.variants.items():
-        if all(getattr(metric, field) == value for field, value in preset.items()):
-            name = variant
-            changed = {field: value for field, value in changed.items() if field not in preset}
-            break
-    parameters = ", ".join(f"{field}={_format_value(value)}" for field, value in changed.items())
-    cutoff = f"@{tokens}tokens" if tokens else f"@{k}" if k else ""
-    of_one_run = name + (f"({parameters})" if parameters else "") + cutoff
-    passes = getattr(metric, "passes", None)
-    return of_one_run if passes is None else f"{passes} {of_one_run}"
-
-
 def _format_value(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
@@ -91,8 +68,30 @@ Variants: TypeAlias = Mapping[str, Mapping[str, object]]
 
 
 class MetricName:
+    """The name of a metric with its parameters, `name[(param=value, ...)][@k]`; bare of a class."""
+
     def __get__(self, metric: NamedMetric | None, owner: type[NamedMetric]) -> str:
-        return owner.name if metric is None else _format_name(metric)
+        if metric is None:
+            return owner.name
+        fields = owner.model_fields
+        changed = {
+            field: value
+            for field, value in metric
+            if not fields[field].exclude
+            and (fields[field].is_required() or value != fields[field].get_default())
+        }
+        k, tokens = changed.pop("k", None), changed.pop("tokens", None)
+        name = metric.name
+        for variant, preset in metric.variants.items():
+            if all(getattr(metric, field) == value for field, value in preset.items()):
+                name = variant
+                changed = {field: value for field, value in changed.items() if field not in preset}
+                break
+        told = ", ".join(f"{field}={_format_value(value)}" for field, value in changed.items())
+        cutoff = f"@{tokens}tokens" if tokens else f"@{k}" if k else ""
+        of_one_run = name + (f"({told})" if told else "") + cutoff
+        passes = getattr(metric, "passes", None)
+        return of_one_run if passes is None else f"{passes} {of_one_run}"
 
 
 class NamedMetric(BaseRetrievalMetric):

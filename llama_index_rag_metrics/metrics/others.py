@@ -371,24 +371,9 @@ class NERRIA(NoveltyMetric):
         return ratio(gained, ideal.sum_by_query(ideal.grade / ideal.rank))
 
 
-CLASSES: tuple[type[NamedMetric], ...] = (
-    RetrievedCount,
-    RelevantCount,
-    HitCount,
-    NonrelevantCount,
-    InterpolatedPrecision,
-    ElevenPointAverage,
-    SetAP,
-    RelativePrecision,
-    PrecisionAtMultiple,
-    BinaryG,
-    Utility,
-    Unjudged,
-    GradedRBP,
-    RBPResidual,
-    MappedNDCG,
-    XDCG,
-    Fidelity,
-    AlphaDCG,
-    NERRIA,
+# all that are defined here, in this order
+CLASSES: tuple[type[NamedMetric], ...] = tuple(
+    value
+    for value in [*globals().values()]
+    if isinstance(value, type) and issubclass(value, NamedMetric) and value.__module__ == __name__
 )

@@ -34,10 +34,7 @@ class Sentence:
 
 
 class Reportable:
-    """A result that can be shown: in a terminal, a notebook, on a page, in a paper or a program.
-
-    Everything follows from `report()`. Renderers are imported when they are needed.
-    """
+    """A result that can be shown in a terminal, a notebook, on a page, in a paper or a program."""
 
     @abstractmethod
     def report(self, *, full: bool = False) -> Report:
