@@ -1,9 +1,8 @@
-"""Types of arrays, a division in which nothing of nothing is 0, and libraries of tables."""
+"""Types of arrays, and a division in which nothing of nothing is 0."""
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -30,15 +29,3 @@ def ratio(part: npt.ArrayLike, whole: npt.ArrayLike) -> FloatArray:
     share = np.zeros(np.broadcast(part, whole).shape)
     np.divide(part, whole, out=share, where=whole != 0)
     return share
-
-
-class Lazy:
-    """A module of an extra, imported when something of it is first used."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # asked by whoever walks through a module
-            raise AttributeError(name)
-        return getattr(import_module(self._name), name)

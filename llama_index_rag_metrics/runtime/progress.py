@@ -9,7 +9,7 @@ from io import StringIO
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
 
-from llama_index_rag_metrics.runtime.arrays import Lazy
+from llama_index_rag_metrics.runtime.lazy import Lazy
 
 if TYPE_CHECKING:
     from rich import console as consoles

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from llama_index_rag_metrics.distributed.ray.sharing import import_ray, worker_options
 from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.rankings.judging.judged import Selection
-from llama_index_rag_metrics.runtime.arrays import Lazy
 from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.runtime.lazy import Lazy
 from llama_index_rag_metrics.scores.scoring.batches import (
     Failed,
     Metrics,

@@ -12,9 +12,9 @@ from llama_index_rag_metrics.files.fields import CALLS, KNOWN, MODEL_CONTEXT, RE
 from llama_index_rag_metrics.files.lines import Place
 from llama_index_rag_metrics.files.runs.run_records import ASKED
 from llama_index_rag_metrics.rankings.judging.judged_column import RETRIEVED
-from llama_index_rag_metrics.runtime.arrays import Lazy
 from llama_index_rag_metrics.runtime.atomic_files import whole_file
 from llama_index_rag_metrics.runtime.errors import FileFormatError, MissingExtra
+from llama_index_rag_metrics.runtime.lazy import Lazy
 
 if TYPE_CHECKING:
     import pyarrow as pa

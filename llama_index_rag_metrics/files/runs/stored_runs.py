@@ -49,8 +49,8 @@ from llama_index_rag_metrics.rankings.judging.judged_column import (
     RETRIEVED,
     SCORES,
 )
-from llama_index_rag_metrics.runtime.arrays import Lazy
 from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra, UnknownFormat
+from llama_index_rag_metrics.runtime.lazy import Lazy
 
 if TYPE_CHECKING:
     import polars as pl

@@ -27,8 +27,9 @@ from llama_index_rag_metrics.rankings.judging.lists import judge
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Call, Ranking
 from llama_index_rag_metrics.rankings.span import LONGEST, Span
-from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray, Lazy
+from llama_index_rag_metrics.runtime.arrays import BoolArray, FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import IdTypeMismatch, InvalidInput
+from llama_index_rag_metrics.runtime.lazy import Lazy
 
 if TYPE_CHECKING:
     import polars as pl

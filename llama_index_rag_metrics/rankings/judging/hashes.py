@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray, Lazy, none_of_them
+from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray, none_of_them
 from llama_index_rag_metrics.runtime.errors import IdTypeMismatch, InvalidInput
+from llama_index_rag_metrics.runtime.lazy import Lazy
 
 if TYPE_CHECKING:
     import polars as pl

@@ -16,8 +16,9 @@ from llama_index_rag_metrics.rankings.judging import hashes
 from llama_index_rag_metrics.rankings.relevance import RelevanceLike
 from llama_index_rag_metrics.rankings.run import SCORED, UNSCORED, Ranking, is_number
 from llama_index_rag_metrics.rankings.tokens import DocumentTokens, TokenCounter, Tokenizer
-from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray, Lazy
+from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
+from llama_index_rag_metrics.runtime.lazy import Lazy
 
 if TYPE_CHECKING:
     import polars as pl
