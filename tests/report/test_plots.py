@@ -25,13 +25,14 @@ from llama_index_rag_metrics import (
     score_rankings,
 )
 from llama_index_rag_metrics.evaluation.results import curves
-from llama_index_rag_metrics.evaluation.results.curves import (
+from llama_index_rag_metrics.evaluation.results.evaluation_results import (
     RECALL_LEVELS,
     cutoffs_of,
     interpolated_precision,
     means_by_cutoff,
+    results_report,
+    system_of,
 )
-from llama_index_rag_metrics.evaluation.results.results_report import results_report, system_of
 from llama_index_rag_metrics.rankings.judging.judged import Hits
 from llama_index_rag_metrics.rankings.matching.matcher_names import Matched
 from llama_index_rag_metrics.report.figure import Figure
