@@ -236,10 +236,7 @@ async def run_evaluation(
     retriever_id: str | RetrieverIdentity = "",
     stored: Sequence[Mapping[str, Ranking]] = (),
 ) -> EvaluationResults:
-    """Ask every query and score what comes back; the asker is closed at the end.
-
-    Queries with rankings `stored`, of each time, aren't asked, and nobody is warned of them.
-    """
+    """Ask every query but those `stored`, of each time, and score what comes back."""
     options = plan.options
     matchers = await prepare_matchers(plan)
     _, by_id = group_by_matcher(plan.metrics, options.matcher).get(BY_ID, (None, []))

@@ -240,8 +240,7 @@ def worst_of(system: System, metric: str | None, n: int) -> HardQuestions:
 
 
 def story_report(query_id: str, systems: Sequence[System], metric: str, depth: int) -> m.Report:
-    """One question: the first `depth` items of each system, or of each run of one, and what was
-    wanted."""
+    """One question: the first items of each system, or of each run of one, and what was wanted."""
     runs = systems[0].repeats if len(systems) == 1 else []
     if runs:
         systems, metric = runs, Passes.split(metric)[1]

@@ -96,10 +96,7 @@ class Reading(NamedTuple):
     def names(
         self, items: Items, judged: Relevance, known: Mapping[Hashable, Sequence[str]] | None
     ) -> list[Sequence[str]]:
-        """The labels that each item stands for: `known` ones, or by place those it overlaps.
-
-        They are known by id, and of passages whose text others of the id don't have, by passage.
-        """
+        """The labels that each item stands for: those `known`, or by place those it overlaps."""
         if known is not None:
             return [known.get(each, known.get(each[0], ())) for each in items.passages]
         if not (self.by_place and judged.spans and items.spans):

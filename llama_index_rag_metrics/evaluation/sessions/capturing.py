@@ -44,21 +44,16 @@ _UUID = 37  # the length of the end of a span's id, by which spans of the same n
 
 @dataclass(slots=True)
 class Retrieval:
-    """One outermost retrieval, with the postprocessors that could be seen.
-
-    `nodes`, None as long as it runs, are copies of the `originals`, which the code that
-    retrieved may change in place. `since` is the start by `perf_counter`; `asked_by` names the
-    tool or the workflow step, where that is known.
-    """
+    """One outermost retrieval, with the postprocessors that could be seen."""
 
     query: str
-    asked_by: str
-    since: float
+    asked_by: str  # the tool or the workflow step, where that is known
+    since: float  # the start by `perf_counter`
     retriever: str = ""
-    nodes: list[NodeWithScore] | None = None
+    nodes: list[NodeWithScore] | None = None  # copies of the `originals`; None as long as it runs
     seconds: float | None = None
     error: str | None = None
-    originals: Sequence[NodeWithScore] = ()
+    originals: Sequence[NodeWithScore] = ()  # which the code that retrieved may change in place
 
     def keep_nodes(self, nodes: Iterable[NodeWithScore]) -> None:
         self.originals = list(nodes)
