@@ -95,7 +95,7 @@ class CapturedBranches(CapturedSession):
     def _given(self, before: Sequence[NodeWithScore], around: Sequence[Retrieval]) -> list[_Held]:
         """What a postprocessor's input was made of, as far as its objects tell; or all there is."""
         here = [held for held in self._held if held.around == around and not held.is_used_up]
-        for object_of in (id, _id_inside):
+        for object_of in (id, lambda node: id(node.node)):
             objects = set(map(object_of, before))
             used = [held for held in here if not objects.isdisjoint(map(object_of, held.originals))]
             if used:
@@ -158,7 +158,3 @@ def _name(retrieval: Retrieval) -> str:
 def _kind(retrieval: Retrieval) -> str:
     """The class of a retriever, without the number of its name."""
     return retrieval.retriever.partition(" ")[0]
-
-
-def _id_inside(node: NodeWithScore) -> int:
-    return id(node.node)
