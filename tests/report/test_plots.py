@@ -24,7 +24,7 @@ from llama_index_rag_metrics import (
     plot,
     score_rankings,
 )
-from llama_index_rag_metrics.evaluation.results import curves
+from llama_index_rag_metrics.evaluation.results import evaluation_results
 from llama_index_rag_metrics.evaluation.results.evaluation_results import (
     RECALL_LEVELS,
     cutoffs_of,
@@ -136,7 +136,7 @@ class Shallow(BinaryMetric):
 
 def test_a_cutoff_at_which_a_metric_fails_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     metrics = {"shallow@3": Shallow(k=3)}
-    monkeypatch.setattr(curves, "resolve", metrics.__getitem__)
+    monkeypatch.setattr(evaluation_results, "resolve", metrics.__getitem__)
     results = random_results([metrics["shallow@3"]])
     means = means_by_cutoff(system_of(results), "shallow@3", [1, 3, 20])
     assert set(means) == {1, 3}
