@@ -83,8 +83,10 @@ if TYPE_CHECKING:
         aevaluate,
         evaluate,
     )
-    from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
-    from llama_index_rag_metrics.evaluation.results.results_report import plot
+    from llama_index_rag_metrics.evaluation.results.evaluation_results import (
+        EvaluationResults,
+        plot,
+    )
     from llama_index_rag_metrics.evaluation.retrieved.match_explanation import (
         MatchExplanation,
         explain_match,
@@ -291,8 +293,7 @@ _LAZY = {
         "aevaluate",
         "evaluate",
     ),
-    "evaluation.results.evaluation_results": ("EvaluationResults",),
-    "evaluation.results.results_report": ("plot",),
+    "evaluation.results.evaluation_results": ("EvaluationResults", "plot"),
     "evaluation.retrieved.match_explanation": ("MatchExplanation", "explain_match"),
     "evaluation.retrieved.run_matching": ("match_run",),
     "evaluation.sessions.capturing": ("capture", "record_retrieval"),

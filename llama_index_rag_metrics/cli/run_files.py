@@ -27,11 +27,10 @@ from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.rankings.tokens import Tokenizer
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LinesSkipped, MistakenFile
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scores.keeping_answers import with_answers
-from llama_index_rag_metrics.scores.scoring.batches import no_common_query
-from llama_index_rag_metrics.scores.scoring.remarks import Cut
+from llama_index_rag_metrics.scores.scoring.batches import Cut, no_common_query
 from llama_index_rag_metrics.scores.scoring.score_files import score_files
 from llama_index_rag_metrics.scores.scoring.score_rankings import score_rankings
+from llama_index_rag_metrics.scores.stories import with_answers
 from llama_index_rag_metrics.scores.systems import System
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from llama_index_rag_metrics.decisions.chunk_choices import (
     shared,
 )
 from llama_index_rag_metrics.evaluation.retrieved.passages import Passages, PassagesLike
-from llama_index_rag_metrics.evaluation.retrieved.places import Places
+from llama_index_rag_metrics.evaluation.retrieved.run_matching import Places
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.rankings.matching.span_matcher import SpanMatcher
 from llama_index_rag_metrics.rankings.relevance import Relevance

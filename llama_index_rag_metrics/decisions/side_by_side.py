@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from llama_index_rag_metrics.decisions.comparison.comparing import compare
 from llama_index_rag_metrics.decisions.comparison.comparison_report import decisions
-from llama_index_rag_metrics.evaluation.results.results_report import (
+from llama_index_rag_metrics.evaluation.results.evaluation_results import (
     Several,
     by_name,
     results_report,

@@ -15,18 +15,22 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle
 
 from llama_index_rag_metrics.decisions.stage_losses import APPROXIMATE, EXACT, OWN_STAGES
-from llama_index_rag_metrics.evaluation.asking.pipeline import Pipeline, checked_postprocessor
-from llama_index_rag_metrics.evaluation.asking.query import Asked, LocalAsker
+from llama_index_rag_metrics.evaluation.asking.query import (
+    Asked,
+    LocalAsker,
+    Pipeline,
+    checked_postprocessor,
+)
+from llama_index_rag_metrics.evaluation.evaluator import Plan
 from llama_index_rag_metrics.evaluation.retrieved.nodes import copied, mode_note, of_mode
 from llama_index_rag_metrics.evaluation.retrieved.run_matching import group_by_matcher
-from llama_index_rag_metrics.evaluation.run_evaluation import Plan
 from llama_index_rag_metrics.evaluation.sessions.branches import ROOT, CapturedBranches
 from llama_index_rag_metrics.evaluation.sessions.capturing import (
+    RECORDER,
     CapturedSession,
     StepNames,
     capturing,
 )
-from llama_index_rag_metrics.evaluation.sessions.recording import RECORDER
 from llama_index_rag_metrics.evaluation.source import SessionRetriever, asked_name
 from llama_index_rag_metrics.evaluation.who_asks import Query, check_filterable
 from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn, item_ids, names_of

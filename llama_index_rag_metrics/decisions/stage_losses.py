@@ -10,7 +10,7 @@ from functools import cached_property, partial
 from itertools import pairwise
 from typing import Literal, NamedTuple, TypeAlias
 
-from llama_index_rag_metrics.evaluation.results.curves import ranking_metric
+from llama_index_rag_metrics.evaluation.results.evaluation_results import ranking_metric
 from llama_index_rag_metrics.metrics.metric_names import lost_at
 from llama_index_rag_metrics.rankings.matching.matcher_names import BY_ID
 from llama_index_rag_metrics.rankings.run import Call
@@ -43,10 +43,9 @@ from llama_index_rag_metrics.report.whereabouts import (
     where_found,
 )
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scores.kept_answers import KeptAnswer
 from llama_index_rag_metrics.scores.mappings import LazyMapping
 from llama_index_rag_metrics.scores.scoring.score_rankings import score_rankings
-from llama_index_rag_metrics.scores.stories import placed_answers
+from llama_index_rag_metrics.scores.stories import KeptAnswer, placed_answers
 from llama_index_rag_metrics.scores.systems import System
 
 EXACT, APPROXIMATE = "exact search", "approximate search"

@@ -40,14 +40,17 @@ from llama_index_rag_metrics.evaluation.asking.run_options import (
     check_known,
     shows,
 )
-from llama_index_rag_metrics.evaluation.results.curves import curve_figures, ranking_metric
-from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
-from llama_index_rag_metrics.evaluation.results.results_report import system_of
-from llama_index_rag_metrics.evaluation.run_evaluation import (
+from llama_index_rag_metrics.evaluation.evaluator import (
     Plan,
     prepare_matchers,
     run_evaluation,
     warn_of,
+)
+from llama_index_rag_metrics.evaluation.results.evaluation_results import (
+    EvaluationResults,
+    curve_figures,
+    ranking_metric,
+    system_of,
 )
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
 from llama_index_rag_metrics.metrics.metric_names import DEFAULT_METRICS

@@ -25,12 +25,10 @@ from llama_index_rag_metrics.rankings.fusion import Combine
 from llama_index_rag_metrics.runtime import digests
 
 if TYPE_CHECKING:
-    from llama_index_rag_metrics.evaluation.run_evaluation import Plan
+    from llama_index_rag_metrics.evaluation.evaluator import Plan
 
 _WITHOUT_EFFECT = {"callback_manager", "show_progress", "verbose"}
-_DEEPEST = 2
-"""Levels of components in components that are described."""
-
+_DEEPEST = 2  # levels of components in components that are described
 _NOT_FOR_PEOPLE = re.compile(r" [0-9a-f]{12}(?![0-9a-f])|[\w.<>]*<locals>\.|\b__main__\.")
 """Digests, and where in a program a function is defined."""
 
@@ -158,12 +156,7 @@ def _digest(value: Any, depth: int = _DEEPEST) -> str:
 
 
 def _describe(value: Any, depth: int) -> str:
-    """The parts of a value that don't change while it is used.
-
-    Of an object, these are its class, with its code unless that is LlamaIndex's, and its settings:
-    the fields of a component, and of any other object the arguments of its constructor, without
-    collections of data.
-    """
+    """The parts of a value that don't change while it is used: its class, code and settings."""
     if (written := digests.scalar(value)) is not None:
         return "a random id" if digests.is_random(value) else written
     if isinstance(value, Mapping):

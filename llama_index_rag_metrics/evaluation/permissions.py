@@ -27,20 +27,15 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
     from llama_index_rag_metrics.scores import Scores
 
+# whether the asker, by the question's metadata, may not see a node
 Forbids: TypeAlias = "Callable[[Mapping[str, Any], BaseNode], bool]"
-"""Whether the asker, by the question's metadata, may not see a node."""
-
 ForbiddenLike: TypeAlias = "Mapping[str, Iterable[str]] | str | Forbids"
 """Query id to forbidden ids, a key that questions and nodes have in their metadata, or a function
 of the question's metadata and the node."""
 
 
 class Permissions:
-    """Which retrieved items the asker of each question may not see.
-
-    The retrieved node's metadata decide; what they lack is taken from the dataset's document. Where
-    neither has the key, the item is unknown.
-    """
+    """Which retrieved items the asker of each question may not see."""
 
     def __init__(
         self,
@@ -55,7 +50,12 @@ class Permissions:
         self._function = forbidden if callable(forbidden) else None
         self.by_query: dict[str, list[str]] = dict(dataset.forbidden)
         if isinstance(forbidden, str):
-            _check_key(forbidden, dataset)
+            lacks = (
+                q for q in dataset.queries if dataset.metadata.get(q, {}).get(forbidden) is None
+            )
+            if (query_id := next(lacks, None)) is not None:
+                expected = f"a key that every question has in its metadata; {query_id!r} lacks it"
+                raise InvalidInput("forbidden", forbidden, expected)
         elif forbidden is not None and not callable(forbidden):
             self.by_query = read_forbidden(forbidden)
             refuse_unknown("forbidden", self.by_query, dataset.queries, "queries")
@@ -234,13 +234,6 @@ def permissions_for(
             )
             raise InvalidInput(metric.metric_name, item, expected, remedy)
     return permissions
-
-
-def _check_key(key: str, dataset: RetrievalDataset) -> None:
-    for query_id in dataset.queries:
-        if dataset.metadata.get(query_id, {}).get(key) is None:
-            expected = f"a key that every question has in its metadata; {query_id!r} lacks it"
-            raise InvalidInput("forbidden", key, expected)
 
 
 def _values(value: object) -> frozenset[str]:

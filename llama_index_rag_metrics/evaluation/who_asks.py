@@ -37,22 +37,18 @@ FiltersLike: TypeAlias = "str | Callable[[Mapping[str, Any]], MetadataFilters | 
 """A key that questions and nodes have in their metadata, or a function of the question's metadata
 to LlamaIndex's filters."""
 
+# what a program is told beside the question: what was said before, or all of its metadata
 Told: TypeAlias = Literal["history", "metadata"]
-"""What a program is told beside the question: what was said before, or all of its metadata."""
-
 Component = TypeVar("Component")
 
-_FILTERS = ("_filters", "_extra_filters")
-"""Where LlamaIndex's retrievers keep their filters."""
-
+_FILTERS = ("_filters", "_extra_filters")  # where LlamaIndex's retrievers keep their filters
+# what all stores understand alike of numbers
 _NUMBERS: dict[FilterOperator, Callable[[Any, Any], bool]] = {
     FilterOperator.GT: operator.gt,
     FilterOperator.GTE: operator.ge,
     FilterOperator.LT: operator.lt,
     FilterOperator.LTE: operator.le,
 }
-"""What all stores understand alike of numbers."""
-
 _RETRIEVES = (
     *(BaseRetriever, BaseQueryEngine, BaseChatEngine, BaseIndex, BaseTool, Workflow),
     ObjectRetriever,

@@ -18,11 +18,10 @@ from llama_index_rag_metrics.report.numbers import (
     two_digits_up,
 )
 from llama_index_rag_metrics.report.whereabouts import BELOW, NEVER
-from llama_index_rag_metrics.scores.losses import Losses, losses
-from llama_index_rag_metrics.scores.reading import Reading
-from llama_index_rag_metrics.scores.repeats_report import in_first_run
+from llama_index_rag_metrics.scores.hardest import Losses, losses
+from llama_index_rag_metrics.scores.repeats import in_first_run
 from llama_index_rag_metrics.scores.scores import Counts, Scores
-from llama_index_rag_metrics.scores.systems import System, metrics_of
+from llama_index_rag_metrics.scores.systems import Reading, System, metrics_of
 from llama_index_rag_metrics.statistics import intervals
 
 _WIDEST = 0.25  # with a wider interval of a score from 0 to 1, the questions are called too few

@@ -42,10 +42,7 @@ def name_among(name: str, names: Collection[str]) -> str:
 def rows_by(
     key: str, query_ids: Iterable[str], metadata: Mapping[str, Mapping[str, Any]], argument: str
 ) -> dict[Hashable, list[int]]:
-    """Positions of queries by a value of their metadata; of those without the key under None.
-
-    A table's NaN is no value. What can't be a key, such as a list, goes by its text.
-    """
+    """Positions of queries by a value of their metadata, or its text; without one under None."""
     rows: dict[Hashable, list[int]] = {}
     for row, query_id in enumerate(query_ids):
         value = metadata.get(query_id, {}).get(key)

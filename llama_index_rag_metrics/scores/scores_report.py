@@ -1,9 +1,9 @@
-"""The report of one or several systems: means, counts, latency, the hardest queries."""
+"""The report of one or several systems: means, counts, figures, hardest queries, a page's data."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from inspect import cleandoc
@@ -11,27 +11,181 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any
 
-from llama_index_rag_metrics.files.conversations import TURN, is_turn
+import numpy as np
+
+from llama_index_rag_metrics.files.conversations import HISTORY, TURN, by_turn, is_turn
 from llama_index_rag_metrics.metrics.base import NamedMetric
-from llama_index_rag_metrics.metrics.metric_names import is_of_unanswerable
+from llama_index_rag_metrics.metrics.metric_names import (
+    is_of_unanswerable,
+    limits_of,
+    lower_is_better,
+)
 from llama_index_rag_metrics.metrics.metric_names import metric as resolve
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.drawing import short_names, without_prefix
 from llama_index_rag_metrics.report.escape import terminal as plain
-from llama_index_rag_metrics.report.figure import MOST_ABREAST, Draw
-from llama_index_rag_metrics.report.numbers import questions
+from llama_index_rag_metrics.report.figure import MOST_ABREAST, Axis, Draw, Figure, Series
+from llama_index_rag_metrics.report.numbers import questions, shown
 from llama_index_rag_metrics.runtime.errors import RagMetricsError
-from llama_index_rag_metrics.scores import repeats_report, rows
-from llama_index_rag_metrics.scores.facet_rows import facet_remarks, facet_sections
+from llama_index_rag_metrics.scores import repeats, rows
 from llama_index_rag_metrics.scores.first_line import MEANS, first_lines, is_unmeasured
-from llama_index_rag_metrics.scores.hardest import hardest, listing_title
-from llama_index_rag_metrics.scores.losses import Losses, losses, losses_line
-from llama_index_rag_metrics.scores.page_queries import queries_of
+from llama_index_rag_metrics.scores.hardest import (
+    Losses,
+    hardest,
+    listing_title,
+    losses,
+    losses_line,
+)
+from llama_index_rag_metrics.scores.rows import facet_remarks, facet_sections
 from llama_index_rag_metrics.scores.scores import Counts, Scores
 from llama_index_rag_metrics.scores.scores_export import per_query
-from llama_index_rag_metrics.scores.scores_figures import latency_figure, means_figure
-from llama_index_rag_metrics.scores.systems import System, best_first, check_systems, metrics_of
-from llama_index_rag_metrics.statistics.intervals import MeanInterval
+from llama_index_rag_metrics.scores.stories import query_answers, readings_of
+from llama_index_rag_metrics.scores.systems import (
+    Reading,
+    System,
+    best_first,
+    check_systems,
+    metrics_of,
+    query_text,
+)
+from llama_index_rag_metrics.statistics.intervals import UNIT_RANGE, MeanInterval
+
+_QUANTILES = 201
+
+
+def means_figure(
+    systems: Sequence[System],
+    metrics: Sequence[str],
+    interval_of: rows.Intervals,
+    *,
+    compared: bool = False,
+) -> Figure:
+    """The means; beside metrics from 0 to 1 none of another scale, such as counts, is shown."""
+    metrics = [name for name in metrics if limits_of(name) == UNIT_RANGE] or metrics
+    first = [interval_of(number, metrics[0]) if metrics else None for number in range(len(systems))]
+    means_of_first = [None if interval is None else interval.mean for interval in first]
+    series = []
+    for number in best_first(means_of_first, metrics[0] if metrics else ""):
+        system = systems[number]
+        intervals = {name: interval_of(number, name) for name in metrics}
+        known = {name: interval for name, interval in intervals.items() if interval is not None}
+        ends = ([getattr(each, end) for each in known.values()] for end in ("mean", "low", "high"))
+        means, low, high = ends
+        remarks = [
+            f"{name}: {shown(m.Cell(each.mean, 'score', low=each.low, high=each.high))}"
+            for name, each in known.items()
+        ]
+        points = Series(system.name, number, means, list(known), low, high, remarks)
+        series.append(replace(points, is_baseline=compared and not number))
+    return Figure("points", Axis("mean"), Axis(), series)
+
+
+def latency_figure(systems: Sequence[System]) -> Figure | None:
+    """The share of the queries that was answered within a time."""
+    series = []
+    for number, system in enumerate(systems):
+        seconds = [
+            ranking.latency
+            for ranking in system.run.every_ranking
+            if ranking.latency is not None and ranking.error is None
+        ]
+        if seconds:
+            share = np.linspace(0, 1, min(_QUANTILES, max(2, len(seconds))))
+            quantiles = np.quantile(seconds, share) * 1e3
+            series.append(Series(system.name, number, quantiles.tolist(), share.tolist()))
+    if not series:
+        return None
+    return Figure(
+        "lines",
+        Axis("milliseconds", is_log=True),
+        Axis("share of questions answered", ends=(0, 1.02), is_share=True),
+        series,
+        markers=False,
+    )
+
+
+_SLICE_VALUES, _SLICE_KEYS = 30, 5
+
+
+def queries_of(
+    systems: Sequence[System],
+    metrics: Sequence[str],
+    *,
+    compared: bool = False,
+    stages: bool = False,
+    of_runs: bool = False,
+) -> m.Queries:
+    """The data of every query, for a page; the first of `compared` systems is the baseline."""
+    known: dict[str, None] = {}
+    for system in systems:
+        known |= dict.fromkeys([*system.scores.queries, *system.run, *system.scores.query_ids])
+    left_out = [pair for system in systems for pair in system.scores.excluded.items()]
+    metadata = {key: row for system in systems for key, row in system.scores.metadata.items()}
+    ids = by_turn(list(known | dict.fromkeys(query_id for query_id, _ in left_out)), metadata)
+    readings = readings_of(systems, metrics)
+    distinct = list(dict.fromkeys(readings))
+    remarks_of = facet_remarks(systems)
+    examples = [metrics[readings.index(each)] for each in distinct]
+    # the first items of a ranking, which scores keep, don't say what was never retrieved
+    ranked = [
+        system if system.run else system._replace(scores=system.scores.replace(answers={}))
+        for system in systems
+    ]
+
+    def answer(position: int, reading: int) -> m.QueryAnswers:
+        query_id = ids[position]
+        answers = query_answers(query_id, ranked, examples[reading], stages=stages)
+        return answers._replace(remarks=[*answers.remarks, *remarks_of(query_id)])
+
+    def positions(chosen: Collection[str]) -> list[int]:
+        members = set(chosen)
+        return [position for position, query_id in enumerate(ids) if query_id in members]
+
+    unjudged = [query_id for query_id, why in left_out if why == "unjudged"]
+    unanswerable = [query_id for system in systems for query_id in system.scores.unanswerable]
+    return m.Queries(
+        ids=ids,
+        texts=[query_text(query_id, systems) for query_id in ids],
+        metrics=metrics,
+        systems=[system.name for system in systems],
+        compared=compared,
+        scores=[
+            [list(map(system.valid_by_query(metric).get, ids)) for system in systems]
+            for metric in metrics
+        ],
+        failed_or_empty={
+            reason: [positions(getattr(system.scores, reason)) for system in systems]
+            for reason in ("failed", "empty")
+        },
+        unanswerable={"unanswerable": positions(unanswerable), "unjudged": positions(unjudged)},
+        slices=_slices(systems, ids),
+        matcher_of_metric=[distinct.index(each) for each in readings],
+        lower_is_better=[lower_is_better(metric) for metric in metrics],
+        answer=answer if any(system.run for system in systems) else None,
+        cutoffs=[Reading.of(metric).cutoff for metric in metrics],
+        stages=stages,
+        of_runs=of_runs,
+    )
+
+
+def _slices(systems: Sequence[System], ids: Sequence[str]) -> list[m.SliceKey]:
+    """The keys of the metadata that part the queries into a few groups."""
+    metadata = {
+        query_id: row
+        for system in reversed(systems)
+        for query_id, row in system.scores.metadata.items()
+    }
+    slices = []
+    for key in dict.fromkeys(key for row in metadata.values() for key in row if key != HISTORY):
+        column = [metadata.get(query_id, {}).get(key) for query_id in ids]
+        texts = [None if value is None else str(value) for value in column]
+        by_text = {str(value): value for value in column if value is not None}
+        values = list(map(str, rows.ordered([*by_text.values()])))
+        if 2 <= len(values) <= _SLICE_VALUES:
+            numbers: dict[str | None, int] = {value: n for n, value in enumerate(values)}
+            slices.append(m.SliceKey(str(key), values, list(map(numbers.get, texts))))
+    return slices[:_SLICE_KEYS]
+
 
 _SIGNS = (
     "R: how many passages are relevant to the question. P: precision. n: how many were retrieved."
@@ -48,23 +202,19 @@ def systems_report(
     decision: Sequence[m.Statement] | None = None,
     stages: bool = False,
 ) -> m.Report:
-    """The report of one or several systems, side by side.
-
-    `metric` is that of the slices and of the `worst` hardest queries (None takes the headline);
-    `stages` says that they are those of a pipeline; `decision` is that of a comparison.
-    """
+    """The report of one or several systems, side by side; without a metric, on the headline."""
     check_systems(systems)
     names = [system.name for system in systems]
     title = "Retrieval evaluation"
     if names != ["score"]:
         title = f"Retrieval of {listed([*short_names(names).values()])}"
     metrics = metrics_of(systems)
-    beside = repeats_report.with_runs(systems)
+    beside = repeats.with_runs(systems)
     has_runs = len(beside) > len(systems)
     chosen = metric or m.headline(metrics)
     interval_of = own_intervals(systems)
     lost = losses(systems, chosen, stages=stages) if chosen else []
-    of_runs = repeats_report.repeats_decision(systems, chosen)
+    of_runs = repeats.repeats_decision(systems, chosen)
     said = [*first_lines(systems, chosen, lost), *of_runs] if decision is None else decision
     return m.Report(
         title=title,
@@ -75,12 +225,12 @@ def systems_report(
         about=about(systems),
         sections=[
             summary_section(systems, metrics, interval_of),
-            repeats_report.repeats_section(systems, metrics, chosen),
+            repeats.repeats_section(systems, metrics, chosen),
             *facet_sections(systems),
             m.Section("Slices", slice_tables(systems, slice_by, chosen)),
         ],
         listings=[
-            *repeats_report.unstable(systems, chosen, worst),
+            *repeats.unstable(systems, chosen, worst),
             _hardest(systems, chosen, worst, lost, stages=stages),
         ]
         if chosen
@@ -261,7 +411,7 @@ def _hardest(
         for story in hardest(systems, metric, worst if is_valid else min(worst, 1), stages=stages)
     ]
     remark = "on average" if len(systems) > 1 else ""
-    lead = repeats_report.in_first_run(systems, losses_line(lost)) if queries and is_valid else ""
+    lead = repeats.in_first_run(systems, losses_line(lost)) if queries and is_valid else ""
     return m.Listing(listing_title(metric), queries, remark, on_request=True, lead=lead)
 
 

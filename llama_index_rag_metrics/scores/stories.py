@@ -1,23 +1,153 @@
-"""A question's story: what was asked, what is relevant, what each system retrieved and lost."""
+"""A question's story: what was asked, wanted, retrieved and lost; what scores keep of it."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain, repeat
-from typing import NamedTuple
+from math import inf
+from typing import Any, NamedTuple, TypeAlias
 
 from llama_index_rag_metrics.files.conversations import place_of
 from llama_index_rag_metrics.metrics.passes import Passes
 from llama_index_rag_metrics.rankings.matching.matcher_names import BY_ID
 from llama_index_rag_metrics.rankings.relevance import Relevance
-from llama_index_rag_metrics.rankings.run import Call, Items
+from llama_index_rag_metrics.rankings.run import Call, Items, Ranking, Run
+from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report import model as m
+from llama_index_rag_metrics.report.excerpts import beginning
 from llama_index_rag_metrics.report.numbers import digits_apart, score
 from llama_index_rag_metrics.report.whereabouts import INDEX, RETRIEVER
-from llama_index_rag_metrics.scores.kept_answers import kept_by, read_answer
-from llama_index_rag_metrics.scores.reading import Labels, Reading
-from llama_index_rag_metrics.scores.systems import System, query_text
+from llama_index_rag_metrics.scores.mappings import LazyMapping
+from llama_index_rag_metrics.scores.scores import Scores
+from llama_index_rag_metrics.scores.systems import PLAIN, Labels, Reading, System, query_text
+
+# of how many items the texts are looked at, and how much of each text
+KEPT_ITEMS, KEPT_START = 5, 320
+# of how many retrieved items the texts are kept, and how much of each text
+_KEPT_TEXTS, _KEPT_CHARACTERS = 3, 80
+# of so many wanted items beyond those that are kept the places are, for other systems' stories
+_KEPT_PLACES = 20
+KeptAnswer: TypeAlias = Mapping[str, Any]
+"""{"wanted": the first needs, each the items of which any is enough, "got": the first items}.
+
+"more" and "further" count what was left out of them. Of these items and some others, "found" has
+the ranks, and the tokens up to there; "same" what has the text of one that didn't come; "in_call"
+the call that alone had it; "held" who had it before which stage, and at which rank. "ranks" are
+those of "got", where copies are among them.
+"""
+
+
+def kept_answer(query: m.QueryAnswers) -> KeptAnswer:
+    """The answer of the only system, to be kept as JSON."""
+    (answer,) = query.answers
+    ranks = {item: at.rank for item, at in (answer.found or {}).items()}
+    # those that came last, or never, explain a low score
+    last = sorted(query.wanted, key=lambda need: -min(ranks.get(item.id, inf) for item in need))
+    needs = [
+        sorted(need, key=lambda item: ranks.get(item.id, inf))[:KEPT_ITEMS]
+        for need in query.wanted
+        if need in last[:KEPT_ITEMS]
+    ]
+    ids = {item.id for need in needs for item in need}
+    first = (answer.retrieved or ())[:KEPT_ITEMS]
+    first_found = sorted((answer.found or {}).items(), key=lambda pair: pair[1].rank)
+    others = [item for item, _ in first_found if item not in ids][:_KEPT_PLACES]
+    found = {
+        item: [part for part in at if part is not None]
+        for item, at in first_found
+        if item in {*ids, *others}
+    }
+    rest = {
+        "found": None if answer.found is None else found,
+        "more": len(query.wanted) - len(needs) or None,
+        "same": {item: [*same] for item, same in answer.same_text.items() if item in ids} or None,
+        "in_call": {item: n for item, n in answer.in_call.items() if item in ids} or None,
+        "ranks": answer.ranks and answer.ranks[:KEPT_ITEMS],
+        "further": len(answer.retrieved or ()) - len(first) or None,
+    }
+    return {
+        "wanted": [[_item(item) | _excerpt(item.text) for item in need] for need in needs],
+        "got": [_retrieved(item, rank <= _KEPT_TEXTS) for rank, item in enumerate(first, 1)],
+        **{name: value for name, value in rest.items() if value is not None},
+    }
+
+
+def read_answer(
+    kept: KeptAnswer, answer: m.Answer, least: float
+) -> tuple[list[list[m.Item]], m.Answer, int]:
+    """What was wanted, the answer filled, and how many needs more, also of earlier versions."""
+    wanted, got = kept.get("wanted", ()), kept.get("got", ())
+    if any(isinstance(part, str) for part in (*wanted, *got)):
+        came = [m.ReportedItem(name, None) for name in got]
+        return [[_read_words(name)] for name in wanted], answer._replace(retrieved=came), 0
+    came = [
+        m.ReportedItem(
+            record["id"],
+            record.get("grade"),
+            record.get("text"),
+            [_read_item(wanted) for wanted in record.get("for", ())],
+            least,
+        )
+        for record in got
+    ]
+    needs = [[_read_item(each) for each in need] for need in wanted]
+    found, more = kept.get("found"), kept.get("more", 0)
+    read = answer._replace(
+        retrieved=came,
+        found=found and {item: m.Found(*place) for item, place in found.items()},
+        same_text={item: m.SameText(*same) for item, same in kept.get("same", {}).items()},
+        more=kept.get("further", 0),
+        ranks=kept.get("ranks"),
+        in_call=kept.get("in_call", {}),
+        held={item: [m.Held(0, *last)] for item, last in kept.get("held", {}).items()},
+        known={*(found or ()), *(item.id for need in needs for item in need)} if more else None,
+        is_stored=True,
+    )
+    return needs, read, more
+
+
+def _read_words(name: str) -> m.Item:
+    """A wanted item in words: its grade is in brackets unless it is 1."""
+    graded = re.fullmatch(r"(.+) \[([\d.e+-]+)\]", name)
+    return m.Item(graded[1], float(graded[2])) if graded else m.Item(name, 1.0)
+
+
+def _item(item: m.Item) -> dict[str, Any]:
+    record: dict[str, Any] = {"id": item.id, "grade": item.grade}
+    if item.passage is not None:
+        record["by"] = list(item.passage) if isinstance(item.passage, Span) else "text"
+    return record
+
+
+def _retrieved(item: m.ReportedItem, with_text: bool) -> dict[str, Any]:
+    record: dict[str, Any] = {"id": item.id, **(_excerpt(item.text) if with_text else {})}
+    if item.grade is not None:
+        record["grade"] = item.grade
+    if item.stands_for:
+        record["for"] = [_item(wanted) for wanted in item.stands_for]
+    return record
+
+
+def _excerpt(text: str | None) -> dict[str, str]:
+    return {"text": beginning(text, _KEPT_CHARACTERS)} if text else {}
+
+
+def _read_item(record: Mapping[str, Any]) -> m.Item:
+    by, text = record.get("by"), record.get("text")
+    passage = None if by is None else text or "" if by == "text" else Span(*by)
+    return m.Item(record["id"], record["grade"], passage, text)
+
+
+def kept_by(
+    kept: Mapping[str, Mapping[str, KeptAnswer]], reading: Reading
+) -> Mapping[str, KeptAnswer]:
+    first = next(iter(kept), "")
+    matcher = reading.matcher or first.partition(";")[0]
+    return next((kept[key] for key in (reading.key(matcher), matcher, first) if key in kept), {})
+
 
 _TELLING = 40  # texts of fewer characters may be alike by chance
 
@@ -281,3 +411,69 @@ def readings_of(systems: Sequence[System], metrics: Iterable[str]) -> list[Hasha
             seen.append((matched.matcher, reading.on(labels[place])))
         readings.append(tuple(seen))
     return readings
+
+
+def with_answers(system: System) -> Scores:
+    """The scores of a system, with the answers of each of its runs."""
+    repeats = [with_answers(run) for run in system.repeats]
+    return system.scores.replace(answers=keep_answers(system), repeats=repeats)
+
+
+def keep_answers(system: System) -> dict[str, Mapping[str, KeptAnswer]]:
+    """Matcher, and way to read labels, to query id to what was wanted and what came."""
+    labels: dict[str, Labels] = {}
+    examples: dict[str, str] = {}
+    for metric in sorted(system.scores, key=lambda metric: Reading.of(metric).matcher is not None):
+        matched, reading = system.judged_by(metric), Reading.of(metric)
+        matcher = matched.matcher
+        if matcher not in labels:
+            labels[matcher] = Labels.of(matched.relevance.values())
+        is_plain = reading.on(labels[matcher]) == PLAIN.on(labels[matcher])
+        examples.setdefault(matcher if is_plain else reading.key(matcher), metric)
+    first = {query_id: _first(ranking) for query_id, ranking in system.run.items()}
+    kept = system._replace(run=Run(first))
+    same = {query_id: _kept_same_texts(system, query_id) for query_id in first}
+    return {
+        key: LazyMapping(
+            system.scores.query_ids,
+            partial(_kept_answer, kept, metric, same if metric not in system.matched else {}),
+        )
+        for key, metric in examples.items()
+    }
+
+
+def _first(ranking: Ranking) -> Ranking:
+    """A ranking with the beginnings of the first texts alone, and calls only with ids it lacks."""
+    texts = ranking.texts
+    if texts is not None:
+        first = [text and text[:KEPT_START] for text in texts[:KEPT_ITEMS]]
+        texts = [*first, *repeat("", len(texts) - KEPT_ITEMS)]
+    calls = [Call(list(call.ids), spans=call.spans) for call in ranking.calls or ()]
+    is_sum = set(ranking.ids).issuperset(chain.from_iterable(call.ids for call in calls))
+    return Ranking(
+        list(ranking.ids),
+        texts=texts,
+        error=ranking.error,
+        spans=ranking.spans,
+        tokens=ranking.tokens,
+        calls=None if is_sum else calls,
+        forbidden=ranking.forbidden,
+    )
+
+
+def _kept_same_texts(system: System, query_id: str) -> dict[str, m.SameText]:
+    """Of the labels by id; seen before the texts are cut."""
+    ranking, judged = system.run[query_id], system.relevance.get(query_id)
+    if judged is None or judged.spans or system.text_of is None or ranking.error is not None:
+        return {}
+    missed = {item: system.text_of(item) for item in judged if item not in ranking.ids}
+    texts = ranking.texts or map(system.text_of, ranking.ids)
+    return same_texts(missed, zip(ranking.ids, texts, strict=True))
+
+
+def _kept_answer(
+    system: System, metric: str, same: Mapping[str, Mapping[str, m.SameText]], query_id: str
+) -> KeptAnswer:
+    story = query_answers(query_id, [system], metric)
+    answers = [answer._replace(same_text=same.get(query_id, {})) for answer in story.answers]
+    return kept_answer(story._replace(answers=answers))

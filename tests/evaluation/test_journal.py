@@ -24,7 +24,7 @@ from support.processes import Forked
 from support.retrievers import Postprocessor, Scripted
 
 from llama_index_rag_metrics import RetrievalDataset, evaluate
-from llama_index_rag_metrics.evaluation.asking.run_journal import Asking, Journal
+from llama_index_rag_metrics.evaluation.asking.query_runner import Asking, Journal
 from llama_index_rag_metrics.rankings.run import Call, Ranking
 from llama_index_rag_metrics.runtime.errors import (
     JournalBusy,

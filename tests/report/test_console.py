@@ -23,8 +23,10 @@ from llama_index_rag_metrics import (
     print_results,
     score_rankings,
 )
-from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
-from llama_index_rag_metrics.evaluation.results.results_report import results_report
+from llama_index_rag_metrics.evaluation.results.evaluation_results import (
+    EvaluationResults,
+    results_report,
+)
 from llama_index_rag_metrics.report import terminal
 from llama_index_rag_metrics.report.model import Cell, Report, Row, Section, Table
 from llama_index_rag_metrics.report.numbers import shown as shown_cell

@@ -16,9 +16,9 @@ from llama_index_rag_metrics import (
     metric,
     score_rankings,
 )
-from llama_index_rag_metrics.evaluation.results.results_report import results_report, system_of
+from llama_index_rag_metrics.evaluation.results.evaluation_results import results_report, system_of
 from llama_index_rag_metrics.report.html.page_content import content_of
-from llama_index_rag_metrics.scores.facet_rows import facet_sections
+from llama_index_rag_metrics.scores.rows import facet_sections
 
 HOPS = Relevance.facets({"hop 1": ["a", "b"], "hop <2>": ["c"]})
 ONE = Relevance.facets({"hop 1": ["a"]})

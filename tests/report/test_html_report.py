@@ -23,7 +23,7 @@ from llama_index_rag_metrics import (
     evaluate,
     write_html,
 )
-from llama_index_rag_metrics.evaluation.results.results_report import results_report, system_of
+from llama_index_rag_metrics.evaluation.results.evaluation_results import results_report, system_of
 from llama_index_rag_metrics.rankings.matching.matcher_names import Matched
 from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.report import html as report_html

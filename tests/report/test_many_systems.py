@@ -9,7 +9,7 @@ import pytest
 from rich.cells import cell_len
 
 from llama_index_rag_metrics import Scores, compare
-from llama_index_rag_metrics.evaluation.results.results_report import results_report
+from llama_index_rag_metrics.evaluation.results.evaluation_results import results_report
 from llama_index_rag_metrics.report.html.page import html_page
 from llama_index_rag_metrics.report.terminal import to_text
 

@@ -15,8 +15,10 @@ from llama_index_rag_metrics import (
     evaluate,
     score_rankings,
 )
-from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
-from llama_index_rag_metrics.evaluation.results.results_report import results_report
+from llama_index_rag_metrics.evaluation.results.evaluation_results import (
+    EvaluationResults,
+    results_report,
+)
 from llama_index_rag_metrics.report.model import Cell, Report, Row, Section, Statement, Table
 from llama_index_rag_metrics.report.notebook import to_notebook
 

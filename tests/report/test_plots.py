@@ -26,14 +26,15 @@ from llama_index_rag_metrics import (
     plot,
     score_rankings,
 )
-from llama_index_rag_metrics.evaluation.results import curves
-from llama_index_rag_metrics.evaluation.results.curves import (
+from llama_index_rag_metrics.evaluation.results import evaluation_results
+from llama_index_rag_metrics.evaluation.results.evaluation_results import (
     RECALL_LEVELS,
     cutoffs_of,
     interpolated_precision,
     means_by_cutoff,
+    results_report,
+    system_of,
 )
-from llama_index_rag_metrics.evaluation.results.results_report import results_report, system_of
 from llama_index_rag_metrics.rankings.judging.judged import Hits
 from llama_index_rag_metrics.rankings.matching.matcher_names import Matched
 from llama_index_rag_metrics.report.figure import Figure
@@ -137,7 +138,7 @@ class Shallow(BinaryMetric):
 
 def test_a_cutoff_at_which_a_metric_fails_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     metrics = {"shallow@3": Shallow(k=3)}
-    monkeypatch.setattr(curves, "resolve", metrics.__getitem__)
+    monkeypatch.setattr(evaluation_results, "resolve", metrics.__getitem__)
     results = random_results([metrics["shallow@3"]])
     means = means_by_cutoff(system_of(results), "shallow@3", [1, 3, 20])
     assert set(means) == {1, 3}

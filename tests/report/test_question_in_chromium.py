@@ -22,7 +22,7 @@ from llama_index_rag_metrics import (
     score_rankings,
     write_run,
 )
-from llama_index_rag_metrics.evaluation.results.results_report import results_report
+from llama_index_rag_metrics.evaluation.results.evaluation_results import results_report
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report.html import html_page
 from llama_index_rag_metrics.report.model import (

@@ -22,7 +22,7 @@ NOT_FOR_PEOPLE = {
     "decisions/relation.py": "equal scores, told from noise",
     "decisions/relation_report.py": "a count of answers, which is whole",
     "decisions/sweeps/sweep_result.py": "what 1 - confidence is",
-    "evaluation/results/curves.py": "cutoffs, which are whole",
+    "evaluation/results/evaluation_results.py": "cutoffs, which are whole",
     "files/retrieval_dataset.py": "how many queries a sample has",
     "labels/pooling.py": "an order that the last bits don't decide",
     "report/svg.py": "a mixed colour, and places in a drawing",

@@ -23,7 +23,7 @@ from llama_index_rag_metrics import (
     match_run,
     score_rankings,
 )
-from llama_index_rag_metrics.evaluation.results.results_report import system_of
+from llama_index_rag_metrics.evaluation.results.evaluation_results import system_of
 from llama_index_rag_metrics.rankings.matching.matcher_names import Matched
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.report.html.page_content import content_of
@@ -31,12 +31,10 @@ from llama_index_rag_metrics.report.model import QueryAnswers
 from llama_index_rag_metrics.report.query_lines import found_line, retrieved_lines, wanted_lines
 from llama_index_rag_metrics.report.whereabouts import standings
 from llama_index_rag_metrics.report.why import why_lines
-from llama_index_rag_metrics.scores.keeping_answers import keep_answers
-from llama_index_rag_metrics.scores.losses import losses
-from llama_index_rag_metrics.scores.page_queries import queries_of
-from llama_index_rag_metrics.scores.reading import Labels, Reading
-from llama_index_rag_metrics.scores.stories import query_answers
-from llama_index_rag_metrics.scores.systems import System
+from llama_index_rag_metrics.scores.hardest import losses
+from llama_index_rag_metrics.scores.scores_report import queries_of
+from llama_index_rag_metrics.scores.stories import keep_answers, query_answers
+from llama_index_rag_metrics.scores.systems import Labels, Reading, System
 
 IO = "Io is the most volcanic moon of Jupiter and has hundreds of volcanoes."
 GEYSERS = "Enceladus has geysers which come from an ocean under the ice of it."

@@ -13,7 +13,7 @@ import pytest
 from support.reported import EVIL, baseline, comparison, other
 
 from llama_index_rag_metrics import Scores, check_rules, compare
-from llama_index_rag_metrics.evaluation.results.results_report import results_report
+from llama_index_rag_metrics.evaluation.results.evaluation_results import results_report
 from llama_index_rag_metrics.report.drawing import shortened, spread, ticks, without_prefix
 from llama_index_rag_metrics.report.figure import Axis, Figure, Series
 from llama_index_rag_metrics.report.html.page import html_page

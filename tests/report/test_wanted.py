@@ -21,7 +21,7 @@ from llama_index_rag_metrics import (
     check_rules,
     evaluate,
 )
-from llama_index_rag_metrics.evaluation.results.results_report import results_report, system_of
+from llama_index_rag_metrics.evaluation.results.evaluation_results import results_report, system_of
 from llama_index_rag_metrics.report.html import html_page
 from llama_index_rag_metrics.report.markup import to_markdown
 from llama_index_rag_metrics.report.model import Item, QueryAnswers

@@ -8,8 +8,8 @@ import pytest
 from support.retrievers import Scripted, node
 
 from llama_index_rag_metrics import EvaluationResults, RetrievalDataset, Scores, evaluate
-from llama_index_rag_metrics.evaluation.results.results_report import system_of
-from llama_index_rag_metrics.scores.losses import losses, losses_line
+from llama_index_rag_metrics.evaluation.results.evaluation_results import system_of
+from llama_index_rag_metrics.scores.hardest import losses, losses_line
 from llama_index_rag_metrics.scores.systems import System
 
 IO = "Io has volcanoes, and lakes of sulphur on its surface."

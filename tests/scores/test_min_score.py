@@ -34,7 +34,7 @@ from llama_index_rag_metrics import (
     write_run,
 )
 from llama_index_rag_metrics.cli import app
-from llama_index_rag_metrics.evaluation.results.results_report import results_report
+from llama_index_rag_metrics.evaluation.results.evaluation_results import results_report
 from llama_index_rag_metrics.rankings.judging.judged import JudgedRankings
 from llama_index_rag_metrics.rankings.judging.judged_column import RetrievalScores
 from llama_index_rag_metrics.runtime.arrays import FloatArray

@@ -17,7 +17,7 @@ from llama_index_rag_metrics import (
     write_run,
 )
 from llama_index_rag_metrics.runtime.errors import LabelWarning
-from llama_index_rag_metrics.scores.scoring.remarks import Remarks
+from llama_index_rag_metrics.scores.scoring.batches import Remarks
 
 ALIKE = "write them alike on both sides"
 BY_TEXT = "match by text with match_run()"

@@ -24,7 +24,7 @@ from llama_index_rag_metrics import (
     score_rankings,
     score_thresholds,
 )
-from llama_index_rag_metrics.evaluation.results.results_report import results_report
+from llama_index_rag_metrics.evaluation.results.evaluation_results import results_report
 from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.report.terminal import print_report
 from llama_index_rag_metrics.runtime.errors import GateFailed, InvalidInput, UnknownMetric

@@ -35,7 +35,7 @@ from llama_index_rag_metrics import (
 )
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.scores import Counts
-from llama_index_rag_metrics.scores.scoring.remarks import Remarks
+from llama_index_rag_metrics.scores.scoring.batches import Remarks
 from llama_index_rag_metrics.scores.scoring.totals import ExactSum
 from support.llms import Completing
 from support.reported import EVIL, METRICS, baseline, comparison, results

@@ -15,8 +15,7 @@ from llama_index_rag_metrics.decisions.calibration_report import calibration_tab
 from llama_index_rag_metrics.decisions.comparison.comparison_sentences import TESTS
 from llama_index_rag_metrics.decisions.comparison.difference import Difference, Outcome, SystemPair
 from llama_index_rag_metrics.decisions.comparison.holes import EXPLAINED, hole_tables
-from llama_index_rag_metrics.evaluation.results.curves import curve_figures
-from llama_index_rag_metrics.evaluation.results.results_report import system_of
+from llama_index_rag_metrics.evaluation.results.evaluation_results import curve_figures, system_of
 from llama_index_rag_metrics.metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.drawing import short_names, without_prefix
@@ -33,9 +32,9 @@ from llama_index_rag_metrics.report.numbers import (
     signed,
     span_of_bar,
 )
-from llama_index_rag_metrics.scores import scores_figures, scores_report
+from llama_index_rag_metrics.scores import scores_report
 from llama_index_rag_metrics.scores.first_line import with_failures
-from llama_index_rag_metrics.scores.page_queries import queries_of
+from llama_index_rag_metrics.scores.scores_report import queries_of
 from llama_index_rag_metrics.scores.systems import System, best_first
 from llama_index_rag_metrics.statistics.intervals import HasEnds, excludes_0
 
@@ -368,7 +367,7 @@ def _figures(comparison: Comparison, systems: list[System]) -> dict[str, Draw]:
         return comparison.metric_names if name is None else [name]
 
     return {
-        "means": lambda name: scores_figures.means_figure(
+        "means": lambda name: scores_report.means_figure(
             systems, chosen(name), interval_of, compared=True
         ),
         "differences": lambda name: _difference_figure(comparison, chosen(name)),
@@ -376,7 +375,7 @@ def _figures(comparison: Comparison, systems: list[System]) -> dict[str, Draw]:
             comparison, name or comparison.settings.primary
         ),
         **curve_figures(systems, comparison.query_ids),
-        "latency": lambda _: scores_figures.latency_figure(systems),
+        "latency": lambda _: scores_report.latency_figure(systems),
     }
 
 

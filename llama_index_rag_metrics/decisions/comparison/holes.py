@@ -18,9 +18,11 @@ from typing import TypeAlias
 
 import numpy as np
 
-from llama_index_rag_metrics.evaluation.results.curves import ranking_metric
-from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
-from llama_index_rag_metrics.evaluation.results.results_report import system_of
+from llama_index_rag_metrics.evaluation.results.evaluation_results import (
+    EvaluationResults,
+    ranking_metric,
+    system_of,
+)
 from llama_index_rag_metrics.metrics.base import GroupMetric, RankingMetric
 from llama_index_rag_metrics.metrics.ranks import MRR, RBP
 from llama_index_rag_metrics.metrics.sets import HitRate, Judged, Precision

@@ -35,8 +35,10 @@ from llama_index_rag_metrics.decisions.gate.verdicts import (
     decide,
     gathered,
 )
-from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
-from llama_index_rag_metrics.evaluation.results.results_report import system_of
+from llama_index_rag_metrics.evaluation.results.evaluation_results import (
+    EvaluationResults,
+    system_of,
+)
 from llama_index_rag_metrics.metrics.base import check_passes
 from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.metrics.passes import Passes

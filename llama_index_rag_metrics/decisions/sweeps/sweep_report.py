@@ -13,7 +13,7 @@ from llama_index_rag_metrics.decisions.chunk_ceiling import FEWEST_TOKENS, MOST_
 from llama_index_rag_metrics.decisions.sweeps import sweep_sentences as sentences
 from llama_index_rag_metrics.decisions.sweeps.grid import varied
 from llama_index_rag_metrics.decisions.sweeps.sweep_sentences import SAVINGS, saves
-from llama_index_rag_metrics.evaluation.results.results_report import system_of
+from llama_index_rag_metrics.evaluation.results.evaluation_results import system_of
 from llama_index_rag_metrics.metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.figure import Axis, Figure, Series

@@ -22,8 +22,7 @@ from llama_index_rag_metrics.decisions.comparison.comparing import primary_of
 from llama_index_rag_metrics.decisions.comparison.difference import margin_of
 from llama_index_rag_metrics.decisions.sweeps.grid import Grid, Point, combinations
 from llama_index_rag_metrics.decisions.sweeps.sweep_result import Configuration, Sweep
-from llama_index_rag_metrics.evaluation.asking.query_runner import NOT_ASKED
-from llama_index_rag_metrics.evaluation.asking.run_journal import Asking, read_finished
+from llama_index_rag_metrics.evaluation.asking.query_runner import NOT_ASKED, Asking, read_finished
 from llama_index_rag_metrics.evaluation.asking.run_options import (
     RunOptions,
     StageOptions,

@@ -13,8 +13,13 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from typing_extensions import Unpack
 
 from llama_index_rag_metrics.distributed.ray import sharing
-from llama_index_rag_metrics.evaluation.asking.pipeline import listed_postprocessors
-from llama_index_rag_metrics.evaluation.asking.query import Asked, Computed, Question, prepare
+from llama_index_rag_metrics.evaluation.asking.query import (
+    Asked,
+    Computed,
+    Question,
+    listed_postprocessors,
+    prepare,
+)
 from llama_index_rag_metrics.evaluation.asking.run_options import (
     EvaluateOptions,
     RunOptions,
@@ -22,9 +27,9 @@ from llama_index_rag_metrics.evaluation.asking.run_options import (
     check_known,
     shows,
 )
+from llama_index_rag_metrics.evaluation.evaluator import Plan, run_evaluation
 from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity, identify_retriever
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
-from llama_index_rag_metrics.evaluation.run_evaluation import Plan, run_evaluation
 from llama_index_rag_metrics.evaluation.sessions.session_asker import asker_of
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
 from llama_index_rag_metrics.evaluation.who_asks import Query

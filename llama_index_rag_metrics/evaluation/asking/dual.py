@@ -17,19 +17,15 @@ from llama_index_rag_metrics.runtime.masking import describe_error
 from llama_index_rag_metrics.runtime.threads import Threads, within
 
 T = TypeVar("T")
-
 Way: TypeAlias = Literal["asynchronous", "blocking"]
-
 _OTHER: dict[Way, Way] = {"asynchronous": "blocking", "blocking": "asynchronous"}
 
+# errors of a way that can never work, unlike those of a service that was busy
 _CANNOT = (NotImplementedError, AttributeError, TypeError, ImportError)
 _SAYS_CANNOT = re.compile(r"sync|await|event loop|not initiali[sz]ed", re.IGNORECASE)
-"""Errors of a way that can never work, unlike those of a service that was busy."""
-
 _OF_ANOTHER_LOOP = re.compile(r"different (event )?loop|event loop is closed", re.IGNORECASE)
-
+# the result of a call, and its seconds, without attempts that failed
 Answer: TypeAlias = "tuple[T, float]"
-"""The result of a call, and its seconds, without attempts that failed."""
 
 
 class CallModes:
@@ -61,10 +57,7 @@ class CallModes:
 
 
 class DualCall(Generic[T]):
-    """Calls the asynchronous or the blocking one of two methods that do the same.
-
-    A method that only calls the other is given as None. The blocking one runs in `threads`.
-    """
+    """Calls the asynchronous or the blocking one, in `threads`, of two methods that do the same."""
 
     def __init__(
         self,

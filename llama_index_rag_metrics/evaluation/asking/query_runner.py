@@ -1,15 +1,16 @@
-"""Asking every query of a dataset, several at once, and keeping what came back."""
+"""Asking every query of a dataset, several at once, with a journal of those that are finished."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from llama_index.core.evaluation.retrieval.metrics_base import RetrievalMetricResult
 from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
@@ -17,14 +18,16 @@ from llama_index.core.instrumentation.dispatcher import active_instrument_tags, 
 from llama_index.core.instrumentation.event_handlers import NullEventHandler
 from llama_index.core.instrumentation.span_handlers import NullSpanHandler
 
-from llama_index_rag_metrics.evaluation.asking.query import Asker, Question
-from llama_index_rag_metrics.evaluation.asking.run_journal import Asking, Journal
+from llama_index_rag_metrics.evaluation.asking.query import Asked, Asker, Question
 from llama_index_rag_metrics.evaluation.retrieved.run_matching import (
     Matching,
     count_by_text,
     expected_texts,
 )
 from llama_index_rag_metrics.evaluation.who_asks import Query
+from llama_index_rag_metrics.files.fields import CALLS
+from llama_index_rag_metrics.files.lines import Place
+from llama_index_rag_metrics.files.runs.run_records import ranking_record, read_ranking, read_repeat
 from llama_index_rag_metrics.rankings.matching.id_matcher import LabelCheck
 from llama_index_rag_metrics.rankings.matching.matcher import Matcher
 from llama_index_rag_metrics.rankings.matching.matcher_names import Matched
@@ -32,30 +35,69 @@ from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.report.numbers import whole_seconds
 from llama_index_rag_metrics.runtime.cache.fetching import Usage
 from llama_index_rag_metrics.runtime.errors import InvalidInput, QueryTimeout, RetrievalFailed
+from llama_index_rag_metrics.runtime.journal import UNREADABLE, JsonLinesJournal, read_rows
 from llama_index_rag_metrics.runtime.masking import mask
 from llama_index_rag_metrics.runtime.progress import Advance, progress
 from llama_index_rag_metrics.runtime.retries import refuses_key
 from llama_index_rag_metrics.runtime.sync import loop_watched, out_of_reach
-from llama_index_rag_metrics.scores.scoring.remarks import Cut
+from llama_index_rag_metrics.scores.scoring.batches import Cut
 
 if TYPE_CHECKING:
-    from llama_index_rag_metrics.evaluation.asking.query import Asked
-    from llama_index_rag_metrics.evaluation.run_evaluation import Plan
+    from llama_index_rag_metrics.evaluation.evaluator import Plan
+
+_FORMAT = "llama-index-rag-metrics journal, version 3"
 
 
+class Asking(NamedTuple):
+    """One time that a query is asked, numbered from 1 on."""
+
+    query_id: str
+    repeat: int = 1
+
+
+class Journal(JsonLinesJournal[tuple[Asking, Ranking]]):
+    """An append-only file of rankings; `finished` has those of earlier calls."""
+
+    def __init__(self, path: str | Path, fingerprint: Mapping[str, str]) -> None:
+        super().__init__(path, _FORMAT, fingerprint, _read)
+        self.finished: dict[Asking, Ranking] = dict(self.rows)
+
+    def record(self, asking: Asking, ranking: Ranking) -> None:
+        self.write(_row(asking, ranking))
+
+
+def read_finished(path: Path) -> set[Asking]:
+    finished = set()
+    for row in read_rows(path):
+        with suppress(*UNREADABLE):
+            finished.add(_read(row)[0])
+    return finished
+
+
+def _row(asking: Asking, ranking: Ranking) -> dict[str, Any]:
+    return {**ranking_record(*asking, ranking), "concurrency": ranking.concurrency}
+
+
+def _read(row: Mapping[str, Any]) -> tuple[Asking, Ranking]:
+    place = Place("journal", is_ours=True)
+    asking = Asking(row["query_id"], read_repeat(row, place))
+    ranking = replace(read_ranking(row, place), concurrency=row["concurrency"])
+    again = _row(asking, ranking)
+    for call, kept in zip(again.get(CALLS, ()), row.get(CALLS, ()), strict=True):
+        if type(kept.get("error")) is str:  # masked anew, by what is a secret now
+            call["error"] = kept["error"]
+    if type(asking.query_id) is not str or again != row:  # which no journal has written
+        raise ValueError(row)
+    return asking, ranking
+
+
+# the beginning of the error of a query that came after a run was given up
 NOT_ASKED = "not asked: "
-"""The beginning of the error of a query that came after a run was given up."""
-
-RETRIEVER = "the retriever"
-"""The key of the retriever's failures; metrics have their names."""
+RETRIEVER = "the retriever"  # the key of the retriever's failures; metrics have their names
 
 
 class FailedQueries:
-    """Counts failures, of the retriever and of each metric, and says when to stop asking.
-
-    A service that refuses the key refuses it on every query. One that forbids a query may allow
-    others, so that counts only as long as none was answered.
-    """
+    """Counts failures, of the retriever and of each metric, and says when to stop asking."""
 
     def __init__(self, max_failures: float | None, total: int) -> None:
         self._max_failures, self._total = max_failures, total
@@ -94,9 +136,7 @@ class FailedQueries:
                 yield f"{component} wasn't asked for {queries}{counted}, since {reason}"
 
 
-QUERY_ID = "rag_metrics.query_id"
-"""The tag that names the question, on every span and event of it."""
-
+QUERY_ID = "rag_metrics.query_id"  # the tag that names the question, on every span and event of it
 _dispatcher = get_dispatcher(__name__)
 
 
@@ -121,8 +161,7 @@ class EvaluatedQuestion:
         return await self._ask()
 
 
-_SLOW_QUERY_SECONDS = 3.0
-"""After this long the progress bar names the query that is waited for."""
+_SLOW_QUERY_SECONDS = 3.0  # after this long the progress bar names the query that is waited for
 
 
 @dataclass

@@ -1,28 +1,47 @@
-"""The results of an evaluation: LlamaIndex's results, one a query, and what they add up to."""
+"""The results of an evaluation, one a query, what they add up to, their curves and their report."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from functools import partial
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
-from llama_index_rag_metrics.evaluation.sessions.judged_sessions import Sessions
+from llama_index_rag_metrics.evaluation.sessions.judged_sessions import Sessions, recall_by_call
+from llama_index_rag_metrics.files.conversations import conversations_of
 from llama_index_rag_metrics.files.dataset_content import PassageTexts
 from llama_index_rag_metrics.files.dataset_summary import unread_labels
 from llama_index_rag_metrics.metrics.base import RankingMetric
-from llama_index_rag_metrics.rankings.matching.matcher_names import Matched
+from llama_index_rag_metrics.metrics.metric_names import metric as resolve
+from llama_index_rag_metrics.metrics.others import interpolated
+from llama_index_rag_metrics.rankings.judging.lists import judge
+from llama_index_rag_metrics.rankings.matching.matcher_names import BY_ID, Matched
 from llama_index_rag_metrics.rankings.relevance import Relevance
-from llama_index_rag_metrics.rankings.run import Run
-from llama_index_rag_metrics.report.numbers import questions
+from llama_index_rag_metrics.rankings.run import Ranking, Run
+from llama_index_rag_metrics.report.figure import Axis, Draw, Figure, Series
+from llama_index_rag_metrics.report.model import Cell, Report, headline
+from llama_index_rag_metrics.report.numbers import questions, score, shown
+from llama_index_rag_metrics.report.plot import Plot, plot_of
 from llama_index_rag_metrics.report.reportable import Reportable
-from llama_index_rag_metrics.runtime.errors import EveryQueryFailed
+from llama_index_rag_metrics.runtime.errors import EveryQueryFailed, InvalidInput, RagMetricsError
 from llama_index_rag_metrics.runtime.garbage import collection_paused
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.hardest import HardQuestions, worst_of
 from llama_index_rag_metrics.scores.mappings import ranking_digest
-from llama_index_rag_metrics.scores.systems import TextOf
+from llama_index_rag_metrics.scores.scores_report import systems_report
+from llama_index_rag_metrics.scores.scoring.batches import EVERY_QUERY
+from llama_index_rag_metrics.scores.scoring.score_rankings import score_with
+from llama_index_rag_metrics.scores.systems import (
+    System,
+    TextOf,
+    best_first,
+    metrics_of,
+    shown_name,
+)
+from llama_index_rag_metrics.statistics.intervals import mean_interval
 
 if TYPE_CHECKING:
     from llama_index.core.evaluation import RetrievalEvalResult
@@ -32,9 +51,8 @@ if TYPE_CHECKING:
     )
 
     from llama_index_rag_metrics.evaluation.asking.query_runner import Collected
-    from llama_index_rag_metrics.evaluation.run_evaluation import Plan
+    from llama_index_rag_metrics.evaluation.evaluator import Plan
     from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
-    from llama_index_rag_metrics.report.model import Report
     from llama_index_rag_metrics.scores.thresholds import Thresholds
 
     ListOfResults = list[RetrievalEvalResult]
@@ -104,8 +122,6 @@ class EvaluationResults(Reportable, ListOfResults):
 
         Of questions that were asked several times, the first time.
         """
-        from llama_index_rag_metrics.evaluation.results.results_report import system_of
-
         seen = system_of(self).judged_by(next(iter(self.scores), ""))
         return Sessions(seen.run, seen.relevance)
 
@@ -118,8 +134,6 @@ class EvaluationResults(Reportable, ListOfResults):
         Raises:
             UnknownMetric: the metric wasn't computed.
         """
-        from llama_index_rag_metrics.evaluation.results.results_report import system_of
-
         return worst_of(system_of(self), metric, n)
 
     def thresholds(self, metric: str | None = None, *, tolerance: float = 0.02) -> Thresholds:
@@ -134,8 +148,6 @@ class EvaluationResults(Reportable, ListOfResults):
             InvalidInput: the metric needs no labels, or less of it is better; scores are missing,
                 rise with the rank as distances do, or are of several retrievers.
         """
-        from llama_index_rag_metrics.evaluation.results.results_report import system_of
-        from llama_index_rag_metrics.report.model import headline
         from llama_index_rag_metrics.scores.thresholds import thresholds_of
 
         system = system_of(self)
@@ -151,8 +163,6 @@ class EvaluationResults(Reportable, ListOfResults):
 
     def report(self, *, full: bool = False) -> Report:
         """Means, counts, latency, what went wrong, and each query's ranking."""
-        from llama_index_rag_metrics.evaluation.results.results_report import results_report
-
         return results_report([self])
 
     def __repr__(self) -> str:
@@ -288,3 +298,247 @@ def _notes(
             yield f"{name} gave NaN for some questions, which have no value"
         if n := sum(map(_is_empty, results.values())):
             yield f"{name} has no value where nothing was retrieved: {n} questions"
+
+
+# where trec_eval's `iprec_at_recall` looks
+RECALL_LEVELS = tuple(level / 10 for level in range(11))
+_BUDGETS = [round(step * 10**power) for power in range(1, 9) for step in (1, 1.5, 2, 3, 5, 7)]
+_CUTOFFS = (*range(1, 11), 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 1000)
+
+
+def ranking_metric(name: str) -> RankingMetric | None:
+    try:
+        metric = resolve(name)
+    except (RagMetricsError, ImportError):
+        return None
+    return metric if isinstance(metric, RankingMetric) else None
+
+
+def cutoffs_of(systems: Iterable[System], *, in_tokens: bool = False) -> list[int]:
+    """The cutoffs of a curve: dense at the top, up to the longest ranking, or its tokens."""
+    rankings = [ranking for system in systems for ranking in system.run.every_ranking]
+    lengths = (sum(each.tokens or ()) if in_tokens else len(each.ids) for each in rankings)
+    most = max(lengths, default=0)
+    steps = takewhile(most.__gt__, _BUDGETS if in_tokens else _CUTOFFS)
+    return [*steps, most] if most else []
+
+
+def means_by_cutoff(
+    system: System,
+    metric: str,
+    cutoffs: Sequence[int],
+    query_ids: Iterable[str] | None = None,
+    *,
+    in_tokens: bool = False,
+) -> dict[int, float]:
+    """Cutoff to the mean of a metric there, over these queries, or all that have a value."""
+    uncut = ranking_metric(metric)
+    if uncut is None or "k" not in type(uncut).model_fields or not cutoffs:
+        return {}
+    not_taken = {"k", "tokens", "match", "ideal"}
+    parameters = {**uncut.model_dump(exclude=not_taken, exclude_none=True), "match": BY_ID}
+    cutoff = "tokens" if in_tokens else "k"
+    chosen = [type(uncut).model_validate({**parameters, cutoff: n}) for n in cutoffs]
+    relevance, rankings = _scored(system, metric, query_ids)
+    retrieved = [ranking for ranking in rankings if ranking.ids]
+    needs = chosen[0].needs & {"tokens", "spans"}
+    if any(getattr(ranking, column) is None for column in needs for ranking in retrieved):
+        return {}
+    scores = score_with(chosen, relevance, rankings, replace(EVERY_QUERY, tolerant=True))
+    names = {n: cut.metric_name for n, cut in zip(cutoffs, chosen, strict=True)}
+    return {n: scores.means[name] for n, name in names.items() if scores.n(name)}
+
+
+def interpolated_precision(
+    system: System, metric: str, query_ids: Iterable[str] | None = None
+) -> dict[float, float]:
+    """trec_eval's `iprec_at_recall` by level of recall, averaged; {} without queries."""
+    relevance, rankings = _scored(system, metric, query_ids)
+    if not any(relevance):
+        return {}
+    hits = judge(relevance, [ranking.ids for ranking in rankings]).at(None, 1.0)
+    return {level: float(interpolated(hits, level).mean()) for level in RECALL_LEVELS}
+
+
+def _scored(
+    system: System, metric: str, query_ids: Iterable[str] | None
+) -> tuple[list[Relevance], list[Ranking]]:
+    """Relevance and ranking, by the metric's matcher, of each query with a value for it, of each
+    time that it was asked."""
+    judged, rankings = list[Relevance](), list[Ranking]()
+    chosen = None if query_ids is None else set(query_ids)
+    for each in system.repeats or [system]:
+        matched = each.judged_by(metric)
+        for query_id in each.by_query(metric):
+            if chosen is None or query_id in chosen:
+                # what is scored here has no error: whether a failed query counts was decided before
+                rankings.append(replace(matched.run.get(query_id, Ranking()), error=None))
+                judged.append(matched.relevance.get(query_id, Relevance()))
+    return judged, rankings
+
+
+_CALLS = 10  # calls that a figure shows
+
+
+def curve_figures(
+    systems: Sequence[System], query_ids: Iterable[str] | None = None
+) -> dict[str, Draw]:
+    """Functions that draw the curves of systems with rankings, over these queries, or all."""
+    metrics = metrics_of(systems)
+    chosen = None if query_ids is None else list(query_ids)
+    kinds: dict[str, Callable[..., Figure | None]] = {
+        "recall_by_call": _recall_by_call,
+        "by_cutoff": _by_cutoff,
+        "by_tokens": partial(_by_cutoff, in_tokens=True),
+        "precision_recall": _precision_recall,
+    }
+
+    def drawn(draw: Callable[..., Figure | None]) -> Draw:
+        return lambda name: draw(systems, name or headline(metrics), chosen)
+
+    return {kind: drawn(draw) for kind, draw in kinds.items()}
+
+
+def _recall_by_call(
+    systems: Sequence[System], metric: str, query_ids: Sequence[str] | None
+) -> Figure | None:
+    series = []
+    for number, system in enumerate(systems):
+        matched = system.judged_by(metric)
+        relevance, run = matched.relevance, matched.run
+        scored = [
+            query_id
+            for query_id in (system.scores.query_ids if query_ids is None else query_ids)
+            if relevance.get(query_id) and query_id in run and run[query_id].calls is not None
+        ]
+        rankings = [run[query_id] for query_id in scored]
+        most = max((len(ranking.calls or ()) for ranking in rankings), default=0)
+        if not most:
+            continue
+        judged = [relevance[query_id] for query_id in scored]
+        columns = recall_by_call(judged, rankings, min(most, _CALLS)).T
+        means = [float(column.mean()) for column in columns]
+        names = [f"call {call}" for call in range(1, len(columns) + 1)]
+        together = conversations_of(scored, system.scores.metadata)
+        ends = [mean_interval(column, clusters=together) for column in columns]
+        low, high = [end.low for end in ends], [end.high for end in ends]
+        remarks = [
+            f"{name}: {shown(Cell(mean, 'score', low=end.low, high=end.high))}"
+            for name, mean, end in zip(names, means, ends, strict=True)
+        ]
+        series.append(Series(system.name, number, means, names, low, high, remarks))
+    if not series:
+        return None
+    axis = Axis("recall so far, mean over questions", ends=(0, 1.02))
+    return Figure("points", axis, Axis(), series)
+
+
+def _by_cutoff(
+    systems: Sequence[System],
+    metric: str,
+    query_ids: Sequence[str] | None,
+    *,
+    in_tokens: bool = False,
+) -> Figure | None:
+    cutoffs = cutoffs_of(systems, in_tokens=in_tokens)
+    own = ranking_metric(metric)
+    if in_tokens and (budget := getattr(own, "tokens", None)):
+        cutoffs = sorted({*cutoffs, budget})
+
+    def curve_of(system: System) -> dict[int, float]:
+        return means_by_cutoff(system, metric, cutoffs, query_ids, in_tokens=in_tokens)
+
+    what = "tokens" if in_tokens else "k"
+    y = Axis(f"{metric.partition('@')[0]}@{what}", from_zero=True)
+    place = "{:,} tokens" if in_tokens else "k = {}"
+    return _lines(systems, metric, curve_of, Axis(what), y, place)
+
+
+def _precision_recall(
+    systems: Sequence[System], metric: str, query_ids: Sequence[str] | None
+) -> Figure | None:
+    curve_of = partial(interpolated_precision, metric=metric, query_ids=query_ids)
+    x, y = Axis("recall", ends=(-0.02, 1.02)), Axis("interpolated precision", ends=(0, 1.02))
+    return _lines(systems, metric, curve_of, x, y, "recall {:g}")
+
+
+def _lines(
+    systems: Sequence[System],
+    metric: str,
+    curve_of: Callable[[System], Mapping[Any, float]],
+    x: Axis,
+    y: Axis,
+    place: str,
+) -> Figure | None:
+    """A curve of each system that has the metric; None where all are empty."""
+    series = []
+    for number in best_first([system.mean(metric) for system in systems], metric):
+        system = systems[number]
+        if system.run and metric in system.scores:
+            curve = curve_of(system)
+            remarks = [f"{place.format(at)}: {score(mean)}" for at, mean in curve.items()]
+            points = (list(curve), list(curve.values()))
+            series.append(Series(system.name, number, *points, remarks=remarks))
+    return Figure("lines", x, y, series) if any(each.x for each in series) else None
+
+
+Reported: TypeAlias = EvaluationResults | Scores  # what a report takes for one retriever
+Several: TypeAlias = Reported | Sequence[Reported] | Mapping[str, Reported]
+"""What a report takes for one or several retrievers; the keys of a mapping are their names."""
+
+
+def system_of(reported: Reported, name: str = "") -> System:
+    if isinstance(reported, Scores):
+        return System.of(reported, name)
+    return System(
+        name or shown_name(reported.scores, "score"),
+        reported.scores,
+        reported.run,
+        reported.relevance,
+        {metric: reported.matched[matcher] for metric, matcher in reported.matched_by.items()},
+        reported.about,
+        reported.price_per_million,
+        reported.text_of,
+    )
+
+
+def by_name(reported: Several) -> dict[str, Reported]:
+    """The results of a report, each by a name to show; repeated names are numbered."""
+    if isinstance(reported, (EvaluationResults, Scores)):
+        reported = [reported]
+    pairs = reported.items() if isinstance(reported, Mapping) else (("", each) for each in reported)
+    listed, named = list(pairs), dict[str, Reported]()
+    for number, (name, result) in enumerate(listed, 1):
+        if not isinstance(result, (EvaluationResults, Scores)):
+            expected = "results or scores of retrievers, or {name: results or scores}"
+            raise InvalidInput("reported", result, expected)
+        scores = result if isinstance(result, Scores) else result.scores
+        unnamed = "score" if len(listed) == 1 else f"system {number}"
+        first = name or shown_name(scores, unnamed)
+        names = (first, *(f"{first} {again}" for again in range(2, len(listed) + 2)))
+        named[next(free for free in names if free not in named)] = result
+    return named
+
+
+def systems_of(reported: Several) -> list[System]:
+    return [system_of(result, name) for name, result in by_name(reported).items()]
+
+
+def results_report(reported: Several, **options: Any) -> Report:
+    systems = systems_of(reported)
+    return systems_report(systems, figures=curve_figures(systems), **options)
+
+
+def plot(reported: Reportable | Several, kind: str = "means", metric: str | None = None) -> Plot:
+    """Draw one figure of any result, or of the results or scores of several retrievers.
+
+    For the kinds of figures and for errors see `Reportable.plot`.
+
+    Examples:
+        >>> from llama_index_rag_metrics import Scores
+        >>> bm25 = Scores(["q1", "q2"], {"mrr": [1.0, 0.5]}, name="bm25")
+        >>> print(plot(bm25, "means", "mrr"))
+        Retrieval of bm25, plotted: means with their intervals, mrr.
+    """
+    report = reported.report() if isinstance(reported, Reportable) else results_report(reported)
+    return plot_of(report, kind, metric)

@@ -27,13 +27,12 @@ from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.runtime.errors import InvalidInput, RagMetricsError
 from llama_index_rag_metrics.runtime.sync import synchronous
 
+# what labels are checked against and moved to
 PassagesLike: TypeAlias = (
     "Passages | BaseIndex[Any] | BasePydanticVectorStore | BaseDocumentStore"
     " | Iterable[BaseNode | NodeWithScore] | Mapping[str, str] | RetrievalDataset"
     " | str | os.PathLike[str]"
 )
-"""What labels are checked against and moved to."""
-
 _EXPECTED = "an index, a vector store, a docstore, a list of nodes, {id: text}, a dataset or a path"
 _DOCSTORE = "docstore.json"
 _PAGE = 10_000

@@ -1,15 +1,15 @@
-"""Matching a run: what retrieved items stand for, by each matcher, and the scores that follow."""
+"""Matching a run: what retrieved items stand for, their places, and the scores that follow."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from llama_index_rag_metrics.evaluation.retrieved.places import Places, unplaced_note
+from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
 from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.rankings.judging.columns import JudgedSpans, columns_for
 from llama_index_rag_metrics.rankings.matching.id_matcher import Came, GroupMatcher, expected_groups
@@ -27,7 +27,7 @@ from llama_index_rag_metrics.rankings.matching.matcher_names import (
     as_matcher,
     named_matcher,
 )
-from llama_index_rag_metrics.rankings.matching.span_matcher import SpanMatcher
+from llama_index_rag_metrics.rankings.matching.span_matcher import SpanMatcher, node_span
 from llama_index_rag_metrics.rankings.matching.text_matchers import ContainmentMatcher
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Call, Ranking, Run
@@ -46,21 +46,90 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
+    from llama_index.core.schema import BaseNode
     from llama_index.core.storage.kvstore.types import BaseKVStore
 
-from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
+
+class Places:
+    """Finds the place of a node in its document: by its own offsets, or else by its text."""
+
+    def __init__(self, corpus: Mapping[str, str], matcher: Matcher[Any] | None = None) -> None:
+        self._corpus = corpus
+        self._nodes = matcher if isinstance(matcher, SpanMatcher) else None
+
+    def of_node(self, node: BaseNode) -> Span | None:
+        span = node_span(node)
+        if span is not None and self._nodes is not None:
+            span = self._nodes.resolve(span)
+        document = node.ref_doc_id
+        text = node.get_content()
+        if document is None:
+            is_own = span is None or span.source == node.node_id
+            return self._of_document(node.node_id, text) if is_own else self._within(span)
+        if span is not None and span.source == document:
+            whole = self._corpus.get(document)
+            if whole is None or whole[span.start : span.end] == text:
+                return span
+        return self.search(text, document) or self._within(span)
+
+    def of_relevance(self, relevance: Relevance) -> Relevance:
+        """Add to relevance the places of ids that are known nodes."""
+        if self._nodes is None:
+            return relevance
+        known = dict(relevance.spans or {})
+        for item in relevance.grades:
+            span = known.get(item) or self._nodes.span_of(item)
+            if span is not None:
+                known[item] = self._nodes.resolve(span)
+        return relevance.with_spans(known) if known else relevance
+
+    def _within(self, span: Span | None) -> Span | None:
+        """Cut a span off at its document's end, which a node with a title exceeds by a line."""
+        if span is None or span.source not in self._corpus:
+            return span
+        end = min(span.end, len(self._corpus[span.source]))
+        return span._replace(end=end) if span.start < end else None
+
+    def _of_document(self, item: str, text: str) -> Span | None:
+        """The retrieved part of a document: all of it for a bare id, or with an added title."""
+        document = self._corpus.get(item, text)
+        if document.strip() in text or not text:
+            return Span(item, 0, len(document)) if document else None
+        return self.search(text, item)
+
+    def search(self, text: str, document: str, begin: int = 0) -> Span | None:
+        """The first place of a text in a document, blanks around it ignored."""
+        text = text.strip()
+        start = self._corpus.get(document, "").find(text, begin) if text else -1
+        return None if start < 0 else Span(document, start, start + len(text))
+
+
+def places_for(
+    metrics: Sequence[BaseRetrievalMetric], dataset: RetrievalDataset, matcher: Matcher[Any] | None
+) -> Places | None:
+    for metric in metrics:
+        if "documents" in getattr(metric, "needs", ()) and not dataset.corpus:
+            remedy = "Give the dataset a corpus, or count characters."
+            raise InvalidInput(metric.metric_name, "no corpus", "the documents' texts", remedy)
+    return Places(dataset.corpus, matcher) if JudgedSpans in columns_for(metrics) else None
+
+
+def unplaced_note(run: Run) -> list[str]:
+    """A note that counts retrieved items without a place, which span metrics don't see."""
+    placed = [span is not None for ranking in run.values() for span in ranking.spans or ()]
+    lost = len(placed) - sum(placed)
+    if not lost:
+        return []
+    what = f"{lost:,} of {len(placed):,} retrieved passages have no place in a document"
+    return [f"{what}, so span metrics leave them out"]
+
 
 InThread: TypeAlias = Callable[..., Awaitable[Any]]
 """Calls a blocking function with arguments in a thread."""
 
 
 class Matching:
-    """A matcher at work on a dataset.
-
-    The dataset says what is expected: by its expected_texts, or the corpus's texts of the relevant
-    ids; for spans, by what the matcher or the documents' metadata know of the ids; for groups, by
-    its groups of alternatives.
-    """
+    """A matcher at work on a dataset, which says what is expected."""
 
     def __init__(self, matcher: Matcher[Any], dataset: RetrievalDataset) -> None:
         self.matcher = matcher
@@ -404,11 +473,7 @@ def score_by_matcher(
     scoring: ScoringOptions,
     forbidden: Mapping[str, Collection[str]] | None = None,
 ) -> Scores:
-    """Score all metrics of rankings, each by its matcher.
-
-    Counts and exclusions are those of the default matcher, or else of the first metric's. A metric
-    has no value for a query on which its matcher failed.
-    """
+    """Score all metrics of rankings, each by its matcher; counts are those of the default's."""
     parts: list[Scores] = []
     columns: dict[str, dict[str, float]] = {}
     notes: list[str] = []

@@ -11,42 +11,31 @@ from llama_index.core.schema import NodeWithScore
 
 from llama_index_rag_metrics.evaluation.retrieved.nodes import copied
 from llama_index_rag_metrics.evaluation.sessions.capturing import (
+    RECORDER,
     CapturedSession,
+    Retrieval,
     StepNames,
     as_call,
 )
-from llama_index_rag_metrics.evaluation.sessions.recording import RECORDER, Retrieval
 from llama_index_rag_metrics.rankings.run import Call, Ranking
 
-ROOT = "the retriever itself"
-"""Who asks the branches, of whatever class or name."""
-
+ROOT = "the retriever itself"  # who asks the branches, of whatever class or name
 _UNNAMED = "a recorded retrieval"
 """What `record_retrieval` recorded, without saying which tool asked."""
 
 
 @dataclass(eq=False, slots=True)
 class _Held:
-    """Nodes in the hands of a step inside a retriever.
+    """Nodes in the hands of a step inside a retriever."""
 
-    Attributes:
-        around: the retrievals that the step is in, the innermost first.
-        held_by: the retriever that returned them; "" for a postprocessor.
-        handed_to: the step that gets them next.
-        nodes: copies of the `originals`.
-        began: when the first of their retrievals began, by its position among all.
-        n_hands: through how many hands they came, in and out of postprocessors.
-        is_used_up: whether a postprocessor had them since, and so lost what it didn't return.
-    """
-
-    around: Sequence[Retrieval]
-    held_by: str
-    handed_to: str
-    nodes: Sequence[NodeWithScore]
+    around: Sequence[Retrieval]  # the retrievals that the step is in, the innermost first
+    held_by: str  # the retriever that returned them; "" for a postprocessor
+    handed_to: str  # the step that gets them next
+    nodes: Sequence[NodeWithScore]  # copies of the `originals`
     originals: Sequence[NodeWithScore] = ()
-    began: int = 0
-    n_hands: int = 0
-    is_used_up: bool = False
+    began: int = 0  # when the first of their retrievals began, by its position among all
+    n_hands: int = 0  # through how many hands they came, in and out of postprocessors
+    is_used_up: bool = False  # whether a postprocessor had them since, and so lost some
 
     def survived(self) -> tuple[int, bool, int, int]:
         """How far they came: out of the inner retrievals first, then through postprocessors."""
@@ -104,12 +93,9 @@ class CapturedBranches(CapturedSession):
         ]
 
     def _given(self, before: Sequence[NodeWithScore], around: Sequence[Retrieval]) -> list[_Held]:
-        """What a postprocessor's input was made of, as far as its objects tell; else all there is.
-
-        Of two branches one may be filtered, and the other not.
-        """
+        """What a postprocessor's input was made of, as far as its objects tell; or all there is."""
         here = [held for held in self._held if held.around == around and not held.is_used_up]
-        for object_of in (id, _id_inside):
+        for object_of in (id, lambda node: id(node.node)):
             objects = set(map(object_of, before))
             used = [held for held in here if not objects.isdisjoint(map(object_of, held.originals))]
             if used:
@@ -117,11 +103,7 @@ class CapturedBranches(CapturedSession):
         return here
 
     def branches(self, ranking_of: Callable[[Sequence[NodeWithScore]], Ranking]) -> list[Call]:
-        """What each step had, as calls, what survived furthest last; empty without any.
-
-        A call's `retriever` returned it, and `asked_by` is the step that got it next. Of several
-        attempts, the last one counts.
-        """
+        """What each step of the last attempt had, as calls of whoever got it next, best last."""
         return [
             as_call(Retrieval("", held.handed_to, 0.0, held.held_by, list(held.nodes)), ranking_of)
             for held in sorted(self._held, key=_Held.survived)
@@ -176,7 +158,3 @@ def _name(retrieval: Retrieval) -> str:
 def _kind(retrieval: Retrieval) -> str:
     """The class of a retriever, without the number of its name."""
     return retrieval.retriever.partition(" ")[0]
-
-
-def _id_inside(node: NodeWithScore) -> int:
-    return id(node.node)

@@ -23,33 +23,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SessionCall:
-    """One call of a session, judged.
-
-    Attributes:
-        query_id: the question.
-        number: which of its calls, from 1 on.
-        query: what was asked, in the agent's words.
-        asked_by: the tool or the step that asked; "" where that isn't known.
-        retrieved: how many distinct items the call retrieved.
-        new_relevant: how many of them are relevant and were in no earlier call.
-        recall: the share of the relevant items found up to this call; None where nothing is known
-            to be relevant.
-        is_repeated: whether an earlier call asked the same.
-        tokens: the tokens of what came, if they were counted.
-        latency: seconds, if it was timed.
-        error: how it failed.
-    """
+    """One call of a session, judged."""
 
     query_id: str
-    number: int
-    query: str
-    asked_by: str
-    retrieved: int
-    new_relevant: int
-    recall: float | None
-    is_repeated: bool
-    tokens: int | None
-    latency: float | None
+    number: int  # which of the question's calls, from 1 on
+    query: str  # what was asked, in the agent's words
+    asked_by: str  # the tool or the step that asked; "" where that isn't known
+    retrieved: int  # how many distinct items the call retrieved
+    new_relevant: int  # how many of them are relevant and were in no earlier call
+    recall: float | None  # of all calls up to this; None where nothing is known to be relevant
+    is_repeated: bool  # whether an earlier call asked the same
+    tokens: int | None  # of what came, if they were counted
+    latency: float | None  # seconds, if it was timed
     error: str | None
 
     @property
@@ -125,10 +110,7 @@ class Sessions(Sequence[SessionCall]):
 def recall_by_call(
     relevance: Sequence[Relevance], rankings: Sequence[Ranking], most: int
 ) -> FloatArray:
-    """(queries, calls) recall after the first call, the second, and so on, up to `most`.
-
-    Every query has something relevant. A session that has ended keeps what it found.
-    """
+    """(queries, calls) recall after each call up to `most`; sessions that ended keep theirs."""
     calls = JudgedCalls.of_rankings(Batch(relevance, rankings))
     n_new = np.zeros((len(rankings), most))
     number = np.arange(len(calls.query)) - (np.cumsum(calls.count) - calls.count)[calls.query]

@@ -16,18 +16,16 @@ from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity
 from llama_index_rag_metrics.evaluation.retrieved.nodes import CAPTURED, as_nodes
 from llama_index_rag_metrics.evaluation.retrieved.run_matching import matcher_of
 from llama_index_rag_metrics.evaluation.sessions.capturing import (
+    RECORDER,
     CapturedSession,
+    Retrieval,
     as_call,
     capturing,
-)
-from llama_index_rag_metrics.evaluation.sessions.programs import EngineProgram
-from llama_index_rag_metrics.evaluation.sessions.recording import (
-    RECORDER,
-    Retrieval,
     end_at_next_event,
 )
 from llama_index_rag_metrics.evaluation.source import (
     AsyncCallableRetriever,
+    EngineProgram,
     SessionRetriever,
     answer_nodes,
 )
@@ -48,7 +46,7 @@ if TYPE_CHECKING:
     from llama_index.core.schema import NodeWithScore
 
     from llama_index_rag_metrics.evaluation.asking.run_options import RunOptions
-    from llama_index_rag_metrics.evaluation.run_evaluation import Plan
+    from llama_index_rag_metrics.evaluation.evaluator import Plan
 
 _WITHOUT = (
     "question was",

@@ -35,11 +35,11 @@ from llama_index_rag_metrics.scores.scoring.batches import (
     Metrics,
     NoRelevant,
     ScoringOptions,
+    Sides,
     collect,
     ranking_metrics,
     score_batch,
 )
-from llama_index_rag_metrics.scores.scoring.remarks import Sides
 
 Expected: TypeAlias = "Mapping[str, RelevanceLike | None] | Sequence[RelevanceLike | None]"
 Retrieved: TypeAlias = "Mapping[str, Ranking | Sequence[str]] | Sequence[Ranking | Sequence[str]]"

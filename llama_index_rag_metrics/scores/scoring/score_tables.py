@@ -39,12 +39,13 @@ from llama_index_rag_metrics.scores.scoring.batches import (
     Failed,
     Metrics,
     NoRelevant,
+    Remarks,
     ScoredBatch,
     ScoringOptions,
+    Sides,
     ranking_metrics,
     score_batch,
 )
-from llama_index_rag_metrics.scores.scoring.remarks import Remarks, Sides
 from llama_index_rag_metrics.scores.scoring.totals import ScoreTotals
 
 if TYPE_CHECKING:

@@ -22,8 +22,7 @@ from llama_index_rag_metrics.scores.first_line import nothing_measured
 from llama_index_rag_metrics.scores.mappings import ByMetric, added, name_among
 from llama_index_rag_metrics.scores.rows import count_rows
 from llama_index_rag_metrics.scores.scores_report import glossary
-from llama_index_rag_metrics.scores.scoring.batches import ScoredBatch
-from llama_index_rag_metrics.scores.scoring.remarks import Remarks
+from llama_index_rag_metrics.scores.scoring.batches import Remarks, ScoredBatch
 
 _MANTISSA = 53
 _LOWER = 26

@@ -18,7 +18,7 @@ from llama_index_rag_metrics import (
     combine_calls,
     score_rankings,
 )
-from llama_index_rag_metrics.evaluation.results.results_report import results_report
+from llama_index_rag_metrics.evaluation.results.evaluation_results import results_report
 from llama_index_rag_metrics.evaluation.sessions.judged_sessions import Sessions, recall_by_call
 from llama_index_rag_metrics.report.html import html_page
 from llama_index_rag_metrics.report.terminal import print_report
