@@ -76,6 +76,8 @@ def test_it_is_the_score_of_what_is_left(
     cut = Run({query_id: ranking.at_least(min_score) for query_id, ranking in run.items()})
     assert {query_id: list(dict.fromkeys(cut[query_id].ids)) for query_id in cut} == left
     assert score_rankings(expected, cut, METRICS).per_query == wanted
+    of_cut = score_rankings(expected, cut, METRICS).rankings
+    assert score_rankings(expected, run, METRICS, min_score=min_score).rankings == of_cut
     table = pl.DataFrame(
         {
             "query_id": list(run),
@@ -118,8 +120,19 @@ def test_stored_runs_give_the_same(tmp_path: Path, ending: str, min_score: float
     streamed = score_files(path, EXPECTED, METRICS, min_score=min_score)
     read = score_rankings(EXPECTED, read_run(path), METRICS, min_score=min_score)
     assert streamed.per_query == read.per_query == wanted.per_query
+    left = RUN if min_score is None else RUN.at_least(min_score)
+    of_left = score_rankings(EXPECTED, left, METRICS).rankings
+    assert wanted.rankings == streamed.rankings == read.rankings == of_left
     totals = score_files(path, EXPECTED, METRICS, min_score=min_score, per_query=False)
     assert dict(totals.means) == dict(wanted.means)
+
+
+def test_forbidden_passages_are_named_by_the_ranks_that_are_left() -> None:
+    run = {"q": Ranking(["a", "b", "c"], scores=[0.1, 0.9, 0.8])}
+    forbidden = {"q": ["b"]}
+    scores = score_rankings({"q": ["c"]}, run, "leaked@5", forbidden=forbidden, min_score=0.5)
+    details = scores.details["leaked@5"]["q"]
+    assert (details["forbidden_ranks"], details["forbidden_ids"]) == ([1], ["b"])
 
 
 def test_scores_that_are_missing_are_refused(tmp_path: Path) -> None:
@@ -326,6 +339,9 @@ def test_an_evaluation_is_that_of_llama_index_s_postprocessor(min_score: float) 
     wanted = evaluate(retrieve, DATASET, METRICS, node_postprocessors=[behind])
     results = evaluate(retrieve, DATASET, METRICS, min_score=min_score)
     assert results.scores.per_query == wanted.scores.per_query
+    stored = evaluate(retrieve, DATASET, METRICS).run
+    again = score_rankings(DATASET.relevance, stored, METRICS, min_score=min_score)
+    assert again.rankings == results.scores.rankings == wanted.scores.rankings
     assert [each.retrieved_ids for each in results] == [each.retrieved_ids for each in wanted]
     assert f"of a score from {min_score:g} on" in results.about["retrieved"]
 
