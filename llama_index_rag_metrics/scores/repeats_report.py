@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from llama_index_rag_metrics.metrics.passes import Passes
-from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.excerpts import cut_line
 from llama_index_rag_metrics.report.figure import MOST_ABREAST
@@ -144,7 +143,7 @@ def with_runs(systems: Sequence[System]) -> Sequence[System]:
         return systems
     [system] = systems
     means = system.scores.replace(answers={}, repeats=())
-    return [system._replace(scores=means, run=Run()), *system.repeats]
+    return [system._replace(scores=means, run=system.run.replaced({})), *system.repeats]
 
 
 def in_first_run(systems: Sequence[System], text: str) -> str:

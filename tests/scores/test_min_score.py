@@ -22,6 +22,7 @@ from llama_index_rag_metrics import (
     RankingMetric,
     RetrievalDataset,
     Run,
+    Scores,
     combine_calls,
     evaluate,
     evaluate_stages,
@@ -241,6 +242,33 @@ def test_what_a_threshold_leaves_out_may_have_been_retrieved() -> None:
     scores["q1"].pop("b")
     printed = " ".join(str(evaluate(retrieve, dataset, "recall@5")).split())
     assert "1 of 2 relevant passages was never retrieved. Retrieve more than 1 to see" in printed
+
+
+def test_stored_rankings_tell_their_threshold_as_an_evaluation_does(tmp_path: Path) -> None:
+    labels, path = {"q1": ["b"], "q2": ["a"]}, tmp_path / "run.jsonl"
+    scores = {"q1": {"a": 0.9, "b": 0.4}, "q2": {"a": 0.9}}
+    run, qrels = read_run(scores), tmp_path / "qrels.json"
+    write_run(run, path)
+    qrels.write_text(json.dumps(labels))
+    stored = score_rankings(labels, run, "recall", min_score=0.5)
+    assert "only passages with a score of 0.5 or more" in stored.report().lead
+    of_cut = score_rankings(labels, run.at_least(0.5), "recall", min_score=0.3)
+    for each in (
+        Scores.from_json(stored.to_json()),
+        score_files(path, labels, "recall", min_score=0.5),
+    ):
+        assert each.min_score == of_cut.min_score == 0.5
+    command = ["score", str(path), "--qrels", str(qrels), "-m", "recall", "--min-score", "0.5"]
+    written = tmp_path / "scores.json"
+    result = CliRunner().invoke(app, [*command, "-o", str(written)])
+    printed = " ".join(result.output.split())
+    assert "only passages with a score of 0.5 or more" in printed
+    (told,) = json.loads(written.read_text()).values()
+    kept = Scores.from_json(json.dumps(told))
+    assert kept.min_score == 0.5
+    for said in (printed, " ".join(str(kept.worst()).split())):
+        assert "never retrieved with a score of 0.5 or more" in said
+    assert score_rankings(labels, run, "recall").min_score is None
 
 
 def test_what_a_threshold_leaves_nothing_of_is_empty_wherever_it_applies(tmp_path: Path) -> None:

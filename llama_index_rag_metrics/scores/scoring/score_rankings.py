@@ -169,6 +169,7 @@ def score_with(
     if (least := options.selection.min_score) is not None:
         of = (each.at_least(least) if isinstance(each, Ranking) else each for each in aligned)
         left = list(map(ids_of, of))
+    thresholds = (least, getattr(retrieved, "min_score", None))
     if deepest is not None:
         scored.remarks = replace(scored.remarks, deepest=deepest)
     return collect(
@@ -183,6 +184,7 @@ def score_with(
         },
         name=name or str(getattr(retrieved, "name", None) or ""),
         rankings=lazy_digests(zip(query_ids, left, strict=True)) if keep_digests else None,
+        min_score=max((each for each in thresholds if each is not None), default=None),
     )
 
 
