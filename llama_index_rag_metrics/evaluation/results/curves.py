@@ -158,7 +158,9 @@ def _recall_by_call(
     if not series:
         return None
     axis = Axis("recall so far, mean over questions", ends=(0, 1.02))
-    return Figure("points", axis, Axis(), series)
+    of_several = any(system.scores.repeats for system in systems)
+    remark = "Of the first run of each question." if of_several else ""
+    return Figure("points", axis, Axis(), series, remark=remark)
 
 
 def _by_cutoff(
