@@ -9,9 +9,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from llama_index_rag_metrics.evaluation.sessions.judged_sessions import Sessions
+from llama_index_rag_metrics.files.conversations import HISTORY
 from llama_index_rag_metrics.files.dataset_content import PassageTexts
 from llama_index_rag_metrics.files.dataset_summary import unread_labels
 from llama_index_rag_metrics.metrics.base import RankingMetric
+from llama_index_rag_metrics.metrics.texts.text_metric import TextMetric
 from llama_index_rag_metrics.rankings.matching.matcher_names import Matched
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.run import Run
@@ -275,6 +277,13 @@ def _notes(
 ) -> Iterator[str]:
     if any(isinstance(metric, RankingMetric) and metric.needs_relevance for metric in metrics):
         yield from unread_labels(dataset)
+    by_question = [
+        metric.metric_name
+        for metric in metrics
+        if isinstance(metric, TextMetric) and getattr(metric, "of", "query") == "query"
+    ]
+    if by_question and any(row.get(HISTORY) for row in dataset.metadata.values()):
+        yield f"{', '.join(by_question)}: questions have a history, which isn't taken account of"
     if skipped := dataset.skipped:
         yield f"{len(skipped):,} lines of the dataset were skipped: {skipped[0]}"
     if (warning := every_query_failed(collected.run)) is not None:
