@@ -16,6 +16,7 @@ from llama_index_rag_metrics.files.file_kinds import format_of, kind_of
 from llama_index_rag_metrics.files.lines import LacksField, OnError, text_size
 from llama_index_rag_metrics.files.runs.read_runs import read_qrels, read_run
 from llama_index_rag_metrics.files.runs.stored_runs import FOLDER_FILES, StoredRun
+from llama_index_rag_metrics.files.runs.write_runs import WHOLE
 from llama_index_rag_metrics.files.traces.trace_reading import read_traces
 from llama_index_rag_metrics.files.traces.trace_sessions import Repeats
 from llama_index_rag_metrics.rankings.judging.columns import JudgedCalls, columns_for
@@ -186,8 +187,9 @@ def read_stored(
                 repeats=asked.repeats,
                 on_error=on_error,
             )
-        elif asked.repeats != "last":
-            raise InvalidInput("--repeats", str(path), "a file of traces as RUN")
+        elif asked.repeats != "last" and format_of(path, "run") not in WHOLE:
+            expected = "a file of traces, or one that keeps repeats, as RUN: JSONL, Parquet, Arrow"
+            raise InvalidInput("--repeats", str(path), expected)
         elif asked.question_id is not None or asked.match_on != NODE_ID:
             option = "--match-on" if asked.question_id is None else "--question-id"
             raise InvalidInput(option, str(path), "a file of traces as RUN")

@@ -156,7 +156,7 @@ def _scored(
 
         seen = match_run(run, dataset.select([query_id]), matcher)
         run, relevance, matched = seen.run, seen.relevance, {metric: seen}
-    scores = system.scores
+    scores = system.scores.replace(repeats=[system.scores] * len(run.repeats))
     if query_id in relevance:
         judged = {query_id: relevance[query_id]}
         texts = None if dataset is None else dataset.corpus

@@ -127,8 +127,8 @@ class StageAsker(LocalAsker):
             notes.append(f"exact search failed on {questions(len(errors))}: {errors[0]}")
         if 0 < (deepest := max((len(ranking.ids) for ranking in exactly), default=0)) < self._depth:
             notes.append(
-                f"exact search returned up to {deepest:,} passages and the retriever, or a branch "
-                f"of it, up to {self._depth:,}: let both return as many"
+                f"exact search returned up to {counted(deepest, 'passage', 'passages')} and the "
+                f"retriever, or a branch of it, up to {self._depth:,}: let both return as many"
             )
         return notes
 

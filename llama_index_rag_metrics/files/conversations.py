@@ -49,6 +49,8 @@ def read_conversation(row: dict[str, Any]) -> dict[str, Any]:
     conversation = row.get(CONVERSATION, 0)
     if not isinstance(conversation, (str, Real)) or str(conversation) in ("", "nan"):
         raise ValueError(_A_CONVERSATION, conversation)
+    if isinstance(conversation, float) and conversation.is_integer():  # beside a missing one
+        row[CONVERSATION] = int(conversation)
     if is_turn(row):
         if not _WHOLE.fullmatch(str(row[TURN])) or not float(row[TURN]):
             raise ValueError(_A_TURN, row[TURN])

@@ -46,7 +46,7 @@ class Items:
         tokens: how many tokens each item has; for cutoffs by tokens.
     """
 
-    ids: Sequence[str] = ()
+    ids: Sequence[str] = field(default_factory=list)
     scores: Sequence[float | None] | None = None
     texts: Sequence[str] | None = None
     latency: float | None = None

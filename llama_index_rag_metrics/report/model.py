@@ -183,6 +183,7 @@ class Answer(NamedTuple):
     known: Collection[str] | None = None  # of stored scores: the ids whose places are known
     is_stored: bool = False  # whether it has only the beginnings that scores keep
     held: Mapping[str, Sequence[Held]] = {}  # wanted id to the inner steps that had it
+    min_score: float | None = None  # below which passages are left out, where that is known
 
     @property
     def all_ranks(self) -> Sequence[int | None]:

@@ -29,6 +29,10 @@ MOVE = "rag-metrics labels move dataset.json storage/ -o moved.json"
 UNMET = "no relevant passage meets it"  # what is said of a group, or a facet, that nothing can meet
 
 
+def reaching(min_score: float | None) -> str:
+    return "" if min_score is None else f" with a score of {min_score:g} or more"
+
+
 class Whereabouts(NamedTuple):
     """Where a system has a relevant passage, in words, "" where nobody knows."""
 
@@ -125,7 +129,8 @@ def _lost_after(query: QueryAnswers, number: int, need: Sequence[Item]) -> Where
     held = query.answers[0 if query.stages else number].held
     last = max((held[item.id][-1] for item in need if item.id in held), default=None)
     if last is None or last.handed_to == RETRIEVER:
-        return Whereabouts(NEVER, NEVER, RETRIEVER)
+        least = query.answers[0 if query.stages else number].min_score
+        return Whereabouts(f"{NEVER}{reaching(least)}", NEVER, RETRIEVER)
     if not last.rank:
         return Whereabouts(NOT_INDEXED, NOT_INDEXED, INDEX)
     return _dropped(last.handed_to, last.held_by, last.rank, f" in {plain(last.held_by)}")

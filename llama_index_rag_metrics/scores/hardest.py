@@ -44,7 +44,7 @@ class Losses(NamedTuple):
             many = f"all {self.wanted:,} relevant passages were found"
             return many if self.wanted > 1 else "the relevant passage was found"
         of = f"of {self.wanted:,} relevant passage{'' if self.wanted == 1 else 's'}"
-        above = "" if self.min_score is None else f" with a score of {self.min_score:g} or more"
+        above = w.reaching(self.min_score)
         named = {f"{loss}{above * (loss == w.NEVER)}": n for loss, n in self.by_loss.items()}
         (loss, n), *others = named.items()
         first = f"{n:,} {of} {_is(loss, n)} {loss}"

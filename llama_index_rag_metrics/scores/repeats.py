@@ -16,7 +16,6 @@ import numpy as np
 from llama_index_rag_metrics.files.conversations import conversations_of
 from llama_index_rag_metrics.metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.metrics.passes import Passes
-from llama_index_rag_metrics.rankings.run import Run
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.excerpts import cut_line
 from llama_index_rag_metrics.report.figure import MOST_ABREAST
@@ -362,7 +361,7 @@ def with_runs(systems: Sequence[System]) -> Sequence[System]:
         return systems
     [system] = systems
     means = system.scores.replace(answers={}, repeats=())
-    return [system._replace(scores=means, run=Run()), *system.repeats]
+    return [system._replace(scores=means, run=system.run.replaced({})), *system.repeats]
 
 
 def in_first_run(systems: Sequence[System], text: str) -> str:

@@ -239,7 +239,8 @@ def _by_call(system: System, names: Sequence[str], of_system: str) -> Iterator[T
         list(ends),
         [rows],
         first="facet",
-        remark="(share of the sessions with it in which it had been found by then, at any rank)",
+        remark="(share of the sessions with it in which it had been found by then, at any rank"
+        + ("; of the first run)" if system.scores.repeats else ")"),
     )
 
 

@@ -128,6 +128,7 @@ class Scores(Reportable):
         usage: name to what was asked for, of the metrics and matchers that ask a service or a
             model; of the whole run, also after `select`.
         repeats: the scores of each run, if questions were asked several times; see `of_repeats`.
+        min_score: the retrieval score below which passages were left out; None for none.
 
     Examples:
         >>> scores = Scores(["q1", "q2"], {"mrr": [1.0, 0.5]})
@@ -152,6 +153,7 @@ class Scores(Reportable):
     rankings: Mapping[str, str]
     usage: Mapping[str, Usage]
     repeats: tuple[Scores, ...]
+    min_score: float | None
 
     def __init__(
         self,
@@ -171,6 +173,7 @@ class Scores(Reportable):
         rankings: Mapping[str, str] | None = None,
         usage: Mapping[str, Usage | Mapping[str, Any]] | None = None,
         repeats: Iterable[Scores] = (),
+        min_score: float | None = None,
     ) -> None:
         by_metric: ByMetric[FloatArray] = ByMetric()
         for metric, column in columns.items():
@@ -203,6 +206,7 @@ class Scores(Reportable):
                 }
             ),
             repeats=tuple(repeats),
+            min_score=min_score,
         )
 
     @classmethod

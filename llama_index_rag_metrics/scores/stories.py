@@ -322,6 +322,7 @@ def _sight(
     is_known = ranking.error is None and query_id not in matched.errors
     places = placed.places if is_known else None
     answer = m.Answer(system.name, cell, None, ranking.error, ranking.latency)
+    answer = answer._replace(min_score=system.run.min_score)
     if ranking.branches is not None and query_id not in matched.errors:
         answer = answer._replace(held=_held(ranking.branches, wanted, judged, in_calls, reading))
     if brief:
@@ -360,7 +361,7 @@ def _stored(
     system: System, query_id: str, reading: Reading, cell: m.Cell, wanted: list[list[m.Item]]
 ) -> _Sight:
     error = system.scores.failed.get(query_id)
-    answer = m.Answer(system.name, cell, error=error)
+    answer = m.Answer(system.name, cell, error=error, min_score=system.run.min_score)
     if (kept := kept_by(system.scores.answers, reading).get(query_id)) is None:
         return _Sight(wanted, answer)
     own, known, more = read_answer(kept, answer, reading.least)

@@ -183,7 +183,9 @@ class System(NamedTuple):
     @classmethod
     def of(cls, scores: Scores, name: str = "") -> System:
         """A system without rankings."""
-        return cls(name or shown_name(scores, "score"), scores, Run(), {}, {}, {})
+        run = Run()
+        run.min_score = scores.min_score
+        return cls(name or shown_name(scores, "score"), scores, run, {}, {}, {})
 
     @property
     def repeats(self) -> list[System]:

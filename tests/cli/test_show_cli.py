@@ -68,6 +68,9 @@ def test_runs_of_the_same_question_stand_side_by_side(folder: Path) -> None:
     assert "run 1 0.00 1. io Io has lava. 2. enceladus [2]" in shown
     assert "run 2 1.00 1. enceladus [2] Enceladus has geysers. 2. triton [1]" in shown
     assert "run 2 failed: Busy: later" in words(show("q2", "agent.jsonl", *alone))
+    write_qrels({"q2": ["titan"]}, "of_q2.jsonl")
+    unlabelled = words(show("q1", "agent.jsonl", "--qrels", "of_q2.jsonl"))
+    assert "run 1 – 1. io 2. enceladus run 2 – 1. enceladus 2. triton" in unlabelled
     beside = words(show("q1", "moons.run", "agent.jsonl", *alone[:2], "-m", "recall@1"))
     assert "Question q1 In the first run: moons found 0 of 2" in beside
     assert "agent: recall@1 of each run: 0.00, 0.50; the first is shown" in beside

@@ -282,6 +282,19 @@ def test_a_sweeps_journal_knows_that_nothing_was_told_yet(tmp_path: Path) -> Non
         ask(dataset=dataset(), count_tokens=False)
 
 
+def test_answers_of_a_journal_are_said_not_to_be_checked_by_filters(tmp_path: Path) -> None:
+    journal = tmp_path / "run.jsonl"
+    ask = partial(evaluate, INDEX, dataset(), ["recall@5"], journal=journal, filters="tenant")
+    said = "whether passages fit the filters wasn't checked for {} whose answers come from the"
+    assert not any(said[:40] in note for note in ask().scores.notes)
+    assert any(said.format("2 questions") in note for note in ask().scores.notes)
+    lines = journal.read_text().splitlines(keepends=True)
+    journal.write_text("".join(lines[:2]))
+    assert any(said.format("1 question") in note for note in ask().scores.notes)
+    plain = partial(evaluate, INDEX, dataset(), ["recall@5"], journal=tmp_path / "plain.jsonl")
+    assert all(plain().scores.notes == plain().scores.notes for _ in range(2))
+
+
 def test_a_journal_without_filters_is_another(tmp_path: Path) -> None:
     ask = partial(evaluate, INDEX, dataset(), ["recall@5"], journal=tmp_path / "run.jsonl")
     ask()

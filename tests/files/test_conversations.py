@@ -113,6 +113,20 @@ def test_a_turn_that_is_given_stays_and_other_questions_have_none() -> None:
     assert dataset.metadata == {"a": {"conversation": 1, "turn": 7}, "b": {"x": 1}}
 
 
+def test_a_missing_conversation_makes_no_fractions_of_the_others() -> None:
+    frame = pd.DataFrame(
+        {"query_id": ["a", "b", "c"], "query": "?", "relevance": "x", "conversation": [1, None, 2]}
+    )
+    assert RetrievalDataset.from_pandas(frame).metadata == {
+        "a": {"conversation": 1, "turn": 1},
+        "c": {"conversation": 2, "turn": 1},
+    }
+    whole = [
+        type(row["conversation"]) for row in RetrievalDataset.from_pandas(frame).metadata.values()
+    ]
+    assert whole == [int, int]
+
+
 @pytest.mark.parametrize("ending", ["json", "jsonl", "csv", "parquet", "beir"])
 def test_files_keep_conversations(tmp_path: Path, ending: str) -> None:
     dataset = conversations()

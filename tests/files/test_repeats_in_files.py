@@ -78,6 +78,13 @@ def test_all_of_a_ranking_is_kept(tmp_path: Path) -> None:
         ]
 
 
+@pytest.mark.parametrize("ending", ["jsonl", "parquet", "arrow"])
+def test_a_run_with_a_failed_question_is_itself_after_writing(tmp_path: Path, ending: str) -> None:
+    run = Run({"q1": ["a"], "q2": Ranking(error="TimeoutError: slow")})
+    write_run(run, tmp_path / f"run.{ending}")
+    assert read_run(tmp_path / f"run.{ending}") == run
+
+
 @pytest.mark.parametrize("ending", ["trec", "json", "txt", "csv", "tsv"])
 def test_formats_that_tell_no_times_apart_say_so(tmp_path: Path, ending: str) -> None:
     for lossy in (False, True):
@@ -241,16 +248,20 @@ class TestTraces:
         (scored,) = json.loads(kept.stdout).values()
         assert scored["means"] == {"mrr": 0.75, "pass@2 hit_rate": 1.0}
         assert len(scored["repeats"]) == 2
-        plain = tmp_path / "run.jsonl"
-        write_run(THRICE, plain)
+        plain = tmp_path / "run.trec"
+        write_run(Run({"q1": ["a"]}), plain, lossy=True)
         refused = run("score", str(plain), "--qrels", str(qrels), "--repeats", "keep")
         assert "--repeats: expected a file of traces" in refusal(refused)
 
 
-def test_stored_repeats_on_the_command_line(tmp_path: Path) -> None:
-    path, page = tmp_path / "run.jsonl", tmp_path / "page.html"
+@pytest.mark.parametrize("told", [(), ("--repeats", "keep")])
+@pytest.mark.parametrize("ending", ["jsonl", "parquet", "arrow"])
+def test_stored_repeats_on_the_command_line(
+    tmp_path: Path, ending: str, told: tuple[str, ...]
+) -> None:
+    path, page = tmp_path / f"run.{ending}", tmp_path / "page.html"
     write_run(THRICE, path, relevance=JUDGED)
-    shown = run("score", str(path), "-m", "mrr", "--html", str(page))
+    shown = run("score", str(path), "-m", "mrr", "--html", str(page), *told)
     assert shown.exit_code == 0, shown.output
     assert "Asked up to 3 times each, 2 of 2 questions score differently" in " ".join(
         shown.stdout.split()

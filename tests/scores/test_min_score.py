@@ -22,6 +22,7 @@ from llama_index_rag_metrics import (
     RankingMetric,
     RetrievalDataset,
     Run,
+    Scores,
     combine_calls,
     evaluate,
     evaluate_stages,
@@ -76,6 +77,8 @@ def test_it_is_the_score_of_what_is_left(
     cut = Run({query_id: ranking.at_least(min_score) for query_id, ranking in run.items()})
     assert {query_id: list(dict.fromkeys(cut[query_id].ids)) for query_id in cut} == left
     assert score_rankings(expected, cut, METRICS).per_query == wanted
+    of_cut = score_rankings(expected, cut, METRICS).rankings
+    assert score_rankings(expected, run, METRICS, min_score=min_score).rankings == of_cut
     table = pl.DataFrame(
         {
             "query_id": list(run),
@@ -118,8 +121,19 @@ def test_stored_runs_give_the_same(tmp_path: Path, ending: str, min_score: float
     streamed = score_files(path, EXPECTED, METRICS, min_score=min_score)
     read = score_rankings(EXPECTED, read_run(path), METRICS, min_score=min_score)
     assert streamed.per_query == read.per_query == wanted.per_query
+    left = RUN if min_score is None else RUN.at_least(min_score)
+    of_left = score_rankings(EXPECTED, left, METRICS).rankings
+    assert wanted.rankings == streamed.rankings == read.rankings == of_left
     totals = score_files(path, EXPECTED, METRICS, min_score=min_score, per_query=False)
     assert dict(totals.means) == dict(wanted.means)
+
+
+def test_forbidden_passages_are_named_by_the_ranks_that_are_left() -> None:
+    run = {"q": Ranking(["a", "b", "c"], scores=[0.1, 0.9, 0.8])}
+    forbidden = {"q": ["b"]}
+    scores = score_rankings({"q": ["c"]}, run, "leaked@5", forbidden=forbidden, min_score=0.5)
+    details = scores.details["leaked@5"]["q"]
+    assert (details["forbidden_ranks"], details["forbidden_ids"]) == ([1], ["b"])
 
 
 def test_scores_that_are_missing_are_refused(tmp_path: Path) -> None:
@@ -230,6 +244,33 @@ def test_what_a_threshold_leaves_out_may_have_been_retrieved() -> None:
     assert "1 of 2 relevant passages was never retrieved. Retrieve more than 1 to see" in printed
 
 
+def test_stored_rankings_tell_their_threshold_as_an_evaluation_does(tmp_path: Path) -> None:
+    labels, path = {"q1": ["b"], "q2": ["a"]}, tmp_path / "run.jsonl"
+    scores = {"q1": {"a": 0.9, "b": 0.4}, "q2": {"a": 0.9}}
+    run, qrels = read_run(scores), tmp_path / "qrels.json"
+    write_run(run, path)
+    qrels.write_text(json.dumps(labels))
+    stored = score_rankings(labels, run, "recall", min_score=0.5)
+    assert "only passages with a score of 0.5 or more" in stored.report().lead
+    of_cut = score_rankings(labels, run.at_least(0.5), "recall", min_score=0.3)
+    for each in (
+        Scores.from_json(stored.to_json()),
+        score_files(path, labels, "recall", min_score=0.5),
+    ):
+        assert each.min_score == of_cut.min_score == 0.5
+    command = ["score", str(path), "--qrels", str(qrels), "-m", "recall", "--min-score", "0.5"]
+    written = tmp_path / "scores.json"
+    result = CliRunner().invoke(app, [*command, "-o", str(written)])
+    printed = " ".join(result.output.split())
+    assert "only passages with a score of 0.5 or more" in printed
+    (told,) = json.loads(written.read_text()).values()
+    kept = Scores.from_json(json.dumps(told))
+    assert kept.min_score == 0.5
+    for said in (printed, " ".join(str(kept.worst()).split())):
+        assert "never retrieved with a score of 0.5 or more" in said
+    assert score_rankings(labels, run, "recall").min_score is None
+
+
 def test_what_a_threshold_leaves_nothing_of_is_empty_wherever_it_applies(tmp_path: Path) -> None:
     labels: dict[str, Any] = {"q1": ["b"], "q2": ["a"], "q3": []}
     ranked = {"q1": Ranking(["a", "b"], scores=[0.9, 0.6]), "q2": Ranking(["c"], scores=[0.3])}
@@ -326,6 +367,9 @@ def test_an_evaluation_is_that_of_llama_index_s_postprocessor(min_score: float) 
     wanted = evaluate(retrieve, DATASET, METRICS, node_postprocessors=[behind])
     results = evaluate(retrieve, DATASET, METRICS, min_score=min_score)
     assert results.scores.per_query == wanted.scores.per_query
+    stored = evaluate(retrieve, DATASET, METRICS).run
+    again = score_rankings(DATASET.relevance, stored, METRICS, min_score=min_score)
+    assert again.rankings == results.scores.rankings == wanted.scores.rankings
     assert [each.retrieved_ids for each in results] == [each.retrieved_ids for each in wanted]
     assert f"of a score from {min_score:g} on" in results.about["retrieved"]
 

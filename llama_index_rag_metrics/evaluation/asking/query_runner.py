@@ -32,7 +32,7 @@ from llama_index_rag_metrics.rankings.matching.id_matcher import LabelCheck
 from llama_index_rag_metrics.rankings.matching.matcher import Matcher
 from llama_index_rag_metrics.rankings.matching.matcher_names import Matched
 from llama_index_rag_metrics.rankings.run import Ranking, Run
-from llama_index_rag_metrics.report.numbers import whole_seconds
+from llama_index_rag_metrics.report.numbers import questions, whole_seconds
 from llama_index_rag_metrics.runtime.cache.fetching import Usage
 from llama_index_rag_metrics.runtime.errors import InvalidInput, QueryTimeout, RetrievalFailed
 from llama_index_rag_metrics.runtime.journal import UNREADABLE, JsonLinesJournal, read_rows
@@ -272,6 +272,11 @@ class QueryRunner:
             what = "retrieved a document with the question's own id, which is left out"
             self._notes[f"{of_all} {what}"] = None
         self._notes |= dict.fromkeys(self._cut.notes)
+        if self.plan.filters is not None and self.journal is not None:
+            read = {asking.query_id for asking in self._askings if asking in self.journal.finished}
+            if read:
+                whose = f"{questions(len(read))} whose answers come from the journal"
+                self._notes[f"whether passages fit the filters wasn't checked for {whose}"] = None
         first.notes = (*self._notes, *self._failures.notes, *self.asker.notes)
         by_matcher = {name: matched.usage for name, matched in first.matched.items()}
         first.usage |= {name: usage for name, usage in by_matcher.items() if usage is not None}

@@ -11,12 +11,13 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from llama_index_rag_metrics.evaluation.sessions.judged_sessions import Sessions, recall_by_call
-from llama_index_rag_metrics.files.conversations import conversations_of
+from llama_index_rag_metrics.files.conversations import HISTORY, conversations_of
 from llama_index_rag_metrics.files.dataset_content import PassageTexts
 from llama_index_rag_metrics.files.dataset_summary import unread_labels
 from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.metrics.metric_names import metric as resolve
 from llama_index_rag_metrics.metrics.others import interpolated
+from llama_index_rag_metrics.metrics.texts.text_metric import TextMetric
 from llama_index_rag_metrics.rankings.judging.lists import judge
 from llama_index_rag_metrics.rankings.matching.matcher_names import BY_ID, Matched
 from llama_index_rag_metrics.rankings.relevance import Relevance
@@ -285,6 +286,13 @@ def _notes(
 ) -> Iterator[str]:
     if any(isinstance(metric, RankingMetric) and metric.needs_relevance for metric in metrics):
         yield from unread_labels(dataset)
+    by_question = [
+        metric.metric_name
+        for metric in metrics
+        if isinstance(metric, TextMetric) and getattr(metric, "of", "query") == "query"
+    ]
+    if by_question and any(row.get(HISTORY) for row in dataset.metadata.values()):
+        yield f"{', '.join(by_question)}: questions have a history, which isn't taken account of"
     if skipped := dataset.skipped:
         yield f"{len(skipped):,} lines of the dataset were skipped: {skipped[0]}"
     if (warning := every_query_failed(collected.run)) is not None:
@@ -430,7 +438,9 @@ def _recall_by_call(
     if not series:
         return None
     axis = Axis("recall so far, mean over questions", ends=(0, 1.02))
-    return Figure("points", axis, Axis(), series)
+    of_several = any(system.scores.repeats for system in systems)
+    remark = "Of the first run of each question." if of_several else ""
+    return Figure("points", axis, Axis(), series, remark=remark)
 
 
 def _by_cutoff(

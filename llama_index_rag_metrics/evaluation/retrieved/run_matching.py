@@ -188,9 +188,11 @@ class Matching:
             for query_id, ranking in run.items()
         }
         relevance = {query_id: expected.relevance for query_id, expected in self._expected.items()}
+        matched = Run(rankings, name=run.name, stage=run.stage)
+        matched.min_score = run.min_score
         return Matched(
             name,
-            Run(rankings, name=run.name, stage=run.stage),
+            matched,
             {
                 query_id: judgements
                 for query_id, judgements in relevance.items()

@@ -63,6 +63,7 @@ class Sessions(Sequence[SessionCall]):
             query_id: ranking for query_id, ranking in run.items() if ranking.calls is not None
         }
         self._relevance = relevance
+        self._of_first = " in the first run" if run.repeats else ""
         self._calls = list(_judged(self._run, relevance))
 
     def of(self, query_id: str) -> list[SessionCall]:
@@ -104,7 +105,7 @@ class Sessions(Sequence[SessionCall]):
         return len(self._calls)
 
     def __repr__(self) -> str:
-        return f"<Sessions: {len(self)} calls for {len(self._run)} questions>"
+        return f"<Sessions: {len(self)} calls for {len(self._run)} questions{self._of_first}>"
 
 
 def recall_by_call(

@@ -26,7 +26,7 @@ from llama_index_rag_metrics.report.escape import csv_line
 from llama_index_rag_metrics.runtime.atomic_files import is_broken
 from llama_index_rag_metrics.runtime.errors import FormatTooNarrow, InvalidInput
 
-_WHOLE = ("jsonl", "parquet", "arrow")
+WHOLE = ("jsonl", "parquet", "arrow")
 """Formats with a record a query: they hold all of a run."""
 
 _RUN_FORMATS = tuple(name for name in file_kinds.RUN_FORMATS if name != "traces")
@@ -87,11 +87,11 @@ def write_run(
     """
     rankings = run if isinstance(run, Run) else Run(run)
     target, form = Path(path), _form(Path(path), format, _RUN_FORMATS)
-    if form in _WHOLE:
+    if form in WHOLE:
         _write_records(target, form, rankings, relevance)
         return
     if relevance is not None:
-        raise InvalidInput("format", form, f"{', '.join(_WHOLE)}, which hold relevance, too")
+        raise InvalidInput("format", form, f"{', '.join(WHOLE)}, which hold relevance, too")
     if rankings.repeats:  # of which a line a passage can't tell that one retrieved nothing
         raise _narrow(form, f"{len(rankings.repeats)} runs of each question")
     kept = rankings if form in ("csv", "tsv") else _without_repeats(rankings, form, lossy=lossy)
@@ -149,7 +149,7 @@ def write_qrels(
             raise _narrow(form, f"groups of alternatives ({query_id!r})")
         if not judgements.grades and form in ("trec", "beir", "csv", "tsv"):
             raise _narrow(form, f"a question of which no passage is labelled ({query_id!r})")
-    if form in _WHOLE:
+    if form in WHOLE:
         _write_records(target, form, None, relevance)
     elif form == "json":
         plain = {query_id: judgements.to_plain() for query_id, judgements in relevance.items()}
@@ -173,7 +173,7 @@ def _form(path: Path, form: str | None, known: tuple[str, ...]) -> str:
 
 def holds_repeats(path: Path) -> bool:
     """Whether what is written under this name can tell several runs of a question apart."""
-    return _form(path, None, _RUN_FORMATS) in _WHOLE
+    return _form(path, None, _RUN_FORMATS) in WHOLE
 
 
 def _write_records(

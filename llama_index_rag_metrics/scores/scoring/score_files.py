@@ -310,7 +310,8 @@ def score_files(
             with suppress(Scattered):
                 if per_query is True:
                     told = {} if judgements is None else judgements.metadata
-                    return keep_all(parts, names, keep, told).replace(name=name or source.name)
+                    scores = keep_all(parts, names, keep, told)
+                    return scores.replace(name=name or source.name, min_score=min_score)
                 return replace(total(parts, names, target), name=name or source.name)
     raise AssertionError("a run that was parted is contiguous")
 

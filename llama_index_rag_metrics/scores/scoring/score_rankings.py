@@ -165,6 +165,11 @@ def score_with(
         is_failed=np.array([error is not None for error in errors], np.bool_),
         sides=Sides(query_ids.__getitem__, lambda row: (relevance[row], rankings[row])),
     )
+    left = rankings
+    if (least := options.selection.min_score) is not None:
+        of = (each.at_least(least) if isinstance(each, Ranking) else each for each in aligned)
+        left = list(map(ids_of, of))
+    thresholds = (least, getattr(retrieved, "min_score", None))
     if deepest is not None:
         scored.remarks = replace(scored.remarks, deepest=deepest)
     return collect(
@@ -174,11 +179,12 @@ def score_with(
         queries=getattr(retrieved, "queries", None) if queries is None else queries,
         metadata=getattr(retrieved, "metadata", None) if metadata is None else metadata,
         details={
-            metric: _details(rows, query_ids, rankings, scored.has_value(metric))
+            metric: _details(rows, query_ids, left, scored.has_value(metric))
             for metric, rows in scored.details.items()
         },
         name=name or str(getattr(retrieved, "name", None) or ""),
-        rankings=lazy_digests(zip(query_ids, rankings, strict=True)) if keep_digests else None,
+        rankings=lazy_digests(zip(query_ids, left, strict=True)) if keep_digests else None,
+        min_score=max((each for each in thresholds if each is not None), default=None),
     )
 
 

@@ -28,7 +28,9 @@ from llama_index_rag_metrics.rankings.judging.judged_column import (
     QUERY_ID,
     RETRIEVED,
     JudgedColumn,
+    RetrievalScores,
 )
+from llama_index_rag_metrics.rankings.run import Ranking
 from llama_index_rag_metrics.runtime.arrays import BoolArray
 from llama_index_rag_metrics.runtime.callers import warn_caller
 from llama_index_rag_metrics.runtime.errors import InvalidInput, LabelWarning, MissingExtra
@@ -203,7 +205,11 @@ def score_part(
         ),
     )
     if keep_digests:
-        scored.digests = [ranking_digest(ids or ()) for ids in frame[RETRIEVED].to_list()]
+        lists = [ids or () for ids in frame[RETRIEVED].to_list()]
+        if (least := options.selection.min_score) is not None:
+            rows = zip(lists, frame[RetrievalScores.fields[0]].to_list(), strict=True)
+            lists = [Ranking(*row).at_least(least).ids for row in rows]
+        scored.digests = [*map(ranking_digest, lists)]
     columns: dict[str, Any] = {QUERY_ID: frame[QUERY_ID]} if QUERY_ID in frame.columns else {}
     for metric, column in scored.columns.items():
         series, has_value = pl.Series(metric, column), scored.has_value(metric)

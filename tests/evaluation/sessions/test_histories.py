@@ -19,6 +19,7 @@ from support.retrievers import Postprocessor
 from support.scripted import ScriptedFunctions, Turn
 
 from llama_index_rag_metrics import RetrievalDataset, evaluate, evaluate_stages
+from llama_index_rag_metrics.metrics.texts.semantic import BM25Similarity
 from llama_index_rag_metrics.runtime.errors import JournalMismatch
 
 agents = pytest.importorskip(
@@ -210,6 +211,19 @@ def test_a_note_says_that_a_retriever_is_not_told(tmp_path: Path) -> None:
         assert again.scores.notes == (note,)
         told = evaluate(engine, dataset(), ["recall@3"], journal=tmp_path / "engine.jsonl")
         assert told.scores.notes == ()
+
+
+def test_a_note_says_that_metrics_of_texts_are_not_told() -> None:
+    plain = RetrievalDataset({"q": "pay?"}, {"q": ["acme 0"]})
+    texts = [BM25Similarity(corpus=["pay day"]), "recall"]
+    expected = "bm25_similarity: questions have a history, which isn't taken account of"
+    for questions, metrics, times in (
+        (dataset(), texts, 1),
+        (plain, texts, 0),
+        (dataset(), "mrr", 0),
+    ):
+        notes = evaluate(lambda question, metadata: ["acme 0"], questions, metrics).scores.notes
+        assert notes.count(expected) == times
 
 
 def test_a_journal_refuses_another_history(tmp_path: Path) -> None:

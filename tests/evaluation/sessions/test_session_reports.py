@@ -92,6 +92,22 @@ def test_recall_after_each_call_is_a_figure(results: EvaluationResults) -> None:
     assert all(low < mean < high for low, mean, high in ends if low is not None and high)  # type: ignore[operator]
 
 
+def test_calls_of_several_runs_are_said_to_be_of_the_first() -> None:
+    relevance = {query_id: Relevance.facets({"planet": ["a"]}) for query_id in ("q1", "q2")}
+    once, again = (
+        Run({query_id: combine_calls([Call([item])]) for query_id in relevance}) for item in "ax"
+    )
+    twice = Run(repeats=[once, again])
+    for run, said in ((once, ""), (twice, "Of the first run of each question.")):
+        scores = score_rankings(relevance, run, ["mrr", "facet_recall"])
+        results = EvaluationResults([], run=run, relevance=relevance, scores=scores)
+        figure = results.report().figures["recall_by_call"](None)
+        assert figure is not None
+        assert figure.remark == said
+        assert ("in the first run" in repr(results.sessions)) == bool(said)
+        assert ("of the first run" in results.to_markdown()) == bool(said)
+
+
 def test_recall_after_each_call_goes_by_conversation() -> None:
     """Of 20 questions in 5 conversations, those of 3 find all."""
     ids = [f"q{number}" for number in range(20)]
