@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llama_index_rag_metrics.decisions.calibration_report import EXPLAINED as CALIBRATED
-from llama_index_rag_metrics.decisions.calibration_report import calibration_table
-from llama_index_rag_metrics.decisions.comparison.comparison_sentences import TESTS
-from llama_index_rag_metrics.decisions.comparison.difference import Difference, Outcome, SystemPair
+from llama_index_rag_metrics.decisions.calibration import EXPLAINED as CALIBRATED
+from llama_index_rag_metrics.decisions.calibration import calibration_table
+from llama_index_rag_metrics.decisions.comparison.comparison import (
+    TESTS,
+    Difference,
+    Outcome,
+    SystemPair,
+)
 from llama_index_rag_metrics.decisions.comparison.holes import EXPLAINED, hole_tables
 from llama_index_rag_metrics.evaluation.results.curves import curve_figures
 from llama_index_rag_metrics.evaluation.results.results_report import system_of

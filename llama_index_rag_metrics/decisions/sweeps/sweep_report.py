@@ -10,9 +10,9 @@ from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Any
 
 from llama_index_rag_metrics.decisions.chunk_ceiling import FEWEST_TOKENS, MOST_IOU
-from llama_index_rag_metrics.decisions.sweeps import sweep_sentences as sentences
-from llama_index_rag_metrics.decisions.sweeps.grid import varied
-from llama_index_rag_metrics.decisions.sweeps.sweep_sentences import SAVINGS, saves
+from llama_index_rag_metrics.decisions.sweeps import sweep_result as sentences
+from llama_index_rag_metrics.decisions.sweeps.sweep_result import SAVINGS, saves
+from llama_index_rag_metrics.decisions.sweeps.sweeping import varied
 from llama_index_rag_metrics.evaluation.results.results_report import system_of
 from llama_index_rag_metrics.metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.report import model as m
