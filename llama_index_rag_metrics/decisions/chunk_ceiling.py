@@ -315,10 +315,7 @@ def _chunks(source: PassagesLike) -> tuple[list[BaseNode], int]:
 def _located(
     nodes: Sequence[BaseNode], corpus: Mapping[str, str], known: set[str]
 ) -> tuple[dict[int, Span], int]:
-    """The place of each chunk, by its number, of those that have one in a known document.
-
-    And of how many the text alone says where they are, but not which of several places.
-    """
+    """The places of chunks, by number, and how many have a text that is in several places."""
     by_offset = SpanMatcher(nodes=nodes)
     finder = Places(corpus, by_offset)
     last: dict[str, int] = {}

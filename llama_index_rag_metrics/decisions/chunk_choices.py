@@ -13,13 +13,7 @@ from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """What is wanted of a document, and the chunks that have some of it.
-
-    Attributes:
-        wanted: (parts, 2) the first character of each wanted part and the one after its last; parts
-            don't overlap.
-        chunks: (chunks, 2) the same of the chunks, which may, by their starts.
-    """
+    """(parts, 2) what is wanted of a document, without overlaps, and the chunks that have some."""
 
     wanted: IntArray
     chunks: IntArray
@@ -68,11 +62,7 @@ class Line:
 
 
 def best_overlap(lines: Sequence[Line]) -> float:
-    """The highest |E∩T| / |E∪T| of any selection of chunks; 0 where none has anything of E.
-
-    By Dinkelbach: a selection is better than a ratio if it has more wanted characters than the
-    ratio's price for all others; the best one at a ratio's price has the next ratio.
-    """
+    """The highest |E∩T| / |E∪T| of any selection of chunks, found by Dinkelbach's method."""
     wanted = sum(length(line.wanted) for line in lines)
     best = 0.0
     while True:

@@ -416,10 +416,7 @@ def _two(digests: str) -> tuple[str, str]:
 
 
 def _retrieves_else(old: Ranking, new: Ranking, k: int | None, order: bool) -> bool:
-    """Whether the first k passages differ, by id, text, place or length; or else an agent's calls.
-
-    Texts, places and lengths count where both know them. A failure may hide a change.
-    """
+    """Whether the first k passages or an agent's calls differ, as far as known, or one failed."""
     if old.error is not None or new.error is not None:
         return True
     columns = [

@@ -134,13 +134,7 @@ def changes_of(paired: Paired, system: str, baseline: str) -> dict[str, Changes]
 
 
 def equivalents(changes: Mapping[str, Changes], effect: float) -> dict[str, float]:
-    """The difference on each metric that is as much of a change as `effect` on the first one.
-
-    It stands out as much from the changes of single questions: it has the same share of their mean
-    size. Numbers of questions by it come nearer to those by true differences between systems than
-    by the same difference, or the same share of the mean, on all metrics (benchmarks/power.py).
-    None is larger than scores can be apart.
-    """
+    """The difference on each metric that stands out as much as `effect` does on the first one."""
     (first, *_) = changes.values()
     typical = first.size_of_change
     return {
@@ -152,11 +146,7 @@ def equivalents(changes: Mapping[str, Changes], effect: float) -> dict[str, floa
 def easier_metric(
     changes: Mapping[str, Changes], primary: str, aim: Aim, effect: float, n: int
 ) -> str:
-    """Which metric needs the fewest questions for a decision, and how many.
-
-    Of those that say how good a ranking is; `changes` are of all that were asked for. "" where it
-    is the primary one, or n questions are enough for that.
-    """
+    """Which metric needs the fewest questions, and how many; "" where it is the primary one."""
     if primary not in changes or effect <= 0 or not is_quality(primary):
         return ""
     others = {name: seen for name, seen in changes.items() if is_quality(name)}

@@ -381,14 +381,7 @@ def _spearman(scores: FloatArray, answers: FloatArray) -> float:
 
 
 def at_ends(scores: FloatArray) -> tuple[IntArray, IntArray]:
-    """The questions with the highest and with the lowest scores, about a quarter each.
-
-    Equal scores stay together, so that there are as many as come nearest to a quarter; none where
-    all scores are equal.
-
-    >>> [rows.tolist() for rows in at_ends(np.array([0.0, 1.0, 1.0, 0.5, 1.0]))]
-    [[1, 2, 4], [0]]
-    """
+    """The questions with the highest and the lowest scores, about a quarter each, ties together."""
     levels, position, counts = np.unique(scores, return_inverse=True, return_counts=True)
     if len(levels) < 2:
         return np.empty(0, np.int64), np.empty(0, np.int64)

@@ -404,11 +404,7 @@ def _columns(
 def _corrected(
     p_values: FloatArray, families: Sequence[IntArray], units: Units, settings: ComparisonSettings
 ) -> corrections.MaxT:
-    """Corrected p values, and for each family the level of a difference alone.
-
-    That of intervals after Benjamini and Hochberg is Benjamini and Yekutieli's (2005): of those
-    that leave out 0, a share alpha at most misses the truth.
-    """
+    """Corrected p values, and for each family the level of a difference alone."""
     if settings.correction == "max-t":
         options = {"resamples": settings.resamples, "seed": settings.seed}
         return corrections.max_t(units, p_values, families, alpha=settings.alpha, **options)

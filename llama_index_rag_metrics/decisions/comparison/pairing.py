@@ -234,12 +234,7 @@ def pair(
     on_missing: OnMissing = "error",
     clusters: Clusters | None = None,
 ) -> Paired:
-    """Bring the scores of several systems onto the same queries, in the baseline's order.
-
-    A query that one system scores and another leaves out of its means, say because its retriever
-    failed there, stays: it has no value for that other system. Without `metrics`, those that all
-    systems have are taken.
-    """
+    """Bring the scores of several systems onto the same queries, in the baseline's order."""
     known, notes = _queries(systems, on_missing)
     if metrics is not None:
         names = names_in_all(metrics, systems.values())
@@ -474,10 +469,7 @@ def check_metric(draw: Draw, name: str) -> None:
 
 
 def check_rankings(draw: Draw, rankings: Mapping[str, Mapping[str, str]]) -> list[str]:
-    """Refuse other rankings than those drawn from, of the baseline and the other system.
-
-    A note where they aren't known.
-    """
+    """Refuse other rankings than those drawn from; a note where they aren't known."""
     (first, before), (second, after) = rankings.items()
     found = {
         query_id: (before.get(query_id, ""), after.get(query_id, "")) for query_id in draw.asked

@@ -94,10 +94,7 @@ class PairedEvidence:
     changes: FloatArray | None = None
 
     def bounds(self, confidence: float) -> Bounds:
-        """The true mean, more being better, is above the one and below the other.
-
-        Each has this confidence, and is None where it can't be given.
-        """
+        """The true mean is above the one and below the other, each with this confidence."""
         if self._says_nothing:
             return None, None
         assumed = pseudo_queries(self._units, self.widest, math.inf, counted=CAUTIOUS)
@@ -184,10 +181,7 @@ class MeanEvidence:
 
 
 def _reckoned(values: FloatArray, limits: tuple[float, float]) -> tuple[float, float]:
-    """Of scores without a limit that are all the same, another one is at most twice as far from 0.
-
-    A report gives no interval there; a rule has to be decided.
-    """
+    """The limits; one that equal scores lack is at most twice as far from 0 as they are."""
     low, high = limits
     values = values[~np.isnan(values)]
     if not len(values) or np.ptp(values) > NOISE:
@@ -214,18 +208,7 @@ def _repeated(evidence: _SomeEvidence, value: float, n: int | None) -> _SomeEvid
 
 @dataclass(frozen=True)
 class Measured:
-    """The numbers that a rule is decided by.
-
-    Attributes:
-        value: the mean now, or the count.
-        n: how many queries have a value, on both sides, of the `expected` ones.
-        columns: query id to (score now, score before).
-        baseline: the mean before; None without a baseline, as is `difference`, the mean paired one.
-        evidence: how good or bad the true mean could be; None decides by the value.
-        identical: whether the ranking of every query is known to be that of the baseline.
-        part: the slice, such as "language de"; "" for all queries.
-        of_runs: the share of the runs with a value, where questions were asked several times.
-    """
+    """The numbers that a rule is decided by; `columns` are query id to (score now, before)."""
 
     metric: str
     value: float | int
@@ -253,10 +236,7 @@ def measure_against(
     clusters: Clusters | None,
     judge: Scores | None = None,
 ) -> list[Measured]:
-    """Measure a rule on the queries that are the same in the baseline, or the anchor.
-
-    A rule over slices is measured in each; how far scores can be apart is known from all.
-    """
+    """Measure a rule, or each of its slices, on the queries that are the same on both sides."""
     metric = _metric_of_both(rule, now, stored)
     sides = {_BEFORE: stored.scores.select(same), _NOW: now.select(same)}
     paired = pair(sides, _BEFORE, metrics=[metric], clusters=clusters)
@@ -458,10 +438,7 @@ def _least_expected(sides: Mapping[str, Scores], metric: str) -> int:
 
 
 def _expected(scores: Scores, metric: str) -> int:
-    """How many queries should have a value, the failed ones included.
-
-    Queries without relevance count only for a metric that has values for some of them.
-    """
+    """How many queries should have a value, the failed ones included."""
     if is_of_unanswerable(metric):
         return len(scores.unanswerable)
     needless = {query_id for query_id, reason in scores.excluded.items() if reason != "failed"}

@@ -56,11 +56,7 @@ def not_beaten(
     resamples: int = RESAMPLES,
     seed: int = SEED,
 ) -> IntArray:
-    """The positions of the configurations that no other one is shown to beat.
-
-    `scores` are (queries, configurations), more is better, none NaN; `span` and `worst` as for
-    `shortfalls`. If all are equal, one alone is left in at most alpha of cases.
-    """
+    """The positions of the columns of `scores` that no other one is shown to beat."""
     n_queries, n = scores.shape
     if n < 2 or n_queries < 2:
         return np.arange(n)
@@ -75,10 +71,7 @@ def not_beaten(
 
 
 def _is_beaten(leads: Units, assumed: Student, alpha: float, resamples: int, seed: int) -> bool:
-    """Whether a rival is shown to be better: an interval of the leads over it is below 0.
-
-    The intervals hold together. They are two-sided: the side that counts has half of alpha.
-    """
+    """Whether an interval of the leads over a rival, all holding together, is below 0."""
 
     def is_below(level: float) -> bool:
         return bool((assumed.bounds(1 - level / 2)[1] < 0).any())

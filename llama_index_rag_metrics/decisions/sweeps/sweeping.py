@@ -306,11 +306,7 @@ def _takes(build: Build, parameter: str) -> bool:
 
 
 def file_name(name: str) -> str:
-    """The file name of a configuration's journal: its name, made safe, and a hash.
-
-    >>> file_name("chunk_size=128, top_k=5")
-    'chunk_size-128-top_k-5.cb15b60b.jsonl'
-    """
+    """The file name of a configuration's journal: its name, made safe, and a hash."""
     readable = re.sub(r"[^\w.]+", "-", name).strip("-")[:_LONGEST_NAME]
     return f"{readable}.{sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}.jsonl"
 
@@ -384,10 +380,7 @@ _CREDENTIALS = re.compile(
 
 @dataclass(frozen=True, eq=False)
 class Value:
-    """A value that `build` gets, its name if the user gave one, and a text for names and reports.
-
-    The text has no secret, and is the same in every process.
-    """
+    """A value that `build` gets, its name if it has one, and a text without secrets."""
 
     held: Any
     name: str | None
@@ -456,11 +449,7 @@ def combinations(grid: Grid) -> dict[str, Point]:
 
 
 def shown(value: Any, parameter: str = "") -> str:
-    """A value as a text, with a digest of what isn't shown, so that texts stay apart.
-
-    >>> shown(0.5), shown("hybrid"), shown(None), shown("sk-0123", "api_key")
-    ('0.5', 'hybrid', 'None', '*** 6f45492d')
-    """
+    """A value as a text, with a digest of what isn't shown, so that texts stay apart."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, SecretStr):
@@ -483,10 +472,7 @@ def varied(rows: Sequence[Mapping[str, str]]) -> list[str]:
 
 
 def _safe(parameter: str, text: str, *, is_secret: bool = False) -> str:
-    """A text without a secret or half a character, which a digest stands for.
-
-    The hash is a slow one, since passwords can be guessed.
-    """
+    """A text without a secret or half a character, which a slow hash stands for."""
     for credentials in _CREDENTIALS.finditer(text):
         register_secret(credentials[1] or credentials[2])
     is_number = text.replace(".", "", 1).isdecimal() and len(text) < _LONGEST_NUMBER
