@@ -298,6 +298,7 @@ def _calibrated(
     by_judge, by_people = judge.by_query(metric), human.by_query(metric)
     people, same, others = split(by_judge, by_people)
     limits = limits_of(metric)
+    both_vary = min(np.ptp(people), np.ptp(same)) > NOISE
     combined, interval = ppi.prediction_powered_interval(
         powered(by_judge, by_people, clusters), confidence=confidence, limits=limits
     )
@@ -315,15 +316,9 @@ def _calibrated(
         worth=combined.worth,
         weight=combined.weight,
         bias=exact_mean(same) - exact_mean(people),
-        correlation=_correlation(people, same),
+        correlation=float(np.corrcoef(people, same)[0, 1]) if both_vary else None,
         sentence=_sentence(metric, interval, combined, confidence),
     )
-
-
-def _correlation(people: FloatArray, judge: FloatArray) -> float | None:
-    if min(np.ptp(people), np.ptp(judge)) <= NOISE:
-        return None
-    return float(np.corrcoef(people, judge)[0, 1])
 
 
 def _sentence(
@@ -513,12 +508,10 @@ def _mean(value: float, n: int, low: float | None = None, high: float | None = N
 def _records(calibration: Calibration) -> m.Records:
     """One row a metric; with slices, one a slice and metric, None for all questions."""
     parts = [(None, calibration.metrics), *calibration.slices.items()]
-    rows = [{"slice": value, **_flat(metric)} for value, part in parts for metric in part.values()]
+    rows = []
+    for value, part in parts:
+        for metric in part.values():
+            row: dict[str, Any] = {"slice": value, **asdict(metric)}
+            human = row.pop("human")
+            rows.append({**row, **{f"human_{end}": human[end] for end in ("mean", "low", "high")}})
     return m.Records.of(rows, [name for name in rows[0] if name != "slice" or calibration.slices])
-
-
-def _flat(metric: Calibrated) -> dict[str, Any]:
-    """The numbers of people alone under names of their own."""
-    row: dict[str, Any] = asdict(metric)
-    human = row.pop("human")
-    return {**row, **{f"human_{part}": human[part] for part in ("mean", "low", "high")}}

@@ -224,7 +224,11 @@ def relate(
     values = np.round([given[query_id] for query_id in query_ids], 12)
     is_share = bool(np.isin(values, (0.0, 1.0)).all())
     of_query = clusters_of(clusters, query_ids, scores.metadata)
-    better = {name: _better(scores, name, query_ids) for name in names}
+    better = {}  # scores of which more is better, without noise of rounding
+    for name in names:
+        by_query = scores.by_query(name)
+        column = np.round([by_query[query_id] for query_id in query_ids], 12)
+        better[name] = -column if lower_is_better(name) else column
     options = {"confidence": confidence, "resamples": resamples, "seed": seed}
     rows, is_shown = _related(better, values, clusters=of_query, **options)
     if not is_share:
@@ -319,13 +323,6 @@ def _nothing_in_common(argument: str, query_ids: Sequence[str], answers: Answers
     if not answers and answers.missing:
         found = f"{join_first([*answers.missing], 2)}, none of them scored"
     return InvalidInput(argument, found, expected, remedy, lacks="query_id")
-
-
-def _better(scores: Scores, metric: str, query_ids: Sequence[str]) -> FloatArray:
-    """(questions,) scores of which more is better, without noise of rounding."""
-    by_query = scores.by_query(metric)
-    column = np.round([by_query[query_id] for query_id in query_ids], 12)
-    return -column if lower_is_better(metric) else column
 
 
 def _related(

@@ -144,16 +144,7 @@ class _Fate(NamedTuple):
 
 
 class StageLosses:
-    """The fates of all relevant passages.
-
-    Args:
-        runs: the systems of each time that the questions were asked: the scored stages, in order.
-        metric: what is relevant, and where its ranking ends, is as this metric has it.
-
-    Attributes:
-        changes: changes of ranks between scored stages.
-        n_unknown: how many questions are left out, since a matcher failed on a stage.
-    """
+    """The fates of all relevant passages, by a metric, each time that the questions were asked."""
 
     def __init__(self, runs: Sequence[Sequence[System]], metric: str) -> None:
         self.runs, self.metric = runs, metric
@@ -413,18 +404,17 @@ def losses_statement(losses: StageLosses) -> list[m.Statement]:
     if not missing:
         return [m.Statement(f"None of {losses.of_all} is missing at the end.")]
     most = lost.most_common(_MOST_NAMED)
-    parts = [f"{n:,} {_lost_how(*where)}" for where, n in most]
+    parts = [
+        f"{n:,} as {plain(stage)} failed"
+        if failed
+        else f"{n:,} {_LOST.get(stage) or f'lost at {plain(stage)}'}"
+        for (stage, failed), n in most
+    ]
     if others := missing - sum(n for _, n in most):
         parts.append(f"{others:,} at other stages")
     verb = "is" if missing == 1 else "are"
     text = f"{missing:,} of {losses.of_all} {verb} missing at the end: {', '.join(parts)}."
     return [m.Statement(text, evidence=LOSSES_TITLE)]
-
-
-def _lost_how(stage: str, failed: bool) -> str:
-    if failed:
-        return f"as {plain(stage)} failed"
-    return _LOST.get(stage) or f"lost at {plain(stage)}"
 
 
 _MOST_NAMED = 3

@@ -285,6 +285,7 @@ def _listing(
     systems: Sequence[System], metric: str, stage: str, lost: Sequence[StageChange]
 ) -> m.Listing:
     times = Counter((change.query_id, str(change)) for change in lost)
+    often = {key: f" ({n:,} times)" if n > 1 else "" for key, n in times.items()}
     distinct = {(change.query_id, str(change)): change for change in lost}
     shown = [*distinct.values()][:_LISTED_LOSSES]
     n_shown = sum(times[change.query_id, str(change)] for change in shown)
@@ -293,7 +294,7 @@ def _listing(
         story = query_answers(query_id, systems, metric, stages=True)
         items = {item.id: item for need in story.wanted for item in need}
         remarks = [
-            plain(str(change)) + _often(times[query_id, str(change)])
+            plain(str(change)) + often[query_id, str(change)]
             # what failed has no story, and that of repeats is of the first
             if story.answers[-1].error or systems[-1].repeats
             else wanted_item(story, items[change.item], len(systems) - 1)
@@ -302,10 +303,6 @@ def _listing(
         ]
         queries.append(m.QueryAnswers(query_id, story.text, remarks=remarks))
     return m.Listing(f"Lost at {stage}: {len(lost):,}", queries, more=len(lost) - n_shown)
-
-
-def _often(times: int) -> str:
-    return f" ({times:,} times)" if times > 1 else ""
 
 
 @shows(StageOptions)

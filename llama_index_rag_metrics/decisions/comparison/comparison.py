@@ -124,7 +124,21 @@ class Comparison(Reportable):
     def decision(self) -> str:
         """The result of the comparison on the primary metric, as one plain line."""
         used = "" if self.drawn is None else f" {self.drawn.used}"
-        return f"{decision(self)}{used}"
+        return f"{self._decision}{used}"
+
+    @property
+    def _decision(self) -> str:
+        metric = self.settings.primary
+        known = self.measured or self.differences
+        differences = [difference for difference in known if difference.metric == metric]
+        if len(differences) == 1:
+            return f"{_clause(differences[0])}."
+        if winner := _best(self, differences):
+            winner = short_names(self.names)[winner]
+            n = len(differences) + 1
+            number = _NUMBERS[n] if n < len(_NUMBERS) else f"{n:,}"
+            return f"{winner} is the best of {number} on {metric}."
+        return _groups(differences, self)
 
     @property
     def drawn(self) -> Draw | None:
@@ -400,21 +414,6 @@ TESTS = {
 _MOST_NAMES = 3
 
 _NUMBERS = ("", "", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-
-
-def decision(comparison: Comparison) -> str:
-    """One plain line, on the primary metric, for somebody who knows no statistics."""
-    metric = comparison.settings.primary
-    known = comparison.measured or comparison.differences
-    differences = [difference for difference in known if difference.metric == metric]
-    if len(differences) == 1:
-        return f"{_clause(differences[0])}."
-    if winner := _best(comparison, differences):
-        winner = short_names(comparison.names)[winner]
-        n = len(differences) + 1
-        number = _NUMBERS[n] if n < len(_NUMBERS) else f"{n:,}"
-        return f"{winner} is the best of {number} on {metric}."
-    return _groups(differences, comparison)
 
 
 def with_verdict(difference: Difference, settings: ComparisonSettings) -> Difference:

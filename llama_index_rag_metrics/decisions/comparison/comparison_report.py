@@ -166,7 +166,11 @@ def _worst_slices(comparison: Comparison) -> Iterator[m.Statement]:
 
 def _statements(comparison: Comparison, metric: str) -> list[m.Statement]:
     return [
-        m.Statement(difference.verdict, _tone(difference), label_of(difference))
+        m.Statement(
+            difference.verdict,
+            _tone(difference),
+            "the same" if difference.n > 1 and not difference.changed else difference.outcome,
+        )
         for difference in comparison.measured
         if difference.metric == metric
     ]
@@ -181,11 +185,6 @@ def _interval(difference: HasEnds, changed: object, digits: int) -> m.Cell:
     if not changed:
         return m.Cell(None, "range")
     return m.Cell(None, "range", low=difference.low, high=difference.high, digits=digits)
-
-
-def label_of(difference: Difference) -> str:
-    """The outcome in a word or two; "the same" where no question changed."""
-    return "the same" if difference.n > 1 and not difference.changed else difference.outcome
 
 
 def settings_of(comparison: Comparison) -> str:

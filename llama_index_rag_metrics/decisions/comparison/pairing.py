@@ -61,15 +61,7 @@ def scores_of(results: Results, argument: str = "results") -> Scores:
 
 @dataclass(frozen=True)
 class Paired:
-    """The scores of several systems over the same queries.
-
-    Attributes:
-        query_ids: the queries that at least one system scores, in the baseline's order.
-        columns: metric name to (queries, systems) scores; NaN where a system has none.
-        clusters: (queries,) the number of each query's cluster, or None.
-        notes: what was left out.
-        judged: the same by a judge, of these queries and others; None where there is no judge.
-    """
+    """The scores of several systems over the same queries; columns are (queries, systems)."""
 
     systems: tuple[str, ...]
     query_ids: tuple[str, ...]
@@ -334,11 +326,6 @@ class DrawnPaired(Paired):
     How far an end of the mean's interval moves with the share's own bound is the error of the
     share; it and the error of the mean are independent, and add up as squares (Zou and Donner
     2008). How often that covers, beside other ways: benchmarks/README.md.
-
-    Attributes:
-        draw: what was drawn of how many; of a slice, its part.
-        grouped_by: what all questions belong to, as given; None for nothing.
-        scores: those of the systems, of the drawn questions alone.
     """
 
     draw: Draw

@@ -13,7 +13,7 @@ false and of true verdicts on real scores are in benchmarks/README.md, with the 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from itertools import compress
@@ -78,14 +78,7 @@ _NOW, _BEFORE = "now", "baseline"
 
 @dataclass(frozen=True)
 class PairedEvidence:
-    """Differences, now minus before, negated for a metric of which less is better.
-
-    Attributes:
-        values: (queries,) NaN where there is none.
-        widest: R, how far two scores can be apart.
-        possible: the lowest and the highest true difference that there can be.
-        changes: (queries,) the differences before a judge moved them; None without a judge.
-    """
+    """Differences, now minus before, negated where less is better; NaN where there is none."""
 
     values: FloatArray
     clusters: IntArray | None = None
@@ -294,6 +287,7 @@ def _against(
         for name, column in values.items()
     }
     ordered, numbers = paired.in_order([differences, changes])
+    now = sides[_NOW].rankings
     sign = -1.0 if rule.lower_is_better else 1.0
     possible = paired.possible([key], rule.confidence or CONFIDENCE)[0]
     low, high = sorted((sign * possible).tolist())
@@ -308,7 +302,12 @@ def _against(
         means[_BEFORE],
         exact_mean(differences[both]),
         None if rule.observed else evidence,
-        is_same and _is_identical(columns, sides[_NOW], stored),
+        is_same
+        and bool(columns)
+        and all(
+            stored.fingerprints.get(query_id, Fingerprint()).ranking == now.get(query_id) != ""
+            for query_id in columns
+        ),
         (*paired.notes, f"{metric}: {worth}") if worth else paired.notes,
         of_runs=_of_runs(sides[_NOW], metric),
     )
@@ -452,15 +451,6 @@ def _of_runs(scores: Scores, metric: str) -> float:
     runs = [run for run in scores.repeats if of_one_run in run]
     expected = sum(_expected(run, of_one_run) for run in runs)
     return sum(run.n(of_one_run) for run in runs) / expected if expected else 1.0
-
-
-def _is_identical(query_ids: Collection[str], now: Scores, stored: Baseline) -> bool:
-    """Whether all rankings are known, and are those of the baseline."""
-    before, none = stored.fingerprints, Fingerprint()
-    return bool(query_ids) and all(
-        before.get(query_id, none).ranking == now.rankings.get(query_id) != ""
-        for query_id in query_ids
-    )
 
 
 COUNTED, REACH = 3, 1.15

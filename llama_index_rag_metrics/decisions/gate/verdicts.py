@@ -353,19 +353,19 @@ def _least(rule: Rule, evidence: Evidence) -> int | None:
 
 def gathered(verdicts: Iterable[Verdict]) -> Iterator[Verdict]:
     """One verdict for each rule: of one over slices, that of the slice that is worst off."""
+
+    def standing(part: Verdict) -> tuple[int, float]:
+        found = part.value if part.difference is None else part.difference
+        return ORDER.index(part.outcome), _turned(part.rule, found)
+
     for rule, group in groupby(verdicts, key=lambda verdict: verdict.rule):
         if not rule.every:
             yield from group
             continue
         parts = tuple(group)
         large = [part for part in parts if part.least is None] or parts
-        worst = min(large, key=lambda part: (ORDER.index(part.outcome), _margin(part)))
+        worst = min(large, key=standing)
         yield replace(worst, parts=parts)
-
-
-def _margin(verdict: Verdict) -> float:
-    found = verdict.value if verdict.difference is None else verdict.difference
-    return _turned(verdict.rule, found)
 
 
 def _keeps(rule: Rule, value: float) -> bool:

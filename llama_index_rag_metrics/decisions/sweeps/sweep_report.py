@@ -104,7 +104,7 @@ def _decision(sweep: Sweep) -> list[m.Statement]:
     is_decided = sweep.recommended is not None and len(sweep.finished) > 1
     tone: m.Tone = "alarm" if sweep.failed else "best" if is_decided else "open"
     evidence = _FAILED if sweep.failed else _CONFIGURATIONS
-    first = m.Statement(sentences.decision(sweep), tone, evidence=evidence)
+    first = m.Statement(sweep.decision, tone, evidence=evidence)
     others = filter(None, (sentences.costs(sweep), sentences.tied(sweep)))
     return [first, *(m.Statement(text, evidence=_CONFIGURATIONS) for text in others)]
 

@@ -348,7 +348,20 @@ class Sweep(Reportable, Sequence[Configuration]):
     @property
     def decision(self) -> str:
         """The result in one or two sentences."""
-        return decision(self)
+        n_failed = len(self.failed)
+        if not self.finished:
+            errors = join_first([*dict.fromkeys(each.error for each in self.failed)], _MOST_ERRORS)
+            failed = counted(n_failed, "configuration", "configurations")
+            return f"Nothing was measured: {failed} failed ({errors})."
+        if len(self.finished) == 1:
+            reason = "the others failed" if n_failed else "there is nothing to compare it with"
+            return f"Only {self.finished[0].name} was evaluated: {reason}."
+        if n_failed:
+            return (
+                f"No decision: {n_failed} of {len(self)} configurations failed and may be better. "
+                f"Of the others: {_among_finished(self)}"
+            )
+        return _among_finished(self)
 
     def compare(self, baseline: str | None = None, **options: Any) -> Comparison:
         """The configurations compared with one of them, by default the first that was evaluated.
@@ -453,22 +466,6 @@ SAVINGS = {"tokens": 0.05, "p95": 0.5}
 def saves(cost: str, more: float, less: float) -> bool:
     """Whether one cost is lower than another by a share that counts."""
     return less < more * (1 - SAVINGS[cost])
-
-
-def decision(sweep: Sweep) -> str:
-    """What to take, or what is missing."""
-    n_failed = len(sweep.failed)
-    if not sweep.finished:
-        errors = join_first([*dict.fromkeys(each.error for each in sweep.failed)], _MOST_ERRORS)
-        failed = counted(n_failed, "configuration", "configurations")
-        return f"Nothing was measured: {failed} failed ({errors})."
-    if len(sweep.finished) == 1:
-        reason = "the others failed" if n_failed else "there is nothing to compare it with"
-        return f"Only {sweep.finished[0].name} was evaluated: {reason}."
-    if n_failed:
-        failed = f"No decision: {n_failed} of {len(sweep)} configurations failed and may be better."
-        return f"{failed} Of the others: {_among_finished(sweep)}"
-    return _among_finished(sweep)
 
 
 def costs(sweep: Sweep) -> str:
