@@ -32,7 +32,7 @@ from real_scores import DEPTH, UNIT, bm25, collection, vectors
 from real_statistics import tilted
 
 from llama_index_rag_metrics import draw_changed, fuse, score_rankings
-from llama_index_rag_metrics.decisions.gate.drawn_rules import COUNTED, REACH
+from llama_index_rag_metrics.decisions.gate.measuring import COUNTED, REACH
 from llama_index_rag_metrics.statistics.differences import pseudo_queries
 from llama_index_rag_metrics.statistics.intervals import wilson
 from llama_index_rag_metrics.statistics.resampling import Units

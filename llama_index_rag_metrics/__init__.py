@@ -64,8 +64,7 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.decisions.gate.checking_rules import assert_retrieval, check_rules
     from llama_index_rag_metrics.decisions.gate.rules import Rule
     from llama_index_rag_metrics.decisions.gate.verdicts import GateReport
-    from llama_index_rag_metrics.decisions.power import power
-    from llama_index_rag_metrics.decisions.power_report import Power
+    from llama_index_rag_metrics.decisions.power import Power, power
     from llama_index_rag_metrics.decisions.relation import Relation, relate
     from llama_index_rag_metrics.decisions.side_by_side import print_results, write_html
     from llama_index_rag_metrics.decisions.stage_losses import StageChange
@@ -278,8 +277,7 @@ _LAZY = {
     "decisions.gate.checking_rules": ("assert_retrieval", "check_rules"),
     "decisions.gate.rules": ("Rule",),
     "decisions.gate.verdicts": ("GateReport",),
-    "decisions.power": ("power",),
-    "decisions.power_report": ("Power",),
+    "decisions.power": ("Power", "power"),
     "decisions.relation": ("Relation", "relate"),
     "decisions.side_by_side": ("print_results", "write_html"),
     "decisions.stage_losses": ("StageChange",),

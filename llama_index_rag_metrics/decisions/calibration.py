@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,14 +12,23 @@ import numpy as np
 from llama_index_rag_metrics.decisions.clusters import Clusters, clusters_of, merged_metadata
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.metrics.metric_names import limits_of
-from llama_index_rag_metrics.report.model import Report
-from llama_index_rag_metrics.report.numbers import counted, estimate, questions, score
+from llama_index_rag_metrics.report import model as m
+from llama_index_rag_metrics.report.numbers import (
+    counted,
+    digits_of,
+    estimate,
+    mean_of,
+    percent,
+    questions,
+    score,
+)
 from llama_index_rag_metrics.report.reportable import Reportable, Sentence
 from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import join_first
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.mappings import name_among, unknown_key
+from llama_index_rag_metrics.scores.scores_report import glossary
 from llama_index_rag_metrics.statistics import prediction_powered as ppi
 from llama_index_rag_metrics.statistics.intervals import (
     MeanInterval,
@@ -124,11 +133,30 @@ class Calibration(Reportable):
     def name(self) -> str:
         return self.human.name or self.judge.name
 
-    def report(self, *, full: bool = False) -> Report:
+    def report(self, *, full: bool = False) -> m.Report:
         """Human, judged and calibrated means, and agreement; as a table, one row per metric."""
-        from llama_index_rag_metrics.decisions.calibration_report import calibration_report
-
-        return calibration_report(self)
+        metrics = [*self]
+        name = f" of {self.name}" if self.name else ""
+        most = max(metrics, key=lambda metric: metric.n_judged)
+        intervals = f"{percent(self.confidence)} intervals"
+        tables = [calibration_table("", self.metrics)]
+        tables += [
+            calibration_table(f"{self.slice_key}: {'without' if value is None else value}", part)
+            for value, part in self.slices.items()
+        ]
+        return m.Report(
+            title=f"Calibrated scores{name}",
+            lead=f"{most.n_human:,} human and {most.n_judged:,} judged questions",
+            decision=[
+                m.Statement(metric.sentence, "best" if metric.helps else "open")
+                for metric in metrics
+            ],
+            sections=[m.Section("Calibrated means", tables, f"{intervals}. {EXPLAINED}")],
+            notes=self.notes,
+            glossary=glossary(self.metrics),
+            metrics=[*self.metrics],
+            records=_records(self),
+        )
 
 
 def calibrate(
@@ -270,6 +298,7 @@ def _calibrated(
     by_judge, by_people = judge.by_query(metric), human.by_query(metric)
     people, same, others = split(by_judge, by_people)
     limits = limits_of(metric)
+    both_vary = min(np.ptp(people), np.ptp(same)) > NOISE
     combined, interval = ppi.prediction_powered_interval(
         powered(by_judge, by_people, clusters), confidence=confidence, limits=limits
     )
@@ -287,15 +316,9 @@ def _calibrated(
         worth=combined.worth,
         weight=combined.weight,
         bias=exact_mean(same) - exact_mean(people),
-        correlation=_correlation(people, same),
+        correlation=float(np.corrcoef(people, same)[0, 1]) if both_vary else None,
         sentence=_sentence(metric, interval, combined, confidence),
     )
-
-
-def _correlation(people: FloatArray, judge: FloatArray) -> float | None:
-    if min(np.ptp(people), np.ptp(judge)) <= NOISE:
-        return None
-    return float(np.corrcoef(people, judge)[0, 1])
 
 
 def _sentence(
@@ -448,3 +471,47 @@ def _note_on_judges(
         f"the judge is the mean of {' and '.join(judges)}; with one of them alone, on {metric}, "
         f"human and judged questions would be worth: {', '.join(listed)}"
     )
+
+
+EXPLAINED = (
+    "Calibrated means use the judge only as far as people's scores of the same questions confirm "
+    "it (prediction-powered inference). Worth: how many questions scored by people would be as "
+    "precise, which goes by the correlation of both sides' scores of a question. The judge's own "
+    "mean is shown for comparison; it isn't evidence."
+)
+_HEAD = ("calibrated", "people alone", "judge alone", "worth", "correlation")
+
+
+def calibration_table(title: str, metrics: Mapping[str, Calibrated]) -> m.Table:
+    return m.Table(title, _HEAD, [[_row(metric) for metric in metrics.values()]])
+
+
+def _row(metric: Calibrated) -> m.Row:
+    human = metric.human
+    return m.Row(
+        metric.metric,
+        [
+            _mean(metric.mean, metric.n_human, metric.low, metric.high),
+            _mean(human.mean, metric.n_human, human.low, human.high),
+            _mean(metric.judge_mean, metric.n_human)._replace(tone="quiet"),
+            m.Cell(math.floor(metric.worth), "count", "best" if metric.helps else "quiet"),
+            m.Cell(metric.correlation, "signed", "quiet", digits=digits_of(metric.n_human)),
+        ],
+    )
+
+
+def _mean(value: float, n: int, low: float | None = None, high: float | None = None) -> m.Cell:
+    known = None if math.isnan(value) else value
+    return mean_of(m.Cell(known, "score", low=low, high=high), n)
+
+
+def _records(calibration: Calibration) -> m.Records:
+    """One row a metric; with slices, one a slice and metric, None for all questions."""
+    parts = [(None, calibration.metrics), *calibration.slices.items()]
+    rows = []
+    for value, part in parts:
+        for metric in part.values():
+            row: dict[str, Any] = {"slice": value, **asdict(metric)}
+            human = row.pop("human")
+            rows.append({**row, **{f"human_{end}": human[end] for end in ("mean", "low", "high")}})
+    return m.Records.of(rows, [name for name in rows[0] if name != "slice" or calibration.slices])

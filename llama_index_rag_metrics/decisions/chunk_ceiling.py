@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from llama_index.core.schema import BaseNode, Document, MetadataMode, TextNode
 
-from llama_index_rag_metrics.decisions.chunk_choices import (
-    Line,
-    best_overlap,
-    length,
-    merged,
-    shared,
-)
 from llama_index_rag_metrics.evaluation.retrieved.passages import Passages, PassagesLike
 from llama_index_rag_metrics.evaluation.retrieved.run_matching import Places
 from llama_index_rag_metrics.files.retrieval_dataset import RetrievalDataset
@@ -27,15 +20,21 @@ from llama_index_rag_metrics.rankings.matching.span_matcher import SpanMatcher
 from llama_index_rag_metrics.rankings.relevance import Relevance
 from llama_index_rag_metrics.rankings.span import Span
 from llama_index_rag_metrics.rankings.tokens import TokenCounter, Tokenizer
-from llama_index_rag_metrics.report.numbers import counted
+from llama_index_rag_metrics.report import model as m
+from llama_index_rag_metrics.report.excerpts import excerpt
+from llama_index_rag_metrics.report.numbers import (
+    carried,
+    count,
+    counted,
+    mean_of,
+    questions,
+    whole_percent,
+)
 from llama_index_rag_metrics.report.reportable import Reportable
-from llama_index_rag_metrics.runtime.arrays import IntArray
+from llama_index_rag_metrics.runtime.arrays import FloatArray, IntArray
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.runtime.masking import join_first
 from llama_index_rag_metrics.scores import Scores
-
-if TYPE_CHECKING:
-    from llama_index_rag_metrics.report.model import Report
 
 MOST_IOU, MOST_RECALL = "span_iou", "span_recall"
 OMEGA, FEWEST_TOKENS = "precision_omega", "tokens"
@@ -107,11 +106,28 @@ class ChunkCeiling(Reportable):
         """The relevant passages that a boundary parts: no chunk has all that the chunks have."""
         return [reference for reference in self.references if reference.is_cut]
 
-    def report(self, *, full: bool = False) -> Report:
+    def report(self, *, full: bool = False) -> m.Report:
         """What can be reached, and the relevant passages that are cut."""
-        from llama_index_rag_metrics.decisions.chunk_ceiling_report import ceiling_report
-
-        return ceiling_report(self, full=full)
+        cut, of = self.cut, f" of {self.name}" if self.name else ""
+        texts = self.scores.queries
+        return m.Report(
+            title=f"Chunk ceiling{of}",
+            lead=f"{counted(self.n_chunks, 'chunk', 'chunks')}, "
+            f"{counted(len(self.references), 'relevant passage', 'relevant passages')} of "
+            f"{questions(len(self.scores.query_ids))}",
+            decision=_decision(self),
+            sections=[m.Section(_REACHED, [_table(self)], _EXPLAINED)],
+            listings=[
+                m.Listing.of(
+                    _CUT,
+                    [(each.query_id, texts[each.query_id], _remarks(each)) for each in cut],
+                    _MOST_ON_PAGE if full else _MOST_SHOWN,
+                )
+            ],
+            notes=self.notes,
+            metrics=self.scores.metric_names,
+            records=_records(self),
+        )
 
 
 def chunk_ceiling(
@@ -292,10 +308,7 @@ def _chunks(source: PassagesLike) -> tuple[list[BaseNode], int]:
 def _located(
     nodes: Sequence[BaseNode], corpus: Mapping[str, str], known: set[str]
 ) -> tuple[dict[int, Span], int]:
-    """The place of each chunk, by its number, of those that have one in a known document.
-
-    And of how many the text alone says where they are, but not which of several places.
-    """
+    """The places of chunks, by number, and how many have a text that is in several places."""
     by_offset = SpanMatcher(nodes=nodes)
     finder = Places(corpus, by_offset)
     last: dict[str, int] = {}
@@ -351,3 +364,208 @@ def _label_notes(
         f"left out without a place: {n_placeless:,} of {n_relevant:,} labels": n_placeless,
     }
     return [note for note, n in notes.items() if n]
+
+
+_REACHED, _CUT = "What can be reached", "Relevant passages cut by a boundary"
+_MOST_SHOWN, _MOST_ON_PAGE = 5, 500
+_MEANINGS = {
+    MOST_IOU: "span_iou, of the best selection",
+    MOST_RECALL: "span_recall, of all chunks",
+    FEWEST_TOKENS: "tokens, at least",
+    OMEGA: "Precision Ω (Chroma)",
+}
+_EXPLAINED = (
+    "Without any retrieval: the highest span_iou of any selection of chunks, found exactly; the "
+    "share of what is relevant that is in any chunk; the fewest tokens of chunks that have all "
+    "of it; and Chroma's Precision Ω, the span_iou of all chunks that touch a relevant passage, "
+    "which is also their precision where the chunks leave nothing out."
+)
+
+
+def ceiling_report(ceiling: ChunkCeiling, *, full: bool = False) -> m.Report:
+    cut, of = ceiling.cut, f" of {ceiling.name}" if ceiling.name else ""
+    texts = ceiling.scores.queries
+    return m.Report(
+        title=f"Chunk ceiling{of}",
+        lead=f"{counted(ceiling.n_chunks, 'chunk', 'chunks')}, "
+        f"{counted(len(ceiling.references), 'relevant passage', 'relevant passages')} of "
+        f"{questions(len(ceiling.scores.query_ids))}",
+        decision=_decision(ceiling),
+        sections=[m.Section(_REACHED, [_table(ceiling)], _EXPLAINED)],
+        listings=[
+            m.Listing.of(
+                _CUT,
+                [(each.query_id, texts[each.query_id], _remarks(each)) for each in cut],
+                _MOST_ON_PAGE if full else _MOST_SHOWN,
+            )
+        ],
+        notes=ceiling.notes,
+        metrics=ceiling.scores.metric_names,
+        records=_records(ceiling),
+    )
+
+
+def _decision(ceiling: ChunkCeiling) -> list[m.Statement]:
+    means = ceiling.scores.means
+    lacking = 1 - means[MOST_RECALL]
+    these, lost = "these chunks", "no chunk: no retriever finds it"
+    if ceiling.n_unlocated:
+        placed = counted(ceiling.n_chunks, "chunk that has a place", "chunks that have a place")
+        these, others = f"the {placed}", counted(ceiling.n_unlocated, "other", "others")
+        lost = f"none of these; {others} can't be found in the documents and may have it"
+    if not means[MOST_RECALL]:
+        text = f"No retriever can find anything with {these}: none has any relevant passage."
+        return [m.Statement(text, "alarm", evidence=_REACHED)]
+    wanted = "all that they have of what" if lacking > _NOTICED else "all that"
+    reached = carried(means[MOST_IOU], len(ceiling.scores.query_ids))
+    first = (
+        f"With {these} no retriever can have more than {reached} on span_iou, and finding "
+        f"{wanted} is relevant takes at least {count(means[FEWEST_TOKENS])} tokens a question."
+    )
+    statements = [m.Statement(first, "leading", evidence=_REACHED)]
+    n_cut, n_references = len(ceiling.cut), len(ceiling.references)
+    if n_cut:
+        text = f"A boundary cuts {n_cut:,} of {n_references:,} relevant passages: no chunk has"
+        listing = f"{_CUT}: {n_cut:,}"
+        statements.append(m.Statement(f"{text} them whole.", evidence=listing))
+    if lacking > _NOTICED:
+        text = f"{whole_percent(lacking)} of what is relevant is in {lost}."
+        statements.append(m.Statement(text, "alarm", evidence=_REACHED))
+    return statements
+
+
+_NOTICED = 0.01
+"""Splitters drop the blanks between chunks, which is less."""
+
+
+def _table(ceiling: ChunkCeiling) -> m.Table:
+    rows = [_row(meaning, ceiling.scores[metric], metric) for metric, meaning in _MEANINGS.items()]
+    overlap = whole_percent(ceiling.overlap)
+    remark = "" if overlap == "0%" else f"({overlap} of the chunks is text that another has, too)"
+    head = ["mean", "standard deviation", "lowest", "highest"]
+    return m.Table(_REACHED, head, [rows], first="at best", remark=remark)
+
+
+def _row(label: str, values: FloatArray, metric: str) -> m.Row:
+    if not len(values):
+        return m.Row(label, [m.Cell(None)] * 4)
+    form: m.Form = "count" if metric == FEWEST_TOKENS else "score"
+    numbers = (values.mean(), values.std(), values.min(), values.max())
+    cells = [mean_of(m.Cell(float(number), form), len(values)) for number in numbers]
+    return m.Row(label, cells)
+
+
+def _remarks(reference: Reference) -> list[str]:
+    whole = reference.place.end - reference.place.start
+    share, n = whole_percent(reference.whole / whole), reference.n_chunks
+    parted = f"over {counted(n, 'chunk', 'chunks')}; the best has {share} of it"
+    source, start, end = reference.place
+    said = f": “{excerpt(reference.text)}”" if reference.text else ""
+    return [f"{parted} ({source} {start:,}–{end:,}){said}"]
+
+
+def _records(ceiling: ChunkCeiling) -> m.Records:
+    scores = ceiling.scores
+    of_each = Counter(reference.query_id for reference in ceiling.references)
+    cut = Counter(reference.query_id for reference in ceiling.cut)
+    columns: dict[str, Sequence[object]] = {
+        "query_id": scores.query_ids,
+        **{metric: column.tolist() for metric, column in scores.columns.items()},
+        "references": [of_each[query_id] for query_id in scores.query_ids],
+        "cut": [cut[query_id] for query_id in scores.query_ids],
+    }
+    return m.Records(columns, index="query_id")
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """(parts, 2) what is wanted of a document, without overlaps, and the chunks that have some."""
+
+    wanted: IntArray
+    chunks: IntArray
+
+    def counts(self, chosen: Sequence[int]) -> tuple[int, int]:
+        """How many wanted characters these chunks have, and how many characters in all."""
+        union = merged(self.chunks[chosen])
+        return length(shared(self.wanted, union)), length(union)
+
+    def best(self, worth: float, price: float, costs: FloatArray | None = None) -> list[int]:
+        """The chunks worth most by their wanted characters, less a price of others, less costs.
+
+        A selection of which no chunk lies within another, by its starts, is ordered by its ends,
+        too. So it is the best chain of chunks, each of which adds what is behind the one before.
+        """
+        start, end = self.chunks.T
+        until_start, until_end = (self._wanted_before(place) for place in self.chunks.T)
+        total, before = np.zeros(len(start)), np.full(len(start), -1)
+        for chunk in range(len(start)):
+            found = until_end[chunk] - np.maximum(until_start[chunk], until_end[:chunk])
+            others = end[chunk] - np.maximum(start[chunk], end[:chunk]) - found
+            follows = np.where(end[:chunk] <= end[chunk], total[:chunk], -math.inf)
+            alone = until_end[chunk] - until_start[chunk]
+            value = np.append(
+                worth * found - price * others + follows,
+                worth * alone - price * (end[chunk] - start[chunk] - alone),
+            )
+            nearest = int(value.argmax())
+            total[chunk] = value[nearest] - (0.0 if costs is None else costs[chunk])
+            before[chunk] = nearest if nearest < chunk else -1
+        chain = []
+        chunk = int(total.argmax()) if (total > 0).any() else -1
+        while chunk >= 0:
+            chain.append(chunk)
+            chunk = int(before[chunk])
+        return chain
+
+    def fewest(self, tokens: FloatArray) -> list[int]:
+        """The chunks that together have all that any has of the wanted, with the fewest tokens."""
+        return self.best(1 + tokens.sum(), 0.0, tokens)
+
+    def _wanted_before(self, place: IntArray) -> IntArray:
+        first, last = self.wanted.T
+        counts: IntArray = np.clip(place[:, np.newaxis] - first, 0, last - first).sum(axis=1)
+        return counts
+
+
+def best_overlap(lines: Sequence[Line]) -> float:
+    """The highest |E∩T| / |E∪T| of any selection of chunks, found by Dinkelbach's method."""
+    wanted = sum(length(line.wanted) for line in lines)
+    best = 0.0
+    while True:
+        counts = [line.counts(line.best(1.0, best)) for line in lines]
+        found, taken = (sum(column) for column in zip(*counts, strict=True))
+        ratio = found / (wanted + taken - found)
+        if ratio <= best * (1 + 1e-12):
+            return best
+        best = ratio
+
+
+def merged(parts: IntArray) -> IntArray:
+    """(parts, 2) the same characters without overlaps, in order.
+
+    >>> merged(np.array([[4, 9], [0, 2], [8, 12]])).tolist()
+    [[0, 2], [4, 12]]
+    """
+    apart: list[list[int]] = []
+    for start, end in sorted(parts.tolist()):
+        if apart and start <= apart[-1][1]:
+            apart[-1][1] = max(apart[-1][1], end)
+        else:
+            apart.append([start, end])
+    return np.array(apart, np.int64).reshape(-1, 2)
+
+
+def shared(parts: IntArray, others: IntArray) -> IntArray:
+    """(parts, 2) the characters that are in both.
+
+    >>> shared(np.array([[0, 5], [8, 9]]), np.array([[3, 6], [4, 9]])).tolist()
+    [[3, 5], [8, 9]]
+    """
+    start = np.maximum(parts[:, :1], others[:, 0]).ravel()
+    end = np.minimum(parts[:, 1:], others[:, 1]).ravel()
+    return merged(np.stack([start, end], axis=1)[start < end])
+
+
+def length(parts: IntArray) -> int:
+    """How many characters parts without overlaps have."""
+    return int((parts[:, 1] - parts[:, 0]).sum())

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -27,7 +26,6 @@ from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.report.numbers import percent, questions, significant
 from llama_index_rag_metrics.report.reportable import Sentence
 from llama_index_rag_metrics.runtime.amounts import check_integer
-from llama_index_rag_metrics.runtime.arrays import FloatArray
 from llama_index_rag_metrics.runtime.atomic_files import json_text, jsonable, write_text
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput, RagMetricsError
 from llama_index_rag_metrics.runtime.masking import join_first
@@ -126,18 +124,14 @@ class Draw(Sentence):
         labelled = f", {len(self.labelled):,} of them labelled already" if self.labelled else ""
         return f"{self.found}{drawn}{labelled}."
 
-    @cached_property
-    def _is_changed(self) -> FloatArray:
-        """(asked,) 1 where something else is retrieved."""
-        changed = set(self.changed)
-        return np.array([query_id in changed for query_id in self.asked], np.float64)
-
     def share_between(
         self, confidence: float, clusters: Clusters | None = None
     ) -> tuple[float, float]:
         """The true share is above the one and below the other, each with this confidence."""
+        changed = set(self.changed)
+        is_changed = np.array([query_id in changed for query_id in self.asked], np.float64)
         numbers = clusters_of(clusters, self.asked, self.metadata)
-        interval = mean_interval(self._is_changed, confidence=2 * confidence - 1, clusters=numbers)
+        interval = mean_interval(is_changed, confidence=2 * confidence - 1, clusters=numbers)
         low, high = interval.low, interval.high
         return (0.0, 1.0) if low is None or high is None else (low, high)
 
@@ -389,7 +383,11 @@ def run_of(name: str, source: Any) -> Run:
 
 def _same_questions(names: Sequence[str], old: Run, new: Run) -> list[str]:
     """The sorted questions of both runs."""
-    lacking = list(_lacking(names, old, new))
+    lacking = [
+        f"{name} lacks {len(missing):,} ({join_first(missing)})"
+        for name, run, other in ((names[0], old, new), (names[1], new, old))
+        if (missing := sorted(map(str, set(other) - set(run))))
+    ]
     if lacking or not old:
         remedy = (
             "Where nothing was retrieved, a run needs an empty list; run.select() keeps the "
@@ -403,22 +401,13 @@ def _same_questions(names: Sequence[str], old: Run, new: Run) -> list[str]:
     return sorted(old)
 
 
-def _lacking(names: Sequence[str], old: Run, new: Run) -> Iterator[str]:
-    for name, run, other in ((names[0], old, new), (names[1], new, old)):
-        if missing := sorted(map(str, set(other) - set(run))):
-            yield f"{name} lacks {len(missing):,} ({join_first(missing)})"
-
-
 def _two(digests: str) -> tuple[str, str]:
     first, second = digests.split(" ")
     return first, second
 
 
 def _retrieves_else(old: Ranking, new: Ranking, k: int | None, order: bool) -> bool:
-    """Whether the first k passages differ, by id, text, place or length; or else an agent's calls.
-
-    Texts, places and lengths count where both know them. A failure may hide a change.
-    """
+    """Whether the first k passages or an agent's calls differ, as far as known, or one failed."""
     if old.error is not None or new.error is not None:
         return True
     columns = [

@@ -224,7 +224,11 @@ def relate(
     values = np.round([given[query_id] for query_id in query_ids], 12)
     is_share = bool(np.isin(values, (0.0, 1.0)).all())
     of_query = clusters_of(clusters, query_ids, scores.metadata)
-    better = {name: _better(scores, name, query_ids) for name in names}
+    better = {}  # scores of which more is better, without noise of rounding
+    for name in names:
+        by_query = scores.by_query(name)
+        column = np.round([by_query[query_id] for query_id in query_ids], 12)
+        better[name] = -column if lower_is_better(name) else column
     options = {"confidence": confidence, "resamples": resamples, "seed": seed}
     rows, is_shown = _related(better, values, clusters=of_query, **options)
     if not is_share:
@@ -321,13 +325,6 @@ def _nothing_in_common(argument: str, query_ids: Sequence[str], answers: Answers
     return InvalidInput(argument, found, expected, remedy, lacks="query_id")
 
 
-def _better(scores: Scores, metric: str, query_ids: Sequence[str]) -> FloatArray:
-    """(questions,) scores of which more is better, without noise of rounding."""
-    by_query = scores.by_query(metric)
-    column = np.round([by_query[query_id] for query_id in query_ids], 12)
-    return -column if lower_is_better(metric) else column
-
-
 def _related(
     better: Mapping[str, FloatArray], answers: FloatArray, **options: Any
 ) -> tuple[tuple[MetricRelation, ...], bool]:
@@ -381,14 +378,7 @@ def _spearman(scores: FloatArray, answers: FloatArray) -> float:
 
 
 def at_ends(scores: FloatArray) -> tuple[IntArray, IntArray]:
-    """The questions with the highest and with the lowest scores, about a quarter each.
-
-    Equal scores stay together, so that there are as many as come nearest to a quarter; none where
-    all scores are equal.
-
-    >>> [rows.tolist() for rows in at_ends(np.array([0.0, 1.0, 1.0, 0.5, 1.0]))]
-    [[1, 2, 4], [0]]
-    """
+    """The questions with the highest and the lowest scores, about a quarter each, ties together."""
     levels, position, counts = np.unique(scores, return_inverse=True, return_counts=True)
     if len(levels) < 2:
         return np.empty(0, np.int64), np.empty(0, np.int64)

@@ -76,10 +76,7 @@ class _Inside(NamedTuple):
 
 
 class StageAsker(LocalAsker):
-    """Asks every query once; `outcomes` are those of each stage by query, where it didn't fail.
-
-    Where queries were asked `before`, steps have the same names.
-    """
+    """Asks every query once; where queries were asked `before`, steps have the same names."""
 
     def __init__(
         self,
@@ -185,12 +182,7 @@ class StageAsker(LocalAsker):
 
     @cached_property
     def _shown_names(self) -> dict[str, str]:
-        """The names of steps inside the retriever, numbered in the order of the questions.
-
-        They differ from those of all other stages; the retriever itself is called by its class, or
-        by the function or engine that it stands for. Of many of a class, such as those that are
-        made anew for each question, all are called the same.
-        """
+        """The names of steps inside the retriever, numbered in the order of the questions."""
         queries = self.plan.questions.queries
         known = [
             time[query_id] for time in self._each_time for query_id in queries if query_id in time

@@ -14,19 +14,9 @@ from llama_index_rag_metrics.evaluation.results.evaluation_results import rankin
 from llama_index_rag_metrics.metrics.metric_names import lost_at
 from llama_index_rag_metrics.rankings.matching.matcher_names import BY_ID
 from llama_index_rag_metrics.rankings.run import Call
+from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.figure import Axis, Figure, Series
-from llama_index_rag_metrics.report.model import (
-    Answer,
-    Cell,
-    Held,
-    Item,
-    QueryAnswers,
-    Row,
-    Section,
-    Statement,
-    Table,
-)
 from llama_index_rag_metrics.report.numbers import counted, digits_of, questions
 from llama_index_rag_metrics.report.reportable import Sentence
 from llama_index_rag_metrics.report.whereabouts import (
@@ -142,33 +132,18 @@ class BranchFlow(NamedTuple):
 
 
 class _Fate(NamedTuple):
-    """One relevant passage, or group, of one question that was asked once.
-
-    Attributes:
-        inside: the stage inside the retriever that lost it; "" where the retriever returned it.
-        had: of each scored stage, whether it has it.
-        held: the steps inside the retriever that had it.
-    """
+    """One relevant passage, or group, of one question that was asked once."""
 
     asked: tuple[int, str]
-    need: Sequence[Item]
+    need: Sequence[m.Item]
     inside: str
     had: Sequence[bool]
-    held: Sequence[Held]
+    held: Sequence[m.Held]
     loss: StageChange | None
 
 
 class StageLosses:
-    """The fates of all relevant passages.
-
-    Args:
-        runs: the systems of each time that the questions were asked: the scored stages, in order.
-        metric: what is relevant, and where its ranking ends, is as this metric has it.
-
-    Attributes:
-        changes: changes of ranks between scored stages.
-        n_unknown: how many questions are left out, since a matcher failed on a stage.
-    """
+    """The fates of all relevant passages, by a metric, each time that the questions were asked."""
 
     def __init__(self, runs: Sequence[Sequence[System]], metric: str) -> None:
         self.runs, self.metric = runs, metric
@@ -196,7 +171,7 @@ class StageLosses:
                 if any(item.grade for item in need):
                     self._fates.append(self._fate((time, query_id), story, need))
 
-    def _fate(self, asked: tuple[int, str], story: QueryAnswers, need: Sequence[Item]) -> _Fate:
+    def _fate(self, asked: tuple[int, str], story: m.QueryAnswers, need: Sequence[m.Item]) -> _Fate:
         first, *_ = answers = story.answers
         places = [best_place(answer, need) for answer in answers]
         self.changes += self._changes(asked[1], answers, need)
@@ -208,7 +183,7 @@ class StageLosses:
         return _Fate(asked, need, inside, had, held, self._loss(asked[1], story, need, inside))
 
     def _changes(
-        self, query_id: str, answers: Sequence[Answer], need: Sequence[Item]
+        self, query_id: str, answers: Sequence[m.Answer], need: Sequence[m.Item]
     ) -> Iterator[StageChange]:
         for (previous, before), (stage, after) in pairwise(zip(self.scored, answers, strict=True)):
             was, now = best_place(before, need), best_place(after, need)
@@ -219,12 +194,9 @@ class StageLosses:
                 yield StageChange(stage, previous, *of, rank_then, rank_now)
 
     def _loss(
-        self, query_id: str, story: QueryAnswers, need: Sequence[Item], inside: str
+        self, query_id: str, story: m.QueryAnswers, need: Sequence[m.Item], inside: str
     ) -> StageChange | None:
-        """The loss of a need that isn't met at the end: at the first stage after the last with it.
-
-        A stage that failed lost what the one before it still had.
-        """
+        """The loss of a need that isn't met at the end, at the stage after the last with it."""
         answers = story.answers
         failing = next((n for n, answer in enumerate(answers) if answer.error is not None), None)
         if failing is None:
@@ -415,13 +387,13 @@ class StageLosses:
         return joined.replace(answers=answers, notes=[*joined.notes, *told])
 
 
-def _best_item(answer: Answer, need: Sequence[Item]) -> Item:
+def _best_item(answer: m.Answer, need: Sequence[m.Item]) -> m.Item:
     """The best placed item of a need that an answer meets."""
     known = answer.found or {}
     return min((item for item in need if item.id in known), key=lambda item: known[item.id])
 
 
-def losses_statement(losses: StageLosses) -> list[Statement]:
+def losses_statement(losses: StageLosses) -> list[m.Statement]:
     """How many relevant passages are missing at the end, and where most were lost."""
     is_valid = not any(system.invalid(losses.metric) for system in losses.runs[0])
     lost = Counter((loss.stage, loss.failed) for loss in losses.losses)
@@ -429,52 +401,51 @@ def losses_statement(losses: StageLosses) -> list[Statement]:
     if not losses.n_wanted or not is_valid or lost[RETRIEVER, True] == losses.n_wanted:
         return []
     if not missing:
-        return [Statement(f"None of {losses.of_all} is missing at the end.")]
+        return [m.Statement(f"None of {losses.of_all} is missing at the end.")]
     most = lost.most_common(_MOST_NAMED)
-    parts = [f"{n:,} {_lost_how(*where)}" for where, n in most]
+    parts = [
+        f"{n:,} as {plain(stage)} failed"
+        if failed
+        else f"{n:,} {_LOST.get(stage) or f'lost at {plain(stage)}'}"
+        for (stage, failed), n in most
+    ]
     if others := missing - sum(n for _, n in most):
         parts.append(f"{others:,} at other stages")
     verb = "is" if missing == 1 else "are"
     text = f"{missing:,} of {losses.of_all} {verb} missing at the end: {', '.join(parts)}."
-    return [Statement(text, evidence=LOSSES_TITLE)]
-
-
-def _lost_how(stage: str, failed: bool) -> str:
-    if failed:
-        return f"as {plain(stage)} failed"
-    return _LOST.get(stage) or f"lost at {plain(stage)}"
+    return [m.Statement(text, evidence=LOSSES_TITLE)]
 
 
 _MOST_NAMED = 3
 _LOST = {INDEX: NOT_INDEXED, RETRIEVER: NEVER, CUT: BELOW, BUDGET: OVER}
 
 
-def losses_section(losses: StageLosses) -> Section:
+def losses_section(losses: StageLosses) -> m.Section:
     """The stages with what they kept, lost and brought in, and the branches of the retriever."""
     flow, digits = losses.flow, digits_of(losses.n_asked)
     columns = {
-        "kept": [Cell.of(each.kept, "count") for each in flow],
-        "lost": [Cell.of(each.lost, "count", "alarm") for each in flow],
-        "of these, failed": [Cell.of(each.failed, "count", "alarm") for each in flow],
-        "brought in": [Cell.of(each.gained, "count") for each in flow],
+        "kept": [m.Cell.of(each.kept, "count") for each in flow],
+        "lost": [m.Cell.of(each.lost, "count", "alarm") for each in flow],
+        "of these, failed": [m.Cell.of(each.failed, "count", "alarm") for each in flow],
+        "brought in": [m.Cell.of(each.gained, "count") for each in flow],
         f"{losses.metric} if the rest were perfect": [
-            Cell.of(each.reachable, "score")._replace(digits=digits) for each in flow
+            m.Cell.of(each.reachable, "score")._replace(digits=digits) for each in flow
         ],
     }
     head = [name for name, cells in columns.items() if any(cell.value for cell in cells)]
     head = [*dict.fromkeys(["kept", "lost", *head])]
-    rows = [Row(each.stage, [columns[name][n] for name in head]) for n, each in enumerate(flow)]
+    rows = [m.Row(each.stage, [columns[name][n] for name in head]) for n, each in enumerate(flow)]
     times = f", asked {len(losses.runs)} times" if len(losses.runs) > 1 else ""
     remark = f"({losses.of_all}{times})"
-    tables = [Table("Relevant passages by stage", head, [rows], first="stage", remark=remark)]
+    tables = [m.Table("Relevant passages by stage", head, [rows], first="stage", remark=remark)]
     of_branches = [
-        Row(each.branch, [Cell.of(each.found, "count"), Cell.of(each.alone, "count")])
+        m.Row(each.branch, [m.Cell.of(each.found, "count"), m.Cell.of(each.alone, "count")])
         for each in losses.branches
     ]
     if of_branches:
         head = ["relevant", "by it alone"]
-        tables.append(Table("Branches of the retriever", head, [of_branches], first="branch"))
-    return Section(LOSSES_TITLE, tables if losses.n_wanted else [])
+        tables.append(m.Table("Branches of the retriever", head, [of_branches], first="branch"))
+    return m.Section(LOSSES_TITLE, tables if losses.n_wanted else [])
 
 
 def losses_figure(losses: StageLosses) -> Figure | None:

@@ -58,17 +58,9 @@ from llama_index_rag_metrics.metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.rankings.matching.id_matcher import MatchOn
 from llama_index_rag_metrics.rankings.matching.matcher_names import MatcherLike, as_matcher
 from llama_index_rag_metrics.rankings.run import Latency, Ranking, Run
+from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report import numbers
 from llama_index_rag_metrics.report.escape import terminal as plain
-from llama_index_rag_metrics.report.model import (
-    Cell,
-    Listing,
-    QueryAnswers,
-    Report,
-    Row,
-    Statement,
-    Table,
-)
 from llama_index_rag_metrics.report.query_lines import wanted_item
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.report.whereabouts import RETRIEVER
@@ -204,7 +196,7 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
     def __repr__(self) -> str:
         return f"<StageResults of {' → '.join(self)}>"
 
-    def report(self, *, full: bool = False) -> Report:
+    def report(self, *, full: bool = False) -> m.Report:
         """Where relevant items were lost, and each stage's scores and latency."""
         systems = [system_of(results, stage) for stage, results in self.items()]
         losses = self._losses
@@ -220,7 +212,7 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
         if first.head == list(self):
             first = replace(first, parts=[*first.parts, *own])
         else:  # of many systems, tables have a row for each
-            others.append(Table("Each stage", list(self), own, by_system=True))
+            others.append(m.Table("Each stage", list(self), own, by_system=True))
         return replace(
             report,
             title=f"Stages: {listed(list(self), most=9)}",
@@ -239,12 +231,8 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
         return next(iter(self[RETRIEVER].scores), "")
 
     @cached_property
-    def _decisions(self) -> list[Statement]:
-        """Where passages were lost, each stage against the one before, and what failed.
-
-        The more stages change a score, the more confidence each comparison has, so that all of them
-        hold together with 95 %.
-        """
+    def _decisions(self) -> list[m.Statement]:
+        """Where passages were lost, what each stage changed, with 95 % for all, and what failed."""
         systems = [system_of(results, stage) for stage, results in self.items()]
         lost = losses_statement(self._losses)
         if len(systems) == 1:
@@ -256,10 +244,10 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
         changing = sum(columns[before] != columns[after] for before, after in known)
         confidence = 1 - _ALPHA / max(changing, 1)
         verdicts = [*lost, *(self._verdict(*pair, confidence) for pair in known)]
-        unknown = Statement(f"{self._metric} has no value for any question.", "alarm")
+        unknown = m.Statement(f"{self._metric} has no value for any question.", "alarm")
         return with_failures(verdicts, of_each, self._metric) or [unknown]
 
-    def _verdict(self, previous: str, stage: str, confidence: float) -> Statement:
+    def _verdict(self, previous: str, stage: str, confidence: float) -> m.Statement:
         """Whether a stage is better than the one before, and how much longer a question takes."""
         two = {name: self[name] for name in (previous, stage)}
         compared = compare(two, previous, metrics=[self._metric], confidence=confidence)
@@ -275,22 +263,22 @@ _MOVES: dict[Change, str] = {"raised": "relevant, moved up", "lowered": "relevan
 _LISTED_LOSSES = 5
 
 
-def _change_rows(stages: StageResults) -> list[Row]:
+def _change_rows(stages: StageResults) -> list[m.Row]:
     counts = Counter((change.stage, change.kind) for change in stages.changes)
     rows = []
     for kind, label in _MOVES.items():
-        numbers = [Cell.of(counts[stage, kind], "count") for stage in list(stages)[1:]]
+        numbers = [m.Cell.of(counts[stage, kind], "count") for stage in list(stages)[1:]]
         if numbers:
-            rows.append(Row(label, [Cell(None, tone="quiet"), *numbers]))
+            rows.append(m.Row(label, [m.Cell(None, tone="quiet"), *numbers]))
     return rows
 
 
-def _latency_rows(stages: StageResults) -> list[Row]:
+def _latency_rows(stages: StageResults) -> list[m.Row]:
     alone = stages.stage_latency.values()
     return [
-        Row(
+        m.Row(
             f"this stage {name}",
-            [Cell.of(getattr(latency, name, None), "seconds") for latency in alone],
+            [m.Cell.of(getattr(latency, name, None), "seconds") for latency in alone],
         )
         for name in ("p50", "p95")
     ]
@@ -298,8 +286,9 @@ def _latency_rows(stages: StageResults) -> list[Row]:
 
 def _listing(
     systems: Sequence[System], metric: str, stage: str, lost: Sequence[StageChange]
-) -> Listing:
+) -> m.Listing:
     times = Counter((change.query_id, str(change)) for change in lost)
+    often = {key: f" ({n:,} times)" if n > 1 else "" for key, n in times.items()}
     distinct = {(change.query_id, str(change)): change for change in lost}
     shown = [*distinct.values()][:_LISTED_LOSSES]
     n_shown = sum(times[change.query_id, str(change)] for change in shown)
@@ -308,19 +297,15 @@ def _listing(
         story = query_answers(query_id, systems, metric, stages=True)
         items = {item.id: item for need in story.wanted for item in need}
         remarks = [
-            plain(str(change)) + _often(times[query_id, str(change)])
+            plain(str(change)) + often[query_id, str(change)]
             # what failed has no story, and that of repeats is of the first
             if story.answers[-1].error or systems[-1].repeats
             else wanted_item(story, items[change.item], len(systems) - 1)
             for change in shown
             if change.query_id == query_id
         ]
-        queries.append(QueryAnswers(query_id, story.text, remarks=remarks))
-    return Listing(f"Lost at {stage}: {len(lost):,}", queries, more=len(lost) - n_shown)
-
-
-def _often(times: int) -> str:
-    return f" ({times:,} times)" if times > 1 else ""
+        queries.append(m.QueryAnswers(query_id, story.text, remarks=remarks))
+    return m.Listing(f"Lost at {stage}: {len(lost):,}", queries, more=len(lost) - n_shown)
 
 
 @shows(StageOptions)

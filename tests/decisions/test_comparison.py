@@ -16,7 +16,7 @@ from support.compared import N, key, scores, three_systems
 from support.intervals import ends, pseudo_change
 
 from llama_index_rag_metrics import Comparison, Scores, aevaluate, compare
-from llama_index_rag_metrics.decisions.comparison.difference import Difference
+from llama_index_rag_metrics.decisions.comparison.comparison import Difference
 from llama_index_rag_metrics.runtime.errors import InvalidInput, MissingExtra, UnknownMetric
 from llama_index_rag_metrics.statistics.corrections import correct
 

@@ -33,10 +33,9 @@ from llama_index_rag_metrics import (
     pool,
     score_rankings,
 )
-from llama_index_rag_metrics.decisions.comparison.drawn_pairing import stretched
+from llama_index_rag_metrics.decisions.comparison.pairing import stretched
 from llama_index_rag_metrics.decisions.draws import _OF_ANY_ORDER, drawn_along
-from llama_index_rag_metrics.decisions.gate.drawn_rules import DrawnEvidence
-from llama_index_rag_metrics.decisions.gate.measuring import PairedEvidence
+from llama_index_rag_metrics.decisions.gate.measuring import DrawnEvidence, PairedEvidence
 from llama_index_rag_metrics.decisions.pytest_plugin import RetrievalAssertion
 from llama_index_rag_metrics.metrics.base import RankingMetric
 from llama_index_rag_metrics.runtime.errors import FileFormatError, InvalidInput

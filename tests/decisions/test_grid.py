@@ -13,7 +13,7 @@ from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.node_parser import SentenceSplitter
 from pydantic import SecretStr
 
-from llama_index_rag_metrics.decisions.sweeps.grid import combinations, shown, varied
+from llama_index_rag_metrics.decisions.sweeps.sweeping import combinations, shown, varied
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 
 

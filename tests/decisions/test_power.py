@@ -10,8 +10,7 @@ import pytest
 from support.intervals import pseudo_bounds
 
 from llama_index_rag_metrics import Scores, check_rules, compare, power
-from llama_index_rag_metrics.decisions.power import easier_metric, equivalents
-from llama_index_rag_metrics.decisions.power_report import about
+from llama_index_rag_metrics.decisions.power import about, easier_metric, equivalents
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.statistics.sample_size import Changes, to_be_better
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from llama_index_rag_metrics import Comparison, Scores, calibrate, compare
-from llama_index_rag_metrics.decisions.comparison.difference import Difference
+from llama_index_rag_metrics.decisions.comparison.comparison import Difference
 from llama_index_rag_metrics.metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.statistics.intervals import excludes_0
 

@@ -16,7 +16,7 @@ HOME = Path(llama_index_rag_metrics.__file__).parent
 NUMBERS = "report/numbers.py"
 
 NOT_FOR_PEOPLE = {
-    "decisions/comparison/difference.py": "what 1 - confidence is",
+    "decisions/comparison/comparison.py": "what 1 - confidence is",
     "decisions/gate/baseline.py": "a file that programs read",
     "decisions/gate/rules.py": "a rule, which is read again from its text",
     "decisions/relation.py": "equal scores, told from noise",

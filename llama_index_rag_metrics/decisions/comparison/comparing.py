@@ -11,19 +11,20 @@ import numpy as np
 from llama_index_rag_metrics.decisions import OnMissing
 from llama_index_rag_metrics.decisions.calibration import Calibration
 from llama_index_rag_metrics.decisions.clusters import Clusters
-from llama_index_rag_metrics.decisions.comparison.comparison import Comparison
-from llama_index_rag_metrics.decisions.comparison.comparison_sentences import with_verdict
-from llama_index_rag_metrics.decisions.comparison.difference import (
+from llama_index_rag_metrics.decisions.comparison.comparison import (
+    Comparison,
     ComparisonSettings,
     Difference,
     Test,
+    with_verdict,
 )
-from llama_index_rag_metrics.decisions.comparison.drawn_pairing import (
+from llama_index_rag_metrics.decisions.comparison.pairing import (
     DrawnPaired,
+    Paired,
     drawn_pair,
-    of_undrawn,
+    pair,
+    scores_of,
 )
-from llama_index_rag_metrics.decisions.comparison.pairing import Paired, pair, scores_of
 from llama_index_rag_metrics.decisions.draws import DrawLike, as_draw
 from llama_index_rag_metrics.decisions.power import changes_of, easier_metric
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
@@ -337,9 +338,14 @@ def _with_verdicts(parts: Sequence[Comparison], paired: Paired) -> list[Comparis
 
 
 def _undrawn(part: Paired, difference: Difference) -> Difference:
-    if isinstance(part, DrawnPaired) and not part.draw.drawn:
-        return of_undrawn(difference, part.draw)
-    return difference
+    """The difference; in a slice of which no question is drawn, with a verdict that says why."""
+    if not isinstance(part, DrawnPaired) or part.draw.drawn:
+        return difference
+    if part.draw.changed:
+        verdict = f"{part.draw.found}, but none of these is drawn: draw more questions"
+        return replace(difference, verdict=f"{verdict}.")
+    verdict = f"{part.draw.found}, so {difference.metric} is the same"
+    return replace(difference, difference=0.0, outcome="alike", verdict=f"{verdict}.")
 
 
 def _decide(
@@ -398,11 +404,7 @@ def _columns(
 def _corrected(
     p_values: FloatArray, families: Sequence[IntArray], units: Units, settings: ComparisonSettings
 ) -> corrections.MaxT:
-    """Corrected p values, and for each family the level of a difference alone.
-
-    That of intervals after Benjamini and Hochberg is Benjamini and Yekutieli's (2005): of those
-    that leave out 0, a share alpha at most misses the truth.
-    """
+    """Corrected p values, and for each family the level of a difference alone."""
     if settings.correction == "max-t":
         options = {"resamples": settings.resamples, "seed": settings.seed}
         return corrections.max_t(units, p_values, families, alpha=settings.alpha, **options)

@@ -2,32 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
+from itertools import combinations
 from pathlib import Path
+from typing import Literal, TypeAlias, get_args
 
+import numpy as np
+
+from llama_index_rag_metrics.decisions import OnMissing
 from llama_index_rag_metrics.decisions.calibration import Calibration
-from llama_index_rag_metrics.decisions.comparison.comparison_sentences import decision
-from llama_index_rag_metrics.decisions.comparison.difference import (
-    ComparisonSettings,
-    Difference,
-    SystemPair,
-    all_pairs,
-)
-from llama_index_rag_metrics.decisions.comparison.drawn_pairing import DrawnPaired
 from llama_index_rag_metrics.decisions.comparison.holes import Holes, judgement_holes
-from llama_index_rag_metrics.decisions.comparison.pairing import Paired
+from llama_index_rag_metrics.decisions.comparison.pairing import DrawnPaired, Paired
 from llama_index_rag_metrics.decisions.draws import Draw
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
+from llama_index_rag_metrics.metrics.metric_names import limits_of, lower_is_better
+from llama_index_rag_metrics.report.drawing import short_names
 from llama_index_rag_metrics.report.escape import terminal
 from llama_index_rag_metrics.report.model import Report
-from llama_index_rag_metrics.report.reportable import Reportable, written
+from llama_index_rag_metrics.report.numbers import (
+    between,
+    decimals_of,
+    ends,
+    p_value,
+    percent,
+    questions,
+    rounded_up,
+    score,
+    signed,
+)
+from llama_index_rag_metrics.report.reportable import Reportable, Sentence, written
+from llama_index_rag_metrics.runtime.amounts import check_amount
 from llama_index_rag_metrics.runtime.atomic_files import json_text, jsonable
 from llama_index_rag_metrics.runtime.errors import InvalidInput
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.mappings import name_among
-from llama_index_rag_metrics.statistics.intervals import MeanInterval
+from llama_index_rag_metrics.statistics.corrections import CORRECTIONS, Correction, max_t
+from llama_index_rag_metrics.statistics.differences import difference_intervals, t_p
+from llama_index_rag_metrics.statistics.intervals import (
+    RESAMPLES,
+    SEED,
+    UNIT_RANGE,
+    MeanInterval,
+    check_options,
+    excludes_0,
+)
 
 _FORMAT = "llama-index-rag-metrics comparison, version 1"
 
@@ -103,7 +123,21 @@ class Comparison(Reportable):
     def decision(self) -> str:
         """The result of the comparison on the primary metric, as one plain line."""
         used = "" if self.drawn is None else f" {self.drawn.used}"
-        return f"{decision(self)}{used}"
+        return f"{self._decision}{used}"
+
+    @property
+    def _decision(self) -> str:
+        metric = self.settings.primary
+        known = self.measured or self.differences
+        differences = [difference for difference in known if difference.metric == metric]
+        if len(differences) == 1:
+            return f"{_clause(differences[0])}."
+        if winner := _best(self, differences):
+            winner = short_names(self.names)[winner]
+            n = len(differences) + 1
+            number = _NUMBERS[n] if n < len(_NUMBERS) else f"{n:,}"
+            return f"{winner} is the best of {number} on {metric}."
+        return _groups(differences, self)
 
     @property
     def drawn(self) -> Draw | None:
@@ -183,3 +217,365 @@ class Comparison(Reportable):
 
     def __repr__(self) -> str:
         return f"<Comparison: {terminal(self.decision)}>"
+
+
+Test: TypeAlias = Literal["randomisation", "t", "wilcoxon"]
+Outcome: TypeAlias = Literal["better", "worse", "alike", "can't tell"]
+
+_MARGIN = 0.02
+
+
+def margin_of(metric: str, margin: float | None, argument: str) -> float:
+    """A difference too small to matter; if none is given, that of metrics from 0 to 1, else 0."""
+    if margin is None:
+        return _MARGIN if limits_of(metric) == UNIT_RANGE else 0.0
+    expected = "a difference too small to matter, such as 0.02; 0 for none"
+    check_amount(argument, margin, expected, lambda number: 0 <= number < np.inf)
+    return margin
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonSettings:
+    """How a comparison was made; see `compare`.
+
+    `clusters` is the key of the metadata that groups queries, "given" for a mapping, or None.
+    """
+
+    confidence: float = 0.95
+    correction: Correction = "max-t"
+    test: Test = "t"
+    resamples: int = RESAMPLES
+    seed: int = SEED
+    on_missing: OnMissing = "error"
+    clusters: str | None = None
+    slices: str | None = None
+    primary: str = ""
+    alike: float | None = None
+
+    def __post_init__(self) -> None:
+        check_options(self.confidence, self.resamples, self.seed)
+        for name, value, choices in (
+            ("correction", self.correction, CORRECTIONS),
+            ("test", self.test, get_args(Test)),
+        ):
+            if value not in choices:
+                raise InvalidInput(name, value, " or ".join(map(repr, choices)))
+        if self.test == "wilcoxon" and self.correction == "max-t":
+            remedy = "Wilcoxon's test has 'holm' or another one."
+            raise InvalidInput("correction", "max-t", "a correction of p values", remedy)
+        if self.alike is not None:
+            self.margin(self.primary)
+
+    @property
+    def alpha(self) -> float:
+        return round(1 - self.confidence, 12)
+
+    def margin(self, metric: str) -> float:
+        """Systems that differ by no more are alike; 0 where nothing is small enough for that."""
+        return margin_of(metric, self.alike, "alike")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Difference(Sentence):
+    """How a system differs from the baseline on one metric, paired by query.
+
+    Attributes:
+        n: how many queries have a value for both; the means are over these.
+        difference: the mean of system minus baseline.
+        low: lower end of its interval, None where none is given, as is `high`. The intervals of all
+            `comparisons` hold together, unless they aren't corrected.
+        p_randomisation: two-sided p value of the randomisation test.
+        p_t: of the paired t-test; with clusters, of its cluster-robust form.
+        p_wilcoxon: of Wilcoxon's signed-rank test, which tests symmetry about 0, not the mean.
+        p_corrected: that of the test chosen, corrected for `comparisons`, this one among them.
+        significant: whether p_corrected is at most 1 - confidence. It decides nothing.
+        outcome: "better" or "worse" where the interval leaves out 0, else "alike" where it lies
+            within ± the margin of `compare(alike=)`, else "can't tell". `verdict` is the same as a
+            sentence.
+        effect_size: mean / standard deviation of the paired differences, 0 when all are 0; None
+            where they don't vary about another value.
+        wins: on how many queries the system is better, which may be lower.
+        detectable: the smallest true difference that this many queries would detect 80 % of the
+            time, with this level and correction; None where too few changed, or there are too few
+            to detect any.
+        note: why there is no interval, where the test and the interval differ, or what else to
+            know.
+        primary: whether it is on the metric that a decision is about.
+    """
+
+    system: str
+    baseline: str
+    metric: str
+    n: int
+    baseline_mean: float
+    mean: float
+    difference: float
+    low: float | None
+    high: float | None
+    method: str
+    p_randomisation: float
+    p_t: float
+    p_wilcoxon: float
+    p_corrected: float
+    significant: bool
+    effect_size: float | None
+    wins: int
+    ties: int
+    losses: int
+    detectable: float | None
+    note: str = ""
+    verdict: str = ""
+    primary: bool = True
+    comparisons: int = 1
+    outcome: Outcome = "can't tell"
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """The system, the metric and the baseline."""
+        return self.system, self.metric, self.baseline
+
+    @property
+    def gain(self) -> float:
+        """The difference with the sign that is above 0 where the system is better."""
+        return -self.difference if lower_is_better(self.metric) else self.difference
+
+    @property
+    def at_most(self) -> float:
+        """The farthest end of the interval from 0; infinite without an interval."""
+        return np.inf if self.low is None or self.high is None else max(-self.low, self.high)
+
+    @property
+    def changed(self) -> int:
+        return self.wins + self.losses
+
+    @property
+    def is_disputed(self) -> bool:
+        """Whether there is an interval, and the test says another thing."""
+        return self.low is not None and self.significant != excludes_0(self)
+
+    def p_of(self, test: Test) -> float:
+        return float(getattr(self, f"p_{test}"))
+
+    def __str__(self) -> str:
+        return self.verdict
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SystemPair(Sentence):
+    """Two of several systems, over the n queries with a value for both: system minus other.
+
+    The intervals of all pairs of the metric hold together; None with fewer than two queries or
+    clusters. p is the t-test's, corrected for the same pairs.
+    """
+
+    system: str
+    other: str
+    metric: str
+    n: int
+    difference: float
+    low: float | None
+    high: float | None
+    p: float
+
+    def __str__(self) -> str:
+        ends = "" if self.low is None else f"{between(self.low, self.high)}; "
+        return (
+            f"{self.system} minus {self.other} on {self.metric}: {signed(self.difference)} "
+            f"({ends}p = {p_value(self.p)}, {questions(self.n)})"
+        )
+
+
+def all_pairs(paired: Paired, settings: ComparisonSettings) -> Iterator[SystemPair]:
+    """All pairs of three or more systems, those of each metric corrected by max-t."""
+    names = [*combinations(paired.systems, 2)]
+    together = [np.arange(len(names))]
+    options = {"resamples": settings.resamples, "seed": settings.seed}
+    for metric in paired.columns if len(names) > 1 else ():
+        keys = [(system, metric, other) for system, other in names]
+        units = paired.units(keys)
+        corrected, (level,) = max_t(units, t_p(units), together, alpha=settings.alpha, **options)
+        intervals = difference_intervals(
+            units,
+            widest=np.array([paired.widest(*key) for key in keys]),
+            confidence=1 - level,
+            possible=paired.possible(keys, 1 - level),
+        )
+        for (system, other), mean, p in zip(names, intervals, corrected.tolist(), strict=True):
+            yield SystemPair(system, other, metric, mean.n, mean.mean, mean.low, mean.high, p)
+
+
+TESTS = {
+    "randomisation": "randomisation test",
+    "t": "paired t-test",
+    "wilcoxon": "Wilcoxon signed-rank test",
+}
+
+_MOST_NAMES = 3
+
+_NUMBERS = ("", "", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+
+
+def with_verdict(difference: Difference, settings: ComparisonSettings) -> Difference:
+    """The same with its outcome, its sentence, and a note where test and interval differ."""
+    decided = replace(difference, outcome=_outcome(difference, settings))
+    few = _few_changed(decided, settings) if excludes_0(decided) else ""
+    notes = [difference.note, _disagreement(difference, settings), few]
+    return replace(
+        decided,
+        verdict=f"{_clause(decided)}{_evidence(decided, settings)}.",
+        note="; ".join(filter(None, notes)),
+    )
+
+
+def _outcome(difference: Difference, settings: ComparisonSettings) -> Outcome:
+    if excludes_0(difference):
+        return "better" if difference.gain > 0 else "worse"
+    return "alike" if difference.at_most <= settings.margin(difference.metric) else "can't tell"
+
+
+def _clause(difference: Difference) -> str:
+    system, baseline, metric = difference.system, difference.baseline, difference.metric
+    names, low, high = f"{system} and {baseline}", difference.low, difference.high
+    if difference.n == 0:
+        return f"Nothing can be said about {names} on {metric}: no question has a score for both"
+    if difference.n == 1:
+        return f"A single question can't tell {names} apart on {metric}"
+    if difference.changed == 0:
+        return f"{names} score the same on {metric}, on all {questions(difference.n)}"
+    if low is None or high is None:
+        reason = difference.note.split(":", maxsplit=1)[0]
+        return f"{_these([difference])} can't tell {names} apart on {metric}: {reason}"
+    if difference.outcome == "alike":
+        return f"{names} differ by less than {_bound(difference)} on {metric}"
+    if difference.outcome == "can't tell":
+        worse, better = (high, -low) if lower_is_better(metric) else (-low, high)
+        up_to = [score(end, 0.0, decimals_of(low, high)) for end in (worse, better)]
+        return (
+            f"{_these([difference])} can't tell: {system} may be {up_to[0]} worse or {up_to[1]} "
+            f"better than {baseline} on {metric}"
+        )
+    return f"{system} is {difference.outcome} than {baseline} on {metric}"
+
+
+def _evidence(difference: Difference, settings: ComparisonSettings) -> str:
+    """What follows the clause: the number with its interval, or what could be detected."""
+    low, high, n = difference.low, difference.high, difference.n
+    if not difference.changed or low is None or high is None:
+        return ""
+    surely = f"with {percent(settings.confidence)} confidence, {questions(n)}"
+    if difference.outcome == "alike":
+        return f" ({surely})"
+    decimals = decimals_of(low, high)
+    if difference.outcome != "can't tell":
+        mean = signed(difference.difference, 0.0, decimals)
+        return f": {mean} ({ends(low, high)} {surely})"
+    if few := _few_changed(difference, settings):
+        return f". {few[0].upper()}{few[1:]}"
+    if difference.detectable is None:
+        return ""
+    least = rounded_up(difference.detectable, decimals)
+    return f". With {questions(n)} a true difference of {least} would be detected 80 % of the time"
+
+
+def _few_changed(difference: Difference, settings: ComparisonSettings) -> str:
+    """That no permutation of signs could show a difference by the questions that changed."""
+    by_chance = 2.0 ** (1 - difference.changed)
+    if not difference.changed or by_chance <= settings.alpha:
+        return ""
+    if difference.changed == 1:
+        return "only 1 question changed, which can't show a difference"
+    n = difference.changed
+    return (
+        f"only {n} questions changed; {n} changes in one direction happen by chance in "
+        f"{percent(by_chance)} of cases"
+    )
+
+
+def _disagreement(difference: Difference, settings: ComparisonSettings) -> str:
+    """Why the test says another thing than the interval, or before its correction."""
+    if difference.low is None:
+        return ""
+    test, together = TESTS[settings.test], ""
+    if difference.comparisons > 1:
+        together = f", and holds for all {difference.comparisons} comparisons at once"
+    if excludes_0(difference):
+        return "" if difference.significant else f"the {test} finds no difference, the interval one"
+    if difference.significant:
+        if settings.test == "wilcoxon":
+            return f"the {test} finds a difference, of symmetry about 0 and not of the mean"
+        return (
+            f"the {test} finds a difference, the interval none: it allows for large changes on "
+            f"questions that weren't asked{together}"
+        )
+    if difference.p_of(settings.test) <= settings.alpha:
+        return (
+            f"the {test} alone finds a difference, but not among {difference.comparisons} "
+            "comparisons"
+        )
+    return ""
+
+
+def _groups(differences: Sequence[Difference], comparison: Comparison) -> str:
+    baseline, metric = comparison.baseline, comparison.settings.primary
+    known = [difference for difference in differences if difference.n]
+    if not known:
+        return (
+            f"Nothing can be said on {metric}: no question has a score for {baseline} and another."
+        )
+    if all(difference.n == 1 for difference in known):
+        return f"A single question can't tell the systems apart on {metric}."
+    groups: dict[str, list[Difference]] = {}
+    for difference in differences:
+        same = difference.changed == 0 and difference.n > 1
+        groups.setdefault("same" if same else difference.outcome, []).append(difference)
+    kinds = [kind for kind in ("better", "worse", "alike", "same", "can't tell") if kind in groups]
+    short = short_names(comparison.names)
+    first, *further = [_of_group(kind, groups[kind], short, baseline) for kind in kinds]
+    if kinds[0] == "can't tell":
+        first = f"T{first[1:]}"
+    return f"{'; '.join([f'{first} on {metric}', *further])}."
+
+
+def _of_group(
+    kind: str, group: Sequence[Difference], short: Mapping[str, str], baseline: str
+) -> str:
+    """The clause of the systems with the same outcome, which are counted where they are many."""
+    *others, last = [short[difference.system] for difference in group]
+    names = f"{', '.join(others)} and {last}" if others else last
+    if len(group) > _MOST_NAMES:
+        is_all = len(group) == len(short) - 1
+        names = f"the {len(group):,} others" if is_all else f"{len(group):,} of the others"
+    baseline = short[baseline]
+    if kind == "can't tell":
+        return f"t{_these(group)[1:]} can't tell {names} from {baseline}"
+    if kind == "same":
+        return f"{names} {'score' if others else 'scores'} exactly the same as {baseline}"
+    if kind == "alike":
+        bound = _bound(max(group, key=lambda each: each.at_most))
+        return f"{names} {'differ' if others else 'differs'} from {baseline} by less than {bound}"
+    return f"{names} {'are' if others else 'is'} {kind} than {baseline}"
+
+
+def _best(comparison: Comparison, differences: Sequence[Difference]) -> str | None:
+    """The system whose every pair shows it to be better, if there is one."""
+    primary, baseline = comparison.settings.primary, comparison.baseline
+    rivals = [each.system for each in differences if each.outcome == "better"]
+    if all(each.outcome == "worse" for each in differences):
+        rivals = [baseline]
+    beaten = dict.fromkeys(rivals, 0)
+    for pair in comparison.pairs if rivals else ():
+        if pair.metric == primary and excludes_0(pair):
+            first = (pair.difference > 0) != lower_is_better(primary)
+            winner = pair.system if first else pair.other
+            beaten[winner] = beaten.get(winner, 0) + 1
+    return next((name for name in rivals if beaten[name] == len(differences)), None)
+
+
+def _bound(difference: Difference) -> str:
+    """What an alike system differs by at most, rounded up."""
+    return rounded_up(difference.at_most, decimals_of(-difference.at_most, difference.at_most))
+
+
+def _these(differences: Sequence[Difference]) -> str:
+    numbers = {difference.n for difference in differences}
+    return f"These {questions(numbers.pop())}" if len(numbers) == 1 else "These questions"

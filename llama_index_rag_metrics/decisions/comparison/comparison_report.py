@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from llama_index_rag_metrics.decisions.calibration_report import EXPLAINED as CALIBRATED
-from llama_index_rag_metrics.decisions.calibration_report import calibration_table
-from llama_index_rag_metrics.decisions.comparison.comparison_sentences import TESTS
-from llama_index_rag_metrics.decisions.comparison.difference import Difference, Outcome, SystemPair
+from llama_index_rag_metrics.decisions.calibration import EXPLAINED as CALIBRATED
+from llama_index_rag_metrics.decisions.calibration import calibration_table
+from llama_index_rag_metrics.decisions.comparison.comparison import (
+    TESTS,
+    Difference,
+    Outcome,
+    SystemPair,
+)
 from llama_index_rag_metrics.decisions.comparison.holes import EXPLAINED, hole_tables
 from llama_index_rag_metrics.evaluation.results.evaluation_results import curve_figures, system_of
 from llama_index_rag_metrics.metrics.metric_names import lower_is_better
@@ -161,7 +165,11 @@ def _worst_slices(comparison: Comparison) -> Iterator[m.Statement]:
 
 def _statements(comparison: Comparison, metric: str) -> list[m.Statement]:
     return [
-        m.Statement(difference.verdict, _tone(difference), label_of(difference))
+        m.Statement(
+            difference.verdict,
+            _tone(difference),
+            "the same" if difference.n > 1 and not difference.changed else difference.outcome,
+        )
         for difference in comparison.measured
         if difference.metric == metric
     ]
@@ -176,11 +184,6 @@ def _interval(difference: HasEnds, changed: object, digits: int) -> m.Cell:
     if not changed:
         return m.Cell(None, "range")
     return m.Cell(None, "range", low=difference.low, high=difference.high, digits=digits)
-
-
-def label_of(difference: Difference) -> str:
-    """The outcome in a word or two; "the same" where no question changed."""
-    return "the same" if difference.n > 1 and not difference.changed else difference.outcome
 
 
 def settings_of(comparison: Comparison) -> str:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -25,7 +26,6 @@ from typing import Any
 from llama_index_rag_metrics.decisions.calibration import Calibration
 from llama_index_rag_metrics.decisions.comparison.pairing import Results, check_finite, scores_of
 from llama_index_rag_metrics.decisions.gate.rules import Rule, RuleLike, parse_rules
-from llama_index_rag_metrics.decisions.gate.surroundings import COMMITS, first_of
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.files.lines import Place, from_json, read_text
 from llama_index_rag_metrics.rankings.relevance import Relevance
@@ -366,3 +366,31 @@ def _columns(
         metric: [math.nan if score is None else float(score) for score in column]
         for metric, column in zip(metrics, columns, strict=True)
     }
+
+
+COMMITS = ("GITHUB_SHA", "CI_COMMIT_SHA", "BUILDKITE_COMMIT", "GIT_COMMIT")
+"""Where services of continuous integration name the commit."""
+
+_BRANCHES = ("GITHUB_HEAD_REF", "GITHUB_REF_NAME", "CI_COMMIT_REF_NAME")
+_GITHUB_RUN = ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_RUN_ID")
+_COMMIT_CHARACTERS = 10
+
+
+def surroundings(results: Results) -> dict[str, str]:
+    """Label to value: the dataset where it is known, and what CI says, such as the commit."""
+    server, repository, run = map(first_of, _GITHUB_RUN)
+    github = f"{server}/{repository}/actions/runs/{run}" if server and repository and run else ""
+    of_ci = {
+        "commit": first_of(*COMMITS)[:_COMMIT_CHARACTERS],
+        "branch": first_of(*_BRANCHES),
+        "run": github or first_of("CI_JOB_URL"),
+    }
+    now = f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC" if any(of_ci.values()) else ""
+    dataset = results.about.get("dataset", "") if isinstance(results, EvaluationResults) else ""
+    about = {"dataset": dataset, **of_ci, "checked": now}
+    return {label: value for label, value in about.items() if value}
+
+
+def first_of(*variables: str) -> str:
+    """The first of some variables of the environment that is set; "" where none is."""
+    return next(filter(None, map(os.environ.get, variables)), "")

@@ -13,21 +13,18 @@ from llama_index_rag_metrics.decisions.calibration import Calibration
 from llama_index_rag_metrics.decisions.clusters import Clusters
 from llama_index_rag_metrics.decisions.comparison.pairing import Results, scores_of
 from llama_index_rag_metrics.decisions.draws import DrawLike, as_draw
-from llama_index_rag_metrics.decisions.gate.baseline import Baseline, Update, judge_of
-from llama_index_rag_metrics.decisions.gate.drawn_rules import (
-    check_drawn_rules,
-    drawn_baseline,
-    measure_drawn,
-)
+from llama_index_rag_metrics.decisions.gate.baseline import Baseline, Update, judge_of, surroundings
 from llama_index_rag_metrics.decisions.gate.measuring import (
     Measured,
+    check_drawn_rules,
+    drawn_baseline,
     easier_for,
     measure_against,
     measure_alone,
+    measure_drawn,
     name_in,
 )
 from llama_index_rag_metrics.decisions.gate.rules import Rule, RuleLike, parse_rules
-from llama_index_rag_metrics.decisions.gate.surroundings import surroundings
 from llama_index_rag_metrics.decisions.gate.verdicts import (
     GateReport,
     Verdict,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from llama_index_rag_metrics.decisions.gate.gate_sentences import slice_name
 from llama_index_rag_metrics.report import model as m
 from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.numbers import counted, digits_apart, digits_for
@@ -35,7 +34,7 @@ def gate_report(gate: GateReport) -> m.Report:
         m.Table(
             str(verdict.rule),
             _HEAD,
-            [[_row(part, slice_name(part)) for part in sorted(verdict.parts, key=_worst_first)]],
+            [[_row(part, part.slice_name) for part in sorted(verdict.parts, key=_worst_first)]],
             first=verdict.rule.every,
         )
         for verdict in worst_first

@@ -13,8 +13,8 @@ false and of true verdicts on real scores are in benchmarks/README.md, with the 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from itertools import compress
 from typing import Any, TypeAlias, TypeVar
@@ -22,7 +22,18 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from llama_index_rag_metrics.decisions.clusters import Clusters
-from llama_index_rag_metrics.decisions.comparison.pairing import Paired, check_finite, pair
+from llama_index_rag_metrics.decisions.comparison.pairing import (
+    Paired,
+    check_finite,
+    check_metric,
+    check_rankings,
+    drawn_scores,
+    irrelevant_note,
+    means_note,
+    pair,
+    stretched,
+)
+from llama_index_rag_metrics.decisions.draws import Draw
 from llama_index_rag_metrics.decisions.gate.baseline import Baseline, Fingerprint
 from llama_index_rag_metrics.decisions.gate.rules import CONFIDENCE, Rule
 from llama_index_rag_metrics.decisions.power import changes_of, easier_metric, is_quality
@@ -67,14 +78,7 @@ _NOW, _BEFORE = "now", "baseline"
 
 @dataclass(frozen=True)
 class PairedEvidence:
-    """Differences, now minus before, negated for a metric of which less is better.
-
-    Attributes:
-        values: (queries,) NaN where there is none.
-        widest: R, how far two scores can be apart.
-        possible: the lowest and the highest true difference that there can be.
-        changes: (queries,) the differences before a judge moved them; None without a judge.
-    """
+    """Differences, now minus before, negated where less is better; NaN where there is none."""
 
     values: FloatArray
     clusters: IntArray | None = None
@@ -83,10 +87,7 @@ class PairedEvidence:
     changes: FloatArray | None = None
 
     def bounds(self, confidence: float) -> Bounds:
-        """The true mean, more being better, is above the one and below the other.
-
-        Each has this confidence, and is None where it can't be given.
-        """
+        """The true mean is above the one and below the other, each with this confidence."""
         if self._says_nothing:
             return None, None
         assumed = pseudo_queries(self._units, self.widest, math.inf, counted=CAUTIOUS)
@@ -173,10 +174,7 @@ class MeanEvidence:
 
 
 def _reckoned(values: FloatArray, limits: tuple[float, float]) -> tuple[float, float]:
-    """Of scores without a limit that are all the same, another one is at most twice as far from 0.
-
-    A report gives no interval there; a rule has to be decided.
-    """
+    """The limits; one that equal scores lack is at most twice as far from 0 as they are."""
     low, high = limits
     values = values[~np.isnan(values)]
     if not len(values) or np.ptp(values) > NOISE:
@@ -203,18 +201,7 @@ def _repeated(evidence: _SomeEvidence, value: float, n: int | None) -> _SomeEvid
 
 @dataclass(frozen=True)
 class Measured:
-    """The numbers that a rule is decided by.
-
-    Attributes:
-        value: the mean now, or the count.
-        n: how many queries have a value, on both sides, of the `expected` ones.
-        columns: query id to (score now, score before).
-        baseline: the mean before; None without a baseline, as is `difference`, the mean paired one.
-        evidence: how good or bad the true mean could be; None decides by the value.
-        identical: whether the ranking of every query is known to be that of the baseline.
-        part: the slice, such as "language de"; "" for all queries.
-        of_runs: the share of the runs with a value, where questions were asked several times.
-    """
+    """The numbers that a rule is decided by; `columns` are query id to (score now, before)."""
 
     metric: str
     value: float | int
@@ -242,10 +229,7 @@ def measure_against(
     clusters: Clusters | None,
     judge: Scores | None = None,
 ) -> list[Measured]:
-    """Measure a rule on the queries that are the same in the baseline, or the anchor.
-
-    A rule over slices is measured in each; how far scores can be apart is known from all.
-    """
+    """Measure a rule, or each of its slices, on the queries that are the same on both sides."""
     metric = _metric_of_both(rule, now, stored)
     sides = {_BEFORE: stored.scores.select(same), _NOW: now.select(same)}
     paired = pair(sides, _BEFORE, metrics=[metric], clusters=clusters)
@@ -303,6 +287,7 @@ def _against(
         for name, column in values.items()
     }
     ordered, numbers = paired.in_order([differences, changes])
+    now = sides[_NOW].rankings
     sign = -1.0 if rule.lower_is_better else 1.0
     possible = paired.possible([key], rule.confidence or CONFIDENCE)[0]
     low, high = sorted((sign * possible).tolist())
@@ -317,7 +302,12 @@ def _against(
         means[_BEFORE],
         exact_mean(differences[both]),
         None if rule.observed else evidence,
-        is_same and _is_identical(columns, sides[_NOW], stored),
+        is_same
+        and bool(columns)
+        and all(
+            stored.fingerprints.get(query_id, Fingerprint()).ranking == now.get(query_id) != ""
+            for query_id in columns
+        ),
         (*paired.notes, f"{metric}: {worth}") if worth else paired.notes,
         of_runs=_of_runs(sides[_NOW], metric),
     )
@@ -447,10 +437,7 @@ def _least_expected(sides: Mapping[str, Scores], metric: str) -> int:
 
 
 def _expected(scores: Scores, metric: str) -> int:
-    """How many queries should have a value, the failed ones included.
-
-    Queries without relevance count only for a metric that has values for some of them.
-    """
+    """How many queries should have a value, the failed ones included."""
     if is_of_unanswerable(metric):
         return len(scores.unanswerable)
     needless = {query_id for query_id, reason in scores.excluded.items() if reason != "failed"}
@@ -466,10 +453,102 @@ def _of_runs(scores: Scores, metric: str) -> float:
     return sum(run.n(of_one_run) for run in runs) / expected if expected else 1.0
 
 
-def _is_identical(query_ids: Collection[str], now: Scores, stored: Baseline) -> bool:
-    """Whether all rankings are known, and are those of the baseline."""
-    before, none = stored.fingerprints, Fingerprint()
-    return bool(query_ids) and all(
-        before.get(query_id, none).ranking == now.rankings.get(query_id) != ""
-        for query_id in query_ids
+COUNTED, REACH = 3, 1.15
+"""How often R counts among the changes seen, and what it is multiplied by to pass a rule.
+
+With less, changes whose few losses hide among the drawn pass too often (benchmarks/README.md).
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrawnEvidence(PairedEvidence):
+    """Differences of drawn questions times the share that changed."""
+
+    draw: Draw
+    grouped_by: Clusters | None
+
+    @classmethod
+    def of(cls, evidence: PairedEvidence, draw: Draw, clusters: Clusters | None) -> DrawnEvidence:
+        parts = {part.name: getattr(evidence, part.name) for part in fields(evidence)}
+        for name in ("values", "changes", "widest"):
+            if parts[name] is not None:
+                parts[name] = draw.share * parts[name]
+        return cls(**parts, draw=draw, grouped_by=clusters)
+
+    def bounds(self, confidence: float) -> Bounds:
+        low, high = super().bounds(confidence)
+        if low is None or high is None:
+            return None, None
+        cautious = pseudo_queries(self._units, REACH * self.widest, counted=COUNTED)
+        low = float(cautious.bounds(confidence)[0][0])
+        mean = math.fsum(self.values.tolist()) / len(self.values)
+        ends = stretched((low, high), self.draw, confidence, self.grouped_by)
+        return min(ends[0], mean), max(ends[1], mean)
+
+    def needed(self, tolerance: float, confidence: float) -> int | None:
+        """How many questions to draw would do; None where no more changed."""
+        needed = super().needed(tolerance / self._stretch(confidence), confidence)
+        return None if needed is None or needed > len(self.draw.changed) else needed
+
+    def decidable(self, confidence: float) -> float | None:
+        loss = super().decidable(confidence)
+        return None if loss is None else loss * self._stretch(confidence)
+
+    @cached_property
+    def seen(self) -> Changes:
+        return replace(super().seen, widest=REACH * self.widest)
+
+    def _aim(self, confidence: float) -> Aim:
+        return super()._aim(confidence)._replace(counted=COUNTED)
+
+    def _stretch(self, confidence: float) -> float:
+        """How much larger a loss is if the share that changed lies at its bound."""
+        return self.draw.share_between(confidence, self.grouped_by)[1] / self.draw.share
+
+
+def check_drawn_rules(rules: Sequence[Rule], draw: Draw, scores: Scores) -> None:
+    """Refuse rules that a draw can't decide."""
+    for rule in rules:
+        if not rule.baseline or rule.anchor:
+            remedy = "Check such rules without the draw, on labelled questions drawn from all."
+            expected = "a rule against the baseline, since a draw is of differences between two"
+            raise InvalidInput("rule", str(rule), expected, remedy)
+        if rule.every:
+            remedy = "compare(..., drawn=draw, slices=...) shows what was drawn of each slice."
+            expected = "a rule over all questions, since too few of a slice are drawn"
+            raise InvalidInput("rule", str(rule), expected, remedy)
+        check_metric(draw, name_in(scores, rule.metric))
+
+
+def drawn_baseline(stored: Baseline, now: Scores, draw: Draw) -> tuple[Baseline, list[str]]:
+    """The baseline with its anchor left aside, after a check that both are what was drawn from."""
+    before = {query_id: each.ranking for query_id, each in stored.fingerprints.items()}
+    notes = check_rankings(draw, {"the baseline": before, "now": now.rankings})
+    if stored.anchor is not None:
+        notes.append("the anchor isn't checked: it wasn't drawn from")
+    if draw.drawn:
+        notes += [means_note(draw), *irrelevant_note(draw, (stored.scores, now))]
+    return replace(stored, anchor=None), notes
+
+
+def measure_drawn(
+    rule: Rule, now: Scores, stored: Baseline, draw: Draw, clusters: Clusters | None
+) -> Measured:
+    """Measure a rule by the drawn questions; without any, nothing changed."""
+    metric = name_in(now, rule.metric)
+    if not draw.changed:
+        mean, n = now.means[metric], len(draw.asked)
+        return Measured(metric, mean, n, n, {}, mean, 0.0, identical=True)
+    sides = [
+        drawn_scores(scores, draw, name, [metric])
+        for name, scores in (("the baseline", stored.scores), ("now", now))
+    ]
+    [measured] = measure_against(
+        rule, sides[1], replace(stored, scores=sides[0]), draw.drawn, clusters
     )
+    evidence = measured.evidence
+    if isinstance(evidence, PairedEvidence):
+        evidence = DrawnEvidence.of(evidence, draw, clusters)
+    difference = draw.share * (measured.difference or 0.0)
+    # what was drawn did change, if not by ids
+    return replace(measured, difference=difference, evidence=evidence, identical=False)

@@ -10,9 +10,9 @@ from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Any
 
 from llama_index_rag_metrics.decisions.chunk_ceiling import FEWEST_TOKENS, MOST_IOU
-from llama_index_rag_metrics.decisions.sweeps import sweep_sentences as sentences
-from llama_index_rag_metrics.decisions.sweeps.grid import varied
-from llama_index_rag_metrics.decisions.sweeps.sweep_sentences import SAVINGS, saves
+from llama_index_rag_metrics.decisions.sweeps import sweep_result as sentences
+from llama_index_rag_metrics.decisions.sweeps.sweep_result import SAVINGS, saves
+from llama_index_rag_metrics.decisions.sweeps.sweeping import varied
 from llama_index_rag_metrics.evaluation.results.evaluation_results import system_of
 from llama_index_rag_metrics.metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.report import model as m
@@ -104,7 +104,7 @@ def _decision(sweep: Sweep) -> list[m.Statement]:
     is_decided = sweep.recommended is not None and len(sweep.finished) > 1
     tone: m.Tone = "alarm" if sweep.failed else "best" if is_decided else "open"
     evidence = _FAILED if sweep.failed else _CONFIGURATIONS
-    first = m.Statement(sentences.decision(sweep), tone, evidence=evidence)
+    first = m.Statement(sweep.decision, tone, evidence=evidence)
     others = filter(None, (sentences.costs(sweep), sentences.tied(sweep)))
     return [first, *(m.Statement(text, evidence=_CONFIGURATIONS) for text in others)]
 
