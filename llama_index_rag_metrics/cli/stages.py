@@ -46,7 +46,8 @@ def run_stages(
     """Show at which stage of a pipeline relevant passages are lost.
 
     Stages are the index, the retriever, what it does with its branches, each postprocessor, and
-    the cutoff of the first metric. Each missing passage was lost at one of them.
+    the cutoff of the first metric. Each missing passage was lost at one of them. --json has the
+    share that each stage lost, too, for `rag-metrics gate --rule 'lost at NAME <= 0.05'`.
 
     Args:
         dataset (-d, DATASET): A BEIR folder, or a file that RetrievalDataset.load reads.
@@ -64,8 +65,6 @@ def run_stages(
         filters (KEY): A metadata key: a question may retrieve only passages that share its value.
         repeats: How many times to ask every question.
         timeout: Seconds that retrieval, or a postprocessor, may take per question.
-        json: Write the decision, and the scores of the whole pipeline with the share that each
-            stage lost, for `rag-metrics gate --rule 'lost at NAME <= 0.05'`.
 
     Groups:
         What to evaluate: dataset, split, retriever, postprocessor, top_k, filters
