@@ -332,7 +332,7 @@ class Run(Mapping[str, Ranking]):
             query_id: ranking.at_least(min_score, query_id) for query_id, ranking in self.items()
         }
         cut = self.replaced(rankings, repeats=(run._at_least(min_score) for run in self.repeats))
-        cut.min_score = min_score
+        cut.min_score = min_score if self.min_score is None else max(min_score, self.min_score)
         return cut
 
     def replaced(

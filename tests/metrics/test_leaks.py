@@ -190,6 +190,13 @@ def test_which_queries_have_a_value() -> None:
     }
 
 
+def test_ids_are_those_at_the_ranks_among_labelled_passages() -> None:
+    # of x, f and y only f and y are labelled: f is first
+    labels, retrieved = {"q": {"f": 0, "y": 1}}, {"q": ["x", "f", "y"]}
+    scores = score_rankings(labels, retrieved, "leaked@5", forbidden={"q": ["f"]}, judged_only=True)
+    assert scores.details["leaked@5"] == {"q": {"forbidden_ranks": [1], "forbidden_ids": ["f"]}}
+
+
 def test_tables_and_their_totals() -> None:
     names = ["mrr", "leak@2", "leaked@1", "permitted_recall"]
     rows = [

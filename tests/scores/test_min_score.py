@@ -253,6 +253,7 @@ def test_stored_rankings_tell_their_threshold_as_an_evaluation_does(tmp_path: Pa
     stored = score_rankings(labels, run, "recall", min_score=0.5)
     assert "only passages with a score of 0.5 or more" in stored.report().lead
     of_cut = score_rankings(labels, run.at_least(0.5), "recall", min_score=0.3)
+    assert run.at_least(0.5).at_least(0.3).min_score == 0.5
     for each in (
         Scores.from_json(stored.to_json()),
         score_files(path, labels, "recall", min_score=0.5),

@@ -21,7 +21,7 @@ from llama_index_rag_metrics.rankings.judging.judged_column import (
     ids_of,
 )
 from llama_index_rag_metrics.rankings.judging.lists import id_kinds, judge
-from llama_index_rag_metrics.rankings.relevance import RelevanceLike
+from llama_index_rag_metrics.rankings.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.rankings.run import Ranking, Run
 from llama_index_rag_metrics.rankings.tokens import Tokenizer
 from llama_index_rag_metrics.runtime.arrays import BoolArray
@@ -169,6 +169,9 @@ def score_with(
     if (least := options.selection.min_score) is not None:
         of = (each.at_least(least) if isinstance(each, Ranking) else each for each in aligned)
         left = list(map(ids_of, of))
+    ranked = left
+    if options.selection.judged_only:
+        ranked = [_labelled(*each) for each in zip(left, relevance, strict=True)]
     thresholds = (least, getattr(retrieved, "min_score", None))
     if deepest is not None:
         scored.remarks = replace(scored.remarks, deepest=deepest)
@@ -179,13 +182,19 @@ def score_with(
         queries=getattr(retrieved, "queries", None) if queries is None else queries,
         metadata=getattr(retrieved, "metadata", None) if metadata is None else metadata,
         details={
-            metric: _details(rows, query_ids, left, scored.has_value(metric))
+            metric: _details(rows, query_ids, ranked, scored.has_value(metric))
             for metric, rows in scored.details.items()
         },
         name=name or str(getattr(retrieved, "name", None) or ""),
         rankings=lazy_digests(zip(query_ids, left, strict=True)) if keep_digests else None,
         min_score=max((each for each in thresholds if each is not None), default=None),
     )
+
+
+def _labelled(ids: Sequence[str], judgements: RelevanceLike | None) -> list[str]:
+    """What `judged_only` leaves of a ranking."""
+    grades = {} if judgements is None else Relevance.of(judgements).grades
+    return [each for each in ids if grades.get(each, -1) >= 0]
 
 
 def _details(
