@@ -121,7 +121,7 @@ def count_rows(counts: Sequence[Counts], *, of_runs: bool = False) -> Iterator[R
         is_of_answers = name in ("empty", "failed")
         tone: Tone = "alarm" if is_of_answers else "normal"
         cells = [Cell.of(getattr(of_system, name), "count", tone) for of_system in counts]
-        yield Row(f"{label} in some run" if of_runs and is_of_answers else label, cells)
+        yield Row(f"{label.split()[0]} in some run" if of_runs and is_of_answers else label, cells)
 
 
 def cost_rows(systems: Sequence[System]) -> Iterator[Row]:
