@@ -444,7 +444,7 @@ def _cut(judged: JudgedRankings, left: JudgedRankings) -> Cut:
     scores, end = scores_in(judged), np.cumsum(judged.depth)
     is_any, is_left = judged.depth > 0, left.depth > 0
     first, last = scores[(end - judged.depth)[is_any]], scores[end[is_any] - 1]
-    n_rising = np.count_nonzero(last > first) - np.count_nonzero(last < first)
+    n_rising = int(np.count_nonzero(last > first)) - int(np.count_nonzero(last < first))
     highest = float(scores.max(initial=-np.inf))
     return Cut(n_rising, int(is_any.sum()), int(is_left.sum()), highest)
 
