@@ -75,7 +75,8 @@ def test_runs_of_the_same_question_stand_side_by_side(folder: Path) -> None:
     assert "Question q1 In the first run: moons found 0 of 2" in beside
     assert "agent: recall@1 of each run: 0.00, 0.50; the first is shown" in beside
     answers = iter(["io", "titan"])
-    results = evaluate(lambda _: [next(answers)], DATASET.select(["q2"]), "mrr", repeats=2)
+    of_q2 = DATASET.select(["q2"])
+    results = evaluate(lambda _: [next(answers)], of_q2, "mrr", repeats=2, workers=1)
     Path("scores.json").write_text(to_json([results.scores]), encoding="utf-8")
     kept = words(show("q2", "scores.json"))
     assert "run 1 found 0 of 1 relevant passage; run 2 found 1 of 1 relevant passage." in kept
