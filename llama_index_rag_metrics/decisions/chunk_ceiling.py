@@ -382,29 +382,6 @@ _EXPLAINED = (
 )
 
 
-def ceiling_report(ceiling: ChunkCeiling, *, full: bool = False) -> m.Report:
-    cut, of = ceiling.cut, f" of {ceiling.name}" if ceiling.name else ""
-    texts = ceiling.scores.queries
-    return m.Report(
-        title=f"Chunk ceiling{of}",
-        lead=f"{counted(ceiling.n_chunks, 'chunk', 'chunks')}, "
-        f"{counted(len(ceiling.references), 'relevant passage', 'relevant passages')} of "
-        f"{questions(len(ceiling.scores.query_ids))}",
-        decision=_decision(ceiling),
-        sections=[m.Section(_REACHED, [_table(ceiling)], _EXPLAINED)],
-        listings=[
-            m.Listing.of(
-                _CUT,
-                [(each.query_id, texts[each.query_id], _remarks(each)) for each in cut],
-                _MOST_ON_PAGE if full else _MOST_SHOWN,
-            )
-        ],
-        notes=ceiling.notes,
-        metrics=ceiling.scores.metric_names,
-        records=_records(ceiling),
-    )
-
-
 def _decision(ceiling: ChunkCeiling) -> list[m.Statement]:
     means = ceiling.scores.means
     lacking = 1 - means[MOST_RECALL]
