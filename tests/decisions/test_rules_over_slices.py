@@ -142,7 +142,7 @@ def test_a_key_of_questions_without_a_score_is_known_with_a_baseline_too() -> No
     bare = Scores(
         ["a", "b"],
         {"hit_rate@5": [1.0, 1.0]},
-        excluded={"c": "no relevant"},
+        excluded={"c": "no_relevant"},
         metadata={"c": {"language": "de"}},
     )
     rules = ["hit_rate@5 >= 0.5", "hit_rate@5 >= baseline - 0.5 as observed"]
@@ -171,7 +171,7 @@ def test_a_slice_without_an_expected_value_is_left_out() -> None:
     scores = scores_of({"en": [1.0, 0.0, 1.0]})
     unanswerable = {"xx0": {"language": "xx"}, "xx1": {"language": "xx"}}
     with_both = scores.replace(
-        excluded=dict.fromkeys(unanswerable, "no relevant"),
+        excluded=dict.fromkeys(unanswerable, "no_relevant"),
         metadata={**scores.metadata, **unanswerable},
     )
     [verdict] = check_rules(with_both, "hit_rate@5 >= 0.5 in every language")

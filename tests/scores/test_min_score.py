@@ -462,7 +462,7 @@ def test_infinite_scores_are_scores() -> None:
 
 def test_short_floats_are_the_numbers_that_they_are() -> None:
     """0.7 with 32 bits is below 0.7, as SimilarityPostprocessor finds it."""
-    ranking = Ranking(["b", "a"], scores=np.array([0.8, 0.7], np.float32))
+    ranking = Ranking(["b", "a"], scores=list(np.array([0.8, 0.7], np.float32)))
     assert Run({"q": ranking}).at_least(0.7)["q"].ids == ["b"]
     scores = score_rankings({"q": ["a"]}, {"q": ranking}, "mrr", min_score=0.7)
     assert scores.by_query("mrr") == {"q": 0.0}

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from llama_index.core import MockEmbedding, VectorStoreIndex
 from llama_index.core.chat_engine.types import BaseChatEngine, ChatMode
+from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 from llama_index.core.llms import ChatMessage, ChatResponse, MessageRole, MockLLM
 from llama_index.core.schema import TextNode
 from llama_index.core.tools import QueryEngineTool, RetrieverTool
@@ -215,12 +216,12 @@ def test_a_note_says_that_a_retriever_is_not_told(tmp_path: Path) -> None:
 
 def test_a_note_says_that_metrics_of_texts_are_not_told() -> None:
     plain = RetrievalDataset({"q": "pay?"}, {"q": ["acme 0"]})
-    texts = [BM25Similarity(corpus=["pay day"]), "recall"]
+    texts: list[str | BaseRetrievalMetric] = [BM25Similarity(corpus=["pay day"]), "recall"]
     expected = "bm25_similarity: questions have a history, which isn't taken account of"
     for questions, metrics, times in (
         (dataset(), texts, 1),
         (plain, texts, 0),
-        (dataset(), "mrr", 0),
+        (dataset(), ["mrr"], 0),
     ):
         notes = evaluate(lambda question, metadata: ["acme 0"], questions, metrics).scores.notes
         assert notes.count(expected) == times
