@@ -59,6 +59,7 @@ class CohereServer:
         faults: the faults of the next requests, one each; then all is well again.
         fault_of: the fault of every request with that query.
         seconds: how long a good answer takes.
+        together: a good answer waits there for others.
         most_at_once: the highest number of requests that were in the server at once.
     """
 
@@ -72,6 +73,7 @@ class CohereServer:
         self.faults: list[Fault] = []
         self.fault_of: dict[str, Fault] = {}
         self.seconds = 0.0
+        self.together: threading.Barrier | None = None
         self.most_at_once = 0
         self.at_once = 0
         self.lock = threading.Lock()
@@ -140,6 +142,8 @@ class _Handler(BaseHTTPRequestHandler):
             if fault is None and server.faults:
                 fault = server.faults.pop(0)
         try:
+            if fault is None and server.together is not None:
+                server.together.wait()
             time.sleep(server.seconds if fault is None else fault.seconds)
         finally:
             with server.lock:

@@ -67,7 +67,7 @@ class TestEvaluator:
     def test_workers_ask_at_once_and_keep_their_connections(
         self, server: CohereServer, dataset: RetrievalDataset, retriever: Scripted
     ) -> None:
-        server.seconds = 0.05
+        server.together = threading.Barrier(8, timeout=60)  # 24 questions: three times eight
         results = evaluate(retriever, dataset, [of(server, agg="mean")], workers=8)
         # 1, 1 and 0 of the query's words
         means = results.scores.means
