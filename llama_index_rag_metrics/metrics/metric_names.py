@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
@@ -352,9 +353,10 @@ def worst_score(name: str) -> float | None:
     return float(lower_is_better(name)) if limits_of(name) == (0.0, 1.0) else None
 
 
+@lru_cache(maxsize=1024)
 def _class_of(name: str) -> type[NamedMetric] | None:
     try:
-        return _parse(Passes.split(name)[1])[0].metric_class
+        return _parse(Passes.split(name)[1], guess=False)[0].metric_class
     except RagMetricsError:
         return None
 

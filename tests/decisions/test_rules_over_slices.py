@@ -270,19 +270,20 @@ def test_an_unknown_key_and_a_draw_are_refused() -> None:
         check_rules(same, KEEPS, baseline=same, drawn=draw)
 
 
-@pytest.mark.parametrize("n_slices", [2, 12])
-def test_unchanged_systems_seldom_fail_in_any_slice(n_slices: int) -> None:
-    """Signs by lot: at most 5 % fail, and 4 standard errors of 400 repetitions are 4.4 points."""
+@pytest.mark.parametrize(("n_slices", "most"), [(2, 37), (12, 17)])
+def test_unchanged_systems_seldom_fail_in_any_slice(n_slices: int, most: int) -> None:
+    """Signs by lot: at most 5 % fail. Binomial(400, 0.05) is at most 37, binomial(150, 0.05) at
+    most 17 in 99.9 % of cases; without a correction, 150 times twelve slices are about 68."""
     generator = np.random.default_rng(n_slices)
     failed = 0
     keys = [f"{at:02}" for at in range(n_slices)]
-    for _ in range(400):
+    for _ in range(400 if n_slices == 2 else 150):
         columns = {key: generator.normal(0, 0.3, 30) for key in keys}
         before = scores_of({key: [0.0] * 30 for key in keys}, "mine")
         after = scores_of({key: column.tolist() for key, column in columns.items()}, "mine")
         rule = "mine >= baseline in every language"
         failed += check_rules(after, rule, baseline=before, worst=0).outcome == "fail"
-    assert failed / 400 <= 0.05 + 0.044
+    assert failed <= most
 
 
 def test_scores_without_metadata_say_where_it_comes_from() -> None:

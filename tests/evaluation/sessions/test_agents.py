@@ -140,7 +140,7 @@ def check_calls(results: Any, number: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "at_once"), [(function_agent, 200), (react_agent, 200), (agent_workflow, 32)]
+    ("make", "at_once"), [(function_agent, 200), (react_agent, 48), (agent_workflow, 32)]
 )
 def test_an_agents_calls_are_those_of_its_script(make: Any, at_once: int) -> None:
     questions = dataset(at_once)
