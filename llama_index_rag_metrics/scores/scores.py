@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import FrozenInstanceError, asdict, dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, get_args
 
 import numpy as np
 
@@ -175,6 +176,14 @@ class Scores(Reportable):
         repeats: Iterable[Scores] = (),
         min_score: float | None = None,
     ) -> None:
+        if len(set(query_ids)) < len(query_ids):
+            again, _ = Counter(query_ids).most_common(1)[0]
+            remedy = "Runs of one question are Scores each: Scores.of_repeats([first, second])."
+            raise InvalidInput("query_ids", again, "every question once", remedy)
+        reasons = get_args(Reason)
+        for query_id, reason in (excluded or {}).items():
+            if reason not in reasons:
+                raise InvalidInput(f"excluded[{query_id!r}]", reason, f"one of {reasons}")
         by_metric: ByMetric[FloatArray] = ByMetric()
         for metric, column in columns.items():
             if np.shape(column) != (len(query_ids),):
