@@ -241,7 +241,8 @@ def _differs(metadata: Mapping[str, Any], part: MetadataFilter | MetadataFilters
         return value not in wanted and str(value) not in map(str, wanted)
     if kind in (FilterOperator.NE, FilterOperator.NIN):
         return value in wanted
-    are_numbers = not any(isinstance(each, (str, type(None))) for each in (value, *wanted))
+    is_text = any(isinstance(each, (str, type(None))) for each in (value, *wanted))
+    are_numbers = len(wanted) == 1 and not is_text
     return kind in _NUMBERS and are_numbers and not _NUMBERS[kind](value, wanted[0])
 
 

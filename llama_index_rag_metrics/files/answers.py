@@ -279,14 +279,22 @@ def _each(values: Any) -> Sequence[Any]:
 def _averaged(found: _Found, name: str, what: str) -> Answers:
     """The mean score of each question; what may be of several questions counts for none."""
     given: dict[str, list[float]] = {}
+    of_unit: dict[bool, tuple[Place, Any]] = {}
     unknown = shared = 0
     for place, query_ids, values in found:
         unknown += not query_ids
         shared += len(query_ids) > 1
         if len(query_ids) == 1:
             scores = [read_score(value, place) for value in values]
+            for value, score in zip(values, scores, strict=True):
+                is_percentage = str(value).rstrip().endswith("%")
+                if is_percentage or abs(score) > 1:
+                    of_unit.setdefault(is_percentage, (place, value))
             known = given.setdefault(query_ids[0], [])
             known += [score for score in scores if not math.isnan(score)]
+    if len(of_unit) > 1:
+        where, beyond = of_unit[False]
+        raise where.wrong(f"no score above 1 beside a percentage, {of_unit[True][1]!r}", beyond)
     answers = Answers({key: math.fsum(known) / len(known) for key, known in given.items() if known})
     answers.name = name
     answers.missing = tuple(query_id for query_id, known in given.items() if not known)

@@ -140,6 +140,15 @@ class TestForms:
         answers = read_answers({"q1": good, "q2": bad, "q3": "-"})
         assert (dict(answers), answers.missing) == ({"q1": 1.0, "q2": 0.0}, ("q3",))
 
+    def test_percentages_are_in_all_cells_or_in_none(self) -> None:
+        assert dict(read_answers({"q1": "85%", "q2": 0.9, "q3": "yes"})) == {
+            "q1": 0.85,
+            "q2": 0.9,
+            "q3": 1.0,
+        }
+        with pytest.raises(FileFormatError, match="no score above 1 beside a percentage, '85%'"):
+            read_answers({"q1": "85%", "q2": 90})
+
     def test_a_column_with_an_unreadable_cell_is_no_reason_to_take_another(self) -> None:
         rows = [{"id": f"q{n}", "correct": n % 2, "seconds": n / 10} for n in range(5)]
         rows.append({"id": "q5", "correct": "unclear", "seconds": 0.1})
