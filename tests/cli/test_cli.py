@@ -74,6 +74,7 @@ def test_help_is_shown_without_what_takes_long_to_import(arguments: list[str]) -
 COMPARED = ("score", "a.run", "b.run", "--qrels", "q.txt", "-m", "ndcg@10")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -132,6 +133,7 @@ script.main()
     assert ended.stderr == "rag-metrics: interrupted: nothing was written\n"
 
 
+@pytest.mark.slow
 def test_the_script_imports_llama_index_where_it_is_needed() -> None:
     code = """
 import sys
@@ -149,6 +151,7 @@ assert issubclass(NDCG, BaseRetrievalMetric)
     assert "llama_index.core.schema" in script("demo", "--no-progress")[1]
 
 
+@pytest.mark.slow
 def test_warnings_are_plain_lines(folder: Path) -> None:
     """Of the package, by its message alone; of libraries, with the kind that Python gives them."""
     RetrievalDataset(

@@ -318,6 +318,7 @@ def test_markup_in_names_is_only_text(folder: Path) -> None:
 needs_pipes = pytest.mark.skipif(os.name == "nt", reason="needs named pipes and SIGINT")
 
 
+@pytest.mark.slow
 @needs_pipes
 def test_a_pipe_is_read_once(folder: Path) -> None:
     os.mkfifo("pipe")
@@ -329,6 +330,7 @@ def test_a_pipe_is_read_once(folder: Path) -> None:
     assert "rag-metrics: " not in err
 
 
+@pytest.mark.slow
 @needs_pipes
 def test_ctrl_c(folder: Path) -> None:
     os.mkfifo("pipe")

@@ -86,6 +86,7 @@ def test_what_no_journal_says_of_its_depth_is_left_to_the_evaluation(
     assert result.exit_code == (2 if begin.endswith("\n") else 0), result.output
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="sends SIGINT")
 @pytest.mark.parametrize("journal", [True, False])
 def test_ctrl_c_says_what_was_kept(folder: Path, journal: bool) -> None:

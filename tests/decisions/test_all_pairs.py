@@ -112,6 +112,7 @@ def test_metrics_are_families_of_their_own() -> None:
         assert tuple(pair for pair in every if pair.metric == metric) == alone
 
 
+@pytest.mark.slow
 def test_a_near_copy_doesnt_make_it_claim() -> None:
     # an error pooled over all pairs, as Tukey's, claimed a difference in 8.5 % of such data sets
     rng = np.random.default_rng(6)

@@ -249,6 +249,7 @@ class TestOut:
     def test_text_is_the_verdicts(self, comparison: Comparison) -> None:
         assert comparison["hybrid", "ndcg@10"].verdict in " ".join(str(comparison).split())
 
+    @pytest.mark.slow
     def test_importing_compare_doesnt_load_scipy_stats(self) -> None:
         code = """
 import sys

@@ -121,6 +121,7 @@ class TestSeveralRules:
         report = check_rules(now, self.RULES[:2], baseline=before)
         assert [(verdict.outcome, verdict.together) for verdict in report] == [("fail", 1)] * 2
 
+    @pytest.mark.slow
     def test_five_rules_at_their_limits_fail_in_one_case_of_twenty(self) -> None:
         rng = np.random.default_rng(5)
         failed = 0

@@ -262,6 +262,7 @@ class TestMarkdown:
         }
         assert html == {"<details><summary>Worst questions on recall&#64;5</summary>", "</details>"}
 
+    @pytest.mark.slow
     @settings(deadline=None)
     @given(
         st.text() | st.text("ab1 .|`*_[]()<>&#!\\-+=~:;/@'\"{}^$%,?", max_size=25),

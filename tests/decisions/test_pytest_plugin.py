@@ -188,6 +188,7 @@ def test_rules_that_are_kept_with_the_baseline_stay(with_baseline: Session) -> N
     assert json.loads(path.read_text())["rules"] == ["recall@5 >= 0.5"]
 
 
+@pytest.mark.slow
 def test_with_xdist(with_baseline: Session) -> None:
     inconclusive = with_baseline("-n", "1", lost=2, own_process=True)
     inconclusive.assert_outcomes(passed=1)

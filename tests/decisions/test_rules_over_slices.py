@@ -270,6 +270,7 @@ def test_an_unknown_key_and_a_draw_are_refused() -> None:
         check_rules(same, KEEPS, baseline=same, drawn=draw)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n_slices", "most"), [(2, 37), (12, 17)])
 def test_unchanged_systems_seldom_fail_in_any_slice(n_slices: int, most: int) -> None:
     """Signs by lot: at most 5 % fail. Binomial(400, 0.05) is at most 37, binomial(150, 0.05) at

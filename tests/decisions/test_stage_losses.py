@@ -130,6 +130,7 @@ class Rerank(BaseNodePostprocessor):
         return sorted(nodes, key=lambda each: order.index(each.node.node_id))[:KEPT]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", [f"recall@{CUT}", f"recall@{BUDGET}tokens"])
 @pytest.mark.parametrize("matcher", [None, "exact"])
 @pytest.mark.parametrize("use_async", [False, True])

@@ -62,6 +62,7 @@ def scores_of(column: npt.NDArray[np.float64], metric: str) -> Scores:
     return Scores(ids, {metric: column, "mrr": np.nan_to_num(column[::-1])}, metadata=rows)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(columns(), st.sampled_from(METRICS), options())
 def test_verdict_interval_tone_and_decision_agree(

@@ -176,6 +176,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert all(0.5 < scores.means["ndcg@10"] < 0.9 for scores in saved.values())
 
 
+@pytest.mark.slow
 def test_python_m_runs_the_demo_too() -> None:
     folder = ROOT
     environment = {

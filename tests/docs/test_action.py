@@ -69,6 +69,7 @@ def run_step(name: str, folder: Path, **inputs: str) -> subprocess.CompletedProc
     )
 
 
+@pytest.mark.slow
 def test_a_retriever_is_evaluated_and_judged(tmp_path: Path) -> None:
     pytest.importorskip("bm25s", reason="the demo extra")
     pytest.importorskip("itables", reason="the report extra")
@@ -84,6 +85,7 @@ def test_a_retriever_is_evaluated_and_judged(tmp_path: Path) -> None:
     assert run_step("Gate", tmp_path, rules="recall@5 >= 0.9").returncode == 1
 
 
+@pytest.mark.slow
 def test_a_stored_run_is_scored_and_inputs_are_never_code(tmp_path: Path) -> None:
     (tmp_path / "a $(touch hacked).run").write_text("q1 Q0 d1 1 2.0 tag\nq1 Q0 d2 2 1.0 tag\n")
     (tmp_path / "qrels.txt").write_text("q1 0 d2 1\n")

@@ -47,6 +47,7 @@ FLIP = """
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["run.arrow", "run.parquet"])
 def test_damaged_files_are_named_and_never_end_the_process(name: str, tmp_path: Path) -> None:
     script = [sys.executable, "-c", textwrap.dedent(FLIP), str(tmp_path / name), "11"]

@@ -63,6 +63,7 @@ def datasets(draw: st.DrawFn, relevance: st.SearchStrategy[Any] = RELEVANCE) -> 
 ON_DISK = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 
 
+@pytest.mark.slow
 @ON_DISK
 @given(dataset=datasets(), ending=st.sampled_from([".json", ".json.gz", ".jsonl", ".jsonl.gz"]))
 def test_our_own_files_hold_everything(

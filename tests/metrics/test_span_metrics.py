@@ -22,6 +22,7 @@ def n_fitting(ranking: Ranking, budget: int) -> int:
     return int((spent <= budget).sum())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SPAN_NAMES)
 @given(
     batch=st.lists(questions(), min_size=1, max_size=4),

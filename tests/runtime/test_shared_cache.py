@@ -164,6 +164,7 @@ def test_what_a_killed_process_asked_for_is_asked_by_another(processes: Processe
     assert processes.asked() == dict.fromkeys(range(5), 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hash_seed", ["0", "1", "2"])
 def test_what_a_killed_process_asked_for_is_asked_in_order(
     processes: Processes, hash_seed: str

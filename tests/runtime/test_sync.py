@@ -259,6 +259,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="sends a signal")
 @pytest.mark.parametrize("where", ["in a script", "in a loop"])
 @pytest.mark.parametrize("kind", ["blocking", "blocking_the_loop", "deaf"])

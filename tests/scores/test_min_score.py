@@ -63,6 +63,7 @@ def slowly(ranking: Ranking, min_score: float) -> list[str]:
     return [item for item, score in first.items() if score >= min_score]
 
 
+@pytest.mark.slow
 @given(st.lists(questions(), min_size=1, max_size=8), SCORES)
 @settings(max_examples=80, deadline=None)
 @pytest.mark.filterwarnings("ignore:most scores rise", "ignore:min_score leaves nothing")

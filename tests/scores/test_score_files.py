@@ -306,6 +306,7 @@ ODD_LINES = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=150)
 @given(lines=st.lists(ODD_LINES, max_size=12), size=st.sampled_from([1, 60, 1 << 20]))
 def test_odd_files_are_read_alike_whole_and_as_a_stream(
@@ -343,6 +344,7 @@ ODD_QRELS = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=100)
 @given(st.lists(ODD_QRELS, max_size=8), st.sampled_from([1, 20, 1 << 20]))
 def test_odd_qrels_are_read_alike_whole_and_as_columns(

@@ -38,6 +38,7 @@ MIXED = pa.table(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(queries().filter(lambda query: query.relevance.alternatives is None), min_size=1))
 def test_the_same_bits_as_score_rankings(batch: list[Query]) -> None:

@@ -114,6 +114,7 @@ def files(draw: st.DrawFn) -> tuple[Qrels, Nested]:
     return qrels, run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", [1, 2])
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(made=files())

@@ -63,6 +63,7 @@ def frame_of(batch: list[tuple[Relevance, Ranking]]) -> pl.DataFrame:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SPAN_NAMES)
 @given(
     batch=st.lists(questions(), min_size=1, max_size=6),
@@ -83,6 +84,7 @@ def test_as_sets_and_as_lists(
         assert table[column].to_numpy().tobytes() == lists[column].tobytes()
 
 
+@pytest.mark.slow
 @given(batch=st.lists(questions(), min_size=1, max_size=6))
 @settings(max_examples=60, deadline=None)
 def test_a_row_alone_and_in_a_table(batch: list[tuple[Relevance, Ranking]]) -> None:

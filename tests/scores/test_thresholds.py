@@ -99,6 +99,7 @@ def close(numbers: Any) -> Any:
     return pytest.approx(numbers, rel=1e-12, abs=1e-12)
 
 
+@pytest.mark.slow
 @given(collections(), METRICS, st.sampled_from([0.0, 0.02, 0.3]))
 @settings(max_examples=150, deadline=None)
 def test_every_threshold_is_what_a_slow_sweep_says(

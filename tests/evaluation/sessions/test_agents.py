@@ -139,6 +139,7 @@ def check_calls(results: Any, number: int) -> None:
     assert list(dict.fromkeys(ranking.ids)) == list(dict.fromkeys(chain(*retrieved)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "at_once"), [(function_agent, 200), (react_agent, 48), (agent_workflow, 32)]
 )

@@ -134,6 +134,7 @@ def test_a_chat_engine_is_told_the_history(mode: Any) -> None:
         assert call.query.count(" before ") == len(condensed)
 
 
+@pytest.mark.slow
 def test_every_run_begins_with_the_history_alone() -> None:
     agent, llm = listening()
     engine = INDEX.as_chat_engine(ChatMode.CONDENSE_QUESTION, llm=MockLLM(), similarity_top_k=3)
