@@ -410,6 +410,8 @@ def _read_grades(judgements: object) -> dict[str, float]:
 
 
 def _read_id(item: Any) -> Any:
+    if type(item) is str:
+        return item
     if isinstance(item, tuple) or not isinstance(item, Hashable):
         remedy = "For groups, use Relevance.groups(...); for grades, {id: grade}."
         raise InvalidInput("expected_ids", item, "an id", id_remedy(item) or remedy)
@@ -420,7 +422,7 @@ def _read_id(item: Any) -> Any:
 
 def _read_grade(item: object, grade: object) -> float:
     try:
-        number = float(grade) if isinstance(grade, Real) else math.nan
+        number = float(grade) if isinstance(grade, (float, int, Real)) else math.nan
     except OverflowError:
         number = math.inf
     if not abs(number) <= HIGHEST_GRADE:
