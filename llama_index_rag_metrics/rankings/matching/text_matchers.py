@@ -295,7 +295,10 @@ def _holds(text: str, short: str) -> bool:
 @remembered(limit=2**23)
 def _grams(text: str) -> npt.NDArray[np.uint64]:
     """(distinct grams,) their hashes, ascending; none in a text shorter than one."""
-    return np.unique(gram_hashes(letters(text), _GRAM))
+    grams = gram_hashes(letters(text), _GRAM)
+    grams.sort()  # np.unique takes three times as long
+    is_last = np.append(grams[1:] != grams[:-1], True)[: len(grams)]
+    return np.asarray(grams[is_last], np.uint64)
 
 
 def _count_shared(
