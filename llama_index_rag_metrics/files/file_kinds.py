@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from llama_index_rag_metrics.files import beir, dataset_objects
 from llama_index_rag_metrics.files import fields as f
@@ -295,11 +295,15 @@ def _has(record: Mapping[str, object], *names: str) -> bool:
     return f.first_of(record, names) is not None
 
 
-class Content(NamedTuple):
-    """What a file may hold, and whether a record is of it; `unlike` would be misread as it."""
+@dataclass(frozen=True)
+class Content:
+    """What a file may hold; of `enough` one suffices, and what is in `unlike` would be misread."""
 
     read_by: str
+    enough: list[list[Sequence[str]]]
     record: Callable[[Mapping[str, object]], bool]
+    columns: Callable[[list[str]], bool] = lambda columns: False
+    json: Callable[[object], bool] = lambda data: False
     unlike: Collection[str] = ()
 
 
@@ -314,50 +318,66 @@ def _is_pool(record: Mapping[str, object]) -> bool:
     return is_item and names <= {*_POOLED, *_PASSAGE, *_NUGGET, "scale"}
 
 
-def _is_run(record: Mapping[str, object]) -> bool:
-    return _has(record, *f.RETRIEVED) or (
-        _has(record, *f.DOC_ID) and _has(record, *f.SCORE, *f.RANK)
-    )
-
-
 def _are_qrels(record: Mapping[str, object]) -> bool:
-    return _has(record, *f.RELEVANCE, *f.EXPECTED_SPANS) or (
-        _has(record, *f.DOC_ID) and _has(record, *f.GRADE)
-    )
+    is_judgement = _has(record, *f.DOC_ID) and _has(record, "grade")
+    return is_judgement and not _has(record, *f.RETRIEVED)
+
+
+def _is_run(record: Mapping[str, object]) -> bool:
+    return _has(record, *f.RETRIEVED) or (_has(record, *f.DOC_ID) and _has(record, *f.RANK))
+
+
+def _are_qrels_columns(columns: list[str]) -> bool:
+    is_trec = len(columns) == 4 and columns[1] != "Q0" and columns[3].lstrip("-").isdigit()
+    return is_trec or tuple(columns) == beir.HEADER
+
+
+def _are_run_columns(columns: list[str]) -> bool:
+    is_trec = len(columns) == 6 and columns[1] == "Q0"
+    return is_trec and not math.isnan(read_number(columns[4]))
 
 
 CONTENTS = {
     FACTS: Content(
         "Nuggets.load() reads them; on the command line they are the --qrels of `score` and the "
         "--nuggets of `labels nuggets`.",
+        [[(f.NUGGETS,)]],
         lambda record: _has(record, f.NUGGETS),
     ),
     REVIEW: Content(
         "read_judgements() reads them; on the command line they are the --qrels of `score` and "
         "`labels pool`, and `labels agree` compares two.",
+        [[("grade",), ("doc_id", "nugget_id")]],
         _is_review,
     ),
     POOL: Content(
         "write_review_page() and `rag-metrics labels review` make a page of it, in which people "
         "judge.",
+        [[("query",), ("doc_id", "nugget_id")]],
         _is_pool,
+    ),
+    QRELS: Content(
+        "read_qrels() reads them; on the command line they are the --qrels of `score` and "
+        "`labels pool` and the --human of `judge`.",
+        [[(*f.RELEVANCE, *f.EXPECTED_SPANS)], [f.DOC_ID, f.GRADE]],
+        _are_qrels,
+        _are_qrels_columns,
     ),
     RUN: Content(
         "read_run() reads it; on the command line it is the RUN of `score`, `judge` and `labels "
         "pool`.",
+        [[f.RETRIEVED], [f.DOC_ID, (*f.SCORE, *f.RANK)]],
         _is_run,
+        _are_run_columns,
         unlike={POOL, REVIEW, QRELS},
     ),
     DATASET: Content(
         "RetrievalDataset.load() reads it; on the command line it is the DATASET of `labels` and "
         "the --dataset of `evaluate`.",
-        lambda record: _has(record, *f.QUERY) and not _has(record, *f.DOC_ID, "nugget_id"),
+        [[f.QUERY, (*f.LABELS, f.REFERENCES, f.SUPPORTING_FACTS)]],
+        lambda record: _has(record, *f.QUERY) and not _has(record, *f.DOC_ID),
+        json=is_dataset,
         unlike={POOL},
-    ),
-    QRELS: Content(
-        "read_qrels() reads them; on the command line they are the --qrels of `score` and "
-        "`labels pool` and the --human of `judge`.",
-        _are_qrels,
     ),
 }
 """The contents of files, in the order in which they are tried."""
@@ -373,19 +393,25 @@ def read_as(
     try:
         yield
     except (FileFormatError, UnknownFormat) as error:
-        kind = _kind_of_file(path, wanted, fields or {})
-        is_first = isinstance(error, UnknownFormat) or error.line in (None, 1)
-        if kind is None or kind == wanted or not (is_first or kind in unlike):
+        line = error.line if isinstance(error, FileFormatError) else None
+        kind = _kind_of_file(path, wanted, fields or {}, unlike, line)
+        if kind in (None, wanted):
             raise
         raise MistakenFile(str(path), wanted, kind, CONTENTS[kind].read_by) from error
     if unlike and path.is_file() and kind_of(path) == "jsonl":
-        kind = _kind_of_file(path, wanted, {})
+        kind = _kind_of_file(path, wanted, {}, unlike)
         if kind is not None and kind in unlike:
             raise MistakenFile(str(path), wanted, kind, CONTENTS[kind].read_by)
 
 
-def _kind_of_file(path: Path, wanted: str, fields: Mapping[str, str]) -> str | None:
-    """Which of `CONTENTS` a file is by its beginning, the wanted one if it may be; or None."""
+def _kind_of_file(
+    path: Path,
+    wanted: str,
+    fields: Mapping[str, str],
+    unlike: Collection[str],
+    line: int | None = None,
+) -> str | None:
+    """Which of `CONTENTS` a file is by its beginning, or None; `line` is one that can't be read."""
     try:
         if path.is_dir():
             return DATASET if beir.is_beir(path) else None
@@ -394,25 +420,46 @@ def _kind_of_file(path: Path, wanted: str, fields: Mapping[str, str]) -> str | N
         form = kind_of(path)
         if form == "json":
             data = json.loads(read_text(path))
-            is_wanted = wanted == QRELS and has_judgements(data)
-            return wanted if is_wanted else DATASET if is_dataset(data) else None
+            if wanted == QRELS and has_judgements(data):
+                return wanted
+            return _first(lambda content: content.json(data))
         if form not in ("jsonl", "text", "tsv"):
             return None
-        _, text = next(read_lines(path))
+        lines = read_lines(path)
+        place, text = next(lines)
+        is_later = line is not None and line > (place.line or 0)
         if form != "jsonl":
-            return _of_columns(text.split())
+            columns = text.split()
+            return None if is_later else _first(lambda content: content.columns(columns))
         record = renamed(json.loads(text), fields)
-        contents = (wanted, *CONTENTS) if isinstance(record, Mapping) else ()
-        return next((name for name in contents if CONTENTS[name].record(record)), None)
+        kind = _of_record(record, wanted)
+        if not is_later or kind in unlike:
+            return kind
+        # a dataset's questions can be read as qrels, up to its first document
+        faulty = next((text for place, text in lines if place.line == line), "")
+        is_question = _of_record(record, DATASET) == DATASET
+        return DATASET if is_question and _is_document(json.loads(faulty)) else None
     except (RagMetricsError, OSError, ValueError, RecursionError, StopIteration):
         return None
 
 
-def _of_columns(columns: list[str]) -> str | None:
-    if len(columns) == 6 and columns[1] == "Q0" and not math.isnan(read_number(columns[4])):
-        return RUN
-    is_judgement = len(columns) == 4 and columns[1] != "Q0" and columns[3].lstrip("-").isdigit()
-    return QRELS if is_judgement or tuple(columns) == beir.HEADER else None
+def _first(sniff: Callable[[Content], bool]) -> str | None:
+    return next((name for name, content in CONTENTS.items() if sniff(content)), None)
+
+
+def _of_record(record: object, wanted: str) -> str | None:
+    """The content of lines of which this is the first: the wanted one if it has enough for that."""
+    if not isinstance(record, Mapping):
+        return None
+    if any(all(_has(record, *names) for names in needed) for needed in CONTENTS[wanted].enough):
+        return wanted
+    return _first(lambda content: content.record(record))
+
+
+def _is_document(record: object) -> bool:
+    names = record.keys() if isinstance(record, Mapping) else set()
+    has_text = not names.isdisjoint((*f.TEXT, f.TEXT_HASH))
+    return "document_id" in names and has_text and names.isdisjoint((*f.QUERY_ID, *f.GRADE))
 
 
 TREC_FILES = ("qrels.txt", "topics.tsv", "corpus.jsonl")
