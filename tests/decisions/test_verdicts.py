@@ -188,6 +188,7 @@ class TestVerdicts:
         assert ruled_out(verdict.needed) <= 0.02 < ruled_out(verdict.needed - 1)
         assert verdict.decidable == pytest.approx(ruled_out(100))
 
+    @pytest.mark.slow
     def test_the_number_named_decides_in_four_of_five_cases(self) -> None:
         rng = np.random.default_rng(2)
 

@@ -75,6 +75,7 @@ def test_verdict_interval_tone_and_decision_agree(
         check(part)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_so_do_those_of_calibrated_scores(seed: int) -> None:
     rng = np.random.default_rng(seed)

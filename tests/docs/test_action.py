@@ -98,5 +98,6 @@ def test_a_stored_run_is_scored_and_inputs_are_never_code(tmp_path: Path) -> Non
     assert not (tmp_path / "hacked").exists()
 
 
+@pytest.mark.slow
 def test_wrong_usage_ends_the_step(tmp_path: Path) -> None:
     assert run_step("Evaluate or score", tmp_path, dataset="nowhere", retriever="bm25").returncode

@@ -209,6 +209,7 @@ def ids_of(results: Any) -> dict[str, list[str]]:
     return {query_id: list(ranking.ids) for query_id, ranking in results.run.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("filters", ["tenant", by_function])
 def test_filters_of_who_asks(index: VectorStoreIndex, filters: Any) -> None:
     known = dataset(document_metadata=DOCUMENT_METADATA)

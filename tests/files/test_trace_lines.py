@@ -82,6 +82,7 @@ def read(path: Path, line: str, on_error: OnError) -> list[str]:
     return [repr(dict(run)), repr(run.queries), repr(run.notes), *map(str, run.skipped)]
 
 
+@pytest.mark.slow
 @given(line=lines(), on_error=st.sampled_from(["raise", "skip"]))
 @settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_both_ways_read_the_same(tmp_path: Path, line: str, on_error: OnError) -> None:

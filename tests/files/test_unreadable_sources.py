@@ -169,6 +169,7 @@ def test_paragraphs_that_are_none(paragraph: object, expected: str) -> None:
 BOMB = gzip.compress(b"{\n" + (b" " * 1_023 + b"\n") * (LONGEST_LINE >> 10))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("read", READERS[:4])
 def test_a_bomb_in_a_file_that_is_read_whole(
     read: Callable[[Path], object], tmp_path: Path

@@ -170,6 +170,7 @@ def _calls(orders: list[str], grades: dict[str, int], *, at_first: int) -> list[
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("chance", "least", "most"), [(0.0, 0.0, 0.10), (0.2, 0.9, 1.0)])
 def test_planted_places_are_found_and_no_others(chance: float, least: float, most: float) -> None:
     """+1 at the first and -1 at the last place, with this chance; 5 % of grades are noise."""

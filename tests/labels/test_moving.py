@@ -318,6 +318,7 @@ metrics count nodes there, and labels with a matcher."""
 BY_LABEL = [*BY_NODE, "precision@10", "recall@10", "ndcg@10", "ap@10", "group_mrr@10"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not SPANS.is_dir(), reason="the passages of shared/data/spans aren't here")
 @pytest.mark.parametrize("edited", [False, True])
 def test_scores_by_new_ids_are_those_of_the_span_matcher(edited: bool) -> None:

@@ -113,6 +113,7 @@ def test_thousands_of_items(
     assert ((together >= low) & (together <= high)).all()
 
 
+@pytest.mark.slow
 @each_name
 def test_thousands_of_items_as_the_oracle_has_them(name: str) -> None:
     required = {"corpus_size": 10**6} if "corpus_size" in METRICS[name].parameters else {}

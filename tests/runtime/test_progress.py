@@ -76,6 +76,7 @@ def test_a_bar_in_a_notebook_escapes_what_it_names() -> None:
     assert "1 failed" in bar["text/html"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
 def test_a_terminal_shows_what_the_retriever_prints_as_it_printed_it(tmp_path: Path) -> None:
     script = tmp_path / "script.py"

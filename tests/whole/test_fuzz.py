@@ -9,6 +9,7 @@ pytest.importorskip("pyarrow", reason="tables and files of Arrow need the extra 
 pytest.importorskip("polars", reason="tables need the extra `batch`")
 
 
+@pytest.mark.slow
 def test_odd_input_gives_errors_of_this_package_only() -> None:
     counts, wrong = fuzz(seconds=6, seed=0)
     assert wrong == {}
