@@ -427,7 +427,7 @@ def test_a_branch_that_fails_and_one_that_a_cache_hides_are_said() -> None:
                 broken.retrieve(question)
         return known[question]
 
-    stages = evaluate_stages(search, [], DATASET, ["recall"], repeats=2)
+    stages = evaluate_stages(search, [], DATASET, ["recall"], repeats=2, workers=1)
     text = " ".join(str(stages).split())
     failed = (
         "a retriever inside failed on 1 question: what only it would have found counts as "
