@@ -329,7 +329,7 @@ TIMES = Counter[str]()
 def test_stages() -> None:
     TIMES.clear()
     asked = Scripted({text: ["x", f"d{n}"] for n, text in enumerate(FEW.queries.values())})
-    stages = evaluate_stages(asked, [Shuffled()], FEW, ["mrr"], repeats=2)
+    stages = evaluate_stages(asked, [Shuffled()], FEW, ["mrr"], repeats=2, workers=1)
     assert len(asked.asked) == 40
     assert stages["retriever"].scores.means["mrr"] == 0.5
     assert stages["Shuffled"].scores.means["mrr"] == 0.75
