@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from llama_index_rag_metrics.labels import grouped
 from llama_index_rag_metrics.rankings.matching.normalisation import compatible, letters
-from llama_index_rag_metrics.rankings.matching.text_matchers import gram_hashes
+from llama_index_rag_metrics.rankings.matching.text_matchers import distinct, gram_hashes
 from llama_index_rag_metrics.report.numbers import whole_percent
 
 Hashes = npt.NDArray[np.uint64]
@@ -70,7 +70,7 @@ def runs_of(text: str) -> Hashes:
 
 def likeness(text: str, other: str) -> float:
     """The share of their distinct runs that two texts have in common, in [0, 1] (Jaccard)."""
-    mine, others = np.unique(runs_of(text)), np.unique(runs_of(other))
+    mine, others = distinct(runs_of(text)), distinct(runs_of(other))
     shared = len(np.intersect1d(mine, others, assume_unique=True))
     either = len(mine) + len(others) - shared
     return shared / either if either else 1.0

@@ -45,6 +45,13 @@ def gram_hashes(text: str, length: int) -> npt.NDArray[np.uint64]:
     return grams
 
 
+def distinct(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Each once, ascending; np.unique takes three times as long."""
+    ascending = np.sort(hashes)
+    is_last = np.append(ascending[1:] != ascending[:-1], True)[: len(ascending)]
+    return np.asarray(ascending[is_last], np.uint64)
+
+
 class ExactMatcher(TextMatcher):
     """The same text, but for case, width, spaces, punctuation and Unicode form.
 
@@ -295,10 +302,7 @@ def _holds(text: str, short: str) -> bool:
 @remembered(limit=2**23)
 def _grams(text: str) -> npt.NDArray[np.uint64]:
     """(distinct grams,) their hashes, ascending; none in a text shorter than one."""
-    grams = gram_hashes(letters(text), _GRAM)
-    grams.sort()  # np.unique takes three times as long
-    is_last = np.append(grams[1:] != grams[:-1], True)[: len(grams)]
-    return np.asarray(grams[is_last], np.uint64)
+    return distinct(gram_hashes(letters(text), _GRAM))
 
 
 def _count_shared(
