@@ -6,6 +6,7 @@ import math
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import repeat
 from pathlib import Path
 from typing import Any, TypeAlias, get_args
 
@@ -276,25 +277,32 @@ def _each(values: Any) -> Sequence[Any]:
     return values if isinstance(values, (list, tuple)) else [values]
 
 
+def _check_unit(read: Sequence[tuple[Place, Any, float]]) -> None:
+    """Refuse 90 beside "85%", which is 0.85."""
+    percentages = [value for _, value, _ in read if _is_percentage(value)]
+    for place, value, score in read if percentages else ():
+        expected = f"no score above 1 beside a percentage, {percentages[0]!r}"
+        place.check(abs(score) <= 1 or math.isnan(score) or _is_percentage(value), expected, value)
+
+
+def _is_percentage(value: object) -> bool:
+    return isinstance(value, str) and value.rstrip().endswith("%")
+
+
 def _averaged(found: _Found, name: str, what: str) -> Answers:
     """The mean score of each question; what may be of several questions counts for none."""
     given: dict[str, list[float]] = {}
-    of_unit: dict[bool, tuple[Place, Any]] = {}
+    read: list[tuple[Place, Any, float]] = []
     unknown = shared = 0
     for place, query_ids, values in found:
         unknown += not query_ids
         shared += len(query_ids) > 1
         if len(query_ids) == 1:
             scores = [read_score(value, place) for value in values]
-            for value, score in zip(values, scores, strict=True):
-                is_percentage = str(value).rstrip().endswith("%")
-                if is_percentage or abs(score) > 1:
-                    of_unit.setdefault(is_percentage, (place, value))
+            read += zip(repeat(place), values, scores)
             known = given.setdefault(query_ids[0], [])
             known += [score for score in scores if not math.isnan(score)]
-    if len(of_unit) > 1:
-        where, beyond = of_unit[False]
-        raise where.wrong(f"no score above 1 beside a percentage, {of_unit[True][1]!r}", beyond)
+    _check_unit(read)
     answers = Answers({key: math.fsum(known) / len(known) for key, known in given.items() if known})
     answers.name = name
     answers.missing = tuple(query_id for query_id, known in given.items() if not known)
