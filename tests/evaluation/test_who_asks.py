@@ -559,6 +559,7 @@ def test_a_store_that_ignores_filters_is_found_out(metadata: Any, remark: str) -
         ((O.LT, 3), False),
         ((O.LTE, 1), True),
         ((O.LTE, "1"), False),
+        ((O.GT, []), False),
         ((O.TEXT_MATCH, "x"), False),
         ((FilterCondition.OR, [(O.EQ, 1), (O.EQ, 3)]), True),
         ((FilterCondition.OR, [(O.EQ, 1), (O.EQ, 2)]), False),
