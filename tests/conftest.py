@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 from support.chromium import CHROMIUM, OPTIONS
+from support.examples import THOROUGH
 from support.tab import Tab, opened_tabs
 
-settings.register_profile(
-    "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
-settings.load_profile("any machine")
+for name, most in (("quick", THOROUGH // 4), ("thorough", THOROUGH)):
+    settings.register_profile(
+        name, max_examples=most, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    )
+settings.load_profile("quick")
 
 # the tests start many processes: what the first one compiles, the others find
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -50,8 +51,13 @@ def room_of(path: Path) -> str:
     return path.relative_to(HOME).parts[0].removesuffix(".py")
 
 
-def imports(path: Path) -> Iterator[tuple[list[str], bool]]:
+@cache
+def imports(path: Path) -> list[tuple[list[str], bool]]:
     """What a file imports of the package, in parts, and whether it does so inside a function."""
+    return [*_imports(path)]
+
+
+def _imports(path: Path) -> Iterator[tuple[list[str], bool]]:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     functions = (ast.FunctionDef, ast.AsyncFunctionDef)
     inside = {

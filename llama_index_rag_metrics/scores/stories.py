@@ -233,13 +233,15 @@ def _together(
     """What is wanted, the answers, the text that any system knows, and how many needs more."""
     wanted, more = next(((each.wanted, each.more) for each in sights if each.wanted), ([], 0))
     corpora = [system.text_of for system in systems if system.text_of is not None]
+    came: dict[str, str] = {}
+    for _, names, text in chain.from_iterable(part for each in sights for part in each.parts):
+        if text:
+            came |= {name: text for name in names if name not in came}
 
     def text_of(item: m.Item) -> str | None:
         places = (item.id,) if item.passage is None else (item.passage, item.id)
         known = (corpus(place) for place in places for corpus in corpora)
-        came = chain.from_iterable(part for sight in sights for part in sight.parts)
-        texts = (text for _, names, text in came if item.id in names)
-        return item.text or next(filter(None, chain(known, texts)), None)
+        return item.text or next(filter(None, known), came.get(item.id))
 
     answers = [_placed(sight, wanted, text_of) if sight.parts else sight.answer for sight in sights]
     return wanted, answers, text_of, more

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 
 from llama_index_rag_metrics.decisions.sweeps.sweep_result import not_beaten, pareto_front
 
@@ -46,7 +47,7 @@ def test_what_is_clearly_worse_is_dropped_and_twins_stay() -> None:
 
 
 @given(scores=st.lists(st.tuples(*[st.sampled_from([0.0, 0.5, 1.0])] * 4), min_size=2, max_size=12))
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_the_best_mean_always_stays(scores: list[tuple[float, ...]]) -> None:
     columns = np.array(scores, np.float64)
     kept = not_beaten(columns, resamples=100)
@@ -62,7 +63,7 @@ def test_too_little_to_tell(shape: tuple[int, int]) -> None:
 
 
 @given(st.lists(st.tuples(*[st.integers(0, 4)] * 3), min_size=1, max_size=12))
-@settings(max_examples=80, deadline=None)
+@examples(80)
 def test_the_front_by_its_definition(rows: list[tuple[int, int, int]]) -> None:
     def beats(row: tuple[int, ...], other: tuple[int, ...]) -> bool:
         return row != other and all(a >= b for a, b in zip(row, other, strict=True))

@@ -9,11 +9,12 @@ from itertools import chain, combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from llama_index.core import Document
 from llama_index.core.node_parser import SentenceSplitter
 from support.chunkers import CHUNKERS, node_of, placed_as_chroma_does
+from support.examples import examples
 from support.paths import SHARED
 from support.spans import characters
 
@@ -48,7 +49,7 @@ def selections(chunks: Sequence[Span]) -> Iterator[tuple[Span, ...]]:
     wanted=st.lists(places, min_size=1, max_size=3, unique=True),
     chunks=st.lists(places, min_size=1, max_size=7, unique=True),
 )
-@settings(deadline=None, max_examples=200)
+@examples(200)
 def test_no_selection_is_better(wanted: list[Span], chunks: list[Span]) -> None:
     """All selections, as sets of characters. A token is a character here."""
     dataset = RetrievalDataset({"q": "?"}, {"q": Relevance.of_spans(wanted)}, TEXTS)

@@ -12,8 +12,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 
 from llama_index_rag_metrics import (
     METRICS,
@@ -111,7 +112,7 @@ def test_a_failure_counts_as_a_change() -> None:
 
 
 @given(seed=st.integers(0, 5), n=st.integers(1, 30), order=st.permutations(QUERIES))
-@settings(max_examples=30, deadline=None)
+@examples(30)
 def test_the_draw_depends_on_neither_the_order_of_questions_nor_n(
     seed: int, n: int, order: list[str]
 ) -> None:
@@ -229,7 +230,7 @@ def test_the_interval_is_that_of_the_drawn_times_the_share() -> None:
 
 @pytest.mark.slow
 @given(seed=st.integers(0, 200), share=st.floats(0.05, 1))
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_drawing_all_changed_questions_gives_the_mean_of_all(seed: int, share: float) -> None:
     runs = two_runs(seed, share)
     draw = draw_changed(runs, k=8, n=1000)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from support.verdicts import Rankings, scores, verdict_of
@@ -263,7 +263,6 @@ class TestMarkdown:
         assert html == {"<details><summary>Worst questions on recall&#64;5</summary>", "</details>"}
 
     @pytest.mark.slow
-    @settings(deadline=None)
     @given(
         st.text() | st.text("ab1 .|`*_[]()<>&#!\\-+=~:;/@'\"{}^$%,?", max_size=25),
         st.sampled_from(["| head |\n| --- |\n| {} |\n", "- {}\n", "### x {}\n"]),

@@ -7,9 +7,10 @@ from itertools import product
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from llama_index.core.schema import TextNode
+from support.examples import examples
 
 from llama_index_rag_metrics import (
     EvaluationResults,
@@ -93,7 +94,7 @@ def test_only_four_metrics_are_bounded(metric: str, bounds: bool) -> None:
     st.lists(st.sampled_from([1, 0, None]), min_size=1, max_size=6),
     st.sampled_from(["hit_rate@3", "mrr", "precision@2", "precision", "rbp"]),
 )
-@settings(deadline=None, max_examples=60)
+@examples(60)
 def test_bounds_hold_whatever_the_unjudged_items_are(grades: list[int | None], metric: str) -> None:
     ids = [f"d{number}" for number in range(len(grades))]
     judged = {

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from llama_index_rag_metrics import Rule
@@ -82,7 +82,6 @@ class TestRule:
         with pytest.raises(InvalidInput, match="drop one"):
             Rule("mrr", ">=", 0.5, baseline=True, confidence=0.9, observed=True)
 
-    @settings(deadline=None)
     @given(
         st.sampled_from(["ndcg@10", "rbp(p=0.8)@5", "recall(match=text>=0.6)@5"]),
         st.sampled_from([">=", ">", "<=", "<"]),

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from support.examples import examples
 
 from llama_index_rag_metrics import Comparison, Scores, calibrate, compare
 from llama_index_rag_metrics.decisions.comparison.comparison import Difference
@@ -63,7 +64,7 @@ def scores_of(column: npt.NDArray[np.float64], metric: str) -> Scores:
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(columns(), st.sampled_from(METRICS), options())
 def test_verdict_interval_tone_and_decision_agree(
     scores: npt.NDArray[np.float64], metric: str, chosen: dict[str, Any]

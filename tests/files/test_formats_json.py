@@ -60,7 +60,7 @@ def datasets(draw: st.DrawFn, relevance: st.SearchStrategy[Any] = RELEVANCE) -> 
     )
 
 
-ON_DISK = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+ON_DISK = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.runs import ids_of
 
@@ -64,7 +64,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("runs")
 
 
-@settings(deadline=None)
 @given(rankings_of(in_columns))
 def test_a_trec_run_keeps_the_order(folder: Path, rankings: dict[str, Ranking]) -> None:
     for name in ("run.trec", "run.run.gz"):
@@ -76,7 +75,6 @@ def test_a_trec_run_keeps_the_order(folder: Path, rankings: dict[str, Ranking]) 
         assert again.name == ("my-run" if again else "run")
 
 
-@settings(deadline=None)
 @given(rankings_of(anything))
 def test_nested_json_keeps_the_order(folder: Path, rankings: dict[str, Ranking]) -> None:
     write_run(rankings, folder / "run.json")
@@ -107,7 +105,6 @@ def test_csv_quotes_line_ends(folder: Path, rankings: dict[str, Ranking]) -> Non
 
 
 @pytest.mark.parametrize("form", WHOLE)
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(rankings=rankings_of(anything))
 def test_records_hold_rankings_as_they_are(
     folder: Path, form: str, rankings: dict[str, Ranking]
@@ -201,7 +198,6 @@ nested_qrels = st.dictionaries(
 
 
 @pytest.mark.parametrize("form", ["trec", "beir", "jsonl", "json", "csv", "parquet", "arrow"])
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(qrels=nested_qrels)
 def test_qrels_there_and_back(folder: Path, form: str, qrels: dict[str, dict[str, int]]) -> None:
     qrels = {

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.examples import examples
 from support.telemetry import request, retrieval, write_lines
 
 from llama_index_rag_metrics import (
@@ -119,11 +120,7 @@ def test_a_frame_whose_calls_are_no_calls() -> None:
 
 
 @pytest.mark.parametrize("form", ["jsonl", "parquet"])
-@settings(
-    max_examples=40,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-    deadline=None,
-)
+@settings(examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(made=st.dictionaries(texts.filter(bool), rankings, max_size=3))
 def test_any_session(tmp_path: Path, form: str, made: dict[str, Ranking]) -> None:
     path = tmp_path / f"run.{form}"

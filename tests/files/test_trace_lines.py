@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.examples import examples
 from support.telemetry import request, retrieval, span
 
 from llama_index_rag_metrics import read_traces
@@ -84,7 +85,7 @@ def read(path: Path, line: str, on_error: OnError) -> list[str]:
 
 @pytest.mark.slow
 @given(line=lines(), on_error=st.sampled_from(["raise", "skip"]))
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(examples(300), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_both_ways_read_the_same(tmp_path: Path, line: str, on_error: OnError) -> None:
     path = tmp_path / "traces.jsonl"
     outcome = read(path, line, on_error)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 from support.reference import REFERENCE
 from support.strategies import NAMES, chosen, queries
 
@@ -24,7 +25,7 @@ def test_the_oracle_knows_every_metric() -> None:
 
 @each_metric
 @given(data=st.data())
-@settings(max_examples=80, deadline=None)
+@examples(80)
 def test_compute(name: str, data: st.DataObject) -> None:
     drawn, query = data.draw(chosen(name)), data.draw(queries())
     if not query.relevance and drawn.metric.needs_relevance:
@@ -37,7 +38,7 @@ def test_compute(name: str, data: st.DataObject) -> None:
 
 @each_metric
 @given(data=st.data())
-@settings(max_examples=30, deadline=None)
+@examples(30)
 def test_batch(name: str, data: st.DataObject) -> None:
     drawn = data.draw(chosen(name))
     batch = data.draw(st.lists(queries(), max_size=8))

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 from support.strategies import NAMES, Chosen, Query, chosen, plain_metrics, queries
 
 from llama_index_rag_metrics import METRICS, RankingMetric, Relevance, metric, score_rankings
@@ -52,7 +53,7 @@ def score(scored: RankingMetric, batch: Sequence[Query]) -> FloatArray:
 
 @each_name
 @given(data=st.data())
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_within_bounds_and_the_same_bits_in_any_batch(name: str, data: st.DataObject) -> None:
     drawn = data.draw(chosen(name)).metric
     batch = data.draw(st.lists(queries(), min_size=1, max_size=8))
@@ -133,7 +134,7 @@ def test_a_sum_just_over_one_is_clipped(name: str) -> None:
 
 @each_name
 @given(data=st.data(), length=st.integers(1, 10))
-@settings(max_examples=25, deadline=None)
+@examples(25)
 def test_an_irrelevant_tail_never_helps(name: str, data: st.DataObject, length: int) -> None:
     drawn, query = data.draw(chosen(name)).metric, data.draw(queries())
     tail = [f"unjudged item {number}" for number in range(length)]
@@ -155,7 +156,7 @@ def regrouped(relevance: Relevance, groups: Sequence[Sequence[str]]) -> Relevanc
 
 
 @given(drawn=chosen(), query=queries(), seed=st.integers())
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_names_of_ids_have_no_effect(drawn: Chosen, query: Query, seed: int) -> None:
     ids = list(dict.fromkeys([*query.relevance.grades, *query.ranking]))
     names = [str(number) for number in range(len(ids))]
@@ -171,7 +172,7 @@ def test_names_of_ids_have_no_effect(drawn: Chosen, query: Query, seed: int) -> 
 
 
 @given(drawn=chosen(), query=queries(), data=st.data())
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_the_order_of_judgements_has_no_effect(
     drawn: Chosen, query: Query, data: st.DataObject
 ) -> None:
@@ -186,7 +187,7 @@ def test_the_order_of_judgements_has_no_effect(
 
 
 @given(batch=st.lists(queries(), min_size=2, max_size=6), seed=st.integers())
-@settings(max_examples=50, deadline=None)
+@examples(50)
 def test_means_do_not_depend_on_the_order_of_queries(batch: list[Query], seed: int) -> None:
     query_ids = [f"q{number}" for number in range(len(batch))]
     shuffled = query_ids.copy()
@@ -205,7 +206,7 @@ def test_means_do_not_depend_on_the_order_of_queries(batch: list[Query], seed: i
 
 
 @given(batch=st.lists(queries(), max_size=8))
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_the_arrays_of_judged_rankings(batch: list[Query]) -> None:
     judged = judge_all(batch)
     n, items, pairs = len(batch), len(judged.item_query), len(judged.pair_group)
@@ -241,7 +242,7 @@ def test_the_arrays_of_judged_rankings(batch: list[Query]) -> None:
 
 
 @given(drawn=chosen())
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_a_metric_survives_its_name_copies_pickle_and_dumps(drawn: Chosen) -> None:
     made = drawn.metric
     kind = type(made)
@@ -261,7 +262,7 @@ def test_a_metric_survives_its_name_copies_pickle_and_dumps(drawn: Chosen) -> No
 
 
 @given(drawn=chosen(), other=chosen())
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_equal_names_mean_equal_metrics(drawn: Chosen, other: Chosen) -> None:
     assert (drawn.metric == other.metric) == (drawn.metric.metric_name == other.metric.metric_name)
 

@@ -12,8 +12,9 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 from support.reference import leak, leaked, permitted_recall
 from support.strategies import OF_LEAKS, Query, queries
 
@@ -80,7 +81,7 @@ def oracle(name: str, case: Asked, **parameters: Any) -> float:
 
 @pytest.mark.parametrize("name", sorted(OF_LEAKS))
 @given(data=st.data())
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_as_the_oracle_says(name: str, data: st.DataObject) -> None:
     batch = data.draw(st.lists(asked(), min_size=1, max_size=6))
     parameters: dict[str, Any] = {"k": data.draw(st.none() | st.integers(1, 12))}
@@ -107,7 +108,7 @@ def test_as_the_oracle_says(name: str, data: st.DataObject) -> None:
 
 
 @given(batch=st.lists(asked(), min_size=1, max_size=6), data=st.data())
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_a_table_gives_what_lists_give(batch: list[Asked], data: st.DataObject) -> None:
     relevance = [dict(case.query.relevance.grades) for case in batch]
     frame = pl.DataFrame(
@@ -135,7 +136,7 @@ def test_a_table_gives_what_lists_give(batch: list[Asked], data: st.DataObject) 
 
 
 @given(batch=st.lists(asked(), min_size=1, max_size=4))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_judged_only_closes_the_ranks_up(batch: list[Asked]) -> None:
     relevance = [case.query.relevance for case in batch]
     whole = judge(relevance, [case.retrieved for case in batch], [Forbidden])
@@ -154,7 +155,7 @@ def test_judged_only_closes_the_ranks_up(batch: list[Asked]) -> None:
 
 
 @given(case=asked(), k=st.integers(1, 9))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_invariants(case: Asked, k: int) -> None:
     def scores(forbidden: set[str]) -> list[float]:
         ranking = Ranking(case.query.ranking, forbidden=forbidden)

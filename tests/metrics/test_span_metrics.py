@@ -8,8 +8,9 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 from support.spans import SPAN_NAMES, by_sets, questions
 
 from llama_index_rag_metrics import Ranking, Relevance, Span, metric, score_rankings
@@ -29,7 +30,7 @@ def n_fitting(ranking: Ranking, budget: int) -> int:
     k=st.none() | st.integers(1, 6),
     min_grade=st.sampled_from([1.0, 2.0]),
 )
-@settings(max_examples=250, deadline=None)
+@examples(250)
 def test_as_sets(
     name: str, batch: list[tuple[Relevance, Ranking]], k: int | None, min_grade: float
 ) -> None:
@@ -42,7 +43,7 @@ def test_as_sets(
 
 @pytest.mark.parametrize("name", SPAN_NAMES)
 @given(question=questions(), budget=st.integers(1, 30))
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_within_tokens(name: str, question: tuple[Relevance, Ranking], budget: int) -> None:
     relevance, ranking = question
     names = [f"{name}@{budget}tokens", f"{name}@1000000tokens", name]
@@ -55,7 +56,7 @@ def test_within_tokens(name: str, question: tuple[Relevance, Ranking], budget: i
 
 @pytest.mark.parametrize("name", SPAN_NAMES)
 @given(question=questions(), cut=st.integers(1, 11))
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_cutting_a_chunk_in_two_changes_nothing(
     name: str, question: tuple[Relevance, Ranking], cut: int
 ) -> None:

@@ -6,11 +6,12 @@ import re
 from functools import partial
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from llama_index.core import Document
 from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.utils import get_tokenizer
+from support.examples import examples
 from support.spans import questions
 
 from llama_index_rag_metrics import (
@@ -52,7 +53,7 @@ def tokens_in(spans: list[Span], documents: dict[str, str]) -> set[tuple[str, in
     documents=st.fixed_dictionaries(dict.fromkeys(["a", "b", "文"], texts)),
     k=st.none() | st.integers(1, 5),
 )
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_as_sets_of_words(
     question: tuple[Relevance, Ranking], documents: dict[str, str], k: int | None
 ) -> None:

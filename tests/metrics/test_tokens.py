@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 from support.reference import distinct
 from support.strategies import NAMES, Query, chosen, queries
 
@@ -42,7 +43,7 @@ def test_every_metric_with_a_cutoff_takes_tokens() -> None:
 
 @pytest.mark.parametrize("name", CUT)
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_as_a_ranking_of_what_fits(name: str, data: st.DataObject) -> None:
     """The oracle, on a ranking that ends where the budget does."""
     drawn, budget = data.draw(chosen(name)), data.draw(st.integers(1, 60))
@@ -108,7 +109,7 @@ def test_counts_from_a_table() -> None:
 
 
 @given(st.lists(queries(), max_size=6))
-@settings(max_examples=50, deadline=None)
+@examples(50)
 def test_a_table_gives_what_lists_give(batch: list[Query]) -> None:
     relevance = [query.relevance for query in batch]
     rankings = [

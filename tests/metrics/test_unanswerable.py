@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 from support.reference import abstained, returned
 from support.strategies import Query, queries
 
@@ -95,7 +96,7 @@ def test_a_table_gives_the_same() -> None:
 
 
 @given(st.lists(queries(), min_size=1, max_size=8), st.none() | st.integers(1, 12))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_against_the_reference(batch: list[Query], k: int | None) -> None:
     unanswerable = [number for number, query in enumerate(batch) if not query.relevance]
     metrics = [Abstained(), Returned(k=k)]

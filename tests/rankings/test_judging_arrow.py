@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.frames import TEXTS, frame_of
 from support.strategies import Query, queries
@@ -37,14 +37,12 @@ ungrouped = queries().filter(lambda query: query.relevance.alternatives is None)
 batches = st.lists(ungrouped, max_size=12)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(batches)
 def test_the_same_bits_as_from_lists(batch: list[Query]) -> None:
     theirs = judge([query.relevance for query in batch], [query.ranking for query in batch])
     assert_same_bits(judge_table(frame_of(batch)), theirs)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(batches, st.integers(0, 3), st.sampled_from([0, 60]), st.booleans())
 def test_whatever_the_hash(batch: list[Query], n_bits: int, shift: int, large: bool) -> None:
     """A hash of 3 bits collides at once, one of 0 bits always: the ids decide.

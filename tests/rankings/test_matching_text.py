@@ -9,12 +9,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from llama_index.core import Settings
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.evaluation import RetrieverEvaluator as CoreRetrieverEvaluator
+from support.examples import examples
 from support.retrievers import Scripted, node
 
 from llama_index_rag_metrics import (
@@ -231,7 +232,7 @@ texts = st.text(characters, max_size=60) | st.lists(some_words, max_size=12).map
 
 @each_matcher
 @given(text=texts)
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_the_same_text_always_matches(matcher: TextMatcher, text: str) -> None:
     assert matcher.match([text], [text]) == [[0] if text.strip() and letters(text) else []]
 
@@ -242,7 +243,7 @@ def test_the_same_text_always_matches(matcher: TextMatcher, text: str) -> None:
     retrieved=st.lists(texts, max_size=4),
     thresholds=st.tuples(st.floats(0.05, 1), st.floats(0.05, 1)),
 )
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_a_higher_threshold_never_finds_more(
     kind: type[TextMatcher],
     expected: list[str],
@@ -260,13 +261,13 @@ def test_a_higher_threshold_never_finds_more(
     ids=lambda matcher: matcher.name,
 )
 @given(text=texts, other=texts)
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_symmetry(matcher: TextMatcher, text: str, other: str) -> None:
     assert matcher.match([text], [other]) == matcher.match([other], [text])
 
 
 @given(expected=st.lists(texts, max_size=4), retrieved=st.lists(texts, max_size=6))
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_containment_as_sets_of_strings_have_it(expected: list[str], retrieved: list[str]) -> None:
     def grams(text: str) -> set[str]:
         return {letters(text)[start : start + 5] for start in range(len(letters(text)) - 4)}
@@ -283,7 +284,7 @@ def test_containment_as_sets_of_strings_have_it(expected: list[str], retrieved: 
 
 @each_matcher
 @given(expected=st.lists(texts, max_size=4), retrieved=st.lists(texts, max_size=5))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_a_text_is_matched_alone_as_among_others(
     matcher: TextMatcher, expected: list[str], retrieved: list[str]
 ) -> None:
@@ -324,7 +325,7 @@ class TestConvention:
         matches=st.lists(st.sets(st.integers(0, 3)).map(sorted), max_size=8),
         grades=st.lists(st.sampled_from([1.0, 2.0, 3.0]), min_size=4, max_size=4),
     )
-    @settings(max_examples=150, deadline=None)
+    @examples(150)
     def test_each_expected_item_is_credited_once_at_its_best_rank(
         self, matches: list[list[int]], grades: list[float]
     ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from llama_index_rag_metrics import Ranking, Relevance, score_rankings
@@ -19,7 +19,6 @@ GRADES = st.dictionaries(st.sampled_from(IDS), st.integers(-1, 3), min_size=1)
 NAMES = ["ap", "ndcg", "precision", "bpref", "group_recall", "num_ret", "unjudged@5"]
 
 
-@settings(deadline=None)
 @given(rankings=RANKINGS, data=st.data(), most=st.none() | st.integers(1, 8), judged=st.booleans())
 def test_as_if_only_these_had_been_retrieved(
     rankings: list[list[str]], data: st.DataObject, most: int | None, judged: bool

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from llama_index.core import Document, StorageContext
 from llama_index.core.node_parser import (
@@ -19,6 +19,7 @@ from llama_index.core.node_parser import (
 from llama_index.core.retrievers import AutoMergingRetriever
 from llama_index.core.schema import BaseNode, NodeWithScore
 from llama_index.core.storage.docstore import SimpleDocumentStore
+from support.examples import examples
 from support.retrievers import Scripted, node
 
 from llama_index_rag_metrics import RetrievalDataset, Span, SpanMatcher, evaluate
@@ -70,7 +71,7 @@ class TestSpans:
         edges=st.lists(st.tuples(st.integers(0, 40), st.integers(1, 40)), min_size=2, max_size=6),
         thresholds=st.tuples(st.floats(0.01, 1), st.floats(0.01, 1)),
     )
-    @settings(max_examples=150, deadline=None)
+    @examples(150)
     def test_as_sets_of_characters_have_it(
         self, edges: list[tuple[int, int]], thresholds: tuple[float, float]
     ) -> None:

@@ -10,9 +10,10 @@ from importlib import import_module
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.every_result import ALL_FAILED, EVERY
+from support.examples import examples
 
 import llama_index_rag_metrics
 from llama_index_rag_metrics import Scores, score_rankings
@@ -100,7 +101,7 @@ def test_where_all_failed_nothing_was_measured(build: Callable[[], Reportable]) 
     assert len(result.report().decision) == 1
 
 
-@settings(deadline=None, max_examples=100)
+@examples(100)
 @given(st.data())
 def test_the_sentence_of_a_system_agrees_with_its_scores(data: st.DataObject) -> None:
     ids = [f"q{number}" for number in range(data.draw(st.integers(1, 30)))]

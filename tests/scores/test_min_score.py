@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from llama_index.core.postprocessor import SimilarityPostprocessor
 from llama_index.core.schema import NodeWithScore, TextNode
+from support.examples import examples
 from typer.testing import CliRunner
 
 from llama_index_rag_metrics import (
@@ -65,7 +66,7 @@ def slowly(ranking: Ranking, min_score: float) -> list[str]:
 
 @pytest.mark.slow
 @given(st.lists(questions(), min_size=1, max_size=8), SCORES)
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @pytest.mark.filterwarnings("ignore:most scores rise", "ignore:min_score leaves nothing")
 def test_it_is_the_score_of_what_is_left(
     batch: list[tuple[dict[str, int], Ranking]], min_score: float

@@ -10,8 +10,9 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 
 from llama_index_rag_metrics import (
     Relevance,
@@ -107,7 +108,7 @@ words = words.filter(lambda word: not word.startswith("#"))
 scores = st.floats(-3, 3).map(lambda score: round(score, 1)) | st.floats(allow_nan=False)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=60)
+@examples(60)
 @given(
     st.dictionaries(words, st.dictionaries(words, scores, min_size=1, max_size=6), max_size=5),
     st.randoms(use_true_random=False),
@@ -307,7 +308,7 @@ ODD_LINES = st.one_of(
 
 
 @pytest.mark.slow
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=150)
+@examples(150)
 @given(lines=st.lists(ODD_LINES, max_size=12), size=st.sampled_from([1, 60, 1 << 20]))
 def test_odd_files_are_read_alike_whole_and_as_a_stream(
     tmp_path_factory: pytest.TempPathFactory, lines: list[str], size: int
@@ -345,7 +346,7 @@ ODD_QRELS = st.one_of(
 
 
 @pytest.mark.slow
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=100)
+@examples(100)
 @given(st.lists(ODD_QRELS, max_size=8), st.sampled_from([1, 20, 1 << 20]))
 def test_odd_qrels_are_read_alike_whole_and_as_columns(
     tmp_path_factory: pytest.TempPathFactory, lines: list[str], size: int

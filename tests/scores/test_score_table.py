@@ -11,7 +11,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.frames import frame_of
 from support.strategies import Query, plain_metrics, queries
@@ -39,7 +39,6 @@ MIXED = pa.table(
 
 
 @pytest.mark.slow
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(queries().filter(lambda query: query.relevance.alternatives is None), min_size=1))
 def test_the_same_bits_as_score_rankings(batch: list[Query]) -> None:
     """Every metric, and the table in slices of one query each."""

@@ -116,7 +116,7 @@ def files(draw: st.DrawFn) -> tuple[Qrels, Nested]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("level", [1, 2])
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(made=files())
 def test_equal_to_trec_eval(tmp_path: Path, level: int, made: tuple[Qrels, Nested]) -> None:
     qrels, run = made

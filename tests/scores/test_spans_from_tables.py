@@ -9,9 +9,10 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import feather
+from support.examples import examples
 from support.spans import SPAN_NAMES, by_sets, questions
 from typer.testing import CliRunner
 
@@ -70,7 +71,7 @@ def frame_of(batch: list[tuple[Relevance, Ranking]]) -> pl.DataFrame:
     k=st.none() | st.integers(1, 6),
     budget=st.integers(1, 30),
 )
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_as_sets_and_as_lists(
     name: str, batch: list[tuple[Relevance, Ranking]], k: int | None, budget: int
 ) -> None:
@@ -86,7 +87,7 @@ def test_as_sets_and_as_lists(
 
 @pytest.mark.slow
 @given(batch=st.lists(questions(), min_size=1, max_size=6))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_a_row_alone_and_in_a_table(batch: list[tuple[Relevance, Ranking]]) -> None:
     frame = frame_of(batch)
     names = [*SPAN_NAMES, *(f"{name}@2" for name in SPAN_NAMES)]
@@ -235,7 +236,7 @@ def test_a_place_that_is_none_is_found(tmp_path: Path) -> None:
 
 
 @given(question=questions(), n=st.integers(1, 6))
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_a_selection_of_the_ranking(question: tuple[Relevance, Ranking], n: int) -> None:
     relevance, ranking = question
     batch = [relevance], [ranking]

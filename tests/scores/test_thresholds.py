@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from llama_index.core import VectorStoreIndex
 from llama_index.core.base.base_retriever import BaseRetriever
@@ -21,6 +21,7 @@ from llama_index.core.retrievers import QueryFusionRetriever
 from llama_index.core.retrievers.fusion_retriever import FUSION_MODES
 from llama_index.core.schema import BaseNode, NodeWithScore, TextNode
 from llama_index.retrievers.bm25 import BM25Retriever
+from support.examples import examples
 
 from llama_index_rag_metrics import (
     Call,
@@ -101,7 +102,7 @@ def close(numbers: Any) -> Any:
 
 @pytest.mark.slow
 @given(collections(), METRICS, st.sampled_from([0.0, 0.02, 0.3]))
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_every_threshold_is_what_a_slow_sweep_says(
     collection: tuple[dict[str, dict[str, int]], dict[str, Ranking]], metric: str, tolerance: float
 ) -> None:
@@ -557,7 +558,7 @@ def test_nauc_is_unknown_where_all_values_are_the_same() -> None:
 
 
 @given(st.floats(-1e6, 1e6), st.floats(1e-9, 1e3))
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_a_threshold_is_written_short(low: float, width: float) -> None:
     high = low + width
     if low < high:

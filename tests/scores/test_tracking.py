@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from llama_index_rag_metrics import RetrievalDataset, Scores, evaluate
@@ -75,7 +75,6 @@ class TestNames:
     def test_are_readable(self, metric: str, name: str) -> None:
         assert tracked_name(metric) == name
 
-    @settings(deadline=None)
     @given(
         st.lists(
             st.text()

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
+from support.examples import examples
 from support.intervals import ends, width
 
 from llama_index_rag_metrics import Scores
@@ -277,7 +278,7 @@ def test_no_interval_is_resampled(options: dict[str, Any]) -> None:
 
 
 @given(st.integers(1, 9), st.integers(0, 2**32))
-@settings(max_examples=20, deadline=None)
+@examples(20)
 def test_blocks_dont_change_what_is_drawn(rows: int, seed: int) -> None:
     from llama_index_rag_metrics.statistics import resampling
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
+from support.examples import examples
 from support.intervals import pseudo_bounds, pseudo_change
 
 from llama_index_rag_metrics.statistics.shortfalls import beats_all, shortfalls
@@ -42,7 +43,7 @@ def test_all_bounds_hold_together() -> None:
 
 
 @given(SCORES)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_no_bound_is_below_what_was_seen(rows: list[tuple[float, ...]]) -> None:
     scores = np.array(rows)
     at_most = shortfalls(scores, span=1, resamples=200).at_most
