@@ -49,6 +49,7 @@ def python(folder: Path, *arguments: str, code: int = 0) -> str:
     return printed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", list(WORSE))
 def test_a_folder_runs_at_once_and_its_gate_stops_a_loss(kind: str, tmp_path: Path) -> None:
     pytest.importorskip("llama_index.retrievers.bm25")

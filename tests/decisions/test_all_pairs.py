@@ -51,6 +51,7 @@ def test_by_the_definition_of_step_down_max_t() -> None:
     assert [pair.n for pair in pairs] == [N] * 3
 
 
+@pytest.mark.slow
 def test_intervals_of_all_pairs_hold_together() -> None:
     columns = np.random.default_rng(4).normal([0.3, 0.36, 0.4, 0.42], 0.2, (N, 4))
     comparison = compare(systems(columns), "a", resamples=999, seed=4)

@@ -150,12 +150,14 @@ class TestErrorRates:
         ]
         return [report.outcome for report in reports]
 
+    @pytest.mark.slow
     def test_dense_differences(self) -> None:
         outcomes = self.outcomes(lambda rng, n: rng.normal(-0.02, 0.15, n), 40)
         # 5 % each: of 200, binomial(0.05) lies between 1 and 21 in 99.9 % of cases
         assert 1 <= outcomes.count("pass") <= 21
         assert 1 <= outcomes.count("fail") <= 21
 
+    @pytest.mark.slow
     def test_few_queries_change(self) -> None:
         # 4 % of 200 queries lose 0.5: mean -0.02. Without a loss P = 0.96^200 = 0.0003
         outcomes = self.outcomes(lambda rng, n: -0.5 * (rng.random(n) < 0.04), 200)

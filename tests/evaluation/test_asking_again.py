@@ -162,6 +162,7 @@ print("mean", results.scores.means["mrr"], flush=True)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
 def test_nothing_finished_is_asked_again_after_a_kill(tmp_path: Path) -> None:
     journal = tmp_path / "run.jsonl"

@@ -468,6 +468,7 @@ def test_the_progress_line_names_what_is_waited_for_longest(
     assert "1/3" in shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["a method", "a function"])
 def test_asynchronous_code_that_blocks_for_ever_ends_the_run(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -310,6 +310,7 @@ PROGRAM = r"""
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_nothing_finished_is_lost(tmp_path: Path, how: signal.Signals) -> None:

@@ -180,6 +180,7 @@ def test_a_bomb_in_a_file_that_is_read_whole(
         read(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("read", READERS[4:])
 def test_a_bomb_in_a_line(read: Callable[[Path], object], tmp_path: Path) -> None:
     path = tmp_path / "bomb.jsonl.gz"

@@ -389,6 +389,7 @@ print(len(nuggets), sum(map(len, nuggets.values())))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_an_interrupted_call_goes_on(tmp_path: Path, how: signal.Signals) -> None:
     cache = tmp_path / "cache.sqlite"

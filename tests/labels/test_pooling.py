@@ -162,6 +162,7 @@ class TestOutlook:
         monkeypatch.setattr(choose, "_GRADES_AT_ONCE", 300)
         assert pool(runs, judged, metric=name, samples=100) == at_once
 
+    @pytest.mark.slow
     def test_memory_does_not_grow_with_samples(self, monkeypatch: pytest.MonkeyPatch) -> None:
         chance = random.Random(24)
         ids = [f"d{n}" for n in range(100)]

@@ -152,6 +152,7 @@ generate_question_context_pairs(nodes(500), llm, PROMPT, workers=4, journal=sys.
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
 def test_kill_loses_nothing_that_was_finished(tmp_path: Path) -> None:
     path = tmp_path / "questions.jsonl"

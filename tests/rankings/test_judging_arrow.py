@@ -43,6 +43,7 @@ def test_the_same_bits_as_from_lists(batch: list[Query]) -> None:
     assert_same_bits(judge_table(frame_of(batch)), theirs)
 
 
+@pytest.mark.slow
 @given(batches, st.integers(0, 3), st.sampled_from([0, 60]), st.booleans())
 def test_whatever_the_hash(batch: list[Query], n_bits: int, shift: int, large: bool) -> None:
     """A hash of 3 bits collides at once, one of 0 bits always: the ids decide.

@@ -294,6 +294,7 @@ def test_missed_is_what_every_system_missed_and_of_stages_the_last() -> None:
         assert named == missed
 
 
+@pytest.mark.slow
 def test_stored_answers_stay_small() -> None:
     """A thousand labelled passages a question, all of them found."""
     ids = [f"passage-{n:06}" for n in range(1000)]

@@ -135,6 +135,7 @@ def test_a_damaged_row_is_named_and_dropped(path: Path, damaged: bytes, number: 
     assert path.read_bytes() == HEADER + TWO + THREE
 
 
+@pytest.mark.slow
 def test_no_flipped_byte_is_taken_for_a_row(path: Path) -> None:
     rows = [{"query_id": f"q{n}", "ids": ["a", "b"], "latency": n / 7} for n in range(20)]
     with opened(path) as journal:

@@ -124,6 +124,7 @@ class Renewed(SQLiteKVStore):
 renewals = threading.Semaphore(0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("blocks", [False, True])
 def test_a_slow_scorer_keeps_its_claims(
     tmp_path: Path, blocks: bool, monkeypatch: pytest.MonkeyPatch
@@ -156,6 +157,7 @@ def test_a_slow_scorer_keeps_its_claims(
     other.close()
 
 
+@pytest.mark.slow
 def test_what_a_killed_process_asked_for_is_asked_by_another(processes: Processes) -> None:
     killed = processes.score(0, 5, seconds=60, mode="dies")
     processes.wait_until_one_asks()

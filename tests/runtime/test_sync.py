@@ -200,6 +200,7 @@ print("well")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_process_has_its_own_loop_and_the_parent_keeps_its() -> None:
     ended = subprocess.run(

@@ -115,6 +115,7 @@ FULL_DISK = """
 """
 
 
+@pytest.mark.slow
 @posix
 def test_a_full_disk_leaves_the_older_file_and_an_error_that_names_it(tmp_path: Path) -> None:
     # a limit on the size of files is a disk on which 64 bytes are left

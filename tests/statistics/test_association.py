@@ -200,6 +200,7 @@ class TestIntervals:
 
 
 class TestClaims:
+    @pytest.mark.slow
     def test_noise_names_none(self) -> None:
         # 5 % at most: of 300 data sets, 15 and twice their standard deviation of 3.8
         rng, claimed, named = np.random.default_rng(0), 0, 0

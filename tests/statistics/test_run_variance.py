@@ -66,6 +66,7 @@ def test_components_by_hand() -> None:
     assert Components.of([(1.0, 3.0), (5.0, 7.0)])[:2] == (2.0, 7.0)
 
 
+@pytest.mark.slow
 def test_components_of_unequal_numbers_of_runs_are_unbiased() -> None:
     # 4,000 draws of 6 questions with 1 to 4 runs, variance 0.25 between and 1 within: the standard
     # error of both means is below 0.02

@@ -211,6 +211,7 @@ class TestMaxT:
         assert 7 <= rejected <= 33
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", ["continuous", "hit rates", "sparse"])
 def test_a_true_null_is_rejected_in_one_of_twenty(shape: str) -> None:
     # 2,000 data sets, 3 standard errors about 5 % are 1.5 %; more in benchmarks/null_tests.py

@@ -227,6 +227,7 @@ class TwoSteps(Workflow):
         return StopEvent(result=len(await FUSION.aretrieve(ev.word)))
 
 
+@pytest.mark.slow
 def test_200_workflows_at_once_do_not_mix() -> None:
     queries = {f"q{number}": f"{WORDS[number % 8]} {number}" for number in range(200)}
     questions = RetrievalDataset(queries, {query_id: ["mars"] for query_id in queries})

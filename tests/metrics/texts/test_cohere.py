@@ -253,6 +253,7 @@ class TestKeys:
         assert not ran.stdout.strip()
 
 
+@pytest.mark.slow
 def test_forked_workers_score(server: CohereServer) -> None:
     """A pickle goes to a fresh process, which has the key in its environment."""
     program = (
