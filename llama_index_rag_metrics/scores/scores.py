@@ -426,10 +426,11 @@ class Scores(Reportable):
             },
         )
 
-    def slices(self, key: str) -> dict[Hashable, Scores]:
+    def slices(self, key: str) -> dict[str | None, Scores]:
         """The scores split by a value of the queries' metadata, such as the language.
 
-        Queries without that key are under None.
+        By values as texts: 1, 1.0 and "1" are one, True is another. Queries without that key are
+        under None.
 
         Raises:
             InvalidInput: no query has that key.

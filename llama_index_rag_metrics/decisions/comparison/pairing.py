@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, TypeAlias
@@ -198,7 +198,7 @@ class Paired:
                 possible[row] = lowest - high, highest - low
         return possible
 
-    def slices(self, key: str) -> dict[Hashable, Paired]:
+    def slices(self, key: str) -> dict[str | None, Paired]:
         """The queries by a value of their metadata; those without the key under None."""
         if not isinstance(key, str):
             raise InvalidInput("slices", key, "one key of the questions' metadata, a text")
@@ -354,7 +354,7 @@ class DrawnPaired(Paired):
         possible = super().possible(keys, confidence)
         return self.weight * possible if self.weight else possible
 
-    def slices(self, key: str) -> dict[Hashable, Paired]:
+    def slices(self, key: str) -> dict[str | None, Paired]:
         kept = replace(self, metadata=self.draw.metadata)
         parts = super(DrawnPaired, kept).slices(key)
         nothing = {metric: column[:0] for metric, column in self.columns.items()}

@@ -13,7 +13,7 @@ false and of true verdicts on real scores are in benchmarks/README.md, with the 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from itertools import compress
@@ -245,7 +245,7 @@ def measure_against(
         for value, rows in slice_rows(rule, asked, paired.metadata).items()
     }
     having = {each for value, ids in in_both.items() if value is not None for each in ids}
-    parts: dict[Hashable, Paired] = {None: paired}
+    parts: dict[str | None, Paired] = {None: paired}
     if not having.isdisjoint(paired.query_ids):
         parts = paired.slices(rule.every)
     measured = []
@@ -366,15 +366,15 @@ def measure_alone(
 
 def slice_rows(
     rule: Rule, query_ids: Sequence[str], metadata: Mapping[str, Mapping[str, Any]]
-) -> dict[Hashable, list[int]]:
+) -> dict[str | None, list[int]]:
     return rows_by(rule.every, query_ids, metadata, f"slices of the rule '{rule}'")
 
 
-def part_name(key: str, value: Hashable) -> str:
+def part_name(key: str, value: str | None) -> str:
     """A slice in words, such as "language de"."""
     if value is None:
         return f"questions without {key}"
-    return f"{key} {value if str(value).strip() else repr(value)}"
+    return f"{key} {value if value.strip() else repr(value)}"
 
 
 def _alone(rule: Rule, scores: Scores, clusters: Clusters | None, judge: Scores | None) -> Measured:
