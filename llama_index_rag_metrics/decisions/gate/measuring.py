@@ -261,7 +261,7 @@ def measure_against(
     if new := [part_name(rule.every, value) for value, ids in in_both.items() if not ids]:
         note = f"not checked, since the {rule.reference} has no such questions: {listed(new)}"
         measured[0] = replace(measured[0], notes=(*measured[0].notes, note))
-    return [each for each in measured if each.expected] or measured[:1]
+    return _due(rule, measured)
 
 
 def _against(
@@ -361,7 +361,17 @@ def measure_alone(
         replace(_alone(rule, part, clusters, judged.get(value)), part=part_name(rule.every, value))
         for value, part in scores.slices(rule.every).items()
     ]
-    return [each for each in measured if each.expected] or measured[:1]
+    return _due(rule, measured)
+
+
+def _due(rule: Rule, measured: list[Measured]) -> list[Measured]:
+    """The slices that should have a value."""
+    due = [each for each in measured if each.expected]
+    if len(measured) > 1 and [each.part for each in due] == [part_name(rule.every, None)]:
+        expected = f"a key of the metadata of questions with a score on {due[0].metric}"
+        remedy = "All questions that have it are left out of the mean."
+        raise InvalidInput(f"slices of the rule '{rule}'", rule.every, expected, remedy)
+    return due or measured[:1]
 
 
 def slice_rows(
