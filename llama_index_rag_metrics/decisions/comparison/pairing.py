@@ -274,6 +274,17 @@ def pair(
     )
 
 
+def scored_otherwise(systems: Mapping[str, Scores]) -> list[str]:
+    """That not the same part of rankings counted in all systems, if so."""
+    notes = []
+    for option in ("max_retrieved", "judged_only"):
+        values = {name: getattr(scores, option) for name, scores in systems.items()}
+        if len({*values.values()}) > 1:
+            each = ", ".join(f"{value} for {name}" for name, value in values.items())
+            notes.append(f"not the same passages count: {option} is {each}")
+    return notes
+
+
 def check_finite(
     scores: Scores, metrics: Iterable[str], query_ids: Collection[str] | None = None
 ) -> None:

@@ -11,7 +11,11 @@ from typing import TypeAlias
 from llama_index_rag_metrics.decisions import OnMissing
 from llama_index_rag_metrics.decisions.calibration import Calibration
 from llama_index_rag_metrics.decisions.clusters import Clusters
-from llama_index_rag_metrics.decisions.comparison.pairing import Results, scores_of
+from llama_index_rag_metrics.decisions.comparison.pairing import (
+    Results,
+    scored_otherwise,
+    scores_of,
+)
 from llama_index_rag_metrics.decisions.draws import DrawLike, as_draw
 from llama_index_rag_metrics.decisions.gate.baseline import Baseline, Update, judge_of, surroundings
 from llama_index_rag_metrics.decisions.gate.measuring import (
@@ -257,8 +261,10 @@ def _sides(
     sides: dict[str, _Side] = {"baseline": (stored, same)}
     if stored.anchor is not None:
         sides["anchor"] = stored.anchor, stored.anchor.common_queries(results)
-    now = scores_of(results).counts.queries
+    scores = scores_of(results)
+    now = scores.counts.queries
     for name, (reference, common) in sides.items():
+        notes += scored_otherwise({f"the {name}": reference.scores, "these scores": scores})
         before = reference.scores.counts.queries
         if not len(common) == now == before:
             notes.append(

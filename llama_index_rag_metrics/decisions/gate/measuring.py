@@ -31,6 +31,7 @@ from llama_index_rag_metrics.decisions.comparison.pairing import (
     irrelevant_note,
     means_note,
     pair,
+    scored_otherwise,
     stretched,
 )
 from llama_index_rag_metrics.decisions.draws import Draw
@@ -304,6 +305,7 @@ def _against(
         None if rule.observed else evidence,
         is_same
         and bool(columns)
+        and not scored_otherwise(sides)
         and all(
             stored.fingerprints.get(query_id, Fingerprint()).ranking == now.get(query_id) != ""
             for query_id in columns
