@@ -158,10 +158,7 @@ def check_rules(
     notes += _remarks(verdicts)
     if judge is None and draw is None:
         notes += _easier(verdicts, scores, sides, clusters)
-    decided = {verdict.metric for verdict in verdicts}
-    notes += [
-        note for note in scores.notes if decided.intersection(note.partition(": ")[0].split(", "))
-    ]
+    notes += _notes_on({verdict.metric for verdict in verdicts}, scores)
     distinct = tuple(dict.fromkeys(notes))
     used = "" if draw is None else draw.used if draw.changed else f"{draw.found}."
     return GateReport(tuple(verdicts), scores.name, distinct, surroundings(results), used)
@@ -221,6 +218,15 @@ def assert_retrieval(
     for verdict in report.broken(strict=True):
         warn_caller(InconclusiveGate(verdict.sentence))
     return report
+
+
+def _notes_on(decided: set[str], scores: Scores) -> Iterator[str]:
+    """The notes of the scores that aren't of other metrics alone."""
+    for note in scores.notes:
+        first = note.partition(": ")[0].split(", ")
+        metrics = {each for each in scores if each in first or note.startswith(f"{each} ")}
+        if not metrics or metrics & decided:
+            yield note
 
 
 def _with_chances(scores: Scores, rules: Sequence[Rule]) -> Scores:
